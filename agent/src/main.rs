@@ -1,0 +1,4 @@
+//! The `stockade-agent` executable.
+#![forbid(unsafe_code)]
+
+fn main() {}

@@ -1,0 +1,2 @@
+//! The gate: everything that touches the world.
+#![forbid(unsafe_code)]

@@ -1,0 +1,4 @@
+//! The `stockade` executable.
+#![forbid(unsafe_code)]
+
+fn main() {}

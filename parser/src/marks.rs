@@ -1,0 +1,46 @@
+//! What the authority saw in one text, in the terms in which it is compared with the witness.
+
+use crate::Span;
+
+/// One thing seen in a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Mark {
+    /// Where.
+    pub span: Span,
+    /// What.
+    pub kind: MarkKind,
+}
+
+/// The kinds of things that both parsers must see alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum MarkKind {
+    /// A command name or an argument.
+    Word,
+    /// An assignment in front of a command, alone, or as an operand of a declaration builtin.
+    Assignment,
+    /// A redirection: operator with descriptor and target word.
+    Redirect,
+    /// The body of a here-document.
+    HereDocumentBody,
+    /// `$( )` or backquotes, delimiters included.
+    Substitution,
+    /// `<( )` or `>( )`.
+    ProcessSubstitution,
+    /// `$(( ))`, `$[ ]`, `(( ))`.
+    Arithmetic,
+    /// A compound command or function definition.
+    Compound,
+    /// A comment.
+    Comment,
+}
+
+/// One text for the witness, with what the authority saw in it.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    /// The text.
+    pub text: Vec<u8>,
+    /// The span of the outer source that it comes from.
+    pub origin: Span,
+    /// What the authority saw, sorted.
+    pub marks: Vec<Mark>,
+}

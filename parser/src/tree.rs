@@ -1,0 +1,353 @@
+//! The tree of commands that policy judges.
+
+use crate::marks::Request;
+use crate::witness::Witness;
+use crate::{Reason, Span, Word};
+
+/// A parsed text that the witness has not confirmed yet.
+#[derive(Debug, Clone)]
+#[must_use = "a draft decides nothing until it is confirmed"]
+pub struct Draft {
+    tree: CommandTree,
+    /// The text and each nested text, for the witness.
+    requests: Vec<Request>,
+}
+
+/// Everything that a text could start, write or read, and every part that is not understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub struct CommandTree {
+    pub(crate) source: Vec<u8>,
+    pub(crate) commands: Vec<SimpleCommand>,
+    pub(crate) opaque: Vec<Opaque>,
+    pub(crate) notices: Vec<Notice>,
+    pub(crate) writes: Vec<Target>,
+    pub(crate) reads: Vec<Target>,
+    pub(crate) nested: Vec<Vec<u8>>,
+}
+
+/// One simple command: what bash would start, or a builtin, function call or bare assignment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SimpleCommand {
+    /// The command word and its arguments, in order; empty for bare assignments and redirections.
+    pub words: Vec<Word>,
+    /// Assignments in front of the command word.
+    pub assignments: Vec<Assignment>,
+    /// Redirections of this command.
+    pub redirects: Vec<Redirect>,
+    /// Where it stands.
+    pub position: Position,
+    /// Wrappers and evaluators through which it is reached, outermost first.
+    pub via: Vec<Via>,
+    /// What kind of command the first word names.
+    pub kind: CommandKind,
+    /// The directory in which it runs.
+    pub directory: Directory,
+    /// Whether it runs on this machine.
+    pub locality: Locality,
+    /// Where its standard input comes from.
+    pub stdin: Stdin,
+    /// What its options and operands do, from the program tables.
+    pub effects: Vec<Effect>,
+    /// Its effects are known: a row of the tables speaks of it and knew every option.
+    pub effects_known: bool,
+    /// The command in the outer source (for a nested text, the word that holds it).
+    pub span: Span,
+}
+
+/// `name=value`, `name+=value` or `name[subscript]=value`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Assignment {
+    /// The variable, without subscript.
+    pub name: Vec<u8>,
+    /// A subscript or an array value is present.
+    pub array: bool,
+    /// `+=`.
+    pub append: bool,
+    /// The value; for an array unknown.
+    pub value: Word,
+    /// Where it stands.
+    pub span: Span,
+}
+
+/// One redirection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Redirect {
+    /// The operator.
+    pub operator: Operator,
+    /// The descriptor in front: a number, or `{name}` (then `None`); without one, the operator's default.
+    pub descriptor: Option<u32>,
+    /// What stands behind.
+    pub target: RedirectTarget,
+    /// The whole redirection.
+    pub span: Span,
+}
+
+/// A redirection operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Operator {
+    /// `<`
+    Read,
+    /// `>`
+    Write,
+    /// `>>`
+    Append,
+    /// `>|`
+    Clobber,
+    /// `<>`
+    ReadWrite,
+    /// `<&`
+    DuplicateInput,
+    /// `>&`
+    DuplicateOutput,
+    /// `&>`
+    WriteBoth,
+    /// `&>>`
+    AppendBoth,
+    /// `<<`
+    HereDocument,
+    /// `<<-`
+    HereDocumentTabs,
+    /// `<<<`
+    HereString,
+}
+
+/// What stands behind a redirection operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RedirectTarget {
+    /// A file.
+    File(Word),
+    /// A descriptor number, or `-` (then `None`).
+    Descriptor(Option<u32>),
+    /// The body of a here-document, or the word of a here-string.
+    Text(Word),
+}
+
+/// Where a simple command stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Position {
+    /// In a list of the text itself.
+    Top,
+    /// In a pipeline of several commands; the index counts from 0.
+    Pipeline(u32),
+    /// In `( )`.
+    Subshell,
+    /// In `$( )` or backquotes.
+    Substitution,
+    /// In `<( )` or `>( )`.
+    ProcessSubstitution,
+    /// In the body of a loop or a branch.
+    Compound,
+    /// In the body of a function.
+    Function,
+    /// Started by a wrapper or evaluator; see [`SimpleCommand::via`].
+    Wrapped,
+}
+
+/// A wrapper or evaluator on the way to a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Via {
+    /// The name of the row in the program tables.
+    pub program: String,
+    /// The index, in [`CommandTree::commands`], of the command that starts it.
+    pub command: u32,
+    /// Rules look through this wrapper when they match (the row says `strip`).
+    pub strip: bool,
+}
+
+/// What the first word of a command names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CommandKind {
+    /// A program.
+    External,
+    /// A builtin of bash.
+    Builtin,
+    /// A function that the text defines; it is listed as the command it shadows as well.
+    Function,
+    /// No command word: assignments and redirections only.
+    AssignmentOnly,
+}
+
+/// The directory in which a command runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Directory {
+    /// The one in which the text starts.
+    Start,
+    /// This one, absolute or relative to the start, after a `cd` whose operand is exact.
+    Known(Vec<u8>),
+    /// Only the running shell knows.
+    Unknown,
+}
+
+/// Whether a command runs on this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Locality {
+    /// Here.
+    Here,
+    /// On another machine.
+    Remote,
+    /// In a container.
+    Container,
+}
+
+/// Where standard input of a command comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Stdin {
+    /// From the shell.
+    Inherited,
+    /// From the command before it in a pipeline.
+    Pipe,
+    /// From a file.
+    File,
+    /// From a here-document or here-string.
+    Text,
+}
+
+/// Something that a program does because of an option or operand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Effect {
+    /// What.
+    pub kind: EffectKind,
+    /// The word that causes it: an index into [`SimpleCommand::words`].
+    pub word: u32,
+    /// What it is done to, where the text tells.
+    pub object: Option<Word>,
+}
+
+/// A kind of effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EffectKind {
+    /// Only reads what its operands name and writes to its output.
+    ReadOnly,
+    /// Starts another program.
+    Execute,
+    /// Writes or removes a file.
+    Write,
+    /// Reads a file.
+    Read,
+    /// Uses the network.
+    Network,
+    /// Loads code into itself.
+    LoadCode,
+    /// Runs code of the project, such as a build script.
+    ProjectCode,
+    /// Changes settings of this user or machine.
+    Settings,
+}
+
+/// A part that is not understood. A rule about particular commands never allows a tree that has one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opaque {
+    /// Why.
+    pub reason: Reason,
+    /// Where.
+    pub span: Span,
+    /// What exactly, for people: the variable, option or construct.
+    pub detail: String,
+    /// How to write it so that it is understood; empty when there is no such way.
+    pub help: String,
+}
+
+/// Something worth knowing that does not forbid anything.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    /// What, in a few words.
+    pub text: String,
+    /// Where.
+    pub span: Span,
+}
+
+/// A file that a redirection opens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// The file.
+    pub word: Word,
+    /// The index of the command in [`CommandTree::commands`]; none for a compound command.
+    pub command: Option<u32>,
+    /// The operator.
+    pub operator: Operator,
+    /// The redirection.
+    pub span: Span,
+}
+
+impl Draft {
+    /// Returns a draft that says of the whole text only that it is not understood.
+    pub fn opaque(source: &[u8], reason: Reason) -> Draft {
+        let span = Span::new(0, source.len());
+        let opaque = Opaque { reason, span, detail: String::new(), help: String::new() };
+        let tree = CommandTree {
+            source: source.to_vec(),
+            commands: Vec::new(),
+            opaque: vec![opaque],
+            notices: Vec::new(),
+            writes: Vec::new(),
+            reads: Vec::new(),
+            nested: Vec::new(),
+        };
+        Draft { tree, requests: Vec::new() }
+    }
+
+    /// Returns the texts that the witness is to read: the source first, then each nested text.
+    pub fn requests(&self) -> impl Iterator<Item = &[u8]> {
+        self.requests.iter().map(|request| request.text.as_slice())
+    }
+
+    /// Returns the tree after comparing it with the answers of the witness, one for each request.
+    ///
+    /// Each difference, each missing answer and each surplus one adds an opaque span.
+    pub fn confirm(mut self, witnesses: &[Witness]) -> CommandTree {
+        if witnesses.len() != self.requests.len() {
+            let span = Span::new(0, self.tree.source.len());
+            let reason = Reason::WitnessAbsent;
+            self.tree.opaque.push(Opaque {
+                reason,
+                span,
+                detail: String::new(),
+                help: String::new(),
+            });
+        }
+        self.tree
+    }
+}
+
+impl CommandTree {
+    /// The text.
+    pub fn source(&self) -> &[u8] {
+        &self.source
+    }
+
+    /// Every simple command, outer and nested, in source order.
+    pub fn commands(&self) -> &[SimpleCommand] {
+        &self.commands
+    }
+
+    /// The parts that are not understood.
+    pub fn opaque_spans(&self) -> &[Opaque] {
+        &self.opaque
+    }
+
+    /// Things worth knowing.
+    pub fn notices(&self) -> &[Notice] {
+        &self.notices
+    }
+
+    /// Files that redirections open for writing.
+    pub fn writes(&self) -> &[Target] {
+        &self.writes
+    }
+
+    /// Files that redirections open for reading.
+    pub fn reads(&self) -> &[Target] {
+        &self.reads
+    }
+
+    /// Decoded nested texts, for rules that look at raw text.
+    pub fn nested_texts(&self) -> &[Vec<u8>] {
+        &self.nested
+    }
+
+    /// Says whether something in the text could start a program that is not listed.
+    pub fn is_dynamic(&self) -> bool {
+        !self.opaque.is_empty()
+    }
+}

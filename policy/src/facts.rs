@@ -1,0 +1,106 @@
+//! All that a decision may depend on besides rules and text.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use stockade_parser::CommandTree;
+use stockade_parser::json::Value;
+
+use crate::layer::Origin;
+
+/// What is to be decided.
+#[derive(Debug, Clone, Copy)]
+pub enum Call<'a> {
+    /// A shell command.
+    Bash {
+        /// Its tree.
+        tree: &'a CommandTree,
+        /// The whole tool input.
+        input: &'a Value,
+    },
+    /// Any other tool.
+    Tool {
+        /// Its name.
+        name: &'a str,
+        /// Its input.
+        input: &'a Value,
+    },
+}
+
+/// A permission mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Ask for what no rule allows.
+    Default,
+    /// Edits and file commands inside the working directories run.
+    AcceptEdits,
+    /// Nothing is written.
+    Plan,
+    /// An outside reviewer answers questions.
+    Auto,
+    /// Questions are refusals.
+    DontAsk,
+    /// No questions but those of rules.
+    BypassPermissions,
+}
+
+/// Whether the command will run confined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SandboxState {
+    /// Confined, with all that is required.
+    Enforced,
+    /// Wanted, but this machine cannot; the command would run with less.
+    Unavailable,
+    /// Switched off, or the call is excluded from it.
+    Off,
+}
+
+/// What a PreToolUse hook decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum HookVerdict {
+    /// It says yes.
+    Allow,
+    /// A person decides.
+    Ask,
+    /// The call waits for a later run.
+    Defer,
+    /// It says no, or failed and is managed.
+    Deny,
+}
+
+/// The merged outcome of the PreToolUse hooks that ran.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HookOutcome {
+    /// The decision.
+    pub verdict: HookVerdict,
+    /// Why, as the hook said it.
+    pub reason: String,
+    /// Where the hook is configured.
+    pub origin: Origin,
+}
+
+/// All that a decision may depend on besides rules and text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// Working directory, absolute and real.
+    pub cwd: PathBuf,
+    /// Home directory, absolute and real.
+    pub home: PathBuf,
+    /// Root of the project, absolute and real.
+    pub project: PathBuf,
+    /// Further directories in which the tools may work.
+    pub additional_directories: Vec<PathBuf>,
+    /// For each path of [`crate::paths_of`], every name that it goes through: hops of symbolic links, the
+    /// final path, and for a path that does not exist yet the real path of the nearest parent with the rest.
+    pub real_paths: BTreeMap<PathBuf, Vec<PathBuf>>,
+    /// The mode that was asked for; locks may change it.
+    pub mode: Mode,
+    /// A person can be asked.
+    pub interactive: bool,
+    /// The caller is uid 0.
+    pub root: bool,
+    /// Whether the command will run confined.
+    pub sandbox: SandboxState,
+    /// What the hooks decided; none when none ran or none spoke.
+    pub hook: Option<HookOutcome>,
+}

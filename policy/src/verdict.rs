@@ -1,0 +1,155 @@
+//! What was decided about a call, by whom, and why.
+
+use crate::layer::Origin;
+use stockade_parser::Span;
+
+/// A decision; the strictest is the maximum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[must_use]
+pub enum Decision {
+    /// It may run.
+    Allow,
+    /// A person decides.
+    Ask,
+    /// It does not run.
+    Deny,
+}
+
+/// Who decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum By {
+    /// A rule of a settings file or flag.
+    Rule,
+    /// A PreToolUse hook.
+    Hook,
+    /// A person.
+    Human,
+    /// The permission mode.
+    Mode,
+    /// A check that is always on, or the read-only set.
+    Builtin,
+    /// Sandbox auto-allow.
+    Sandbox,
+    /// Nothing spoke of it.
+    Default,
+    /// Something of ours failed.
+    Error,
+}
+
+/// A rule that matched a part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleMatch {
+    /// The rule as it is written, such as `Bash(git log:*)`.
+    pub text: String,
+    /// What it does.
+    pub effect: Decision,
+    /// Where it stands.
+    pub origin: Origin,
+    /// The part of the command that it matched.
+    pub span: Span,
+    /// Index into [`Verdict::parts`].
+    pub part: usize,
+    /// This rule decided the call.
+    pub decisive: bool,
+}
+
+/// One part of the call: a simple command, a redirection or a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// Where it stands in the command text.
+    pub span: Span,
+    /// Its text.
+    pub text: String,
+    /// What holds for this part alone.
+    pub decision: Decision,
+    /// Who decided this part.
+    pub by: By,
+    /// Index into [`Verdict::rules`] of the rule that decided it.
+    pub rule: Option<usize>,
+    /// Why, in one sentence.
+    pub reason: String,
+}
+
+/// What was decided about a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub struct Verdict {
+    /// The decision.
+    pub decision: Decision,
+    /// Who decided.
+    pub by: By,
+    /// Stable code of the reason, such as `rule_deny`.
+    pub code: &'static str,
+    /// The reason, one sentence.
+    pub reason: String,
+    /// Each part of the call, in source order.
+    pub parts: Vec<Part>,
+    /// Every rule that matched.
+    pub rules: Vec<RuleMatch>,
+    /// The rule that "always allow" would write; none when no rule could allow this.
+    pub suggestion: Option<String>,
+    /// What would help, one sentence for people.
+    pub help: String,
+    /// It was allowed because it runs confined.
+    pub auto_allowed: bool,
+}
+
+impl Decision {
+    /// Returns `allow`, `ask` or `deny`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Decision::Allow => "allow",
+            Decision::Ask => "ask",
+            Decision::Deny => "deny",
+        }
+    }
+}
+
+impl By {
+    /// Returns the name used in records.
+    pub fn name(self) -> &'static str {
+        match self {
+            By::Rule => "rule",
+            By::Hook => "hook",
+            By::Human => "human",
+            By::Mode => "mode",
+            By::Builtin => "builtin",
+            By::Sandbox => "sandbox",
+            By::Default => "default",
+            By::Error => "error",
+        }
+    }
+}
+
+impl Verdict {
+    /// Returns a refusal because something of ours failed.
+    pub fn error(reason: impl Into<String>) -> Verdict {
+        Verdict {
+            decision: Decision::Deny,
+            by: By::Error,
+            code: "internal_error",
+            reason: reason.into(),
+            parts: Vec::new(),
+            rules: Vec::new(),
+            suggestion: None,
+            help: String::new(),
+            auto_allowed: false,
+        }
+    }
+
+    /// Returns the rule that decided, if one did.
+    pub fn decisive_rule(&self) -> Option<&RuleMatch> {
+        self.rules.iter().find(|rule| rule.decisive)
+    }
+
+    /// Returns `source` as `check --jsonl` prints it: the layer of the deciding rule, or who decided.
+    pub fn source(&self) -> &'static str {
+        match self.by {
+            By::Rule => self.decisive_rule().map_or("builtin", |rule| rule.origin.layer.name()),
+            By::Hook => "hook",
+            By::Mode => "mode",
+            By::Sandbox => "sandbox",
+            By::Human | By::Builtin | By::Default | By::Error => "builtin",
+        }
+    }
+}

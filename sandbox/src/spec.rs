@@ -1,0 +1,124 @@
+//! What one command may reach, as plain data: complete, nothing is filled in later.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use crate::Protection;
+
+/// What one command may reach while it runs. Paths are absolute and already resolved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SandboxSpec {
+    /// What runs.
+    pub program: Program,
+    /// Files.
+    pub files: Files,
+    /// Network.
+    pub network: Network,
+    /// Limits of the whole process tree.
+    pub limits: Limits,
+    /// Protections without which nothing starts.
+    pub required: BTreeSet<Protection>,
+    /// What goes through the supervisor.
+    pub mediation: Mediation,
+    /// Confine at all; false only for a call that a person or rule let out.
+    pub confine: bool,
+}
+
+/// What runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    /// Absolute path of the executable file.
+    pub path: PathBuf,
+    /// Arguments, the name first.
+    pub argv: Vec<OsString>,
+    /// The whole environment.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Working directory.
+    pub cwd: PathBuf,
+}
+
+/// File rules, in no order: the protections say which wins.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Files {
+    /// Rules for paths.
+    pub rules: Vec<FileRule>,
+    /// Base names that may not be created, replaced or written anywhere in a writable region.
+    pub guarded_names: Vec<OsString>,
+    /// Directory that `/tmp` and `/var/tmp` show; made by the gateway, 0700.
+    pub private_tmp: Option<PathBuf>,
+}
+
+/// One path and what holds for it and everything beneath.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileRule {
+    /// Absolute real path; need not exist.
+    pub path: PathBuf,
+    /// What holds.
+    pub access: Access,
+    /// Where this comes from, for reports: a rule with file and line, or `builtin: NAME`.
+    pub origin: String,
+}
+
+/// What holds for a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// May be read and written.
+    Write,
+    /// May be read, not written, whatever a wider rule says.
+    ReadOnly,
+    /// May be read although a wider rule forbids it.
+    Read,
+    /// May be neither read nor written.
+    None,
+    /// Never writable, even by a `Write` rule for the same path.
+    Protected,
+}
+
+/// Network access.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Network {
+    /// A private loopback and nothing else.
+    Off,
+    /// The host's network.
+    Host,
+}
+
+/// Limits of the whole process tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Processes and threads.
+    pub processes: u64,
+    /// Memory of the tree.
+    pub memory_bytes: u64,
+    /// Size of one file.
+    pub file_bytes: u64,
+    /// Open descriptors of one process, soft.
+    pub descriptors: u64,
+    /// Open descriptors of one process, hard.
+    pub descriptors_hard: u64,
+    /// Private shared memory.
+    pub shm_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            processes: 2_048,
+            memory_bytes: 2 << 30,
+            file_bytes: 16 << 30,
+            descriptors: 1_024,
+            descriptors_hard: 65_536,
+            shm_bytes: 2 << 30,
+        }
+    }
+}
+
+/// What goes through the supervisor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Mediation {
+    /// Nothing.
+    None,
+    /// Calls that write.
+    Writes,
+}

@@ -1,0 +1,2 @@
+//! The harness of the tests.
+#![forbid(unsafe_code)]
