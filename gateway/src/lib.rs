@@ -1,2 +1,11 @@
 //! The gate: everything that touches the world.
+//!
+//! Three things are public: [`Gateway`], the [`client`] and the [`protocol`]. A front end takes a
+//! [`client::Client`], which is a gateway in this process or one behind a socket.
 #![forbid(unsafe_code)]
+
+pub mod client;
+mod engine;
+pub mod protocol;
+
+pub use engine::Gateway;

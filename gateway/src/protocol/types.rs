@@ -1,0 +1,318 @@
+//! Requests, answers and events, as they go over the socket.
+//!
+//! One JSON object a line, JSON-RPC 2.0. A front end sends `run` or `check`; while a command runs the
+//! gateway sends `output` notifications and may send a `question` request, and the front end may send
+//! `stdin`, `signal` and `stop` notifications. The caller's identity is never part of a request: the
+//! gateway takes it from the kernel.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::errors::Failure;
+
+/// Version of the protocol; both sides must speak the same.
+pub const VERSION: u32 = 1;
+
+/// What is to run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CommandText {
+    /// Shell text, given to bash as it stands.
+    Shell(String),
+    /// The literal words of one simple command, run without a shell.
+    Words(Vec<String>),
+}
+
+/// One command that a front end wants to run or have judged.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CommandRequest {
+    /// What is to run.
+    pub command: CommandText,
+    /// Working directory, absolute.
+    pub cwd: String,
+    /// Time limit in milliseconds; none means the default of the settings.
+    pub timeout_ms: Option<u64>,
+    /// Run on after the answer, as a task.
+    pub background: bool,
+    /// Give the command a terminal.
+    pub pty: bool,
+    /// What the agent says the command is for.
+    pub description: Option<String>,
+    /// Ask to run unconfined.
+    pub unsandboxed: bool,
+    /// The caller sends standard input; else it is empty.
+    pub stdin: bool,
+    /// Context that decides besides the command.
+    pub context: Context,
+}
+
+/// Context of a call: where rules come from and who can be asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct Context {
+    /// `--settings`: files or JSON texts, in order.
+    pub settings: Vec<String>,
+    /// `--setting-sources`: the layers among user, project and local that count; none means all.
+    pub setting_sources: Option<Vec<String>>,
+    /// `--permission-mode`.
+    pub mode: Option<String>,
+    /// `--allowed-tools`.
+    pub allowed_tools: Vec<String>,
+    /// `--disallowed-tools`.
+    pub disallowed_tools: Vec<String>,
+    /// `--import`.
+    pub import: Vec<String>,
+    /// `--add-dir`, absolute.
+    pub additional_directories: Vec<String>,
+    /// `--project`, absolute; none means the repository root above the working directory.
+    pub project: Option<String>,
+    /// `--profile`.
+    pub profile: Option<String>,
+    /// The session this call belongs to; none makes each call its own.
+    pub session: Option<String>,
+    /// A person can be asked through this front end.
+    pub interactive: bool,
+    /// Variables of the caller, in order; the gateway builds the command's environment from them.
+    pub environment: Vec<(String, String)>,
+    /// Which front end, such as `run`, `socket`, `hook`.
+    pub door: String,
+    /// The agent behind the front end, as it says.
+    pub agent: Option<String>,
+}
+
+/// A call to be judged without being run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CheckRequest {
+    /// Name of the tool; `Bash` for commands.
+    pub tool: String,
+    /// Input of the tool; for `Bash` an object with `command`.
+    pub input: Value,
+    /// Working directory, absolute.
+    pub cwd: String,
+    /// Write a record of the decision.
+    pub record: bool,
+    /// Context that decides besides the call.
+    pub context: Context,
+}
+
+/// One part of a judged command.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PartView {
+    /// Its text.
+    pub text: String,
+    /// Bytes of the command text, start and end.
+    pub span: (u32, u32),
+    /// `allow`, `ask` or `deny`.
+    pub decision: String,
+    /// The rule that decided this part.
+    pub rule: Option<String>,
+    /// Why, in one sentence.
+    pub reason: String,
+}
+
+/// A decision, as every front door shows it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct DecisionView {
+    /// `allow`, `ask` or `deny`.
+    pub decision: String,
+    /// The rule that decided, as it is written.
+    pub rule: Option<String>,
+    /// Layer of the rule, or `builtin`, `mode`, `hook`, `sandbox`.
+    pub source: String,
+    /// File of the rule.
+    pub file: Option<String>,
+    /// Line of the rule, from 1.
+    pub line: Option<u32>,
+    /// Column of the rule, from 1.
+    pub column: Option<u32>,
+    /// Each part of the command.
+    pub commands: Vec<PartView>,
+    /// Why, in one sentence.
+    pub reason: String,
+    /// Stable code of the reason.
+    pub code: String,
+    /// What would help, one sentence; may be empty.
+    pub help: String,
+    /// The rule that "always allow" would write.
+    pub suggestion: Option<String>,
+    /// The input that was judged (after hooks).
+    pub input: Value,
+    /// The whole explanation for people, several lines; empty unless asked for.
+    pub explanation: String,
+    /// Digest of the settings that were used.
+    pub settings_sha256: String,
+    /// Warnings about settings, one line each.
+    pub warnings: Vec<String>,
+}
+
+/// A question that a person must answer before the command may run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Question {
+    /// What is asked, with the parts that need an answer.
+    pub decision: DecisionView,
+    /// The command as text.
+    pub command: String,
+    /// The exact rule that "always" would write, and into which file; none when no rule may be saved.
+    pub always: Option<AlwaysOffer>,
+}
+
+/// What "always" would do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AlwaysOffer {
+    /// The rule.
+    pub rule: String,
+    /// The file into which it goes.
+    pub file: String,
+}
+
+/// A person's answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// Run this once.
+    Once,
+    /// Run it and write the offered rule.
+    Always,
+    /// Do not run it.
+    Deny,
+    /// The person went away without an answer.
+    Withdrawn,
+}
+
+/// What a running command writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// What happens while a command is decided and runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Event {
+    /// The command wrote these bytes.
+    Output {
+        /// Where.
+        stream: Stream,
+        /// What; base64 on the wire.
+        #[serde(with = "base64_bytes")]
+        bytes: Vec<u8>,
+    },
+    /// Something to tell the person, one line.
+    Notice(String),
+}
+
+/// What a front end sends to a running command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Input {
+    /// Bytes for standard input; base64 on the wire.
+    Stdin(#[serde(with = "base64_bytes")] Vec<u8>),
+    /// Standard input ends.
+    StdinEnd,
+    /// A signal number, such as 2 for Ctrl-C.
+    Signal(i32),
+    /// End it: TERM, then KILL.
+    Stop,
+}
+
+/// How a request to run ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunOutcome {
+    /// It ran.
+    Ran(Box<RunResult>),
+    /// It was denied, by rule, hook, mode or person.
+    Denied(Box<Refusal>),
+    /// It needs a person and none can be asked.
+    NeedsPerson(Box<Refusal>),
+    /// stockade itself could not.
+    Failed(Failure),
+}
+
+/// A command that was not run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// The decision.
+    pub decision: DecisionView,
+    /// The record of it.
+    pub audit: Option<AuditReference>,
+}
+
+/// Where the record of a decision stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditReference {
+    /// Identity of the decision.
+    pub decision_id: String,
+    /// Its sequence number.
+    pub sequence: u64,
+}
+
+/// A command that ran.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunResult {
+    /// The decision that let it run.
+    pub decision: DecisionView,
+    /// Exit status, if it exited.
+    pub exit_code: Option<i32>,
+    /// Name of the signal that ended it, such as `SIGKILL`.
+    pub signal: Option<String>,
+    /// Number of that signal.
+    pub signal_number: Option<i32>,
+    /// The time limit passed.
+    pub timed_out: bool,
+    /// The caller ended it.
+    pub interrupted: bool,
+    /// From start to end.
+    pub duration_ms: u64,
+    /// Both streams in the order read, shortened to the limit: the first and the last part.
+    pub output: String,
+    /// Bytes of both streams.
+    pub output_bytes: u64,
+    /// Lines of both streams.
+    pub output_lines: u64,
+    /// The file that holds the whole output, when it was shortened.
+    pub spill_path: Option<String>,
+    /// `output` is shortened.
+    pub truncated: bool,
+    /// The background task.
+    pub task_id: Option<String>,
+    /// Working directory after the command, when it is known.
+    pub cwd_after: Option<String>,
+    /// What was enforced.
+    pub sandbox: SandboxView,
+    /// Acts that were refused.
+    pub violations: Vec<Value>,
+    /// One line for people when the sandbox may be why the command failed; may be empty.
+    pub footer: String,
+    /// The record.
+    pub audit: AuditReference,
+}
+
+/// What was enforced while a command ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct SandboxView {
+    /// Names of protections that held.
+    pub enforced: Vec<String>,
+    /// Names of those that did not, or in part, each with its reason: `name: reason`.
+    pub missing: Vec<String>,
+}
+
+mod base64_bytes {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&STANDARD.encode(bytes))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<u8>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        STANDARD.decode(text).map_err(serde::de::Error::custom)
+    }
+}
