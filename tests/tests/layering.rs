@@ -1,0 +1,280 @@
+//! Who may import whom, how much each crate may pull in, under which licences, and where `unsafe` may stand.
+//!
+//! The rules are those of `docs/architecture.md`; this test reads `cargo metadata` and the sources.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Crate, the crates of ours that it may import, and how many crates it may pull in, build scripts included.
+const RULES: &[(&str, &[&str], Option<usize>)] = &[
+    ("stockade-parser", &[], Some(0)),
+    ("stockade-witness", &[], Some(30)),
+    ("stockade-policy", &["stockade-parser"], Some(25)),
+    ("stockade-sandbox", &[], Some(25)),
+    (
+        "stockade",
+        &["stockade-parser", "stockade-witness", "stockade-policy", "stockade-sandbox"],
+        Some(140),
+    ),
+    ("stockade-agent", &["stockade"], None),
+    (
+        "stockade-tests",
+        &["stockade", "stockade-parser", "stockade-witness", "stockade-policy", "stockade-sandbox"],
+        None,
+    ),
+];
+
+/// Licences under which a dependency may be used; an expression holds if one side of each `OR` does.
+const LICENCES: &[&str] = &[
+    "MIT",
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "BSL-1.0",
+    "ISC",
+    "Unicode-3.0",
+    "Unlicense",
+    "Zlib",
+    "CC0-1.0",
+    "0BSD",
+    "MIT-0",
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_path_buf()
+}
+
+fn metadata() -> Value {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--locked", "--offline"])
+        .args(["--filter-platform", &format!("{}-unknown-linux-gnu", std::env::consts::ARCH)])
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON")
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_default()
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value[key].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Ids of the packages of the workspace.
+fn members(metadata: &Value) -> BTreeSet<&str> {
+    list(metadata, "workspace_members").iter().filter_map(Value::as_str).collect()
+}
+
+/// Package name by package id.
+fn names(metadata: &Value) -> BTreeMap<&str, &str> {
+    list(metadata, "packages")
+        .iter()
+        .map(|package| (text(package, "id"), text(package, "name")))
+        .collect()
+}
+
+/// Ids of the packages that `id` needs when it ships: normal and build dependencies, not those of tests.
+fn shipped_dependencies<'a>(metadata: &'a Value, id: &str) -> Vec<&'a str> {
+    let nodes = list(&metadata["resolve"], "nodes");
+    let Some(node) = nodes.iter().find(|node| text(node, "id") == id) else { return Vec::new() };
+    let shipped = |dependency: &&Value| {
+        list(dependency, "dep_kinds").iter().any(|kind| kind["kind"].as_str() != Some("dev"))
+    };
+    list(node, "deps").iter().filter(shipped).map(|dependency| text(dependency, "pkg")).collect()
+}
+
+/// Id of the workspace member `name`; empty when it was taken out of the workspace.
+fn id_of<'a>(metadata: &'a Value, name: &str) -> &'a str {
+    let names = names(metadata);
+    members(metadata).into_iter().find(|id| names[id] == name).unwrap_or_default()
+}
+
+#[test]
+fn crates_import_only_what_the_table_allows() {
+    let metadata = metadata();
+    let names = names(&metadata);
+    let ours: BTreeSet<&str> = members(&metadata).into_iter().map(|id| names[id]).collect();
+    let listed: BTreeSet<&str> = RULES.iter().map(|rule| rule.0).collect();
+    let unlisted: Vec<_> = ours.difference(&listed).collect();
+    assert!(unlisted.is_empty(), "crates without a row in the table: {unlisted:?}");
+    let mut wrong = Vec::new();
+    for (name, allowed, _) in RULES.iter().filter(|rule| ours.contains(rule.0)) {
+        for id in shipped_dependencies(&metadata, id_of(&metadata, name)) {
+            let dependency = names[id];
+            if ours.contains(dependency) && !allowed.contains(&dependency) {
+                wrong.push(format!("{name} imports {dependency}"));
+            }
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+#[test]
+fn crates_stay_within_their_budget() {
+    let metadata = metadata();
+    let names = names(&metadata);
+    let ours: BTreeSet<&str> = RULES.iter().map(|rule| rule.0).collect();
+    let mut over = Vec::new();
+    for (name, _, budget) in RULES {
+        let Some(budget) = budget else { continue };
+        let mut seen = BTreeSet::new();
+        let mut open = vec![id_of(&metadata, name)];
+        while let Some(id) = open.pop() {
+            for dependency in shipped_dependencies(&metadata, id) {
+                if seen.insert(dependency) {
+                    open.push(dependency);
+                }
+            }
+        }
+        let count = seen.iter().filter(|id| !ours.contains(names[*id])).count();
+        println!("{name}: {count} of {budget} crates");
+        if count > *budget {
+            over.push(format!("{name} pulls in {count} crates, {budget} are allowed"));
+        }
+    }
+    assert_eq!(over, Vec::<String>::new());
+}
+
+fn licence_fits(expression: &str) -> bool {
+    let plain = expression.replace('/', " OR ").replace(['(', ')'], "");
+    plain.split(" AND ").all(|part| part.split(" OR ").any(|one| LICENCES.contains(&one.trim())))
+}
+
+#[test]
+fn every_dependency_has_a_fitting_licence() {
+    let metadata = metadata();
+    let unfit: Vec<String> = list(&metadata, "packages")
+        .iter()
+        .filter(|package| !licence_fits(text(package, "license")))
+        .map(|package| {
+            format!(
+                "{} {}: `{}`",
+                text(package, "name"),
+                text(package, "version"),
+                text(package, "license")
+            )
+        })
+        .collect();
+    assert_eq!(unfit, Vec::<String>::new());
+    assert!(licence_fits("(MIT OR GPL-3.0) AND Unicode-3.0"), "one side of OR is enough");
+    assert!(!licence_fits("GPL-3.0") && !licence_fits("MIT AND GPL-3.0") && !licence_fits(""));
+}
+
+#[test]
+fn every_direct_dependency_has_a_reason() {
+    let reasons =
+        std::fs::read_to_string(root().join("docs/dependencies.md")).expect("docs/dependencies.md");
+    let metadata = metadata();
+    let members = members(&metadata);
+    let ours: BTreeSet<&str> = RULES.iter().map(|rule| rule.0).collect();
+    let mut silent = BTreeSet::new();
+    for package in
+        list(&metadata, "packages").iter().filter(|package| members.contains(text(package, "id")))
+    {
+        for dependency in list(package, "dependencies") {
+            let name = text(dependency, "name");
+            if !ours.contains(name) && !reasons.contains(&format!("| `{name}` |")) {
+                silent.insert(name.to_owned());
+            }
+        }
+    }
+    assert_eq!(silent, BTreeSet::new(), "each needs a row in docs/dependencies.md");
+}
+
+/// All Rust files of the crates that ship, relative to the root.
+fn sources() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut open: Vec<PathBuf> =
+        ["parser", "policy", "sandbox", "gateway", "agent"].map(PathBuf::from).into();
+    while let Some(folder) = open.pop() {
+        let Ok(entries) = std::fs::read_dir(root().join(&folder)) else { continue };
+        for entry in entries {
+            let entry = entry.expect("a readable folder");
+            let path = folder.join(entry.file_name());
+            if entry.file_type().expect("a file type").is_dir() {
+                open.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(root().join(path)).expect("a readable source file")
+}
+
+#[test]
+fn unsafe_stands_in_one_file() {
+    let allowed = Path::new("sandbox/src/linux/syscalls.rs");
+    let says_unsafe = |path: &PathBuf| {
+        read(path).lines().any(|line| {
+            let code = line.split("//").next().unwrap_or_default();
+            ["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern"]
+                .iter()
+                .any(|word| code.contains(word))
+        })
+    };
+    let found: Vec<PathBuf> =
+        sources().into_iter().filter(|path| path != allowed).filter(says_unsafe).collect();
+    assert_eq!(found, Vec::<PathBuf>::new());
+}
+
+#[test]
+fn crates_forbid_unsafe_code() {
+    let roots = [
+        "parser/src/lib.rs",
+        "parser/witness/src/lib.rs",
+        "policy/src/lib.rs",
+        "gateway/src/lib.rs",
+        "gateway/src/main.rs",
+        "agent/src/main.rs",
+    ];
+    let present = roots.iter().map(Path::new).filter(|path| root().join(path).exists());
+    let lax: Vec<&Path> =
+        present.filter(|path| !read(path).contains("\n#![forbid(unsafe_code)]")).collect();
+    assert_eq!(lax, Vec::<&Path>::new());
+}
+
+#[test]
+fn functions_reach_nothing_outside() {
+    for crate_name in ["parser", "policy"] {
+        let bans = read(Path::new(&format!("{crate_name}/clippy.toml")));
+        for ban in [
+            "std::fs::read",
+            "std::env::var",
+            "std::process::Command::new",
+            "std::time::SystemTime::now",
+        ] {
+            assert!(
+                bans.contains(&format!("\"{ban}\"")),
+                "{crate_name}/clippy.toml does not ban {ban}"
+            );
+        }
+    }
+    let manifest = read(Path::new("Cargo.toml"));
+    assert!(manifest.contains("disallowed_methods = \"deny\""), "the ban must be an error");
+}
+
+#[test]
+fn files_stay_readable() {
+    let long: Vec<String> = sources()
+        .into_iter()
+        .filter(|path| !path.components().any(|part| part.as_os_str() == "tests"))
+        .filter(|path| path.file_name().is_none_or(|name| name != "tests.rs"))
+        .filter_map(|path| {
+            let lines = read(&path).lines().count();
+            (lines > 600).then(|| format!("{}: {lines} lines", path.display()))
+        })
+        .collect();
+    assert_eq!(long, Vec::<String>::new());
+}
