@@ -90,8 +90,33 @@ pub struct CheckRequest {
     pub cwd: String,
     /// Write a record of the decision.
     pub record: bool,
+    /// Fill [`DecisionView::explanation`].
+    #[serde(default)]
+    pub explain: bool,
+    /// Run matching hooks; without it a matching hook is only named.
+    #[serde(default)]
+    pub run_hooks: bool,
+    /// Inputs that stand in for those of this machine.
+    #[serde(default)]
+    pub case: Option<Case>,
     /// Context that decides besides the call.
     pub context: Context,
+}
+
+/// Inputs of a written case: each that is present stands in for what this machine has.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct Case {
+    /// `layers`: a settings object for each of `user`, `project`, `local`, `flag`, `policy`. When it is
+    /// present no settings file is read and the bare schema defaults lie below (sandbox off).
+    pub layers: Option<Value>,
+    /// `home`, absolute; need not exist.
+    pub home: Option<String>,
+    /// `hooks_inline`: recorded outcomes of hooks.
+    pub hooks_inline: Option<Vec<Value>>,
+    /// `trusted`: the folder is trusted.
+    pub trusted: Option<bool>,
+    /// `sandbox_available`: the machine can enforce what is required.
+    pub sandbox_available: Option<bool>,
 }
 
 /// One part of a judged command.
@@ -109,6 +134,23 @@ pub struct PartView {
     pub reason: String,
 }
 
+/// A rule that matched.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RuleView {
+    /// The rule as it is written.
+    pub rule: String,
+    /// `allow`, `ask` or `deny`.
+    pub effect: String,
+    /// Its layer.
+    pub source: String,
+    /// Its file.
+    pub file: String,
+    /// Its line, from 1.
+    pub line: u32,
+    /// Its column, from 1.
+    pub column: u32,
+}
+
 /// A decision, as every front door shows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct DecisionView {
@@ -124,6 +166,9 @@ pub struct DecisionView {
     pub line: Option<u32>,
     /// Column of the rule, from 1.
     pub column: Option<u32>,
+    /// Every rule that matched, the deciding one first.
+    #[serde(default)]
+    pub rules: Vec<RuleView>,
     /// Each part of the command.
     pub commands: Vec<PartView>,
     /// Why, in one sentence.
