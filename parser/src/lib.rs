@@ -8,6 +8,7 @@
 pub mod json;
 mod limits;
 mod marks;
+mod nested;
 mod program;
 mod reason;
 mod source;
