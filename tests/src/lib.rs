@@ -1,2 +1,134 @@
-//! The harness of the tests.
+//! The harness of the tests: finds the executable that ships, and gives each test places of its own.
 #![forbid(unsafe_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+
+/// Returns the `stockade` executable of this build, building it first if cargo did not.
+///
+/// `cargo test` builds executables only beside integration tests of their own package, so the harness asks.
+pub fn stockade() -> &'static Path {
+    static EXECUTABLE: OnceLock<PathBuf> = OnceLock::new();
+    EXECUTABLE.get_or_init(|| executable("stockade"))
+}
+
+/// Returns the executable `name` of this build, building its package first.
+pub fn executable(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("the path of this test");
+    let folder = test.ancestors().find(|folder| folder.join(".cargo-lock").exists());
+    let folder = folder.expect("the folder that cargo builds into").to_path_buf();
+    let release = folder.file_name().is_some_and(|profile| profile == "release");
+    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    build.args(["build", "--quiet", "--offline", "--package", name, "--bin", name]);
+    build.args(release.then_some("--release"));
+    build
+        .env_remove("CARGO_TARGET_DIR")
+        .arg("--target-dir")
+        .arg(folder.parent().expect("a target folder"));
+    build.current_dir(root()).stdin(Stdio::null());
+    let path = folder.join(name);
+    let built = build.output();
+    let failed = match &built {
+        Ok(output) => {
+            (!output.status.success()).then(|| String::from_utf8_lossy(&output.stderr).into_owned())
+        }
+        Err(error) => Some(error.to_string()),
+    };
+    if let Some(reason) = failed {
+        // An ordinary user may run tests that another user has built.
+        assert!(path.exists(), "cannot build {name}: {reason}");
+        println!("using {} as it is: cargo did not build it again: {reason}", path.display());
+    }
+    path
+}
+
+/// Returns the root of the workspace.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a parent folder").to_path_buf()
+}
+
+/// Says by name that a test cannot run here, and why.
+pub fn skip(test: &str, reason: &str) {
+    println!("SKIPPED {test}: {reason}");
+}
+
+/// Places of one test: a home, a project and state of its own, removed at the end.
+#[derive(Debug)]
+pub struct Place {
+    /// Everything lies below this folder.
+    pub root: PathBuf,
+}
+
+impl Place {
+    /// Makes fresh places; `name` is for people who look at the folder.
+    pub fn new(name: &str) -> Place {
+        static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+        let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let root =
+            std::env::temp_dir().join(format!("stockade-{name}-{}-{count}", std::process::id()));
+        let place = Place { root };
+        for folder in ["home", "project", "state", "runtime"] {
+            std::fs::create_dir_all(place.root.join(folder)).expect("a folder for the test");
+        }
+        place
+    }
+
+    /// The project folder.
+    pub fn project(&self) -> PathBuf {
+        self.root.join("project")
+    }
+
+    /// The home folder.
+    pub fn home(&self) -> PathBuf {
+        self.root.join("home")
+    }
+
+    /// The state directory given to `--state-dir`.
+    pub fn state(&self) -> PathBuf {
+        self.root.join("state/stockade")
+    }
+
+    /// Writes a file below the root, with the folders that it needs.
+    pub fn write(&self, path: &str, text: &str) {
+        let path = self.root.join(path);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder for the file");
+        std::fs::write(path, text).expect("a file of the test");
+    }
+
+    /// Returns `stockade` with these arguments, in the project, with a clean environment of its own.
+    pub fn stockade<I, A>(&self, arguments: I) -> Command
+    where
+        I: IntoIterator<Item = A>,
+        A: AsRef<std::ffi::OsStr>,
+    {
+        let mut command = Command::new(stockade());
+        command.args(arguments).current_dir(self.project()).env_clear();
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command.env("HOME", self.home()).env("LANG", "C.UTF-8");
+        command.env("XDG_STATE_HOME", self.root.join("state"));
+        command.env("XDG_RUNTIME_DIR", self.root.join("runtime"));
+        command.stdin(Stdio::null());
+        command
+    }
+
+    /// Runs `stockade` with these arguments to its end.
+    pub fn output<I, A>(&self, arguments: I) -> Output
+    where
+        I: IntoIterator<Item = A>,
+        A: AsRef<std::ffi::OsStr>,
+    {
+        self.stockade(arguments).output().expect("the executable starts")
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if std::env::var_os("STOCKADE_KEEP_TEST_FILES").is_none() {
+            let removed = std::fs::remove_dir_all(&self.root);
+            if let Err(error) = removed {
+                eprintln!("cannot remove {}: {error}", self.root.display());
+            }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Killed at any moment, stockade leaves no process of a command behind and a log that verifies.
+
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use stockade_tests::Place;
+
+/// Processes of the machine whose command line holds `mark`.
+fn processes_with(mark: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").expect("/proc").flatten() {
+        let Ok(line) = std::fs::read(entry.path().join("cmdline")) else { continue };
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        if line.contains(mark) {
+            found.push(format!("{} {line}", entry.file_name().to_string_lossy()));
+        }
+    }
+    found
+}
+
+/// Waits until `holds` is true; panics with `what` when that takes longer than a generous bound.
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(20), "{what}");
+        std::thread::yield_now();
+    }
+}
+
+/// A number from a seed: each call another one, the same sequence each time.
+fn next(seed: &mut u64) -> u64 {
+    *seed ^= *seed << 13;
+    *seed ^= *seed >> 7;
+    *seed ^= *seed << 17;
+    *seed
+}
+
+fn verify(place: &Place) -> String {
+    let output = place.output(["audit", "verify"]);
+    let text = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    text
+}
+
+#[test]
+fn killing_stockade_ends_its_command_and_the_log_verifies() {
+    let place = Place::new("crash");
+    let mut seed = 0x5eed_1234_u64;
+    for round in 0..25_u64 {
+        // The mark is an argument of a daemonised grandchild; the file says that the command has begun.
+        let mark = format!("31{:05}.{round}", std::process::id());
+        let text = format!(
+            "(setsid sleep {mark} &) ; (setsid sleep {mark} &) ; touch begun-{round}; sleep {mark}"
+        );
+        let mut child = place
+            .stockade(["run", "--no-daemon", "--", &text])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .expect("stockade starts");
+        let begun = place.project().join(format!("begun-{round}"));
+        if round % 2 == 0 {
+            wait_until("the command begins", || begun.exists());
+        } else {
+            let pause = Duration::from_micros(next(&mut seed) % 30_000);
+            let start = Instant::now();
+            while start.elapsed() < pause {
+                std::hint::spin_loop();
+            }
+        }
+        child.kill().expect("SIGKILL");
+        child.wait().expect("stockade is gone");
+        wait_until(&format!("round {round}: {:?}", processes_with(&mark)), || {
+            processes_with(&mark).is_empty()
+        });
+    }
+    verify(&place);
+    let output = place.output(["run", "--no-daemon", "--", "echo after"]);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "after\n");
+    verify(&place);
+}
+
+#[test]
+fn killing_every_process_of_stockade_at_once_leaves_nothing() {
+    let place = Place::new("crash-all");
+    for round in 0..10_u64 {
+        let mark = format!("32{:05}.{round}", std::process::id());
+        let text = format!("(setsid sleep {mark} &) ; touch begun-{round}; sleep {mark}");
+        let mut child = place
+            .stockade(["run", "--no-daemon", "--", &text])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .expect("stockade starts");
+        let begun = place.project().join(format!("begun-{round}"));
+        wait_until("the command begins", || begun.exists());
+        // The group holds stockade, the scan worker and the monitor, all of them ours.
+        let group = format!("-{}", child.id());
+        let killed = Command::new("kill").args(["-KILL", "--", &group]).status().expect("kill");
+        assert!(killed.success());
+        child.wait().expect("stockade is gone");
+        wait_until(&format!("round {round}: {:?}", processes_with(&mark)), || {
+            processes_with(&mark).is_empty()
+        });
+    }
+    verify(&place);
+}
+
+#[test]
+fn what_ran_has_a_record_even_when_stockade_dies_at_the_effect() {
+    let place = Place::new("crash-effect");
+    for round in 0..10_u64 {
+        let effect = format!("effect-{}-{round}", std::process::id());
+        let text = format!("touch {effect}; sleep 60");
+        let mut child = place
+            .stockade(["run", "--no-daemon", "--", &text])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("stockade starts");
+        wait_until("the effect", || place.project().join(&effect).exists());
+        child.kill().expect("SIGKILL");
+        child.wait().expect("stockade is gone");
+        let recorded =
+            records(&place.state().join("audit")).iter().any(|line| line.contains(&effect));
+        assert!(recorded, "round {round}: {effect} has no record");
+    }
+    verify(&place);
+}
+
+/// Lines of the segments of the log, whatever they hold.
+fn records(log: &Path) -> Vec<String> {
+    let mut lines = Vec::new();
+    for entry in std::fs::read_dir(log).expect("the log").flatten() {
+        if entry.path().extension().is_some_and(|extension| extension == "jsonl") {
+            let text = std::fs::read(entry.path()).expect("a segment");
+            lines.extend(String::from_utf8_lossy(&text).lines().map(str::to_owned));
+        }
+    }
+    lines
+}
