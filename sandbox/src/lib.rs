@@ -6,10 +6,14 @@
 
 mod enforced;
 mod host;
+#[cfg(target_os = "linux")]
+mod linux;
 mod spawn;
 mod spec;
 
 pub use enforced::{Enforced, Protection, State};
 pub use host::{Host, Probe};
 pub use spawn::{Child, Error, Exit, Stdio, Stopper, confine_worker, launch, spawn};
-pub use spec::{Access, FileRule, Files, Limits, Mediation, Network, Program, SandboxSpec};
+pub use spec::{
+    Access, FileRule, Files, Limits, Mechanism, Mediation, Network, Program, SandboxSpec,
+};

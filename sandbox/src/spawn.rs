@@ -142,8 +142,11 @@ pub fn launch() -> i32 {
     122
 }
 
-/// Takes every right from this process but reading descriptor 0, writing descriptor 1 and memory: for
-/// the scan worker. After it no file can be opened and no other call works.
+/// Takes every right from this process but reading descriptor 0, writing descriptors 1 and 2, and
+/// memory: for the scan worker, before it has a second thread. After it any other call kills the process.
 pub fn confine_worker() -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    return crate::linux::worker::confine();
+    #[cfg(not(target_os = "linux"))]
     Err(io::ErrorKind::Unsupported.into())
 }

@@ -23,6 +23,26 @@ pub struct SandboxSpec {
     pub mediation: Mediation,
     /// Confine at all; false only for a call that a person or rule let out.
     pub confine: bool,
+    /// Mechanisms to take as missing, for tests and `doctor`. Can only make the launcher refuse or
+    /// report less; never weakens what is left.
+    pub hide: BTreeSet<Mechanism>,
+}
+
+/// A kernel mechanism that protections are made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Mechanism {
+    /// User namespaces, and with them all others.
+    UserNamespace,
+    /// A network namespace of the run's own.
+    NetworkNamespace,
+    /// A new `/proc` for the run's process namespace.
+    ProcMount,
+    /// Landlock.
+    Landlock,
+    /// The system-call filter.
+    Seccomp,
+    /// Notifications of the system-call filter.
+    Notification,
 }
 
 /// What runs.

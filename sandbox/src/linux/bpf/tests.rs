@@ -1,0 +1,76 @@
+use super::*;
+
+/// Runs a program as the kernel would, on the words of `struct seccomp_data`.
+fn run(program: &[Instruction], number: u32, arguments: [u32; 6]) -> u32 {
+    let mut accumulator = 0_u32;
+    let mut at = 0_usize;
+    loop {
+        let step = program[at];
+        at += 1;
+        let jump = |taken: bool| usize::from(if taken { step.jt } else { step.jf });
+        match step.code {
+            LOAD => {
+                accumulator = match step.k {
+                    NUMBER => number,
+                    ARCH => ARCHITECTURE,
+                    offset => arguments[(offset - ARGUMENTS) as usize / 8],
+                }
+            }
+            AND => accumulator &= step.k,
+            JUMP => at += step.k as usize,
+            EQUAL => at += jump(accumulator == step.k),
+            GREATER => at += jump(accumulator > step.k),
+            AT_LEAST => at += jump(accumulator >= step.k),
+            BITS => at += jump(accumulator & step.k != 0),
+            RETURN => return step.k,
+            code => panic!("unknown instruction {code:#x}"),
+        }
+    }
+}
+
+fn table() -> Table {
+    let row = |cases| Row { cases, otherwise: Verdict::Errno(1) };
+    let mut rows: BTreeMap<u32, Row> =
+        (100..300).step_by(3).map(|n| (n, row(Vec::new()))).collect();
+    rows.insert(
+        5,
+        row(vec![Case {
+            tests: vec![
+                Test::Is { argument: 0, mask: 0xF, value: 2 },
+                Test::Any { argument: 1, bits: 0x30 },
+            ],
+            verdict: Verdict::Notify,
+        }]),
+    );
+    Table { rows, otherwise: Verdict::Allow, newest: 400, unknown: Verdict::Errno(38) }
+}
+
+#[test]
+fn every_number_gets_the_verdict_of_its_row() {
+    let program = table().compile();
+    for number in 0..400 {
+        let refused = number == 5 || ((100..300).contains(&number) && (number - 100) % 3 == 0);
+        let expected = if refused { Verdict::Errno(1) } else { Verdict::Allow };
+        assert_eq!(run(&program, number, [0; 6]), expected.value(), "call {number}");
+    }
+}
+
+#[test]
+fn unknown_numbers_get_their_own_verdict() {
+    assert_eq!(run(&table().compile(), 401, [0; 6]), Verdict::Errno(38).value());
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn the_second_entry_kills() {
+    assert_eq!(run(&table().compile(), X32_BIT | 5, [0; 6]), Verdict::Kill.value());
+}
+
+#[test]
+fn a_case_needs_all_its_tests() {
+    let program = table().compile();
+    let verdict = |first, second| run(&program, 5, [first, second, 0, 0, 0, 0]);
+    assert_eq!(verdict(0x12, 0x10), Verdict::Notify.value());
+    assert_eq!(verdict(0x12, 0x40), Verdict::Errno(1).value());
+    assert_eq!(verdict(0x13, 0x10), Verdict::Errno(1).value());
+}

@@ -1,0 +1,104 @@
+//! Landlock: the second layer under the mounts, and the scopes for signals and abstract sockets.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use super::syscalls::{self, RulesetAttributes};
+
+// Rights of `linux/landlock.h`, by bit.
+const EXECUTE: u64 = 1;
+const WRITE_FILE: u64 = 1 << 1;
+const READ_FILE: u64 = 1 << 2;
+const READ_DIRECTORY: u64 = 1 << 3;
+const TRUNCATE: u64 = 1 << 14;
+const DEVICE_IOCTL: u64 = 1 << 15;
+
+/// File rights of ABI 1; each later ABI that adds one adds the next bit.
+const FIRST_ABI: u64 = (1 << 13) - 1;
+
+const SCOPE_ABSTRACT_SOCKETS: u64 = 1;
+const SCOPE_SIGNALS: u64 = 2;
+
+/// What one grant allows beneath its directory, or on its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Grant {
+    /// Read, list and execute.
+    Read,
+    /// Everything but device commands.
+    Write,
+    /// Read, write and device commands, on a device.
+    Device,
+    /// Read and write of one file.
+    File,
+}
+
+/// A ruleset being built.
+pub(crate) struct Ruleset {
+    ruleset: OwnedFd,
+    handled: u64,
+    abi: u32,
+}
+
+/// Returns the ABI of the kernel that we use: at most 7, the newest known here.
+pub(crate) fn abi() -> u32 {
+    syscalls::landlock_abi().unwrap_or(0).min(7)
+}
+
+fn handled(abi: u32) -> u64 {
+    let mut rights = FIRST_ABI;
+    if abi >= 2 {
+        rights |= 1 << 13;
+    }
+    if abi >= 3 {
+        rights |= TRUNCATE;
+    }
+    if abi >= 5 {
+        rights |= DEVICE_IOCTL;
+    }
+    rights
+}
+
+impl Ruleset {
+    /// Starts a ruleset that handles every file right and scope of the kernel's ABI.
+    pub(crate) fn new() -> io::Result<Ruleset> {
+        Ruleset::with_network(0)
+    }
+
+    fn with_network(network: u64) -> io::Result<Ruleset> {
+        let abi = syscalls::landlock_abi()?.min(7);
+        let handled = handled(abi);
+        let attributes = RulesetAttributes {
+            handled_access_fs: handled,
+            handled_access_net: if abi >= 4 { network } else { 0 },
+            scoped: if abi >= 6 { SCOPE_ABSTRACT_SOCKETS | SCOPE_SIGNALS } else { 0 },
+        };
+        let known = match abi {
+            0..=3 => 8,
+            4..=5 => 16,
+            _ => 24,
+        };
+        Ok(Ruleset { ruleset: syscalls::landlock_create(&attributes, known)?, handled, abi })
+    }
+
+    /// Grants what `grant` says on `object`.
+    pub(crate) fn allow(&self, object: BorrowedFd<'_>, grant: Grant) -> io::Result<()> {
+        let rights = match grant {
+            Grant::Read => EXECUTE | READ_FILE | READ_DIRECTORY,
+            Grant::Write => self.handled & !DEVICE_IOCTL,
+            Grant::Device => READ_FILE | WRITE_FILE | TRUNCATE | DEVICE_IOCTL,
+            Grant::File => EXECUTE | READ_FILE | WRITE_FILE | TRUNCATE,
+        };
+        syscalls::landlock_allow(self.ruleset.as_fd(), object, rights & self.handled)
+    }
+
+    /// Restricts this process and returns what the layer covers, in words.
+    pub(crate) fn restrict(self) -> io::Result<String> {
+        syscalls::landlock_restrict(self.ruleset.as_fd())?;
+        Ok(format!("Landlock ABI {}", self.abi))
+    }
+}
+
+/// Denies every file, every TCP port, and signals and abstract sockets of others.
+pub(crate) fn deny_everything() -> io::Result<()> {
+    Ruleset::with_network(3)?.restrict().map(drop)
+}

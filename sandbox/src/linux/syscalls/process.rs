@@ -1,0 +1,234 @@
+//! Processes, their rights and limits.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use super::{check, owned};
+
+/// Which side of a fork this is.
+pub(crate) enum Fork {
+    /// The new process.
+    Child,
+    /// The old one, with the child's number as it sees it.
+    Parent(i32),
+}
+
+/// Forks; `flags` are `CLONE_NEW*` bits for the child.
+pub(crate) fn fork(flags: i32) -> io::Result<Fork> {
+    let flags = libc::c_long::from(flags | libc::SIGCHLD);
+    // SAFETY: without CLONE_VM the child has its own copy of this memory, and a null stack means the
+    // copied one. The launcher has one thread, so no lock of the C library is held by another.
+    let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0_usize, 0_usize, 0_usize, 0_usize) };
+    match i32::try_from(check(pid)?).map_err(|_| io::ErrorKind::InvalidData)? {
+        0 => Ok(Fork::Child),
+        pid => Ok(Fork::Parent(pid)),
+    }
+}
+
+/// A child that ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ended {
+    pub(crate) pid: i32,
+    pub(crate) code: Option<i32>,
+    pub(crate) signal: Option<i32>,
+    pub(crate) user: Duration,
+    pub(crate) system: Duration,
+    pub(crate) max_rss_kib: u64,
+}
+
+/// Waits for `pid`, or any child for -1; `None` if none has ended and `flags` has `WNOHANG`.
+pub(crate) fn wait(pid: i32, flags: i32) -> io::Result<Option<Ended>> {
+    let mut status = 0;
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: both pointers are to locals that live through the call.
+    let ended = unsafe { libc::wait4(pid, &raw mut status, flags, usage.as_mut_ptr()) };
+    if check(ended.into())? == 0 {
+        return Ok(None);
+    }
+    // SAFETY: all bytes were zeroed above, and zero is a valid value of every field.
+    let usage = unsafe { usage.assume_init() };
+    let exited = libc::WIFEXITED(status);
+    Ok(Some(Ended {
+        pid: ended,
+        code: exited.then(|| libc::WEXITSTATUS(status)),
+        signal: (!exited).then(|| libc::WTERMSIG(status)),
+        user: duration(usage.ru_utime),
+        system: duration(usage.ru_stime),
+        max_rss_kib: u64::try_from(usage.ru_maxrss).unwrap_or(0),
+    }))
+}
+
+fn duration(time: libc::timeval) -> Duration {
+    Duration::from_secs(u64::try_from(time.tv_sec).unwrap_or(0))
+        + Duration::from_micros(u64::try_from(time.tv_usec).unwrap_or(0))
+}
+
+/// Sends `signal` to a process, a group, or all that may be signalled (-1).
+pub(crate) fn kill(pid: i32, signal: i32) -> io::Result<()> {
+    // SAFETY: integers only.
+    let status = unsafe { libc::kill(pid, signal) };
+    check(status.into()).map(drop)
+}
+
+/// Ends this process at once, running nothing that was registered for its end.
+pub(crate) fn exit_now(status: i32) -> ! {
+    // SAFETY: integers only; does not return.
+    unsafe { libc::_exit(status) }
+}
+
+/// Calls `prctl` with an option whose arguments are plain numbers.
+pub(crate) fn prctl(option: i32, second: libc::c_ulong, third: libc::c_ulong) -> io::Result<i32> {
+    // SAFETY: the callers use only options that take integers (`prctl(2)`).
+    let status = unsafe { libc::prctl(option, second, third, 0_usize, 0_usize) };
+    check(status.into())?;
+    Ok(status)
+}
+
+/// Sets the permitted and effective sets to `keep` (bit numbers below 32) and clears the inheritable one.
+pub(crate) fn set_capabilities(keep: u32) -> io::Result<()> {
+    /// `struct __user_cap_header_struct`, version 3 (`capset(2)`).
+    #[repr(C)]
+    struct Header {
+        version: u32,
+        pid: i32,
+    }
+    let header = Header { version: 0x2008_0522, pid: 0 };
+    let sets: [u32; 6] = [keep, keep, 0, 0, 0, 0];
+    // SAFETY: header and the two set structures (three words each) live through the call.
+    let status = unsafe { libc::syscall(libc::SYS_capset, &raw const header, sets.as_ptr()) };
+    check(status).map(drop)
+}
+
+/// Starts a session without a terminal.
+pub(crate) fn setsid() -> io::Result<()> {
+    // SAFETY: takes nothing.
+    let status = unsafe { libc::setsid() };
+    check(status.into()).map(drop)
+}
+
+/// Makes the terminal `fd` the controlling one of this session.
+pub(crate) fn take_terminal(fd: i32) -> io::Result<()> {
+    // SAFETY: TIOCSCTTY takes an integer.
+    let status = unsafe { libc::ioctl(fd, libc::TIOCSCTTY, 0) };
+    check(status.into()).map(drop)
+}
+
+/// Sets a resource limit.
+pub(crate) fn set_limit(resource: u32, soft: u64, hard: u64) -> io::Result<()> {
+    let limit = libc::rlimit64 { rlim_cur: soft, rlim_max: hard };
+    // SAFETY: `limit` lives through the call; the old value is not asked for.
+    let status = unsafe {
+        libc::prlimit64(
+            0,
+            resource as libc::__rlimit_resource_t,
+            &raw const limit,
+            std::ptr::null_mut(),
+        )
+    };
+    check(status.into()).map(drop)
+}
+
+/// Returns the soft and hard value of a resource limit.
+pub(crate) fn limit(resource: u32) -> io::Result<(u64, u64)> {
+    let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` lives through the call; no new value is set.
+    let status = unsafe {
+        libc::prlimit64(0, resource as libc::__rlimit_resource_t, std::ptr::null(), &raw mut limit)
+    };
+    check(status.into())?;
+    Ok((limit.rlim_cur, limit.rlim_max))
+}
+
+/// Joins a new, empty session keyring.
+pub(crate) fn join_keyring() -> io::Result<()> {
+    const KEYCTL_JOIN_SESSION_KEYRING: i32 = 1;
+    // SAFETY: a null name asks for an anonymous keyring; nothing is read.
+    let status = unsafe {
+        libc::syscall(
+            libc::SYS_keyctl,
+            KEYCTL_JOIN_SESSION_KEYRING,
+            std::ptr::null::<libc::c_char>(),
+        )
+    };
+    check(status).map(drop)
+}
+
+/// Closes every descriptor from `first` upward.
+pub(crate) fn close_from(first: u32) -> io::Result<()> {
+    // SAFETY: integers only. The callers own no descriptor at or above `first` that they use again:
+    // the launcher calls this before it opens anything, the command right before it becomes another.
+    let status = unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0_u32) };
+    check(status).map(drop)
+}
+
+/// Makes `target` another name of `source`, inherited by what is executed.
+pub(crate) fn duplicate_onto(source: BorrowedFd<'_>, target: i32) -> io::Result<()> {
+    // SAFETY: integers only. The targets are 0, 1 and 2, which no `OwnedFd` of the launcher holds.
+    let fd = unsafe { libc::dup2(source.as_raw_fd(), target) };
+    check(fd.into()).map(drop)
+}
+
+/// Gives every signal its default disposition and unblocks all.
+pub(crate) fn reset_signals() -> io::Result<()> {
+    for signal in 1..=64 {
+        // SAFETY: SIG_DFL is no code of ours. An error (KILL, STOP, the C library's own) changes nothing.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+    set_signal_mask(&signal_set(&[])?)
+}
+
+/// Returns the set of these signals.
+pub(crate) fn signal_set(signals: &[i32]) -> io::Result<libc::sigset_t> {
+    let mut set = std::mem::MaybeUninit::<libc::sigset_t>::zeroed();
+    // SAFETY: `set` is a local of the right size.
+    let status = unsafe { libc::sigemptyset(set.as_mut_ptr()) };
+    check(status.into())?;
+    // SAFETY: zeroed above and emptied by the call before.
+    let mut set = unsafe { set.assume_init() };
+    for signal in signals {
+        // SAFETY: `set` is initialised.
+        let status = unsafe { libc::sigaddset(&raw mut set, *signal) };
+        check(status.into())?;
+    }
+    Ok(set)
+}
+
+/// Blocks exactly the signals in `set`.
+pub(crate) fn set_signal_mask(set: &libc::sigset_t) -> io::Result<()> {
+    // SAFETY: `set` is an initialised set that lives through the call.
+    let status = unsafe { libc::sigprocmask(libc::SIG_SETMASK, set, std::ptr::null_mut()) };
+    check(status.into()).map(drop)
+}
+
+/// Returns a descriptor that becomes readable when one of the (blocked) signals arrives.
+pub(crate) fn signal_descriptor(set: &libc::sigset_t) -> io::Result<OwnedFd> {
+    // SAFETY: `set` is an initialised set that lives through the call.
+    let fd = unsafe { libc::signalfd(-1, set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
+    owned(fd.into())
+}
+
+/// Sets the file mode creation mask and returns the old one.
+pub(crate) fn umask(mask: u32) -> u32 {
+    // SAFETY: integers only; cannot fail.
+    unsafe { libc::umask(mask) }
+}
+
+/// Sets the scheduling priority of this process.
+pub(crate) fn nice(priority: i32) -> io::Result<()> {
+    // SAFETY: integers only.
+    let status = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, priority) };
+    check(status.into()).map(drop)
+}
+
+/// Becomes `program`; returns only the error.
+pub(crate) fn execute(program: &CString, argv: &[CString], environment: &[CString]) -> io::Error {
+    let pointers = |strings: &[CString]| -> Vec<*const libc::c_char> {
+        strings.iter().map(|string| string.as_ptr()).chain([std::ptr::null()]).collect()
+    };
+    let (argv, environment) = (pointers(argv), pointers(environment));
+    // SAFETY: both arrays end with a null pointer and point at strings that outlive the call.
+    unsafe { libc::execve(program.as_ptr(), argv.as_ptr(), environment.as_ptr()) };
+    io::Error::last_os_error()
+}
