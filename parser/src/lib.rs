@@ -26,7 +26,7 @@ pub use tree::{
     Assignment, CommandKind, CommandTree, Directory, Draft, Effect, EffectKind, Locality, Notice,
     Opaque, Operator, Position, Redirect, RedirectTarget, SimpleCommand, Stdin, Target, Via,
 };
-pub use witness::{Absence, Node, Witness};
+pub use witness::{Absence, Node, NodeKind, Witness};
 pub use word::{Count, Glob, Word, WordClass};
 
 /// Reads `source` as bash started in state `start` would, with what `programs` says about programs.

@@ -14,6 +14,8 @@ pub(crate) struct Mark {
 /// The kinds of things that both parsers must see alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum MarkKind {
+    /// The first word of a simple command, besides its [`MarkKind::Word`]: where a command begins.
+    Name,
     /// A command name or an argument.
     Word,
     /// An assignment in front of a command, alone, or as an operand of a declaration builtin.

@@ -1,7 +1,6 @@
 //! The tree of commands that policy judges.
 
 use crate::marks::Request;
-use crate::witness::Witness;
 use crate::{Reason, Span, Word};
 
 /// A parsed text that the witness has not confirmed yet.
@@ -292,21 +291,9 @@ impl Draft {
         self.requests.iter().map(|request| request.text.as_slice())
     }
 
-    /// Returns the tree after comparing it with the answers of the witness, one for each request.
-    ///
-    /// Each difference, each missing answer and each surplus one adds an opaque span.
-    pub fn confirm(mut self, witnesses: &[Witness]) -> CommandTree {
-        if witnesses.len() != self.requests.len() {
-            let span = Span::new(0, self.tree.source.len());
-            let reason = Reason::WitnessAbsent;
-            self.tree.opaque.push(Opaque {
-                reason,
-                span,
-                detail: String::new(),
-                help: String::new(),
-            });
-        }
-        self.tree
+    /// Takes the draft apart for the comparison.
+    pub(crate) fn into_parts(self) -> (CommandTree, Vec<Request>) {
+        (self.tree, self.requests)
     }
 }
 

@@ -1,4 +1,17 @@
-//! What the second parser saw, as plain data.
+//! What the second parser saw, as plain data, and the comparison of the two parsers.
+
+mod guard;
+mod kind;
+mod lower;
+mod shape;
+#[cfg(test)]
+mod tests;
+
+pub use kind::NodeKind;
+
+use crate::marks::{Mark, MarkKind, Request};
+use crate::{CommandTree, Draft, Opaque, Reason, Span};
+use shape::Shape;
 
 /// The answer of the witness to one text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,18 +36,112 @@ pub enum Absence {
 }
 
 /// One node of the witness's tree.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Node {
-    /// The grammar's name of the node.
-    pub kind: String,
+    /// What the grammar calls it.
+    pub kind: NodeKind,
     /// First byte.
     pub start: u32,
     /// The byte after the last.
     pub end: u32,
     /// Distance from the root.
     pub depth: u32,
-    /// A named node of the grammar, not a literal token.
-    pub named: bool,
     /// An ERROR or MISSING node.
     pub broken: bool,
+}
+
+impl Absence {
+    fn reason(self) -> Reason {
+        match self {
+            Absence::Dead => Reason::WitnessAbsent,
+            Absence::Guarded => Reason::WitnessGuard,
+            Absence::Slow => Reason::WitnessSlow,
+            Absence::Nonsense => Reason::WitnessNonsense,
+        }
+    }
+}
+
+impl Draft {
+    /// Returns the tree after comparing it with the answers of the witness, one for each request.
+    ///
+    /// Each difference, each missing answer and each surplus one adds an opaque span; nothing is taken away.
+    pub fn confirm(self, witnesses: &[Witness]) -> CommandTree {
+        let (mut tree, requests) = self.into_parts();
+        let whole = Span::new(0, tree.source.len());
+        if witnesses.len() != requests.len() {
+            tree.opaque.push(opaque(Reason::WitnessAbsent, whole, String::new()));
+        }
+        for (request, witness) in requests.iter().zip(witnesses) {
+            if let Some(found) = doubt(request, witness, &tree.source) {
+                tree.opaque.push(found);
+            }
+        }
+        tree
+    }
+}
+
+/// Returns why the authority's reading of one text is not confirmed, if so.
+fn doubt(request: &Request, witness: &Witness, source: &[u8]) -> Option<Opaque> {
+    let nodes = match witness {
+        Witness::Nodes(nodes) => nodes,
+        Witness::Absent(why) => return Some(opaque(why.reason(), request.origin, String::new())),
+    };
+    let place = |span| outer(request, span, source);
+    let Some(shape) = Shape::check(&request.text, nodes) else {
+        return Some(opaque(Reason::WitnessNonsense, request.origin, String::new()));
+    };
+    if let Some(found) = guard::doubt(&shape) {
+        return Some(opaque(found.reason, place(found.span), found.detail.to_owned()));
+    }
+    let lowered = lower::lower(&shape);
+    let (mark, seen) = first_difference(&request.marks, &lowered.marks)?;
+    let detail = format!("{} that only {seen} sees", name(mark.kind));
+    Some(opaque(Reason::WitnessDiffers, place(mark.span), detail))
+}
+
+/// Returns the first mark that is in only one of the two sorted lists, and who sees it.
+fn first_difference(authority: &[Mark], witness: &[Mark]) -> Option<(Mark, &'static str)> {
+    let differing = authority.iter().zip(witness).find(|(ours, theirs)| ours != theirs);
+    if let Some((ours, theirs)) = differing {
+        return Some(if ours < theirs {
+            (*ours, "the first parser")
+        } else {
+            (*theirs, "the second parser")
+        });
+    }
+    let common = authority.len().min(witness.len());
+    let ours = authority.get(common).map(|mark| (*mark, "the first parser"));
+    ours.or_else(|| witness.get(common).map(|mark| (*mark, "the second parser")))
+}
+
+/// Returns where `span` of the text of `request` is in the outer source: all of its origin, unless the text
+/// stands there byte for byte.
+fn outer(request: &Request, span: Span, source: &[u8]) -> Span {
+    if request.origin.of(source) == request.text {
+        let start = request.origin.start;
+        return Span {
+            start: start.saturating_add(span.start),
+            end: start.saturating_add(span.end),
+        };
+    }
+    request.origin
+}
+
+fn opaque(reason: Reason, span: Span, detail: String) -> Opaque {
+    Opaque { reason, span, detail, help: String::new() }
+}
+
+fn name(kind: MarkKind) -> &'static str {
+    match kind {
+        MarkKind::Name => "the name of a command",
+        MarkKind::Word => "a word",
+        MarkKind::Assignment => "an assignment",
+        MarkKind::Redirect => "a redirection",
+        MarkKind::HereDocumentBody => "the body of a here-document",
+        MarkKind::Substitution => "a substitution",
+        MarkKind::ProcessSubstitution => "a process substitution",
+        MarkKind::Arithmetic => "arithmetic",
+        MarkKind::Compound => "a compound command",
+        MarkKind::Comment => "a comment",
+    }
 }

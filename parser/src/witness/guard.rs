@@ -1,0 +1,163 @@
+//! Signs that the witness's tree cannot be trusted, whatever its marks are.
+
+use super::NodeKind;
+use super::shape::Shape;
+use crate::{Reason, Span};
+
+/// What is wrong, and where in the text.
+pub(super) struct Doubt {
+    pub(super) reason: Reason,
+    pub(super) span: Span,
+    pub(super) detail: &'static str,
+}
+
+/// Returns the first sign of a tree that misreads its text.
+pub(super) fn doubt(shape: &Shape) -> Option<Doubt> {
+    (0..shape.len()).find_map(|index| {
+        let found = |reason, detail| Some(Doubt { reason, span: shape.span(index), detail });
+        if shape.broken(index) {
+            return found(Reason::WitnessError, "");
+        }
+        if shape.kind(index) == NodeKind::Other {
+            return found(Reason::WitnessNonsense, "a kind of node that is not known");
+        }
+        if hides_opener(shape, index) {
+            return found(Reason::WitnessGuard, "an opener inside of what should be plain text");
+        }
+        if quotes_in_expansion(shape, index) {
+            return found(Reason::WitnessGuard, "quotes inside an expansion inside quotes");
+        }
+        if holds_operator(shape, index) {
+            return found(Reason::WitnessGuard, "a control operator inside of a test");
+        }
+        let span = gap(shape, index)?;
+        let detail = "bytes that belong to no node";
+        Some(Doubt { reason: Reason::WitnessGuard, span, detail })
+    })
+}
+
+/// Says whether a leaf holds what starts an expansion, outside of single quotes.
+fn hides_opener(shape: &Shape, index: usize) -> bool {
+    match shape.kind(index) {
+        NodeKind::RawString
+        | NodeKind::AnsiCString
+        | NodeKind::Comment
+        | NodeKind::Token
+        | NodeKind::HeredocStart
+        | NodeKind::HeredocEnd => false,
+        NodeKind::HeredocBody if is_quoted(shape, index) => false,
+        NodeKind::HeredocBody => {
+            // Text between its expansions belongs to no node.
+            let mut reached = shape.span(index).start;
+            shape.children(index).any(|child| {
+                let gap = Span { start: reached, end: shape.span(child).start };
+                reached = shape.span(child).end;
+                holds_opener(gap.of(shape.text()))
+            }) || holds_opener(Span { start: reached, end: shape.span(index).end }.of(shape.text()))
+        }
+        _ => shape.is_leaf(index) && holds_opener(shape.bytes(index)),
+    }
+}
+
+/// Says whether the delimiter of the here-document that node `index` is the body of is quoted.
+fn is_quoted(shape: &Shape, index: usize) -> bool {
+    shape.children(shape.parent(index)).any(|sibling| {
+        shape.kind(sibling) == NodeKind::HeredocStart
+            && shape.bytes(sibling).iter().any(|byte| matches!(byte, b'\'' | b'"' | b'\\'))
+    })
+}
+
+/// Says whether an unescaped `` ` ``, `$(`, `${`, `$[`, `<(` or `>(` is in `text`.
+fn holds_opener(text: &[u8]) -> bool {
+    let mut previous = 0;
+    text.iter().any(|byte| {
+        if previous == b'\\' {
+            previous = 0;
+            return false;
+        }
+        let opens = match byte {
+            b'`' => true,
+            b'(' => matches!(previous, b'$' | b'<' | b'>'),
+            b'{' | b'[' => previous == b'$',
+            _ => false,
+        };
+        previous = *byte;
+        opens
+    })
+}
+
+/// Says whether a single-quoted string stands in `${ }` in double quotes, where `'` may mean itself.
+fn quotes_in_expansion(shape: &Shape, index: usize) -> bool {
+    if !matches!(shape.kind(index), NodeKind::RawString | NodeKind::AnsiCString) {
+        return false;
+    }
+    let mut above = shape.parent(index);
+    if shape.kind(above) == NodeKind::Concatenation {
+        above = shape.parent(above);
+    }
+    let outer = shape.kind(shape.parent(above));
+    shape.kind(above) == NodeKind::Expansion
+        && matches!(outer, NodeKind::String | NodeKind::HeredocBody | NodeKind::Expansion)
+}
+
+/// Says whether a child of an expression in `[ ]` is an operator of the shell.
+fn holds_operator(shape: &Shape, index: usize) -> bool {
+    if shape.kind(index) != NodeKind::Token
+        || !matches!(
+            shape.bytes(index),
+            b"&&" | b"||" | b"&" | b"|" | b";" | b"<" | b">" | b"(" | b")"
+        )
+    {
+        return false;
+    }
+    let mut above = shape.parent(index);
+    for _ in 0..MAX_EXPRESSION_DEPTH {
+        match shape.kind(above) {
+            NodeKind::BinaryExpression
+            | NodeKind::UnaryExpression
+            | NodeKind::ParenthesizedExpression
+            | NodeKind::PostfixExpression
+            | NodeKind::TernaryExpression => above = shape.parent(above),
+            NodeKind::TestCommand => return !shape.bytes(above).starts_with(b"[["),
+            _ => return false,
+        }
+    }
+    // Deeper than anyone writes; not looked into, hence not trusted.
+    true
+}
+
+/// How deep an expression may be nested for its operators to be looked at.
+const MAX_EXPRESSION_DEPTH: usize = 64;
+
+/// Returns bytes in front of or behind the children of node `index` that belong to none of them and are no blanks.
+fn gap(shape: &Shape, index: usize) -> Option<Span> {
+    if shape.is_leaf(index) || shape.kind(index) == NodeKind::HeredocBody {
+        return None;
+    }
+    let whole = shape.span(index);
+    let mut reached = whole.start;
+    let end = Span { start: whole.end, end: whole.end };
+    shape
+        .children(index)
+        .map(|child| shape.span(child))
+        .chain([end])
+        .map(|span| {
+            let gap = Span { start: reached, end: span.start };
+            reached = span.end;
+            gap
+        })
+        .find(|gap| !is_blank(gap.of(shape.text())))
+}
+
+/// Says whether `gap` holds nothing but what may stand between words.
+fn is_blank(gap: &[u8]) -> bool {
+    let mut bytes = gap.iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b' ' | b'\t' | b'\n' => {}
+            b'\\' if bytes.next() == Some(&b'\n') => {}
+            _ => return false,
+        }
+    }
+    true
+}

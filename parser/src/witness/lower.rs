@@ -1,0 +1,406 @@
+//! The witness's tree in the terms of the authority: marks.
+//!
+//! The grammar has known defects. Each that is repaired here has a name in [`Repair`]; a repair only joins
+//! pieces of one word or turns something into a word, and what it yields must still equal what the authority saw.
+
+use super::NodeKind;
+use super::shape::Shape;
+use crate::Span;
+use crate::marks::{Mark, MarkKind};
+
+/// A defect of the grammar that lowering mends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Repair {
+    /// Further destinations of one redirection are arguments of the command.
+    Destination,
+    /// Pieces without a blank between them are one word.
+    Join,
+    /// `time` and `!` in front of a command are keywords.
+    Keyword,
+    /// What stands behind the operators of `[ ]` are arguments.
+    TestWords,
+}
+
+/// A tree in the terms of the authority.
+pub(super) struct Lowered {
+    /// What was seen, sorted.
+    pub(super) marks: Vec<Mark>,
+    /// What was mended.
+    pub(super) repairs: Vec<Repair>,
+}
+
+/// Lowers a tree that has neither ERROR nor MISSING nodes.
+pub(super) fn lower(shape: &Shape) -> Lowered {
+    let mut lowering = Lowering { shape, marks: Vec::new(), repairs: Vec::new() };
+    let mut index = 0;
+    while index < shape.len() {
+        index = lowering.node(index);
+    }
+    let Lowering { mut marks, repairs, .. } = lowering;
+    marks.sort_unstable();
+    Lowered { marks, repairs }
+}
+
+struct Lowering<'a, 'b> {
+    shape: &'a Shape<'b>,
+    marks: Vec<Mark>,
+    repairs: Vec<Repair>,
+}
+
+impl Lowering<'_, '_> {
+    /// Marks what node `index` itself shows; returns the index of the node to look at next.
+    fn node(&mut self, index: usize) -> usize {
+        let shape = self.shape;
+        match shape.kind(index) {
+            NodeKind::Command
+            | NodeKind::DeclarationCommand
+            | NodeKind::UnsetCommand
+            | NodeKind::RedirectedStatement => self.pieces_of(index),
+            NodeKind::TestCommand => self.test_command(index),
+            NodeKind::VariableAssignment => self.lone_assignment(index),
+            NodeKind::FileRedirect | NodeKind::HerestringRedirect => self.lone_redirect(index),
+            NodeKind::HeredocBody => self.here_document_body(index),
+            NodeKind::CommandSubstitution => {
+                let span = self.backquotes_without_dollar(index);
+                self.mark(MarkKind::Substitution, span);
+                if span.of(shape.text()).first() == Some(&b'`') {
+                    return shape.after(index);
+                }
+            }
+            NodeKind::ProcessSubstitution => self.whole(MarkKind::ProcessSubstitution, index),
+            NodeKind::ArithmeticExpansion => self.whole(MarkKind::Arithmetic, index),
+            NodeKind::CompoundStatement => {
+                let arithmetic = shape.bytes(index).starts_with(b"((");
+                let kind = if arithmetic { MarkKind::Arithmetic } else { MarkKind::Compound };
+                self.whole(kind, index);
+            }
+            NodeKind::CStyleForStatement
+            | NodeKind::CaseStatement
+            | NodeKind::ForStatement
+            | NodeKind::IfStatement
+            | NodeKind::Subshell
+            | NodeKind::WhileStatement => self.whole(MarkKind::Compound, index),
+            NodeKind::FunctionDefinition => self.function(index),
+            NodeKind::Comment => self.whole(MarkKind::Comment, index),
+            NodeKind::AnsiCString
+            | NodeKind::Array
+            | NodeKind::BinaryExpression
+            | NodeKind::BraceExpression
+            | NodeKind::CaseItem
+            | NodeKind::CommandName
+            | NodeKind::Concatenation
+            | NodeKind::DoGroup
+            | NodeKind::ElifClause
+            | NodeKind::ElseClause
+            | NodeKind::Expansion
+            | NodeKind::ExtglobPattern
+            | NodeKind::FileDescriptor
+            | NodeKind::HeredocContent
+            | NodeKind::HeredocEnd
+            | NodeKind::HeredocRedirect
+            | NodeKind::HeredocStart
+            | NodeKind::List
+            | NodeKind::NegatedCommand
+            | NodeKind::Number
+            | NodeKind::ParenthesizedExpression
+            | NodeKind::Pipeline
+            | NodeKind::PostfixExpression
+            | NodeKind::Program
+            | NodeKind::RawString
+            | NodeKind::Regex
+            | NodeKind::SimpleExpansion
+            | NodeKind::SpecialVariableName
+            | NodeKind::String
+            | NodeKind::StringContent
+            | NodeKind::Subscript
+            | NodeKind::TernaryExpression
+            | NodeKind::TestOperator
+            | NodeKind::TranslatedString
+            | NodeKind::UnaryExpression
+            | NodeKind::VariableAssignments
+            | NodeKind::VariableName
+            | NodeKind::Word
+            | NodeKind::Token
+            | NodeKind::Other => {}
+        }
+        index + 1
+    }
+
+    fn mark(&mut self, kind: MarkKind, span: Span) {
+        self.marks.push(Mark { span, kind });
+    }
+
+    fn whole(&mut self, kind: MarkKind, index: usize) {
+        self.mark(kind, self.shape.span(index));
+    }
+
+    /// The span of a substitution; the grammar takes a `$` before a backquote for a part of it.
+    fn backquotes_without_dollar(&self, index: usize) -> Span {
+        let span = self.shape.span(index);
+        let dollar = span.of(self.shape.text()).starts_with(b"$`");
+        Span { start: span.start + u32::from(dollar), end: span.end }
+    }
+
+    fn function(&mut self, index: usize) {
+        let shape = self.shape;
+        let body = shape.children(index).filter(|child| is_compound(shape.kind(*child))).last();
+        let end = body.map_or(shape.span(index).end, |body| shape.span(body).end);
+        self.mark(MarkKind::Compound, Span { start: shape.span(index).start, end });
+    }
+
+    /// An assignment that is a statement of its own; those in commands are marked with the command.
+    fn lone_assignment(&mut self, index: usize) {
+        let shape = self.shape;
+        match shape.kind(shape.parent(index)) {
+            NodeKind::Command | NodeKind::DeclarationCommand => {}
+            // `for ((i=0; ...` is arithmetic.
+            NodeKind::CStyleForStatement | NodeKind::VariableAssignment => {}
+            _ => self.whole(MarkKind::Assignment, index),
+        }
+    }
+
+    /// A redirection that stands elsewhere than in a command: in `$(<f)`, after a function body.
+    fn lone_redirect(&mut self, index: usize) {
+        let shape = self.shape;
+        match shape.kind(shape.parent(index)) {
+            NodeKind::Command | NodeKind::RedirectedStatement | NodeKind::HeredocRedirect => {}
+            _ => {
+                let mut pieces = Vec::new();
+                self.redirect(index, &mut pieces);
+                self.finish(pieces, false);
+            }
+        }
+    }
+
+    /// Marks the words, assignments and redirections that are children of `index`.
+    fn pieces_of(&mut self, index: usize) {
+        let shape = self.shape;
+        let mut pieces = Vec::new();
+        let mut time = false;
+        for child in shape.children(index) {
+            let span = shape.span(child);
+            match shape.kind(child) {
+                NodeKind::VariableAssignment => pieces.push((MarkKind::Assignment, span)),
+                NodeKind::FileRedirect
+                | NodeKind::HerestringRedirect
+                | NodeKind::HeredocRedirect => self.redirect(child, &mut pieces),
+                NodeKind::CommandName if pieces.is_empty() && shape.bytes(child) == b"time" => {
+                    time = true;
+                    self.repairs.push(Repair::Keyword);
+                }
+                kind if is_literal(kind) => pieces.push((MarkKind::Word, span)),
+                NodeKind::Token if is_word_token(shape, index, child) => {
+                    pieces.push((MarkKind::Word, span));
+                }
+                _ => {}
+            }
+        }
+        if time {
+            self.after_time(&mut pieces);
+        }
+        self.finish(pieces, shape.kind(index) != NodeKind::RedirectedStatement);
+    }
+
+    /// Takes the options and the `!` of `time` away, and finds the assignments that the grammar took for words.
+    fn after_time(&mut self, pieces: &mut Vec<(MarkKind, Span)>) {
+        let text = self.shape.text();
+        let keywords = pieces
+            .iter()
+            .take_while(|(_, span)| matches!(span.of(text), b"-p" | b"--" | b"!" | b"time"))
+            .count();
+        pieces.drain(..keywords);
+        for (kind, span) in pieces.iter_mut() {
+            if *kind != MarkKind::Word || !looks_like_assignment(span.of(text)) {
+                break;
+            }
+            *kind = MarkKind::Assignment;
+        }
+    }
+
+    /// Adds the redirection `index`: operator with descriptor and first destination, then words.
+    fn redirect(&mut self, index: usize, pieces: &mut Vec<(MarkKind, Span)>) {
+        let shape = self.shape;
+        let start = shape.span(index).start;
+        let mut end = None;
+        for child in shape.children(index) {
+            let span = shape.span(child);
+            match shape.kind(child) {
+                NodeKind::Token if matches!(shape.bytes(child), b"<&-" | b">&-") => {
+                    end = Some(span.end);
+                    pieces.push((MarkKind::Redirect, Span { start, end: span.end }));
+                }
+                NodeKind::HeredocStart => {
+                    end = Some(span.end);
+                    pieces.push((MarkKind::Redirect, Span { start, end: span.end }));
+                }
+                NodeKind::FileRedirect | NodeKind::HerestringRedirect
+                    if shape.kind(index) == NodeKind::HeredocRedirect =>
+                {
+                    self.redirect(child, pieces);
+                }
+                kind if is_literal(kind) => match end {
+                    None => {
+                        end = Some(span.end);
+                        pieces.push((MarkKind::Redirect, Span { start, end: span.end }));
+                    }
+                    Some(_) => {
+                        self.repairs.push(Repair::Destination);
+                        pieces.push((MarkKind::Word, span));
+                    }
+                },
+                // What else a here-document holds is met on the way down.
+                _ => {}
+            }
+        }
+    }
+
+    /// Marks `pieces`, joined where only line continuations, or nothing, are between them. The first word
+    /// of a command is also its name.
+    fn finish(&mut self, pieces: Vec<(MarkKind, Span)>, command: bool) {
+        let mut joined: Vec<(MarkKind, Span)> = Vec::with_capacity(pieces.len());
+        for (kind, span) in pieces {
+            match joined.last_mut() {
+                Some((_, last))
+                    if kind == MarkKind::Word
+                        && last.end <= span.start
+                        && is_continuation(self.shape.text(), last.end, span.start) =>
+                {
+                    last.end = span.end;
+                    self.repairs.push(Repair::Join);
+                }
+                _ => joined.push((kind, span)),
+            }
+        }
+        let name = joined.iter().find(|(kind, _)| *kind == MarkKind::Word).filter(|_| command);
+        if let Some((_, span)) = name {
+            self.mark(MarkKind::Name, *span);
+        }
+        for (kind, span) in joined {
+            self.mark(kind, span);
+        }
+    }
+
+    /// `[ ]` is a plain command: its operators and operands are words. `[[ ]]` is a compound.
+    fn test_command(&mut self, index: usize) {
+        let shape = self.shape;
+        if shape.bytes(index).starts_with(b"[[") {
+            return self.whole(MarkKind::Compound, index);
+        }
+        let mut pieces = Vec::new();
+        let mut at = index + 1;
+        let end = shape.after(index);
+        while at < end {
+            let kind = shape.kind(at);
+            if is_expression(kind) {
+                at += 1;
+                continue;
+            }
+            if kind == NodeKind::FileRedirect || kind == NodeKind::HerestringRedirect {
+                self.redirect(at, &mut pieces);
+            } else if kind != NodeKind::Comment {
+                pieces.push((MarkKind::Word, shape.span(at)));
+            }
+            at = shape.after(at);
+        }
+        self.repairs.push(Repair::TestWords);
+        self.finish(pieces, true);
+    }
+
+    /// The body of a here-document: from the line after the operator to the line of the delimiter.
+    fn here_document_body(&mut self, index: usize) {
+        let shape = self.shape;
+        let text = shape.text();
+        let span = shape.span(index);
+        let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n');
+        let before = text.get(..span.start as usize).unwrap_or_default();
+        let words_end = before.iter().rposition(|byte| !blank(byte)).map_or(0, |at| at + 1);
+        let gap = before.get(words_end..).unwrap_or_default();
+        let start = gap
+            .iter()
+            .position(|byte| *byte == b'\n')
+            .map_or(span.start as usize, |line_end| words_end + line_end + 1);
+        let closing = shape.after(index);
+        let mut end = span.end as usize;
+        if shape.kind(closing) == NodeKind::HeredocEnd && closing < shape.len() {
+            end = shape.span(closing).start as usize;
+            let tabs = text.get(..end).unwrap_or_default();
+            end = tabs.iter().rposition(|byte| *byte != b'\t').map_or(0, |at| at + 1);
+        }
+        if start < end {
+            self.mark(MarkKind::HereDocumentBody, Span::new(start, end));
+        }
+    }
+}
+
+/// Says whether `text` between `start` and `end` holds nothing but line continuations.
+fn is_continuation(text: &[u8], start: u32, end: u32) -> bool {
+    let gap = Span { start, end }.of(text);
+    gap.chunks(2).all(|pair| pair == b"\\\n")
+}
+
+/// Says whether `word` begins like `name=`.
+fn looks_like_assignment(word: &[u8]) -> bool {
+    let name =
+        word.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
+    let rest = word.get(name..).unwrap_or_default();
+    let digit_first = word.first().is_some_and(u8::is_ascii_digit);
+    name > 0 && !digit_first && (rest.starts_with(b"=") || rest.starts_with(b"+="))
+}
+
+/// Says whether a token among the children of a command is an argument: the word of a builtin with its own
+/// rule, a lone `$`, `==` and `=~`.
+fn is_word_token(shape: &Shape, parent: usize, token: usize) -> bool {
+    match shape.kind(parent) {
+        NodeKind::Command => true,
+        NodeKind::DeclarationCommand | NodeKind::UnsetCommand => true,
+        _ => matches!(shape.bytes(token), b"$"),
+    }
+}
+
+fn is_compound(kind: NodeKind) -> bool {
+    matches!(
+        kind,
+        NodeKind::CompoundStatement
+            | NodeKind::Subshell
+            | NodeKind::TestCommand
+            | NodeKind::IfStatement
+    )
+}
+
+fn is_expression(kind: NodeKind) -> bool {
+    matches!(
+        kind,
+        NodeKind::BinaryExpression
+            | NodeKind::UnaryExpression
+            | NodeKind::TernaryExpression
+            | NodeKind::PostfixExpression
+            | NodeKind::ParenthesizedExpression
+            | NodeKind::RedirectedStatement
+    )
+}
+
+/// Says whether a node of this kind is a word, or a piece of one, where a command has it as a child.
+fn is_literal(kind: NodeKind) -> bool {
+    matches!(
+        kind,
+        NodeKind::CommandName
+            | NodeKind::Concatenation
+            | NodeKind::Word
+            | NodeKind::String
+            | NodeKind::RawString
+            | NodeKind::TranslatedString
+            | NodeKind::AnsiCString
+            | NodeKind::Number
+            | NodeKind::Expansion
+            | NodeKind::SimpleExpansion
+            | NodeKind::CommandSubstitution
+            | NodeKind::ProcessSubstitution
+            | NodeKind::ArithmeticExpansion
+            | NodeKind::BraceExpression
+            | NodeKind::TestOperator
+            | NodeKind::VariableName
+            | NodeKind::SpecialVariableName
+            | NodeKind::Regex
+            | NodeKind::ExtglobPattern
+    )
+}
