@@ -9,7 +9,14 @@ fn main() {
             for n in nodes {
                 let k = kinds.get(n.kind as usize).map_or("ERROR", |k| &k.name);
                 let named = kinds.get(n.kind as usize).is_none_or(|k| k.named);
-                println!("{}{}{}{} {:?}", "  ".repeat(n.depth as usize), if named {""} else {"'"}, k, if n.broken {"!!"} else {""}, text.get(n.start as usize..n.end as usize).unwrap_or("?"));
+                println!(
+                    "{}{}{}{} {:?}",
+                    "  ".repeat(n.depth as usize),
+                    if named { "" } else { "'" },
+                    k,
+                    if n.broken { "!!" } else { "" },
+                    text.get(n.start as usize..n.end as usize).unwrap_or("?")
+                );
             }
         }
     }

@@ -1,0 +1,188 @@
+//! The main job in the surroundings that people really have: as root, as an ordinary user, in somebody else's
+//! clone, without git, with odd paths, with a nearly empty environment.
+
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::path::Path;
+use std::process::{Command, Output};
+
+use stockade_tests::{Place, skip, stockade};
+
+/// A line with a pipeline, a redirection and a git command.
+const LINE: &str =
+    "git --version 2>&1 | tee seen.txt | wc -l; printf 'done\\n' > end.txt; cat end.txt";
+
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|it| it.uid() == 0)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Asserts that `LINE` ran: its output, its exit status, its files.
+fn assert_ran(output: &Output, project: &Path) {
+    let seen = (output.status.code(), text(&output.stdout));
+    assert_eq!(seen, (Some(0), "1\ndone\n".to_owned()), "{}", text(&output.stderr));
+    assert_eq!(std::fs::read_to_string(project.join("end.txt")).expect("the file"), "done\n");
+}
+
+/// Gives everything below `path` to `uid`.
+fn give(path: &Path, uid: u32) {
+    chown(path, Some(uid), Some(uid)).expect("chown");
+    if path.is_dir() && !path.is_symlink() {
+        for entry in std::fs::read_dir(path).expect("a folder").flatten() {
+            give(&entry.path(), uid);
+        }
+    }
+}
+
+/// The same command as user `uid`.
+fn as_user(command: &Command, uid: u32) -> Command {
+    let mut other = Command::new("setpriv");
+    let id = uid.to_string();
+    other.args(["--reuid", &id, "--regid", &id, "--clear-groups"]).arg(command.get_program());
+    other.args(command.get_args()).env_clear();
+    other.envs(command.get_envs().filter_map(|(key, value)| Some((key, value?))));
+    other.current_dir(command.get_current_dir().expect("a working directory"));
+    other
+}
+
+#[test]
+fn it_runs_as_the_user_who_tests() {
+    let place = Place::new("plain");
+    assert_ran(&place.output(["run", "--no-daemon", "--", LINE]), &place.project());
+}
+
+#[test]
+fn it_runs_as_an_ordinary_user() {
+    let name = "it_runs_as_an_ordinary_user";
+    if !is_root() {
+        return skip(name, "the tests run as an ordinary user already; the test above is this one");
+    }
+    // The executable may lie where others cannot go: a copy is put where they can.
+    let place = Place::new("ordinary");
+    let copy = place.root.join("stockade");
+    std::fs::copy(stockade(), &copy).expect("a copy of the executable");
+    give(&place.root, 65534);
+    let plain = place.stockade(["run", "--no-daemon", "--", LINE]);
+    let mut command = as_user(&plain, 65534);
+    let mut argv: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
+    for argument in &mut argv {
+        if Path::new(argument) == stockade() {
+            *argument = copy.clone().into();
+        }
+    }
+    let mut replaced = Command::new("setpriv");
+    replaced
+        .args(argv)
+        .env_clear()
+        .envs(command.get_envs().filter_map(|(key, value)| Some((key, value?))));
+    command = replaced;
+    let output = command.current_dir(place.project()).output().expect("setpriv");
+    assert_ran(&output, &place.project());
+    let owner = std::fs::metadata(place.project().join("end.txt")).expect("the file").uid();
+    assert_eq!(owner, 65534);
+}
+
+#[test]
+fn root_runs_it_in_the_clone_of_somebody_else() {
+    let name = "root_runs_it_in_the_clone_of_somebody_else";
+    if !is_root() {
+        return skip(
+            name,
+            "only root can work in a clone that another user owns and others cannot write",
+        );
+    }
+    let place = Place::new("foreign");
+    give(&place.project(), 12345);
+    for _ in 0..2 {
+        assert_ran(&place.output(["run", "--no-daemon", "--", LINE]), &place.project());
+    }
+}
+
+#[test]
+fn without_git_the_git_part_says_not_found() {
+    let place = Place::new("no-git");
+    let programs = place.root.join("bin");
+    std::fs::create_dir(&programs).expect("a folder");
+    for program in ["tee", "wc", "cat", "bash"] {
+        let found = ["/usr/bin", "/bin"].map(|folder| Path::new(folder).join(program));
+        let found = found.iter().find(|path| path.exists()).expect("a usual program");
+        std::os::unix::fs::symlink(found, programs.join(program)).expect("a link");
+    }
+    let mut command = place.stockade(["run", "--no-daemon", "--", LINE]);
+    command.env("PATH", &programs);
+    let output = command.output().expect("the executable starts");
+    assert_ran(&output, &place.project());
+    let seen = std::fs::read_to_string(place.project().join("seen.txt")).expect("the file");
+    assert!(seen.contains("git: command not found"), "{seen}");
+}
+
+#[test]
+fn it_runs_in_a_folder_with_blanks_and_other_scripts() {
+    let place = Place::new("odd");
+    let project = place.root.join("a b  ü 世界 'x' \"y\"");
+    std::fs::create_dir(&project).expect("a folder");
+    let mut command = place.stockade(["run", "--no-daemon", "--", LINE]);
+    let output = command.current_dir(&project).output().expect("the executable starts");
+    assert_ran(&output, &project);
+}
+
+#[test]
+fn it_runs_with_a_nearly_empty_environment() {
+    let place = Place::new("bare");
+    let mut command = place.stockade(["run", "--no-daemon", "--state-dir"]);
+    command.arg(place.root.join("state/bare")).args(["--", LINE]).env_clear();
+    command.env("PATH", "/usr/local/bin:/usr/bin:/bin");
+    assert_ran(&command.output().expect("the executable starts"), &place.project());
+}
+
+#[test]
+fn exit_statuses_and_signals_come_back() {
+    let place = Place::new("status");
+    for (line, status) in
+        [("exit 7", 7), ("kill -TERM $$", 143), ("false", 1), ("no-such-program-here", 127)]
+    {
+        let output = place.output(["run", "--no-daemon", "--", line]);
+        assert_eq!(output.status.code(), Some(status), "{line}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn credentials_are_unreadable_and_the_outside_unwritable() {
+    let place = Place::new("defaults");
+    place.write("home/.ssh/id_ed25519", "secret-key");
+    place.write("home/.netrc", "machine x password secret-key");
+    place.write("home/notes.txt", "plain");
+    std::fs::set_permissions(place.home(), std::fs::Permissions::from_mode(0o755)).expect("chmod");
+    // The acts succeed without the gate.
+    let acts = [
+        ("cat ~/.ssh/id_ed25519", "secret-key"),
+        ("cat ~/.netrc", "machine x password secret-key"),
+        ("echo x > ~/outside.txt && echo wrote", "wrote\n"),
+    ];
+    for (act, expected) in acts {
+        let plain = Command::new("bash")
+            .args(["-c", act])
+            .env("HOME", place.home())
+            .output()
+            .expect("bash");
+        assert_eq!(text(&plain.stdout), expected, "{act}");
+    }
+    std::fs::remove_file(place.root.join("home/outside.txt")).expect("what the act wrote");
+    // A program that no rule knows does them: the kernel refuses, not a reading of the text.
+    for (act, _) in acts {
+        place.write("project/act.sh", act);
+        let output = place.output(["run", "--no-daemon", "--", "bash act.sh"]);
+        assert!(
+            !output.status.success(),
+            "{act}: {}{}",
+            text(&output.stdout),
+            text(&output.stderr)
+        );
+        assert_eq!(text(&output.stdout), "", "{act}");
+    }
+    assert!(!place.home().join("outside.txt").exists());
+    let output = place.output(["run", "--no-daemon", "--", "cat ~/notes.txt"]);
+    assert_eq!(text(&output.stdout), "plain", "{}", text(&output.stderr));
+}
