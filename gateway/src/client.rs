@@ -6,14 +6,16 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::protocol::errors::Failure;
 use crate::protocol::types::{
-    Answer, CheckRequest, CommandRequest, DecisionView, Event, Input, Question, RunOutcome,
+    Answer, CheckRequest, CommandRequest, Control, DecisionView, Event, Input, Question, RunOutcome,
 };
 
 /// Which gateway a client uses, and where it keeps its things.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// `--socket`: use the gateway that listens there.
+    /// `--socket`: use the gateway that listens there, or fail.
     pub socket: Option<PathBuf>,
+    /// The place where a gateway may listen; without one, be the gateway.
+    pub default_socket: Option<PathBuf>,
     /// `--no-daemon`: be the gateway even if one listens.
     pub embedded: bool,
     /// `--audit-dir`.
@@ -40,6 +42,8 @@ pub struct Conversation {
     pub questions: Option<mpsc::Sender<PendingQuestion>>,
     /// Input for the command comes from here; its end is the end of standard input.
     pub input: mpsc::Receiver<Input>,
+    /// Signals for the command come from here, also while its input is full; its end means nothing.
+    pub control: mpsc::Receiver<Control>,
 }
 
 /// A connection to a gateway.

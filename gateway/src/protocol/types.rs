@@ -249,7 +249,7 @@ pub enum Event {
     Notice(String),
 }
 
-/// What a front end sends to a running command.
+/// What a front end gives a running command to read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Input {
@@ -257,6 +257,12 @@ pub enum Input {
     Stdin(#[serde(with = "base64_bytes")] Vec<u8>),
     /// Standard input ends.
     StdinEnd,
+}
+
+/// What a front end does to a running command. Never waits behind [`Input`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Control {
     /// A signal number, such as 2 for Ctrl-C.
     Signal(i32),
     /// End it: TERM, then KILL.
