@@ -9,3 +9,8 @@ mod engine;
 pub mod protocol;
 
 pub use engine::Gateway;
+
+#[allow(dead_code, unused_imports)]
+mod parse;
+#[allow(dead_code)]
+mod scan;

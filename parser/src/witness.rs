@@ -68,7 +68,9 @@ impl Draft {
     pub fn confirm(self, witnesses: &[Witness]) -> CommandTree {
         let (mut tree, requests) = self.into_parts();
         let whole = Span::new(0, tree.source.len());
-        if witnesses.len() != requests.len() {
+        // A tree about which the witness was not even asked must say itself that it is not understood.
+        let unasked = requests.is_empty() && tree.opaque.is_empty();
+        if unasked || witnesses.len() != requests.len() {
             tree.opaque.push(opaque(Reason::WitnessAbsent, whole, String::new()));
         }
         for (request, witness) in requests.iter().zip(witnesses) {

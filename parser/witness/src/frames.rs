@@ -1,16 +1,16 @@
 //! The frames between the gateway and its scan worker.
 //!
 //! A frame is a length (4 bytes, little endian) and a body. The worker sends one [`Hello`] when it is
-//! confined and ready; then each request frame (texts) gets one answer frame (nodes), in order. Numbers in
-//! bodies are LEB128. The gateway treats every byte of the worker as hostile: [`read_hello`] and [`read_answer`]
+//! confined and ready; then each request frame (a text) gets one answer frame (nodes), in order, so that the
+//! gateway may send many at once and still knows which text a worker died of. Numbers in bodies are LEB128. The gateway treats every byte of the worker as hostile: [`read_hello`] and [`read_answer`]
 //! check each count against the bytes that are there before they reserve memory.
 
 use std::io::{self, Read, Write};
 
 use crate::{KindName, Refusal, Seen, SeenNode};
 
-/// The longest request body, in bytes: an input of 1 MiB and 4 MiB of nested texts, with room.
-pub const REQUEST_LIMIT_BYTES: usize = 8 << 20;
+/// The longest request body, in bytes: one text.
+pub const REQUEST_LIMIT_BYTES: usize = crate::INPUT_LIMIT_BYTES;
 
 /// The longest answer body, in bytes.
 pub const ANSWER_LIMIT_BYTES: usize = 32 << 20;
@@ -104,61 +104,23 @@ pub fn read_hello(body: &[u8]) -> Result<Hello, Malformed> {
     Ok(kinds)
 }
 
-/// Returns the body of a request for `texts`.
-pub fn request<'a>(texts: impl ExactSizeIterator<Item = &'a [u8]>) -> Vec<u8> {
+/// Returns the body of an answer; one that would be longer than the limit says [`Refusal::Long`].
+pub fn answer(seen: &Seen) -> Vec<u8> {
     let mut body = Vec::new();
-    put(&mut body, texts.len() as u64);
-    for text in texts {
-        put(&mut body, text.len() as u64);
-        body.extend_from_slice(text);
+    put_seen(&mut body, seen);
+    if body.len() > ANSWER_LIMIT_BYTES {
+        body.clear();
+        put_seen(&mut body, &Seen::Refused(Refusal::Long));
     }
     body
 }
 
-/// Reads the body of a request: the texts.
-pub fn read_request(body: &[u8]) -> Result<Vec<&[u8]>, Malformed> {
+/// Reads the body of an answer.
+pub fn read_answer(body: &[u8]) -> Result<Seen, Malformed> {
     let mut body = Body(body);
-    let count = body.count(1)?;
-    let mut texts = Vec::with_capacity(count);
-    for _ in 0..count {
-        let length = body.count(1)?;
-        texts.push(body.bytes(length)?);
-    }
+    let seen = body.seen()?;
     body.end()?;
-    Ok(texts)
-}
-
-/// Returns the body of an answer, one item for each text of the request, in order.
-///
-/// An item that would make the body longer than the limit becomes [`Refusal::Long`].
-pub fn answer(items: impl ExactSizeIterator<Item = Seen>) -> Vec<u8> {
-    let mut body = Vec::new();
-    put(&mut body, items.len() as u64);
-    let mut left = items.len();
-    for seen in items {
-        left = left.saturating_sub(1);
-        let mark = body.len();
-        put_seen(&mut body, &seen);
-        if body.len().saturating_add(left) > ANSWER_LIMIT_BYTES {
-            body.truncate(mark);
-            put_seen(&mut body, &Seen::Refused(Refusal::Long));
-        }
-    }
-    body
-}
-
-/// Reads the body of an answer to a request of `count` texts.
-pub fn read_answer(body: &[u8], count: usize) -> Result<Vec<Seen>, Malformed> {
-    let mut body = Body(body);
-    if body.count(1)? != count {
-        return Err(Malformed::Value);
-    }
-    let mut items = Vec::with_capacity(count);
-    for _ in 0..count {
-        items.push(body.seen()?);
-    }
-    body.end()?;
-    Ok(items)
+    Ok(seen)
 }
 
 fn put_seen(body: &mut Vec<u8>, seen: &Seen) {
@@ -274,31 +236,31 @@ mod tests {
     }
 
     #[test]
-    fn answers_and_requests_survive_the_way() {
-        let body = answer(sample().into_iter());
-        assert_eq!(read_answer(&body, 6), Ok(sample()));
-        let texts = [b"ls".as_slice(), b"", b"echo \xff"];
-        assert_eq!(read_request(&request(texts.into_iter())), Ok(texts.to_vec()));
+    fn answers_survive_the_way() {
+        for seen in sample() {
+            assert_eq!(read_answer(&answer(&seen)), Ok(seen));
+        }
         let kinds = vec![KindName { name: "word".into(), named: true }];
         assert_eq!(read_hello(&hello(&kinds)), Ok(kinds));
     }
 
     #[test]
     fn a_body_cut_short_or_too_long_is_malformed() {
-        let body = answer(sample().into_iter());
-        for end in 0..body.len() {
-            assert!(read_answer(&body[..end], 6).is_err(), "{end}");
+        for seen in sample() {
+            let body = answer(&seen);
+            for end in 0..body.len() {
+                assert!(read_answer(&body[..end]).is_err(), "{end}");
+            }
+            let longer = [body.as_slice(), &[0]].concat();
+            assert_eq!(read_answer(&longer), Err(Malformed::Length));
         }
-        let longer = [body.as_slice(), &[0]].concat();
-        assert_eq!(read_answer(&longer, 6), Err(Malformed::Length));
-        assert_eq!(read_answer(&body, 5), Err(Malformed::Value));
     }
 
     #[test]
     fn a_count_reserves_no_more_than_the_body_holds() {
-        let body = [1, 0, 0xff, 0xff, 0xff, 0xff, 0x0f];
-        assert_eq!(read_answer(&body, 1), Err(Malformed::Length));
-        assert_eq!(read_request(&[0xff, 0xff, 0xff, 0xff, 0x0f]), Err(Malformed::Length));
+        let body = [0, 0xff, 0xff, 0xff, 0xff, 0x0f];
+        assert_eq!(read_answer(&body), Err(Malformed::Length));
+        assert_eq!(read_hello(&[1, 0xff, 0xff, 0xff, 0xff, 0x0f]), Err(Malformed::Length));
     }
 
     #[test]

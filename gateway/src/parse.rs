@@ -1,0 +1,129 @@
+//! Text to [`CommandTree`]: the parser, and the scan worker as its witness.
+//!
+//! Total: whatever happens to the worker, there is a tree, and what the worker did not confirm is opaque.
+
+mod worker;
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use stockade_parser::{Absence, CommandTree, Draft, Limits, Programs, StartState, Witness};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use worker::Desk;
+pub(crate) use worker::Start;
+
+/// Requests that may wait for the worker; the next one waits with its caller.
+const WAITING_REQUESTS: usize = 64;
+
+/// Reads texts as trees, with one warm worker behind it.
+pub(crate) struct Scanner {
+    start: Start,
+    desk: OnceLock<(mpsc::Sender<Request>, JoinHandle<()>)>,
+}
+
+/// What the task that owns the worker is asked.
+enum Request {
+    /// Start the worker now, so that the first text need not wait for it.
+    Warm,
+    /// Have these texts read, in order.
+    Read { texts: Vec<Vec<u8>>, reply: oneshot::Sender<Vec<Witness>> },
+}
+
+impl Scanner {
+    /// Makes a scanner whose worker is `executable`, started as `stockade scan` at the first need.
+    pub(crate) fn new(executable: PathBuf) -> Scanner {
+        Scanner::with(Start::Executable(executable))
+    }
+
+    fn with(start: Start) -> Scanner {
+        Scanner { start, desk: OnceLock::new() }
+    }
+
+    /// Starts the worker without waiting for it. Needs a runtime.
+    pub(crate) fn warm(&self) {
+        // A full queue means that the worker is in use, hence started.
+        let _ = self.desk().try_send(Request::Warm);
+    }
+
+    /// Reads `source` as bash started in state `start` would.
+    pub(crate) async fn parse(
+        &self,
+        source: &[u8],
+        start: &StartState,
+        limits: &Limits,
+    ) -> CommandTree {
+        let draft = stockade_parser::parse(source, start, Programs::builtin(), limits);
+        let texts = draft.requests().map(<[u8]>::to_vec).collect();
+        let witnesses = self.read(texts).await;
+        draft.confirm(&witnesses)
+    }
+
+    /// Reads each of `sources` as a text of its own, with one trip to the worker for all of them.
+    pub(crate) async fn parse_batch(
+        &self,
+        sources: Vec<Vec<u8>>,
+        start: &StartState,
+        limits: &Limits,
+    ) -> Vec<CommandTree> {
+        let read =
+            |source: &Vec<u8>| stockade_parser::parse(source, start, Programs::builtin(), limits);
+        let drafts: Vec<Draft> = sources.iter().map(read).collect();
+        let counts: Vec<usize> = drafts.iter().map(|draft| draft.requests().count()).collect();
+        let texts = drafts.iter().flat_map(Draft::requests).map(<[u8]>::to_vec).collect();
+        let mut witnesses = self.read(texts).await.into_iter();
+        let mut confirm = |(draft, count): (Draft, usize)| {
+            let answers: Vec<Witness> = witnesses.by_ref().take(count).collect();
+            draft.confirm(&answers)
+        };
+        drafts.into_iter().zip(counts).map(&mut confirm).collect()
+    }
+
+    /// Returns what the worker saw in each text; [`Witness::Absent`] for each if there is no worker.
+    async fn read(&self, texts: Vec<Vec<u8>>) -> Vec<Witness> {
+        if texts.is_empty() {
+            return Vec::new();
+        }
+        let absent = vec![Witness::Absent(Absence::Dead); texts.len()];
+        let (reply, answer) = oneshot::channel();
+        if self.desk().send(Request::Read { texts, reply }).await.is_err() {
+            return absent;
+        }
+        answer.await.unwrap_or(absent)
+    }
+
+    fn desk(&self) -> &mpsc::Sender<Request> {
+        let (sender, _) = self.desk.get_or_init(|| {
+            let (sender, requests) = mpsc::channel(WAITING_REQUESTS);
+            (sender, tokio::spawn(serve(Desk::new(self.start.clone()), requests)))
+        });
+        sender
+    }
+}
+
+impl Drop for Scanner {
+    fn drop(&mut self) {
+        if let Some((_, task)) = self.desk.get() {
+            // The task owns the worker; the worker dies with it.
+            task.abort();
+        }
+    }
+}
+
+/// Owns the worker: takes one request after the other.
+async fn serve(mut desk: Desk, mut requests: mpsc::Receiver<Request>) {
+    while let Some(request) = requests.recv().await {
+        match request {
+            Request::Warm => desk.warm().await,
+            Request::Read { texts, reply } => {
+                let answers = desk.read(texts).await;
+                // The caller may have gone away; the answer is of no use to anyone else.
+                let _ = reply.send(answers);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,282 @@
+//! The worker process: started once and kept, replaced when it dies or stalls.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+use stockade_parser::{Absence, Node, NodeKind, Witness};
+use stockade_witness::{Refusal, Seen, SeenNode, frames};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+/// How long a worker may take until it says hello.
+const START_DEADLINE: Duration = Duration::from_secs(2);
+
+/// How long a text may take, besides [`DEADLINE_EACH_KIB`].
+const DEADLINE: Duration = Duration::from_millis(50);
+
+/// How much longer it may take for each KiB of the text.
+const DEADLINE_EACH_KIB: Duration = Duration::from_millis(1);
+
+/// Texts that killed a worker and are remembered.
+const FATAL_TEXTS: usize = 4_096;
+
+/// How a worker is started.
+#[derive(Debug, Clone)]
+pub(crate) enum Start {
+    /// This executable as `stockade scan`, without environment.
+    Executable(PathBuf),
+    /// A thread of the test, unconfined.
+    #[cfg(test)]
+    Thread(fn(std::os::unix::net::UnixStream)),
+}
+
+/// The one place that talks to a worker.
+pub(super) struct Desk {
+    start: Start,
+    worker: Option<Worker>,
+    /// Digests of texts that a worker died of, oldest first.
+    fatal: VecDeque<[u8; 32]>,
+}
+
+/// A worker that is ready.
+struct Worker {
+    input: Box<dyn AsyncWrite + Send + Unpin>,
+    output: BufReader<Box<dyn AsyncRead + Send + Unpin>>,
+    kinds: Vec<NodeKind>,
+    /// Killed when dropped.
+    process: Option<Child>,
+}
+
+/// Why a worker gave no answer.
+enum Failure {
+    /// It died or closed its end.
+    Dead,
+    /// The deadline passed.
+    Slow,
+    /// It sent what is no answer.
+    Nonsense,
+}
+
+impl Desk {
+    pub(super) fn new(start: Start) -> Desk {
+        Desk { start, worker: None, fatal: VecDeque::new() }
+    }
+
+    #[cfg(test)]
+    pub(super) fn starting_with(self, start: Start) -> Desk {
+        Desk { start, worker: None, ..self }
+    }
+
+    /// Makes sure that a worker is ready.
+    pub(super) async fn warm(&mut self) {
+        let alive = self.worker.as_mut().is_some_and(Worker::is_alive);
+        if !alive {
+            self.worker = timeout(START_DEADLINE, Worker::start(&self.start)).await.ok().flatten();
+        }
+    }
+
+    /// Has each text read. All are on their way at once; after a failure the rest go to a new worker.
+    pub(super) async fn read(&mut self, texts: Vec<Vec<u8>>) -> Vec<Witness> {
+        let mut answers: Vec<Option<Witness>> =
+            texts.iter().map(|text| self.withheld(text)).collect();
+        loop {
+            let waiting: Vec<usize> = (0..texts.len())
+                .filter(|index| answers.get(*index).is_some_and(Option::is_none))
+                .collect();
+            if waiting.is_empty() {
+                break;
+            }
+            self.warm().await;
+            let Some(worker) = &mut self.worker else { break };
+            let batch: Vec<&[u8]> =
+                waiting.iter().filter_map(|index| texts.get(*index)).map(Vec::as_slice).collect();
+            let (seen, failure) = worker.read(&batch).await;
+            let failed = waiting.get(seen.len()).copied();
+            for (index, witness) in waiting.iter().zip(seen) {
+                if let Some(answer) = answers.get_mut(*index) {
+                    *answer = Some(witness);
+                }
+            }
+            let Some(failure) = failure else { continue };
+            self.worker = None;
+            let Some((failed, text)) = failed.and_then(|at| Some((at, texts.get(at)?))) else {
+                break;
+            };
+            if let Some(answer) = answers.get_mut(failed) {
+                *answer = Some(Witness::Absent(self.blame(&failure, text)));
+            }
+        }
+        let missing = || Witness::Absent(Absence::Dead);
+        answers.into_iter().map(|answer| answer.unwrap_or_else(missing)).collect()
+    }
+
+    /// Returns the answer to a text that is not sent at all.
+    fn withheld(&self, text: &[u8]) -> Option<Witness> {
+        if stockade_witness::refusal(text).is_some() {
+            return Some(Witness::Absent(Absence::Guarded));
+        }
+        if self.fatal.is_empty() {
+            return None;
+        }
+        let digest: [u8; 32] = Sha256::digest(text).into();
+        self.fatal.contains(&digest).then_some(Witness::Absent(Absence::Dead))
+    }
+
+    /// Returns why there is no answer, and remembers a text that a worker died of.
+    fn blame(&mut self, failure: &Failure, text: &[u8]) -> Absence {
+        match failure {
+            Failure::Slow => return Absence::Slow,
+            Failure::Dead | Failure::Nonsense => {}
+        }
+        if self.fatal.len() == FATAL_TEXTS {
+            self.fatal.pop_front();
+        }
+        self.fatal.push_back(Sha256::digest(text).into());
+        match failure {
+            Failure::Nonsense => Absence::Nonsense,
+            Failure::Dead | Failure::Slow => Absence::Dead,
+        }
+    }
+}
+
+impl Worker {
+    /// Starts a worker and waits for its hello; none if it does not say it.
+    async fn start(start: &Start) -> Option<Worker> {
+        let mut worker = match start {
+            Start::Executable(executable) => {
+                let mut process = Command::new(executable)
+                    .arg("scan")
+                    .env_clear()
+                    .current_dir("/")
+                    .stdin(Stdio::piped())
+                    .stdout(Stdio::piped())
+                    .stderr(Stdio::null())
+                    .kill_on_drop(true)
+                    .spawn()
+                    .ok()?;
+                let (input, output) = (process.stdin.take()?, process.stdout.take()?);
+                Worker::over(Box::new(input), Box::new(output), Some(process))
+            }
+            #[cfg(test)]
+            Start::Thread(body) => {
+                let (ours, theirs) = std::os::unix::net::UnixStream::pair().ok()?;
+                ours.set_nonblocking(true).ok()?;
+                let body = *body;
+                std::thread::spawn(move || body(theirs));
+                let (output, input) = tokio::net::UnixStream::from_std(ours).ok()?.into_split();
+                Worker::over(Box::new(input), Box::new(output), None)
+            }
+        };
+        let hello = worker.frame().await.ok()?;
+        let kinds = frames::read_hello(&hello).ok()?;
+        worker.kinds = kinds.iter().map(|kind| NodeKind::of(&kind.name, kind.named)).collect();
+        Some(worker)
+    }
+
+    fn over(
+        input: Box<dyn AsyncWrite + Send + Unpin>,
+        output: Box<dyn AsyncRead + Send + Unpin>,
+        process: Option<Child>,
+    ) -> Worker {
+        Worker { input, output: BufReader::new(output), kinds: Vec::new(), process }
+    }
+
+    fn is_alive(&mut self) -> bool {
+        match &mut self.process {
+            Some(process) => matches!(process.try_wait(), Ok(None)),
+            None => true,
+        }
+    }
+
+    /// Sends all of `texts` and takes their answers, up to the first failure.
+    async fn read(&mut self, texts: &[&[u8]]) -> (Vec<Witness>, Option<Failure>) {
+        let mut requests = Vec::new();
+        for text in texts {
+            let Ok(prefix) = frames::prefix(text, frames::REQUEST_LIMIT_BYTES) else {
+                return (Vec::new(), Some(Failure::Nonsense));
+            };
+            requests.extend_from_slice(&prefix);
+            requests.extend_from_slice(text);
+        }
+        let Worker { input, output, kinds, .. } = self;
+        // Both at once: a worker that waits to be read from does not read.
+        let send = async {
+            let sent = input.write_all(&requests).await;
+            match sent {
+                Ok(()) => input.flush().await,
+                Err(error) => Err(error),
+            }
+        };
+        let take = async {
+            let mut answers = Vec::with_capacity(texts.len());
+            for text in texts {
+                match timeout(deadline(text), answer(output, kinds)).await {
+                    Ok(Ok(witness)) => answers.push(witness),
+                    Ok(Err(failure)) => return (answers, Some(failure)),
+                    Err(_) => return (answers, Some(Failure::Slow)),
+                }
+            }
+            (answers, None)
+        };
+        tokio::pin!(send, take);
+        let mut sending = true;
+        loop {
+            tokio::select! {
+                taken = &mut take => return taken,
+                // A failed write shows as a missing answer, which says more.
+                _ = &mut send, if sending => sending = false,
+            }
+        }
+    }
+
+    async fn frame(&mut self) -> Result<Vec<u8>, Failure> {
+        frame(&mut self.output).await
+    }
+}
+
+/// How long the answer to `text` may take.
+fn deadline(text: &[u8]) -> Duration {
+    let kib = u32::try_from(text.len() / 1_024).unwrap_or(u32::MAX);
+    DEADLINE.saturating_add(DEADLINE_EACH_KIB.saturating_mul(kib))
+}
+
+/// Takes one frame.
+async fn frame(output: &mut (impl AsyncRead + Unpin)) -> Result<Vec<u8>, Failure> {
+    let mut prefix = [0; 4];
+    output.read_exact(&mut prefix).await.map_err(|_| Failure::Dead)?;
+    let length =
+        frames::body_length(prefix, frames::ANSWER_LIMIT_BYTES).map_err(|_| Failure::Nonsense)?;
+    let mut body = vec![0; length];
+    output.read_exact(&mut body).await.map_err(|_| Failure::Dead)?;
+    Ok(body)
+}
+
+/// Takes one answer.
+async fn answer(
+    output: &mut (impl AsyncRead + Unpin),
+    kinds: &[NodeKind],
+) -> Result<Witness, Failure> {
+    let body = frame(output).await?;
+    let seen = frames::read_answer(&body).map_err(|_| Failure::Nonsense)?;
+    Ok(match seen {
+        Seen::Nodes(nodes) => Witness::Nodes(nodes.iter().map(|it| node(it, kinds)).collect()),
+        Seen::Refused(Refusal::Guard | Refusal::Nul | Refusal::Long) => {
+            Witness::Absent(Absence::Guarded)
+        }
+        Seen::Refused(Refusal::NoTree) => Witness::Absent(Absence::Dead),
+    })
+}
+
+fn node(seen: &SeenNode, kinds: &[NodeKind]) -> Node {
+    Node {
+        kind: kinds.get(usize::from(seen.kind)).copied().unwrap_or(NodeKind::Other),
+        start: seen.start,
+        end: seen.end,
+        depth: seen.depth,
+        broken: seen.broken,
+    }
+}
