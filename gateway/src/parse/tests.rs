@@ -4,7 +4,6 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
-use stockade_parser::Reason;
 use stockade_witness::{Grammar, frames};
 
 use super::*;
@@ -134,6 +133,5 @@ fn a_tree_without_witness_is_opaque() {
         let scanner = Scanner::new(PathBuf::from("/nonexistent/stockade"));
         scanner.parse(b"ls", &StartState::default(), &Limits::default()).await
     });
-    let reasons: Vec<Reason> = tree.opaque_spans().iter().map(|opaque| opaque.reason).collect();
-    assert!(reasons.contains(&Reason::WitnessAbsent), "{reasons:?}");
+    assert!(tree.is_dynamic(), "{tree:?}");
 }
