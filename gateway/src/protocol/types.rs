@@ -80,7 +80,7 @@ pub struct Context {
 }
 
 /// A call to be judged without being run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct CheckRequest {
     /// Name of the tool; `Bash` for commands.
     pub tool: String,
@@ -96,6 +96,9 @@ pub struct CheckRequest {
     /// Run matching hooks; without it a matching hook is only named.
     #[serde(default)]
     pub run_hooks: bool,
+    /// The caller runs the call itself, unconfined: nothing is allowed because it would run confined.
+    #[serde(default)]
+    pub caller_runs: bool,
     /// Inputs that stand in for those of this machine.
     #[serde(default)]
     pub case: Option<Case>,
