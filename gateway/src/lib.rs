@@ -4,6 +4,7 @@
 //! [`client::Client`], which is a gateway in this process or one behind a socket.
 #![forbid(unsafe_code)]
 
+mod audit;
 pub mod client;
 mod engine;
 pub mod protocol;

@@ -1,0 +1,142 @@
+//! The files of the log: folders that can be trusted, names that are replaced whole, and the lock.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use super::error::{Error, Scene};
+
+/// Makes `directory` (0700) and its parents when absent, and checks that it is a real folder of this
+/// user below folders that no one else can write.
+pub(super) fn folder(scene: &Scene, directory: &Path) -> Result<(), Error> {
+    let failed = scene.write("create", directory);
+    match fs::symlink_metadata(directory) {
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(&failed)?;
+            if let Some(parent) = directory.parent() {
+                sync_folder(parent).map_err(&failed)?;
+            }
+        }
+        Err(error) => return Err(failed(error)),
+    }
+    trusted(scene, directory)
+}
+
+/// Checks that `directory` is a real folder of this user below folders that no one else can write.
+fn trusted(scene: &Scene, directory: &Path) -> Result<(), Error> {
+    let failed = scene.write("use", directory);
+    let found = fs::symlink_metadata(directory).map_err(&failed)?;
+    if !found.is_dir() {
+        return Err(failed(io::Error::from_raw_os_error(rustix::io::Errno::NOTDIR.raw_os_error())));
+    }
+    let uid = rustix::process::geteuid().as_raw();
+    if found.uid() != uid {
+        return Err(scene.damaged(format!(
+            "`{}` belongs to uid {}, not to uid {uid}",
+            directory.display(),
+            found.uid()
+        )));
+    }
+    if found.mode() & 0o022 != 0 {
+        return Err(scene.damaged(format!("others can write `{}`", directory.display())));
+    }
+    let real = fs::canonicalize(directory).map_err(&failed)?;
+    for above in real.ancestors().skip(1) {
+        let mode = fs::metadata(above).map_err(&failed)?.mode();
+        if mode & 0o002 != 0 && mode & 0o1000 == 0 {
+            return Err(scene.damaged(format!("others can write `{}` above it", above.display())));
+        }
+    }
+    Ok(())
+}
+
+/// Makes the entries of `directory` durable.
+pub(super) fn sync_folder(directory: &Path) -> io::Result<()> {
+    let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+    File::open(directory)?.sync_all()
+}
+
+/// The temporary name of `path`: `.NAME.tmp` beside it.
+fn temporary(path: &Path) -> PathBuf {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    path.with_file_name(format!(".{name}.tmp"))
+}
+
+/// Whether a replaced file must survive a loss of power at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Durability {
+    /// It is synced before it gets its name, and the folder after.
+    Synced,
+    /// It survives the death of this process; the next sync of the disk makes it durable.
+    Cached,
+}
+
+/// Puts `content` at `path`, whole: a reader sees the old file or the new one. Mode 0600.
+pub(super) fn replace(path: &Path, content: &[u8], durability: Durability) -> io::Result<()> {
+    let temporary = temporary(path);
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+    let written = file.write_all(content).and_then(|()| match durability {
+        Durability::Synced => file.sync_all(),
+        Durability::Cached => Ok(()),
+    });
+    if let Err(error) = written.and_then(|()| fs::rename(&temporary, path)) {
+        // The first error is the one to tell; a left-over temporary file is harmless.
+        let _ = fs::remove_file(&temporary);
+        return Err(error);
+    }
+    match (durability, path.parent()) {
+        (Durability::Synced, Some(parent)) => sync_folder(parent),
+        (Durability::Synced, None) | (Durability::Cached, _) => Ok(()),
+    }
+}
+
+/// Returns the content of `path`; none when there is no such file.
+pub(super) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    match fs::read(path) {
+        Ok(content) => Ok(Some(content)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Removes temporary files that a dead process left in `directory`.
+pub(super) fn sweep(directory: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with('.') && name.ends_with(".tmp") {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// The file name of segment `number`.
+pub(super) fn segment_name(number: u64) -> String {
+    format!("{number:08}.jsonl")
+}
+
+/// The file name of the seal of segment `number`.
+pub(super) fn seal_name(number: u64) -> String {
+    format!("{number:08}.seal")
+}
+
+/// Returns the number of a segment file name.
+pub(super) fn segment_number(name: &str) -> Option<u64> {
+    let number = name.strip_suffix(".jsonl")?.parse().ok()?;
+    (segment_name(number) == name && number > 0).then_some(number)
+}
+
+/// Returns the numbers of the segments in `directory`, ascending.
+pub(super) fn segments(directory: &Path) -> io::Result<Vec<u64>> {
+    let mut numbers = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        numbers.extend(segment_number(&entry?.file_name().to_string_lossy()));
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}

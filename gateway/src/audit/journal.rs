@@ -1,0 +1,487 @@
+//! The log on disk as its one writer sees it: append, checkpoint, rotate.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FallocateFlags, FlockOperation};
+use rustix::io::Errno;
+use serde_json::{Map, Value};
+
+use super::checkpoint::{Checkpoint, PublicKey};
+use super::clock;
+use super::error::{Error, Scene};
+use super::files::{self, Durability};
+use super::hash::{Hash, hex, sha256};
+use super::keys::Keys;
+use super::line::FORMAT;
+use super::position::{self, Position};
+use super::record::{Body, PreviousSegment, Segment};
+use super::redact::Redactor;
+use super::running::Running;
+use super::wire::{self, Follow, Prepared};
+use super::{GatewayMode, Places, Receipt, Rotation};
+
+/// Room that is reserved for each running command: its decision, its result and its executions.
+const ROOM: u64 = 192 << 10;
+
+/// Records after which the cache of the tree is written again.
+const EDGE_EVERY: u64 = 64;
+
+/// How long another process is waited for that appends.
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How often, and after how many records, the checkpoint itself is synced.
+const SYNC_EVERY: (Duration, u64) = (Duration::from_secs(10), 1000);
+
+/// The log on disk.
+pub(super) struct Journal {
+    pub(super) scene: Scene,
+    pub(super) places: Places,
+    pub(super) mode: GatewayMode,
+    pub(super) rotation: Rotation,
+    pub(super) keys: Keys,
+    pub(super) redactor: Redactor,
+    /// What decisions begin with: host and gateway.
+    pub(super) head: Map<String, Value>,
+    pub(super) boot: String,
+    pub(super) position: Position,
+    pub(super) running: Running,
+    lock: File,
+    active: Option<Active>,
+    /// The newest checkpoint that this process wrote or read.
+    pub(super) checkpoint: Vec<u8>,
+    edge_size: u64,
+    synced: (Instant, u64),
+}
+
+/// The open segment.
+#[derive(Debug)]
+struct Active {
+    number: u64,
+    file: File,
+    inode: u64,
+    /// Up to where disk blocks are reserved.
+    reserved: u64,
+}
+
+/// Parts of a journal that are there before the log is read.
+pub(super) struct Parts {
+    pub(super) scene: Scene,
+    pub(super) places: Places,
+    pub(super) mode: GatewayMode,
+    pub(super) rotation: Rotation,
+    pub(super) keys: Keys,
+    pub(super) redactor: Redactor,
+    pub(super) head: Map<String, Value>,
+    pub(super) running: Running,
+    pub(super) lock: File,
+}
+
+impl Journal {
+    /// Returns the journal of an empty log; `recover` brings it to where the log is.
+    pub(super) fn new(parts: Parts) -> Journal {
+        let position = Position::beginning(&parts.keys.trust);
+        Journal {
+            scene: parts.scene,
+            places: parts.places,
+            mode: parts.mode,
+            rotation: parts.rotation,
+            keys: parts.keys,
+            redactor: parts.redactor,
+            head: parts.head,
+            boot: clock::boot(),
+            position,
+            running: parts.running,
+            lock: parts.lock,
+            active: None,
+            checkpoint: Vec::new(),
+            edge_size: 0,
+            synced: (Instant::now(), 0),
+        }
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.places.directory.join(name)
+    }
+
+    fn origin(&self) -> &str {
+        &self.keys.trust.name
+    }
+
+    pub(super) fn trusted(&self) -> Vec<PublicKey> {
+        vec![self.keys.trust.clone()]
+    }
+
+    /// Takes the lock, brings this process up to what others wrote, runs `step`, and gives the lock
+    /// back unless this process holds it for its lifetime.
+    pub(super) fn locked<T>(
+        &mut self,
+        step: impl FnOnce(&mut Journal) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        if self.mode == GatewayMode::Embedded {
+            acquire(&self.scene, &self.lock, LOCK_PATIENCE)?;
+        }
+        let done = self.refresh().and_then(|gaps| {
+            if !gaps.is_empty() {
+                self.append(&gaps)?;
+            }
+            step(self)
+        });
+        if self.mode == GatewayMode::Embedded {
+            self.unlock();
+        }
+        done
+    }
+
+    /// Gives the lock back.
+    pub(super) fn unlock(&self) {
+        // Closing the descriptor would give it back as well; nothing that was recorded rests on it.
+        let _ = rustix::fs::flock(&self.lock, FlockOperation::Unlock);
+    }
+
+    /// Appends `batch` with one write and one sync, and covers it with a checkpoint.
+    pub(super) fn append(&mut self, batch: &[Prepared]) -> Result<Vec<Receipt>, Error> {
+        if self.is_due_for_rotation() {
+            self.rotate()?;
+        }
+        let mut after = self.position.clone();
+        let mut text = Vec::new();
+        let mut tiles = Vec::new();
+        let mut receipts = Vec::new();
+        for record in batch {
+            let (line, receipt) = self.line(&after, record)?;
+            let start = after.end;
+            tiles.extend(after.take(self.position.segment, start, &line));
+            text.extend_from_slice(&line);
+            text.push(b'\n');
+            receipts.push(receipt);
+        }
+        let opened = self.open_commands(batch, &receipts)?;
+        let written = self
+            .write(&text)
+            .and_then(|()| {
+                position::store(&self.places.directory, &tiles)
+                    .map_err(self.failed("write", "tile"))
+            })
+            .and_then(|()| self.cover(&after));
+        if let Err(error) = written {
+            self.take_back();
+            for id in &opened {
+                self.running.close(id);
+            }
+            return Err(error);
+        }
+        self.position = after;
+        self.save_edge_when_due();
+        for record in batch {
+            if let (Follow::Closes, Some(id)) = (record.follow, &record.reference) {
+                self.running.close(id);
+            }
+        }
+        Ok(receipts)
+    }
+
+    /// Returns the line of `record` behind `after`.
+    fn line(&self, after: &Position, record: &Prepared) -> Result<(Vec<u8>, Receipt), Error> {
+        let id =
+            clock::ulid().ok_or_else(|| self.scene.damaged("the system gives no random bytes"))?;
+        let reference = match &record.reference {
+            Some(reference) => format!("\"ref\":\"{reference}\","),
+            None => String::new(),
+        };
+        let mut line = format!(
+            "{{\"v\":{FORMAT},\"kind\":\"{}\",\"chain\":\"{}\",\"seq\":{},\"prev\":\"{}\",\"id\":\"{id}\",{reference}\
+             \"time\":\"{}\",\"mono_us\":{},\"boot\":\"{}\",",
+            record.kind,
+            position::chain(&self.keys.trust),
+            after.next(),
+            hex(&after.last),
+            clock::now(),
+            clock::monotonic_us(),
+            self.boot,
+        )
+        .into_bytes();
+        line.extend_from_slice(&record.members);
+        line.push(b'}');
+        Ok((line, Receipt { sequence: after.next(), id }))
+    }
+
+    /// Marks the commands that `batch` lets run, before their decisions are durable: who dies after
+    /// that leaves a mark to be found.
+    fn open_commands(
+        &mut self,
+        batch: &[Prepared],
+        receipts: &[Receipt],
+    ) -> Result<Vec<String>, Error> {
+        let mut opened: Vec<String> = Vec::new();
+        for (record, receipt) in batch.iter().zip(receipts) {
+            if record.follow != Follow::Opens {
+                continue;
+            }
+            if let Err(error) =
+                self.running.open(&receipt.id, self.position.segment, self.position.end)
+            {
+                for id in &opened {
+                    self.running.close(id);
+                }
+                return Err(self.failed("create", "open")(error));
+            }
+            opened.push(receipt.id.clone());
+        }
+        Ok(opened)
+    }
+
+    /// Returns what makes an input or output error of `step` on `name` ours.
+    fn failed<'a>(&self, step: &'a str, name: &'a str) -> impl Fn(io::Error) -> Error + use<'a> {
+        let (scene, path) = (self.scene.clone(), self.path(name));
+        move |source| scene.write(step, &path)(source)
+    }
+
+    fn write(&mut self, text: &[u8]) -> Result<(), Error> {
+        let name = files::segment_name(self.position.segment);
+        let failed = self.failed("append to", &name);
+        self.check_active()?;
+        let end = self.position.end;
+        let needed = end + text.len() as u64 + ROOM * (1 + self.running.count());
+        let Some(active) = &mut self.active else {
+            return Err(self.scene.damaged("no open segment"));
+        };
+        if needed > active.reserved {
+            active.reserved = reserve(&active.file, end, needed).map_err(&failed)?;
+        }
+        active.file.write_all_at(text, end).map_err(&failed)?;
+        if let Err(error) = rustix::fs::fdatasync(&active.file) {
+            // What the cache of the disk holds after a failed sync is not known: the descriptor is
+            // given up, and the next request reads the log anew.
+            self.active = None;
+            return Err(failed(error.into()));
+        }
+        Ok(())
+    }
+
+    /// Opens the active segment, or checks that the open one is still the file of that name and ends
+    /// where this process left it.
+    fn check_active(&mut self) -> Result<(), Error> {
+        let name = files::segment_name(self.position.segment);
+        let path = self.path(&name);
+        let failed = self.failed("use", &name);
+        if self.active.as_ref().is_none_or(|active| active.number != self.position.segment) {
+            let file = OpenOptions::new().read(true).write(true).open(&path).map_err(&failed)?;
+            let inode = file.metadata().map_err(&failed)?.ino();
+            self.active = Some(Active { number: self.position.segment, file, inode, reserved: 0 });
+        }
+        let Some(active) = &self.active else { return Err(self.scene.damaged("no open segment")) };
+        let held = active.file.metadata().map_err(&failed)?;
+        let named = fs::symlink_metadata(&path).map_err(&failed)?;
+        if held.nlink() == 0 || named.ino() != active.inode || named.dev() != held.dev() {
+            return Err(failed(Errno::STALE.into()));
+        }
+        if held.len() != self.position.end {
+            let finding = format!(
+                "`{name}` has {} bytes where {} were written",
+                held.len(),
+                self.position.end
+            );
+            return Err(self.scene.damaged(finding));
+        }
+        Ok(())
+    }
+
+    /// Signs `after` and stores it as `checkpoint` and `head`.
+    fn cover(&mut self, after: &Position) -> Result<(), Error> {
+        let checkpoint = Checkpoint {
+            origin: self.origin().to_owned(),
+            size: after.next(),
+            root: after.tree.root(),
+        };
+        let note = checkpoint.sign(&self.keys.sign).into_bytes();
+        let (when, size) = self.synced;
+        let is_due = self.mode != GatewayMode::Embedded
+            && (when.elapsed() >= SYNC_EVERY.0 || after.next() >= size + SYNC_EVERY.1);
+        let durability = if is_due { Durability::Synced } else { Durability::Cached };
+        let path = self.path("checkpoint");
+        files::replace(&path, &note, durability).map_err(self.failed("write", "checkpoint"))?;
+        let path = self.places.state.join("head");
+        files::replace(&path, &note, durability).map_err(self.scene.write("write", &path))?;
+        if is_due {
+            self.synced = (Instant::now(), after.next());
+        }
+        self.checkpoint = note;
+        Ok(())
+    }
+
+    /// Cuts what a failed append may have left behind. Nobody was answered, so nothing is lost.
+    fn take_back(&mut self) {
+        let end = self.position.end;
+        let cut = self.active.as_ref().map(|active| active.file.set_len(end));
+        if let Some(active) = &mut self.active {
+            active.reserved = 0;
+        }
+        if !matches!(cut, Some(Ok(()))) {
+            self.active = None;
+        }
+        // A checkpoint above the end would say that records were lost.
+        if Checkpoint::read(&self.checkpoint, &self.trusted())
+            .is_ok_and(|it| it.size > self.position.next())
+        {
+            let before = self.position.clone();
+            if self.cover(&before).is_err() {
+                self.active = None;
+            }
+        }
+    }
+
+    /// Covers the end once more, for a log whose first checkpoint was never written.
+    pub(super) fn cover_again(&mut self) -> Result<(), Error> {
+        let after = self.position.clone();
+        self.cover(&after)
+    }
+
+    /// Writes the cache of the tree when enough was added since; it can be made again, so a failure is
+    /// not one of the record.
+    fn save_edge_when_due(&mut self) {
+        if self.position.next() >= self.edge_size + EDGE_EVERY {
+            self.save_edge();
+        }
+    }
+
+    /// Writes the cache of the tree.
+    pub(super) fn save_edge(&mut self) {
+        if self.position.save(&self.places.state.join("edge")).is_ok() {
+            self.edge_size = self.position.next();
+        }
+    }
+
+    /// Says from which size on the cache on disk is known to hold.
+    pub(super) fn edge_loaded(&mut self, size: u64) {
+        self.edge_size = size;
+    }
+
+    fn is_due_for_rotation(&self) -> bool {
+        let records = self.position.next().saturating_sub(self.position.first);
+        self.position.end >= self.rotation.bytes
+            || self.rotation.records.is_some_and(|most| records >= most)
+    }
+
+    /// Begins a new segment, then seals the old one.
+    pub(super) fn rotate(&mut self) -> Result<(), Error> {
+        let old = self.position.segment;
+        let previous = match old {
+            0 => None,
+            _ => {
+                self.check_active()?;
+                Some(self.close_segment(old)?)
+            }
+        };
+        let body = Body::Segment(Segment {
+            number: old + 1,
+            format: FORMAT,
+            vkey: self.keys.trust.line(),
+            origin: self.origin().to_owned(),
+            first_seq: self.position.next(),
+            previous,
+        });
+        let prepared = wire::prepare(&body, &self.head, &self.redactor)
+            .map_err(|cause| Error::Record { directory: self.scene.directory.clone(), cause })?;
+        let (mut line, _) = self.line(&self.position, &prepared)?;
+        let mut after = self.position.clone();
+        let tiles = after.take(old + 1, 0, &line);
+        line.push(b'\n');
+        let name = files::segment_name(old + 1);
+        files::replace(&self.path(&name), &line, Durability::Synced)
+            .map_err(self.failed("create", &name))?;
+        if let Some(active) = self.active.take() {
+            // Gives reserved blocks back.
+            let _ = active.file.set_len(self.position.end);
+        }
+        let before = std::mem::replace(&mut self.position, after.clone());
+        position::store(&self.places.directory, &tiles).map_err(self.failed("write", "tile"))?;
+        self.cover(&after)?;
+        self.seal(before.segment, before.next(), before.tree.root())
+    }
+
+    fn close_segment(&self, number: u64) -> Result<PreviousSegment, Error> {
+        let name = files::segment_name(number);
+        let content = fs::read(self.path(&name)).map_err(self.failed("read", &name))?;
+        Ok(PreviousSegment { sha256: hex(&sha256(&[&content])), bytes: content.len() as u64, name })
+    }
+
+    /// Writes the seal of closed segment `number`, behind whose last record the tree has `size` and
+    /// `root`, and makes the segment read-only.
+    pub(super) fn seal(&self, number: u64, size: u64, root: Hash) -> Result<(), Error> {
+        if number == 0 {
+            return Ok(());
+        }
+        let name = files::seal_name(number);
+        let checkpoint = Checkpoint { origin: self.origin().to_owned(), size, root };
+        let note = checkpoint.sign(&self.keys.sign);
+        files::replace(&self.path(&name), note.as_bytes(), Durability::Synced)
+            .map_err(self.failed("write", &name))?;
+        let closed = self.path(&files::segment_name(number));
+        let mode = if self.mode == GatewayMode::System { 0o440 } else { 0o400 };
+        // Good practice only: the evidence does not rest on the mode.
+        let _ = fs::set_permissions(&closed, fs::Permissions::from_mode(mode));
+        Ok(())
+    }
+
+    /// Ends in order: the cache is written, reserved blocks are given back.
+    pub(super) fn finish(&mut self) {
+        if self.edge_size != self.position.next() {
+            // Without the cache the next open reads a few lines more.
+            let _ = self.locked(|it| {
+                it.save_edge();
+                Ok(())
+            });
+        }
+    }
+}
+
+impl std::fmt::Debug for Journal {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Journal({})", self.scene.directory.display())
+    }
+}
+
+/// Opens the file that writers lock.
+pub(super) fn lock_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+}
+
+/// Takes the writers' lock, waiting at most `patience` for others that append.
+pub(super) fn acquire(scene: &Scene, lock: &File, patience: Duration) -> Result<(), Error> {
+    let begun = Instant::now();
+    let mut pause = Duration::from_micros(50);
+    loop {
+        match rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(()),
+            Err(Errno::WOULDBLOCK) if begun.elapsed() < patience => {
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(Duration::from_millis(5));
+            }
+            Err(Errno::WOULDBLOCK) => {
+                return Err(Error::Busy { directory: scene.directory.clone() });
+            }
+            Err(error) => {
+                return Err(scene.write("lock", &scene.directory.join("lock"))(error.into()));
+            }
+        }
+    }
+}
+
+/// Reserves disk blocks from `from` to beyond `needed` without changing the size, and returns up to
+/// where they reach. A file system that cannot reserve is used as it is.
+fn reserve(file: &File, from: u64, needed: u64) -> io::Result<u64> {
+    let generous = needed.next_multiple_of(1 << 20);
+    for end in [generous, needed] {
+        match rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, from, end - from) {
+            Ok(()) => return Ok(end),
+            Err(Errno::NOTSUP | Errno::NOSYS) => return Ok(u64::MAX),
+            Err(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) if end == generous => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(needed)
+}

@@ -1,0 +1,223 @@
+//! The audit log: nothing runs unrecorded, and no record changes unnoticed.
+//!
+//! A gateway opens one [`Log`] and awaits [`Log::record`] before a command may start and after it ended.
+//! JSON lines in numbered segments are the truth; each line carries the digest of the line before, all
+//! are leaves of one Merkle tree, and a signed checkpoint covers each group that was synced together.
+//! [`verify`] reads a log and says what was changed; [`query`] answers questions about it.
+//!
+//! Order of one append: the mark of the command, the lines, one sync, full tiles, checkpoint, head,
+//! answers. Whoever is killed in between leaves a log that opens and verifies.
+#![allow(dead_code)] // Until every front door records.
+
+mod checkpoint;
+pub(crate) mod clock;
+mod cut;
+mod error;
+mod files;
+mod hash;
+mod journal;
+mod keys;
+mod line;
+mod position;
+pub(crate) mod record;
+mod recover;
+mod redact;
+mod running;
+mod tree;
+mod wire;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use tokio::sync::{mpsc, oneshot};
+
+pub(crate) use error::Error;
+use record::Body;
+pub(crate) use redact::Redactor;
+use writer::Job;
+
+/// How long a record may take to become durable.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Records that may wait for the writer; who comes later waits.
+const QUEUE: usize = 256;
+
+/// Where a log and its keys are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Places {
+    /// The folder of the log.
+    pub(crate) directory: PathBuf,
+    /// The folder of keys, the newest checkpoint known here, and marks of running commands.
+    pub(crate) state: PathBuf,
+}
+
+impl Places {
+    /// Returns the places of the log in `directory` when only that was named: its state is a folder of
+    /// `default_state` named after the real path, so that two logs never share a state.
+    pub(crate) fn of(directory: &Path, default_state: &Path) -> Places {
+        let real = real(directory);
+        let digest = hash::hex(&hash::sha256(&[real.as_os_str().as_encoded_bytes()]));
+        let name = digest.get(..16).unwrap_or(&digest);
+        Places { directory: directory.to_owned(), state: default_state.join("logs").join(name) }
+    }
+}
+
+/// Returns the real path of `path`; of one that does not exist yet, that of its nearest parent and the
+/// rest.
+fn real(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    for above in absolute.ancestors() {
+        if let Ok(found) = std::fs::canonicalize(above) {
+            let rest = absolute.strip_prefix(above).unwrap_or(Path::new(""));
+            return if rest.as_os_str().is_empty() { found } else { found.join(rest) };
+        }
+    }
+    absolute
+}
+
+/// How the gateway lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GatewayMode {
+    /// For one call; several share a log and lock it only to append.
+    Embedded,
+    /// As long as it serves; it holds the log for its lifetime.
+    Daemon,
+    /// As a service of the machine.
+    System,
+}
+
+impl GatewayMode {
+    /// The name in records.
+    fn name(self) -> &'static str {
+        match self {
+            GatewayMode::Embedded => "embedded",
+            GatewayMode::Daemon => "daemon",
+            GatewayMode::System => "system",
+        }
+    }
+}
+
+/// When a new segment begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rotation {
+    /// `audit.segmentBytes`.
+    pub(crate) bytes: u64,
+    /// `audit.segmentRecords`.
+    pub(crate) records: Option<u64>,
+}
+
+impl Rotation {
+    /// 16 MiB, any number of records.
+    pub(crate) const DEFAULT: Rotation = Rotation { bytes: 16 << 20, records: None };
+}
+
+/// Where a record is in the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Receipt {
+    /// Its number, from 0 without holes.
+    pub(crate) sequence: u64,
+    /// Its ULID; that of a decision is what front ends get as `decision_id`.
+    pub(crate) id: String,
+}
+
+/// An open log. Cheap to clone; the last one to go waits until the writer has ended in order.
+#[derive(Debug, Clone)]
+pub(crate) struct Log {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    directory: PathBuf,
+    redactor: Redactor,
+    head: Map<String, Value>,
+    jobs: Option<mpsc::Sender<Job>>,
+    thread: Mutex<Option<std::thread::JoinHandle<()>>>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Ok(mut thread) = self.thread.lock()
+            && let Some(thread) = thread.take()
+        {
+            // A writer that panicked has nothing more to say; what it answered was durable before.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Log {
+    /// Opens the log, makes it when there is none, and puts in order what a crash left behind.
+    pub(crate) fn open(places: &Places, mode: GatewayMode) -> Result<Log, Error> {
+        Log::open_with(places, mode, Rotation::DEFAULT)
+    }
+
+    /// The same with another rotation.
+    pub(crate) fn open_with(
+        places: &Places,
+        mode: GatewayMode,
+        rotation: Rotation,
+    ) -> Result<Log, Error> {
+        let journal = writer::open(places, mode, rotation)?;
+        let (jobs, queue) = mpsc::channel(QUEUE);
+        let redactor = journal.redactor.clone();
+        let head = journal.head.clone();
+        let thread = std::thread::Builder::new()
+            .name("audit".into())
+            .spawn(move || writer::run(journal, queue))
+            .map_err(|source| Error::Write {
+                directory: places.directory.clone(),
+                step: "to start the writer".into(),
+                cause: error::words(&source),
+            })?;
+        let shared = Shared {
+            directory: places.directory.clone(),
+            redactor,
+            head,
+            jobs: Some(jobs),
+            thread: Mutex::new(Some(thread)),
+        };
+        Ok(Log { shared: Arc::new(shared) })
+    }
+
+    /// Masks and records `body`; returns when it is on disk and covered by a signed checkpoint.
+    ///
+    /// Dropping the future, or an error, of a decision that lets a command run means that it must not
+    /// start: the writer then adds a `result` that says so. Needs a runtime with its timer enabled.
+    pub(crate) async fn record(&self, body: Body) -> Result<Receipt, Error> {
+        let shared = &self.shared;
+        let prepared = wire::prepare(&body, &shared.head, &shared.redactor)
+            .map_err(|cause| Error::Record { directory: shared.directory.clone(), cause })?;
+        let (answer, answered) = oneshot::channel();
+        let job = Job { record: prepared, answer };
+        let gone = || Error::Write {
+            directory: shared.directory.clone(),
+            step: "to reach the writer".into(),
+            cause: "the writer has ended".into(),
+        };
+        let jobs = shared.jobs.as_ref().ok_or_else(gone)?;
+        let whole = async {
+            jobs.send(job).await.map_err(|_| gone())?;
+            answered.await.map_err(|_| gone())?
+        };
+        match tokio::time::timeout(PATIENCE, whole).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Error::Slow {
+                directory: shared.directory.clone(),
+                seconds: PATIENCE.as_secs(),
+            }),
+        }
+    }
+
+    /// Returns what masks text and makes digests.
+    pub(crate) fn redactor(&self) -> &Redactor {
+        &self.shared.redactor
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,443 @@
+//! Records as typed data, in the order in which they are stored.
+//!
+//! What is built here is not yet masked: [`super::Log::record`] masks the whole record before it makes a
+//! line of it, so no builder has to think of secrets.
+
+pub(crate) mod caller;
+pub(crate) mod decision;
+
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+pub(crate) use decision::Decision;
+
+/// Bytes from outside: a string, or `{"b64": …}` when they are not UTF-8.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Text(pub(crate) Vec<u8>);
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Text {
+        Text(text.as_bytes().to_vec())
+    }
+}
+
+impl From<String> for Text {
+    fn from(text: String) -> Text {
+        Text(text.into_bytes())
+    }
+}
+
+impl From<&[u8]> for Text {
+    fn from(text: &[u8]) -> Text {
+        Text(text.to_vec())
+    }
+}
+
+impl From<&Path> for Text {
+    fn from(path: &Path) -> Text {
+        Text(path.as_os_str().as_encoded_bytes().to_vec())
+    }
+}
+
+impl Text {
+    /// Returns the value as it is stored.
+    pub(super) fn stored(&self) -> Value {
+        match std::str::from_utf8(&self.0) {
+            Ok(text) => Value::String(text.into()),
+            Err(_) => serde_json::json!({ "b64": STANDARD.encode(&self.0) }),
+        }
+    }
+}
+
+impl Serialize for Text {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.stored().serialize(serializer)
+    }
+}
+
+/// What a record says, besides the fields that every record has.
+#[derive(Debug)]
+pub(crate) enum Body {
+    /// First line of every segment.
+    Segment(Segment),
+    /// The rules in force changed.
+    PolicyLoad(Box<PolicyLoad>),
+    /// A call was decided.
+    Decision(Box<Decision>),
+    /// A question was answered, withdrawn or expired.
+    Approval(Approval),
+    /// A program was executed below a granted command.
+    Exec(Box<Exec>),
+    /// A command ended, or never started.
+    Result(Box<Outcome>),
+    /// A remembered permission was made, used up or revoked.
+    Grant(Grant),
+    /// A front end connected or left.
+    Session(Session),
+    /// A key changes.
+    Key(Key),
+    /// Segments are about to be removed by retention.
+    Prune(Prune),
+    /// Something is missing or was not provable.
+    Gap(Gap),
+    /// A person accepted a loss.
+    Repair(Repair),
+}
+
+impl Body {
+    /// The kind as it is stored.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Body::Segment(_) => "segment",
+            Body::PolicyLoad(_) => "policy_load",
+            Body::Decision(_) => "decision",
+            Body::Approval(_) => "approval",
+            Body::Exec(_) => "exec",
+            Body::Result(_) => "result",
+            Body::Grant(_) => "grant",
+            Body::Session(_) => "session",
+            Body::Key(_) => "key",
+            Body::Prune(_) => "prune",
+            Body::Gap(_) => "gap",
+            Body::Repair(_) => "repair",
+        }
+    }
+
+    /// The decision to which the record belongs.
+    pub(super) fn reference(&self) -> Option<&str> {
+        match self {
+            Body::Decision(decision) => decision.repeats.as_deref(),
+            Body::Approval(approval) => Some(&approval.reference),
+            Body::Exec(exec) => Some(&exec.reference),
+            Body::Result(outcome) => Some(&outcome.reference),
+            Body::Segment(_)
+            | Body::PolicyLoad(_)
+            | Body::Grant(_)
+            | Body::Session(_)
+            | Body::Key(_)
+            | Body::Prune(_)
+            | Body::Gap(_)
+            | Body::Repair(_) => None,
+        }
+    }
+}
+
+/// First line of a segment.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Segment {
+    pub(crate) number: u64,
+    pub(crate) format: u64,
+    pub(crate) vkey: String,
+    pub(crate) origin: String,
+    pub(crate) first_seq: u64,
+    pub(crate) previous: Option<PreviousSegment>,
+}
+
+/// The segment before: its name, size and digest.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct PreviousSegment {
+    pub(crate) name: String,
+    pub(crate) bytes: u64,
+    pub(crate) sha256: String,
+}
+
+/// The rules in force, whole enough to decide again.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct PolicyLoad {
+    pub(crate) sha256: String,
+    pub(crate) layers: Vec<LoadedLayer>,
+    pub(crate) rules: Vec<LoadedRule>,
+    pub(crate) hooks: Vec<LoadedHook>,
+    /// The sandbox settings in force, as an object; never a value of the environment.
+    pub(crate) sandbox: Value,
+    pub(crate) warnings: Vec<Text>,
+}
+
+/// One file of settings that was read.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct LoadedLayer {
+    pub(crate) layer: &'static str,
+    pub(crate) file: Text,
+    pub(crate) sha256: Option<String>,
+}
+
+/// One rule in force.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct LoadedRule {
+    pub(crate) text: Text,
+    pub(crate) effect: &'static str,
+    pub(crate) layer: &'static str,
+    pub(crate) file: Text,
+    pub(crate) line: u32,
+}
+
+/// One hook in force.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct LoadedHook {
+    pub(crate) event: Text,
+    pub(crate) handler: Text,
+    pub(crate) layer: &'static str,
+    pub(crate) file: Text,
+    pub(crate) pointer: Text,
+    pub(crate) sha256: Option<String>,
+}
+
+/// Who answered.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Who {
+    pub(crate) uid: u32,
+    pub(crate) name: Text,
+}
+
+/// The answer to a question.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Approval {
+    /// Id of the decision.
+    #[serde(skip)]
+    pub(crate) reference: String,
+    pub(crate) answer: Answer,
+    pub(crate) who: Option<Who>,
+    /// How it was put, such as `terminal` or `socket`.
+    pub(crate) channel: Text,
+    pub(crate) waited_ms: u64,
+    /// Keyed digest of the text that was shown, from [`super::Redactor::digest`].
+    pub(crate) shown_hmac: String,
+    pub(crate) scope: Scope,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) expires: Option<String>,
+}
+
+/// What a person, or time, said to a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Answer {
+    Allow,
+    Deny,
+    Expired,
+    Withdrawn,
+}
+
+/// For how long an answer holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Scope {
+    Once,
+    Session,
+    Always,
+}
+
+/// A program that was executed below a granted command.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Exec {
+    /// Id of the decision.
+    #[serde(skip)]
+    pub(crate) reference: String,
+    pub(crate) pid: u32,
+    pub(crate) ppid: u32,
+    pub(crate) cwd: Text,
+    pub(crate) argv: Vec<Text>,
+    pub(crate) exe: Text,
+    pub(crate) file: ProgramFile,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) interpreter: Option<Text>,
+    /// `launcher`, `notify` or `audit`.
+    pub(crate) seen_by: &'static str,
+    /// `match`, `mismatch` or `unseen`.
+    pub(crate) verified: &'static str,
+}
+
+/// The file of a program.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct ProgramFile {
+    pub(crate) dev: String,
+    pub(crate) inode: String,
+    pub(crate) bytes: u64,
+    pub(crate) sha256: Option<String>,
+}
+
+/// How a command ended, or that it never started.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Outcome {
+    /// Id of the decision.
+    #[serde(skip)]
+    pub(crate) reference: String,
+    pub(crate) agreement: Agreement,
+    pub(crate) exit: Option<i64>,
+    pub(crate) signal: Option<String>,
+    pub(crate) timed_out: bool,
+    pub(crate) interrupted: bool,
+    pub(crate) oom: bool,
+    /// From [`super::clock::at`].
+    pub(crate) started: Option<String>,
+    pub(crate) ended: Option<String>,
+    pub(crate) duration_us: Option<u64>,
+    pub(crate) usage: Option<Usage>,
+    pub(crate) streams: Vec<Stream>,
+    pub(crate) enforced: Vec<String>,
+    pub(crate) missing: Vec<String>,
+    pub(crate) touched: Touched,
+    pub(crate) execs: u64,
+    pub(crate) execs_lost: u64,
+    /// `gateway`, `front_end` or `nobody`.
+    pub(crate) observed: &'static str,
+}
+
+impl Outcome {
+    /// Returns the result of a command of which nothing but `agreement` is known.
+    pub(crate) fn bare(reference: &str, agreement: Agreement, observed: &'static str) -> Outcome {
+        Outcome {
+            reference: reference.into(),
+            agreement,
+            exit: None,
+            signal: None,
+            timed_out: false,
+            interrupted: false,
+            oom: false,
+            started: None,
+            ended: None,
+            duration_us: None,
+            usage: None,
+            streams: Vec::new(),
+            enforced: Vec::new(),
+            missing: Vec::new(),
+            touched: Touched::default(),
+            execs: 0,
+            execs_lost: 0,
+            observed,
+        }
+    }
+}
+
+/// Whether what ran is what was decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Agreement {
+    AsDecided,
+    Differently,
+    NotRun,
+    Unknown,
+}
+
+/// What the command used.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Usage {
+    pub(crate) user_us: u64,
+    pub(crate) system_us: u64,
+    pub(crate) rss_kib: u64,
+}
+
+/// One output stream.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Stream {
+    pub(crate) name: &'static str,
+    pub(crate) bytes: u64,
+    /// From [`super::Redactor::stream_digest`].
+    pub(crate) digest: String,
+    pub(crate) spill: Option<Text>,
+    pub(crate) cut: bool,
+}
+
+/// What the command changed or was kept from.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(crate) struct Touched {
+    pub(crate) complete: bool,
+    pub(crate) written: Vec<Text>,
+    pub(crate) removed: Vec<Text>,
+    pub(crate) sockets: Vec<Text>,
+    pub(crate) denials: Vec<Denial>,
+}
+
+/// Something the command was kept from.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Denial {
+    /// The name of the protection.
+    pub(crate) blocker: Text,
+    pub(crate) path_or_host: Text,
+}
+
+/// A remembered permission.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Grant {
+    pub(crate) rule: Text,
+    pub(crate) layer: &'static str,
+    /// `made`, `used_up` or `revoked`.
+    pub(crate) action: &'static str,
+    pub(crate) who: Option<Who>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) expires: Option<String>,
+}
+
+/// A front end connected or left.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Session {
+    /// `start` or `end`.
+    pub(crate) action: &'static str,
+    pub(crate) agent: decision::Agent,
+    pub(crate) caller: caller::Caller,
+    pub(crate) mode: Text,
+}
+
+/// A key changes.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Key {
+    /// `sign` or `redact`.
+    #[serde(rename = "use")]
+    pub(crate) purpose: &'static str,
+    pub(crate) new: String,
+    pub(crate) reason: Text,
+}
+
+/// Segments that retention removes.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Prune {
+    pub(crate) segments: Vec<PrunedSegment>,
+    pub(crate) reason: Text,
+}
+
+/// One segment that retention removes.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct PrunedSegment {
+    pub(crate) name: String,
+    pub(crate) first_seq: u64,
+    pub(crate) last_seq: u64,
+    pub(crate) last_sha256: String,
+    pub(crate) sha256: String,
+}
+
+/// Something that is missing or was not provable.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Gap {
+    /// One of the reasons that the manual lists, such as `torn_tail`.
+    pub(crate) reason: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) from: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) to: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) count: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) sha256: Option<String>,
+    pub(crate) detail: Text,
+}
+
+/// A loss that a person accepted.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Repair {
+    pub(crate) who: Who,
+    pub(crate) why: Text,
+    pub(crate) lost: Lost,
+    pub(crate) old_checkpoint: String,
+}
+
+/// The records that were lost.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Lost {
+    pub(crate) first_seq: u64,
+    pub(crate) last_seq: u64,
+}

@@ -1,0 +1,122 @@
+//! Who called, as the kernel tells it.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::Text;
+
+/// Most ancestors that are recorded.
+const MAX_PARENTS: usize = 16;
+
+/// The process on the other side, from the kernel, never from a message.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Caller {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) loginuid: Option<u32>,
+    pub(crate) pid: u32,
+    /// Start time in clock ticks since boot, so that a reused pid is told apart.
+    pub(crate) start: u64,
+    pub(crate) exe: Option<Text>,
+    pub(crate) exe_sha256: Option<String>,
+    pub(crate) tty: Option<Text>,
+    pub(crate) cgroup: Option<Text>,
+    /// The processes above, up to the session leader.
+    pub(crate) parents: Vec<Parent>,
+}
+
+/// A process above the caller.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Parent {
+    pub(crate) pid: u32,
+    pub(crate) exe: Option<Text>,
+}
+
+/// What `/proc/PID/stat` says.
+struct Stat {
+    parent: u32,
+    session: u32,
+    terminal: u32,
+    start: u64,
+}
+
+impl Caller {
+    /// Returns what is known about process `pid` of `uid` and `gid` (from the peer's credentials).
+    pub(crate) fn of(pid: u32, uid: u32, gid: u32) -> Caller {
+        let stat = stat(pid);
+        let cgroup = std::fs::read_to_string(folder(pid).join("cgroup")).ok();
+        Caller {
+            uid,
+            gid,
+            loginuid: loginuid(pid),
+            pid,
+            start: stat.as_ref().map_or(0, |stat| stat.start),
+            exe: executable(pid),
+            exe_sha256: None,
+            tty: stat.as_ref().and_then(|stat| terminal(stat.terminal)),
+            cgroup: cgroup
+                .and_then(|text| Some(Text::from(text.lines().next()?.rsplit(':').next()?))),
+            parents: parents(pid, stat.as_ref()),
+        }
+    }
+
+    /// Returns the process that started this one: the caller of a gateway that lives for one call.
+    pub(crate) fn parent() -> Caller {
+        let pid = rustix::process::getppid().map_or(1, |pid| pid.as_raw_nonzero().get());
+        let uid = rustix::process::getuid().as_raw();
+        let gid = rustix::process::getgid().as_raw();
+        Caller::of(u32::try_from(pid).unwrap_or(1), uid, gid)
+    }
+}
+
+fn folder(pid: u32) -> PathBuf {
+    Path::new("/proc").join(pid.to_string())
+}
+
+fn executable(pid: u32) -> Option<Text> {
+    std::fs::read_link(folder(pid).join("exe")).ok().map(|path| Text::from(path.as_path()))
+}
+
+fn loginuid(pid: u32) -> Option<u32> {
+    let text = std::fs::read_to_string(folder(pid).join("loginuid")).ok()?;
+    text.trim().parse().ok().filter(|uid| *uid != u32::MAX)
+}
+
+/// Reads `/proc/PID/stat`; the name in parentheses may hold anything, so counting begins behind it.
+fn stat(pid: u32) -> Option<Stat> {
+    let text = std::fs::read(folder(pid).join("stat")).ok()?;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let (_, rest) = text.rsplit_once(')')?;
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    Some(Stat {
+        parent: fields.get(1)?.parse().ok()?,
+        session: fields.get(3)?.parse().ok()?,
+        terminal: fields.get(4)?.parse().unwrap_or(0),
+        start: fields.get(19)?.parse().ok()?,
+    })
+}
+
+/// Returns the name of a terminal device number (`proc(5)`: minor in bits 31–20 and 7–0).
+fn terminal(device: u32) -> Option<Text> {
+    let major = device >> 8 & 0xfff;
+    let minor = device & 0xff | device >> 12 & 0xfff00;
+    match major {
+        0 => None,
+        136..=143 => Some(Text::from(format!("pts/{}", (major - 136) * 256 + minor))),
+        4 => Some(Text::from(format!("tty{minor}"))),
+        _ => Some(Text::from(format!("{major}:{minor}"))),
+    }
+}
+
+fn parents(pid: u32, stat_of_pid: Option<&Stat>) -> Vec<Parent> {
+    let mut found = Vec::new();
+    let Some(first) = stat_of_pid else { return found };
+    let (mut below, mut pid, session) = (pid, first.parent, first.session);
+    while below != session && pid > 0 && found.len() < MAX_PARENTS {
+        found.push(Parent { pid, exe: executable(pid) });
+        below = pid;
+        pid = stat(pid).map_or(0, |stat| stat.parent);
+    }
+    found
+}

@@ -1,0 +1,155 @@
+//! The log as a whole: what is written opens, goes on and survives.
+
+mod sample;
+
+use std::fs;
+
+use super::*;
+use sample::{Scratch, decision, result};
+
+fn lines(scratch: &Scratch, number: u64) -> Vec<String> {
+    let path = scratch.places.directory.join(files::segment_name(number));
+    fs::read_to_string(path).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn records_are_numbered_from_zero_without_holes() {
+    let scratch = Scratch::new("numbered");
+    let log = Log::open(&scratch.places, GatewayMode::Embedded).unwrap();
+    let first = log.record(decision("ls")).await.unwrap();
+    let second = log.record(result(&first.id)).await.unwrap();
+    assert_eq!((first.sequence, second.sequence), (1, 2));
+    let kinds: Vec<String> =
+        lines(&scratch, 1).iter().map(|line| line::read(line.as_bytes()).unwrap().0.kind).collect();
+    assert_eq!(kinds, ["segment", "decision", "result"]);
+}
+
+#[tokio::test]
+async fn several_gateways_share_a_log() {
+    let scratch = Scratch::new("shared");
+    let logs: Vec<Log> =
+        (0..3).map(|_| Log::open(&scratch.places, GatewayMode::Embedded).unwrap()).collect();
+    for round in 0..4 {
+        for (number, log) in logs.iter().enumerate() {
+            let receipt = log.record(decision("true")).await.unwrap();
+            assert_eq!(receipt.sequence, 1 + 2 * (round * 3 + number as u64));
+            log.record(result(&receipt.id)).await.unwrap();
+        }
+    }
+    assert_eq!(lines(&scratch, 1).len(), 25);
+}
+
+#[tokio::test]
+async fn a_daemon_holds_its_log() {
+    let scratch = Scratch::new("held");
+    let daemon = Log::open(&scratch.places, GatewayMode::Daemon).unwrap();
+    daemon.record(decision("ls")).await.unwrap();
+    let refused = Log::open(&scratch.places, GatewayMode::Embedded).unwrap_err();
+    assert_eq!(refused, Error::Busy { directory: scratch.places.directory.clone() });
+}
+
+#[tokio::test]
+async fn segments_rotate_and_are_sealed() {
+    let scratch = Scratch::new("rotated");
+    let rotation = Rotation { bytes: 1 << 20, records: Some(4) };
+    for _ in 0..5 {
+        let log = Log::open_with(&scratch.places, GatewayMode::Embedded, rotation).unwrap();
+        let receipt = log.record(decision("ls")).await.unwrap();
+        log.record(result(&receipt.id)).await.unwrap();
+    }
+    assert_eq!(files::segments(&scratch.places.directory).unwrap(), [1, 2, 3, 4]);
+    assert!(scratch.places.directory.join("00000003.seal").exists());
+    assert!(!scratch.places.directory.join("00000004.seal").exists());
+}
+
+#[tokio::test]
+async fn a_command_whose_gateway_is_gone_gets_a_result() {
+    let scratch = Scratch::new("orphan");
+    let log = Log::open(&scratch.places, GatewayMode::Embedded).unwrap();
+    let receipt = log.record(decision("sleep 9")).await.unwrap();
+    drop(log);
+    let _log = Log::open(&scratch.places, GatewayMode::Embedded).unwrap();
+    let (head, value) = line::read(lines(&scratch, 1).last().unwrap().as_bytes()).unwrap();
+    assert_eq!((head.kind.as_str(), head.reference), ("result", Some(receipt.id)));
+    assert_eq!(value.get("agreement").unwrap().text(), Some("unknown"));
+}
+
+#[tokio::test]
+async fn a_torn_tail_is_cut_and_named() {
+    let scratch = Scratch::new("torn");
+    drop(Log::open(&scratch.places, GatewayMode::Embedded).unwrap());
+    let path = scratch.places.directory.join("00000001.jsonl");
+    let mut content = fs::read(&path).unwrap();
+    content.extend_from_slice(b"{\"v\":1,\"kind\":\"deci");
+    fs::write(&path, content).unwrap();
+    drop(Log::open(&scratch.places, GatewayMode::Embedded).unwrap());
+    let (head, value) = line::read(lines(&scratch, 1)[1].as_bytes()).unwrap();
+    assert_eq!(head.kind, "gap");
+    assert_eq!(value.get("reason").unwrap().text(), Some("torn_tail"));
+    assert_eq!(value.get("bytes").unwrap().whole(), Some(19));
+}
+
+#[tokio::test]
+async fn a_shortened_log_is_refused() {
+    let scratch = Scratch::new("shortened");
+    let log = Log::open(&scratch.places, GatewayMode::Embedded).unwrap();
+    let receipt = log.record(decision("ls")).await.unwrap();
+    log.record(result(&receipt.id)).await.unwrap();
+    drop(log);
+    let path = scratch.places.directory.join("00000001.jsonl");
+    let kept = lines(&scratch, 1)[..2].join("\n") + "\n";
+    fs::write(&path, kept).unwrap();
+    let refused = Log::open(&scratch.places, GatewayMode::Embedded).unwrap_err();
+    let Error::Damaged { finding, .. } = refused else { panic!("{refused}") };
+    assert_eq!(finding, "it ends after 2 records, and 3 were signed");
+}
+
+#[tokio::test]
+async fn a_missing_key_beside_a_log_is_never_replaced() {
+    let scratch = Scratch::new("keyless");
+    drop(Log::open(&scratch.places, GatewayMode::Embedded).unwrap());
+    for name in ["keys/sign.key", "keys/redact.key", "trust.vkey"] {
+        let path = scratch.places.state.join(name);
+        let content = fs::read(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        let refused = Log::open(&scratch.places, GatewayMode::Embedded).unwrap_err();
+        assert!(matches!(refused, Error::Damaged { .. }), "{name}: {refused}");
+        assert!(!path.exists());
+        fs::write(&path, content).unwrap();
+    }
+    drop(Log::open(&scratch.places, GatewayMode::Embedded).unwrap());
+}
+
+#[tokio::test]
+async fn a_log_that_is_taken_away_refuses_until_it_is_back() {
+    let scratch = Scratch::new("away");
+    let log = Log::open(&scratch.places, GatewayMode::Embedded).unwrap();
+    log.record(decision("ls")).await.unwrap();
+    let aside = scratch.folder.join("aside");
+    fs::rename(&scratch.places.directory, &aside).unwrap();
+    let refused = log.record(decision("ls")).await.unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        format!(
+            "audit log {} cannot be written: No such file or directory (ENOENT); nothing was run",
+            scratch.places.directory.display()
+        )
+    );
+    assert!(!scratch.places.directory.exists());
+    fs::rename(&aside, &scratch.places.directory).unwrap();
+    log.record(decision("ls")).await.unwrap();
+    let (head, value) = line::read(lines(&scratch, 1)[2].as_bytes()).unwrap();
+    assert_eq!((head.kind.as_str(), value.get("count").unwrap().whole()), ("gap", Some(1)));
+}
+
+#[test]
+fn one_directory_has_one_state_however_it_is_named() {
+    let scratch = Scratch::new("named");
+    let state = scratch.folder.join("state");
+    let direct = Places::of(&scratch.folder.join("d"), &state);
+    let winding = Places::of(&scratch.folder.join("x/../d"), &state);
+    fs::create_dir(scratch.folder.join("x")).unwrap();
+    assert_eq!(Places::of(&scratch.folder.join("x/../d"), &state).state, direct.state);
+    assert_ne!(Places::of(&scratch.folder.join("e"), &state).state, direct.state);
+    drop(winding);
+}

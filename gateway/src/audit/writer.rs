@@ -1,0 +1,240 @@
+//! The one thread that appends.
+
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+use tokio::sync::{mpsc, oneshot};
+
+use super::clock;
+use super::error::{Error, Scene};
+use super::files::{self, Durability};
+use super::hash::hex;
+use super::journal::{self, Journal, Parts};
+use super::keys::{self, Keys};
+use super::record::{Agreement, Body, Gap, Outcome};
+use super::redact::Redactor;
+use super::running::Running;
+use super::wire::{Follow, Prepared};
+use super::{GatewayMode, Places, Receipt, Rotation};
+
+/// Most records in one write.
+const BATCH: usize = 256;
+
+/// A record that waits to be durable, and who waits for it.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) record: Prepared,
+    pub(super) answer: oneshot::Sender<Result<Receipt, Error>>,
+}
+
+/// Opens or makes the log, under its lock.
+pub(super) fn open(
+    places: &Places,
+    mode: GatewayMode,
+    rotation: Rotation,
+) -> Result<Journal, Error> {
+    let scene = Scene { directory: places.directory.clone() };
+    for folder in [&places.directory, &places.state, &places.state.join("open")] {
+        files::folder(&scene, folder)?;
+    }
+    let path = places.directory.join("lock");
+    let lock = journal::lock_file(&path).map_err(scene.write("create", &path))?;
+    journal::acquire(&scene, &lock, std::time::Duration::from_secs(1))?;
+    for folder in [&places.directory, &places.state] {
+        files::sweep(folder).map_err(scene.write("clean", folder))?;
+    }
+    let keys = if is_unborn(&scene, places)? {
+        Keys::create(&scene, &places.state)?
+    } else {
+        Keys::read(&scene, &places.state)?
+    };
+    let redactor = Redactor::new(keys.redact.clone());
+    let head = head(mode, &places.state);
+    let running = Running::new(&places.state.join("open"));
+    let parts = Parts {
+        scene,
+        places: places.clone(),
+        mode,
+        rotation,
+        keys,
+        redactor,
+        head,
+        running,
+        lock,
+    };
+    let mut journal = Journal::new(parts);
+    let found = journal.load()?;
+    if !found.is_empty() {
+        journal.append(&found)?;
+    }
+    journal.release(mode);
+    Ok(journal)
+}
+
+/// Says whether this log has not begun: no signed note anywhere, and at most its first segment.
+fn is_unborn(scene: &Scene, places: &Places) -> Result<bool, Error> {
+    let failed = scene.write("read", &places.directory);
+    let segments = files::segments(&places.directory).map_err(&failed)?;
+    let is_signed =
+        places.directory.join("checkpoint").exists() || places.state.join("head").exists();
+    Ok(!is_signed && segments.is_empty())
+}
+
+/// Appends until every sender is gone, then ends in order.
+pub(super) fn run(mut journal: Journal, mut queue: mpsc::Receiver<Job>) {
+    let mut refused = Refused::default();
+    while let Some(first) = queue.blocking_recv() {
+        let mut batch = vec![first];
+        while batch.len() < BATCH {
+            match queue.try_recv() {
+                Ok(job) => batch.push(job),
+                Err(_) => break,
+            }
+        }
+        let (records, answers): (Vec<Prepared>, Vec<_>) =
+            batch.into_iter().map(|job| (job.record, job.answer)).unzip();
+        let written =
+            refused.lift(&mut journal).and_then(|()| journal.locked(|it| it.append(&records)));
+        match written {
+            Ok(receipts) => {
+                let mut abandoned = Vec::new();
+                for ((record, answer), receipt) in records.iter().zip(answers).zip(receipts) {
+                    let id = receipt.id.clone();
+                    if answer.send(Ok(receipt)).is_err() && record.follow == Follow::Opens {
+                        abandoned.push(id);
+                    }
+                }
+                not_run(&mut journal, &abandoned);
+            }
+            Err(error) => {
+                refused.count(answers.len());
+                for answer in answers {
+                    // Who does not wait any more has nothing to start either.
+                    let _ = answer.send(Err(error.clone()));
+                }
+            }
+        }
+    }
+    journal.finish();
+}
+
+/// Adds results for decisions that nobody waited for: their commands do not start.
+fn not_run(journal: &mut Journal, abandoned: &[String]) {
+    for id in abandoned {
+        let body = Body::Result(Box::new(Outcome::bare(id, Agreement::NotRun, "gateway")));
+        // On failure the mark stays, and the next open adds the result.
+        let _ = journal
+            .prepared(&body)
+            .and_then(|record| journal.locked(|it| it.append(std::slice::from_ref(&record))));
+    }
+}
+
+/// Requests that were refused because the log was down; named once it is up again.
+#[derive(Debug, Default)]
+struct Refused {
+    count: u64,
+    from: String,
+    to: String,
+}
+
+impl Refused {
+    fn count(&mut self, more: usize) {
+        self.to = clock::now();
+        if self.count == 0 {
+            self.from = self.to.clone();
+        }
+        self.count += more as u64;
+    }
+
+    /// Records the refusals, if there were any.
+    fn lift(&mut self, journal: &mut Journal) -> Result<(), Error> {
+        if self.count == 0 {
+            return Ok(());
+        }
+        let record = journal.prepared(&Body::Gap(Gap {
+            reason: "refused",
+            from: Some(self.from.clone()),
+            to: Some(self.to.clone()),
+            count: Some(self.count),
+            bytes: None,
+            sha256: None,
+            detail: "requests were refused because they could not be recorded".into(),
+        }))?;
+        journal.locked(|it| it.append(std::slice::from_ref(&record)))?;
+        *self = Refused::default();
+        Ok(())
+    }
+}
+
+impl Journal {
+    /// Gives the lock back unless it is held for the lifetime of the gateway.
+    fn release(&self, mode: GatewayMode) {
+        match mode {
+            GatewayMode::Embedded => self.unlock(),
+            GatewayMode::Daemon | GatewayMode::System => {}
+        }
+    }
+}
+
+/// Returns what every decision begins with.
+fn head(mode: GatewayMode, state: &Path) -> Map<String, Value> {
+    let machine = rustix::system::uname();
+    let name = machine.nodename().to_string_lossy().into_owned();
+    let kernel = machine.release().to_string_lossy().into_owned();
+    let mut members = Map::new();
+    members.insert(
+        "host".into(),
+        json!({ "id": keys::host_id(), "name": name, "os": std::env::consts::OS, "kernel": kernel }),
+    );
+    members.insert(
+        "gateway".into(),
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "exe_sha256": executable_digest(state),
+            "mode": mode.name(),
+            "pid": std::process::id(),
+        }),
+    );
+    members
+}
+
+/// Returns the SHA-256 of this executable, kept in the state under what identifies the file, or zeros
+/// when it cannot be read.
+fn executable_digest(state: &Path) -> String {
+    let unknown = "0".repeat(64);
+    let Ok(mut file) = std::fs::File::open("/proc/self/exe") else { return unknown };
+    let Ok(found) = file.metadata() else { return unknown };
+    let identity = format!(
+        "{}:{}:{}:{}.{}:{}.{} ",
+        found.dev(),
+        found.ino(),
+        found.size(),
+        found.mtime(),
+        found.mtime_nsec(),
+        found.ctime(),
+        found.ctime_nsec()
+    );
+    let path = state.join("exe");
+    let cached = std::fs::read_to_string(&path).unwrap_or_default();
+    if let Some(digest) =
+        cached.strip_prefix(&identity).filter(|rest| super::hash::unhex(rest).is_some())
+    {
+        return digest.to_owned();
+    }
+    let mut digest = Sha256::new();
+    let mut chunk = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(count) => digest.update(chunk.get(..count).unwrap_or_default()),
+            Err(_) => return unknown,
+        }
+    }
+    let digest = hex(&digest.finalize());
+    // Only a cache: without it the next call reads the executable again.
+    let _ = files::replace(&path, format!("{identity}{digest}").as_bytes(), Durability::Cached);
+    digest
+}
