@@ -1,13 +1,19 @@
 //! The one way in: a gateway in this process, or one behind a socket, through the same calls.
 
+mod connection;
+
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use tokio::sync::{mpsc, oneshot};
 
-use crate::protocol::errors::Failure;
+use crate::Gateway;
+use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{
     Answer, CheckRequest, CommandRequest, Control, DecisionView, Event, Input, Question, RunOutcome,
 };
+use connection::Connection;
+pub(crate) use connection::WINDOW;
 
 /// Which gateway a client uses, and where it keeps its things.
 #[derive(Debug, Clone, Default)]
@@ -49,25 +55,84 @@ pub struct Conversation {
 /// A connection to a gateway.
 #[derive(Debug)]
 pub struct Client {
-    #[allow(dead_code)]
-    options: Options,
+    way: Way,
+}
+
+#[derive(Debug)]
+enum Way {
+    Embedded(Box<Gateway>),
+    Socket(Box<Connection>),
+}
+
+impl Options {
+    /// Returns the options of a call without any: the place of the socket from `XDG_RUNTIME_DIR`.
+    pub fn from_environment() -> Options {
+        Options {
+            default_socket: default_socket(|name| std::env::var_os(name)),
+            ..Options::default()
+        }
+    }
+}
+
+/// Returns where a gateway of this user listens: `stockade/gateway.sock` in `XDG_RUNTIME_DIR`, else in
+/// `run/` of the state directory. None when there is neither.
+pub(crate) fn default_socket(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let absolute = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    if let Some(runtime) = absolute("XDG_RUNTIME_DIR") {
+        return Some(runtime.join("stockade/gateway.sock"));
+    }
+    let state = absolute("XDG_STATE_HOME");
+    let state = state.or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
+    Some(state.join("stockade/run/gateway.sock"))
 }
 
 impl Client {
     /// Connects to the running gateway, or makes one in this process.
+    ///
+    /// A named socket must answer. At the default place a gateway is used if one of the same user and
+    /// version listens, and if neither the log nor the state directory is named: those are the gateway's.
     pub async fn connect(options: Options) -> Result<Client, Failure> {
-        Ok(Client { options })
+        let named_places = options.audit_directory.is_some() || options.state_directory.is_some();
+        match (&options.socket, &options.default_socket) {
+            (Some(_), _) if options.embedded || named_places => Err(Failure::new(
+                Code::InvalidRequest,
+                "`--socket` goes neither with `--no-daemon` nor with `--audit-dir` or `--state-dir`",
+                "a gateway that runs has its own log and state; leave one of the options out",
+            )),
+            (Some(path), _) => {
+                let connection = Connection::open(path).await?;
+                Ok(Client { way: Way::Socket(Box::new(connection)) })
+            }
+            (None, Some(path)) if !options.embedded && !named_places => {
+                match Connection::open(path).await {
+                    Ok(connection) => Ok(Client { way: Way::Socket(Box::new(connection)) }),
+                    // Nobody listens there, or a stranger: this process is the gateway, with the same
+                    // rules and the same log.
+                    Err(_) => Client::embedded(options).await,
+                }
+            }
+            (None, _) => Client::embedded(options).await,
+        }
     }
 
     /// Runs one command to its end.
     pub async fn run(&mut self, request: CommandRequest, conversation: Conversation) -> RunOutcome {
-        let _ = (request, conversation);
-        RunOutcome::Failed(Failure::new(crate::protocol::errors::Code::Internal, "not built", ""))
+        match &mut self.way {
+            Way::Embedded(gateway) => gateway.run(request, conversation).await,
+            Way::Socket(connection) => connection.run(request, conversation).await,
+        }
     }
 
     /// Judges one call without running anything.
     pub async fn check(&mut self, request: CheckRequest) -> Result<DecisionView, Failure> {
-        let _ = request;
-        Err(Failure::new(crate::protocol::errors::Code::Internal, "not built", ""))
+        match &mut self.way {
+            Way::Embedded(gateway) => gateway.check(request).await,
+            Way::Socket(connection) => connection.check(request).await,
+        }
+    }
+
+    async fn embedded(options: Options) -> Result<Client, Failure> {
+        let gateway = Gateway::open(options).await?;
+        Ok(Client { way: Way::Embedded(Box::new(gateway)) })
     }
 }

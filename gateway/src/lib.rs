@@ -5,10 +5,13 @@
 #![forbid(unsafe_code)]
 
 mod audit;
+mod cli;
 pub mod client;
 mod engine;
 pub mod protocol;
+mod serve;
 
+pub use cli::main;
 pub use engine::Gateway;
 
 #[allow(dead_code, unused_imports)]

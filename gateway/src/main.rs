@@ -1,4 +1,6 @@
 //! The `stockade` executable.
 #![forbid(unsafe_code)]
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    stockade::main()
+}

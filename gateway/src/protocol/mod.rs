@@ -1,4 +1,6 @@
-//! What a front end and a gateway say to each other: types, frames and error codes.
+//! What a front end and a gateway say to each other: types, frames, error codes and words.
 
 pub mod errors;
+pub mod frames;
 pub mod types;
+pub mod words;

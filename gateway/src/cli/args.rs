@@ -1,0 +1,363 @@
+//! The command line as types; help, completions and manual pages come from here.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// The gate between an AI agent and a shell.
+///
+/// Reads each command as a tree, decides it against layered rules, runs it confined and records it.
+#[derive(Debug, Parser)]
+#[command(name = "stockade", version, max_term_width = 100, after_help = EXAMPLE_TOP)]
+pub(crate) struct Arguments {
+    /// Options in front of the subcommand.
+    #[command(flatten)]
+    pub before: Common,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Decide a command, run it confined and record it.
+    #[command(after_help = EXAMPLE_RUN)]
+    Run(Run),
+    /// Decide a command and say why, without running it.
+    #[command(after_help = EXAMPLE_CHECK)]
+    Check(Check),
+    /// Show what a command could start, write and read.
+    #[command(after_help = EXAMPLE_PARSE)]
+    Parse(Parse),
+    /// Read and check the log.
+    #[command(after_help = EXAMPLE_AUDIT)]
+    Audit(Audit),
+    /// Show what this machine can enforce, and what to do about what is missing.
+    #[command(after_help = EXAMPLE_DOCTOR)]
+    Doctor(Doctor),
+    /// Be a gateway for others, on a Unix socket.
+    #[command(after_help = EXAMPLE_SERVE)]
+    Serve(Serve),
+    /// Run a command with a live view of its output.
+    #[command(after_help = EXAMPLE_AGENT)]
+    Agent(Agent),
+    /// Print the completions of a shell.
+    #[command(after_help = EXAMPLE_COMPLETIONS)]
+    Completions(Completions),
+    /// Print a manual page.
+    #[command(after_help = EXAMPLE_MAN)]
+    Man(Man),
+}
+
+const EXAMPLE_TOP: &str = "Example:\n  stockade check 'git status && rm -rf build'";
+const EXAMPLE_RUN: &str = "Example:\n  stockade run 'echo hello'\n\n\
+    One operand is shell text, several are the words of one command; `-` reads the text from\n\
+    standard input. Exit status: the command's own (128+N for signal N), 120 denied, 121 needs a\n\
+    person, 122 stockade itself could not, 124 timed out.";
+const EXAMPLE_CHECK: &str = "Example:\n  stockade check --explain 'cat notes.txt | sort'\n\n\
+    Exit status: 0 allow, 121 ask, 120 deny, 122 error; with --jsonl 0 when every line was answered.";
+const EXAMPLE_PARSE: &str =
+    "Example:\n  stockade parse 'find . -name \"*.rs\" | xargs wc -l > lines.txt'";
+const EXAMPLE_AUDIT: &str = "Example:\n  stockade audit tail -n 5";
+const EXAMPLE_DOCTOR: &str = "Example:\n  stockade doctor";
+const EXAMPLE_SERVE: &str = "Example:\n  stockade serve &";
+const EXAMPLE_AGENT: &str = "Example:\n  stockade agent run 'echo hello'";
+const EXAMPLE_COMPLETIONS: &str = "Example:\n  stockade completions bash";
+const EXAMPLE_MAN: &str = "Example:\n  stockade man run";
+
+/// Options that stand before or after a subcommand.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Common {
+    /// Read settings from this file, or take this JSON text as settings (repeatable).
+    #[arg(long, value_name = "FILE|JSON")]
+    pub settings: Vec<String>,
+    /// Read only these of the layers user, project and local.
+    #[arg(long, value_name = "LAYERS")]
+    pub setting_sources: Option<String>,
+    /// Decide in this permission mode.
+    #[arg(long, value_name = "MODE", value_parser = MODES)]
+    pub permission_mode: Option<String>,
+    /// Allow what these rules match (repeatable; comma-separated).
+    #[arg(long, value_name = "RULES")]
+    pub allowed_tools: Vec<String>,
+    /// Deny what these rules match (repeatable; comma-separated).
+    #[arg(long, value_name = "RULES")]
+    pub disallowed_tools: Vec<String>,
+    /// Read the settings files of this product too.
+    #[arg(long, value_name = "PRODUCT", value_parser = ["claude-code"])]
+    pub import: Vec<String>,
+    /// Let the tools work in this directory too (repeatable).
+    #[arg(long, value_name = "DIR")]
+    pub add_dir: Vec<PathBuf>,
+    /// Take this directory as the project [default: the repository root above the working directory].
+    #[arg(long, value_name = "DIR")]
+    pub project: Option<PathBuf>,
+    /// Work in this directory.
+    #[arg(long, value_name = "DIR")]
+    pub cwd: Option<PathBuf>,
+    /// Start from this built-in profile, below all layers.
+    #[arg(long, value_name = "NAME")]
+    pub profile: Option<String>,
+    /// Belong to this session [env: STOCKADE_SESSION].
+    #[arg(long, value_name = "ID")]
+    pub session: Option<String>,
+    /// Keep the log in this directory.
+    #[arg(long, value_name = "DIR")]
+    pub audit_dir: Option<PathBuf>,
+    /// Keep keys, output and state in this directory.
+    #[arg(long, value_name = "DIR")]
+    pub state_dir: Option<PathBuf>,
+    /// Use the gateway that listens on this socket.
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// Be the gateway for this call, even if one listens.
+    #[arg(long)]
+    pub no_daemon: bool,
+    /// Print one JSON object on standard output.
+    #[arg(long)]
+    pub json: bool,
+    /// Print no notices.
+    #[arg(long)]
+    pub quiet: bool,
+    /// Use colour.
+    #[arg(long, value_name = "WHEN", value_enum)]
+    pub color: Option<Color>,
+}
+
+const MODES: [&str; 7] =
+    ["default", "manual", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions"];
+
+/// When to use colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless NO_COLOR is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// `stockade run`.
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    #[command(flatten)]
+    pub common: Common,
+    /// End the command after this time, such as 90s or 2m [default: 120s].
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub timeout: Option<Duration>,
+    /// Return at once; the command runs on as a task.
+    #[arg(long)]
+    pub background: bool,
+    /// Give the command a terminal.
+    #[arg(long)]
+    pub pty: bool,
+    /// Say what the command is for.
+    #[arg(long, value_name = "TEXT")]
+    pub description: Option<String>,
+    /// Ask to run it unconfined.
+    #[arg(long)]
+    pub unsandboxed: bool,
+    /// The command: one shell text, or the words of one command.
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
+/// `stockade check`.
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    #[command(flatten)]
+    pub common: Common,
+    /// Explain each part, under the command.
+    #[arg(long, conflicts_with = "jsonl")]
+    pub explain: bool,
+    /// Write a record of the decision.
+    #[arg(long, conflicts_with = "jsonl")]
+    pub record: bool,
+    /// Run hooks that match.
+    #[arg(long)]
+    pub run_hooks: bool,
+    /// Decide a call of this tool.
+    #[arg(long, value_name = "NAME", requires = "input", conflicts_with_all = ["command", "jsonl"])]
+    pub tool: Option<String>,
+    /// The tool's input, a JSON object; `-` reads it from standard input.
+    #[arg(long, value_name = "JSON", requires = "tool")]
+    pub input: Option<String>,
+    /// Answer one case a line from standard input.
+    #[arg(long, conflicts_with = "command")]
+    pub jsonl: bool,
+    /// The command: one shell text, or the words of one command.
+    #[arg(trailing_var_arg = true, value_name = "COMMAND", required_unless_present_any = ["tool", "jsonl"])]
+    pub command: Vec<String>,
+}
+
+/// `stockade parse`.
+#[derive(Debug, Args)]
+pub(crate) struct Parse {
+    #[command(flatten)]
+    pub common: Common,
+    /// Answer one text a line from standard input.
+    #[arg(long, conflicts_with = "command")]
+    pub jsonl: bool,
+    /// The command: one shell text, or the words of one command.
+    #[arg(trailing_var_arg = true, value_name = "COMMAND", required_unless_present = "jsonl")]
+    pub command: Vec<String>,
+}
+
+/// `stockade audit`.
+#[derive(Debug, Args)]
+pub(crate) struct Audit {
+    #[command(flatten)]
+    pub common: Common,
+    /// What to do with the log.
+    #[command(subcommand)]
+    pub command: AuditCommand,
+}
+
+/// What to do with the log.
+#[derive(Debug, Subcommand)]
+pub(crate) enum AuditCommand {
+    /// Check that nothing in the log was changed.
+    #[command(after_help = "Example:\n  stockade audit verify\n\n\
+        Exit status: 0 intact, 1 changed or damaged, 122 could not be checked.")]
+    Verify(Verify),
+    /// Show the newest records.
+    #[command(after_help = "Example:\n  stockade audit tail -n 5")]
+    Tail(Tail),
+}
+
+/// `stockade audit verify`.
+#[derive(Debug, Args)]
+pub(crate) struct Verify {
+    #[command(flatten)]
+    pub common: Common,
+    /// The log, if it is not the one in use.
+    #[arg(value_name = "DIR")]
+    pub directory: Option<PathBuf>,
+    /// Trust the keys in this state directory, or this public key file.
+    #[arg(long, value_name = "STATE|VKEYFILE")]
+    pub trust: Option<PathBuf>,
+    /// Compare with this checkpoint, kept elsewhere (repeatable).
+    #[arg(long, value_name = "FILE")]
+    pub checkpoint: Vec<PathBuf>,
+    /// Compare spilled output that still exists with its digests.
+    #[arg(long)]
+    pub spill: bool,
+    /// Take notes as findings.
+    #[arg(long)]
+    pub strict: bool,
+    /// Do not take a loss that a person accepted as a finding.
+    #[arg(long)]
+    pub accept_repairs: bool,
+}
+
+/// `stockade audit tail`.
+#[derive(Debug, Args)]
+pub(crate) struct Tail {
+    #[command(flatten)]
+    pub common: Common,
+    /// How many records.
+    #[arg(short = 'n', value_name = "N", default_value_t = 10)]
+    pub count: usize,
+    /// Go on with records that are written later.
+    #[arg(long)]
+    pub follow: bool,
+}
+
+/// `stockade doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// `stockade serve`.
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// `stockade agent`.
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct Agent {
+    /// Arguments of `stockade-agent`.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+    pub arguments: Vec<String>,
+}
+
+/// `stockade completions`.
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// The shell.
+    #[arg(value_name = "SHELL", value_enum)]
+    pub shell: clap_complete::Shell,
+}
+
+/// `stockade man`.
+#[derive(Debug, Args)]
+pub(crate) struct Man {
+    /// The subcommand whose page is printed [default: the page of stockade itself].
+    #[arg(value_name = "SUBCOMMAND")]
+    pub subcommand: Option<String>,
+}
+
+/// Reads a length of time: a whole number with `ms`, `s`, `m` or `h`; without a unit, seconds.
+fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at_checked(digits).unwrap_or((text, ""));
+    let milliseconds: u64 = match unit {
+        "ms" => 1,
+        "" | "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err("write a number and one of ms, s, m, h, such as 90s".into()),
+    };
+    let number: u64 = number.parse().map_err(|_| "write a number, such as 90s".to_string())?;
+    match number.checked_mul(milliseconds) {
+        Some(0) => Err("the time must be longer than nothing".into()),
+        Some(total) => Ok(Duration::from_millis(total)),
+        None => Err("the number is too large".into()),
+    }
+}
+
+impl Common {
+    /// Joins options that stood before the subcommand with those behind it: lists are put together, a
+    /// single value given in both places is an error that names the option.
+    pub(crate) fn join(self, after: Common) -> Result<Common, &'static str> {
+        Ok(Common {
+            settings: [self.settings, after.settings].concat(),
+            setting_sources: one(self.setting_sources, after.setting_sources, "--setting-sources")?,
+            permission_mode: one(self.permission_mode, after.permission_mode, "--permission-mode")?,
+            allowed_tools: [self.allowed_tools, after.allowed_tools].concat(),
+            disallowed_tools: [self.disallowed_tools, after.disallowed_tools].concat(),
+            import: [self.import, after.import].concat(),
+            add_dir: [self.add_dir, after.add_dir].concat(),
+            project: one(self.project, after.project, "--project")?,
+            cwd: one(self.cwd, after.cwd, "--cwd")?,
+            profile: one(self.profile, after.profile, "--profile")?,
+            session: one(self.session, after.session, "--session")?,
+            audit_dir: one(self.audit_dir, after.audit_dir, "--audit-dir")?,
+            state_dir: one(self.state_dir, after.state_dir, "--state-dir")?,
+            socket: one(self.socket, after.socket, "--socket")?,
+            no_daemon: self.no_daemon || after.no_daemon,
+            json: self.json || after.json,
+            quiet: self.quiet || after.quiet,
+            color: one(self.color, after.color, "--color")?,
+        })
+    }
+}
+
+fn one<T>(
+    before: Option<T>,
+    after: Option<T>,
+    name: &'static str,
+) -> Result<Option<T>, &'static str> {
+    match (before, after) {
+        (Some(_), Some(_)) => Err(name),
+        (before, after) => Ok(before.or(after)),
+    }
+}

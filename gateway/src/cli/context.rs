@@ -1,0 +1,230 @@
+//! What the options and the surroundings of a call say, as requests need it.
+//!
+//! The environment is read here and handed on; nothing below reads it.
+
+use std::ffi::OsString;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use super::args::Common;
+use crate::client::Options;
+use crate::protocol::errors::{Code, Failure};
+use crate::protocol::types::{CommandText, Context};
+
+/// Longest command text that is read from standard input, in bytes.
+const LONGEST_TEXT: u64 = 4 << 20;
+
+/// The options and surroundings of one call, checked.
+#[derive(Debug)]
+pub(crate) struct Call {
+    /// Which gateway.
+    pub options: Options,
+    /// Context for requests.
+    pub context: Context,
+    /// Working directory, absolute.
+    pub cwd: String,
+}
+
+/// Reads the surroundings of a call that comes through `door`.
+pub(crate) fn call(common: &Common, door: &str) -> Result<Call, Failure> {
+    let here = std::env::current_dir().map_err(|error| {
+        Failure::new(
+            Code::DirectoryUnusable,
+            format!("the working directory cannot be used: {error}"),
+            "change to a directory that exists, or name one with `--cwd`",
+        )
+    })?;
+    let cwd = match &common.cwd {
+        Some(directory) => directory_of(&here.join(directory))?,
+        None => text_of(&here)?,
+    };
+    let context = Context {
+        settings: common
+            .settings
+            .iter()
+            .map(|source| settings_source(source, &here))
+            .collect::<Result<_, _>>()?,
+        setting_sources: common.setting_sources.as_deref().map(sources).transpose()?,
+        mode: common.permission_mode.clone(),
+        allowed_tools: common.allowed_tools.iter().flat_map(|text| rules(text)).collect(),
+        disallowed_tools: common.disallowed_tools.iter().flat_map(|text| rules(text)).collect(),
+        import: common.import.clone(),
+        additional_directories: common
+            .add_dir
+            .iter()
+            .map(|directory| directory_of(&here.join(directory)))
+            .collect::<Result<_, _>>()?,
+        project: common.project.as_ref().map(|path| directory_of(&here.join(path))).transpose()?,
+        profile: common.profile.clone(),
+        session: common.session.clone().or_else(|| variable("STOCKADE_SESSION")),
+        interactive: false,
+        environment: environment(),
+        door: door.to_owned(),
+        agent: variable("STOCKADE_AGENT"),
+    };
+    Ok(Call { options: options(common, &here), context, cwd })
+}
+
+/// Returns which gateway the options name.
+pub(crate) fn options(common: &Common, here: &Path) -> Options {
+    Options {
+        socket: common.socket.as_ref().map(|path| here.join(path)),
+        embedded: common.no_daemon,
+        audit_directory: common.audit_dir.as_ref().map(|path| here.join(path)),
+        state_directory: common.state_dir.as_ref().map(|path| here.join(path)),
+        ..Options::from_environment()
+    }
+}
+
+/// Returns what is to run: one operand is shell text, several are literal words, a lone `-` stands for
+/// shell text on standard input.
+pub(crate) fn command_text(operands: Vec<String>) -> Result<CommandText, Failure> {
+    match operands.as_slice() {
+        [dash] if dash == "-" => Ok(CommandText::Shell(standard_input("the command text")?)),
+        [text] => Ok(CommandText::Shell(text.clone())),
+        _ => Ok(CommandText::Words(operands)),
+    }
+}
+
+/// Reads all of standard input as text; `what` names it in messages.
+pub(crate) fn standard_input(what: &str) -> Result<String, Failure> {
+    let mut bytes = Vec::new();
+    std::io::stdin().lock().take(LONGEST_TEXT + 1).read_to_end(&mut bytes).map_err(|error| {
+        Failure::new(
+            Code::InvalidRequest,
+            format!("{what} cannot be read from standard input: {error}"),
+            "",
+        )
+    })?;
+    if bytes.len() as u64 > LONGEST_TEXT {
+        let message = format!("{what} on standard input is longer than {LONGEST_TEXT} bytes");
+        return Err(Failure::new(Code::InvalidRequest, message, ""));
+    }
+    String::from_utf8(bytes).map_err(|_| {
+        Failure::new(
+            Code::NotUtf8,
+            format!("{what} on standard input is not UTF-8"),
+            "write bytes above 127 as escapes, such as $'\\xff' in shell text",
+        )
+    })
+}
+
+/// Returns the command as one text, as messages show it.
+pub(crate) fn shown(command: &CommandText) -> String {
+    match command {
+        CommandText::Shell(text) => text.clone(),
+        CommandText::Words(words) => {
+            words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
+        }
+    }
+}
+
+/// Returns `word` as shell text that means exactly this word.
+pub(crate) fn shell_word(word: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"%+,-./:=@_".contains(&byte);
+    if !word.is_empty() && word.bytes().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// Returns variable `name` of the environment, if it is there, not empty and UTF-8.
+pub(crate) fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Returns the variables that are UTF-8, in order. One that is not cannot be handed on as JSON, and a
+/// command starts without it.
+fn environment() -> Vec<(String, String)> {
+    let text =
+        |pair: (OsString, OsString)| Some((pair.0.into_string().ok()?, pair.1.into_string().ok()?));
+    std::env::vars_os().filter_map(text).collect()
+}
+
+/// A settings source: JSON text as it stands, or the absolute path of a file.
+fn settings_source(source: &str, here: &Path) -> Result<String, Failure> {
+    if source.trim_start().starts_with('{') {
+        return Ok(source.to_owned());
+    }
+    text_of(&here.join(source))
+}
+
+fn sources(list: &str) -> Result<Vec<String>, Failure> {
+    let names = list.split(',').map(str::trim).filter(|name| !name.is_empty());
+    names
+        .map(|name| match name {
+            "user" | "project" | "local" => Ok(name.to_owned()),
+            _ => Err(Failure::new(
+                Code::InvalidRequest,
+                format!("`--setting-sources` does not know the layer `{name}`"),
+                "it takes user, project and local, comma-separated",
+            )),
+        })
+        .collect()
+}
+
+/// Splits a list of rules at commas and white space outside parentheses.
+fn rules(list: &str) -> Vec<String> {
+    let mut found = vec![String::new()];
+    let (mut depth, mut escaped) = (0usize, false);
+    for character in list.chars() {
+        let separates = depth == 0 && (character == ',' || character.is_whitespace());
+        match (escaped, character) {
+            (false, '(') => depth += 1,
+            (false, ')') => depth = depth.saturating_sub(1),
+            (false | true, _) => {}
+        }
+        escaped = character == '\\' && !escaped;
+        match (separates, found.last_mut()) {
+            (false, Some(rule)) => rule.push(character),
+            (true, _) | (false, None) => found.push(String::new()),
+        }
+    }
+    found.retain(|rule| !rule.is_empty());
+    found
+}
+
+fn directory_of(path: &Path) -> Result<String, Failure> {
+    let unusable = |reason: String| {
+        Failure::new(
+            Code::DirectoryUnusable,
+            format!("the directory `{}` cannot be used: {reason}", path.display()),
+            "",
+        )
+    };
+    let real: PathBuf = path.canonicalize().map_err(|error| unusable(error.to_string()))?;
+    if !real.is_dir() {
+        return Err(unusable("it is no directory".into()));
+    }
+    text_of(&real)
+}
+
+fn text_of(path: &Path) -> Result<String, Failure> {
+    path.to_str().map(str::to_owned).ok_or_else(|| {
+        Failure::new(
+            Code::NotUtf8,
+            format!("the path `{}` is not UTF-8", path.display()),
+            "rename it, or work elsewhere",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rule_lists_are_split_outside_parentheses() {
+        assert_eq!(
+            rules("Bash(git log:*), Read Bash(echo \\(,)"),
+            ["Bash(git log:*)", "Read", "Bash(echo \\(,)"]
+        );
+    }
+
+    #[test]
+    fn words_are_shown_as_shell_text() {
+        let words =
+            CommandText::Words(vec!["echo".into(), "a b".into(), "it's".into(), String::new()]);
+        assert_eq!(shown(&words), "echo 'a b' 'it'\\''s' ''");
+    }
+}

@@ -1,0 +1,46 @@
+//! How a call ends that is not the command's own end: the exit status and the words.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use crate::protocol::errors::Failure;
+use crate::protocol::words;
+
+/// Denied.
+pub(crate) const DENIED: u8 = 120;
+/// Needs a person, and none can be asked.
+pub(crate) const NEEDS_PERSON: u8 = 121;
+/// stockade itself could not.
+pub(crate) const FAILED: u8 = 122;
+/// Timed out.
+pub(crate) const TIMED_OUT: u8 = 124;
+
+/// Writes lines for people to standard error. That nobody reads them changes nothing.
+pub(crate) fn tell(text: &str) {
+    let mut stderr = std::io::stderr().lock();
+    let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.write_all(b"\n"));
+}
+
+/// Writes a line to standard output, or says that this is not possible.
+pub(crate) fn print(line: &str) -> Result<(), std::io::Error> {
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(line.as_bytes())?;
+    stdout.write_all(b"\n")?;
+    stdout.flush()
+}
+
+/// Tells a failure and returns its exit status.
+pub(crate) fn fail(failure: &Failure) -> ExitCode {
+    tell(&told(failure));
+    ExitCode::from(FAILED)
+}
+
+/// Returns the lines that tell a failure.
+pub(crate) fn told(failure: &Failure) -> String {
+    let first = format!("stockade: {}", words::lines(&failure.message));
+    if failure.help.is_empty() {
+        first
+    } else {
+        format!("{first}\n  try: {}", words::lines(&failure.help))
+    }
+}

@@ -1,0 +1,123 @@
+//! The command line of the `stockade` executable.
+
+mod agent;
+mod args;
+mod ask;
+mod check;
+mod context;
+mod failure;
+mod generate;
+mod run;
+mod serve;
+mod streams;
+
+use std::ffi::{OsStr, OsString};
+use std::future::Future;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use clap::error::ErrorKind;
+
+use crate::protocol::errors::{Code, Failure};
+use crate::protocol::words;
+use args::{Arguments, Command, Common};
+
+/// Is the `stockade` executable: reads the command line and does what it says.
+///
+/// The launcher and the scan worker branch off before anything else: they need a process without
+/// threads.
+pub fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    match arguments.get(1).and_then(|word| word.to_str()) {
+        Some("launch") => {
+            ExitCode::from(u8::try_from(stockade_sandbox::launch()).unwrap_or(failure::FAILED))
+        }
+        Some(_) | None => command_line(&arguments),
+    }
+}
+
+fn command_line(arguments: &[OsString]) -> ExitCode {
+    let mut texts = Vec::with_capacity(arguments.len());
+    for (index, argument) in arguments.iter().enumerate() {
+        match argument.to_str() {
+            Some(text) => texts.push(text.to_owned()),
+            None if index == 0 => texts.push("stockade".to_owned()),
+            None => return failure::fail(&not_utf8(index, argument)),
+        }
+    }
+    match Arguments::try_parse_from(&texts) {
+        Ok(arguments) => dispatch(arguments).unwrap_or_else(|failure| failure::fail(&failure)),
+        Err(error) => unparsed(&error),
+    }
+}
+
+fn dispatch(arguments: Arguments) -> Result<ExitCode, Failure> {
+    let before = arguments.before;
+    let join = |after: Common| {
+        before.clone().join(after).map_err(|option| {
+            let message = format!("`{option}` stands both before and after the subcommand");
+            Failure::new(Code::InvalidRequest, message, "give it once")
+        })
+    };
+    match arguments.command {
+        Command::Run(mut options) => {
+            options.common = join(options.common)?;
+            wait(run::run(options))?
+        }
+        Command::Check(mut options) => {
+            options.common = join(options.common)?;
+            wait(check::check(options))?
+        }
+        Command::Serve(mut options) => {
+            options.common = join(options.common)?;
+            wait(serve::serve(options))?
+        }
+        Command::Parse(_) | Command::Audit(_) | Command::Doctor(_) => {
+            Err(Failure::new(Code::Internal, "this subcommand is not built yet", ""))
+        }
+        Command::Agent(options) => agent::start(&options),
+        Command::Completions(options) => generate::completions(&options),
+        Command::Man(options) => generate::manual(&options),
+    }
+}
+
+/// Runs `work` on this thread. One thread is all a call needs, and it starts fastest.
+fn wait<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| {
+        Failure::new(Code::Internal, format!("the runtime cannot be started: {error}"), "")
+    })?;
+    let result = runtime.block_on(work);
+    // A thread that still reads standard input would hold the end up for as long as nothing is typed.
+    runtime.shutdown_background();
+    Ok(result)
+}
+
+fn not_utf8(index: usize, argument: &OsStr) -> Failure {
+    let shown = argument.to_string_lossy();
+    Failure::new(
+        Code::NotUtf8,
+        format!("argument {index} is not UTF-8: {}", words::quoted(&shown)),
+        "write bytes above 127 as escapes in shell text, such as $'\\xff'",
+    )
+}
+
+/// Tells what is wrong with the arguments; help and version are no error.
+fn unparsed(error: &clap::Error) -> ExitCode {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            let _ = error.print(); // nobody reads it: nothing else is to be done
+            ExitCode::SUCCESS
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            failure::tell(&format!("stockade: a subcommand is missing\n\n{error}"));
+            ExitCode::from(failure::FAILED)
+        }
+        _ => {
+            let text = error.to_string();
+            let text = text.strip_prefix("error: ").unwrap_or(&text);
+            failure::tell(&format!("stockade: {}", words::lines(text.trim_end())));
+            ExitCode::from(failure::FAILED)
+        }
+    }
+}

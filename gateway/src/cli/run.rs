@@ -1,0 +1,282 @@
+//! `stockade run`: one command, decided, run confined and recorded.
+
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+
+use super::ask::Terminal;
+use super::{args, context, failure, streams};
+use crate::client::{Client, Conversation, PendingQuestion};
+use crate::protocol::errors::{Code, Failure};
+use crate::protocol::types::{
+    Answer, AuditReference, CommandRequest, Control, DecisionView, RunOutcome, RunResult,
+};
+use crate::protocol::words;
+
+/// How often Ctrl-C is handed on before it ends the command.
+const PATIENCE: u32 = 3;
+const SIGINT: i32 = 2;
+
+/// Runs the command of `options` to its end and returns its exit status.
+pub(crate) async fn run(options: args::Run) -> Result<ExitCode, Failure> {
+    let call = context::call(&options.common, "run")?;
+    let reads_text = matches!(options.command.as_slice(), [dash] if dash == "-");
+    let command = context::command_text(options.command)?;
+    let shown = context::shown(&command);
+    let terminal = Terminal::open();
+    let stdin = !reads_text && !streams::stdin_is_terminal();
+    let mut request = CommandRequest {
+        command,
+        cwd: call.cwd.clone(),
+        timeout_ms: options
+            .timeout
+            .map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
+        background: options.background,
+        pty: options.pty,
+        description: options.description,
+        unsandboxed: options.unsandboxed,
+        stdin,
+        context: call.context,
+    };
+    request.context.interactive = terminal.is_some();
+    let signals = Signals::listen()?;
+    let client = Client::connect(call.options).await?;
+    let show = match (options.common.json, options.common.quiet) {
+        (true, _) => streams::Show::Nothing,
+        (false, true) => streams::Show::Output,
+        (false, false) => streams::Show::All,
+    };
+    let outcome = converse(client, request, signals, terminal, show).await?;
+    Ok(Ending {
+        json: options.common.json,
+        quiet: options.common.quiet,
+        command: shown,
+        cwd: call.cwd,
+    }
+    .tell(&outcome))
+}
+
+/// Runs the command, and meanwhile passes on output, input, signals and questions.
+async fn converse(
+    mut client: Client,
+    request: CommandRequest,
+    mut signals: Signals,
+    terminal: Option<Terminal>,
+    show: streams::Show,
+) -> Result<RunOutcome, Failure> {
+    let (events, shown) = mpsc::channel(64);
+    let (input_in, input) = mpsc::channel(4);
+    let (control_in, control) = mpsc::channel(16);
+    let (asking, mut asked) = mpsc::channel::<PendingQuestion>(1);
+    let printer = streams::print_events(shown, control_in.clone(), show)?;
+    if request.stdin {
+        streams::read_stdin(input_in)?;
+    }
+    let questions = terminal.is_some().then_some(asking);
+    let running = client.run(request, Conversation { events, questions, input, control });
+    tokio::pin!(running);
+    let mut answering = None;
+    let outcome = loop {
+        tokio::select! {
+            outcome = &mut running => break outcome,
+            Some(pending) = asked.recv(), if answering.is_none() => {
+                answering = terminal.clone().map(|terminal| Answering::start(terminal, pending));
+            }
+            answer = answered(&mut answering) => {
+                if let Some(Answering { pending, .. }) = answering.take() {
+                    let _ = pending.answer.send(answer); // a question withdrawn meanwhile needs no answer
+                }
+            }
+            control = signals.next() => {
+                // Without a command yet the question goes away, and with it the request.
+                answering = None;
+                let _ = control_in.try_send(control); // sixteen signals that nobody takes are enough
+            }
+        }
+    };
+    printer.join();
+    Ok(outcome)
+}
+
+/// A question that a person is reading.
+struct Answering {
+    pending: PendingQuestion,
+    reading: tokio::task::JoinHandle<Answer>,
+}
+
+impl Answering {
+    fn start(terminal: Terminal, pending: PendingQuestion) -> Answering {
+        let question = pending.question.clone();
+        let reading = tokio::task::spawn_blocking(move || terminal.ask(&question));
+        Answering { pending, reading }
+    }
+}
+
+async fn answered(answering: &mut Option<Answering>) -> Answer {
+    match answering {
+        Some(answering) => (&mut answering.reading).await.unwrap_or(Answer::Withdrawn),
+        None => std::future::pending().await,
+    }
+}
+
+/// Signals to this process that are meant for the command.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+    interrupts: u32,
+}
+
+impl Signals {
+    fn listen() -> Result<Signals, Failure> {
+        let on = |kind| {
+            signal(kind).map_err(|error| {
+                Failure::new(Code::Internal, format!("signals cannot be received: {error}"), "")
+            })
+        };
+        Ok(Signals {
+            interrupt: on(SignalKind::interrupt())?,
+            terminate: on(SignalKind::terminate())?,
+            hangup: on(SignalKind::hangup())?,
+            interrupts: 0,
+        })
+    }
+
+    async fn next(&mut self) -> Control {
+        tokio::select! {
+            _ = self.interrupt.recv() => {
+                self.interrupts += 1;
+                if self.interrupts < PATIENCE { Control::Signal(SIGINT) } else { Control::Stop }
+            }
+            _ = self.terminate.recv() => Control::Stop,
+            _ = self.hangup.recv() => Control::Stop,
+        }
+    }
+}
+
+/// How the outcome is told.
+struct Ending {
+    json: bool,
+    quiet: bool,
+    command: String,
+    cwd: String,
+}
+
+impl Ending {
+    fn tell(&self, outcome: &RunOutcome) -> ExitCode {
+        match outcome {
+            RunOutcome::Ran(result) => self.ran(result),
+            RunOutcome::Denied(refusal) => {
+                self.print(|| refused(&refusal.decision, refusal.audit.as_ref()));
+                failure::tell(&words::verdict(&refusal.decision, &self.command, &self.cwd));
+                ExitCode::from(failure::DENIED)
+            }
+            RunOutcome::NeedsPerson(refusal) => {
+                self.print(|| refused(&refusal.decision, refusal.audit.as_ref()));
+                failure::tell(&words::verdict(&refusal.decision, &self.command, &self.cwd));
+                ExitCode::from(failure::NEEDS_PERSON)
+            }
+            RunOutcome::Failed(failure) => {
+                self.print(|| failed(failure));
+                failure::fail(failure)
+            }
+        }
+    }
+
+    fn ran(&self, result: &RunResult) -> ExitCode {
+        self.print(|| ran(result));
+        if result.timed_out {
+            let took = result.duration_ms.div_ceil(1000);
+            failure::tell(&format!(
+                "stockade: timed out after {took} s; everything it started was ended\n  \
+                 try: a longer `--timeout`"
+            ));
+        }
+        if !self.quiet && !result.footer.is_empty() {
+            failure::tell(&words::lines(&result.footer));
+        }
+        exit_status(result)
+    }
+
+    /// Prints the one object of `--json`. The record is written; that nobody reads the object is told by
+    /// nothing but the closed pipe.
+    fn print(&self, object: impl FnOnce() -> Value) {
+        if self.json {
+            let _ = failure::print(&object().to_string());
+        }
+    }
+}
+
+fn exit_status(result: &RunResult) -> ExitCode {
+    let status = match (result.timed_out, result.signal_number, result.exit_code) {
+        (true, _, _) => return ExitCode::from(failure::TIMED_OUT),
+        (false, Some(signal), _) => 128 + signal,
+        (false, None, Some(code)) => code,
+        (false, None, None) if result.task_id.is_some() => 0,
+        (false, None, None) => i32::from(failure::FAILED),
+    };
+    ExitCode::from(u8::try_from(status).unwrap_or(failure::FAILED))
+}
+
+fn ran(result: &RunResult) -> Value {
+    json!({
+        "decision": result.decision.decision,
+        "reason": result.decision.reason,
+        "rules": result.decision.rules,
+        "exit_code": result.exit_code,
+        "signal": result.signal,
+        "timed_out": result.timed_out,
+        "interrupted": result.interrupted,
+        "duration_ms": result.duration_ms,
+        "output": result.output,
+        "output_bytes": result.output_bytes,
+        "output_lines": result.output_lines,
+        "spill_path": result.spill_path,
+        "truncated": result.truncated,
+        "task_id": result.task_id,
+        "cwd_after": result.cwd_after,
+        "sandbox": {"enforced": result.sandbox.enforced, "missing": result.sandbox.missing},
+        "violations": result.violations,
+        "audit": {"decision_id": result.audit.decision_id, "sequence": result.audit.sequence},
+    })
+}
+
+fn refused(decision: &DecisionView, audit: Option<&AuditReference>) -> Value {
+    let audit = audit.map(|at| json!({"decision_id": at.decision_id, "sequence": at.sequence}));
+    json!({
+        "decision": decision.decision,
+        "reason": decision.reason,
+        "rules": decision.rules,
+        "exit_code": null,
+        "signal": null,
+        "timed_out": false,
+        "interrupted": false,
+        "duration_ms": 0,
+        "output": "",
+        "output_bytes": 0,
+        "output_lines": 0,
+        "spill_path": null,
+        "truncated": false,
+        "task_id": null,
+        "cwd_after": null,
+        "sandbox": {"enforced": [], "missing": []},
+        "violations": [],
+        "audit": audit,
+    })
+}
+
+/// The object of a call that stockade itself could not serve: a refusal that carries the failure.
+fn failed(failure: &Failure) -> Value {
+    let decision = DecisionView {
+        decision: "deny".into(),
+        reason: failure.message.clone(),
+        ..DecisionView::default()
+    };
+    let mut object = refused(&decision, None);
+    if let (Some(members), Ok(error)) = (object.as_object_mut(), serde_json::to_value(failure)) {
+        members.insert("error".into(), error);
+    }
+    object
+}

@@ -1,0 +1,204 @@
+//! A decision as people read it: the same words at every front door.
+//!
+//! What was decided, about which part of the command, by which rule in which file and line, and what
+//! the person can do. Text from outside is escaped, so that it can neither move the cursor nor change
+//! the direction of what is read.
+
+use super::types::{DecisionView, PartView};
+
+/// Longest piece of a command that is shown, in characters.
+const SHOWN: usize = 240;
+
+/// Returns the lines that tell `decision` about `command`, without a line end behind the last.
+///
+/// `here` is the working directory: files beneath it are named relative to it.
+pub fn verdict(decision: &DecisionView, command: &str, here: &str) -> String {
+    let mut lines = vec![format!("stockade: {} {}", verb(decision), subject(decision, command))];
+    lines.push(format!("  {}", because(decision, here)));
+    if !decision.help.is_empty() {
+        lines.push(format!("  try: {}", one_line(&decision.help)));
+    }
+    lines.join("\n")
+}
+
+/// Returns `text` so that a terminal shows it and nothing else happens: control characters, marks of
+/// direction and other invisible characters are written as `\u{…}`, line feed and tab as `\n` and `\t`.
+pub fn one_line(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\n' => shown.push_str("\\n"),
+            '\t' => shown.push_str("\\t"),
+            character if is_hidden(character) => {
+                shown.push_str(&format!("\\u{{{:x}}}", u32::from(character)));
+            }
+            character => shown.push(character),
+        }
+    }
+    shown
+}
+
+/// Returns `text` like [`one_line`], but with its line feeds and tabs.
+pub fn lines(text: &str) -> String {
+    let line = |line: &str| line.split('\t').map(one_line).collect::<Vec<_>>().join("\t");
+    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns `text` in backticks on one line, cut where it is too long to be read.
+pub fn quoted(text: &str) -> String {
+    let count = text.chars().count();
+    if count <= SHOWN {
+        return format!("`{}`", one_line(text));
+    }
+    let head: String = text.chars().take(SHOWN).collect();
+    format!("`{}…` ({count} characters)", one_line(&head))
+}
+
+/// Returns the first part that is as strict as the whole decision.
+pub fn deciding_part(decision: &DecisionView) -> Option<(usize, &PartView)> {
+    decision.commands.iter().enumerate().find(|(_, part)| part.decision == decision.decision)
+}
+
+fn verb(decision: &DecisionView) -> &'static str {
+    match decision.decision.as_str() {
+        "allow" => "allowed",
+        "ask" => "needs a person:",
+        _ => "denied",
+    }
+}
+
+fn subject(decision: &DecisionView, command: &str) -> String {
+    match deciding_part(decision) {
+        Some((index, part)) if decision.decision != "allow" => {
+            format!("{}{}", quoted(&part.text), place(decision, command, index))
+        }
+        Some(_) | None => quoted(command),
+    }
+}
+
+/// Says where part `index` stands, such as ` (second part of a pipeline)`; empty for a lone part.
+fn place(decision: &DecisionView, command: &str, index: usize) -> String {
+    if decision.commands.len() < 2 {
+        return String::new();
+    }
+    let piped = |index: usize| is_piped(&decision.commands, command, index);
+    let mut first = index;
+    while first > 0 && piped(first) {
+        first -= 1;
+    }
+    if first < index || piped(index + 1) {
+        return format!(" ({} part of a pipeline)", ordinal(index - first));
+    }
+    format!(" ({} of {} parts)", ordinal(index), decision.commands.len())
+}
+
+/// Says whether only a pipe sign stands between part `index` and the one before it.
+fn is_piped(parts: &[PartView], command: &str, index: usize) -> bool {
+    let (Some(before), Some(part)) =
+        (index.checked_sub(1).and_then(|index| parts.get(index)), parts.get(index))
+    else {
+        return false;
+    };
+    let between = command.get(before.span.1 as usize..part.span.0 as usize);
+    between.is_some_and(|text| matches!(text.trim(), "|" | "|&"))
+}
+
+fn ordinal(index: usize) -> String {
+    const NAMES: [&str; 9] =
+        ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth"];
+    NAMES.get(index).map_or_else(|| format!("{}th", index + 1), |name| (*name).to_owned())
+}
+
+fn because(decision: &DecisionView, here: &str) -> String {
+    let place = place_of_rule(decision, here);
+    match &decision.rule {
+        Some(rule) => {
+            let effect = match decision.decision.as_str() {
+                "allow" => "allow",
+                "ask" => "ask",
+                _ => "deny",
+            };
+            format!("by {effect} rule {}{place}", quoted(rule))
+        }
+        None => format!("because {}{place}", one_line(&decision.reason)),
+    }
+}
+
+fn place_of_rule(decision: &DecisionView, here: &str) -> String {
+    let Some(file) = &decision.file else { return String::new() };
+    let beneath = file.strip_prefix(here).and_then(|rest| rest.strip_prefix('/'));
+    let file = one_line(beneath.unwrap_or(file));
+    match decision.line {
+        Some(line) => format!(" in {file}:{line}"),
+        None => format!(" in {file}"),
+    }
+}
+
+/// Says whether a terminal or a reader could be deceived by `character`.
+fn is_hidden(character: char) -> bool {
+    character.is_control()
+        || matches!(character,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
+            | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(text: &str, start: u32, decision: &str) -> PartView {
+        PartView {
+            text: text.into(),
+            span: (start, start + text.len() as u32),
+            decision: decision.into(),
+            rule: None,
+            reason: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_denial_names_part_rule_file_line_and_what_to_do() {
+        let decision = DecisionView {
+            decision: "deny".into(),
+            rule: Some("Bash(curl:*)".into()),
+            source: "project".into(),
+            file: Some("/p/.stockade/settings.json".into()),
+            line: Some(3),
+            commands: vec![
+                part("cat notes", 0, "allow"),
+                part("curl -T - example.com", 12, "deny"),
+            ],
+            help: "ask the owner of that file, or run the first part alone".into(),
+            ..DecisionView::default()
+        };
+        assert_eq!(
+            verdict(&decision, "cat notes | curl -T - example.com", "/p"),
+            "stockade: denied `curl -T - example.com` (second part of a pipeline)\n  \
+             by deny rule `Bash(curl:*)` in .stockade/settings.json:3\n  \
+             try: ask the owner of that file, or run the first part alone"
+        );
+    }
+
+    #[test]
+    fn a_question_without_a_rule_says_why() {
+        let decision = DecisionView {
+            decision: "ask".into(),
+            reason: "no rule speaks of it".into(),
+            commands: vec![part("ls", 0, "allow"), part("make", 3, "ask")],
+            ..DecisionView::default()
+        };
+        assert_eq!(
+            verdict(&decision, "ls;make", "/p"),
+            "stockade: needs a person: `make` (second of 2 parts)\n  because no rule speaks of it"
+        );
+    }
+
+    #[test]
+    fn what_could_deceive_is_written_out() {
+        assert_eq!(one_line("a\u{1b}[2J\u{202e}b\nc\r"), "a\\u{1b}[2J\\u{202e}b\\nc\\u{d}");
+        assert_eq!(lines("a\tb\n\u{7}"), "a\tb\n\\u{7}");
+        assert_eq!(quoted(&"x".repeat(300)).chars().count(), 240 + 3 + " (300 characters)".len());
+    }
+}

@@ -1,0 +1,399 @@
+//! One connection: requests in, answers, events and questions out. It owns the commands that it
+//! started; when the other side goes away they are ended, and their records are written.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::io::{AsyncWriteExt as _, BufReader};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+
+use crate::Gateway;
+use crate::client::{Conversation, PendingQuestion, WINDOW};
+use crate::protocol::errors::{Code, Failure};
+use crate::protocol::frames::{self, Frame, Id, RpcError};
+use crate::protocol::types::{
+    Answer, CheckRequest, CommandRequest, Control, Event, Input, RunOutcome, VERSION,
+};
+
+/// Most requests at once on one connection.
+const MOST_REQUESTS: usize = 64;
+/// How long a client may take to read its last answers when the gateway ends.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// What reaches the owner of a connection.
+enum Message {
+    Line(Result<Frame, RpcError>),
+    Closed,
+    Asked(Id, PendingQuestion),
+    Ended(Id),
+}
+
+/// A command of this connection.
+struct Running {
+    input: mpsc::Sender<Input>,
+    control: mpsc::Sender<Control>,
+}
+
+struct Connection {
+    gateway: Arc<Gateway>,
+    outgoing: mpsc::Sender<Vec<u8>>,
+    messages: mpsc::Sender<Message>,
+    running: HashMap<Id, Running>,
+    questions: HashMap<Id, oneshot::Sender<Answer>>,
+    requests: JoinSet<()>,
+    greeted: bool,
+    last_question: u64,
+}
+
+/// Serves one connection to its end.
+pub(super) async fn serve(
+    stream: UnixStream,
+    gateway: Arc<Gateway>,
+    mut ending: watch::Receiver<bool>,
+) {
+    let (reading, writing) = stream.into_split();
+    let (messages, mut inbox) = mpsc::channel(32);
+    let (outgoing, lines) = mpsc::channel(16);
+    let mut ends = JoinSet::new();
+    ends.spawn(read_lines(reading, messages.clone()));
+    let writer = tokio::spawn(write_lines(writing, lines));
+    let mut connection = Connection {
+        gateway,
+        outgoing,
+        messages,
+        running: HashMap::new(),
+        questions: HashMap::new(),
+        requests: JoinSet::new(),
+        greeted: false,
+        last_question: 0,
+    };
+    let told_to_end = loop {
+        tokio::select! {
+            message = inbox.recv() => match message {
+                None | Some(Message::Closed) => break false,
+                Some(message) => connection.message(message).await,
+            },
+            () = told(&mut ending) => break true,
+            Some(_) = connection.requests.join_next(), if !connection.requests.is_empty() => {}
+        }
+    };
+    ends.abort_all();
+    if !told_to_end {
+        // Nobody reads any more; what a command still writes must not hold its end up.
+        writer.abort();
+    }
+    inbox.close();
+    connection.end(writer).await;
+}
+
+/// Waits until the gateway is told to end, or is gone.
+async fn told(ending: &mut watch::Receiver<bool>) {
+    let _ = ending.wait_for(|ending| *ending).await; // a gateway that is gone ends as well
+}
+
+impl Connection {
+    async fn message(&mut self, message: Message) {
+        match message {
+            Message::Line(Ok(Frame::Request { id, method, params })) => {
+                if let Err(error) = self.request(&id, &method, params) {
+                    self.send(Frame::Answer { id: Some(id), result: Err(error) }).await;
+                }
+            }
+            Message::Line(Ok(Frame::Notification { method, params })) => {
+                if let Err(error) = self.notification(&method, params) {
+                    self.send(Frame::Answer { id: None, result: Err(error) }).await;
+                }
+            }
+            Message::Line(Ok(Frame::Answer { id, result })) => self.answered(id, result),
+            Message::Line(Err(error)) => {
+                self.send(Frame::Answer { id: None, result: Err(error) }).await;
+            }
+            Message::Asked(run, pending) => self.ask(&run, pending).await,
+            Message::Ended(id) => drop(self.running.remove(&id)),
+            Message::Closed => {}
+        }
+    }
+
+    /// Starts what is asked for; its answer is sent when it is there.
+    fn request(&mut self, id: &Id, method: &str, params: Value) -> Result<(), RpcError> {
+        if self.requests.len() >= MOST_REQUESTS || self.running.contains_key(id) {
+            let message = "too many requests at once, or one with this `id` is not answered yet";
+            return Err(RpcError::new(frames::INVALID_REQUEST, message));
+        }
+        match method {
+            "hello" => self.hello(id, params),
+            _ if !self.greeted => {
+                let message = "the first request must be `hello` with the `protocol` version";
+                Err(RpcError::failure(&Failure::new(Code::VersionMismatch, message, "")))
+            }
+            "check" => self.check(id, typed(params)?),
+            "run" => self.run(id, typed(params)?),
+            _ => Err(RpcError::new(
+                frames::METHOD_NOT_FOUND,
+                format!("the method `{method}` is not known"),
+            )),
+        }
+    }
+
+    fn hello(&mut self, id: &Id, params: Value) -> Result<(), RpcError> {
+        #[derive(Deserialize)]
+        struct Hello {
+            protocol: u32,
+            version: Option<String>,
+        }
+        let hello: Hello = typed(params)?;
+        let own = env!("CARGO_PKG_VERSION");
+        if hello.protocol != VERSION
+            || hello.version.as_deref().is_some_and(|version| version != own)
+        {
+            return Err(RpcError::failure(&Failure::new(
+                Code::VersionMismatch,
+                format!("this gateway is version {own} and speaks protocol {VERSION}"),
+                "stop the gateway and start it again from the same version",
+            )));
+        }
+        self.greeted = true;
+        let result = Ok(json!({"protocol": VERSION, "version": own, "pid": std::process::id()}));
+        self.reply(Frame::Answer { id: Some(id.clone()), result });
+        Ok(())
+    }
+
+    fn check(&mut self, id: &Id, request: CheckRequest) -> Result<(), RpcError> {
+        let (gateway, outgoing, id) =
+            (Arc::clone(&self.gateway), self.outgoing.clone(), id.clone());
+        self.requests.spawn(async move {
+            let result =
+                gateway.check(request).await.map_err(|failure| RpcError::failure(&failure));
+            let result = result.and_then(|decision| valued(&decision));
+            deliver(&outgoing, &Frame::Answer { id: Some(id), result }).await;
+        });
+        Ok(())
+    }
+
+    fn run(&mut self, id: &Id, request: CommandRequest) -> Result<(), RpcError> {
+        let (input, feeding) = mpsc::channel(WINDOW);
+        let (control_in, control) = mpsc::channel(16);
+        self.running.insert(id.clone(), Running { input, control: control_in });
+        let execution = Execution {
+            id: id.clone(),
+            outgoing: self.outgoing.clone(),
+            messages: self.messages.clone(),
+        };
+        let gateway = Arc::clone(&self.gateway);
+        self.requests.spawn(execution.run(gateway, request, feeding, control));
+        Ok(())
+    }
+
+    fn notification(&mut self, method: &str, params: Value) -> Result<(), RpcError> {
+        #[derive(Deserialize)]
+        struct Piece {
+            run: Value,
+            input: Option<Input>,
+            control: Option<Control>,
+        }
+        if !matches!(method, "stdin" | "control") {
+            return Err(RpcError::new(
+                frames::METHOD_NOT_FOUND,
+                format!("the method `{method}` is not known"),
+            ));
+        }
+        let piece: Piece = typed(params)?;
+        // A command that is over has no use for it.
+        let Some(running) = id_of(&piece.run).and_then(|id| self.running.get(&id)) else {
+            return Ok(());
+        };
+        match (method, piece.input, piece.control) {
+            ("stdin", Some(input), None) => match running.input.try_send(input) {
+                Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
+                Err(mpsc::error::TrySendError::Full(_)) => {
+                    // Input that is lost must not look like its end.
+                    let _ = running.control.try_send(Control::Stop); // a full channel ends it already
+                    let message = format!("more than {WINDOW} pieces of input were not taken yet");
+                    Err(RpcError::new(frames::INVALID_REQUEST, message))
+                }
+            },
+            ("control", None, Some(control)) => {
+                let _ = running.control.try_send(control); // sixteen that nobody took are enough
+                Ok(())
+            }
+            (_, _, _) => Err(RpcError::new(
+                frames::INVALID_PARAMS,
+                "`stdin` has `input`, `control` has `control`",
+            )),
+        }
+    }
+
+    async fn ask(&mut self, run: &Id, pending: PendingQuestion) {
+        self.last_question += 1;
+        let id = Id::Text(format!("question-{}", self.last_question));
+        let params = json!({"run": run.value(), "question": pending.question});
+        self.questions.insert(id.clone(), pending.answer);
+        self.send(Frame::Request { id, method: "question".into(), params }).await;
+    }
+
+    fn answered(&mut self, id: Option<Id>, result: Result<Value, RpcError>) {
+        let Some(question) = id.and_then(|id| self.questions.remove(&id)) else { return };
+        let answer = result.ok().and_then(|answer| serde_json::from_value(answer).ok());
+        let _ = question.send(answer.unwrap_or(Answer::Withdrawn)); // the command may be gone
+    }
+
+    async fn send(&self, frame: Frame) {
+        deliver(&self.outgoing, &frame).await;
+    }
+
+    /// Sends without waiting in the loop.
+    fn reply(&mut self, frame: Frame) {
+        let outgoing = self.outgoing.clone();
+        self.requests.spawn(async move { deliver(&outgoing, &frame).await });
+    }
+
+    /// Ends every command of this connection and waits until each is recorded.
+    async fn end(mut self, writer: tokio::task::JoinHandle<()>) {
+        self.questions.clear();
+        for running in self.running.values() {
+            let _ = running.control.send(Control::Stop).await; // one that is over needs no end
+        }
+        let abort = writer.abort_handle();
+        let farewell = tokio::spawn(async move {
+            tokio::time::sleep(FAREWELL).await;
+            abort.abort();
+        });
+        while self.requests.join_next().await.is_some() {}
+        drop(self);
+        let _ = writer.await; // ended by itself or by the farewell
+        farewell.abort();
+    }
+}
+
+/// One command of a connection, from request to answer.
+struct Execution {
+    id: Id,
+    outgoing: mpsc::Sender<Vec<u8>>,
+    messages: mpsc::Sender<Message>,
+}
+
+impl Execution {
+    async fn run(
+        self,
+        gateway: Arc<Gateway>,
+        request: CommandRequest,
+        feeding: mpsc::Receiver<Input>,
+        control: mpsc::Receiver<Control>,
+    ) {
+        let (events_in, events) = mpsc::channel(16);
+        let (asking, asked) = mpsc::channel(1);
+        let (input_in, input) = mpsc::channel(1);
+        let interactive = request.context.interactive;
+        let talk = Conversation {
+            events: events_in,
+            questions: interactive.then_some(asking),
+            input,
+            control,
+        };
+        let mut beside = JoinSet::new();
+        beside.spawn(feed(self.id.clone(), feeding, input_in, self.outgoing.clone()));
+        beside.spawn(hand_on_questions(self.id.clone(), asked, self.messages.clone()));
+        let showing = tokio::spawn(show(self.id.clone(), events, self.outgoing.clone()));
+        let outcome = gateway.run(request, talk).await;
+        // Events before the answer: what the command wrote is not told after its end.
+        let _ = showing.await;
+        beside.abort_all();
+        let result = match outcome {
+            RunOutcome::Failed(failure) => Err(RpcError::failure(&failure)),
+            RunOutcome::Ran(_) | RunOutcome::Denied(_) | RunOutcome::NeedsPerson(_) => {
+                valued(&outcome)
+            }
+        };
+        deliver(&self.outgoing, &Frame::Answer { id: Some(self.id.clone()), result }).await;
+        let _ = self.messages.send(Message::Ended(self.id)).await; // the connection may be gone
+    }
+}
+
+/// Hands input on to the command and tells the client of each piece taken.
+async fn feed(
+    run: Id,
+    mut feeding: mpsc::Receiver<Input>,
+    input: mpsc::Sender<Input>,
+    outgoing: mpsc::Sender<Vec<u8>>,
+) {
+    while let Some(piece) = feeding.recv().await {
+        if input.send(piece).await.is_err() {
+            return;
+        }
+        let params = json!({"run": run.value()});
+        deliver(&outgoing, &Frame::Notification { method: "stdin_taken".into(), params }).await;
+    }
+}
+
+async fn hand_on_questions(
+    run: Id,
+    mut asked: mpsc::Receiver<PendingQuestion>,
+    messages: mpsc::Sender<Message>,
+) {
+    while let Some(pending) = asked.recv().await {
+        if messages.send(Message::Asked(run.clone(), pending)).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn show(run: Id, mut events: mpsc::Receiver<Event>, outgoing: mpsc::Sender<Vec<u8>>) {
+    while let Some(event) = events.recv().await {
+        let params = json!({"run": run.value(), "event": event});
+        deliver(&outgoing, &Frame::Notification { method: "event".into(), params }).await;
+    }
+}
+
+/// Sends a line; a client that is gone misses it.
+async fn deliver(outgoing: &mpsc::Sender<Vec<u8>>, frame: &Frame) {
+    let _ = outgoing.send(frames::encode(frame)).await;
+}
+
+async fn read_lines(reading: OwnedReadHalf, messages: mpsc::Sender<Message>) {
+    let mut input = BufReader::with_capacity(64 << 10, reading);
+    // A line that is cut or too long ends the connection: what follows it cannot be understood.
+    while let Ok(Some(line)) = frames::next_line(&mut input).await {
+        if messages.send(Message::Line(frames::decode(&line))).await.is_err() {
+            return;
+        }
+    }
+    let _ = messages.send(Message::Closed).await; // the owner may be gone already
+}
+
+async fn write_lines(mut writing: OwnedWriteHalf, mut lines: mpsc::Receiver<Vec<u8>>) {
+    while let Some(line) = lines.recv().await {
+        if writing.write_all(&line).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn typed<T: DeserializeOwned>(params: Value) -> Result<T, RpcError> {
+    serde_json::from_value(params)
+        .map_err(|error| RpcError::new(frames::INVALID_PARAMS, error.to_string()))
+}
+
+fn valued<T: serde::Serialize>(value: &T) -> Result<Value, RpcError> {
+    serde_json::to_value(value).map_err(|error| {
+        RpcError::failure(&Failure::new(
+            Code::Internal,
+            format!("the answer cannot be written: {error}"),
+            "",
+        ))
+    })
+}
+
+fn id_of(value: &Value) -> Option<Id> {
+    match value {
+        Value::String(text) => Some(Id::Text(text.clone())),
+        Value::Number(number) => number.as_u64().map(Id::Number),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    }
+}

@@ -1,0 +1,129 @@
+//! The Unix socket: who may connect, and what happens at the end.
+
+use std::fs::Permissions;
+use std::future::Future;
+use std::io::ErrorKind;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::connection;
+use crate::Gateway;
+use crate::protocol::errors::{Code, Failure};
+
+/// Most connections at once; further ones are closed.
+const MOST_CONNECTIONS: usize = 256;
+
+/// A socket that listens, and its file.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    listener: UnixListener,
+    path: PathBuf,
+    /// Device and inode of the file, so that only this file is removed at the end.
+    file: (u64, u64),
+}
+
+impl Listener {
+    /// Listens at `path`: a socket of mode 0600 in a directory of mode 0700, both of this user.
+    ///
+    /// A socket file on which nobody listens is replaced if it is ours.
+    pub(crate) fn bind(path: &Path) -> Result<Listener, Failure> {
+        let unusable = |reason: String| {
+            Failure::new(
+                Code::StateUnusable,
+                format!("cannot listen at `{}`: {reason}", path.display()),
+                "name another place with `--socket PATH`",
+            )
+        };
+        let directory = path.parent().ok_or_else(|| unusable("it has no directory".into()))?;
+        private_directory(directory).map_err(unusable)?;
+        remove_stale(path).map_err(unusable)?;
+        let listener = UnixListener::bind(path).map_err(|error| unusable(error.to_string()))?;
+        // The directory keeps others away until the mode of the socket itself is set.
+        std::fs::set_permissions(path, Permissions::from_mode(0o600))
+            .map_err(|error| unusable(error.to_string()))?;
+        let file = path.symlink_metadata().map_err(|error| unusable(error.to_string()))?;
+        Ok(Listener { listener, path: path.to_owned(), file: (file.dev(), file.ino()) })
+    }
+
+    /// Serves each connection until `end`; then every running command is ended and recorded.
+    pub(crate) async fn serve(self, gateway: Gateway, end: impl Future<Output = ()>) {
+        let gateway = Arc::new(gateway);
+        let (ending, ended) = watch::channel(false);
+        let mut connections = JoinSet::new();
+        tokio::pin!(end);
+        loop {
+            tokio::select! {
+                () = &mut end => break,
+                accepted = self.listener.accept() => match accepted {
+                    Ok((stream, _)) if connections.len() < MOST_CONNECTIONS && is_ours(&stream) => {
+                        connections.spawn(connection::serve(stream, Arc::clone(&gateway), ended.clone()));
+                    }
+                    // A stranger, or one too many: closing the connection is the answer.
+                    Ok(_) => {}
+                    // Out of descriptors, or the peer went away: the next one may do better.
+                    Err(_) => tokio::task::yield_now().await,
+                },
+                Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            }
+        }
+        self.remove();
+        let _ = ending.send(true); // without a connection nobody waits for it
+        while connections.join_next().await.is_some() {}
+    }
+
+    /// Removes the socket file, if it is still the one that was made.
+    fn remove(&self) {
+        let same = |file: std::fs::Metadata| (file.dev(), file.ino()) == self.file;
+        if self.path.symlink_metadata().is_ok_and(same) {
+            let _ = std::fs::remove_file(&self.path); // a stale file is replaced by the next gateway
+        }
+    }
+}
+
+/// Says whether the process at the other end is of this user.
+fn is_ours(stream: &UnixStream) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    stream.peer_cred().is_ok_and(|peer| peer.uid() == own)
+}
+
+/// Makes `directory` for its owner alone, or checks that it is so.
+fn private_directory(directory: &Path) -> Result<(), String> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    let mut builder = std::fs::DirBuilder::new();
+    let made = builder.recursive(true).mode(0o700).create(directory);
+    made.map_err(|error| format!("its directory cannot be made: {error}"))?;
+    let found = directory.metadata().map_err(|error| error.to_string())?;
+    if found.uid() != rustix::process::geteuid().as_raw() {
+        return Err(format!("its directory belongs to uid {}", found.uid()));
+    }
+    if found.mode() & 0o077 != 0 {
+        return Err(format!("its directory is open to others (mode {:o})", found.mode() & 0o777));
+    }
+    Ok(())
+}
+
+/// Removes a socket file that is ours and on which nobody listens.
+fn remove_stale(path: &Path) -> Result<(), String> {
+    let found = match path.symlink_metadata() {
+        Ok(found) => found,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error.to_string()),
+    };
+    if !found.file_type().is_socket() {
+        return Err("something that is no socket lies there".into());
+    }
+    if found.uid() != rustix::process::geteuid().as_raw() {
+        return Err(format!("a socket of uid {} lies there", found.uid()));
+    }
+    match std::os::unix::net::UnixStream::connect(path) {
+        Ok(_) => Err("a gateway listens there already".into()),
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => std::fs::remove_file(path)
+            .map_err(|error| format!("the stale socket cannot be removed: {error}")),
+        Err(error) => Err(format!("a socket lies there that cannot be tried: {error}")),
+    }
+}
