@@ -35,8 +35,8 @@ pub(crate) async fn check(options: args::Check) -> Result<ExitCode, Failure> {
         record: options.record,
         explain: options.explain,
         run_hooks: options.run_hooks,
-        case: None,
         context: call.context,
+        ..CheckRequest::default()
     };
     let mut client = Client::connect(call.options).await?;
     let decision = client.check(request).await?;
@@ -155,8 +155,6 @@ fn request(line: &[u8], call: &context::Call, run_hooks: bool) -> Result<CheckRe
         tool: line.tool,
         input: line.input,
         cwd: line.cwd.unwrap_or_else(|| call.cwd.clone()),
-        record: false,
-        explain: false,
         run_hooks,
         case: Some(Case {
             layers: line.layers,
@@ -170,6 +168,7 @@ fn request(line: &[u8], call: &context::Call, run_hooks: bool) -> Result<CheckRe
             interactive: line.interactive.unwrap_or(true),
             ..call.context.clone()
         },
+        ..CheckRequest::default()
     })
 }
 

@@ -36,6 +36,10 @@ pub fn main() -> ExitCode {
     }
 }
 
+fn status(status: i32) -> ExitCode {
+    ExitCode::from(u8::try_from(status).unwrap_or(failure::FAILED))
+}
+
 fn command_line(arguments: &[OsString]) -> ExitCode {
     let mut texts = Vec::with_capacity(arguments.len());
     for (index, argument) in arguments.iter().enumerate() {
