@@ -1,6 +1,8 @@
 //! The harness of the tests: finds the executable that ships, and gives each test places of its own.
 #![forbid(unsafe_code)]
 
+pub mod oracle;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;

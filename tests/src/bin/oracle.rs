@@ -1,0 +1,194 @@
+//! Runs texts in real bash and says what the parser missed.
+//!
+//! `cargo run -p stockade-tests --bin oracle -- --all` runs the whole corpus;
+//! `… -- --mutants 1000 --seed 7` runs damaged texts with a planted command;
+//! `… -- --text 'ls | wc'` runs one text and prints what it did.
+
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use stockade_tests::oracle::cage::Cage;
+use stockade_tests::oracle::corpus::{self, Numbers, Sample};
+use stockade_tests::oracle::judge::Miss;
+use stockade_tests::oracle::{Finding, examine, minimise, mutate, stub, tree};
+
+/// How often a failing text is run again to make it small.
+const MINIMISE_TRIES: usize = 150;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args();
+    let name = arguments.next().unwrap_or_default();
+    if name.rsplit('/').next() != Some("oracle") {
+        return ExitCode::from(stub::main());
+    }
+    let arguments: Vec<String> = arguments.collect();
+    let value = |option: &str| {
+        let at = arguments.iter().position(|argument| argument == option)?;
+        arguments.get(at + 1).cloned()
+    };
+    let executable = std::env::current_exe().expect("the path of this program");
+    let cage = match Cage::build(&executable) {
+        Ok(cage) => cage,
+        Err(reason) => {
+            eprintln!("oracle: skipped: {reason}");
+            return ExitCode::from(2);
+        }
+    };
+    if let Some(text) = value("--text") {
+        return one(&cage, text.as_bytes());
+    }
+    let seed = value("--seed").and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let samples = match value("--mutants").and_then(|count| count.parse().ok()) {
+        Some(count) => mutants(count, seed),
+        None => {
+            let only = value("--file");
+            let wanted = |name: &&str| only.as_deref().is_none_or(|only| only == *name);
+            corpus::FILES.into_iter().filter(wanted).flat_map(corpus::read).collect()
+        }
+    };
+    many(&cage, &samples)
+}
+
+fn one(cage: &Cage, text: &[u8]) -> ExitCode {
+    let tree = tree::read(text);
+    let quoted = |bytes: &[u8]| format!("{:?}", String::from_utf8_lossy(bytes));
+    let word = |word: &stockade_parser::Word| match word.exact() {
+        Some(bytes) => quoted(bytes),
+        None => format!("?{}", quoted(word.span.of(text))),
+    };
+    for command in tree.commands() {
+        let words: Vec<String> = command.words.iter().map(word).collect();
+        println!("command {}", words.join(" "));
+    }
+    for target in tree.writes() {
+        println!("write   {}", word(&target.word));
+    }
+    for opaque in tree.opaque_spans() {
+        let (code, span) = (opaque.reason.code(), quoted(opaque.span.of(text)));
+        println!("opaque  {code} {} {span}", opaque.detail);
+    }
+    match cage.run(text, 0) {
+        Ok(trace) => {
+            for started in trace.started {
+                println!("started {}", show(&[Miss::Program(started)]));
+            }
+            for written in trace.written {
+                println!("wrote   {}", show(&[Miss::Write(written)]));
+            }
+        }
+        Err(reason) => println!("not run {reason}"),
+    }
+    match examine(cage, text, 0) {
+        Ok(Finding::Missed(misses)) => println!("MISSED  {}", show(&misses)),
+        other => println!("{other:?}"),
+    }
+    ExitCode::SUCCESS
+}
+
+fn mutants(count: usize, seed: u64) -> Vec<Sample> {
+    let corpus: Vec<Sample> = corpus::FILES.into_iter().flat_map(corpus::read).collect();
+    let mut numbers = Numbers::new(seed);
+    (0..count)
+        .map(|index| Sample {
+            id: format!("mutant {index} of seed {seed}"),
+            text: mutate::mutant(&corpus, &mut numbers),
+        })
+        .collect()
+}
+
+#[derive(Default)]
+struct Sums {
+    flagged: usize,
+    predicted: usize,
+    ran: usize,
+    exact: usize,
+    missed: usize,
+    broken: usize,
+}
+
+fn many(cage: &Cage, samples: &[Sample]) -> ExitCode {
+    let next = AtomicUsize::new(0);
+    let sums = Mutex::new(Sums::default());
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some(sample) = samples.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    judge(cage, sample, &sums);
+                }
+            });
+        }
+    });
+    let sums = sums.into_inner().unwrap_or_default();
+    let texts = samples.len().max(1);
+    println!(
+        "{} texts: {} flagged ({:.1} %), {} predicted, {} missed, {} not run; {} programs ran, {} of them word for word",
+        samples.len(),
+        sums.flagged,
+        100.0 * sums.flagged as f64 / texts as f64,
+        sums.predicted,
+        sums.missed,
+        sums.broken,
+        sums.ran,
+        sums.exact,
+    );
+    if sums.missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn judge(cage: &Cage, sample: &Sample, sums: &Mutex<Sums>) {
+    let mut add = Sums::default();
+    // Once where programs succeed and once where they fail: both branches of `&&` are seen.
+    for status in [0, 1] {
+        match examine(cage, &sample.text, status) {
+            Ok(Finding::Flagged) => {
+                add.flagged = 1;
+                break;
+            }
+            Ok(Finding::Predicted { ran, exact }) => {
+                add.predicted = 1;
+                add.ran += ran;
+                add.exact += exact;
+            }
+            Ok(Finding::Missed(misses)) => {
+                add.missed = 1;
+                let missed =
+                    |text: &[u8]| matches!(examine(cage, text, status), Ok(Finding::Missed(_)));
+                let small = minimise::minimise(&sample.text, MINIMISE_TRIES, missed);
+                println!("MISSED {}: {:?}", sample.id, String::from_utf8_lossy(&small));
+                match examine(cage, &small, status) {
+                    Ok(Finding::Missed(misses)) => println!("  {}", show(&misses)),
+                    _ => println!(
+                        "  {} (of {:?})",
+                        show(&misses),
+                        String::from_utf8_lossy(&sample.text)
+                    ),
+                }
+                break;
+            }
+            Err(reason) => {
+                add.broken = 1;
+                println!("NOT RUN {}: {reason}", sample.id);
+                break;
+            }
+        }
+    }
+    let mut sums = sums.lock().expect("no thread panics");
+    sums.flagged += add.flagged;
+    sums.predicted += add.predicted;
+    sums.ran += add.ran;
+    sums.exact += add.exact;
+    sums.missed += add.missed;
+    sums.broken += add.broken;
+}
+
+fn show(misses: &[Miss]) -> String {
+    let text = |bytes: &[u8]| format!("{:?}", String::from_utf8_lossy(bytes));
+    let one = |miss: &Miss| match miss {
+        Miss::Program(started) => {
+            let words: Vec<String> = started.argv.iter().map(|word| text(word)).collect();
+            format!("{} started {} {}", text(&started.by), text(&started.path), words.join(" "))
+        }
+        Miss::Write(written) => format!("{} wrote {}", text(&written.by), text(&written.path)),
+    };
+    misses.iter().map(one).collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,102 @@
+//! Compares what happened with what the tree said (S1, S2, S4 of the parser's promises).
+
+use stockade_parser::{CommandTree, Count, SimpleCommand, Word, WordClass};
+
+use super::Finding;
+use super::trace::{Started, Trace, Written};
+
+/// Something that happened and was not in the tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Miss {
+    /// A program (S1), or words of one (S4).
+    Program(Started),
+    /// A file opened for writing (S2).
+    Write(Written),
+}
+
+/// Programs whose own starts and opens are promised: shells.
+const SHELLS: &[&[u8]] = &[b"bash", b"sh", b"dash"];
+
+/// Compares a tree that is not opaque with what its text did.
+pub fn compare(tree: &CommandTree, trace: &Trace) -> Finding {
+    let mut misses = Vec::new();
+    let mut exact = 0;
+    for started in &trace.started {
+        let matching: Vec<&SimpleCommand> =
+            tree.commands().iter().filter(|command| predicts(command, started)).collect();
+        if matching.is_empty() {
+            misses.push(Miss::Program(started.clone()));
+        }
+        let word_for_word =
+            |command: &&SimpleCommand| command.words.iter().all(|word| word.exact().is_some());
+        exact += usize::from(matching.iter().any(word_for_word));
+    }
+    for written in &trace.written {
+        if SHELLS.contains(&written.by.as_slice()) && !is_own(&written.path) {
+            let listed = tree.writes().iter().any(|target| may_be(&target.word, &written.path));
+            if !listed {
+                misses.push(Miss::Write(written.clone()));
+            }
+        }
+    }
+    if misses.is_empty() {
+        Finding::Predicted { ran: trace.started.len(), exact }
+    } else {
+        Finding::Missed(misses)
+    }
+}
+
+/// Files that bash opens for itself: the terminal at its start, and texts of here-documents.
+fn is_own(path: &[u8]) -> bool {
+    path == b"/dev/tty" || path.starts_with(b"/tmp/sh-thd") || path.starts_with(b"/work/sh-thd")
+}
+
+fn predicts(command: &SimpleCommand, started: &Started) -> bool {
+    let by_argv = words_match(&command.words, &started.argv);
+    // `exec -a name program`: the program counts, not what it is told that it is called.
+    let renamed = || {
+        let base = started.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        let rest = started.argv.get(1..).unwrap_or_default();
+        [base, started.path.as_slice()].iter().any(|name| {
+            let argv: Vec<Vec<u8>> = [vec![name.to_vec()], rest.to_vec()].concat();
+            words_match(&command.words, &argv)
+        })
+    };
+    by_argv || renamed()
+}
+
+/// Says whether `words` could become `argv`: an unknown word may stand for any number of arguments.
+fn words_match(words: &[Word], argv: &[Vec<u8>]) -> bool {
+    // For each prefix of `argv`, whether the words so far can make it.
+    let mut reachable = vec![false; argv.len() + 1];
+    reachable[0] = true;
+    for word in words {
+        let mut next = vec![false; argv.len() + 1];
+        for at in 0..=argv.len() {
+            if !reachable[at] {
+                continue;
+            }
+            if is_many(word) {
+                next[at..].fill(true);
+                break;
+            }
+            if at < argv.len() && may_be(word, &argv[at]) {
+                next[at + 1] = true;
+            }
+        }
+        reachable = next;
+    }
+    reachable[argv.len()]
+}
+
+fn is_many(word: &Word) -> bool {
+    match &word.class {
+        WordClass::Exact(_) => false,
+        WordClass::Pattern { .. } => true,
+        WordClass::Unknown { count, .. } => *count == Count::Any,
+    }
+}
+
+fn may_be(word: &Word, value: &[u8]) -> bool {
+    word.may_equal(value)
+}

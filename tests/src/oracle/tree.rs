@@ -1,0 +1,42 @@
+//! The tree of a text, with the witness in this process: the oracle judges the parser, not the worker.
+
+use std::cell::RefCell;
+
+use stockade_parser::{
+    Absence, CommandTree, Limits, Node, NodeKind, Programs, StartState, Witness, parse,
+};
+use stockade_witness::{Grammar, Seen};
+
+thread_local! {
+    static GRAMMAR: RefCell<(Grammar, Vec<NodeKind>)> = RefCell::new({
+        let grammar = Grammar::load().expect("the grammar fits tree-sitter");
+        let kinds = grammar.kinds().iter().map(|kind| NodeKind::of(&kind.name, kind.named)).collect();
+        (grammar, kinds)
+    });
+}
+
+/// Reads `text` as the gateway would.
+pub fn read(text: &[u8]) -> CommandTree {
+    let draft = parse(text, &StartState::default(), Programs::builtin(), &Limits::default());
+    let witnesses: Vec<Witness> = draft.requests().map(witness).collect();
+    draft.confirm(&witnesses)
+}
+
+/// Returns what the witness sees in `text`.
+pub fn witness(text: &[u8]) -> Witness {
+    GRAMMAR.with_borrow_mut(|(grammar, kinds)| match grammar.see(text) {
+        Seen::Refused(_) => Witness::Absent(Absence::Guarded),
+        Seen::Nodes(nodes) => Witness::Nodes(
+            nodes
+                .iter()
+                .map(|node| Node {
+                    kind: kinds.get(usize::from(node.kind)).copied().unwrap_or(NodeKind::Other),
+                    start: node.start,
+                    end: node.end,
+                    depth: node.depth,
+                    broken: node.broken,
+                })
+                .collect(),
+        ),
+    })
+}

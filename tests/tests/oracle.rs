@@ -1,0 +1,74 @@
+//! I6: every program that bash starts is in the tree, or the tree has an opaque part.
+//!
+//! A fixed sample of the corpus and of mutants, with a fixed seed. The `oracle` program of this package runs all.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use stockade_tests::oracle::cage::Cage;
+use stockade_tests::oracle::corpus::{self, Numbers, Sample};
+use stockade_tests::oracle::{Finding, examine, mutate};
+
+/// Texts of each kind in the gate.
+const SAMPLE: usize = 150;
+
+/// The seed of the gate.
+const SEED: u64 = 20_251_121;
+
+/// Runs `samples`; fails with every text from which something got past.
+fn check(samples: &[Sample]) {
+    let cage = match Cage::build(env!("CARGO_BIN_EXE_oracle").as_ref()) {
+        Ok(cage) => cage,
+        Err(reason) => {
+            stockade_tests::skip("oracle", &reason);
+            return;
+        }
+    };
+    let next = AtomicUsize::new(0);
+    let missed = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some(sample) = samples.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    match examine(&cage, &sample.text, 0) {
+                        Ok(Finding::Missed(misses)) => {
+                            let text = String::from_utf8_lossy(&sample.text).into_owned();
+                            missed
+                                .lock()
+                                .unwrap()
+                                .push(format!("{}: {text:?}: {misses:?}", sample.id));
+                        }
+                        Ok(Finding::Flagged | Finding::Predicted { .. }) => {}
+                        Err(reason) => panic!("{}: {reason}", sample.id),
+                    }
+                }
+            });
+        }
+    });
+    let missed = missed.into_inner().unwrap();
+    assert!(missed.is_empty(), "{} texts got past:\n{}", missed.len(), missed.join("\n"));
+}
+
+#[test]
+fn every_program_that_bash_starts_is_in_the_tree() {
+    let mut numbers = Numbers::new(SEED);
+    let samples: Vec<Sample> = corpus::FILES
+        .into_iter()
+        .map(corpus::read)
+        .flat_map(|file| (0..SAMPLE).map(|_| numbers.one_of(&file).clone()).collect::<Vec<_>>())
+        .collect();
+    check(&samples);
+}
+
+#[test]
+fn every_planted_command_is_in_the_tree() {
+    let corpus: Vec<Sample> = corpus::FILES.into_iter().flat_map(corpus::read).collect();
+    let mut numbers = Numbers::new(SEED);
+    let samples: Vec<Sample> = (0..SAMPLE)
+        .map(|index| Sample {
+            id: format!("mutant {index}"),
+            text: mutate::mutant(&corpus, &mut numbers),
+        })
+        .collect();
+    check(&samples);
+}
