@@ -5,12 +5,17 @@
 //! understand, or saw differently, is an [`Opaque`] span; nothing removes one.
 #![forbid(unsafe_code)]
 
+mod effects;
+mod find;
 pub mod json;
+mod lang;
 mod limits;
 mod marks;
 mod nested;
+mod options;
 mod program;
 mod reason;
+mod slots;
 mod source;
 mod state;
 mod tree;

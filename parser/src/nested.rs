@@ -1,6 +1,13 @@
 //! Commands inside commands: what a program starts because of its words, from the program tables.
 
-use crate::{Assignment, Effect, Locality, Programs, Reason, SimpleCommand, Stdin, Word};
+use crate::effects;
+use crate::options::{Argument, Scanner, Seen, Trouble, is_many, may_be_dangerous};
+use crate::program::Lookup;
+use crate::program::row::{Body, Danger, Input, Operand, Row, Slot, Strip, Style, Takes, Times};
+use crate::{
+    Assignment, CommandKind, Count, Effect, Locality, Programs, Reason, SimpleCommand, Stdin, Word,
+    WordClass,
+};
 
 /// What the tables say about one command.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -80,6 +87,416 @@ pub(crate) enum Dialect {
 
 /// Reads one command with the tables.
 pub(crate) fn read(programs: &Programs, command: &SimpleCommand) -> Reading {
-    let _ = (programs, command);
-    Reading::default()
+    let Some(first) = command.words.first().and_then(Word::exact) else {
+        return Reading::default();
+    };
+    let (directory, name) = match first.iter().rposition(|byte| *byte == b'/') {
+        Some(at) => (first.get(..at), first.get(at + 1..).unwrap_or_default()),
+        None => (None, first),
+    };
+    let row = match programs.look_up(name) {
+        Lookup::None => return Reading::default(),
+        Lookup::Broken => {
+            let doubt = Doubt {
+                reason: Reason::UnknownWrapperForm,
+                word: Some(0),
+                detail: "the table of programs cannot be read".into(),
+                help: String::new(),
+            };
+            return Reading { doubts: vec![doubt], ..Reading::default() };
+        }
+        Lookup::Row(row) => row,
+    };
+    let trusted = directory.is_none_or(|path| SYSTEM_DIRECTORIES.contains(&path))
+        && command.kind != CommandKind::Function;
+    let mut reader = Reader::new(row, command, trusted);
+    let arguments = command.words.iter().skip(1).zip(1_u32..);
+    let arguments = arguments.map(|(word, index)| Argument { word: word.clone(), index }).collect();
+    reader.body(&row.body, arguments);
+    reader.finish()
 }
+
+/// Directories whose programs are those of the system; elsewhere a name says nothing.
+const SYSTEM_DIRECTORIES: [&[u8]; 4] = [b"/bin", b"/usr/bin", b"/sbin", b"/usr/sbin"];
+
+/// Collects what one command does.
+pub(crate) struct Reader<'a> {
+    pub(crate) row: &'a Row,
+    pub(crate) command: &'a SimpleCommand,
+    pub(crate) reading: Reading,
+    /// The first word names a program of the system.
+    trusted: bool,
+    /// Rules look through it.
+    pub(crate) strip: bool,
+    /// What is not known here is a doubt.
+    pub(crate) strict: bool,
+    /// It just reads, as far as its form tells.
+    read_only: bool,
+    pub(crate) locality: Locality,
+    /// The directory into which it changes first.
+    pub(crate) directory: Option<Word>,
+    /// What xargs replaces; an inexact word if that is not known.
+    pub(crate) replace: Option<Word>,
+    pub(crate) assignments: Vec<Assignment>,
+    /// The sed scripts, which are one program.
+    pub(crate) sed: Vec<Argument>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(row: &'a Row, command: &'a SimpleCommand, trusted: bool) -> Reader<'a> {
+        Reader {
+            row,
+            command,
+            reading: Reading { effects_known: true, ..Reading::default() },
+            trusted,
+            strip: trusted && row.strip == Strip::Always,
+            strict: row.body.strict,
+            read_only: false,
+            locality: Locality::Here,
+            directory: None,
+            replace: None,
+            assignments: Vec::new(),
+            sed: Vec::new(),
+        }
+    }
+
+    /// Reads options and operands of a program or sub-command.
+    fn body(&mut self, body: &'a Body, arguments: Vec<Argument>) {
+        let (mut body, mut arguments) = (body, arguments);
+        // Sub-commands are nested as deeply as the table has them.
+        loop {
+            self.strict = body.strict;
+            self.locality = body.locality;
+            body.effects.iter().for_each(|slot| self.effect_of_command(slot));
+            if body.grammar.style == Style::Find {
+                self.read_only |= body.read_only;
+                return self.find(body, arguments);
+            }
+            let mut scanner = Scanner::new(body, arguments);
+            scanner.options();
+            if body.commands.is_empty() {
+                return self.form(body, scanner);
+            }
+            self.options_seen(body, &mut scanner, 0);
+            let Some(name) = scanner.next() else {
+                body.bare.iter().for_each(|slot| self.effect_of_command(slot));
+                self.unclear_unless(!body.bare.is_empty(), 0, "no sub-command");
+                return;
+            };
+            let found = name.word.exact().and_then(|name| sub_command(body, name));
+            match found {
+                Some(inner) => (body, arguments) = (inner, scanner.rest()),
+                None => return self.other_command(body, &name),
+            }
+        }
+    }
+
+    fn other_command(&mut self, body: &'a Body, name: &Argument) {
+        if name.word.exact().is_none() {
+            self.dynamic(body, name);
+        } else if body.otherwise.is_empty() {
+            self.unclear(name.index, "a sub-command that is not known");
+        } else {
+            self.reading.effects_known = false;
+            body.otherwise.iter().for_each(|slot| self.apply(slot, name, false));
+        }
+    }
+
+    fn form(&mut self, body: &'a Body, mut scanner: Scanner<'a>) {
+        if self.row.strip == Strip::WithoutOptions {
+            self.strip = self.trusted && scanner.seen.is_empty() && scanner.troubles.is_empty();
+        }
+        self.options_seen(body, &mut scanner, 0);
+        let form = body.forms.iter().find(|form| {
+            let seen =
+                |name: &String| scanner.seen.iter().any(|seen| seen.option.names.contains(name));
+            (form.with.is_empty() || form.with.iter().any(seen)) && !form.without.iter().any(seen)
+        });
+        if body.grammar.style == Style::Test {
+            self.test_expression(&scanner.rest());
+        }
+        match form {
+            Some(form) => {
+                self.read_only |= form.read_only;
+                form.effects.iter().for_each(|slot| self.effect_of_command(slot));
+                self.operands(body, &form.operands, &mut scanner);
+            }
+            None => {
+                self.read_only |= body.read_only;
+                self.operands(body, &body.operands, &mut scanner);
+            }
+        }
+    }
+
+    /// Applies the options that were seen from number `from` on, and says what was not understood.
+    fn options_seen(&mut self, body: &Body, scanner: &mut Scanner<'a>, from: usize) {
+        self.troubles(body, std::mem::take(&mut scanner.troubles));
+        let seen: Vec<Seen<'a>> = scanner.seen.iter().skip(from).cloned().collect();
+        for seen in seen {
+            self.option(&seen);
+        }
+    }
+
+    /// Says what was not understood.
+    pub(crate) fn troubles(&mut self, body: &Body, troubles: Vec<Trouble>) {
+        for trouble in troubles {
+            match trouble {
+                Trouble::UnknownOption(index, name) => self.unknown_option(body, index, &name),
+                Trouble::Dynamic(argument) => self.dynamic(body, &argument),
+                Trouble::Split(index) => {
+                    self.doubt(Reason::EvaluatorText, index, "the text to be split is not plain");
+                }
+            }
+        }
+    }
+
+    fn option(&mut self, seen: &Seen<'a>) {
+        let here = |index| Argument { word: self.word(index), index };
+        match seen.option.takes {
+            Takes::Nothing => {
+                let option = here(seen.index);
+                seen.option.slots.iter().for_each(|slot| self.apply_flag(slot, &option));
+            }
+            Takes::Optional if seen.values.is_empty() => {
+                let option = here(seen.index);
+                seen.option.slots.iter().for_each(|slot| self.apply_flag(slot, &option));
+            }
+            Takes::Values | Takes::Optional => {
+                if let Some(slot @ (Slot::Command(_) | Slot::CommandThroughShell)) =
+                    seen.option.slots.first()
+                {
+                    return self.rest(slot, seen.values.clone());
+                }
+                for (slot, value) in seen.option.slots.iter().zip(&seen.values) {
+                    self.apply(slot, value, true);
+                }
+            }
+        }
+    }
+
+    /// Returns a word of the command.
+    pub(crate) fn word(&self, index: u32) -> Word {
+        let word = usize::try_from(index).ok().and_then(|at| self.command.words.get(at));
+        word.cloned().unwrap_or_else(|| Word { span: self.command.span, class: nothing_known() })
+    }
+
+    fn operands(&mut self, body: &'a Body, operands: &'a [Operand], scanner: &mut Scanner<'a>) {
+        for (at, operand) in operands.iter().enumerate() {
+            let after: usize =
+                operands.iter().skip(at + 1).filter(|next| next.times == Times::One).count();
+            match (&operand.slot, operand.times) {
+                (Slot::Options, _) => {
+                    let from = scanner.seen.len();
+                    scanner.options();
+                    self.options_seen(body, scanner, from);
+                }
+                (Slot::Assignments | Slot::AssignmentsAndOptions, _) => {
+                    self.assignment_operands(body, &operand.slot, scanner);
+                }
+                (slot, _) if slot.takes_rest() => {
+                    if scanner.left() == 0 && *slot != Slot::Command(Input::Xargs) {
+                        body.bare.iter().for_each(|slot| self.effect_of_command(slot));
+                        if body.bare.is_empty() && !matches!(slot, Slot::EvalWords) {
+                            self.unclear(0, "no command");
+                        }
+                        return;
+                    }
+                    return self.rest(slot, scanner.rest());
+                }
+                (slot, Times::One | Times::Optional) => {
+                    if operand.times == Times::Optional && scanner.left() <= after {
+                        continue;
+                    }
+                    let Some(argument) = scanner.next() else {
+                        body.bare.iter().for_each(|slot| self.effect_of_command(slot));
+                        continue;
+                    };
+                    if is_many(&argument.word) && operands.len() > 1 {
+                        return self.shifted(operands, &argument, scanner);
+                    }
+                    self.apply(slot, &argument, false);
+                }
+                (Slot::Positional, Times::Many) => {
+                    let words = scanner.rest().into_iter().map(|argument| argument.word).collect();
+                    self.positional(words);
+                }
+                (slot, Times::Many) => {
+                    while scanner.left() > after {
+                        let Some(argument) = scanner.next() else { break };
+                        self.apply(slot, &argument, false);
+                    }
+                }
+            }
+        }
+        if let Some(argument) = scanner.next() {
+            self.unclear(argument.index, "an operand too many");
+        }
+    }
+
+    /// An operand may be any number of words: each slot may hold each of the words that are left.
+    fn shifted(&mut self, operands: &[Operand], first: &Argument, scanner: &mut Scanner<'a>) {
+        let mut rest = vec![first.clone()];
+        rest.extend(scanner.rest());
+        for operand in operands {
+            let mut danger = Danger::default();
+            operand.slot.add_to(&mut danger);
+            if danger.execute {
+                self.doubt(Reason::DynamicOption, first.index, "may become several words");
+                if operand.slot.takes_rest() {
+                    self.rest(&operand.slot, rest.clone());
+                }
+                continue;
+            }
+            for argument in &rest {
+                self.apply(&operand.slot, argument, false);
+            }
+        }
+    }
+
+    fn assignment_operands(&mut self, body: &'a Body, slot: &Slot, scanner: &mut Scanner<'a>) {
+        loop {
+            if *slot == Slot::AssignmentsAndOptions {
+                let from = scanner.seen.len();
+                scanner.options();
+                self.options_seen(body, scanner, from);
+            }
+            let Some(argument) = scanner.peek() else { return };
+            match assignment(&argument.word) {
+                AssignmentShape::Yes(assignment) => self.assignments.push(assignment),
+                AssignmentShape::No => return,
+                AssignmentShape::Maybe => {
+                    let argument = argument.clone();
+                    return self.dynamic(body, &argument);
+                }
+            }
+            let _ = scanner.next();
+        }
+    }
+
+    fn unknown_option(&mut self, body: &Body, index: u32, name: &str) {
+        self.reading.effects_known = false;
+        if self.strict {
+            let detail = format!("`{name}` of `{}`", self.row.name);
+            self.doubt(Reason::UnknownOption, index, &detail);
+        } else {
+            body.danger.kinds().for_each(|kind| self.effect(kind, index, None));
+        }
+    }
+
+    /// A word could be an option, or several words.
+    fn dynamic(&mut self, body: &Body, argument: &Argument) {
+        let find = body.grammar.style == Style::Find;
+        if self.strict && !find {
+            self.reading.effects_known = false;
+            return self.doubt(Reason::DynamicOption, argument.index, "could be an option");
+        }
+        if !may_be_dangerous(&argument.word, body) {
+            self.reading.effects_known &= body.pure || find;
+            return;
+        }
+        self.reading.effects_known = false;
+        if body.danger.execute {
+            self.doubt(
+                Reason::DynamicOption,
+                argument.index,
+                "could be an option that runs a program",
+            );
+        }
+        body.danger.kinds().for_each(|kind| self.effect(kind, argument.index, None));
+    }
+
+    pub(crate) fn unclear(&mut self, index: u32, what: &str) {
+        self.reading.effects_known = false;
+        if self.strict {
+            let detail = format!("{what}, in `{}`", self.row.name);
+            self.doubt(Reason::UnknownWrapperForm, index, &detail);
+        }
+    }
+
+    fn unclear_unless(&mut self, clear: bool, index: u32, what: &str) {
+        if !clear {
+            self.unclear(index, what);
+        }
+    }
+
+    pub(crate) fn doubt(&mut self, reason: Reason, index: u32, detail: &str) {
+        let help = match reason {
+            Reason::DynamicOption => {
+                "give the word a known beginning such as `./`, or put `--` before it where the program honours that"
+            }
+            Reason::EvaluatorText => "pass values as arguments: `sh -c 'run \"$1\"' sh \"$value\"`",
+            _ => "",
+        };
+        let (detail, help) = (detail.to_owned(), help.to_owned());
+        let doubt = Doubt { reason, word: Some(index), detail, help };
+        if !self.reading.doubts.contains(&doubt) {
+            self.reading.doubts.push(doubt);
+        }
+    }
+
+    /// Marks the command as one that only reads, unless something says otherwise.
+    pub(crate) fn claim_read_only(&mut self) {
+        self.read_only = true;
+    }
+
+    fn finish(mut self) -> Reading {
+        self.finish_sed();
+        effects::conclude(&mut self.reading, self.read_only && self.trusted);
+        if !self.trusted {
+            self.reading.effects_known = false;
+        }
+        self.reading
+    }
+}
+
+fn sub_command<'a>(body: &'a Body, name: &[u8]) -> Option<&'a Body> {
+    let named = |names: &Vec<String>| names.iter().any(|known| known.as_bytes() == name);
+    body.commands.iter().find(|(names, _)| named(names)).map(|(_, inner)| inner)
+}
+
+fn nothing_known() -> WordClass {
+    WordClass::Unknown {
+        reason: Reason::Substitution,
+        count: Count::Any,
+        prefix: Vec::new(),
+        suffix: Vec::new(),
+    }
+}
+
+enum AssignmentShape {
+    Yes(Assignment),
+    No,
+    Maybe,
+}
+
+/// Reads a word as `name=value`, as env does: whatever holds `=`.
+fn assignment(word: &Word) -> AssignmentShape {
+    let (known, exact) = match &word.class {
+        WordClass::Exact(bytes) => (bytes.as_slice(), true),
+        WordClass::Unknown { count: Count::One, prefix, .. } => (prefix.as_slice(), false),
+        WordClass::Pattern { .. } | WordClass::Unknown { .. } => return AssignmentShape::Maybe,
+    };
+    let Some(at) = known.iter().position(|byte| *byte == b'=') else {
+        return if exact { AssignmentShape::No } else { AssignmentShape::Maybe };
+    };
+    let value = known.get(at + 1..).unwrap_or_default().to_vec();
+    let class = match &word.class {
+        WordClass::Unknown { reason, count, suffix, .. } => WordClass::Unknown {
+            reason: *reason,
+            count: *count,
+            prefix: value,
+            suffix: suffix.clone(),
+        },
+        WordClass::Exact(_) | WordClass::Pattern { .. } => WordClass::Exact(value),
+    };
+    AssignmentShape::Yes(Assignment {
+        name: known.get(..at).unwrap_or_default().to_vec(),
+        array: false,
+        append: false,
+        value: Word { span: word.span, class },
+        span: word.span,
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

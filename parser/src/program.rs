@@ -1,8 +1,35 @@
-//! What the program tables say: rows, option grammars, slots.
+//! The program tables: which programs start others, and what options and operands do.
+//!
+//! A table is JSONC text. Loading it only finds where each row stands; a row is read when a command
+//! names its program, and kept. The format of a row is in `docs/programs.md`.
+
+mod index;
+mod load;
+pub(crate) mod row;
+
+use std::sync::{Arc, OnceLock};
+
+use crate::json::Value;
+use index::Table;
+use row::Row;
+
+/// The tables that are built in, in the order in which they are looked up.
+const BUILTIN: [&str; 4] = [
+    include_str!("../../policies/commands/wrappers.jsonc"),
+    include_str!("../../policies/commands/evaluators.jsonc"),
+    include_str!("../../policies/commands/effects.jsonc"),
+    include_str!("../../policies/commands/read_only.jsonc"),
+];
 
 /// The program tables: which programs run others, and what options do.
+///
+/// The default value knows no program at all, so every command has unknown effects.
 #[derive(Debug, Clone, Default)]
-pub struct Programs {}
+pub struct Programs {
+    tables: Vec<Arc<Loaded>>,
+    /// A table could not be read: every command is doubtful.
+    broken: bool,
+}
 
 /// Why a table cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,10 +40,106 @@ pub struct TableError {
     pub message: String,
 }
 
+impl std::fmt::Display for TableError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "line {}: {}", self.line, self.message)
+    }
+}
+
+impl std::error::Error for TableError {}
+
+/// One table and the rows of it that were read so far.
+#[derive(Debug)]
+struct Loaded {
+    table: Table,
+    sets: OnceLock<Result<Option<Value>, TableError>>,
+    rows: Vec<OnceLock<Result<Row, TableError>>>,
+}
+
+impl Loaded {
+    fn new(text: std::borrow::Cow<'static, str>) -> Result<Loaded, TableError> {
+        let table = Table::new(text)?;
+        let rows = table.rows().map(|_| OnceLock::new()).collect();
+        Ok(Loaded { table, sets: OnceLock::new(), rows })
+    }
+
+    fn row(&self, number: usize) -> Option<&Result<Row, TableError>> {
+        let cell = self.rows.get(number)?;
+        Some(cell.get_or_init(|| {
+            let sets = self.sets.get_or_init(|| load::sets(&self.table));
+            let sets = sets.as_ref().map_err(Clone::clone)?;
+            load::row(&self.table, number, sets.as_ref())
+        }))
+    }
+}
+
+/// What the tables say about a name.
+pub(crate) enum Lookup<'a> {
+    /// Nothing: its effects are unknown.
+    None,
+    /// The table is broken: nothing may be concluded.
+    Broken,
+    /// A row.
+    Row(&'a Row),
+}
+
 impl Programs {
     /// Returns the tables that are built into this crate.
     pub fn builtin() -> &'static Programs {
-        const EMPTY: &Programs = &Programs {};
-        EMPTY
+        static TABLES: OnceLock<Programs> = OnceLock::new();
+        TABLES.get_or_init(|| {
+            let tables: Result<Vec<_>, _> =
+                BUILTIN.into_iter().map(|text| Loaded::new(text.into()).map(Arc::new)).collect();
+            match tables {
+                Ok(tables) => Programs { tables, broken: false },
+                Err(_) => Programs { tables: Vec::new(), broken: true },
+            }
+        })
+    }
+
+    /// Reads one table from JSONC text, every row of it.
+    ///
+    /// # Errors
+    /// The first place at which the text is no table.
+    pub fn from_text(text: &str) -> Result<Programs, TableError> {
+        let loaded = Loaded::new(text.to_owned().into())?;
+        for number in 0..loaded.rows.len() {
+            if let Some(Err(error)) = loaded.row(number) {
+                return Err(error.clone());
+            }
+        }
+        Ok(Programs { tables: vec![Arc::new(loaded)], broken: false })
+    }
+
+    /// Returns these tables with those of `first` looked up before them.
+    #[must_use]
+    pub fn preceded_by(&self, first: &Programs) -> Programs {
+        let tables = first.tables.iter().chain(&self.tables).cloned().collect();
+        Programs { tables, broken: self.broken || first.broken }
+    }
+
+    /// Returns the names of all programs that have a row.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.tables.iter().flat_map(|loaded| loaded.table.names())
+    }
+
+    /// Looks up a program by the last component of its path.
+    pub(crate) fn look_up(&self, name: &[u8]) -> Lookup<'_> {
+        if self.broken {
+            return Lookup::Broken;
+        }
+        let Ok(name) = std::str::from_utf8(name) else { return Lookup::None };
+        for loaded in &self.tables {
+            if let Some(number) = loaded.table.find(name) {
+                return match loaded.row(number) {
+                    Some(Ok(row)) => Lookup::Row(row),
+                    Some(Err(_)) | None => Lookup::Broken,
+                };
+            }
+        }
+        Lookup::None
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+//! What options and operands of a command do, and when a command only reads.
+//!
+//! The rules for whoever judges by effects:
+//!
+//! - [`Effect::object`] is what the effect is done to. An effect without object may be done to anything: the
+//!   text does not tell, or the word could be an option of that kind.
+//! - A command **only reads** if `effects_known` is true, it has an effect [`EffectKind::ReadOnly`] on word 0, and
+//!   no effect of any other kind but [`EffectKind::Read`]. `ReadOnly` is given only if: the row or form says so; the
+//!   first word is a plain name or lies in a system directory; every option and operand was recognised; nothing is
+//!   doubtful. Its `Read` effects name the files that it reads besides those of the working directory.
+//! - A wrapper with `strip` that was understood only reads by itself: what it starts is listed and judged by itself.
+//!   A wrapper without `strip` has an effect `Execute`.
+//! - `effects_known` false: there is no row, or an option or operand was not recognised. The effects that are
+//!   present still hold; there may be others. If the row knows options that do more than read, the word that was
+//!   not recognised has an effect of each such kind, without object.
+
+use crate::nested::{Reader, Reading};
+use crate::options::Argument;
+use crate::program::row::Slot;
+use crate::{Count, Effect, EffectKind, Word, WordClass};
+
+/// Gives the effect `ReadOnly` if the command claims it and nothing speaks against it.
+pub(crate) fn conclude(reading: &mut Reading, claimed: bool) {
+    let reads = |effect: &Effect| effect.kind == EffectKind::Read;
+    if claimed
+        && reading.effects_known
+        && reading.doubts.is_empty()
+        && reading.effects.iter().all(reads)
+    {
+        reading.effects.insert(0, Effect { kind: EffectKind::ReadOnly, word: 0, object: None });
+    }
+    if !reading.doubts.is_empty() {
+        reading.effects_known = false;
+    }
+}
+
+impl Reader<'_> {
+    /// Adds an effect.
+    pub(crate) fn effect(&mut self, kind: EffectKind, index: u32, object: Option<Word>) {
+        if kind == EffectKind::ReadOnly {
+            return self.claim_read_only();
+        }
+        let effect = Effect { kind, word: index, object };
+        if !self.reading.effects.contains(&effect) {
+            self.reading.effects.push(effect);
+        }
+    }
+
+    /// Adds an effect on what `argument` names.
+    pub(crate) fn effect_on(&mut self, kind: EffectKind, argument: &Argument) {
+        let file = matches!(kind, EffectKind::Read | EffectKind::Write);
+        if kind == EffectKind::Read && argument.word.exact() == Some(b"-") {
+            // Standard input.
+            return;
+        }
+        let object = if file { self.in_directory(&argument.word) } else { argument.word.clone() };
+        self.effect(kind, argument.index, Some(object));
+    }
+
+    /// What the command does whatever its operands are.
+    pub(crate) fn effect_of_command(&mut self, slot: &Slot) {
+        let index = 0;
+        let program = Argument { word: self.word(index), index };
+        self.apply_flag(slot, &program);
+    }
+
+    /// Returns the file that `word` names if the program changes its directory first.
+    fn in_directory(&self, word: &Word) -> Word {
+        let Some(directory) = &self.directory else { return word.clone() };
+        match (directory.exact(), word.exact()) {
+            (_, Some(file)) if file.starts_with(b"/") => word.clone(),
+            (Some(directory), Some(file)) => {
+                Word { span: word.span, class: WordClass::Exact([directory, b"/", file].concat()) }
+            }
+            _ => crate::options::unknown(word, Count::Any, b"", b""),
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! awk programs: which files they read and write, and what they run (POSIX awk and the gawk 5 manual).
+//!
+//! Strict: pipes, `system`, indirect calls and directives that load code may do anything.
+
+use super::Findings;
+
+/// Words that start programs or load code in one of the implementations.
+const CODE: [&[u8]; 2] = [b"system", b"extension"];
+
+/// Reads an awk program.
+pub(crate) fn scan(program: &[u8]) -> Findings {
+    let mut tokens = Vec::new();
+    if lex(program, &mut tokens).is_none() {
+        return Findings { network: true, ..Findings::anything() };
+    }
+    let mut findings = Findings::default();
+    // Inside the arguments of print, `>` writes unless it stands in parentheses.
+    let (mut print, mut depth) = (false, 0_u32);
+    for (at, token) in tokens.iter().enumerate() {
+        let next = tokens.get(at + 1);
+        match token {
+            Token::Name(name) if CODE.contains(&name.as_slice()) => {
+                system(&mut findings, &tokens, at)
+            }
+            Token::Name(name) if name == b"print" || name == b"printf" => {
+                (print, depth) = (true, 0)
+            }
+            Token::Sign(b'|') => pipe(&mut findings, &tokens, at),
+            Token::Sign(b'@') => findings.may_execute = true,
+            Token::Sign(b'(') => depth = depth.saturating_add(1),
+            Token::Sign(b')') => depth = depth.saturating_sub(1),
+            Token::Sign(b';' | b'\n' | b'}') => (print, depth) = (false, 0),
+            Token::Sign(b'>') if print && depth == 0 => {
+                file(&mut findings, next, tokens.get(at + 2), true)
+            }
+            Token::Sign(b'<') if follows_getline(&tokens, at) => {
+                file(&mut findings, next, tokens.get(at + 2), false);
+            }
+            Token::Name(_)
+            | Token::Text(_)
+            | Token::Number
+            | Token::Regex
+            | Token::Operator
+            | Token::Sign(_) => {}
+        }
+    }
+    // A program can add files to be read, or assignments, through ARGV.
+    if tokens
+        .iter()
+        .any(|token| matches!(token, Token::Name(name) if name == b"ARGV" || name == b"ARGC"))
+    {
+        findings.may_read = true;
+    }
+    findings
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Token {
+    Name(Vec<u8>),
+    /// A string; none if it has escapes that matter.
+    Text(Option<Vec<u8>>),
+    Number,
+    /// A regular expression.
+    Regex,
+    /// An operator of two signs.
+    Operator,
+    Sign(u8),
+}
+
+/// `system("text")` with one literal is known; everything else is not.
+fn system(findings: &mut Findings, tokens: &[Token], at: usize) {
+    let call = tokens.get(at + 1..at + 4).unwrap_or_default();
+    match call {
+        [Token::Sign(b'('), Token::Text(Some(text)), Token::Sign(b')')] => {
+            findings.executes.push(text.clone());
+        }
+        _ => findings.may_execute = true,
+    }
+}
+
+/// `"text" | getline` and `print | "text"`; `||` is no pipe.
+fn pipe(findings: &mut Findings, tokens: &[Token], at: usize) {
+    let before = at.checked_sub(1).and_then(|before| tokens.get(before));
+    match (before, tokens.get(at + 1), tokens.get(at + 2)) {
+        (_, Some(Token::Text(Some(text))), None | Some(Token::Sign(b';' | b'\n' | b'}'))) => {
+            findings.executes.push(text.clone());
+        }
+        _ => findings.may_execute = true,
+    }
+}
+
+fn file(findings: &mut Findings, name: Option<&Token>, behind: Option<&Token>, write: bool) {
+    let ends = matches!(behind, None | Some(Token::Sign(b';' | b'\n' | b'}' | b')')));
+    match name {
+        Some(Token::Text(Some(name))) if ends => {
+            if name.starts_with(b"/inet") {
+                findings.network = true;
+            } else if name == b"/dev/stdout" || name == b"/dev/stderr" || name == b"-" {
+            } else if write {
+                findings.writes.push(name.clone());
+            } else {
+                findings.reads.push(name.clone());
+            }
+        }
+        _ if write => (findings.may_write, findings.network) = (true, true),
+        _ => (findings.may_read, findings.network) = (true, true),
+    }
+}
+
+/// Says whether the `<` at `at` gives getline its file: `getline < f`, `getline x < f`, `getline a[i] < f`.
+fn follows_getline(tokens: &[Token], at: usize) -> bool {
+    let statement = tokens.get(..at).unwrap_or_default().iter().rev();
+    statement
+        .take_while(|token| !matches!(token, Token::Sign(b';' | b'\n' | b'{' | b'}')))
+        .any(|token| matches!(token, Token::Name(name) if name == b"getline"))
+}
+
+fn lex(text: &[u8], tokens: &mut Vec<Token>) -> Option<()> {
+    let mut at = 0;
+    while let Some(byte) = text.get(at).copied() {
+        let rest = text.get(at..).unwrap_or_default();
+        let (token, length) = match byte {
+            b' ' | b'\t' | b'\r' => (None, 1),
+            b'\\' if rest.get(1) == Some(&b'\n') => (None, 2),
+            b'#' => (None, rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len())),
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' => {
+                let length = rest
+                    .iter()
+                    .take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_')
+                    .count();
+                (Some(Token::Name(rest.get(..length).unwrap_or_default().to_vec())), length)
+            }
+            b'0'..=b'9' | b'.' => {
+                let length = rest
+                    .iter()
+                    .take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'.')
+                    .count();
+                (Some(Token::Number), length)
+            }
+            b'"' => {
+                let (text, length) = string(rest)?;
+                (Some(Token::Text(text)), length)
+            }
+            b'/' if division(tokens)? => (Some(Token::Sign(b'/')), 1),
+            b'/' => (Some(Token::Regex), regex(rest)?),
+            b'|' if rest.get(1) == Some(&b'|') => (Some(Token::Operator), 2),
+            b'>' | b'<' if rest.get(1) == Some(&b'=') => (Some(Token::Operator), 2),
+            b'>' if rest.get(1) == Some(&b'>') => (Some(Token::Sign(b'>')), 2),
+            b'+' | b'-' if rest.get(1) == Some(&byte) => (Some(Token::Sign(byte)), 2),
+            b'!' | b'$' | b'%' | b'&' | b'(' | b')' | b'*' | b'+' | b',' | b'-' | b':' | b';'
+            | b'<' | b'=' | b'>' | b'?' | b'@' | b'[' | b']' | b'^' | b'{' | b'|' | b'}' | b'~'
+            | b'\n' => (Some(Token::Sign(byte)), 1),
+            _ => return None,
+        };
+        tokens.extend(token);
+        at += length;
+    }
+    Some(())
+}
+
+/// Says whether a slash behind `tokens` divides; none if that cannot be told.
+fn division(tokens: &[Token]) -> Option<bool> {
+    match tokens.last() {
+        None => Some(false),
+        Some(Token::Sign(b']') | Token::Text(_) | Token::Number) => Some(true),
+        Some(Token::Sign(b')')) => condition_ends(tokens).then_some(true),
+        // Behind `++` and `--` it may be either.
+        Some(Token::Sign(b'+' | b'-' | b'$') | Token::Regex) => None,
+        Some(Token::Sign(_) | Token::Operator) => Some(false),
+        Some(Token::Name(name)) => {
+            let keyword: [&[u8]; 9] = [
+                b"print", b"printf", b"return", b"in", b"if", b"while", b"do", b"else", b"getline",
+            ];
+            Some(!keyword.contains(&name.as_slice()))
+        }
+    }
+}
+
+/// Says whether the closing parenthesis at the end belongs to a value, not to `if`, `while` or `for`.
+fn condition_ends(tokens: &[Token]) -> bool {
+    let mut depth = 0_u32;
+    for (at, token) in tokens.iter().enumerate().rev() {
+        match token {
+            Token::Sign(b')') => depth += 1,
+            Token::Sign(b'(') => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 {
+            let before = at.checked_sub(1).and_then(|before| tokens.get(before));
+            let keyword: [&[u8]; 4] = [b"if", b"while", b"for", b"getline"];
+            return !matches!(before, Some(Token::Name(name)) if keyword.contains(&name.as_slice()));
+        }
+    }
+    false
+}
+
+fn string(text: &[u8]) -> Option<(Option<Vec<u8>>, usize)> {
+    let mut value = Vec::new();
+    let mut plain = true;
+    let mut at = 1;
+    loop {
+        match text.get(at).copied()? {
+            b'"' => return Some((plain.then_some(value), at + 1)),
+            b'\n' => return None,
+            b'\\' => {
+                plain = false;
+                at += 2;
+            }
+            byte => {
+                value.push(byte);
+                at += 1;
+            }
+        }
+    }
+}
+
+fn regex(text: &[u8]) -> Option<usize> {
+    let mut at = 1;
+    loop {
+        match text.get(at).copied()? {
+            b'\\' => at += 2,
+            b'\n' => return None,
+            b'/' => return Some(at + 1),
+            b'[' => at = super::bracket(text, at, b'/')?,
+            _ => at += 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(program: &str, expected: &str) {
+        let found = scan(program.as_bytes());
+        let list = |name: &str, items: &[Vec<u8>]| {
+            items
+                .iter()
+                .map(|item| format!("{name} {} ", String::from_utf8_lossy(item)))
+                .collect::<String>()
+        };
+        let flag = |name: &str, set: bool| if set { format!("{name}? ") } else { String::new() };
+        let text = [
+            list("run", &found.executes),
+            list("write", &found.writes),
+            list("read", &found.reads),
+            flag("run", found.may_execute),
+            flag("write", found.may_write),
+            flag("read", found.may_read),
+            flag("network", found.network),
+        ]
+        .concat();
+        assert_eq!(text.trim_end(), expected, "{program}");
+    }
+
+    #[test]
+    fn common_programs_do_nothing_else() {
+        for program in [
+            "{print $1}",
+            "$3 > 5 {print $2, $1}",
+            "BEGIN{FS=\",\"} NR>1 {s+=$2} END{printf \"%d\\n\", s/NR}",
+            "/foo/ || /bar/",
+            "!seen[$0]++",
+            "{a[$1]++} END{for (k in a) print k, a[k]}",
+            "{print (a > b) ? 1 : 2}",
+            "{ if ($1 >= 3) print $1/2, (a + b)/2 }",
+            "{gsub(/[^a-z]/, \"\"); print length($0)}",
+            "while ((getline line) > 0) n++",
+            "{ print \"a\" # x | y\n }",
+        ] {
+            check(program, "");
+        }
+    }
+
+    #[test]
+    fn what_runs_writes_and_reads_is_found() {
+        check("BEGIN{system(\"id\")}", "run id");
+        check("BEGIN{system(\"id \" x)}", "run?");
+        check("BEGIN{system (\"a\\\"b\")}", "run?");
+        check("{print | \"sort\"}", "run sort");
+        check("{print | \"sort \" x}", "run?");
+        check("BEGIN{\"date\" | getline d}", "run?");
+        check("{print > \"out\"}", "write out");
+        check("{print >> \"out\"; x}", "write out");
+        check("{print > $1}", "write? network?");
+        check("{print > \"a\" $1}", "write? network?");
+        check("{getline x < \"in\"}", "read in");
+        check("{while ((getline x < f) > 0) n++}", "read? network?");
+        check("BEGIN{print > \"/inet/tcp/0/h/80\"}", "network?");
+        check("@load \"x\"", "run?");
+        check("{f=\"system\"; @f(\"id\")}", "run?");
+        check("{print 1 |& \"sh\"}", "run?");
+        check("BEGIN{ARGV[1]=\"/etc/shadow\"}", "read?");
+    }
+
+    #[test]
+    fn what_is_not_understood_may_do_anything() {
+        for program in [
+            "{print \"a",
+            "/a[\\]b]/",
+            "`",
+            "a++ /b/ c",
+            "{print /x",
+            "{if (1) /\"/; system(\"id\")}",
+        ] {
+            assert!(scan(program.as_bytes()).may_execute, "{program}");
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! What a row says: option grammar, options, operands, forms, sub-commands, and the meaning of each value.
+
+use crate::nested::Dialect;
+use crate::{EffectKind, Locality, Reason};
+
+/// What the tables say about one program.
+#[derive(Debug, Clone)]
+pub(crate) struct Row {
+    /// The first name.
+    pub name: String,
+    /// When rules look through it.
+    pub strip: Strip,
+    /// Options and operands.
+    pub body: Body,
+    /// Examples, each with what must come out; checked by a unit test.
+    #[cfg_attr(not(test), allow(dead_code, reason = "read by the table test"))]
+    pub tests: Vec<(String, String)>,
+}
+
+/// When rules look through a wrapper.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Strip {
+    /// Never.
+    Never,
+    /// Always.
+    Always,
+    /// When it has no option.
+    WithoutOptions,
+}
+
+/// Options and operands of a program or sub-command.
+#[derive(Debug, Clone)]
+pub(crate) struct Body {
+    /// How options are written.
+    pub grammar: Grammar,
+    /// What is not known makes the command doubtful, not only its effects.
+    pub strict: bool,
+    /// With only known harmless words it just reads.
+    pub read_only: bool,
+    /// No option of the program, known here or not, does more than read files and print.
+    pub pure: bool,
+    /// Where the commands run that it starts.
+    pub locality: Locality,
+    /// The options.
+    pub options: Vec<OptionRow>,
+    /// The operands, if no form says otherwise.
+    pub operands: Vec<Operand>,
+    /// What the command does in any case.
+    pub effects: Vec<Slot>,
+    /// Readings that depend on the options present; the first that fits counts.
+    pub forms: Vec<Form>,
+    /// Sub-commands; if there are some, the first operand names one.
+    pub commands: Vec<(Vec<String>, Body)>,
+    /// What a sub-command does that is not listed.
+    pub otherwise: Vec<Slot>,
+    /// A missing sub-command or inner command does this.
+    pub bare: Vec<Slot>,
+    /// What options (and those of sub-commands) could do.
+    pub danger: Danger,
+}
+
+/// How the options of a program are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Grammar {
+    /// The family.
+    pub style: Style,
+    /// Options may stand behind operands.
+    pub permute: bool,
+    /// A long option may be shortened as far as it stays unambiguous.
+    pub abbrev: bool,
+    /// `-` and digits is an option.
+    pub number: bool,
+}
+
+/// Families of option grammars.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// Short options in clusters, long ones with two dashes, `--`.
+    Dashes,
+    /// As `Dashes`; the first word may be a cluster without dash whose values follow.
+    Tar,
+    /// As `Dashes`; values of short options always stand in the next word, `+` options exist.
+    Shell,
+    /// One or two dashes and a name, value attached with `=` or in the next word.
+    Single,
+    /// The expression of find.
+    Find,
+    /// The expression of test.
+    Test,
+    /// No options at all.
+    None,
+}
+
+/// One option.
+#[derive(Debug, Clone)]
+pub(crate) struct OptionRow {
+    /// Its names with dashes.
+    pub names: Vec<String>,
+    /// How it takes a value.
+    pub takes: Takes,
+    /// Meaning: of the values for [`Takes::Values`] and [`Takes::Optional`], else of the option itself.
+    pub slots: Vec<Slot>,
+    /// Everything behind it is an operand.
+    pub stop: bool,
+}
+
+/// How an option takes a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Takes {
+    /// It takes none.
+    Nothing,
+    /// As many as there are slots; the first may be attached.
+    Values,
+    /// One, only attached.
+    Optional,
+}
+
+/// One operand.
+#[derive(Debug, Clone)]
+pub(crate) struct Operand {
+    /// Its meaning.
+    pub slot: Slot,
+    /// How often.
+    pub times: Times,
+}
+
+/// How many operands a slot takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Times {
+    /// One.
+    One,
+    /// One or none; those before a [`Times::Many`] are filled first.
+    Optional,
+    /// All that the slots around leave.
+    Many,
+}
+
+/// A reading that holds when certain options are present.
+#[derive(Debug, Clone)]
+pub(crate) struct Form {
+    /// One of these is present; empty: no condition.
+    pub with: Vec<String>,
+    /// None of these is present.
+    pub without: Vec<String>,
+    /// The operands.
+    pub operands: Vec<Operand>,
+    /// What the command does.
+    pub effects: Vec<Slot>,
+    /// With only known harmless words it just reads.
+    pub read_only: bool,
+}
+
+/// The meaning of a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Slot {
+    /// Harmless.
+    Plain,
+    /// Not known what it does.
+    Unknown,
+    /// The rest is the words of a command.
+    Command(Input),
+    /// The words up to `;` or `+` are a command, in which `{}` is a found file.
+    CommandUntil,
+    /// The rest is a command whose words pass through a shell after something is put in.
+    CommandThroughShell,
+    /// Shell text in a new shell.
+    Text(Dialect),
+    /// Text of a shell with another language.
+    ForeignText,
+    /// Text in this shell.
+    Eval,
+    /// The rest, joined by blanks, is shell text in a new shell.
+    Words,
+    /// The rest, joined by blanks, is shell text in this shell.
+    EvalWords,
+    /// Text that is split into words which stand in for this one.
+    Split,
+    /// One word that names a program.
+    Program,
+    /// `$0` and on of the text before.
+    Positional,
+    /// Assignments up to the first word that is none.
+    Assignments,
+    /// As `Assignments`, and options may stand between them.
+    AssignmentsAndOptions,
+    /// Options may stand here again.
+    Options,
+    /// A sed program.
+    Sed,
+    /// An awk program.
+    Awk,
+    /// Standard input is the program.
+    StdinProgram(Dialect),
+    /// This makes the command doubtful.
+    Doubt(Reason),
+    /// An effect on what the value names.
+    Effect(EffectKind),
+    /// A file that is read and written.
+    Edit,
+    /// The directory into which it changes first.
+    Directory,
+    /// What xargs replaces in the words of its command.
+    Replace,
+    /// A variable name whose subscript is evaluated.
+    Variable,
+    /// An expression.
+    Arithmetic,
+    /// The first pattern that fits the value decides.
+    Match(Vec<(String, Slot)>),
+}
+
+/// What a wrapper adds to the words of its command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Input {
+    /// Nothing.
+    None,
+    /// Words that it reads, at the end or where they replace something; without words, `echo` runs.
+    Xargs,
+    /// File names that it finds, where `{}` stands or at the end.
+    Found,
+}
+
+/// Kinds of things that options could do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Danger {
+    /// Something makes an inner command, or code runs.
+    pub execute: bool,
+    /// The other kinds, as far as options do them.
+    pub write: bool,
+    /// Uses the network.
+    pub network: bool,
+    /// Changes settings.
+    pub settings: bool,
+}
+
+impl Slot {
+    /// Adds what a value of this meaning does to `danger`.
+    pub(crate) fn add_to(&self, danger: &mut Danger) {
+        match self {
+            Slot::Plain | Slot::Unknown | Slot::Positional | Slot::Options | Slot::Replace => {}
+            Slot::Assignments | Slot::AssignmentsAndOptions | Slot::Directory => {}
+            Slot::Effect(kind) => match kind {
+                EffectKind::ReadOnly | EffectKind::Read => {}
+                EffectKind::Execute | EffectKind::LoadCode | EffectKind::ProjectCode => {
+                    danger.execute = true;
+                }
+                EffectKind::Write => danger.write = true,
+                EffectKind::Network => danger.network = true,
+                EffectKind::Settings => danger.settings = true,
+            },
+            Slot::Edit => danger.write = true,
+            Slot::Match(cases) => cases.iter().for_each(|(_, slot)| slot.add_to(danger)),
+            Slot::Command(_)
+            | Slot::CommandUntil
+            | Slot::CommandThroughShell
+            | Slot::Text(_)
+            | Slot::ForeignText
+            | Slot::Eval
+            | Slot::Words
+            | Slot::EvalWords
+            | Slot::Split
+            | Slot::Program
+            | Slot::Sed
+            | Slot::Awk
+            | Slot::StdinProgram(_)
+            | Slot::Doubt(_)
+            | Slot::Variable
+            | Slot::Arithmetic => danger.execute = true,
+        }
+    }
+
+    /// Says whether this meaning takes all the words that are left.
+    pub(crate) fn takes_rest(&self) -> bool {
+        matches!(self, Slot::Command(_) | Slot::CommandThroughShell | Slot::Words | Slot::EvalWords)
+    }
+}
+
+impl Danger {
+    /// Returns what either of the two does.
+    pub(crate) fn or(self, other: Danger) -> Danger {
+        Danger {
+            execute: self.execute || other.execute,
+            write: self.write || other.write,
+            network: self.network || other.network,
+            settings: self.settings || other.settings,
+        }
+    }
+
+    /// Returns the kinds as effects.
+    pub(crate) fn kinds(self) -> impl Iterator<Item = EffectKind> {
+        [
+            (self.execute, EffectKind::Execute),
+            (self.write, EffectKind::Write),
+            (self.network, EffectKind::Network),
+            (self.settings, EffectKind::Settings),
+        ]
+        .into_iter()
+        .filter_map(|(present, kind)| present.then_some(kind))
+    }
+}

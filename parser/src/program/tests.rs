@@ -1,0 +1,86 @@
+//! Every row is loaded, and each of its examples is read.
+
+use super::*;
+use crate::nested::tests::show;
+
+/// Returns the rows of the built-in tables; a row that cannot be read fails the test.
+fn rows() -> Vec<(&'static str, &'static Row)> {
+    let programs = Programs::builtin();
+    assert!(!programs.broken, "{:?}", BUILTIN.map(|text| Loaded::new(text.into()).err()));
+    let files = ["wrappers", "evaluators", "effects", "read_only"];
+    let mut rows = Vec::new();
+    for (loaded, file) in programs.tables.iter().zip(files) {
+        for number in 0..loaded.rows.len() {
+            match loaded.row(number) {
+                Some(Ok(row)) => rows.push((file, row)),
+                other => panic!(
+                    "policies/commands/{file}.jsonc: {:?}",
+                    other.map(|row| row.as_ref().err())
+                ),
+            }
+        }
+    }
+    rows
+}
+
+#[test]
+fn the_builtin_tables_load_and_their_examples_hold() {
+    let mut wrong = String::new();
+    for (file, row) in rows() {
+        for (input, expected) in &row.tests {
+            let found = show(input);
+            if found != *expected {
+                wrong += &format!("{file}\t{}\t{expected}\t{found}\n", input);
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "examples that do not hold (file, input, expected, found):\n{wrong}");
+}
+
+#[test]
+fn no_program_has_two_rows() {
+    let mut names: Vec<&str> = Programs::builtin().names().collect();
+    names.sort_unstable();
+    let twice: Vec<_> = names.windows(2).filter(|pair| pair[0] == pair[1]).collect();
+    assert_eq!(twice, Vec::<&[&str]>::new());
+}
+
+#[test]
+fn errors_have_their_line() {
+    let check = |text: &str, line: u32, message: &str| {
+        let expected = TableError { line, message: message.into() };
+        assert_eq!(Programs::from_text(text).err(), Some(expected), "{text}");
+    };
+    check("[]", 1, "`{` is expected here");
+    check("{\"rows\": [\n{\"flags\": []}]}", 2, "a row begins with the key `names`");
+    check("{\"rows\": [{\"names\": [\"a\"]}]}", 1, "a row needs a `source`");
+    let row = |rest: &str| {
+        format!(
+            "{{\"rows\": [{{\"names\": [\"a\"], \"source\": \"s\", \"tests\": {{\"a\": \"\"}},\n{rest}}}]}}"
+        )
+    };
+    check(&row("\"flag\": []"), 2, "`flag` is no key of a row");
+    check(&row("\"values\": {\"-a\": \"shell\"}"), 2, "`shell` is no slot");
+    check(&row("\"flags\": [\"-a\", \"-a\"]"), 1, "option `-a` stands here twice");
+    check(&row("\"options\": \"x\""), 2, "`x` is no option grammar");
+    check(&row("\"strip\": 1"), 2, "`strip` is `true`, `false` or `without-options`");
+    let twice = row("\"flags\": []").replace("[\"a\"]", "[\"a\", \"b\", \"a\"]");
+    check(&twice, 1, "`a` has two rows");
+    assert!(Programs::from_text(&row("\"flags\": [\"-a\"]")).is_ok());
+}
+
+#[test]
+fn a_broken_table_makes_every_command_doubtful() {
+    let broken = Programs { tables: Vec::new(), broken: true };
+    assert!(matches!(broken.look_up(b"ls"), Lookup::Broken));
+    assert!(matches!(Programs::default().look_up(b"ls"), Lookup::None));
+}
+
+#[test]
+fn tables_can_be_put_in_front() {
+    let own = "{\"rows\": [{\"names\": [\"ls\"], \"source\": \"s\", \"tests\": {\"ls\": \"\"}}]}";
+    let own = Programs::from_text(own).unwrap();
+    let both = Programs::builtin().preceded_by(&own);
+    assert!(matches!(both.look_up(b"ls"), Lookup::Row(row) if !row.body.read_only));
+    assert!(matches!(both.look_up(b"env"), Lookup::Row(_)));
+}

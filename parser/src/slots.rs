@@ -1,0 +1,444 @@
+//! The meaning of a value, applied: what it starts, writes, reads, or makes doubtful.
+
+use crate::lang::{self, Findings};
+use crate::nested::{Dialect, Doubt, Inner, Reader};
+use crate::options::{Argument, unknown};
+use crate::program::row::{Input, Slot};
+use crate::{Count, EffectKind, Operator, Reason, RedirectTarget, Stdin, Word, WordClass};
+
+impl Reader<'_> {
+    /// Applies a meaning to an option without value, or to the command as a whole.
+    pub(crate) fn apply_flag(&mut self, slot: &Slot, argument: &Argument) {
+        match slot {
+            Slot::Effect(kind) => self.effect(*kind, argument.index, None),
+            Slot::Edit => self.effect(EffectKind::Write, argument.index, None),
+            Slot::Replace => {
+                let class = WordClass::Exact(b"{}".to_vec());
+                self.replace = Some(Word { span: argument.word.span, class });
+            }
+            Slot::StdinProgram(dialect) => self.stdin_program(*dialect, argument),
+            Slot::Doubt(reason) => self.doubt(*reason, argument.index, ""),
+            Slot::Plain | Slot::Directory | Slot::Positional | Slot::Options => {}
+            Slot::Assignments | Slot::AssignmentsAndOptions => {}
+            Slot::Unknown
+            | Slot::Command(_)
+            | Slot::CommandUntil
+            | Slot::CommandThroughShell
+            | Slot::Text(_)
+            | Slot::ForeignText
+            | Slot::Eval
+            | Slot::Words
+            | Slot::EvalWords
+            | Slot::Split
+            | Slot::Program
+            | Slot::Sed
+            | Slot::Awk
+            | Slot::Variable
+            | Slot::Arithmetic
+            | Slot::Match(_) => self.unclear(argument.index, "a missing value"),
+        }
+    }
+
+    /// Applies a meaning to one value.
+    pub(crate) fn apply(&mut self, slot: &Slot, value: &Argument, of_option: bool) {
+        match slot {
+            Slot::Plain | Slot::Positional | Slot::Options | Slot::Split => {}
+            Slot::Assignments | Slot::AssignmentsAndOptions => {}
+            Slot::Unknown => self.unclear(value.index, "a word that is not known"),
+            Slot::Text(dialect) => self.text(*dialect, true, value),
+            Slot::ForeignText => {
+                self.doubt(Reason::Dialect, value.index, "text of another shell");
+                self.text(Dialect::Sh, true, value);
+            }
+            Slot::Eval => self.text(Dialect::Bash, false, value),
+            Slot::Command(_) | Slot::CommandThroughShell | Slot::Words | Slot::EvalWords => {
+                self.rest(slot, vec![value.clone()]);
+            }
+            Slot::CommandUntil => self.unclear(value.index, "a command in this place"),
+            Slot::Program => self.command(vec![value.clone()]),
+            Slot::Sed => self.sed.push(value.clone()),
+            Slot::Awk => self.program_text(value, lang::awk::scan),
+            Slot::StdinProgram(dialect) => self.stdin_program(*dialect, value),
+            Slot::Doubt(reason) => self.doubt(*reason, value.index, ""),
+            Slot::Effect(kind) => self.effect_on(*kind, value),
+            Slot::Edit => {
+                self.effect_on(EffectKind::Read, value);
+                self.effect_on(EffectKind::Write, value);
+            }
+            Slot::Directory => {
+                self.effect_on(EffectKind::Read, value);
+                self.directory = Some(match &self.directory {
+                    None => value.word.clone(),
+                    Some(_) => unknown(&value.word, Count::Any, b"", b""),
+                });
+            }
+            Slot::Replace => self.replace = Some(value.word.clone()),
+            Slot::Variable => self.variable(value),
+            Slot::Arithmetic => self.arithmetic(value),
+            Slot::Match(cases) => self.match_cases(cases, value, of_option),
+        }
+    }
+
+    /// Applies a meaning that takes all the words that are left.
+    pub(crate) fn rest(&mut self, slot: &Slot, words: Vec<Argument>) {
+        match slot {
+            Slot::Command(Input::None) => self.command(words),
+            Slot::Command(Input::Xargs) => self.command_with_input(words),
+            Slot::Command(Input::Found) => self.command_with_found(words),
+            Slot::CommandThroughShell => {
+                if let Some(first) = words.first() {
+                    let what = "the words pass through a shell after something is put in";
+                    self.doubt(Reason::EvaluatorText, first.index, what);
+                }
+                self.command(words);
+            }
+            Slot::Words => self.words(Dialect::Sh, true, &words),
+            Slot::EvalWords => self.words(Dialect::Bash, false, &words),
+            _ => words.iter().for_each(|word| self.apply(slot, word, false)),
+        }
+    }
+
+    /// Lists a command whose words are given.
+    pub(crate) fn command(&mut self, words: Vec<Argument>) {
+        let Some(first) = words.first() else { return };
+        self.executes(first.index, Some(first.word.clone()));
+        self.reading.inner.push(Inner::Command {
+            program: self.row.name.clone(),
+            words: words.into_iter().map(|argument| argument.word).collect(),
+            assignments: self.assignments.clone(),
+            strip: self.strip,
+            locality: self.locality,
+            directory: self.directory.clone(),
+            stdin: None,
+        });
+    }
+
+    fn executes(&mut self, index: u32, object: Option<Word>) {
+        if !self.strip {
+            self.effect(EffectKind::Execute, index, object);
+        }
+    }
+
+    fn text(&mut self, dialect: Dialect, child: bool, value: &Argument) {
+        self.executes(value.index, Some(value.word.clone()));
+        match value.word.exact() {
+            Some(bytes) => self.push_text(dialect, child, value.index, bytes.to_vec()),
+            None if self.strict => {
+                self.doubt(Reason::EvaluatorText, value.index, "the text is not known");
+            }
+            None => self.doubt(Reason::DynamicOption, value.index, "the text is not known"),
+        }
+    }
+
+    fn push_text(&mut self, dialect: Dialect, child: bool, word: u32, bytes: Vec<u8>) {
+        self.reading.inner.push(Inner::Text {
+            program: self.row.name.clone(),
+            word,
+            bytes,
+            dialect,
+            positional: Vec::new(),
+            strip: self.strip,
+            locality: self.locality,
+            child,
+        });
+    }
+
+    /// Gives `$0` and on to the text that was found last.
+    pub(crate) fn positional(&mut self, words: Vec<Word>) {
+        if let Some(Inner::Text { positional, .. }) = self.reading.inner.last_mut() {
+            *positional = words;
+        }
+    }
+
+    fn words(&mut self, dialect: Dialect, child: bool, words: &[Argument]) {
+        let Some(first) = words.first() else { return };
+        self.executes(first.index, Some(first.word.clone()));
+        let mut text = Vec::new();
+        for argument in words {
+            let Some(bytes) = argument.word.exact() else {
+                self.doubt(Reason::EvaluatorText, argument.index, "the text is not known");
+                return;
+            };
+            if argument.index != first.index || !text.is_empty() {
+                text.push(b' ');
+            }
+            text.extend_from_slice(bytes);
+        }
+        self.push_text(dialect, child, first.index, text);
+    }
+
+    /// Standard input is the program text: exact from a here-document or here-string, else doubtful.
+    fn stdin_program(&mut self, dialect: Dialect, argument: &Argument) {
+        self.executes(argument.index, None);
+        let last = self.command.redirects.iter().rev().find(|redirect| {
+            let input = matches!(
+                redirect.operator,
+                Operator::Read
+                    | Operator::ReadWrite
+                    | Operator::DuplicateInput
+                    | Operator::HereDocument
+                    | Operator::HereDocumentTabs
+                    | Operator::HereString
+            );
+            input && redirect.descriptor.is_none_or(|number| number == 0)
+        });
+        let text = match (
+            self.command.stdin,
+            last.map(|redirect| (redirect.operator, &redirect.target)),
+        ) {
+            (Stdin::Text, Some((operator, RedirectTarget::Text(word)))) => {
+                word.exact().map(|bytes| {
+                    let newline: &[u8] = if operator == Operator::HereString { b"\n" } else { b"" };
+                    [bytes, newline].concat()
+                })
+            }
+            _ => None,
+        };
+        match text {
+            Some(bytes) => self.push_text(dialect, true, argument.index, bytes),
+            None => self.doubt(Reason::StdinProgram, argument.index, ""),
+        }
+    }
+
+    /// xargs: the words of its command with the words that it reads.
+    fn command_with_input(&mut self, words: Vec<Argument>) {
+        let mut words = words;
+        if words.is_empty() {
+            let class = WordClass::Exact(b"echo".to_vec());
+            words.push(Argument { word: Word { span: self.command.span, class }, index: 0 });
+        }
+        let last = words.last().map_or(0, |argument| argument.index);
+        match self.replace.clone().map(|word| word.exact().map(<[u8]>::to_vec)) {
+            None => {
+                let word = unknown(&self.word(last), Count::Any, b"", b"");
+                words.push(Argument { word, index: last });
+            }
+            Some(Some(mark)) if !mark.is_empty() => {
+                for argument in &mut words {
+                    argument.word = replaced(&argument.word, &mark, b"");
+                }
+            }
+            Some(_) => {
+                self.doubt(Reason::DynamicOption, last, "what is replaced is not known");
+            }
+        }
+        self.command(words);
+    }
+
+    /// A finder that puts names in place of `{}` and its kin, or at the end.
+    fn command_with_found(&mut self, words: Vec<Argument>) {
+        const MARKS: [&[u8]; 5] = [b"{}", b"{/}", b"{//}", b"{.}", b"{/.}"];
+        let mut words = words;
+        let last = words.last().map_or(0, |argument| argument.index);
+        let mut marked = false;
+        for argument in &mut words {
+            for mark in MARKS {
+                let word = replaced(&argument.word, mark, b"");
+                if word != argument.word {
+                    marked |= argument.word.exact().is_some();
+                    // In a batch one mark stands for many names.
+                    argument.word = unknown(&word, Count::Any, b"", b"");
+                }
+            }
+        }
+        if !marked {
+            let word = unknown(&self.word(last), Count::Any, b"", b"");
+            words.push(Argument { word, index: last });
+        }
+        self.command(words);
+    }
+
+    pub(crate) fn variable(&mut self, value: &Argument) {
+        let detail = "a subscript in the name is evaluated";
+        let Some(name) = value.word.exact() else {
+            let plain = match &value.word.class {
+                WordClass::Unknown { count: Count::One, prefix, .. } => prefix.contains(&b'='),
+                WordClass::Exact(_) | WordClass::Pattern { .. } | WordClass::Unknown { .. } => {
+                    false
+                }
+            };
+            if !plain {
+                self.doubt(Reason::Subscript, value.index, detail);
+            }
+            return;
+        };
+        let name = name.split(|byte| *byte == b'=').next().unwrap_or_default();
+        let Some(open) = name.iter().position(|byte| *byte == b'[') else { return };
+        let inside = name.get(open + 1..).and_then(|rest| rest.strip_suffix(b"]"));
+        let inside = inside.unwrap_or(b"?");
+        if !(inside == b"@" || inside == b"*" || inside.iter().all(u8::is_ascii_digit)) {
+            self.doubt(Reason::Subscript, value.index, detail);
+        }
+    }
+
+    fn arithmetic(&mut self, value: &Argument) {
+        let plain = |byte: &u8| byte.is_ascii_digit() || b" +-*/%<>=!&|^~?:(),".contains(byte);
+        if !value.word.exact().is_some_and(|text| text.iter().all(plain)) {
+            self.doubt(Reason::ArithName, value.index, "");
+        }
+    }
+
+    fn match_cases(&mut self, cases: &[(String, Slot)], value: &Argument, of_option: bool) {
+        for (pattern, slot) in cases {
+            match fits(pattern, &value.word) {
+                Fit::No => {}
+                Fit::Yes(rest) => {
+                    let mut rest = rest;
+                    rest.span = value.word.span;
+                    return self.apply(
+                        slot,
+                        &Argument { word: rest, index: value.index },
+                        of_option,
+                    );
+                }
+                Fit::Maybe => {
+                    cases.iter().for_each(|(_, slot)| self.apply(slot, value, of_option));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn program_text(&mut self, value: &Argument, scan: fn(&[u8]) -> Findings) {
+        match value.word.exact() {
+            Some(text) => self.findings(&scan(text), value.index),
+            None => {
+                self.reading.effects_known = false;
+                self.effect(EffectKind::Execute, value.index, None);
+                self.doubt(Reason::DynamicOption, value.index, "the program text is not known");
+            }
+        }
+    }
+
+    /// Reads the sed scripts of all options together, as sed does.
+    pub(crate) fn finish_sed(&mut self) {
+        let scripts = std::mem::take(&mut self.sed);
+        let Some(first) = scripts.first() else { return };
+        let texts: Option<Vec<&[u8]>> = scripts.iter().map(|script| script.word.exact()).collect();
+        let word = match texts {
+            Some(texts) => {
+                let class = WordClass::Exact(texts.join(&b'\n'));
+                Word { span: first.word.span, class }
+            }
+            None => unknown(&first.word, Count::One, b"", b""),
+        };
+        self.program_text(&Argument { word, index: first.index }, lang::sed::scan);
+    }
+
+    fn findings(&mut self, findings: &Findings, index: u32) {
+        let span = self.word(index).span;
+        let exact = |bytes: &Vec<u8>| Word { span, class: WordClass::Exact(bytes.clone()) };
+        for file in &findings.reads {
+            self.effect_on(EffectKind::Read, &Argument { word: exact(file), index });
+        }
+        for file in &findings.writes {
+            self.effect_on(EffectKind::Write, &Argument { word: exact(file), index });
+        }
+        for text in &findings.executes {
+            self.text(Dialect::Sh, true, &Argument { word: exact(text), index });
+        }
+        for (may, kind) in [
+            (findings.may_execute, EffectKind::Execute),
+            (findings.may_write, EffectKind::Write),
+            (findings.may_read, EffectKind::Read),
+            (findings.network, EffectKind::Network),
+        ] {
+            if may {
+                self.effect(kind, index, None);
+            }
+        }
+        if findings.may_execute {
+            let detail = "the program text may start other programs";
+            let (word, help) = (Some(index), String::new());
+            let detail = detail.to_owned();
+            self.reading.doubts.push(Doubt { reason: Reason::DynamicOption, word, detail, help });
+        }
+    }
+}
+
+/// Returns `word` with the part after `mark` and before the next known end replaced by something unknown.
+pub(crate) fn replaced(word: &Word, mark: &[u8], start: &[u8]) -> Word {
+    match &word.class {
+        WordClass::Exact(bytes) => {
+            let places =
+                || bytes.windows(mark.len().max(1)).enumerate().filter(|(_, part)| *part == mark);
+            let Some((first, _)) = places().next() else { return word.clone() };
+            let last = places().last().map_or(first, |(at, _)| at);
+            let prefix = [bytes.get(..first).unwrap_or_default(), start].concat();
+            let suffix = bytes.get(last + mark.len()..).unwrap_or_default();
+            unknown(word, Count::One, &prefix, suffix)
+        }
+        // The mark may stand in the known ends or come from the unknown part.
+        WordClass::Pattern { .. } => unknown(word, Count::Any, b"", b""),
+        WordClass::Unknown { count, .. } => unknown(word, *count, b"", b""),
+    }
+}
+
+enum Fit {
+    Yes(Word),
+    No,
+    Maybe,
+}
+
+/// Matches a word with a pattern of a `match`: `*` is any bytes, a final `$` the end; letters without case.
+fn fits(pattern: &str, word: &Word) -> Fit {
+    if pattern == "*" {
+        return Fit::Yes(word.clone());
+    }
+    let pattern = pattern.as_bytes();
+    let (pattern, anchored) = match pattern.strip_suffix(b"$") {
+        Some(pattern) => (pattern, true),
+        None => (pattern, false),
+    };
+    let (known, exact) = match &word.class {
+        WordClass::Exact(bytes) => (bytes.as_slice(), true),
+        WordClass::Unknown { count: Count::One, prefix, .. } => (prefix.as_slice(), false),
+        WordClass::Unknown { .. } | WordClass::Pattern { .. } => return Fit::Maybe,
+    };
+    let mut at = 0;
+    for (number, piece) in pattern.split(|byte| *byte == b'*').enumerate() {
+        let behind = known.get(at..).unwrap_or_default();
+        let place = if number == 0 {
+            behind.get(..piece.len()).filter(|start| start.eq_ignore_ascii_case(piece)).map(|_| 0)
+        } else if piece.is_empty() {
+            Some(0)
+        } else {
+            behind.windows(piece.len()).position(|part| part.eq_ignore_ascii_case(piece))
+        };
+        match place {
+            Some(place) => at += place + piece.len(),
+            None if exact => return Fit::No,
+            None if number == 0 => {
+                let common = behind.len().min(piece.len());
+                let same = behind
+                    .get(..common)
+                    .zip(piece.get(..common))
+                    .is_some_and(|(a, b)| a.eq_ignore_ascii_case(b));
+                return if same && behind.len() < piece.len() { Fit::Maybe } else { Fit::No };
+            }
+            None => return Fit::Maybe,
+        }
+    }
+    match (exact, anchored) {
+        (true, true) if at == known.len() => Fit::Yes(word.clone()),
+        (true, true) => Fit::No,
+        (false, true) => Fit::Maybe,
+        (_, false) => Fit::Yes(rest_of(word, at)),
+    }
+}
+
+/// Returns the part of a word behind its first `at` known bytes.
+fn rest_of(word: &Word, at: usize) -> Word {
+    let cut = |bytes: &[u8]| bytes.get(at..).unwrap_or_default().to_vec();
+    let class = match &word.class {
+        WordClass::Exact(bytes) => WordClass::Exact(cut(bytes)),
+        WordClass::Unknown { reason, count, prefix, suffix } => WordClass::Unknown {
+            reason: *reason,
+            count: *count,
+            prefix: cut(prefix),
+            suffix: suffix.clone(),
+        },
+        WordClass::Pattern { .. } => word.class.clone(),
+    };
+    Word { span: word.span, class }
+}
