@@ -7,6 +7,7 @@
 
 mod effects;
 mod find;
+pub mod explain;
 pub mod json;
 mod lang;
 mod limits;

@@ -7,6 +7,7 @@ mod check;
 mod context;
 mod failure;
 mod generate;
+mod parse;
 mod run;
 mod serve;
 mod streams;
@@ -76,7 +77,11 @@ fn dispatch(arguments: Arguments) -> Result<ExitCode, Failure> {
             options.common = join(options.common)?;
             wait(serve::serve(options))?
         }
-        Command::Parse(_) | Command::Audit(_) | Command::Doctor(_) => {
+        Command::Parse(mut options) => {
+            options.common = join(options.common)?;
+            wait(parse::parse(options))?
+        }
+        Command::Audit(_) | Command::Doctor(_) => {
             Err(Failure::new(Code::Internal, "this subcommand is not built yet", ""))
         }
         Command::Agent(options) => agent::start(&options),

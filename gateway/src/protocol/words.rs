@@ -24,18 +24,7 @@ pub fn verdict(decision: &DecisionView, command: &str, here: &str) -> String {
 /// Returns `text` so that a terminal shows it and nothing else happens: control characters, marks of
 /// direction and other invisible characters are written as `\u{…}`, line feed and tab as `\n` and `\t`.
 pub fn one_line(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '\n' => shown.push_str("\\n"),
-            '\t' => shown.push_str("\\t"),
-            character if is_hidden(character) => {
-                shown.push_str(&format!("\\u{{{:x}}}", u32::from(character)));
-            }
-            character => shown.push(character),
-        }
-    }
-    shown
+    stockade_parser::explain::visible(text)
 }
 
 /// Returns `text` like [`one_line`], but with its line feeds and tabs.
@@ -132,16 +121,6 @@ fn place_of_rule(decision: &DecisionView, here: &str) -> String {
         Some(line) => format!(" in {file}:{line}"),
         None => format!(" in {file}"),
     }
-}
-
-/// Says whether a terminal or a reader could be deceived by `character`.
-fn is_hidden(character: char) -> bool {
-    character.is_control()
-        || matches!(character,
-            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
-            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
-            | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 #[cfg(test)]
