@@ -4,12 +4,21 @@
 //! the executable started again as `stockade launch` confines itself step by step and becomes the command.
 #![deny(unsafe_code)]
 
+#[cfg(target_os = "linux")]
+mod codec;
 mod enforced;
 mod host;
+#[cfg(target_os = "linux")]
+mod launch;
 #[cfg(target_os = "linux")]
 mod linux;
 mod spawn;
 mod spec;
+#[cfg(target_os = "linux")]
+mod steps;
+#[cfg(target_os = "linux")]
+mod supervise;
+mod violation;
 
 pub use enforced::{Enforced, Protection, State};
 pub use host::{Host, Probe};
@@ -17,3 +26,4 @@ pub use spawn::{Child, Error, Exit, Stdio, Stopper, confine_worker, launch, spaw
 pub use spec::{
     Access, FileRule, Files, Limits, Mechanism, Mediation, Network, Program, SandboxSpec,
 };
+pub use violation::Violation;

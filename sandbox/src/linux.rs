@@ -2,6 +2,9 @@
 
 pub(crate) mod bpf;
 pub(crate) mod landlock;
+pub(crate) mod layout;
+pub(crate) mod mounts;
+pub(crate) mod seccomp;
 
 pub(crate) mod syscalls;
 pub(crate) mod worker;

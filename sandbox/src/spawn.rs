@@ -1,11 +1,16 @@
 //! Gateway side: start the launcher, send spec and descriptors, read the report.
 
-use std::io;
-use std::os::fd::OwnedFd;
+use std::io::{self, Write};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::process::{self, Command};
 use std::time::Duration;
 
-use crate::{Enforced, Protection, SandboxSpec};
+use crate::codec::{self, Failure, Order, Report, Wire};
+use crate::linux::syscalls;
+use crate::{Enforced, Protection, SandboxSpec, Violation};
 
 /// The three descriptors of the command.
 #[derive(Debug)]
@@ -21,19 +26,18 @@ pub struct Stdio {
 /// A running command. Dropping it ends everything that the command started.
 #[derive(Debug)]
 pub struct Child {
-    #[allow(dead_code)]
-    control: OwnedFd,
+    control: UnixStream,
+    process: process::Child,
 }
 
 /// Ends a running command from another thread.
 #[derive(Debug)]
 pub struct Stopper {
-    #[allow(dead_code)]
-    control: OwnedFd,
+    control: UnixStream,
 }
 
 /// How a command ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Exit {
     /// Exit status, if it exited.
     pub code: Option<i32>,
@@ -106,40 +110,126 @@ pub fn spawn(
     spec: &SandboxSpec,
     stdio: Stdio,
 ) -> Result<(Child, Enforced), Error> {
-    let _ = (launcher, spec, stdio);
-    Err(Error::Spec { reason: "not built".into() })
+    check(spec)?;
+    let started = |source| Error::Launcher { path: launcher.to_path_buf(), source };
+    let (control, theirs) = UnixStream::pair().map_err(started)?;
+    let process = Command::new(launcher)
+        .arg("launch")
+        .env_clear()
+        .current_dir("/")
+        .stdin(OwnedFd::from(theirs))
+        .stdout(process::Stdio::null())
+        .stderr(process::Stdio::null())
+        .spawn()
+        .map_err(started)?;
+    let child = Child { control, process };
+    send_spec(&child.control, spec, &stdio).map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidInput => Error::Spec { reason: error.to_string() },
+        _ => Error::Report { source: error },
+    })?;
+    // The pipes must close when the command's own copies do.
+    drop(stdio);
+    match receive_report(&child.control).map_err(|source| Error::Report { source })? {
+        Report::Ready(enforced) => Ok((child, enforced)),
+        Report::Failed(failure) => Err(error(failure, spec)),
+        Report::Ended(..) => Err(Error::Report { source: io::ErrorKind::InvalidData.into() }),
+    }
+}
+
+/// Refuses what no launcher could apply.
+fn check(spec: &SandboxSpec) -> Result<(), Error> {
+    for path in [&spec.program.path, &spec.program.cwd] {
+        if !path.is_absolute() {
+            let reason = format!("`{}` is not an absolute path", path.display());
+            return Err(Error::Spec { reason });
+        }
+    }
+    if spec.program.argv.is_empty() {
+        return Err(Error::Spec { reason: "there are no arguments, not even a name".to_owned() });
+    }
+    Ok(())
+}
+
+fn send_spec(control: &UnixStream, spec: &SandboxSpec, stdio: &Stdio) -> io::Result<()> {
+    let payload = spec.to_bytes();
+    let header = codec::frame_header(&payload)?;
+    let streams = [stdio.stdin.as_fd(), stdio.stdout.as_fd(), stdio.stderr.as_fd()];
+    let sent = syscalls::send_with_descriptors(control.as_fd(), &header, &streams)?;
+    let mut control = control;
+    control.write_all(header.get(sent..).unwrap_or_default())?;
+    control.write_all(&payload)
+}
+
+fn receive_report(control: &UnixStream) -> io::Result<Report> {
+    let bytes = codec::receive(control)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+    Report::from_bytes(&bytes)
+}
+
+fn error(failure: Failure, spec: &SandboxSpec) -> Error {
+    match failure {
+        Failure::Step { step, reason } => Error::Step { step, reason },
+        Failure::Unenforceable { protection, reason, help } => {
+            Error::Unenforceable { protection, reason, help }
+        }
+        Failure::Exec { errno } => Error::Exec {
+            path: spec.program.path.clone(),
+            source: io::Error::from_raw_os_error(errno),
+        },
+        Failure::Spec { reason } => Error::Spec { reason },
+    }
 }
 
 impl Child {
     /// Waits until the command and everything it started are gone.
     pub fn wait(self) -> io::Result<Exit> {
-        Err(io::ErrorKind::Unsupported.into())
+        self.wait_with_violations().map(|(exit, _)| exit)
+    }
+
+    /// Waits like [`Child::wait`]; returns also what was refused to the command.
+    pub fn wait_with_violations(mut self) -> io::Result<(Exit, Vec<Violation>)> {
+        let report = receive_report(&self.control);
+        self.process.wait()?;
+        match report? {
+            Report::Ended(exit, violations) => Ok((exit, violations)),
+            Report::Failed(_) | Report::Ready(_) => Err(io::ErrorKind::InvalidData.into()),
+        }
     }
 
     /// Returns a handle that can end the command while another thread waits.
     pub fn stopper(&self) -> io::Result<Stopper> {
         Ok(Stopper { control: self.control.try_clone()? })
     }
+
+    /// Returns the process number of the monitor, whose end is the end of the run.
+    pub fn monitor(&self) -> u32 {
+        self.process.id()
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // Both fail only if the run is over already.
+        let _ = self.control.shutdown(Shutdown::Both);
+        let _ = self.process.wait();
+    }
 }
 
 impl Stopper {
     /// Sends TERM to the command's processes, and KILL after `grace`.
     pub fn stop(&self, grace: Duration) -> io::Result<()> {
-        let _ = grace;
-        Err(io::ErrorKind::Unsupported.into())
+        codec::send(&self.control, &Order::Stop { grace }.to_bytes())
     }
 
     /// Sends `signal` (such as SIGINT) to the command's processes.
     pub fn signal(&self, signal: i32) -> io::Result<()> {
-        let _ = signal;
-        Err(io::ErrorKind::Unsupported.into())
+        codec::send(&self.control, &Order::Signal(signal).to_bytes())
     }
 }
 
 /// Is `stockade launch`: reads the spec from descriptor 0, confines itself and becomes the command.
 /// Returns the exit status of the monitor.
 pub fn launch() -> i32 {
-    122
+    crate::launch::run()
 }
 
 /// Takes every right from this process but reading descriptor 0, writing descriptors 1 and 2, and

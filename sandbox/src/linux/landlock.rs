@@ -98,6 +98,17 @@ impl Ruleset {
     }
 }
 
+/// Adds a layer that only keeps signals and abstract sockets inside; from ABI 6.
+pub(crate) fn scope() -> io::Result<()> {
+    let attributes = RulesetAttributes {
+        handled_access_fs: 0,
+        handled_access_net: 0,
+        scoped: SCOPE_ABSTRACT_SOCKETS | SCOPE_SIGNALS,
+    };
+    let ruleset = syscalls::landlock_create(&attributes, size_of::<RulesetAttributes>())?;
+    syscalls::landlock_restrict(ruleset.as_fd())
+}
+
 /// Denies every file, every TCP port, and signals and abstract sockets of others.
 pub(crate) fn deny_everything() -> io::Result<()> {
     Ruleset::with_network(3)?.restrict().map(drop)

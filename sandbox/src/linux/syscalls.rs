@@ -5,12 +5,16 @@
 #![allow(unsafe_code)]
 
 mod filter;
+mod mount;
 
 mod process;
+mod socket;
 
 pub(crate) use filter::*;
+pub(crate) use mount::*;
 
 pub(crate) use process::*;
+pub(crate) use socket::*;
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};

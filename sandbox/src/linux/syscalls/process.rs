@@ -163,6 +163,15 @@ pub(crate) fn close_from(first: u32) -> io::Result<()> {
     check(status).map(drop)
 }
 
+/// Marks every descriptor from `first` upward to be closed by `execve`.
+pub(crate) fn close_on_exec_from(first: u32) -> io::Result<()> {
+    const CLOSE_RANGE_CLOEXEC: u32 = 4;
+    // SAFETY: integers only; no descriptor is closed now.
+    let status =
+        unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, CLOSE_RANGE_CLOEXEC) };
+    check(status).map(drop)
+}
+
 /// Makes `target` another name of `source`, inherited by what is executed.
 pub(crate) fn duplicate_onto(source: BorrowedFd<'_>, target: i32) -> io::Result<()> {
     // SAFETY: integers only. The targets are 0, 1 and 2, which no `OwnedFd` of the launcher holds.
@@ -231,4 +240,13 @@ pub(crate) fn execute(program: &CString, argv: &[CString], environment: &[CStrin
     // SAFETY: both arrays end with a null pointer and point at strings that outlive the call.
     unsafe { libc::execve(program.as_ptr(), argv.as_ptr(), environment.as_ptr()) };
     io::Error::last_os_error()
+}
+
+/// Returns the effective user and group of this process.
+pub(crate) fn ids() -> (u32, u32) {
+    // SAFETY: takes nothing and cannot fail.
+    let uid = unsafe { libc::geteuid() };
+    // SAFETY: as above.
+    let gid = unsafe { libc::getegid() };
+    (uid, gid)
 }

@@ -1,0 +1,79 @@
+//! Measures how long starting and ending `/bin/true` takes, plain and confined.
+//!
+//! `start [LAUNCHER] [COUNT]`; the launcher is this executable unless another is named.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use stockade_sandbox::{
+    Access, FileRule, Files, Limits, Mediation, Network, Program, SandboxSpec, Stdio, spawn,
+};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args_os().skip(1);
+    let first = arguments.next();
+    if first.as_deref() == Some("launch".as_ref()) {
+        std::process::exit(stockade_sandbox::launch());
+    }
+    let launcher = first.map_or_else(std::env::current_exe, |path| Ok(PathBuf::from(path)))?;
+    let count: usize = arguments.next().and_then(|it| it.to_str()?.parse().ok()).unwrap_or(300);
+    let plain = times(count, || {
+        std::process::Command::new("/bin/true").status()?;
+        Ok(())
+    })?;
+    let spec = spec();
+    let confined = times(count, || run(&launcher, &spec))?;
+    let let_out = SandboxSpec { confine: false, ..spec.clone() };
+    let unconfined = times(count, || run(&launcher, &let_out))?;
+    for (name, times) in [("plain", plain), ("confined", confined), ("let out", unconfined)] {
+        let at = |part: usize| times.get(times.len() * part / 100).copied().unwrap_or_default();
+        println!("{name}: median {:?}, p95 {:?}", at(50), at(95));
+    }
+    Ok(())
+}
+
+fn times(
+    count: usize,
+    mut act: impl FnMut() -> Result<(), Box<dyn std::error::Error>>,
+) -> Result<Vec<Duration>, Box<dyn std::error::Error>> {
+    let mut times = Vec::with_capacity(count);
+    for _ in 0..count {
+        let start = Instant::now();
+        act()?;
+        times.push(start.elapsed());
+    }
+    times.sort();
+    Ok(times)
+}
+
+fn run(launcher: &Path, spec: &SandboxSpec) -> Result<(), Box<dyn std::error::Error>> {
+    let null = || File::options().read(true).write(true).open("/dev/null");
+    let stdio = Stdio { stdin: null()?.into(), stdout: null()?.into(), stderr: null()?.into() };
+    spawn(launcher, spec, stdio)?.0.wait()?;
+    Ok(())
+}
+
+fn spec() -> SandboxSpec {
+    let rule = FileRule {
+        path: std::env::temp_dir(),
+        access: Access::Write,
+        origin: "measurement".to_owned(),
+    };
+    SandboxSpec {
+        program: Program {
+            path: "/bin/true".into(),
+            argv: vec!["true".into()],
+            environment: Vec::new(),
+            cwd: "/".into(),
+        },
+        files: Files { rules: vec![rule], ..Files::default() },
+        network: Network::Off,
+        limits: Limits::default(),
+        required: BTreeSet::new(),
+        mediation: Mediation::Writes,
+        confine: true,
+        hide: BTreeSet::new(),
+    }
+}

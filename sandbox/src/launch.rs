@@ -1,0 +1,302 @@
+//! Child side: the monitor, which starts the confined side, watches it and ends it.
+//!
+//! One thread, no runtime, no settings, no environment. Three processes of ours take part: the
+//! monitor, pid 1 of the run's process namespace ([`init`]), and what becomes the command
+//! ([`command`]). Each ends when the gateway's end of the control socket closes.
+
+mod command;
+mod init;
+mod sweep;
+
+use std::fs::File;
+use std::io::{self, PipeReader, PipeWriter, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use crate::codec::{self, Failure, Order, Report, Wire};
+use crate::linux::syscalls::{self, Ended, Fork};
+use crate::spec::Mechanism;
+use crate::{Enforced, Exit, Network, Protection, SandboxSpec, State, Violation};
+
+/// Longest time for all steps before the command starts; a dead network mount must not hang it.
+const START_LIMIT: Duration = Duration::from_secs(10);
+
+/// The status of a monitor that could not do its work.
+const FAILED: i32 = 122;
+
+/// The descriptors of the command.
+type StandardStreams = [OwnedFd; 3];
+
+/// What the confined side holds of the monitor.
+struct Link {
+    control: UnixStream,
+    orders: UnixStream,
+    report: PipeWriter,
+    consent: PipeReader,
+}
+
+/// What the monitor holds of the confined side.
+struct Confined {
+    pid: i32,
+    orders: UnixStream,
+    report: PipeReader,
+    consent: PipeWriter,
+}
+
+/// Is `stockade launch`.
+pub(crate) fn run() -> i32 {
+    let Ok(control) = take_control() else { return FAILED };
+    match monitor(&control) {
+        Ok(report) => send(&control, &report).map_or(FAILED, |()| 0),
+        Err(failure) => {
+            // The gateway may be gone; then there is nobody to tell.
+            let _ = send(&control, &Report::Failed(failure));
+            FAILED
+        }
+    }
+}
+
+/// Takes descriptor 0 as the control socket and closes all that was inherited.
+fn take_control() -> io::Result<UnixStream> {
+    syscalls::close_from(3)?;
+    let control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let nothing = File::open("/dev/null")?;
+    syscalls::duplicate_onto(nothing.as_fd(), 0)?;
+    // The terminal's signals go to the gateway's group, not to the monitor.
+    syscalls::setsid()?;
+    Ok(control)
+}
+
+fn step<T>(name: &str, result: io::Result<T>) -> Result<T, Failure> {
+    result.map_err(|error| Failure::Step { step: name.to_owned(), reason: error.to_string() })
+}
+
+fn send(to: &UnixStream, report: &Report) -> io::Result<()> {
+    codec::send(to, &report.to_bytes())
+}
+
+fn monitor(control: &UnixStream) -> Result<Report, Failure> {
+    let (spec, streams) = step("receive", receive_spec(control))?;
+    step("subreaper", syscalls::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0))?;
+    let confined = start(&spec, streams, control)?;
+    step("dumpable", syscalls::prctl(libc::PR_SET_DUMPABLE, 0, 0))?;
+    let Confined { pid, orders, report, consent } = confined;
+    let started = agree(&spec, control, report, consent);
+    let Ok(enforced) = started else {
+        end(pid);
+        return Err(started.err().unwrap_or(Failure::Exec { errno: 0 }));
+    };
+    step("report", send(control, &Report::Ready(enforced)))?;
+    let watched = watch(control, &orders, pid);
+    let ended = end(pid);
+    watched
+        .map_err(|error| Failure::Step { step: "watch".to_owned(), reason: error.to_string() })?;
+    Ok(finish(&orders, ended))
+}
+
+fn receive_spec(control: &UnixStream) -> io::Result<(SandboxSpec, StandardStreams)> {
+    let mut header = [0; 4];
+    let (count, descriptors) = syscalls::receive_with_descriptors(control.as_fd(), &mut header)?;
+    if count != header.len() {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let streams: StandardStreams =
+        descriptors.try_into().map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
+    let spec = SandboxSpec::from_bytes(&codec::receive_payload(control, header)?)?;
+    Ok((spec, streams))
+}
+
+/// Returns the namespaces of a run.
+fn namespaces(spec: &SandboxSpec) -> i32 {
+    if !spec.confine {
+        return 0;
+    }
+    let own_network =
+        spec.network == Network::Off && !spec.hide.contains(&Mechanism::NetworkNamespace);
+    libc::CLONE_NEWUSER
+        | libc::CLONE_NEWNS
+        | libc::CLONE_NEWPID
+        | libc::CLONE_NEWIPC
+        | libc::CLONE_NEWUTS
+        | libc::CLONE_NEWCGROUP
+        | if own_network { libc::CLONE_NEWNET } else { 0 }
+}
+
+/// Starts the confined side.
+fn start(
+    spec: &SandboxSpec,
+    streams: StandardStreams,
+    control: &UnixStream,
+) -> Result<Confined, Failure> {
+    if spec.confine && spec.hide.contains(&Mechanism::UserNamespace) {
+        return Err(no_namespaces(spec, "hidden by the spec"));
+    }
+    let (report, report_writer) = step("pipe", io::pipe())?;
+    let (consent_reader, consent) = step("pipe", io::pipe())?;
+    let (orders, their_orders) = step("socket pair", UnixStream::pair())?;
+    let link = Link {
+        control: step("control", control.try_clone())?,
+        orders: their_orders,
+        report: report_writer,
+        consent: consent_reader,
+    };
+    let ids = syscalls::ids();
+    match syscalls::fork(namespaces(spec)) {
+        Err(error) if spec.confine => Err(no_namespaces(spec, &error.to_string())),
+        Err(error) => step("fork", Err(error)),
+        Ok(Fork::Parent(pid)) => Ok(Confined { pid, orders, report, consent }),
+        Ok(Fork::Child) => {
+            drop((orders, report, consent));
+            let status = init::run(spec, ids, streams, link);
+            syscalls::exit_now(status)
+        }
+    }
+}
+
+/// Returns the refusal of a machine without user namespaces.
+fn no_namespaces(spec: &SandboxSpec, reason: &str) -> Failure {
+    let protection = spec.required.first().copied().unwrap_or(Protection::WriteOutside);
+    Failure::Unenforceable {
+        protection,
+        reason: format!("namespaces cannot be made: {reason}"),
+        help: crate::host::namespaces_help(),
+    }
+}
+
+/// Waits for the report of all steps, gives consent, and waits until the command runs.
+fn agree(
+    spec: &SandboxSpec,
+    control: &UnixStream,
+    report: PipeReader,
+    mut consent: PipeWriter,
+) -> Result<Enforced, Failure> {
+    let enforced = match next_report(&report)? {
+        Some(Report::Ready(enforced)) => enforced,
+        Some(Report::Failed(failure)) => return Err(failure),
+        Some(Report::Ended(..)) | None => return Err(silent()),
+    };
+    require(spec, &enforced)?;
+    let seen = step("control", syscalls::poll(&[(control.as_fd(), 0)], Some(Duration::ZERO)))?;
+    if seen.iter().any(|events| *events != 0) {
+        return step("consent", Err(io::Error::other("the gateway is gone")));
+    }
+    step("consent", consent.write_all(&[1]))?;
+    // The pipe closes when the command is executed.
+    match next_report(&report)? {
+        None => Ok(enforced),
+        Some(Report::Failed(failure)) => Err(failure),
+        Some(Report::Ready(_) | Report::Ended(..)) => Err(silent()),
+    }
+}
+
+fn silent() -> Failure {
+    Failure::Step {
+        step: "start".to_owned(),
+        reason: "the confined side ended without a word".to_owned(),
+    }
+}
+
+fn next_report(report: &PipeReader) -> Result<Option<Report>, Failure> {
+    let ready = syscalls::poll(&[(report.as_fd(), libc::POLLIN)], Some(START_LIMIT));
+    if step("report", ready)?.iter().all(|events| *events == 0) {
+        let seconds = START_LIMIT.as_secs();
+        return step("start", Err(io::Error::other(format!("not done after {seconds} s"))));
+    }
+    match step("report", codec::receive(report))? {
+        None => Ok(None),
+        Some(bytes) => step("report", Report::from_bytes(&bytes)).map(Some),
+    }
+}
+
+/// Refuses when a required protection is not fully enforced.
+fn require(spec: &SandboxSpec, enforced: &Enforced) -> Result<(), Failure> {
+    if !spec.confine {
+        return Ok(());
+    }
+    for protection in &spec.required {
+        let reason = match enforced.states.get(protection) {
+            Some(State::Enforced(_)) => continue,
+            Some(State::Partial(open)) => open.clone(),
+            Some(State::Missing(reason) | State::Off(reason)) => reason.clone(),
+            None => "no step enforces it".to_owned(),
+        };
+        let help = crate::host::help(*protection);
+        return Err(Failure::Unenforceable { protection: *protection, reason, help });
+    }
+    Ok(())
+}
+
+/// Follows orders until the confined side has ended or must end.
+fn watch(control: &UnixStream, orders: &UnixStream, pid: i32) -> io::Result<()> {
+    let process = syscalls::process_descriptor(pid)?;
+    let mut deadline: Option<Instant> = None;
+    loop {
+        let rest = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        if rest == Some(Duration::ZERO) {
+            return Ok(());
+        }
+        let waited = [(control.as_fd(), libc::POLLIN), (process.as_fd(), libc::POLLIN)];
+        let events = syscalls::poll(&waited, rest)?;
+        if events.get(1).is_some_and(|events| *events != 0) {
+            return Ok(());
+        }
+        if events.first().is_none_or(|events| *events == 0) {
+            continue;
+        }
+        let Some(order) = codec::receive(control)? else { return Ok(()) };
+        match Order::from_bytes(&order)? {
+            Order::Signal(signal) => forward(orders, signal)?,
+            Order::Stop { grace } => {
+                forward(orders, libc::SIGTERM)?;
+                let at = Instant::now().checked_add(grace);
+                deadline = deadline.into_iter().chain(at).min();
+            }
+        }
+    }
+}
+
+fn forward(orders: &UnixStream, signal: i32) -> io::Result<()> {
+    match codec::send(orders, &Order::Signal(signal).to_bytes()) {
+        // It has just ended; the loop will see that.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
+}
+
+/// Kills the confined side and waits until it and all that it started are gone.
+fn end(pid: i32) -> Option<Ended> {
+    // It may have ended already; then there is nothing to kill.
+    let _ = syscalls::kill(pid, libc::SIGKILL);
+    let ended = loop {
+        match syscalls::wait(pid, 0) {
+            Ok(ended) => break ended,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => break None,
+        }
+    };
+    sweep::all_children();
+    ended
+}
+
+/// Returns what pid 1 said of the command, with the times of the whole tree.
+fn finish(orders: &UnixStream, ended: Option<Ended>) -> Report {
+    let said = codec::receive(orders).ok().flatten().and_then(|it| Report::from_bytes(&it).ok());
+    let (mut exit, violations): (Exit, Vec<Violation>) = match said {
+        Some(Report::Ended(exit, violations)) => (exit, violations),
+        Some(Report::Ready(_) | Report::Failed(_)) | None => {
+            (Exit { signal: Some(libc::SIGKILL), ..Exit::default() }, Vec::new())
+        }
+    };
+    if let Some(ended) = ended {
+        exit.user = ended.user;
+        exit.system = ended.system;
+        exit.max_rss_kib = ended.max_rss_kib;
+    }
+    Report::Ended(exit, violations)
+}
+
+/// Says whether the other end of `socket` is closed, given what `poll` reported.
+fn is_closed(events: i16) -> bool {
+    events & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0
+}

@@ -1,0 +1,182 @@
+//! The process that becomes the command: the last steps, the report, consent, exec.
+
+use std::ffi::{CString, OsStr};
+use std::fs::File;
+use std::io::{self, IsTerminal, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+
+use super::init::Prepared;
+use super::{Link, StandardStreams, step};
+use crate::codec::{self, Failure, Report, Wire};
+use crate::linux::seccomp::{self, Options};
+use crate::linux::{landlock, syscalls};
+use crate::spec::{Limits, Mechanism};
+use crate::steps::Steps;
+use crate::{Network, Protection, SandboxSpec};
+
+/// Becomes the command; returns only why it could not.
+pub(super) fn become_it(
+    spec: &SandboxSpec,
+    streams: StandardStreams,
+    link: &mut Link,
+    prepared: Prepared,
+) -> Failure {
+    let mut steps = prepared.steps;
+    match prepare(spec, streams, link, &mut steps) {
+        Err(failure) => failure,
+        Ok(image) => {
+            let error = syscalls::execute(&image.path, &image.argv, &image.environment);
+            Failure::Exec { errno: error.raw_os_error().unwrap_or(0) }
+        }
+    }
+}
+
+/// Replaces the host's `/dev/null` by the run's own: through the host's, root could change its mode.
+fn own_stream(spec: &SandboxSpec, stream: OwnedFd) -> io::Result<OwnedFd> {
+    let file = File::from(stream);
+    let found = file.metadata()?;
+    if found.is_dir() {
+        return Err(io::Error::other("a directory was given as a stream"));
+    }
+    let null = libc::makedev(1, 3);
+    if !spec.confine || !found.file_type().is_char_device() || found.rdev() != null {
+        return Ok(file.into());
+    }
+    Ok(File::options().read(true).write(true).open("/dev/null")?.into())
+}
+
+/// What `execve` takes.
+struct Image {
+    path: CString,
+    argv: Vec<CString>,
+    environment: Vec<CString>,
+}
+
+fn prepare(
+    spec: &SandboxSpec,
+    streams: StandardStreams,
+    link: &mut Link,
+    steps: &mut Steps,
+) -> Result<Image, Failure> {
+    let image = image(spec)?;
+    step("session", syscalls::setsid())?;
+    for (number, stream) in (0..).zip(streams) {
+        let stream = step("streams", own_stream(spec, stream))?;
+        step("streams", syscalls::duplicate_onto(stream.as_fd(), number))?;
+    }
+    if io::stdin().is_terminal() {
+        // It may be another session's; then the command runs without a controlling terminal.
+        let _ = syscalls::take_terminal(0);
+    }
+    enter(&spec.program.cwd)?;
+    if spec.confine {
+        confine(spec, steps)?;
+    }
+    step("signals", syscalls::reset_signals())?;
+    step("descriptors", syscalls::close_on_exec_from(3))?;
+    if spec.confine {
+        steps.layer("three descriptors", &[Protection::Fds]);
+        steps.layer("given by the spec", &[Protection::Env]);
+        filter(spec, steps)?;
+    }
+    step("report", codec::send(&link.report, &Report::Ready(steps.finish()).to_bytes()))?;
+    let mut consent = [0];
+    step("consent", link.consent.read_exact(&mut consent))?;
+    Ok(image)
+}
+
+fn image(spec: &SandboxSpec) -> Result<Image, Failure> {
+    let text = |bytes: &OsStr| {
+        CString::new(bytes.as_bytes())
+            .map_err(|_| Failure::Spec { reason: "an argument or variable holds a NUL".to_owned() })
+    };
+    let program = &spec.program;
+    let mut environment = Vec::with_capacity(program.environment.len());
+    for (name, value) in &program.environment {
+        let mut variable = name.clone();
+        variable.push("=");
+        variable.push(value);
+        environment.push(text(&variable)?);
+    }
+    Ok(Image {
+        path: text(program.path.as_os_str())?,
+        argv: program.argv.iter().map(|argument| text(argument)).collect::<Result<_, _>>()?,
+        environment,
+    })
+}
+
+/// Enters the working directory, following no link: the gateway has resolved it.
+fn enter(cwd: &Path) -> Result<(), Failure> {
+    let flags = libc::O_PATH | libc::O_DIRECTORY;
+    let entered = syscalls::open_path(cwd, flags, syscalls::NO_LINKS)
+        .and_then(|directory| syscalls::change_directory(directory.as_fd()));
+    entered.map_err(|error| Failure::Step {
+        step: "working directory".to_owned(),
+        reason: format!("`{}` cannot be entered: {error}", cwd.display()),
+    })
+}
+
+fn confine(spec: &SandboxSpec, steps: &mut Steps) -> Result<(), Failure> {
+    limits(&spec.limits, steps)?;
+    match syscalls::join_keyring() {
+        Ok(()) => steps.layer("empty session keyring", &[Protection::Keyring]),
+        // A kernel without keyrings has none to reach.
+        Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
+            steps.layer("no keyrings in the kernel", &[Protection::Keyring]);
+        }
+        Err(error) => steps.missing(Protection::Keyring, &error.to_string()),
+    }
+    step("capabilities", syscalls::set_capabilities(0))?;
+    steps.layer("no capabilities", &[Protection::Privilege]);
+    if !spec.hide.contains(&Mechanism::Landlock) && landlock::abi() >= 6 {
+        // A layer of its own, so that it can neither signal nor trace pid 1.
+        step("Landlock", landlock::scope())?;
+    }
+    Ok(())
+}
+
+/// Sets the limits that each process has, never above those that are in force.
+fn limits(limits: &Limits, steps: &mut Steps) -> Result<(), Failure> {
+    let table = [
+        (libc::RLIMIT_NPROC, limits.processes, limits.processes),
+        (libc::RLIMIT_DATA, limits.memory_bytes, limits.memory_bytes),
+        (libc::RLIMIT_FSIZE, limits.file_bytes, limits.file_bytes),
+        (libc::RLIMIT_NOFILE, limits.descriptors, limits.descriptors_hard),
+        (libc::RLIMIT_CORE, 0, 0),
+        (libc::RLIMIT_MEMLOCK, 8 << 20, 8 << 20),
+        (libc::RLIMIT_MSGQUEUE, 819_200, 819_200),
+        (libc::RLIMIT_SIGPENDING, 4_096, 4_096),
+    ];
+    for (resource, soft, hard) in table {
+        let (_, highest) = step("limits", syscalls::limit(resource))?;
+        let hard = hard.min(highest);
+        step("limits", syscalls::set_limit(resource, soft.min(hard), hard))?;
+    }
+    // Lower priority is a courtesy, not a protection.
+    let _ = syscalls::nice(5);
+    let open = "memory is sampled, not counted by the kernel: no control group is delegated";
+    steps.partial(Protection::Limits, open);
+    Ok(())
+}
+
+fn filter(spec: &SandboxSpec, steps: &mut Steps) -> Result<(), Failure> {
+    if spec.hide.contains(&Mechanism::Seccomp) {
+        for protection in [Protection::Syscalls, Protection::Tty] {
+            steps.missing(protection, "hidden by the spec");
+        }
+        return Ok(());
+    }
+    let own_network = !spec.hide.contains(&Mechanism::NetworkNamespace);
+    let internet = spec.network == Network::Host || own_network;
+    let options = Options { internet, supervised: false };
+    step("system-call filter", syscalls::seccomp_filter(&seccomp::table(options).compile()))?;
+    use Protection::{Keyring, Network as Net, Privilege, Syscalls, Tty};
+    steps.layer("system-call filter", &[Syscalls, Tty, Privilege, Keyring]);
+    if spec.network == Network::Off {
+        steps.layer("system-call filter", &[Net]);
+    }
+    Ok(())
+}

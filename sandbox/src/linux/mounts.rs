@@ -1,0 +1,496 @@
+//! The run's view of the file system, made of detached mounts and attached by descriptor.
+//!
+//! The host's tree is cloned and made read-only as a whole; writable regions, pins and masks are put
+//! on top, shorter paths first; then the old root goes away.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+
+use super::landlock::Grant;
+use super::layout::{self, Mount, View};
+use super::syscalls::{self, ATTRIBUTE_NO_DEVICES, ATTRIBUTE_NO_EXECUTION, ATTRIBUTE_NO_SET_ID};
+use super::syscalls::{ATTRIBUTE_READ_ONLY, NO_LINKS};
+use crate::codec::Failure;
+use crate::spec::{Access, Mechanism};
+use crate::{FileRule, SandboxSpec};
+
+const SAFE: u64 = ATTRIBUTE_NO_SET_ID | ATTRIBUTE_NO_DEVICES;
+const INERT: u64 = SAFE | ATTRIBUTE_NO_EXECUTION;
+
+/// Process numbers that the kernel keeps back when it counts around (`kernel/pid.c`).
+const RESERVED_NUMBERS: u64 = 300;
+
+/// Device nodes shown in `/dev`.
+const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
+
+/// Entries of `/proc` that tell about the kernel or its keys.
+const PROC_MASKS: &[&str] = &[
+    "acpi",
+    "config.gz",
+    "kallsyms",
+    "kcore",
+    "key-users",
+    "keys",
+    "kmsg",
+    "kpagecgroup",
+    "kpagecount",
+    "kpageflags",
+    "latency_stats",
+    "sched_debug",
+    "scsi",
+    "slabinfo",
+    "timer_list",
+    "vmallocinfo",
+];
+
+/// Directories of `/sys` that speak for the whole machine.
+const SYS_MASKS: &[&str] =
+    &["firmware", "fs/bpf", "fs/pstore", "kernel/debug", "kernel/security", "kernel/tracing"];
+
+/// What was built.
+pub(crate) struct Built {
+    /// Objects with what Landlock grants on them.
+    pub(crate) grants: Vec<(OwnedFd, Grant)>,
+    /// Rules whose path did not exist.
+    pub(crate) absent: Vec<FileRule>,
+    /// There is a `/proc` of the run's own.
+    pub(crate) has_proc: bool,
+    /// Why there is no `/proc`.
+    pub(crate) proc_reason: String,
+    /// The process namespace has its own highest process number.
+    pub(crate) counts_processes: bool,
+    /// No user namespace can be made inside.
+    pub(crate) refuses_nesting: bool,
+    /// Private shared memory, for measuring.
+    pub(crate) shm: OwnedFd,
+}
+
+/// Turns an error into the failure of a step about a path.
+fn failed<T>(what: &str, path: &Path, result: io::Result<T>) -> Result<T, Failure> {
+    result.map_err(|error| Failure::Step {
+        step: "mounts".to_owned(),
+        reason: format!("{what} `{}`: {error}", path.display()),
+    })
+}
+
+/// Builds it and makes it the root of this mount namespace.
+pub(crate) fn build(spec: &SandboxSpec) -> Result<Built, Failure> {
+    let root = Path::new("/");
+    failed("make private", root, syscalls::make_private())?;
+    let (proc_mount, proc_reason) = new_proc(spec);
+    let sources = Sources::open(spec)?;
+    let rules: Vec<&FileRule> = sources.rules.iter().collect();
+    let private = private_directories();
+    let mounts = layout::plan(&rules, &private).map_err(|reason| Failure::Spec { reason })?;
+    let trees = sources.clone_trees(&mounts)?;
+    let mut stage = Stage::new(spec)?;
+    let mut grants = stage.place_all(spec, &mounts, trees)?;
+    stage.place_devices(&mut grants)?;
+    let has_proc = proc_mount.is_some();
+    // The numbers below this one are not given again once the highest was reached.
+    let highest = spec.limits.processes.saturating_add(RESERVED_NUMBERS).to_string();
+    let counts_processes = set(&proc_mount, "sys/kernel/pid_max", &highest);
+    let refuses_nesting = set(&proc_mount, "sys/user/max_user_namespaces", "0");
+    stage.place_proc(proc_mount)?;
+    stage.place_sys()?;
+    stage.finish()?;
+    let shm = stage.shm;
+    grants.push((failed("open", root, open(root))?, Grant::Read));
+    let shm_copy = failed("open", Path::new("/dev/shm"), shm.try_clone())?;
+    grants.push((shm_copy, Grant::Write));
+    Ok(Built {
+        grants,
+        absent: sources.absent,
+        has_proc,
+        proc_reason,
+        counts_processes,
+        refuses_nesting,
+        shm,
+    })
+}
+
+/// Opens an absolute path, following nothing.
+fn open(path: &Path) -> io::Result<OwnedFd> {
+    syscalls::open_path(path, libc::O_PATH | libc::O_NOFOLLOW, NO_LINKS)
+}
+
+/// Makes a `/proc` for this process namespace, before anything covers the host's.
+fn new_proc(spec: &SandboxSpec) -> (Option<OwnedFd>, String) {
+    if spec.hide.contains(&Mechanism::ProcMount) {
+        return (None, "hidden by the spec".to_owned());
+    }
+    match syscalls::new_file_system(c"proc", &[], INERT) {
+        Ok(mount) => (Some(mount), String::new()),
+        Err(error) => (None, format!("the kernel refuses a new `/proc`: {error}")),
+    }
+}
+
+/// Sets a kernel setting of our own namespaces; says whether it took.
+fn set(proc_mount: &Option<OwnedFd>, name: &str, value: &str) -> bool {
+    let Some(mount) = proc_mount else { return false };
+    let opened = syscalls::open_at(mount.as_fd(), Path::new(name), libc::O_WRONLY, NO_LINKS);
+    opened.and_then(|file| std::fs::File::from(file).write_all(value.as_bytes())).is_ok()
+}
+
+/// Directories that the run has for its own, where the host has them.
+fn private_directories() -> Vec<PathBuf> {
+    ["/tmp", "/var/tmp", "/run", "/var/run"]
+        .iter()
+        .map(PathBuf::from)
+        .filter(|path| std::fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()))
+        .collect()
+}
+
+/// The host's objects that rules name, opened before anything is covered.
+struct Sources {
+    opened: BTreeMap<PathBuf, OwnedFd>,
+    rules: Vec<FileRule>,
+    absent: Vec<FileRule>,
+}
+
+impl Sources {
+    fn open(spec: &SandboxSpec) -> Result<Sources, Failure> {
+        let mut sources =
+            Sources { opened: BTreeMap::new(), rules: Vec::new(), absent: Vec::new() };
+        for rule in &spec.files.rules {
+            if !rule.path.is_absolute()
+                || rule.path.components().any(|part| part == Component::ParentDir)
+            {
+                let reason = format!("`{}` is not an absolute real path", rule.path.display());
+                return Err(Failure::Spec { reason });
+            }
+            match open(&rule.path) {
+                Ok(fd) => sources.add(rule, fd)?,
+                Err(error) if is_absent(&error) => sources.absent.push(rule.clone()),
+                // Neither we nor the command, which has the same ids, can come there.
+                Err(error) if error.raw_os_error() == Some(libc::EACCES) => {
+                    sources.absent.push(rule.clone());
+                }
+                Err(error) => return failed("open", &rule.path, Err(error)),
+            }
+        }
+        Ok(sources)
+    }
+
+    fn add(&mut self, rule: &FileRule, fd: OwnedFd) -> Result<(), Failure> {
+        let kind = failed("look at", &rule.path, kind(&fd))?;
+        if kind.is_symlink() {
+            let reason = format!("`{}` is a symbolic link, not a real path", rule.path.display());
+            return Err(Failure::Spec { reason });
+        }
+        self.opened.insert(rule.path.clone(), fd);
+        self.rules.push(rule.clone());
+        Ok(())
+    }
+
+    /// Copies the mount of each path that is shown, while the host's tree is still as it was.
+    fn clone_trees(&self, mounts: &[Mount]) -> Result<BTreeMap<PathBuf, Tree>, Failure> {
+        let mut trees = BTreeMap::new();
+        for Mount { path, view } in mounts {
+            let attributes = match view {
+                View::Private => continue,
+                View::ReadOnly | View::Masked { .. } => SAFE | ATTRIBUTE_READ_ONLY,
+                View::Writable | View::Pinned => SAFE,
+            };
+            let opened;
+            let source = match self.opened.get(path) {
+                Some(source) => source,
+                None => {
+                    opened = failed("open", path, open(path))?;
+                    &opened
+                }
+            };
+            let is_directory = failed("look at", path, kind(source))?.is_dir();
+            let masked = matches!(view, View::Masked { .. });
+            let mount = if masked {
+                None
+            } else {
+                let tree = failed("clone", path, syscalls::clone_tree(source.as_fd(), true))?;
+                failed("restrict", path, syscalls::set_attributes(tree.as_fd(), true, attributes))?;
+                Some(tree)
+            };
+            trees.insert(path.clone(), Tree { mount, is_directory });
+        }
+        Ok(trees)
+    }
+}
+
+/// A mount that is not attached yet; `None` for one that hides.
+struct Tree {
+    mount: Option<OwnedFd>,
+    is_directory: bool,
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR))
+}
+
+fn kind(fd: &OwnedFd) -> io::Result<std::fs::FileType> {
+    Ok(std::fs::File::from(fd.try_clone()?).metadata()?.file_type())
+}
+
+/// The new root while it is built, over a small file system that gives masks and mount points.
+struct Stage {
+    staging: OwnedFd,
+    root: OwnedFd,
+    shm: OwnedFd,
+    /// Mounts that become read-only at the end.
+    closing: Vec<OwnedFd>,
+}
+
+impl Stage {
+    fn new(spec: &SandboxSpec) -> Result<Stage, Failure> {
+        let path = Path::new("/");
+        let host = failed("open", path, open(path))?;
+        let root = failed("clone", path, syscalls::clone_tree(host.as_fd(), true))?;
+        let attributes = SAFE | ATTRIBUTE_READ_ONLY;
+        failed("restrict", path, syscalls::set_attributes(root.as_fd(), true, attributes))?;
+        let staging = failed("stage", path, small_file_system(c"0755"))?;
+        failed("stage", path, syscalls::attach(staging.as_fd(), host.as_fd()))?;
+        failed("stage", path, fill_stage(staging.as_fd()))?;
+        let place = failed("stage", path, beneath(staging.as_fd(), Path::new("root")))?;
+        failed("attach", path, syscalls::attach(root.as_fd(), place.as_fd()))?;
+        let size = std::ffi::CString::new(spec.limits.shm_bytes.to_string()).unwrap_or_default();
+        let options = [(c"mode", c"1777"), (c"size", size.as_c_str()), (c"nr_inodes", c"200000")];
+        let shm = syscalls::new_file_system(c"tmpfs", &options, INERT);
+        let shm = failed("make", Path::new("/dev/shm"), shm)?;
+        Ok(Stage { staging, root, shm, closing: Vec::new() })
+    }
+
+    /// Attaches everything that rules and private directories ask for, shorter paths first.
+    fn place_all(
+        &mut self,
+        spec: &SandboxSpec,
+        mounts: &[Mount],
+        mut trees: BTreeMap<PathBuf, Tree>,
+    ) -> Result<Vec<(OwnedFd, Grant)>, Failure> {
+        let mut grants = Vec::new();
+        for Mount { path, view } in mounts {
+            if *view == View::Private {
+                self.place_private(spec, path, &mut grants)?;
+                continue;
+            }
+            let Some(Tree { mount, is_directory }) = trees.remove(path) else { continue };
+            let target = self.target(path, is_directory)?;
+            match (mount, view) {
+                (Some(tree), _) => {
+                    failed("attach", path, syscalls::attach(tree.as_fd(), target.as_fd()))?;
+                    if *view == View::Writable {
+                        let grant = if is_directory { Grant::Write } else { Grant::File };
+                        grants.push((tree, grant));
+                    }
+                }
+                (None, View::Masked { searchable: true }) => {
+                    let mask = failed("mask", path, small_file_system(c"0111"))?;
+                    failed("mask", path, syscalls::attach(mask.as_fd(), target.as_fd()))?;
+                    self.closing.push(mask);
+                }
+                (None, _) => self.mask(path, &target, is_directory)?,
+            }
+        }
+        Ok(grants)
+    }
+
+    /// Returns the mount point, made first where it lies in a directory of the run's own.
+    fn target(&self, path: &Path, is_directory: bool) -> Result<OwnedFd, Failure> {
+        let relative = path.strip_prefix("/").unwrap_or(path);
+        match beneath(self.root.as_fd(), relative) {
+            Err(error) if is_absent(&error) => {}
+            result => return failed("find the mount point", path, result),
+        }
+        let made = make_target(self.root.as_fd(), relative, is_directory);
+        failed("make the mount point", path, made)
+    }
+
+    fn place_private(
+        &mut self,
+        spec: &SandboxSpec,
+        path: &Path,
+        grants: &mut Vec<(OwnedFd, Grant)>,
+    ) -> Result<(), Failure> {
+        let target = self.target(path, true)?;
+        if path.ends_with("run") {
+            let mount = failed("make", path, small_file_system(c"0755"))?;
+            failed("attach", path, syscalls::attach(mount.as_fd(), target.as_fd()))?;
+            self.closing.push(mount);
+            return Ok(());
+        }
+        let tree = match &spec.files.private_tmp {
+            Some(directory) => {
+                let source = failed("open", directory, open(directory))?;
+                let tree = failed("clone", directory, syscalls::clone_tree(source.as_fd(), false))?;
+                failed("restrict", path, syscalls::set_attributes(tree.as_fd(), false, SAFE))?;
+                tree
+            }
+            None => {
+                let size = spec.limits.shm_bytes.to_string();
+                let size = std::ffi::CString::new(size).unwrap_or_default();
+                let options =
+                    [(c"mode", c"1777"), (c"size", size.as_c_str()), (c"nr_inodes", c"200000")];
+                failed("make", path, syscalls::new_file_system(c"tmpfs", &options, SAFE))?
+            }
+        };
+        failed("attach", path, syscalls::attach(tree.as_fd(), target.as_fd()))?;
+        grants.push((tree, Grant::Write));
+        Ok(())
+    }
+
+    /// Covers `target` with an empty object of ours that nobody may open.
+    fn mask(&self, path: &Path, target: &OwnedFd, is_directory: bool) -> Result<(), Failure> {
+        let name = if is_directory { "empty" } else { "nothing" };
+        let object = failed("mask", path, beneath(self.staging.as_fd(), Path::new(name)))?;
+        let tree = failed("mask", path, syscalls::clone_tree(object.as_fd(), false))?;
+        let attributes = INERT | ATTRIBUTE_READ_ONLY;
+        failed("mask", path, syscalls::set_attributes(tree.as_fd(), false, attributes))?;
+        failed("mask", path, syscalls::attach(tree.as_fd(), target.as_fd()))
+    }
+
+    fn place_devices(&mut self, grants: &mut Vec<(OwnedFd, Grant)>) -> Result<(), Failure> {
+        let path = Path::new("/dev");
+        let mut nodes = Vec::new();
+        for name in DEVICES {
+            let device = path.join(name);
+            let source = match open(&device) {
+                Err(error) if is_absent(&error) => continue,
+                result => failed("open", &device, result)?,
+            };
+            let tree = failed("clone", &device, syscalls::clone_tree(source.as_fd(), false))?;
+            let attributes = ATTRIBUTE_READ_ONLY | ATTRIBUTE_NO_SET_ID | ATTRIBUTE_NO_EXECUTION;
+            failed("restrict", &device, syscalls::set_attributes(tree.as_fd(), false, attributes))?;
+            nodes.push((name, tree));
+        }
+        let target = self.target(path, true)?;
+        let dev = failed("make", path, small_file_system(c"0755"))?;
+        failed("attach", path, syscalls::attach(dev.as_fd(), target.as_fd()))?;
+        for (name, tree) in nodes {
+            let place = make_target(dev.as_fd(), Path::new(name), false);
+            let place = failed("make", &path.join(name), place)?;
+            failed("attach", &path.join(name), syscalls::attach(tree.as_fd(), place.as_fd()))?;
+            grants.push((tree, Grant::Device));
+        }
+        let pts =
+            failed("make", &path.join("pts"), make_target(dev.as_fd(), Path::new("pts"), true))?;
+        let options = [(c"mode", c"0620"), (c"ptmxmode", c"0666")];
+        let attributes = ATTRIBUTE_NO_SET_ID | ATTRIBUTE_NO_EXECUTION;
+        let terminals = syscalls::new_file_system(c"devpts", &options, attributes);
+        let terminals = failed("make", &path.join("pts"), terminals)?;
+        failed("attach", &path.join("pts"), syscalls::attach(terminals.as_fd(), pts.as_fd()))?;
+        grants.push((terminals, Grant::Device));
+        let shm =
+            failed("make", &path.join("shm"), make_target(dev.as_fd(), Path::new("shm"), true))?;
+        failed("attach", &path.join("shm"), syscalls::attach(self.shm.as_fd(), shm.as_fd()))?;
+        for (name, text) in [
+            ("fd", "/proc/self/fd"),
+            ("stdin", "/proc/self/fd/0"),
+            ("stdout", "/proc/self/fd/1"),
+            ("stderr", "/proc/self/fd/2"),
+            ("ptmx", "pts/ptmx"),
+        ] {
+            let made = syscalls::symlink_at(Path::new(text), dev.as_fd(), Path::new(name));
+            failed("make", &path.join(name), made)?;
+        }
+        self.closing.push(dev);
+        Ok(())
+    }
+
+    /// Puts the new `/proc` in place, read-only and without what tells of the kernel.
+    fn place_proc(&mut self, mount: Option<OwnedFd>) -> Result<(), Failure> {
+        let path = Path::new("/proc");
+        let target = self.target(path, true)?;
+        let Some(mount) = mount else { return self.mask(path, &target, true) };
+        failed("attach", path, syscalls::attach(mount.as_fd(), target.as_fd()))?;
+        self.mask_each(&mount, path, PROC_MASKS)?;
+        self.closing.push(mount);
+        Ok(())
+    }
+
+    fn place_sys(&mut self) -> Result<(), Failure> {
+        let path = Path::new("/sys");
+        match beneath(self.root.as_fd(), Path::new("sys")) {
+            Ok(sys) => self.mask_each(&sys, path, SYS_MASKS),
+            Err(error) if is_absent(&error) => Ok(()),
+            Err(error) => failed("open", path, Err(error)),
+        }
+    }
+
+    fn mask_each(&self, mount: &OwnedFd, path: &Path, names: &[&str]) -> Result<(), Failure> {
+        for name in names {
+            let entry = path.join(name);
+            match beneath(mount.as_fd(), Path::new(name)) {
+                Err(error) if is_absent(&error) => {}
+                Err(error) => return failed("open", &entry, Err(error)),
+                Ok(object) => {
+                    let is_directory = failed("look at", &entry, kind(&object))?.is_dir();
+                    self.mask(&entry, &object, is_directory)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes what was open for mount points, and leaves the host's tree.
+    fn finish(&self) -> Result<(), Failure> {
+        let path = Path::new("/");
+        for mount in &self.closing {
+            let result = syscalls::set_attributes(mount.as_fd(), false, ATTRIBUTE_READ_ONLY);
+            failed("close", path, result)?;
+        }
+        failed("enter", path, syscalls::change_directory(self.root.as_fd()))?;
+        failed("pivot to", path, syscalls::pivot_here())?;
+        failed("detach the old", path, syscalls::detach_here())?;
+        let root = failed("open", path, open(path))?;
+        failed("enter", path, syscalls::change_directory(root.as_fd()))
+    }
+}
+
+/// Makes the objects that masks are cloned from, and the place of the new root.
+fn fill_stage(staging: BorrowedFd<'_>) -> io::Result<()> {
+    syscalls::make_directory_at(staging, Path::new("root"), 0o755)?;
+    syscalls::make_directory_at(staging, Path::new("empty"), 0)?;
+    let flags = libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY;
+    syscalls::create_at(staging, Path::new("nothing"), flags, 0).map(drop)
+}
+
+/// A file system for directories and mount points alone.
+fn small_file_system(mode: &std::ffi::CStr) -> io::Result<OwnedFd> {
+    let options = [(c"mode", mode), (c"size", c"1048576"), (c"nr_inodes", c"16384")];
+    syscalls::new_file_system(c"tmpfs", &options, INERT)
+}
+
+fn beneath(directory: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
+    syscalls::open_at(directory, path, libc::O_PATH | libc::O_NOFOLLOW, NO_LINKS)
+}
+
+/// Makes what is missing of `path`, one component at a time, following nothing.
+fn make_target(root: BorrowedFd<'_>, path: &Path, is_directory: bool) -> io::Result<OwnedFd> {
+    let mut at = root.try_clone_to_owned()?;
+    let mut parts = path.components().peekable();
+    while let Some(part) = parts.next() {
+        let part: &Path = part.as_ref();
+        let last = parts.peek().is_none();
+        let made = if last && !is_directory {
+            let flags = libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY;
+            syscalls::create_at(at.as_fd(), part, flags, 0o600).map(drop)
+        } else {
+            syscalls::make_directory_at(at.as_fd(), part, 0o755)
+        };
+        match made {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            // Where the parent is read-only the entry may exist all the same.
+            Err(error) if error.raw_os_error() == Some(libc::EROFS) => {}
+            result => result?,
+        }
+        at = beneath(at.as_fd(), part)?;
+    }
+    Ok(at)
+}
+
+/// Says whether a rule refuses writing.
+pub(crate) fn refuses_writing(access: Access) -> bool {
+    match access {
+        Access::ReadOnly | Access::None | Access::Protected => true,
+        Access::Write | Access::Read => false,
+    }
+}

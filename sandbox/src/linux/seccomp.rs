@@ -1,0 +1,281 @@
+//! The command's system-call filter: allowed by default, refused by this list.
+
+use std::collections::BTreeMap;
+
+use super::bpf::{Case, Row, Table, Test, Verdict};
+
+/// What differs between runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Options {
+    /// Internet sockets may be made.
+    pub(crate) internet: bool,
+    /// A supervisor answers calls that make, link and rename, and connections.
+    pub(crate) supervised: bool,
+}
+
+/// Newest call that this list was written for; what is above does not exist.
+const NEWEST: u32 = 466;
+
+const ALL: u32 = u32::MAX;
+
+/// Every `CLONE_NEW*` flag of `clone`.
+const CLONE_NAMESPACES: u32 = 0x7E02_0000;
+/// `CLONE_NEWTIME`, which only `unshare` takes.
+const CLONE_NEWTIME: u32 = 0x80;
+
+const SET_ID_BITS: u32 = 0o6000;
+
+/// Calls refused whatever their arguments are.
+const REFUSED: &[libc::c_long] = &[
+    // Mounts and roots.
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_open_tree,
+    libc::SYS_move_mount,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    libc::SYS_setns,
+    // Kernel interfaces with a history.
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_kcmp,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_memfd_secret,
+    libc::SYS_fanotify_init,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_name_to_handle_at,
+    libc::SYS_lookup_dcookie,
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    // The machine.
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
+    libc::SYS_acct,
+    libc::SYS_syslog,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_nfsservctl,
+    libc::SYS_vhangup,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_iopl,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_ioperm,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_modify_ldt,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_uselib,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS__sysctl,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_ustat,
+];
+
+/// Calls that programs can do without and try something else.
+const ABSENT: &[libc::c_long] = &[
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    // Their flags and modes are in memory, out of the filter's sight.
+    libc::SYS_clone3,
+    libc::SYS_openat2,
+];
+
+/// `ioctl` commands: terminal input, terminal and console state, file flags, verity, freezing, tunnels.
+const COMMANDS: &[u32] = &[
+    0x5412,
+    0x541C,
+    0x541D,
+    0x5423, // TIOCSTI TIOCLINUX TIOCCONS TIOCSETD
+    0x4B3A,
+    0x4B45,
+    0x4B47,
+    0x4B4E,
+    0x5602,
+    0x5606, // KDSETMODE KDSKBMODE KDSKBENT KDSIGACCEPT VT_*
+    0x4008_6602,
+    0x4004_6602,
+    0x401C_5820,
+    0x4080_6685, // FS_IOC_SETFLAGS (64, 32) FSSETXATTR VERITY
+    0xC004_5877,
+    0xC004_5878,
+    0x800C_6613,
+    0xC050_6617, // FIFREEZE FITHAW encryption policy and key
+    0x4004_54CA,
+    0x4C00,
+    0x4C80,
+    0x1272, // TUNSETIFF LOOP_SET_FD LOOP_CTL_ADD BLKGETSIZE64's family
+];
+
+/// `personality` values that change nothing of safety: query, default, 32 bit, no address randomisation.
+const PERSONALITIES: &[u32] = &[0xFFFF_FFFF, 0, 0x8, 0x0004_0000, 0x0002_0000];
+
+fn is(argument: u32, mask: u32, value: u32) -> Test {
+    Test::Is { argument, mask, value }
+}
+
+fn any(argument: u32, bits: u32) -> Test {
+    Test::Any { argument, bits }
+}
+
+fn case(tests: Vec<Test>, verdict: Verdict) -> Case {
+    Case { tests, verdict }
+}
+
+/// Returns the table for a run.
+pub(crate) fn table(options: Options) -> Table {
+    let mut rows: BTreeMap<u32, Row> = BTreeMap::new();
+    let mut set = |number: libc::c_long, cases: Vec<Case>, otherwise: Verdict| {
+        if let Ok(number) = u32::try_from(number) {
+            rows.insert(number, Row { cases, otherwise });
+        }
+    };
+    let denied = Verdict::Errno(libc::EPERM);
+    for number in REFUSED {
+        set(*number, Vec::new(), denied);
+    }
+    for number in ABSENT {
+        set(*number, Vec::new(), Verdict::Errno(libc::ENOSYS));
+    }
+    set(libc::SYS_clone, vec![case(vec![any(0, CLONE_NAMESPACES)], denied)], Verdict::Allow);
+    let namespaces = vec![any(0, CLONE_NAMESPACES | CLONE_NEWTIME)];
+    set(libc::SYS_unshare, vec![case(namespaces, denied)], Verdict::Allow);
+    let listener = u32::try_from(libc::SECCOMP_FILTER_FLAG_NEW_LISTENER).unwrap_or(ALL);
+    let listening = vec![is(0, ALL, libc::SECCOMP_SET_MODE_FILTER), any(1, listener)];
+    set(libc::SYS_seccomp, vec![case(listening, denied)], Verdict::Allow);
+    let known = PERSONALITIES.iter().map(|value| case(vec![is(0, ALL, *value)], Verdict::Allow));
+    set(libc::SYS_personality, known.collect(), denied);
+    let commands = COMMANDS.iter().map(|value| case(vec![is(1, ALL, *value)], denied));
+    set(libc::SYS_ioctl, commands.collect(), Verdict::Allow);
+    set(libc::SYS_prctl, process_control(options), Verdict::Allow);
+    for (number, cases, otherwise) in sockets(options) {
+        set(number, cases, otherwise);
+    }
+    for (number, cases, otherwise) in modes(options) {
+        set(number, cases, otherwise);
+    }
+    if options.supervised {
+        for number in super::super::supervise::CALLS {
+            set(*number, Vec::new(), Verdict::Notify);
+        }
+    }
+    Table { rows, otherwise: Verdict::Allow, newest: NEWEST, unknown: Verdict::Errno(libc::ENOSYS) }
+}
+
+type Entry = (libc::c_long, Vec<Case>, Verdict);
+
+fn process_control(options: Options) -> Vec<Case> {
+    const PR_SET_MM: u32 = 35;
+    const PR_SET_PTRACER: u32 = 0x5961_6D61;
+    const PR_SET_DUMPABLE: u32 = 4;
+    let denied = Verdict::Errno(libc::EPERM);
+    let mut cases = vec![
+        case(vec![is(0, ALL, PR_SET_MM)], denied),
+        case(vec![is(0, ALL, PR_SET_PTRACER)], denied),
+    ];
+    if options.supervised {
+        // The supervisor must go on reading the caller's memory: success is told, nothing is done.
+        cases.push(case(vec![is(0, ALL, PR_SET_DUMPABLE)], Verdict::Errno(0)));
+    }
+    cases
+}
+
+/// Families, types and protocols that may be made (`socket(2)`).
+fn sockets(options: Options) -> Vec<Entry> {
+    const TYPE: u32 = 0xF;
+    let family = |value: i32| is(0, ALL, value.unsigned_abs());
+    let kind = |value: i32| is(1, TYPE, value.unsigned_abs());
+    let protocol = |value: i32| is(2, ALL, value.unsigned_abs());
+    let denied = Verdict::Errno(libc::EPERM);
+    let local = vec![
+        // An unconnected or connected-again one reaches any path by its send calls.
+        case(vec![family(libc::AF_UNIX), kind(libc::SOCK_DGRAM)], denied),
+        case(vec![family(libc::AF_UNIX), kind(libc::SOCK_RAW)], denied),
+        case(vec![family(libc::AF_UNIX)], Verdict::Allow),
+    ];
+    let mut all = local.clone();
+    all.push(case(vec![family(libc::AF_NETLINK), protocol(libc::NETLINK_ROUTE)], Verdict::Allow));
+    if options.internet {
+        for version in [libc::AF_INET, libc::AF_INET6] {
+            for (form, number) in [
+                (libc::SOCK_STREAM, 0),
+                (libc::SOCK_STREAM, libc::IPPROTO_TCP),
+                (libc::SOCK_DGRAM, 0),
+                (libc::SOCK_DGRAM, libc::IPPROTO_UDP),
+            ] {
+                let tests = vec![family(version), kind(form), protocol(number)];
+                all.push(case(tests, Verdict::Allow));
+            }
+        }
+    }
+    let refused = Verdict::Errno(libc::EAFNOSUPPORT);
+    let fast_open = libc::MSG_FASTOPEN.unsigned_abs();
+    let fast = |argument: u32| vec![case(vec![any(argument, fast_open)], denied)];
+    vec![
+        (libc::SYS_socket, all, refused),
+        (libc::SYS_socketpair, local, refused),
+        (libc::SYS_sendto, fast(3), Verdict::Allow),
+        (libc::SYS_sendmsg, fast(2), Verdict::Allow),
+        (libc::SYS_sendmmsg, fast(3), Verdict::Allow),
+    ]
+}
+
+/// Calls with a mode argument: no set-id bits, no device nodes; opens for writing may be supervised.
+fn modes(options: Options) -> Vec<Entry> {
+    let denied = Verdict::Errno(libc::EPERM);
+    let after = if options.supervised { Verdict::Notify } else { Verdict::Allow };
+    let set_id = |argument: u32| case(vec![any(argument, SET_ID_BITS)], denied);
+    let making = |flags: u32, mode: u32| {
+        // A mode counts only when something is made.
+        let makes = (libc::O_CREAT | libc::O_TMPFILE & !libc::O_DIRECTORY).unsigned_abs();
+        let writes = makes | (libc::O_WRONLY | libc::O_RDWR | libc::O_TRUNC).unsigned_abs();
+        let mut cases = vec![case(vec![any(flags, makes), any(mode, SET_ID_BITS)], denied)];
+        if options.supervised {
+            cases.push(case(vec![any(flags, writes)], Verdict::Notify));
+        }
+        cases
+    };
+    let node = |mode: u32| {
+        let kinds = [0, libc::S_IFREG, libc::S_IFIFO, libc::S_IFSOCK];
+        let mut cases = vec![set_id(mode)];
+        cases.extend(kinds.iter().map(|kind| case(vec![is(mode, libc::S_IFMT, *kind)], after)));
+        cases
+    };
+    const FCHMODAT2: libc::c_long = 452;
+    vec![
+        (libc::SYS_fchmod, vec![set_id(1)], Verdict::Allow),
+        (libc::SYS_fchmodat, vec![set_id(2)], Verdict::Allow),
+        (FCHMODAT2, vec![set_id(2)], Verdict::Allow),
+        (libc::SYS_mkdirat, vec![set_id(2)], after),
+        (libc::SYS_openat, making(2, 3), Verdict::Allow),
+        (libc::SYS_mknodat, node(2), denied),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_chmod, vec![set_id(1)], Verdict::Allow),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_mkdir, vec![set_id(1)], after),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_open, making(1, 2), Verdict::Allow),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_creat, vec![set_id(1)], after),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_mknod, node(1), denied),
+    ]
+}

@@ -1,0 +1,55 @@
+//! What the launcher's steps achieved, collected as they succeed.
+
+use std::collections::BTreeMap;
+
+use crate::{Enforced, Protection, State};
+
+/// The record of steps; a protection that no step speaks of is missing.
+#[derive(Debug, Default)]
+pub(crate) struct Steps {
+    states: BTreeMap<Protection, State>,
+}
+
+impl Steps {
+    /// Notes that `layer` now enforces each of `protections`.
+    pub(crate) fn layer(&mut self, layer: &str, protections: &[Protection]) {
+        for protection in protections {
+            match self.states.get_mut(protection) {
+                Some(State::Enforced(layers)) => layers.push(layer.to_owned()),
+                // What is open stays open, whatever else helps.
+                Some(State::Partial(_) | State::Off(_)) => {}
+                Some(State::Missing(_)) | None => {
+                    let state = State::Enforced(vec![layer.to_owned()]);
+                    self.states.insert(*protection, state);
+                }
+            }
+        }
+    }
+
+    /// Notes what is open in `protection`.
+    pub(crate) fn partial(&mut self, protection: Protection, open: &str) {
+        self.states.insert(protection, State::Partial(open.to_owned()));
+    }
+
+    /// Notes why `protection` is not there.
+    pub(crate) fn missing(&mut self, protection: Protection, reason: &str) {
+        self.states.insert(protection, State::Missing(reason.to_owned()));
+    }
+
+    /// Notes that the run was let out.
+    pub(crate) fn all_off(&mut self) {
+        for protection in Protection::ALL {
+            let state = State::Off("this call runs unsandboxed".to_owned());
+            self.states.insert(*protection, state);
+        }
+    }
+
+    /// Returns the state of every protection.
+    pub(crate) fn finish(&self) -> Enforced {
+        let states = Protection::ALL.iter().map(|protection| {
+            let state = self.states.get(protection).cloned();
+            (*protection, state.unwrap_or_else(|| State::Missing("no step enforces it".to_owned())))
+        });
+        Enforced { states: states.collect() }
+    }
+}
