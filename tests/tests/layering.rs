@@ -214,8 +214,10 @@ fn read(path: &Path) -> String {
 }
 
 #[test]
-fn unsafe_stands_in_one_file() {
-    let allowed = Path::new("sandbox/src/linux/syscalls.rs");
+fn unsafe_stands_in_one_place() {
+    let allowed = |path: &PathBuf| {
+        path.starts_with("sandbox/src/linux/syscalls") || path.ends_with("linux/syscalls.rs")
+    };
     let says_unsafe = |path: &PathBuf| {
         read(path).lines().any(|line| {
             let code = line.split("//").next().unwrap_or_default();
@@ -225,7 +227,7 @@ fn unsafe_stands_in_one_file() {
         })
     };
     let found: Vec<PathBuf> =
-        sources().into_iter().filter(|path| path != allowed).filter(says_unsafe).collect();
+        sources().into_iter().filter(|path| !allowed(path)).filter(says_unsafe).collect();
     assert_eq!(found, Vec::<PathBuf>::new());
 }
 

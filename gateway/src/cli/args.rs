@@ -40,6 +40,9 @@ pub(crate) enum Command {
     /// Be a gateway for others, on a Unix socket.
     #[command(after_help = EXAMPLE_SERVE)]
     Serve(Serve),
+    /// Answer an agent's pre-tool hook: one frame on standard input, its answer on standard output.
+    #[command(after_help = EXAMPLE_HOOK)]
+    Hook(Hook),
     /// Run a command with a live view of its output.
     #[command(after_help = EXAMPLE_AGENT)]
     Agent(Agent),
@@ -63,6 +66,10 @@ const EXAMPLE_PARSE: &str =
 const EXAMPLE_AUDIT: &str = "Example:\n  stockade audit tail -n 5";
 const EXAMPLE_DOCTOR: &str = "Example:\n  stockade doctor";
 const EXAMPLE_SERVE: &str = "Example:\n  stockade serve &";
+const EXAMPLE_HOOK: &str = "Example, in the settings of Claude Code:\n  \
+    {\"hooks\":{\"PreToolUse\":[{\"matcher\":\"*\",\"hooks\":[{\"type\":\"command\",\n  \
+    \"command\":\"/usr/local/bin/stockade hook claude\"}]}]}}\n\n\
+    Every failure of stockade itself is the agent's explicit refusal: exit status 2, or a cancel.";
 const EXAMPLE_AGENT: &str = "Example:\n  stockade agent run 'echo hello'";
 const EXAMPLE_COMPLETIONS: &str = "Example:\n  stockade completions bash";
 const EXAMPLE_MAN: &str = "Example:\n  stockade man run";
@@ -278,6 +285,22 @@ pub(crate) struct Doctor {
 pub(crate) struct Serve {
     #[command(flatten)]
     pub common: Common,
+}
+
+/// `stockade hook`.
+#[derive(Debug, Args)]
+pub(crate) struct Hook {
+    #[command(flatten)]
+    pub common: Common,
+    /// The agent whose frame is on standard input.
+    #[arg(value_name = "AGENT", value_enum)]
+    pub agent: crate::serve::hook::Agent,
+    /// Have an allowed shell command run through `stockade run`, where the agent takes a new input.
+    #[arg(long)]
+    pub rewrite: bool,
+    /// Refuse when no answer was found in this time; keep it below the agent's own limit.
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s")]
+    pub deadline: Duration,
 }
 
 /// `stockade agent`.

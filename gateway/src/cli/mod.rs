@@ -7,6 +7,7 @@ mod check;
 mod context;
 mod failure;
 mod generate;
+mod hook;
 mod parse;
 mod run;
 mod serve;
@@ -33,6 +34,8 @@ pub fn main() -> ExitCode {
         Some("launch") => {
             ExitCode::from(u8::try_from(stockade_sandbox::launch()).unwrap_or(failure::FAILED))
         }
+        Some(hook::HANDLER) => hook::handler(&arguments),
+        Some("hook") => hook::guarded(&arguments),
         Some(_) | None => command_line(&arguments),
     }
 }
@@ -83,6 +86,10 @@ fn dispatch(arguments: Arguments) -> Result<ExitCode, Failure> {
         }
         Command::Audit(_) | Command::Doctor(_) => {
             Err(Failure::new(Code::Internal, "this subcommand is not built yet", ""))
+        }
+        Command::Hook(mut options) => {
+            options.common = join(options.common)?;
+            Ok(hook::run(&options))
         }
         Command::Agent(options) => agent::start(&options),
         Command::Completions(options) => generate::completions(&options),

@@ -1,4 +1,5 @@
 //! Front doors that belong to the trusted base.
 
 mod connection;
+pub(crate) mod hook;
 pub(crate) mod socket;

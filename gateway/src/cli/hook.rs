@@ -1,0 +1,114 @@
+//! `stockade hook AGENT`: the supervisor, and the handler that it starts.
+
+use std::ffi::OsString;
+use std::io::Read as _;
+use std::process::{Command, ExitCode, Stdio};
+
+use clap::Parser as _;
+use clap::error::ErrorKind;
+
+use super::{args, context, failure};
+use crate::client::Client;
+use crate::protocol::errors::{Code, Failure};
+use crate::serve::hook::answer::{Answer, blocked};
+use crate::serve::hook::frame::LIMIT_BYTES;
+use crate::serve::hook::handle::{Running, handle};
+use crate::serve::hook::{Agent, print, supervise};
+
+/// Word that tells the executable to be the handler; put in front of the arguments by the supervisor alone.
+pub(super) const HANDLER: &str = "hook-handler";
+
+/// Is `stockade hook …`: what is wrong with the arguments is the agent's refusal too, for several agents run the
+/// command when their hook ends with any other status.
+pub(super) fn guarded(arguments: &[OsString]) -> ExitCode {
+    match parsed(arguments) {
+        Ok(options) => run(&options),
+        Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp) => {
+            let _ = error.print(); // nobody reads it: nothing else is to be done
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            let cline = arguments.iter().any(|argument| argument == Agent::Cline.name());
+            let agent = if cline { Agent::Cline } else { Agent::Claude };
+            let text = error.to_string();
+            let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+            ExitCode::from(print(&blocked(agent, first)))
+        }
+    }
+}
+
+/// Is the handler that the supervisor starts.
+pub(super) fn handler(arguments: &[OsString]) -> ExitCode {
+    let (Some(name), Some(rest)) = (arguments.first(), arguments.get(2..)) else {
+        return ExitCode::from(failure::FAILED);
+    };
+    let arguments: Vec<OsString> = std::iter::once(name).chain(rest).cloned().collect();
+    match parsed(&arguments).map(|options| super::wait(answer(options))) {
+        Ok(Ok(Ok(status))) => status,
+        Ok(Ok(Err(failure)) | Err(failure)) => failure::fail(&failure),
+        Err(_) => ExitCode::from(failure::FAILED),
+    }
+}
+
+fn parsed(arguments: &[OsString]) -> Result<args::Hook, clap::Error> {
+    let arguments = args::Arguments::try_parse_from(arguments)?;
+    let refused = |message: String| clap::Error::raw(ErrorKind::ArgumentConflict, message);
+    match arguments.command {
+        args::Command::Hook(mut options) => {
+            let joined = arguments.before.join(options.common);
+            options.common =
+                joined.map_err(|option| refused(format!("`{option}` is given twice")))?;
+            Ok(options)
+        }
+        _ => Err(refused("the hook was started with another subcommand".to_owned())),
+    }
+}
+
+/// Supervises a handler: this same executable with the same arguments.
+pub(super) fn run(options: &args::Hook) -> ExitCode {
+    let handler = std::env::current_exe().map(|executable| {
+        let mut handler = Command::new(executable);
+        handler.arg(HANDLER).args(std::env::args_os().skip(1)).stdin(Stdio::inherit());
+        handler
+    });
+    // Without a path to start, a path that cannot be started: its failure is the agent's refusal.
+    let handler = handler.unwrap_or_else(|_| Command::new("/dev/null/stockade"));
+    ExitCode::from(supervise(options.agent, handler, options.deadline))
+}
+
+/// Is the handler: its answer goes to the supervisor as one JSON object.
+async fn answer(options: args::Hook) -> Result<ExitCode, Failure> {
+    let answer = match judged(&options).await {
+        Ok(answer) => answer,
+        Err(failure) => blocked(options.agent, &failure.message),
+    };
+    let text = serde_json::to_string(&answer).map_err(|error| lost(&error.to_string()))?;
+    failure::print(&text).map_err(|error| lost(&error.to_string()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn lost(reason: &str) -> Failure {
+    Failure::new(Code::Internal, format!("the answer cannot be written: {reason}"), "")
+}
+
+async fn judged(options: &args::Hook) -> Result<Answer, Failure> {
+    let mut frame = Vec::new();
+    let limit = u64::try_from(LIMIT_BYTES).unwrap_or(u64::MAX).saturating_add(1);
+    let read = std::io::stdin().lock().take(limit).read_to_end(&mut frame);
+    read.map_err(|error| {
+        Failure::new(Code::InvalidRequest, format!("standard input cannot be read: {error}"), "")
+    })?;
+    let call = context::call(&options.common, "hook")?;
+    let mut client = Client::connect(call.options).await?;
+    let running = if options.rewrite { Running::Rewritten(launcher()?) } else { Running::InAgent };
+    Ok(handle(options.agent, &frame, &call.context, &running, &mut client).await)
+}
+
+/// The words that run a command through this executable, with the options that this call was given.
+fn launcher() -> Result<Vec<String>, Failure> {
+    let executable = std::env::current_exe().ok().and_then(|path| path.to_str().map(str::to_owned));
+    let executable = executable.ok_or_else(|| {
+        Failure::new(Code::Internal, "the path of this executable is not known as UTF-8", "")
+    })?;
+    Ok(vec![executable, "run".to_owned(), "--".to_owned()])
+}

@@ -1,0 +1,120 @@
+//! `stockade hook AGENT`: one pre-tool frame on standard input, that agent's answer on standard output.
+//!
+//! Several agents run the command when their hook crashes, is late or prints nonsense. So this process is only a
+//! supervisor: the real handler is a child, its answer is passed on when it is complete and well formed, and
+//! everything else becomes the agent's explicit refusal.
+
+use std::io::{Read as _, Write as _};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+pub(crate) mod answer;
+pub(crate) mod frame;
+pub(crate) mod handle;
+mod table;
+
+#[cfg(test)]
+mod tests;
+
+use answer::{Answer, blocked};
+
+/// Most bytes of a handler's answer.
+const ANSWER_LIMIT_BYTES: u64 = 32 << 20;
+
+/// An agent whose hook form is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Agent {
+    /// Claude Code.
+    Claude,
+    /// Codex CLI.
+    Codex,
+    /// Gemini CLI.
+    Gemini,
+    /// Copilot CLI.
+    Copilot,
+    /// OpenCode, through the plugin that set-up writes.
+    #[value(name = "opencode")]
+    OpenCode,
+    /// Cline.
+    Cline,
+    /// Cursor.
+    Cursor,
+}
+
+impl Agent {
+    /// All agents.
+    #[cfg(test)]
+    pub(crate) const ALL: [Agent; 7] = [
+        Agent::Claude,
+        Agent::Codex,
+        Agent::Gemini,
+        Agent::Copilot,
+        Agent::OpenCode,
+        Agent::Cline,
+        Agent::Cursor,
+    ];
+
+    /// Returns the name on the command line and in `policies/agents.jsonc`.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Agent::Claude => "claude",
+            Agent::Codex => "codex",
+            Agent::Gemini => "gemini",
+            Agent::Copilot => "copilot",
+            Agent::OpenCode => "opencode",
+            Agent::Cline => "cline",
+            Agent::Cursor => "cursor",
+        }
+    }
+}
+
+/// Runs `handler` with this process's standard input, prints its answer or a refusal, and returns the exit status.
+pub(crate) fn supervise(agent: Agent, mut handler: Command, deadline: Duration) -> u8 {
+    std::panic::set_hook(Box::new(move |_| {
+        std::process::exit(i32::from(print(&blocked(agent, "the hook failed"))));
+    }));
+    let answer = match watch(&mut handler, deadline) {
+        Ok(answer) => answer,
+        Err(reason) => blocked(agent, &reason),
+    };
+    print(&answer)
+}
+
+/// Prints an answer and returns its exit status; an answer that cannot be printed is status 2, which blocks.
+pub(crate) fn print(answer: &Answer) -> u8 {
+    let mut stdout = std::io::stdout();
+    let printed = stdout.write_all(answer.stdout.as_bytes()).and_then(|()| stdout.flush());
+    let told = std::io::stderr().write_all(answer.stderr.as_bytes());
+    if printed.is_err() || (told.is_err() && answer.stdout.is_empty()) { 2 } else { answer.status }
+}
+
+/// Returns the handler's answer if it came whole, in form, in time and with status 0.
+fn watch(handler: &mut Command, deadline: Duration) -> Result<Answer, String> {
+    let spawned = handler.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let mut child =
+        spawned.map_err(|error| format!("the hook's handler did not start: {error}"))?;
+    let stdout = child.stdout.take().ok_or("the hook's handler has no output")?;
+    let (sender, receiver) = mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let read = stdout.take(ANSWER_LIMIT_BYTES).read_to_end(&mut bytes).map(|_| bytes);
+        // The receiver is gone only after the deadline, when nobody wants the answer any more.
+        drop(sender.send(read));
+    });
+    let received = receiver.recv_timeout(deadline);
+    if received.is_err() {
+        child.kill().map_err(|error| format!("the hook's handler did not end in time: {error}"))?;
+    }
+    let status = child
+        .wait()
+        .map_err(|error| format!("the hook's handler cannot be waited for: {error}"))?;
+    let bytes = received.map_err(|_| format!("no answer within {} ms", deadline.as_millis()))?;
+    let bytes = bytes.map_err(|error| format!("the handler's answer cannot be read: {error}"))?;
+    reader.join().map_err(|_| "the handler's answer was lost".to_owned())?;
+    if !status.success() {
+        return Err(format!("the hook's handler ended with {status}"));
+    }
+    serde_json::from_slice(&bytes)
+        .map_err(|error| format!("the hook's handler gave no answer: {error}"))
+}

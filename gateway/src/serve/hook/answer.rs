@@ -1,0 +1,196 @@
+//! The answer to a pre-tool hook, in the one form that each agent reads.
+//!
+//! Each form holds only keys that its reader knows: an unknown key makes one of them run the command.
+
+use serde_json::{Value, json};
+
+use super::Agent;
+
+/// What the gate decided about all calls of a frame.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Ruling {
+    /// It may run; with an input that takes the place of the agent's, where that is wanted.
+    Allow {
+        /// Why.
+        reason: String,
+        /// The whole new input.
+        rewritten: Option<Value>,
+    },
+    /// A person must decide.
+    Ask(String),
+    /// It must not run.
+    Deny(String),
+    /// Nothing waits for an answer.
+    NoObjection,
+}
+
+/// What the hook process prints, and how it exits.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Answer {
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error, one line.
+    pub stderr: String,
+    /// Exit status.
+    pub status: u8,
+}
+
+/// Returns the answer for `ruling` at `event`.
+pub(crate) fn answer(agent: Agent, event: &str, ruling: &Ruling) -> Answer {
+    let ruling = &downgraded(agent, event, ruling);
+    let body = match (agent, event) {
+        (_, _) if *ruling == Ruling::NoObjection => None,
+        (Agent::Claude | Agent::Codex, "PermissionRequest") => permission_request(ruling),
+        (Agent::Claude | Agent::OpenCode, _) => pre_tool_use(ruling, true),
+        (Agent::Codex, _) => pre_tool_use(ruling, false),
+        (Agent::Gemini, _) => gemini(ruling),
+        (Agent::Copilot, _) => copilot(ruling),
+        (Agent::Cline, _) => cline(ruling),
+        (Agent::Cursor, _) => cursor(event, ruling),
+    };
+    let stdout = body.map(|body| format!("{body}\n")).unwrap_or_default();
+    Answer { stdout, stderr: String::new(), status: 0 }
+}
+
+/// Says whether the agent takes a new input at `event`; elsewhere what it sent is what it runs.
+pub(crate) fn takes_new_input(agent: Agent, event: &str) -> bool {
+    match agent {
+        Agent::Claude | Agent::Codex | Agent::OpenCode => event == "PreToolUse",
+        Agent::Gemini => event == "BeforeTool",
+        Agent::Copilot | Agent::Cursor => event == "preToolUse",
+        Agent::Cline => false,
+    }
+}
+
+/// Returns the explicit refusal that stands for every failure of ours.
+///
+/// Status 2 with a line on standard error means "blocked" to all but Cline, which wants a cancel.
+pub(crate) fn blocked(agent: Agent, reason: &str) -> Answer {
+    let reason = spoken(reason);
+    match agent {
+        Agent::Cline => Answer {
+            stdout: format!("{}\n", json!({ "cancel": true, "errorMessage": reason })),
+            stderr: String::new(),
+            status: 0,
+        },
+        Agent::Claude
+        | Agent::Codex
+        | Agent::Gemini
+        | Agent::Copilot
+        | Agent::OpenCode
+        | Agent::Cursor => Answer {
+            stdout: String::new(),
+            stderr: format!("stockade: blocked: {reason}\n"),
+            status: 2,
+        },
+    }
+}
+
+/// Turns a question into a refusal where the agent would run the command, hang, or knows no question.
+fn downgraded(agent: Agent, event: &str, ruling: &Ruling) -> Ruling {
+    let Ruling::Ask(reason) = ruling else { return ruling.clone() };
+    let asks = match agent {
+        Agent::Claude | Agent::Copilot | Agent::Cursor => true,
+        // At this event no answer means that the agent puts its own question.
+        Agent::Codex => event == "PermissionRequest",
+        Agent::Gemini | Agent::OpenCode | Agent::Cline => false,
+    };
+    if asks { ruling.clone() } else { Ruling::Deny(reason.clone()) }
+}
+
+/// A reason is never blank and stands on one line.
+fn spoken(reason: &str) -> String {
+    let line = reason.trim().replace(['\n', '\r'], "; ");
+    if line.is_empty() { "not allowed by stockade".into() } else { line }
+}
+
+fn pre_tool_use(ruling: &Ruling, plain_allow: bool) -> Option<Value> {
+    let decided = |decision: &str, reason: &str| {
+        json!({
+            "hookEventName": "PreToolUse",
+            "permissionDecision": decision,
+            "permissionDecisionReason": spoken(reason)
+        })
+    };
+    let mut output = match ruling {
+        Ruling::Allow { rewritten: None, .. } if !plain_allow => return None,
+        Ruling::Allow { reason, .. } => decided("allow", reason),
+        Ruling::Ask(reason) => decided("ask", reason),
+        Ruling::Deny(reason) => decided("deny", reason),
+        Ruling::NoObjection => return None,
+    };
+    if let (Ruling::Allow { rewritten: Some(input), .. }, Some(output)) =
+        (ruling, output.as_object_mut())
+    {
+        output.insert("updatedInput".to_owned(), input.clone());
+    }
+    Some(json!({ "hookSpecificOutput": output }))
+}
+
+fn permission_request(ruling: &Ruling) -> Option<Value> {
+    let decision = match ruling {
+        Ruling::Allow { .. } => json!({ "behavior": "allow" }),
+        Ruling::Deny(reason) => json!({ "behavior": "deny", "message": spoken(reason) }),
+        Ruling::Ask(_) | Ruling::NoObjection => return None,
+    };
+    Some(
+        json!({ "hookSpecificOutput": { "hookEventName": "PermissionRequest", "decision": decision } }),
+    )
+}
+
+fn gemini(ruling: &Ruling) -> Option<Value> {
+    match ruling {
+        Ruling::Allow { rewritten: Some(input), .. } => Some(json!({
+            "decision": "allow",
+            "hookSpecificOutput": { "hookEventName": "BeforeTool", "tool_input": input }
+        })),
+        Ruling::Allow { rewritten: None, .. } => Some(json!({ "decision": "allow" })),
+        Ruling::Ask(reason) | Ruling::Deny(reason) => {
+            Some(json!({ "decision": "deny", "reason": spoken(reason) }))
+        }
+        Ruling::NoObjection => None,
+    }
+}
+
+fn copilot(ruling: &Ruling) -> Option<Value> {
+    match ruling {
+        Ruling::Allow { rewritten: Some(input), .. } => {
+            Some(json!({ "permissionDecision": "allow", "modifiedArgs": input }))
+        }
+        Ruling::Allow { rewritten: None, .. } => Some(json!({ "permissionDecision": "allow" })),
+        Ruling::Ask(reason) => {
+            Some(json!({ "permissionDecision": "ask", "permissionDecisionReason": spoken(reason) }))
+        }
+        Ruling::Deny(reason) => Some(
+            json!({ "permissionDecision": "deny", "permissionDecisionReason": spoken(reason) }),
+        ),
+        Ruling::NoObjection => None,
+    }
+}
+
+fn cline(ruling: &Ruling) -> Option<Value> {
+    match ruling {
+        Ruling::Allow { .. } => Some(json!({ "cancel": false })),
+        Ruling::Ask(reason) | Ruling::Deny(reason) => {
+            Some(json!({ "cancel": true, "errorMessage": spoken(reason) }))
+        }
+        Ruling::NoObjection => None,
+    }
+}
+
+fn cursor(event: &str, ruling: &Ruling) -> Option<Value> {
+    match ruling {
+        Ruling::Allow { rewritten: Some(input), .. } if event == "preToolUse" => {
+            Some(json!({ "permission": "allow", "updated_input": input }))
+        }
+        Ruling::Allow { .. } => Some(json!({ "permission": "allow" })),
+        Ruling::Ask(reason) => Some(json!({
+            "permission": "ask", "user_message": spoken(reason), "agent_message": spoken(reason)
+        })),
+        Ruling::Deny(reason) => Some(json!({
+            "permission": "deny", "user_message": spoken(reason), "agent_message": spoken(reason)
+        })),
+        Ruling::NoObjection => None,
+    }
+}

@@ -1,0 +1,126 @@
+//! The handler behind the supervisor: reads a frame, has each call judged, gives the answer.
+
+use serde_json::Value;
+
+use super::Agent;
+use super::answer::{Answer, Ruling, answer, blocked, takes_new_input};
+use super::frame::{Call, Frame, Waiting, read};
+use super::table;
+use crate::client::Client;
+use crate::protocol::types::{CheckRequest, Context, DecisionView};
+
+/// How allowed shell commands are to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Running {
+    /// In the agent's own shell, unconfined: the gate only judges.
+    InAgent,
+    /// Rewritten to these words followed by the command as one word, so that the gate runs it.
+    Rewritten(Vec<String>),
+}
+
+/// Returns the answer to one frame. Total: what fails is a refusal.
+pub(crate) async fn handle(
+    agent: Agent,
+    bytes: &[u8],
+    context: &Context,
+    running: &Running,
+    client: &mut Client,
+) -> Answer {
+    let frame = table::row(agent.name()).and_then(|row| read(agent, &row, bytes));
+    match frame {
+        Err(reason) => blocked(agent, &reason),
+        Ok(Frame::Other) => answer(agent, "", &Ruling::NoObjection),
+        Ok(Frame::Calls(waiting)) => {
+            let ruling = judge(agent, &waiting, context, running, client).await;
+            match ruling {
+                Ok(ruling) => answer(agent, &waiting.event, &ruling),
+                Err(reason) => blocked(agent, &reason),
+            }
+        }
+    }
+}
+
+/// Judges every call of a frame; the strictest decision holds for all.
+async fn judge(
+    agent: Agent,
+    waiting: &Waiting,
+    context: &Context,
+    running: &Running,
+    client: &mut Client,
+) -> Result<Ruling, String> {
+    let launcher = launcher(agent, waiting, running);
+    let mut decisions = Vec::new();
+    for call in &waiting.calls {
+        let request = request(agent, waiting, call, context, launcher.is_none());
+        decisions.push(client.check(request).await.map_err(|failure| failure.message)?);
+    }
+    let words = |decision: &DecisionView| match decision.help.as_str() {
+        "" => decision.reason.clone(),
+        help => format!("{}; {help}", decision.reason),
+    };
+    if let Some(denied) = decisions.iter().find(|decision| decision.decision == "deny") {
+        return Ok(Ruling::Deny(words(denied)));
+    }
+    if let Some(asked) = decisions.iter().find(|decision| decision.decision != "allow") {
+        return Ok(Ruling::Ask(words(asked)));
+    }
+    let Some(first) = decisions.first() else { return Err("the frame holds no call".into()) };
+    let rewritten = launcher.map(|launcher| rewritten(waiting, first, launcher)).transpose()?;
+    Ok(Ruling::Allow { reason: first.reason.clone(), rewritten })
+}
+
+/// Returns the words that run the command through the gate; none when the agent runs it itself.
+fn launcher<'a>(agent: Agent, waiting: &Waiting, running: &'a Running) -> Option<&'a [String]> {
+    let Running::Rewritten(words) = running else { return None };
+    let one_command = matches!(waiting.calls.as_slice(), [call] if call.tool == "Bash");
+    (one_command && takes_new_input(agent, &waiting.event)).then_some(words)
+}
+
+fn request(
+    agent: Agent,
+    waiting: &Waiting,
+    call: &Call,
+    context: &Context,
+    caller_runs: bool,
+) -> CheckRequest {
+    let mut context = context.clone();
+    context.door = "hook".into();
+    context.agent = Some(agent.name().into());
+    context.session = context.session.or_else(|| waiting.session.clone());
+    if waiting.plan {
+        context.mode = Some("plan".into());
+    }
+    CheckRequest {
+        tool: call.tool.clone(),
+        input: call.input.clone(),
+        cwd: call.cwd.clone(),
+        record: true,
+        run_hooks: true,
+        caller_runs,
+        context,
+        ..CheckRequest::default()
+    }
+}
+
+/// Returns the agent's whole input with the command replaced by one that runs it through the gate.
+fn rewritten(
+    waiting: &Waiting,
+    decision: &DecisionView,
+    launcher: &[String],
+) -> Result<Value, String> {
+    let command = decision.input.get("command").and_then(Value::as_str);
+    let command = command.ok_or("the judged input has no command")?;
+    let mut line: Vec<String> = launcher.iter().map(|word| quoted(word)).collect();
+    line.push(quoted(command));
+    let mut input = waiting.raw_input.clone();
+    match input.get_mut("command") {
+        Some(place) => *place = Value::String(line.join(" ")),
+        None => return Err("the shell tool has no `command`".into()),
+    }
+    Ok(input)
+}
+
+/// Returns `word` as one shell word, in single quotes.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r#"'"'"'"#))
+}
