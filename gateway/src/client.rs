@@ -28,6 +28,8 @@ pub struct Options {
     pub audit_directory: Option<PathBuf>,
     /// `--state-dir`.
     pub state_directory: Option<PathBuf>,
+    /// The `stockade` executable, which is also launcher and scan worker; none means this process's own.
+    pub executable: Option<PathBuf>,
 }
 
 /// A question with the channel for its answer; dropping the channel withdraws it.
@@ -70,6 +72,17 @@ impl Options {
         Options {
             default_socket: default_socket(|name| std::env::var_os(name)),
             ..Options::default()
+        }
+    }
+
+    /// Returns the `stockade` executable, to be started as launcher and as scan worker.
+    pub(crate) fn executable(&self) -> Result<PathBuf, Failure> {
+        match &self.executable {
+            Some(executable) => Ok(executable.clone()),
+            None => std::env::current_exe().map_err(|error| {
+                let message = format!("the executable of this process cannot be found: {error}");
+                Failure::new(Code::Internal, message, "mount `/proc`")
+            }),
         }
     }
 }

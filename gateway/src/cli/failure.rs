@@ -6,14 +6,7 @@ use std::process::ExitCode;
 use crate::protocol::errors::Failure;
 use crate::protocol::words;
 
-/// Denied.
-pub(crate) const DENIED: u8 = 120;
-/// Needs a person, and none can be asked.
-pub(crate) const NEEDS_PERSON: u8 = 121;
-/// stockade itself could not.
-pub(crate) const FAILED: u8 = 122;
-/// Timed out.
-pub(crate) const TIMED_OUT: u8 = 124;
+pub(crate) use crate::protocol::status::{DENIED, FAILED, NEEDS_PERSON};
 
 /// Writes lines for people to standard error. That nobody reads them changes nothing.
 pub(crate) fn tell(text: &str) {
@@ -31,16 +24,6 @@ pub(crate) fn print(line: &str) -> Result<(), std::io::Error> {
 
 /// Tells a failure and returns its exit status.
 pub(crate) fn fail(failure: &Failure) -> ExitCode {
-    tell(&told(failure));
+    tell(&words::failure(failure));
     ExitCode::from(FAILED)
-}
-
-/// Returns the lines that tell a failure.
-pub(crate) fn told(failure: &Failure) -> String {
-    let first = format!("stockade: {}", words::lines(&failure.message));
-    if failure.help.is_empty() {
-        first
-    } else {
-        format!("{first}\n  try: {}", words::lines(&failure.help))
-    }
 }

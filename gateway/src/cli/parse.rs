@@ -21,9 +21,7 @@ const BATCH: usize = 256;
 
 /// Prints the tree of what `options` names.
 pub(crate) async fn parse(options: args::Parse) -> Result<ExitCode, Failure> {
-    let executable = std::env::current_exe().map_err(|error| {
-        Failure::new(Code::Internal, format!("this executable cannot be found: {error}"), "")
-    })?;
+    let executable = crate::client::Options::default().executable()?;
     let scanner = Scanner::new(executable);
     if options.jsonl {
         return texts(&scanner).await;

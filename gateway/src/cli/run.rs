@@ -13,7 +13,7 @@ use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{
     Answer, AuditReference, CommandRequest, Control, DecisionView, RunOutcome, RunResult,
 };
-use crate::protocol::words;
+use crate::protocol::{status, words};
 
 /// How often Ctrl-C is handed on before it ends the command.
 const PATIENCE: u32 = 3;
@@ -166,38 +166,22 @@ struct Ending {
 
 impl Ending {
     fn tell(&self, outcome: &RunOutcome) -> ExitCode {
+        self.print(|| object(outcome));
         match outcome {
-            RunOutcome::Ran(result) => self.ran(result),
-            RunOutcome::Denied(refusal) => {
-                self.print(|| refused(&refusal.decision, refusal.audit.as_ref()));
+            RunOutcome::Ran(result) => {
+                if result.timed_out {
+                    failure::tell(&words::timed_out(result));
+                }
+                if !self.quiet && !result.footer.is_empty() {
+                    failure::tell(&words::lines(&result.footer));
+                }
+            }
+            RunOutcome::Denied(refusal) | RunOutcome::NeedsPerson(refusal) => {
                 failure::tell(&words::verdict(&refusal.decision, &self.command, &self.cwd));
-                ExitCode::from(failure::DENIED)
             }
-            RunOutcome::NeedsPerson(refusal) => {
-                self.print(|| refused(&refusal.decision, refusal.audit.as_ref()));
-                failure::tell(&words::verdict(&refusal.decision, &self.command, &self.cwd));
-                ExitCode::from(failure::NEEDS_PERSON)
-            }
-            RunOutcome::Failed(failure) => {
-                self.print(|| failed(failure));
-                failure::fail(failure)
-            }
+            RunOutcome::Failed(failure) => failure::tell(&words::failure(failure)),
         }
-    }
-
-    fn ran(&self, result: &RunResult) -> ExitCode {
-        self.print(|| ran(result));
-        if result.timed_out {
-            let took = result.duration_ms.div_ceil(1000);
-            failure::tell(&format!(
-                "stockade: timed out after {took} s; everything it started was ended\n  \
-                 try: a longer `--timeout`"
-            ));
-        }
-        if !self.quiet && !result.footer.is_empty() {
-            failure::tell(&words::lines(&result.footer));
-        }
-        exit_status(result)
+        ExitCode::from(status::of(outcome))
     }
 
     /// Prints the one object of `--json`. The record is written; that nobody reads the object is told by
@@ -209,15 +193,15 @@ impl Ending {
     }
 }
 
-fn exit_status(result: &RunResult) -> ExitCode {
-    let status = match (result.timed_out, result.signal_number, result.exit_code) {
-        (true, _, _) => return ExitCode::from(failure::TIMED_OUT),
-        (false, Some(signal), _) => 128 + signal,
-        (false, None, Some(code)) => code,
-        (false, None, None) if result.task_id.is_some() => 0,
-        (false, None, None) => i32::from(failure::FAILED),
-    };
-    ExitCode::from(u8::try_from(status).unwrap_or(failure::FAILED))
+/// Returns the one object of `--json`.
+fn object(outcome: &RunOutcome) -> Value {
+    match outcome {
+        RunOutcome::Ran(result) => ran(result),
+        RunOutcome::Denied(refusal) | RunOutcome::NeedsPerson(refusal) => {
+            refused(&refusal.decision, refusal.audit.as_ref())
+        }
+        RunOutcome::Failed(failure) => failed(failure),
+    }
 }
 
 fn ran(result: &RunResult) -> Value {

@@ -4,7 +4,8 @@
 //! the person can do. Text from outside is escaped, so that it can neither move the cursor nor change
 //! the direction of what is read.
 
-use super::types::{DecisionView, PartView};
+use super::errors::Failure;
+use super::types::{DecisionView, PartView, RunResult};
 
 /// Longest piece of a command that is shown, in characters.
 const SHOWN: usize = 240;
@@ -19,6 +20,24 @@ pub fn verdict(decision: &DecisionView, command: &str, here: &str) -> String {
         lines.push(format!("  try: {}", one_line(&decision.help)));
     }
     lines.join("\n")
+}
+
+/// Returns the lines that tell that stockade itself could not.
+pub fn failure(failure: &Failure) -> String {
+    let first = format!("stockade: {}", lines(&failure.message));
+    if failure.help.is_empty() {
+        return first;
+    }
+    format!("{first}\n  try: {}", lines(&failure.help))
+}
+
+/// Returns the lines that tell that a command was ended because its time was over.
+pub fn timed_out(result: &RunResult) -> String {
+    let took = result.duration_ms as f64 / 1000.0;
+    format!(
+        "stockade: timed out after {took:.1} s; everything it started was ended\n  \
+         try: a longer time limit"
+    )
 }
 
 /// Returns `text` so that a terminal shows it and nothing else happens: control characters, marks of
