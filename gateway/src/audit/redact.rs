@@ -1,12 +1,20 @@
 //! Secrets: found by grammar and by shape, masked before anything is stored.
 
+mod grammar;
 pub(super) mod mask;
+mod rules;
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
 use stockade_parser::CommandTree;
 
-use super::hash::{hex, sha256};
+use super::hash::hex;
 use super::keys::RedactKey;
+use grammar::{Found, Place};
 use mask::Extras;
+use rules::{Rules, Spot};
 
 /// Output shorter than this gets a keyed digest: a short output may be a secret that can be guessed.
 const GUESSABLE: usize = 1024;
@@ -15,11 +23,17 @@ const GUESSABLE: usize = 1024;
 #[derive(Debug, Clone)]
 pub(crate) struct Redactor {
     key: RedactKey,
+    rules: Arc<Rules>,
 }
 
 impl Redactor {
-    pub(super) fn new(key: RedactKey) -> Redactor {
-        Redactor { key }
+    /// Returns the redactor with the rules that ship; an error names the rule that cannot be used.
+    pub(super) fn new(key: RedactKey) -> Result<Redactor, String> {
+        Ok(Redactor { key, rules: Arc::new(Rules::read(rules::TABLE)?) })
+    }
+
+    fn rules(&self) -> &Rules {
+        &self.rules
     }
 
     /// Returns the tag of `value` as it stands in masks.
@@ -34,21 +48,110 @@ impl Redactor {
 
     /// Returns the digest of a stream that is wholly known: keyed when it is short, plain when long.
     pub(crate) fn stream_digest(&self, content: &[u8]) -> String {
-        if content.len() < GUESSABLE {
-            self.digest(content)
-        } else {
-            format!("sha256:{}", hex(&sha256(&[content])))
-        }
+        let mut stream = self.stream();
+        stream.update(content);
+        stream.finish()
+    }
+
+    /// Begins the digest of a stream that comes in pieces.
+    pub(crate) fn stream(&self) -> StreamDigest {
+        StreamDigest { key: self.key.clone(), beginning: Vec::new(), state: Sha256::new() }
     }
 
     /// Returns the places in a command, beyond those that shapes tell, where its grammar puts secrets.
     pub(super) fn spots(&self, tree: Option<&CommandTree>, command: Option<&[u8]>) -> Extras {
-        let _ = (tree, command);
-        Extras::default()
+        let Some(tree) = tree else {
+            return Extras { command: command.unwrap_or_default().to_vec(), ..Extras::default() };
+        };
+        let commands = grammar::commands(tree);
+        let found = grammar::find(&self.rules, &commands);
+        let is_source = command == Some(tree.source());
+        extras(&commands, &found, command.unwrap_or_default(), is_source)
     }
 
     /// Returns `text` with what looks like a secret masked, for text that is in no record.
     pub(crate) fn text(&self, text: &str) -> String {
-        text.into()
+        let spots = self.rules.shapes(text.as_bytes());
+        match mask::apply(text.as_bytes(), spots, self) {
+            Some(masked) => String::from_utf8_lossy(&masked.text).into_owned(),
+            None => text.into(),
+        }
     }
 }
+
+fn extras(
+    commands: &[grammar::Simple<'_>],
+    found: &[Found],
+    command: &[u8],
+    is_source: bool,
+) -> Extras {
+    let mut strings: BTreeMap<String, Vec<Spot>> = BTreeMap::new();
+    let mut known = BTreeMap::new();
+    let mut source = Vec::new();
+    for it in found {
+        if is_source {
+            source.push(Spot { range: it.source.clone(), rule: it.rule });
+        }
+        let number = it.command;
+        let of = commands.get(number);
+        let (pointer, piece) = match it.place {
+            Place::Word(word) => {
+                let piece = of.and_then(|of| of.words.get(word));
+                (Some(format!("/parsed/commands/{number}/argv/{word}")), piece)
+            }
+            Place::Assignment(at) => {
+                (None, of.and_then(|of| of.assignments.get(at)).map(|(_, piece)| piece))
+            }
+            Place::Redirect(at) => {
+                let text = of.and_then(|of| of.texts.iter().find(|(index, _)| *index == at));
+                (
+                    Some(format!("/parsed/commands/{number}/redirects/{at}/target")),
+                    text.map(|(_, piece)| piece),
+                )
+            }
+        };
+        let value = piece.and_then(|piece| piece.exact).zip(it.inner.clone());
+        if let Some((value, inner)) = value {
+            known.entry(value.get(inner.clone()).unwrap_or_default().to_vec()).or_insert(it.rule);
+            if let Some(pointer) = pointer {
+                strings.entry(pointer).or_default().push(Spot { range: inner, rule: it.rule });
+            }
+        }
+        if is_source {
+            let raw = command.get(it.source.clone()).unwrap_or_default();
+            known.entry(raw.to_vec()).or_insert(it.rule);
+        }
+    }
+    known.remove([].as_slice());
+    Extras { command: command.to_vec(), source, strings, known }
+}
+
+/// The digest of a stream that comes in pieces.
+#[derive(Debug)]
+pub(crate) struct StreamDigest {
+    key: RedactKey,
+    /// The stream as long as it is short.
+    beginning: Vec<u8>,
+    state: Sha256,
+}
+
+impl StreamDigest {
+    /// Adds a piece.
+    pub(crate) fn update(&mut self, piece: &[u8]) {
+        self.state.update(piece);
+        let room = GUESSABLE.saturating_sub(self.beginning.len());
+        self.beginning.extend_from_slice(piece.get(..room.min(piece.len())).unwrap_or_default());
+    }
+
+    /// Returns the digest: keyed when the stream is shorter than 1 KiB, plain SHA-256 when longer.
+    pub(crate) fn finish(self) -> String {
+        if self.beginning.len() < GUESSABLE {
+            self.key.digest(&self.beginning)
+        } else {
+            format!("sha256:{}", hex(&self.state.finalize()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

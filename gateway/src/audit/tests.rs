@@ -153,3 +153,30 @@ fn one_directory_has_one_state_however_it_is_named() {
     assert_ne!(Places::of(&scratch.folder.join("e"), &state).state, direct.state);
     drop(winding);
 }
+
+#[tokio::test]
+async fn a_secret_is_in_no_file_of_the_log() {
+    let scratch = Scratch::new("secret");
+    let log = Log::open(&scratch.places, GatewayMode::Embedded).unwrap();
+    let secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
+    let mut plain = sample::plain_decision(&format!("git push https://x:{secret}@github.com/a/b"));
+    plain.verdict.reason = format!("denied because of {secret}");
+    plain.request.description = Some("push with password=tr0ub4dor".into());
+    log.record(Body::Decision(Box::new(plain))).await.unwrap();
+    drop(log);
+    let content = fs::read(scratch.places.directory.join("00000001.jsonl")).unwrap();
+    let text = String::from_utf8(content).unwrap();
+    assert!(!text.contains(secret) && !text.contains("tr0ub4dor"), "{text}");
+    let (_, value) = line::read(lines(&scratch, 1)[1].as_bytes()).unwrap();
+    let masks: Vec<String> = value
+        .get("redacted")
+        .and_then(|it| it.elements())
+        .unwrap()
+        .iter()
+        .map(|it| it.get("ptr").unwrap().text().unwrap().to_owned())
+        .collect();
+    assert_eq!(
+        masks,
+        ["/request/command", "/request/description", "/request/input/command", "/verdict/reason"]
+    );
+}

@@ -51,7 +51,7 @@ pub(super) fn open(
     } else {
         Keys::read(&scene, &places.state)?
     };
-    let redactor = Redactor::new(keys.redact.clone());
+    let redactor = Redactor::new(keys.redact.clone()).map_err(|cause| Error::Rules { cause })?;
     let head = head(mode, &places.state);
     let running = Running::new(&places.state.join("open"));
     let parts = Parts {

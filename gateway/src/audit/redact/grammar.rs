@@ -1,0 +1,337 @@
+//! Secrets by the grammar of the command: option values, headers, assignments, text on standard input.
+
+use std::ops::Range;
+
+use stockade_parser::{CommandTree, Position, Redirect, RedirectTarget, SimpleCommand, Word};
+
+use super::rules::{Kind, Rule, Rules};
+
+/// A word as the rules see it.
+#[derive(Debug, Clone)]
+pub(super) struct Piece<'a> {
+    /// The value, where the text alone tells it.
+    pub(super) exact: Option<&'a [u8]>,
+    /// The word as it is written.
+    pub(super) raw: &'a [u8],
+    /// Where it stands.
+    pub(super) span: Range<usize>,
+}
+
+/// A simple command as the rules see it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Simple<'a> {
+    pub(super) words: Vec<Piece<'a>>,
+    /// Name and value of the assignments in front.
+    pub(super) assignments: Vec<(String, Piece<'a>)>,
+    /// The redirections with text: their index, and the text.
+    pub(super) texts: Vec<(usize, Piece<'a>)>,
+    /// Its place in a pipeline, from 0.
+    pub(super) pipeline: Option<u32>,
+}
+
+/// Which text of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Word(usize),
+    Assignment(usize),
+    Redirect(usize),
+}
+
+/// A secret in a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) command: usize,
+    pub(super) place: Place,
+    /// Its place in the value of the word; none when the value is not known.
+    pub(super) inner: Option<Range<usize>>,
+    /// Its place in the source.
+    pub(super) source: Range<usize>,
+    pub(super) rule: usize,
+}
+
+/// Returns the commands of `tree` as the rules see them.
+pub(super) fn commands(tree: &CommandTree) -> Vec<Simple<'_>> {
+    tree.commands().iter().map(|command| simple(tree.source(), command)).collect()
+}
+
+fn simple<'a>(source: &'a [u8], command: &'a SimpleCommand) -> Simple<'a> {
+    let piece = |word: &'a Word| Piece {
+        exact: word.exact(),
+        raw: word.span.of(source),
+        span: word.span.start as usize..word.span.end as usize,
+    };
+    let text = |(index, redirect): (usize, &'a Redirect)| match &redirect.target {
+        RedirectTarget::Text(word) => Some((index, piece(word))),
+        RedirectTarget::File(_) | RedirectTarget::Descriptor(_) => None,
+    };
+    Simple {
+        words: command.words.iter().map(piece).collect(),
+        assignments: command
+            .assignments
+            .iter()
+            .map(|it| (String::from_utf8_lossy(&it.name).into_owned(), piece(&it.value)))
+            .collect(),
+        texts: command.redirects.iter().enumerate().filter_map(text).collect(),
+        pipeline: match command.position {
+            Position::Pipeline(place) => Some(place),
+            Position::Top
+            | Position::Subshell
+            | Position::Substitution
+            | Position::ProcessSubstitution
+            | Position::Compound
+            | Position::Function
+            | Position::Wrapped => None,
+        },
+    }
+}
+
+/// Returns the secrets that the grammar of `commands` tells.
+pub(super) fn find(rules: &Rules, commands: &[Simple<'_>]) -> Vec<Found> {
+    let mut search = Search { rules, found: Vec::new() };
+    for (number, command) in commands.iter().enumerate() {
+        let program = program(command);
+        for (index, rule) in rules.rules.iter().enumerate() {
+            let of_program = |it: &String| it == "*" || it.as_bytes() == program;
+            match rule.kind {
+                Kind::Option if rule.programs.iter().any(of_program) => {
+                    search.options(number, command, index, rule);
+                }
+                Kind::Header => search.headers(number, command, index, rule),
+                Kind::Assignment => search.assignments(number, command, index, rule),
+                Kind::Stdin if rule.programs.iter().any(of_program) && has_name(command, rule) => {
+                    search.stdin(number, commands, index, rule);
+                }
+                Kind::Option | Kind::Stdin | Kind::Shape => {}
+            }
+        }
+    }
+    search.found
+}
+
+/// Returns the last part of the path of the program.
+fn program<'a>(command: &Simple<'a>) -> &'a [u8] {
+    let path = command.words.first().and_then(|word| word.exact).unwrap_or_default();
+    path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
+}
+
+/// Says whether one of the rule's names is a word of the command; the program counts as one.
+fn has_name(command: &Simple<'_>, rule: &Rule) -> bool {
+    let named = |name: &String| {
+        command.words.iter().filter_map(|word| word.exact).any(|word| word == name.as_bytes())
+            || program(command) == name.as_bytes()
+    };
+    rule.names.is_empty() || rule.names.iter().any(named)
+}
+
+struct Search<'a> {
+    rules: &'a Rules,
+    found: Vec<Found>,
+}
+
+impl Search<'_> {
+    /// Takes the value that begins at byte `from` of a word.
+    fn take(
+        &mut self,
+        command: usize,
+        place: Place,
+        piece: &Piece<'_>,
+        from: usize,
+        index: usize,
+        rule: &Rule,
+    ) {
+        match piece.exact {
+            Some(value) => {
+                let Some(secret) = value.get(from..) else { return };
+                let Some(skipped) = after(rule, secret) else { return };
+                let inner = from + skipped..value.len();
+                if self.rules.is_secret(rule, value.get(inner.clone()).unwrap_or_default()) {
+                    let source = place_in_source(piece, value, &inner);
+                    self.found.push(Found {
+                        command,
+                        place,
+                        inner: Some(inner),
+                        source,
+                        rule: index,
+                    });
+                }
+            }
+            None => {
+                // Quotes and expansions are still in the text: what is more than a reference is masked.
+                let from = from + usize::from(piece.raw.starts_with(b"\"") && from > 0);
+                let Some(secret) = piece.raw.get(from..) else { return };
+                let Some(skipped) = after(rule, secret) else { return };
+                let secret = secret.get(skipped..).unwrap_or_default();
+                let bare = secret.strip_prefix(b"\"").unwrap_or(secret);
+                if self.rules.is_secret(rule, bare) {
+                    let start = piece.span.start + from + skipped;
+                    self.found.push(Found {
+                        command,
+                        place,
+                        inner: None,
+                        source: start..piece.span.end,
+                        rule: index,
+                    });
+                }
+            }
+        }
+    }
+
+    fn options(&mut self, number: usize, command: &Simple<'_>, index: usize, rule: &Rule) {
+        for (at, word) in command.words.iter().enumerate().skip(1) {
+            // The name of an option is literal even where its value is not.
+            let text = word.exact.unwrap_or(word.raw.strip_prefix(b"\"").unwrap_or(word.raw));
+            for name in &rule.names {
+                let (name, joined_only) =
+                    name.strip_suffix('~').map_or((name.as_str(), false), |it| (it, true));
+                let is_short = name.len() == 2;
+                if text == name.as_bytes() && !joined_only {
+                    if let Some(value) = command.words.get(at + 1) {
+                        self.take(number, Place::Word(at + 1), value, 0, index, rule);
+                    }
+                } else if let Some(rest) =
+                    text.strip_prefix(name.as_bytes()).filter(|it| !it.is_empty())
+                {
+                    if is_short {
+                        self.take(number, Place::Word(at), word, name.len(), index, rule);
+                    } else if rest.first() == Some(&b'=') {
+                        self.take(number, Place::Word(at), word, name.len() + 1, index, rule);
+                    }
+                }
+            }
+        }
+    }
+
+    fn headers(&mut self, number: usize, command: &Simple<'_>, index: usize, rule: &Rule) {
+        for (at, word) in command.words.iter().enumerate().skip(1) {
+            let text = word.exact.unwrap_or(word.raw.strip_prefix(b"\"").unwrap_or(word.raw));
+            if let Some(from) = rule.names.iter().find_map(|name| header_value(text, name)) {
+                self.take(number, Place::Word(at), word, from, index, rule);
+            }
+        }
+    }
+
+    fn assignments(&mut self, number: usize, command: &Simple<'_>, index: usize, rule: &Rule) {
+        for (at, (name, value)) in command.assignments.iter().enumerate() {
+            if rule.names.iter().any(|pattern| fits(pattern, name)) {
+                self.take(number, Place::Assignment(at), value, 0, index, rule);
+            }
+        }
+        for (at, word) in command.words.iter().enumerate() {
+            let text = word.exact.unwrap_or(word.raw.strip_prefix(b"\"").unwrap_or(word.raw));
+            let Some((start, end)) = assigned(text) else { continue };
+            let name =
+                String::from_utf8_lossy(text.get(start..end).unwrap_or_default()).into_owned();
+            if rule.names.iter().any(|pattern| fits(pattern, &name)) {
+                self.take(number, Place::Word(at), word, end + 1, index, rule);
+            }
+        }
+    }
+
+    fn stdin(&mut self, number: usize, commands: &[Simple<'_>], index: usize, rule: &Rule) {
+        let Some(command) = commands.get(number) else { return };
+        for (at, text) in &command.texts {
+            self.take(number, Place::Redirect(*at), text, 0, index, rule);
+        }
+        let Some(place) = command.pipeline.and_then(|place| place.checked_sub(1)) else { return };
+        let before = commands.get(..number).unwrap_or_default();
+        let Some(left) = before.iter().rposition(|it| it.pipeline == Some(place)) else { return };
+        let Some(source) = commands.get(left) else { return };
+        for (at, word) in source.words.iter().enumerate().skip(1) {
+            if !word.raw.starts_with(b"-") {
+                self.take(left, Place::Word(at), word, 0, index, rule);
+            }
+        }
+        for (at, text) in &source.texts {
+            self.take(left, Place::Redirect(*at), text, 0, index, rule);
+        }
+    }
+}
+
+/// Returns how much of `value` lies in front of the secret; none when the rule sees none in it.
+fn after(rule: &Rule, value: &[u8]) -> Option<usize> {
+    let Some(mark) = &rule.after else { return Some(0) };
+    let mark = mark.as_bytes();
+    value.windows(mark.len().max(1)).position(|window| window == mark).map(|at| at + mark.len())
+}
+
+/// Returns where the value of header `name` begins, if `text` is such a header or an option with one.
+fn header_value(text: &[u8], name: &str) -> Option<usize> {
+    let starts = [0, 2, text.iter().position(|byte| *byte == b'=').map_or(0, |at| at + 1)];
+    let colon = starts.into_iter().find_map(|start| {
+        let end = start + name.len();
+        let found = text.get(start..end)?.eq_ignore_ascii_case(name.as_bytes());
+        (found && text.get(end) == Some(&b':')).then_some(end)
+    })?;
+    let blanks = |from: usize| {
+        text.get(from..).unwrap_or_default().iter().take_while(|it| **it == b' ').count()
+    };
+    let value = colon + 1 + blanks(colon + 1);
+    // The scheme is no secret: `Bearer X`, `Basic X`, `token X`.
+    let rest = text.get(value..).unwrap_or_default();
+    let scheme = rest.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
+    let is_scheme = (3..=10).contains(&scheme) && rest.get(scheme) == Some(&b' ');
+    Some(if is_scheme { value + scheme + blanks(value + scheme) } else { value })
+}
+
+/// Returns where the name in `NAME=VALUE` begins and ends; in front of it may stand `-e`, `--env=` or
+/// another option.
+fn assigned(text: &[u8]) -> Option<(usize, usize)> {
+    let equals = text.iter().position(|byte| *byte == b'=')?;
+    let (start, end) = if text.starts_with(b"--") {
+        let rest = text.get(equals + 1..)?;
+        (equals + 1, equals + 1 + rest.iter().position(|byte| *byte == b'=')?)
+    } else if text.starts_with(b"-") {
+        (2, equals)
+    } else {
+        (0, equals)
+    };
+    let name = text.get(start..end)?;
+    let is_name = !name.is_empty()
+        && name
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-' | b':'));
+    is_name.then_some((start, end))
+}
+
+/// Says whether `name` fits `pattern`, in which `*` stands for anything; case does not count.
+fn fits(pattern: &str, name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = name.strip_prefix(first) else { return false };
+    let mut last: Option<&str> = None;
+    for part in parts {
+        if let Some(middle) = last {
+            match rest.find(middle) {
+                Some(at) => rest = rest.get(at + middle.len()..).unwrap_or_default(),
+                None => return false,
+            }
+        }
+        last = Some(part);
+    }
+    last.map_or(rest.is_empty(), |last| rest.ends_with(last))
+}
+
+/// Returns where the part `inner` of `value` stands in the source. Where quotes make that unclear, the
+/// rest of the word.
+fn place_in_source(piece: &Piece<'_>, value: &[u8], inner: &Range<usize>) -> Range<usize> {
+    let start = piece.span.start;
+    let whole = find_in(piece.raw, value);
+    let secret = value.get(inner.clone()).unwrap_or_default();
+    if let Some(at) = whole {
+        return start + at + inner.start..start + at + inner.end;
+    }
+    if let Some(at) = find_in(piece.raw, secret).filter(|_| !secret.is_empty()) {
+        return start + at..start + at + secret.len();
+    }
+    let prefix = value.get(..inner.start).unwrap_or_default();
+    let kept = if piece.raw.starts_with(prefix) { prefix.len() } else { 0 };
+    start + kept..piece.span.end
+}
+
+fn find_in(text: &[u8], part: &[u8]) -> Option<usize> {
+    if part.is_empty() {
+        return None;
+    }
+    text.windows(part.len()).position(|window| window == part)
+}

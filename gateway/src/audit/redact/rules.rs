@@ -1,0 +1,241 @@
+//! The redaction rules, from the table in `policies/secrets.jsonc`.
+
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+use stockade_parser::json::{self, Dialect, Value};
+
+/// The table that ships.
+pub(super) const TABLE: &str = include_str!("../../../../policies/secrets.jsonc");
+
+/// Where a rule looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Option,
+    Header,
+    Assignment,
+    Stdin,
+    Shape,
+}
+
+/// One rule.
+#[derive(Debug)]
+pub(super) struct Rule {
+    pub(super) id: String,
+    pub(super) kind: Kind,
+    pub(super) programs: Vec<String>,
+    pub(super) names: Vec<String>,
+    pub(super) after: Option<String>,
+    regex: Option<Lazy>,
+    min_entropy: Option<f64>,
+    keep: Vec<Lazy>,
+}
+
+/// A regular expression that is compiled when it is first needed: most records need none.
+#[derive(Debug)]
+pub(super) struct Lazy {
+    text: String,
+    compiled: OnceLock<Option<Regex>>,
+}
+
+impl Lazy {
+    /// Returns the expression; none when it is not one.
+    pub(super) fn get(&self) -> Option<&Regex> {
+        let compile = || RegexBuilder::new(&self.text).unicode(false).build().ok();
+        self.compiled.get_or_init(compile).as_ref()
+    }
+
+    /// Says whether it matches; what is no expression matches nothing, so that nothing is kept by it.
+    fn matches(&self, value: &[u8]) -> bool {
+        self.get().is_some_and(|regex| regex.is_match(value))
+    }
+}
+
+/// All rules, ready to be used.
+#[derive(Debug)]
+pub(super) struct Rules {
+    pub(super) rules: Vec<Rule>,
+    keep: Vec<Lazy>,
+    /// One pattern for each keyword of a shape; `owners` says whose it is.
+    keywords: RegexSet,
+    owners: Vec<usize>,
+}
+
+/// A secret in a text: where, and by which rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Spot {
+    pub(super) range: Range<usize>,
+    pub(super) rule: usize,
+}
+
+const KEYS: [&str; 10] = [
+    "id",
+    "kind",
+    "programs",
+    "names",
+    "keywords",
+    "regex",
+    "min_entropy",
+    "after",
+    "keep",
+    "examples",
+];
+
+impl Rules {
+    /// Reads a table; an error names the rule.
+    pub(super) fn read(table: &str) -> Result<Rules, String> {
+        let value = json::read(table.as_bytes(), Dialect::Commented)
+            .map_err(|error| format!("byte {}: {}", error.at, error.message))?;
+        let keep = regexes(value.get("keep"))?;
+        let rows = value.get("rules").and_then(Value::elements).ok_or("`rules` is missing")?;
+        let mut rules = Vec::new();
+        let mut patterns = Vec::new();
+        let mut owners = Vec::new();
+        for row in rows {
+            let rule = rule(row)?;
+            if rule.kind == Kind::Shape {
+                let keywords = texts(row.get("keywords"))?;
+                if keywords.is_empty() || rule.regex.is_none() {
+                    return Err(format!("rule `{}` needs `keywords` and `regex`", rule.id));
+                }
+                for keyword in keywords {
+                    patterns.push(regex::escape(&keyword));
+                    owners.push(rules.len());
+                }
+            }
+            rules.push(rule);
+        }
+        let keywords = RegexSetBuilder::new(patterns)
+            .case_insensitive(true)
+            .unicode(false)
+            .build()
+            .map_err(|error| error.to_string())?;
+        Ok(Rules { rules, keep, keywords, owners })
+    }
+
+    /// Returns what looks like a secret in `text`.
+    pub(super) fn shapes(&self, text: &[u8]) -> Vec<Spot> {
+        let mut due: Vec<usize> = self
+            .keywords
+            .matches(text)
+            .iter()
+            .filter_map(|it| self.owners.get(it).copied())
+            .collect();
+        due.sort_unstable();
+        due.dedup();
+        let mut spots = Vec::new();
+        for index in due {
+            let Some(rule) = self.rules.get(index) else { continue };
+            let Some(regex) = rule.regex.as_ref().and_then(Lazy::get) else {
+                // A rule that cannot be used and whose keyword is there: all of the text may be secret.
+                spots.push(Spot { range: 0..text.len(), rule: index });
+                continue;
+            };
+            for found in regex.captures_iter(text) {
+                let secret = found.iter().skip(1).flatten().next().or_else(|| found.get(0));
+                let Some(secret) = secret else { continue };
+                if self.is_secret(rule, secret.as_bytes()) {
+                    spots.push(Spot { range: secret.range(), rule: index });
+                }
+            }
+        }
+        spots
+    }
+
+    /// Says whether `value`, found by `rule`, is no reference, placeholder or other harmless word.
+    pub(super) fn is_secret(&self, rule: &Rule, value: &[u8]) -> bool {
+        !self.keep.iter().chain(&rule.keep).any(|keep| keep.matches(value))
+            && rule.min_entropy.is_none_or(|least| entropy(value) >= least)
+    }
+
+    /// Returns the expressions that cannot be compiled.
+    #[cfg(test)]
+    pub(super) fn faults(&self) -> Vec<&str> {
+        let all = self
+            .rules
+            .iter()
+            .flat_map(|rule| rule.regex.iter().chain(&rule.keep))
+            .chain(&self.keep);
+        all.filter(|it| it.get().is_none()).map(|it| it.text.as_str()).collect()
+    }
+
+    /// Returns the id of a rule.
+    pub(super) fn id(&self, rule: usize) -> &str {
+        self.rules.get(rule).map_or("unknown", |rule| &rule.id)
+    }
+}
+
+fn rule(row: &Value) -> Result<Rule, String> {
+    let id = row.get("id").and_then(Value::text).ok_or("a rule has no `id`")?.to_owned();
+    let wrong = |what: String| format!("rule `{id}`: {what}");
+    if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-') {
+        return Err(wrong("an id is lower-case letters and hyphens".into()));
+    }
+    if let Some(member) =
+        row.members().unwrap_or_default().iter().find(|it| !KEYS.contains(&it.key.as_str()))
+    {
+        return Err(wrong(format!("`{}` is not known", member.key)));
+    }
+    let kind = match row.get("kind").and_then(Value::text) {
+        Some("option") => Kind::Option,
+        Some("header") => Kind::Header,
+        Some("assignment") => Kind::Assignment,
+        Some("stdin") => Kind::Stdin,
+        Some("shape") => Kind::Shape,
+        _ => return Err(wrong("`kind` is not known".into())),
+    };
+    let regex = row.get("regex").map(regex).transpose().map_err(&wrong)?;
+    let min_entropy = match row.get("min_entropy").map(|value| &value.kind) {
+        None => None,
+        Some(json::Kind::Number(digits)) => {
+            Some(digits.parse().map_err(|_| wrong("`min_entropy`".into()))?)
+        }
+        Some(_) => return Err(wrong("`min_entropy` is a number".into())),
+    };
+    Ok(Rule {
+        kind,
+        programs: texts(row.get("programs")).map_err(&wrong)?,
+        names: texts(row.get("names")).map_err(&wrong)?,
+        after: row.get("after").and_then(Value::text).map(str::to_owned),
+        regex,
+        min_entropy,
+        keep: regexes(row.get("keep")).map_err(&wrong)?,
+        id,
+    })
+}
+
+fn texts(value: Option<&Value>) -> Result<Vec<String>, String> {
+    let Some(value) = value else { return Ok(Vec::new()) };
+    let elements = value.elements().ok_or("a list is expected")?;
+    elements
+        .iter()
+        .map(|it| it.text().map(str::to_owned).ok_or("a text is expected".into()))
+        .collect()
+}
+
+fn regexes(value: Option<&Value>) -> Result<Vec<Lazy>, String> {
+    value.and_then(Value::elements).unwrap_or_default().iter().map(regex).collect()
+}
+
+fn regex(value: &Value) -> Result<Lazy, String> {
+    let text = value.text().ok_or("a regular expression is a text")?;
+    Ok(Lazy { text: text.into(), compiled: OnceLock::new() })
+}
+
+/// Returns the bits that one byte of `value` tells, by the counts of its bytes.
+fn entropy(value: &[u8]) -> f64 {
+    let mut counts = [0_u32; 256];
+    for byte in value {
+        if let Some(count) = counts.get_mut(usize::from(*byte)) {
+            *count += 1;
+        }
+    }
+    let all = value.len() as f64;
+    let share = |count: &u32| f64::from(*count) / all;
+    -counts
+        .iter()
+        .filter(|count| **count > 0)
+        .map(|count| share(count) * share(count).log2())
+        .sum::<f64>()
+}
