@@ -104,3 +104,30 @@ pub struct Facts {
     /// What the hooks decided; none when none ran or none spoke.
     pub hook: Option<HookOutcome>,
 }
+
+impl Mode {
+    /// Returns the mode with this name.
+    pub fn named(name: &str) -> Option<Mode> {
+        match name {
+            "default" | "manual" => Some(Mode::Default),
+            "acceptEdits" => Some(Mode::AcceptEdits),
+            "plan" => Some(Mode::Plan),
+            "auto" => Some(Mode::Auto),
+            "dontAsk" => Some(Mode::DontAsk),
+            "bypassPermissions" => Some(Mode::BypassPermissions),
+            _ => None,
+        }
+    }
+
+    /// Returns the name used in settings, records and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Default => "default",
+            Mode::AcceptEdits => "acceptEdits",
+            Mode::Plan => "plan",
+            Mode::Auto => "auto",
+            Mode::DontAsk => "dontAsk",
+            Mode::BypassPermissions => "bypassPermissions",
+        }
+    }
+}

@@ -4,30 +4,55 @@
 //! [`Facts`] alone. Both are functions: same inputs, same answer, on every machine.
 #![forbid(unsafe_code)]
 
+mod decide;
 mod facts;
+mod index;
+mod knowledge;
 mod layer;
+mod load;
+mod merged;
+mod paths;
+mod pattern;
+mod rule;
 mod settings;
 mod verdict;
 
+use std::path::PathBuf;
+
+pub use decide::evaluate;
 pub use facts::{Call, Facts, HookOutcome, HookVerdict, Mode, SandboxState};
+pub use knowledge::{DEFAULT_SETTINGS, ProtectedName, protected_names};
 pub use layer::{Layer, Origin};
+pub use load::load;
+pub use merged::Rules;
+pub use rule::Rule;
 pub use settings::{
-    CommandHook, Hook, HookEvent, LoadedSettings, Problem, Rules, SandboxSettings, Settings,
-    SettingsText, Severity, load,
+    CommandHook, Hook, HookEvent, LoadedSettings, Problem, SandboxSettings, Settings, SettingsText,
+    Severity,
 };
 pub use verdict::{By, Decision, Part, RuleMatch, Verdict};
 
-/// Decides one call.
-///
-/// The strictest finding wins; nothing found, nothing understood and nothing known are asked or denied.
-pub fn evaluate(rules: &Rules, call: &Call<'_>, facts: &Facts) -> Verdict {
-    let _ = (rules, call, facts);
-    Verdict::error("not decided")
+/// Returns the paths that [`evaluate`] may ask about, absolute and as they are written, so that the
+/// gateway can resolve them into [`Facts::real_paths`] before.
+pub fn paths_of(call: &Call<'_>, facts: &Facts) -> Vec<PathBuf> {
+    match call {
+        Call::Bash { tree, .. } => decide::paths_of_shell(&decide::Shell::of(tree), facts),
+        Call::Tool { name, input } => {
+            decide::path_of_tool(name, input, facts).into_iter().collect()
+        }
+    }
 }
 
-/// Returns the paths that [`evaluate`] may ask about, as they are written, so that the gateway can
-/// resolve them into [`Facts::real_paths`] before.
-pub fn paths_of(call: &Call<'_>, facts: &Facts) -> Vec<std::path::PathBuf> {
-    let _ = (call, facts);
-    Vec::new()
+/// Says whether settings let the call run outside the sandbox: each of its commands is excluded, or the call
+/// asks for it and may. [`Facts::sandbox`] is then [`SandboxState::Off`].
+pub fn runs_outside_sandbox(rules: &Rules, call: &Call<'_>) -> bool {
+    match call {
+        Call::Bash { tree, input } => {
+            let wish =
+                input.get("dangerouslyDisableSandbox").is_some_and(|v| v.boolean() == Some(true));
+            (wish && rules.settings().sandbox.allow_unsandboxed)
+                || decide::excluded_from_sandbox(rules, &decide::Shell::of(tree))
+        }
+        Call::Tool { .. } => false,
+    }
 }

@@ -4,8 +4,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use stockade_parser::json::Value;
+
 use crate::facts::Mode;
 use crate::layer::{Layer, Origin};
+use crate::merged::Rules;
+use crate::pattern::command::CommandPattern;
 
 /// One settings text as it was found.
 #[derive(Debug, Clone)]
@@ -56,17 +60,15 @@ pub struct LoadedSettings {
     pub problems: Vec<Problem>,
 }
 
-/// The merged rules of all layers, with the settings that go with them.
-#[derive(Debug, Clone, Default)]
-pub struct Rules {
-    settings: Settings,
-}
-
 /// The merged settings besides rules.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// The mode that applies when no flag names one.
     pub default_mode: Option<Mode>,
+    /// `bypassPermissions` cannot be entered.
+    pub disable_bypass: bool,
+    /// `auto` cannot be entered.
+    pub disable_auto: bool,
     /// Variables set for every command.
     pub env: BTreeMap<String, String>,
     /// Hooks of all layers in order, policy first.
@@ -79,10 +81,14 @@ pub struct Settings {
     pub additional_directories: Vec<PathBuf>,
     /// "Always allow" may not be offered, nor any rule saved.
     pub managed_rules_only: bool,
+    /// Further values that the schema knows, by key such as `audit.retentionDays` or `sandbox.backend`:
+    /// that of the strongest layer whose word counts.
+    pub values: BTreeMap<String, (Value, Origin)>,
 }
 
-/// Sandbox settings after merging; lists hold absolute patterns with their origin.
-#[derive(Debug, Clone, Default)]
+/// Sandbox settings after merging. Each path is absolute, or begins with `~/` for the home directory;
+/// [`crate::sandbox_paths`] resolves them and adds what Edit and Read rules say.
+#[derive(Debug, Clone)]
 pub struct SandboxSettings {
     /// Commands run confined.
     pub enabled: bool,
@@ -92,6 +98,8 @@ pub struct SandboxSettings {
     pub auto_allow: bool,
     /// A call may ask to run unconfined.
     pub allow_unsandboxed: bool,
+    /// Files are not confined.
+    pub files_disabled: bool,
     /// Writable paths besides the working directories.
     pub allow_write: Vec<(String, Origin)>,
     /// Paths that are not writable whatever else is.
@@ -100,8 +108,44 @@ pub struct SandboxSettings {
     pub deny_read: Vec<(String, Origin)>,
     /// Paths inside those that can.
     pub allow_read: Vec<(String, Origin)>,
+    /// Hosts that may be reached, with those of WebFetch rules.
+    pub allowed_domains: Vec<(String, Origin)>,
+    /// Hosts that may not, whatever else is said.
+    pub denied_domains: Vec<(String, Origin)>,
+    /// A host that is not listed is refused, not asked.
+    pub strict_allowlist: bool,
+    /// Sockets that may be reached.
+    pub allow_unix_sockets: Vec<(String, Origin)>,
     /// Names of variables that are passed although their name looks like a secret.
     pub env_pass: Vec<String>,
+    /// Names of variables that are not passed.
+    pub env_deny: Vec<String>,
+    /// Commands that run outside, with the texts of the patterns.
+    pub(crate) excluded: Vec<(CommandPattern, Origin)>,
+}
+
+impl Default for SandboxSettings {
+    /// The bare defaults of the schema: the sandbox is off.
+    fn default() -> SandboxSettings {
+        SandboxSettings {
+            enabled: false,
+            fail_if_unavailable: false,
+            auto_allow: true,
+            allow_unsandboxed: true,
+            files_disabled: false,
+            allow_write: Vec::new(),
+            deny_write: Vec::new(),
+            deny_read: Vec::new(),
+            allow_read: Vec::new(),
+            allowed_domains: Vec::new(),
+            denied_domains: Vec::new(),
+            strict_allowlist: false,
+            allow_unix_sockets: Vec::new(),
+            env_pass: Vec::new(),
+            env_deny: Vec::new(),
+            excluded: Vec::new(),
+        }
+    }
 }
 
 /// An event at which hooks run.
@@ -149,15 +193,19 @@ pub struct CommandHook {
     pub timeout: Duration,
 }
 
-impl Rules {
-    /// The merged settings besides rules.
-    pub fn settings(&self) -> &Settings {
-        &self.settings
+impl HookEvent {
+    /// Returns the event with this name.
+    pub fn named(name: &str) -> Option<HookEvent> {
+        match name {
+            "PreToolUse" => Some(HookEvent::PreToolUse),
+            "PostToolUse" => Some(HookEvent::PostToolUse),
+            "PostToolUseFailure" => Some(HookEvent::PostToolUseFailure),
+            "PermissionRequest" => Some(HookEvent::PermissionRequest),
+            "PermissionDenied" => Some(HookEvent::PermissionDenied),
+            "SessionStart" => Some(HookEvent::SessionStart),
+            "SessionEnd" => Some(HookEvent::SessionEnd),
+            "ConfigChange" => Some(HookEvent::ConfigChange),
+            _ => None,
+        }
     }
-}
-
-/// Reads and merges settings texts of all layers; the order of `texts` is the order within a layer.
-pub fn load(texts: &[SettingsText]) -> LoadedSettings {
-    let _ = texts;
-    LoadedSettings { rules: Rules::default(), problems: Vec::new() }
 }

@@ -1,0 +1,102 @@
+//! Simple commands: rules that strike them, and whether they are covered.
+
+use stockade_parser::SimpleCommand;
+
+use crate::index::RuleId;
+use crate::pattern::command::Strike;
+use crate::verdict::Decision;
+
+use super::context::Context;
+use super::part::{Cover, Draft, Hit, Own};
+use super::shell::{Shell, blanket, pattern};
+use super::{cover, critical, files};
+
+/// Returns one part for each simple command.
+pub(super) fn parts(context: &Context<'_>, shell: &Shell<'_>) -> Vec<Draft> {
+    let exact: Vec<Option<RuleId>> =
+        shell.commands.iter().map(|command| exact_rule(context, command)).collect();
+    let blanket = blanket(context);
+    let judged = shell.commands.iter().enumerate();
+    judged.map(|(index, command)| part(context, shell, index, command, &exact, blanket)).collect()
+}
+
+fn part(
+    context: &Context<'_>,
+    shell: &Shell<'_>,
+    index: usize,
+    command: &SimpleCommand,
+    exact: &[Option<RuleId>],
+    blanket: Option<RuleId>,
+) -> Draft {
+    let mut draft = Draft::new(command.span, shell.text(command));
+    draft.confinable = true;
+    draft.add(strikes(context, shell, command));
+    files::judge_command(context, &mut draft, command);
+    draft.hard = critical::finding(context, shell, command).map(|reason| ("critical_path", reason));
+    if draft.own.is_none() && context.unconfined {
+        draft.own = unconfined(context, shell, index, exact);
+    }
+    let rules = cover::rules(context, shell, index, exact, blanket);
+    draft.add(rules.iter().copied().map(Hit::certain));
+    draft.cover = match rules.iter().min() {
+        Some(rule) => Cover::Rule(*rule),
+        None => cover::without_rule(context, shell, index),
+    };
+    draft
+}
+
+/// Returns the deny and ask rules that strike the command.
+fn strikes(context: &Context<'_>, shell: &Shell<'_>, command: &SimpleCommand) -> Vec<Hit> {
+    if !context.rules.has_command_specifier() {
+        return Vec::new();
+    }
+    let forms = shell.forms(command);
+    let first_words = forms.first_words();
+    let mut found = Vec::new();
+    for effect in [Decision::Deny, Decision::Ask] {
+        for rule in context.rules.index(effect).commands(&first_words) {
+            let Some(pattern) = pattern(context, rule) else { continue };
+            match pattern.strikes(&forms) {
+                Strike::No => {}
+                Strike::Possible => found.push(Hit { rule, certain: false }),
+                Strike::Certain => found.push(Hit::certain(rule)),
+            }
+        }
+    }
+    found
+}
+
+/// Returns the first exact rule for the command, assignments included or safe.
+fn exact_rule(context: &Context<'_>, command: &SimpleCommand) -> Option<RuleId> {
+    let program = command.words.first()?.exact()?;
+    let assigned = command.assignments.first().and_then(|assignment| {
+        let value = assignment.value.exact()?;
+        Some([assignment.name.as_slice(), b"=", value].concat())
+    });
+    let first_words = [Some(program.to_vec()), assigned.or_else(|| Some(program.to_vec()))];
+    let candidates = context.rules.index(Decision::Allow).commands(&first_words);
+    candidates.into_iter().find(|id| {
+        pattern(context, *id).is_some_and(|pattern| {
+            let plain = cover::are_safe(&command.assignments) && pattern.covers(&command.words);
+            pattern.is_exact()
+                && (plain || pattern.covers_with_assignments(&command.assignments, &command.words))
+        })
+    })
+}
+
+/// A call that leaves the sandbox needs a rule for exactly this command.
+fn unconfined(
+    context: &Context<'_>,
+    shell: &Shell<'_>,
+    index: usize,
+    exact: &[Option<RuleId>],
+) -> Option<Own> {
+    if cover::exact_at_or_above(shell, index, exact).is_some() {
+        return None;
+    }
+    if matches!(cover::without_rule(context, shell, index), Cover::Builtin(_)) {
+        return None;
+    }
+    let reason = "the call asks to run outside the sandbox".to_owned();
+    Some(Own { code: "outside_sandbox", reason, protected: false })
+}

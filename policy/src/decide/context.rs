@@ -1,0 +1,131 @@
+//! What every step of one decision needs.
+
+use std::path::PathBuf;
+
+use stockade_parser::json::Value;
+
+use crate::facts::{Facts, Mode, SandboxState};
+use crate::index::RuleId;
+use crate::merged::Rules;
+use crate::pattern::path::Anchors;
+use crate::rule::Specifier;
+use crate::verdict::Decision;
+
+use super::part::Hit;
+
+/// What every step of one decision needs.
+pub(super) struct Context<'a> {
+    pub rules: &'a Rules,
+    pub facts: &'a Facts,
+    pub tool: &'a str,
+    pub input: &'a Value,
+    /// The mode after locks.
+    pub mode: Mode,
+    /// Further working directories of the settings, absolute.
+    pub directories: Vec<PathBuf>,
+    /// The command runs confined and needs no rule.
+    pub auto_allow: bool,
+    /// The call asked to run unconfined, and settings let it.
+    pub unconfined: bool,
+}
+
+impl<'a> Context<'a> {
+    pub fn new(
+        rules: &'a Rules,
+        facts: &'a Facts,
+        tool: &'a str,
+        input: &'a Value,
+        excluded: bool,
+    ) -> Context<'a> {
+        let sandbox = &rules.settings().sandbox;
+        let mode = resolved(rules, facts);
+        let wish =
+            input.get("dangerouslyDisableSandbox").is_some_and(|v| v.boolean() != Some(false));
+        let unconfined = wish && sandbox.allow_unsandboxed && sandbox.enabled;
+        let confined = tool == "Bash"
+            && facts.sandbox == SandboxState::Enforced
+            && sandbox.enabled
+            && !excluded
+            && !unconfined;
+        Context {
+            rules,
+            facts,
+            tool,
+            input,
+            mode,
+            directories: further_directories(rules, facts),
+            auto_allow: confined && sandbox.auto_allow && mode != Mode::Plan,
+            unconfined,
+        }
+    }
+
+    pub fn anchors(&self) -> Anchors<'a> {
+        Anchors { cwd: &self.facts.cwd, home: &self.facts.home }
+    }
+
+    /// The sandbox keeps commands from what rules about paths refuse.
+    pub fn is_confined(&self) -> bool {
+        self.facts.sandbox == SandboxState::Enforced && !self.unconfined
+    }
+
+    /// Returns the rules of `effect` that speak of every call of the tool, or of one of its fields.
+    pub fn tool_hits(&self, effect: Decision) -> Vec<Hit> {
+        let index = self.rules.index(effect);
+        index
+            .every(self.tool)
+            .chain(index.named(self.tool))
+            .filter(|id| self.speaks_of_tool(*id))
+            .map(Hit::certain)
+            .collect()
+    }
+
+    fn speaks_of_tool(&self, id: RuleId) -> bool {
+        let Some(rule) = self.rules.rule(id) else { return false };
+        match &rule.specifier {
+            Specifier::Every | Specifier::Malformed => true,
+            Specifier::EveryOf(names) => names.matches(self.tool),
+            Specifier::Parameter(field, value) => {
+                scalar(self.input.get(field)).is_some_and(|text| value.matches(&text))
+            }
+            Specifier::Command(_)
+            | Specifier::Read(_)
+            | Specifier::Edit(_)
+            | Specifier::Domain(_)
+            | Specifier::Name(_) => false,
+        }
+    }
+}
+
+/// Returns an input value as rules compare it; nested values have no such form.
+fn scalar(value: Option<&Value>) -> Option<String> {
+    use stockade_parser::json::Kind;
+    match &value?.kind {
+        Kind::Bool(value) => Some(value.to_string()),
+        Kind::Number(digits) => Some(digits.clone()),
+        Kind::String(text) => Some(text.clone()),
+        Kind::Null | Kind::Array(_) | Kind::Object(_) => None,
+    }
+}
+
+/// Returns the mode that holds: what is locked becomes `default`.
+fn resolved(rules: &Rules, facts: &Facts) -> Mode {
+    let settings = rules.settings();
+    match facts.mode {
+        Mode::BypassPermissions if settings.disable_bypass => Mode::Default,
+        // As root nothing else would hold the command.
+        Mode::BypassPermissions if facts.root && facts.sandbox != SandboxState::Enforced => {
+            Mode::Default
+        }
+        Mode::Auto if settings.disable_auto => Mode::Default,
+        mode => mode,
+    }
+}
+
+/// Returns the further working directories of the settings, absolute.
+pub(crate) fn further_directories(rules: &Rules, facts: &Facts) -> Vec<PathBuf> {
+    let absolute = |path: &PathBuf| match path.strip_prefix("~") {
+        Ok(rest) => facts.home.join(rest),
+        Err(_) => path.clone(),
+    };
+    rules.settings().additional_directories.iter().map(absolute).collect()
+}

@@ -1,0 +1,313 @@
+//! What covers a simple command: allow rules, the read-only set, accepted edits, a harmless `cd`.
+
+use stockade_parser::{
+    Assignment, CommandKind, Directory, Effect, EffectKind, Locality, SimpleCommand, Via, Word,
+};
+
+use crate::facts::Mode;
+use crate::index::RuleId;
+use crate::knowledge::{knowledge, listed};
+use crate::paths;
+use crate::pattern::command::{CommandPattern, base_name};
+use crate::verdict::Decision;
+
+use super::context::Context;
+use super::part::Cover;
+use super::shell::{Shell, pattern};
+
+/// Says whether each assignment is one that rules look past.
+pub(super) fn are_safe(assignments: &[Assignment]) -> bool {
+    assignments.iter().all(|assignment| {
+        !assignment.array
+            && !assignment.append
+            && assignment.value.exact().is_some()
+            && listed(&knowledge().safe_variables, &assignment.name)
+    })
+}
+
+/// Returns every allow rule that covers the command.
+pub(super) fn rules(
+    context: &Context<'_>,
+    shell: &Shell<'_>,
+    index: usize,
+    exact: &[Option<RuleId>],
+    blanket: Option<RuleId>,
+) -> Vec<RuleId> {
+    let Some(command) = shell.commands.get(index) else { return Vec::new() };
+    let mut found: Vec<RuleId> = exact_at_or_above(shell, index, exact).into_iter().collect();
+    found.extend(blanket);
+    if !are_safe(&command.assignments) || looks_through(shell, index) {
+        return found;
+    }
+    let Some(program) = command.words.first().and_then(Word::exact) else { return found };
+    let candidates = context.rules.index(Decision::Allow).commands(&[Some(program.to_vec())]);
+    found.extend(candidates.into_iter().filter(|id| {
+        pattern(context, *id).is_some_and(|pattern| {
+            pattern.covers(&command.words) && reaches(context, shell, index, command, pattern)
+        })
+    }));
+    found
+}
+
+/// Returns the exact rule for the command or for one that it is part of.
+pub(super) fn exact_at_or_above(
+    shell: &Shell<'_>,
+    index: usize,
+    exact: &[Option<RuleId>],
+) -> Option<RuleId> {
+    let own = exact.get(index).copied().flatten();
+    own.or_else(|| {
+        let via = &shell.commands.get(index)?.via;
+        via.iter().find_map(|via| exact.get(via.command as usize).copied().flatten())
+    })
+}
+
+/// Says whether the command is a wrapper that rules look through: the command inside is judged in its place.
+fn looks_through(shell: &Shell<'_>, index: usize) -> bool {
+    started_by(shell, index).any(|(_, via)| via.strip)
+}
+
+/// Returns the commands that the command at `index` starts itself.
+fn started_by<'a>(
+    shell: &Shell<'a>,
+    index: usize,
+) -> impl Iterator<Item = (&'a SimpleCommand, &'a Via)> + use<'a> {
+    shell.commands.iter().filter_map(move |inner| {
+        let via = inner.via.last()?;
+        (via.command as usize == index).then_some((inner, via))
+    })
+}
+
+/// Says whether a pattern with a wildcard may cover the command: what its options and operands start, load
+/// or write must be spelled out in the pattern.
+fn reaches(
+    context: &Context<'_>,
+    shell: &Shell<'_>,
+    index: usize,
+    command: &SimpleCommand,
+    pattern: &CommandPattern,
+) -> bool {
+    if pattern.is_exact() {
+        return true;
+    }
+    let tables = knowledge();
+    let program = program(command);
+    let executor = listed(&tables.executors, program);
+    if executor && (pattern.has_open_program() || context.mode == Mode::Auto) {
+        return false;
+    }
+    // A row of the tables speaks of the program, but not of every option here.
+    if !command.effects_known && !command.effects.is_empty() {
+        return false;
+    }
+    let literal = pattern.literal_words();
+    let project = command.effects.iter().any(|effect| effect.kind == EffectKind::ProjectCode);
+    let starts = started_by(shell, index).all(|(inner, _)| {
+        let place = place_of(command, inner);
+        project && place.is_some_and(|place| place < literal)
+    });
+    starts && command.effects.iter().all(|effect| effect_reached(context, command, effect, literal))
+}
+
+/// Returns where in a command the words of the command inside begin.
+fn place_of(command: &SimpleCommand, inner: &SimpleCommand) -> Option<usize> {
+    let first = inner.words.first()?;
+    command.words.iter().position(|word| word.span == first.span)
+}
+
+fn effect_reached(
+    context: &Context<'_>,
+    command: &SimpleCommand,
+    effect: &Effect,
+    literal: usize,
+) -> bool {
+    let word = effect.word as usize;
+    let option = command.words.get(word).is_none_or(|word| word.may_start_with(b"-"));
+    let spelled = word < literal && !(option && word > 0);
+    match effect.kind {
+        EffectKind::ReadOnly | EffectKind::Read | EffectKind::Network => true,
+        EffectKind::Execute | EffectKind::LoadCode | EffectKind::Settings => spelled,
+        EffectKind::ProjectCode => spelled || is_script(command, effect),
+        EffectKind::Write => {
+            spelled && word > 0 || (!option && is_plain_write(context, command, effect))
+        }
+    }
+}
+
+/// A script file that an interpreter is given: what a wildcard rule for the interpreter is for.
+fn is_script(command: &SimpleCommand, effect: &Effect) -> bool {
+    let operand = command.words.get(effect.word as usize);
+    let exact = effect.object.as_ref().is_some_and(|object| object.exact().is_some());
+    exact && operand.is_some_and(|word| !word.may_start_with(b"-")) && effect.word > 0
+}
+
+/// Says whether the write is what the program's name says, inside the working directories.
+fn is_plain_write(context: &Context<'_>, command: &SimpleCommand, effect: &Effect) -> bool {
+    listed(&knowledge().writers, program(command))
+        && is_inside(context, command, effect.object.as_ref())
+}
+
+fn is_inside(context: &Context<'_>, command: &SimpleCommand, object: Option<&Word>) -> bool {
+    let directory = paths::directory(&command.directory, context.facts);
+    let Some(word) = object else { return false };
+    match word.exact() {
+        Some(bytes) => paths::written(bytes, directory.as_deref()).is_some_and(|written| {
+            let names = paths::names(&written, context.facts, directory.as_deref());
+            paths::is_inside(&names, context.facts, &context.directories)
+        }),
+        None => paths::shape(word, directory.as_deref()).is_some_and(|shape| {
+            let fixed = paths::fixed_directory(&shape);
+            let whole = !shape.open;
+            whole && paths::is_inside(&[fixed], context.facts, &context.directories)
+        }),
+    }
+}
+
+/// Returns the program's name: the last part of its path when it lies in a system directory.
+fn program(command: &SimpleCommand) -> &[u8] {
+    let word = command.words.first().and_then(Word::exact).unwrap_or_default();
+    base_name(&command.words).unwrap_or(word)
+}
+
+/// Says whether the program is named as the tables mean it, not by a path of the project's own.
+fn is_of_the_system(command: &SimpleCommand) -> bool {
+    let Some(word) = command.words.first().and_then(Word::exact) else { return false };
+    match base_name(&command.words) {
+        None => true,
+        Some(base) => {
+            let directory = word.get(..word.len() - base.len()).unwrap_or_default();
+            [b"/bin/".as_slice(), b"/usr/bin/", b"/sbin/", b"/usr/sbin/"].contains(&directory)
+        }
+    }
+}
+
+/// Returns what covers the command without an allow rule.
+pub(super) fn without_rule(context: &Context<'_>, shell: &Shell<'_>, index: usize) -> Cover {
+    let Some(command) = shell.commands.get(index) else {
+        return Cover::Nothing("no rule allows it".to_owned());
+    };
+    if command.kind == CommandKind::AssignmentOnly {
+        return assignments_only(command);
+    }
+    if let Some(bad) = command.assignments.iter().find(|one| !are_safe(std::slice::from_ref(*one)))
+    {
+        let name = String::from_utf8_lossy(&bad.name);
+        return Cover::Nothing(format!("no rule looks past the assignment of `{name}`"));
+    }
+    if looks_through(shell, index) {
+        return Cover::Builtin("the command inside is judged".to_owned());
+    }
+    if command.kind == CommandKind::Function {
+        return Cover::Builtin("a function of this text, whose commands are judged".to_owned());
+    }
+    let starts = started_by(shell, index).next().is_some();
+    if !starts && is_read_only(context, command) {
+        return Cover::Builtin("it only reads".to_owned());
+    }
+    if !starts && changes_directory_inside(context, command) {
+        return Cover::Builtin("it stays inside the working directories".to_owned());
+    }
+    if !starts && is_accepted_edit(context, command) {
+        return Cover::Mode("file commands inside the working directories are accepted".to_owned());
+    }
+    Cover::Nothing("no rule allows it".to_owned())
+}
+
+fn assignments_only(command: &SimpleCommand) -> Cover {
+    let bad =
+        command.assignments.iter().find(|one| listed(&knowledge().unsafe_variables, &one.name));
+    match bad {
+        None => Cover::Builtin("it only sets variables".to_owned()),
+        Some(one) => {
+            let name = String::from_utf8_lossy(&one.name);
+            Cover::Nothing(format!("`{name}` decides what later commands run"))
+        }
+    }
+}
+
+fn is_read_only(context: &Context<'_>, command: &SimpleCommand) -> bool {
+    let tables = knowledge();
+    let kinds = |kind: EffectKind| match kind {
+        EffectKind::ReadOnly | EffectKind::Read => true,
+        EffectKind::Execute
+        | EffectKind::Write
+        | EffectKind::Network
+        | EffectKind::LoadCode
+        | EffectKind::ProjectCode
+        | EffectKind::Settings => false,
+    };
+    let moved = command.directory != Directory::Start
+        && paths::directory(&command.directory, context.facts)
+            .is_none_or(|directory| paths::normal(&directory) != context.facts.cwd);
+    !tables.broken
+        && command.effects_known
+        && command.locality == Locality::Here
+        && is_of_the_system(command)
+        && command.effects.iter().any(|effect| effect.kind == EffectKind::ReadOnly)
+        && command.effects.iter().all(|effect| kinds(effect.kind))
+        && !(moved && listed(&tables.directory_sensitive, program(command)))
+        && !listed(&tables.directory_changers, program(command))
+        && command.effects.iter().all(|effect| match effect.kind {
+            EffectKind::Read => reads_inside(context, command, effect.object.as_ref()),
+            _ => true,
+        })
+}
+
+fn reads_inside(context: &Context<'_>, command: &SimpleCommand, object: Option<&Word>) -> bool {
+    let Some(word) = object else { return true };
+    let none =
+        |path: &[u8]| super::files::is_no_file(path, super::files::Access::Read) || path == b"-";
+    if word.exact().is_some_and(none) || is_inside(context, command, Some(word)) {
+        return true;
+    }
+    let directory = paths::directory(&command.directory, context.facts);
+    let Some(written) = word.exact().and_then(|bytes| paths::written(bytes, directory.as_deref()))
+    else {
+        return false;
+    };
+    let names = paths::names(&written, context.facts, directory.as_deref());
+    !super::files::hits(context, Decision::Allow, super::files::Access::Read, &names).is_empty()
+}
+
+/// Says whether the command is a `cd` whose target is inside the working directories.
+fn changes_directory_inside(context: &Context<'_>, command: &SimpleCommand) -> bool {
+    if !listed(&knowledge().directory_changers, program(command))
+        || base_name(&command.words).is_some()
+    {
+        return false;
+    }
+    let operands: Vec<&Word> = command
+        .words
+        .iter()
+        .skip(1)
+        .filter(|word| !matches!(word.exact(), Some(b"--" | b"-L" | b"-P")))
+        .collect();
+    match operands.as_slice() {
+        [word] => {
+            let stays = word
+                .exact()
+                .is_some_and(|bytes| !bytes.starts_with(b"-") && !bytes.starts_with(b"+"));
+            stays && is_inside(context, command, Some(*word))
+        }
+        _ => false,
+    }
+}
+
+/// Says whether acceptEdits covers the command.
+fn is_accepted_edit(context: &Context<'_>, command: &SimpleCommand) -> bool {
+    let kinds = |effect: &Effect| match effect.kind {
+        EffectKind::ReadOnly => true,
+        EffectKind::Read | EffectKind::Write => is_inside(context, command, effect.object.as_ref()),
+        EffectKind::Execute
+        | EffectKind::Network
+        | EffectKind::LoadCode
+        | EffectKind::ProjectCode
+        | EffectKind::Settings => false,
+    };
+    context.mode == Mode::AcceptEdits
+        && command.effects_known
+        && command.locality == Locality::Here
+        && is_of_the_system(command)
+        && listed(&knowledge().accept_edits_commands, program(command))
+        && command.effects.iter().all(kinds)
+}

@@ -1,0 +1,185 @@
+//! Removal of paths that nobody gets back: the root, its children, the home directory, the working directory.
+
+use std::path::{Path, PathBuf};
+
+use stockade_parser::{Glob, Reason, SimpleCommand, Word, WordClass};
+
+use crate::knowledge::{Remover, RemoverOperands, knowledge, listed};
+use crate::paths;
+use crate::pattern::command::base_name;
+
+use super::context::Context;
+use super::shell::Shell;
+
+/// Returns why the command needs a person, whatever rules say.
+pub(super) fn finding(
+    context: &Context<'_>,
+    shell: &Shell<'_>,
+    command: &SimpleCommand,
+) -> Option<String> {
+    let word = command.words.first()?;
+    let program = base_name(&command.words).or_else(|| word.exact())?;
+    let rows = knowledge().removers.iter().filter(|row| listed(&row.names, program));
+    for row in rows.filter(|row| applies(row, command)) {
+        for operand in operands(row, command) {
+            if let Some(what) = critical(context, shell, command, row, &operand) {
+                let name = String::from_utf8_lossy(program);
+                return Some(format!("`{name}` on {what} always needs a person"));
+            }
+        }
+    }
+    None
+}
+
+/// Says whether one of the words that make the row count is there, or could be.
+fn applies(row: &Remover, command: &SimpleCommand) -> bool {
+    row.when.is_empty()
+        || command
+            .words
+            .iter()
+            .skip(1)
+            .any(|word| row.when.iter().any(|wanted| is_option(word, wanted)))
+}
+
+fn is_option(word: &Word, wanted: &str) -> bool {
+    if word.may_equal(wanted.as_bytes()) {
+        return true;
+    }
+    let Some(bytes) = word.exact() else { return false };
+    match wanted.as_bytes() {
+        // An abbreviated long option.
+        [b'-', b'-', ..] => bytes.len() > 3 && wanted.as_bytes().starts_with(bytes),
+        // A cluster of short ones.
+        [b'-', letter] => {
+            bytes.starts_with(b"-") && !bytes.starts_with(b"--") && bytes.contains(letter)
+        }
+        _ => false,
+    }
+}
+
+fn operands(row: &Remover, command: &SimpleCommand) -> Vec<Word> {
+    let mut found: Vec<Word> = Vec::new();
+    let mut only_operands = false;
+    for word in command.words.iter().skip(1) {
+        let bytes = word.exact().unwrap_or_default();
+        let option = !only_operands && bytes.starts_with(b"-") && bytes.len() > 1;
+        only_operands |= bytes == b"--";
+        match &row.operands {
+            RemoverOperands::BeforeOptions if option && !found.is_empty() => break,
+            RemoverOperands::Assigned(key) => {
+                let value =
+                    bytes.strip_prefix(key.as_bytes()).and_then(|rest| rest.strip_prefix(b"="));
+                found.extend(value.map(|value| Word {
+                    span: word.span,
+                    class: WordClass::Exact(value.to_vec()),
+                }));
+            }
+            RemoverOperands::All
+            | RemoverOperands::First
+            | RemoverOperands::BeforeOptions
+            | RemoverOperands::Devices => {
+                if !option {
+                    found.push(word.clone());
+                }
+            }
+        }
+    }
+    if matches!(row.operands, RemoverOperands::First) && found.len() > 1 {
+        found.pop();
+    }
+    found
+}
+
+/// Returns what the operand is, when it is critical.
+fn critical(
+    context: &Context<'_>,
+    shell: &Shell<'_>,
+    command: &SimpleCommand,
+    row: &Remover,
+    operand: &Word,
+) -> Option<String> {
+    let directory = paths::directory(&command.directory, context.facts);
+    let directory = directory.as_deref();
+    match &operand.class {
+        WordClass::Exact(bytes) => {
+            let Some(written) = paths::written(bytes, directory) else {
+                let upward = matches!(bytes.as_slice(), b"." | b"..") || bytes.starts_with(b"../");
+                return upward.then(|| "a directory that is known only later".to_owned());
+            };
+            let names = paths::names(&written, context.facts, directory);
+            if matches!(row.operands, RemoverOperands::Devices | RemoverOperands::Assigned(_)) {
+                return names.iter().find(|name| is_device(name)).map(|name| shown(name));
+            }
+            names.iter().find(|name| is_critical(context, name)).map(|name| shown(name))
+        }
+        WordClass::Pattern { glob, .. } => pattern(context, glob, operand, directory),
+        WordClass::Unknown { reason, .. } => {
+            let typed = operand.span.of(shell.source);
+            let bare: Vec<u8> = typed.iter().copied().filter(|byte| *byte != b'"').collect();
+            if *reason == Reason::Tilde {
+                let deeper =
+                    bare.iter().position(|byte| *byte == b'/').and_then(|at| bare.get(at + 1..));
+                let whole = deeper.is_none_or(|rest| rest.iter().all(|byte| b"/*.".contains(byte)));
+                return whole.then(|| "a home directory".to_owned());
+            }
+            let open = bare.starts_with(b"$")
+                && (bare.ends_with(b"/") || bare.ends_with(b"/*") || bare.ends_with(b"/.*"));
+            open.then(|| "what stands right below a variable".to_owned())
+        }
+    }
+}
+
+/// A pattern whose last part is wild throughout takes all that a directory holds.
+fn pattern(
+    context: &Context<'_>,
+    glob: &[Glob],
+    word: &Word,
+    directory: Option<&Path>,
+) -> Option<String> {
+    let mut tail: Vec<&Glob> = Vec::new();
+    for piece in glob {
+        match piece {
+            Glob::Literal(bytes) if bytes.contains(&b'/') => {
+                tail.clear();
+                let behind = bytes.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+                if !behind.is_empty() {
+                    tail.push(piece);
+                }
+            }
+            Glob::Literal(_) | Glob::Star | Glob::Question | Glob::Other(_) => tail.push(piece),
+        }
+    }
+    let wild = tail.iter().all(|piece| match piece {
+        Glob::Literal(bytes) => bytes.iter().all(|byte| *byte == b'.'),
+        Glob::Star | Glob::Question | Glob::Other(_) => true,
+    });
+    let Some(shape) = paths::shape(word, directory) else {
+        return wild.then(|| "all that a directory holds".to_owned());
+    };
+    let holder = paths::fixed_directory(&shape);
+    let names = paths::names(&holder, context.facts, directory);
+    let held = names.iter().any(|name| {
+        let below = |root: &Path| root.starts_with(name);
+        name == Path::new("/")
+            || wild
+                && (is_critical(context, name)
+                    || context.facts.additional_directories.iter().any(|d| below(d))
+                    || context.directories.iter().any(|d| below(d)))
+    });
+    held.then(|| format!("all that `{}` holds", holder.display()))
+}
+
+fn is_critical(context: &Context<'_>, path: &Path) -> bool {
+    let facts = context.facts;
+    let shallow = path.iter().count() <= 2;
+    let above = |root: &PathBuf| root.starts_with(path);
+    shallow || above(&facts.home) || above(&facts.cwd) || above(&facts.project)
+}
+
+fn is_device(path: &Path) -> bool {
+    path.starts_with("/dev") && path != Path::new("/dev/null")
+}
+
+fn shown(path: &Path) -> String {
+    format!("`{}`", path.display())
+}

@@ -1,0 +1,346 @@
+//! Paths that a call reads or writes.
+
+use std::path::{Path, PathBuf};
+
+use stockade_parser::{EffectKind, SimpleCommand, Word};
+
+use crate::facts::Mode;
+use crate::index::PathIndex;
+use crate::knowledge::{knowledge, listed};
+use crate::paths;
+use crate::pattern::path::{PathPattern, Shape};
+use crate::rule::Specifier;
+use crate::verdict::Decision;
+
+use super::context::Context;
+use super::part::{Cover, Draft, Hit, Own};
+
+/// What is done to a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    Read,
+    Write,
+}
+
+/// Says whether rules refuse or ask about some paths.
+pub(super) fn has_strict_rules(context: &Context<'_>) -> bool {
+    [Decision::Deny, Decision::Ask].iter().any(|effect| {
+        let index = context.rules.index(*effect);
+        !index.read().is_empty() || !index.edit().is_empty()
+    })
+}
+
+/// Says whether the path is a descriptor of the process itself, or nothing.
+pub(super) fn is_no_file(path: &[u8], access: Access) -> bool {
+    let descriptor = |rest: &[u8]| !rest.is_empty() && rest.iter().all(u8::is_ascii_digit);
+    match path {
+        b"/dev/null" => true,
+        b"/dev/stdout" | b"/dev/stderr" => access == Access::Write,
+        b"/dev/stdin" => access == Access::Read,
+        other => other.strip_prefix(b"/dev/fd/").is_some_and(descriptor),
+    }
+}
+
+/// Returns the rules of `effect` about a path that goes by these names.
+pub(super) fn hits(
+    context: &Context<'_>,
+    effect: Decision,
+    access: Access,
+    names: &[PathBuf],
+) -> Vec<Hit> {
+    let mut found = Vec::new();
+    for (index, reach) in indices(context, effect, access) {
+        for id in index.candidates(names) {
+            let Some(pattern) = pattern(context, id) else { continue };
+            let matches = |name: &PathBuf| pattern.matches(name, context.anchors());
+            let hit = match reach {
+                Reach::Any => names.iter().any(matches),
+                Reach::All => !names.is_empty() && names.iter().all(matches),
+            };
+            if hit {
+                found.push(Hit::certain(id));
+            }
+        }
+    }
+    found.extend(tool_level(context, effect, access));
+    found
+}
+
+/// Returns deny and ask rules that a path of this shape could fall under.
+fn possible_hits(context: &Context<'_>, access: Access, shape: Option<&Shape>) -> Vec<Hit> {
+    let mut found = Vec::new();
+    for effect in [Decision::Deny, Decision::Ask] {
+        for (index, _) in indices(context, effect, access) {
+            for id in index.all() {
+                let Some(pattern) = pattern(context, *id) else { continue };
+                if shape.is_none_or(|shape| pattern.may_match(shape, context.anchors())) {
+                    found.push(Hit { rule: *id, certain: false });
+                }
+            }
+        }
+        found.extend(tool_level(context, effect, access));
+    }
+    found
+}
+
+enum Reach {
+    Any,
+    All,
+}
+
+/// What refuses reading refuses writing as well; what allows must speak of this access.
+fn indices<'a>(
+    context: &Context<'a>,
+    effect: Decision,
+    access: Access,
+) -> Vec<(&'a PathIndex, Reach)> {
+    let index = context.rules.index(effect);
+    match (effect, access) {
+        (Decision::Allow, Access::Read) => vec![(index.read(), Reach::All)],
+        (Decision::Allow, Access::Write) => vec![(index.edit(), Reach::All)],
+        (Decision::Deny, Access::Write) => {
+            vec![(index.edit(), Reach::Any), (index.read(), Reach::Any)]
+        }
+        (Decision::Deny | Decision::Ask, Access::Read) => vec![(index.read(), Reach::Any)],
+        (Decision::Ask, Access::Write) => vec![(index.edit(), Reach::Any)],
+    }
+}
+
+/// A bare `Read` or `Edit` speaks of every path.
+fn tool_level(context: &Context<'_>, effect: Decision, access: Access) -> Vec<Hit> {
+    let tools: &[&str] = match (effect, access) {
+        (Decision::Deny, Access::Write) => &["Edit", "Read"],
+        (Decision::Allow | Decision::Ask, Access::Write) => &["Edit"],
+        (Decision::Allow | Decision::Ask | Decision::Deny, Access::Read) => &["Read"],
+    };
+    let index = context.rules.index(effect);
+    tools
+        .iter()
+        .flat_map(|tool| index.every(tool))
+        .filter(|id| {
+            context.rules.rule(*id).is_some_and(|rule| {
+                rule.specifier == Specifier::Every && tools.contains(&rule.tool.as_str())
+            })
+        })
+        .map(Hit::certain)
+        .collect()
+}
+
+fn pattern<'a>(context: &Context<'a>, id: usize) -> Option<&'a PathPattern> {
+    match &context.rules.rule(id)?.specifier {
+        Specifier::Read(pattern) | Specifier::Edit(pattern) => Some(pattern),
+        Specifier::Every
+        | Specifier::EveryOf(_)
+        | Specifier::Command(_)
+        | Specifier::Domain(_)
+        | Specifier::Name(_)
+        | Specifier::Parameter(..)
+        | Specifier::Malformed => None,
+    }
+}
+
+/// Judges a file that a redirection opens.
+pub(super) fn judge_target(
+    context: &Context<'_>,
+    draft: &mut Draft,
+    word: &Word,
+    typed: &[u8],
+    directory: Option<&Path>,
+    access: Access,
+) {
+    let verb = if access == Access::Read { "read" } else { "written" };
+    let written = word.exact().and_then(|bytes| paths::written(bytes, directory));
+    let Some(written) = written else {
+        let shape = paths::shape(word, directory);
+        if shape.is_some() || !context.is_confined() {
+            draft.add(possible_hits(context, access, shape.as_ref()));
+        }
+        draft.confinable = true;
+        let reason = format!("which file is {verb} is known only later");
+        draft.cover = Cover::Nothing(reason.clone());
+        if access == Access::Write && !context.auto_allow {
+            draft.own = Some(Own { code: "unknown_target", reason, protected: false });
+        }
+        return;
+    };
+    let names = paths::names(&written, context.facts, directory);
+    for effect in [Decision::Deny, Decision::Ask] {
+        draft.add(hits(context, effect, access, &names));
+    }
+    draft.confinable = true;
+    if access == Access::Write {
+        draft.own = protected(&names).or_else(|| device(&names));
+    } else if device(&names).is_some() && !typed.starts_with(b"/dev/zero") {
+        draft.own = device(&names);
+    }
+    if typed.starts_with(b"~") && access == Access::Write && !context.auto_allow {
+        let reason = "a target that begins with `~` needs approval".to_owned();
+        draft.own =
+            draft.own.take().or(Some(Own { code: "tilde_target", reason, protected: false }));
+    }
+    cover_path(context, draft, &names, access);
+}
+
+/// Fills in what allows a path.
+pub(super) fn cover_path(
+    context: &Context<'_>,
+    draft: &mut Draft,
+    names: &[PathBuf],
+    access: Access,
+) {
+    let allowed = hits(context, Decision::Allow, access, names);
+    let rule = allowed.iter().map(|hit| hit.rule).min();
+    draft.add(allowed);
+    let inside = paths::is_inside(names, context.facts, &context.directories);
+    draft.cover = match (rule, access) {
+        (Some(rule), _) => Cover::Rule(rule),
+        (None, Access::Read) if inside => {
+            Cover::Builtin("it is read inside the working directories".to_owned())
+        }
+        (None, Access::Write) if inside && accepts_edits(context.mode) => {
+            Cover::Mode("edits inside the working directories are accepted".to_owned())
+        }
+        (None, Access::Read) => Cover::Nothing(
+            "it is outside the working directories, and no Read rule allows it".to_owned(),
+        ),
+        (None, Access::Write) if inside => {
+            Cover::Nothing("no Edit rule allows this file".to_owned())
+        }
+        (None, Access::Write) => Cover::Nothing(
+            "it is outside the working directories, and no Edit rule allows it".to_owned(),
+        ),
+    };
+}
+
+pub(super) fn accepts_edits(mode: Mode) -> bool {
+    match mode {
+        Mode::AcceptEdits | Mode::Auto => true,
+        Mode::Default | Mode::Plan | Mode::DontAsk | Mode::BypassPermissions => false,
+    }
+}
+
+/// Returns the question about a protected path.
+pub(super) fn protected(names: &[PathBuf]) -> Option<Own> {
+    let name = paths::protected(names)?;
+    let reason = format!("`{}` is a protected path", name.segments.join("/"));
+    Some(Own { code: "protected_path", reason, protected: true })
+}
+
+fn device(names: &[PathBuf]) -> Option<Own> {
+    let network = names.iter().any(|n| n.starts_with("/dev/tcp") || n.starts_with("/dev/udp"));
+    let device = names.iter().any(|n| n.starts_with("/dev"));
+    if network {
+        let reason = "it opens a network connection".to_owned();
+        return Some(Own { code: "network_target", reason, protected: true });
+    }
+    device.then(|| Own { code: "device", reason: "it opens a device".to_owned(), protected: true })
+}
+
+/// Adds what rules say about the files that a command reads and writes.
+pub(super) fn judge_command(context: &Context<'_>, draft: &mut Draft, command: &SimpleCommand) {
+    let directory = paths::directory(&command.directory, context.facts);
+    let directory = directory.as_deref();
+    for effect in &command.effects {
+        let access = match effect.kind {
+            EffectKind::Read => Access::Read,
+            EffectKind::Write => Access::Write,
+            EffectKind::ReadOnly
+            | EffectKind::Execute
+            | EffectKind::Network
+            | EffectKind::LoadCode
+            | EffectKind::ProjectCode
+            | EffectKind::Settings => continue,
+        };
+        let Some(word) = &effect.object else { continue };
+        if word.exact().is_some_and(|path| is_no_file(path, access)) {
+            continue;
+        }
+        match word.exact().and_then(|bytes| paths::written(bytes, directory)) {
+            Some(written) => {
+                let names = paths::names(&written, context.facts, directory);
+                for effect in [Decision::Deny, Decision::Ask] {
+                    draft.add(hits(context, effect, access, &names));
+                }
+                if access == Access::Write && draft.own.is_none() {
+                    draft.own = protected(&names);
+                }
+            }
+            None => {
+                let shape = paths::shape(word, directory);
+                if shape.is_some() || !context.is_confined() {
+                    draft.add(possible_hits(context, access, shape.as_ref()));
+                }
+            }
+        }
+    }
+    if !command.effects_known && !context.is_confined() {
+        judge_operands(context, draft, command, directory);
+    }
+}
+
+/// What an unknown program does with its operands is unknown: one that names a path that may not be read
+/// is refused, and one that may not be written is asked.
+fn judge_operands(
+    context: &Context<'_>,
+    draft: &mut Draft,
+    command: &SimpleCommand,
+    directory: Option<&Path>,
+) {
+    for bytes in operands(command) {
+        let Some(written) = paths::written(&bytes, directory) else { continue };
+        let names = paths::names(&written, context.facts, directory);
+        draft.add(
+            hits(context, Decision::Deny, Access::Read, &names)
+                .into_iter()
+                .filter(|hit| pattern(context, hit.rule).is_some()),
+        );
+        let index = context.rules.index(Decision::Deny).edit();
+        let strikes = |id: &usize| {
+            pattern(context, *id)
+                .is_some_and(|p| names.iter().any(|n| p.matches(n, context.anchors())))
+        };
+        let possible: Vec<Hit> = index
+            .candidates(&names)
+            .into_iter()
+            .filter(strikes)
+            .map(|rule| Hit { rule, certain: false })
+            .collect();
+        draft.add(possible);
+    }
+}
+
+/// Returns the exact words of a command that could name files: operands, and values behind `=`.
+fn operands(command: &SimpleCommand) -> Vec<Vec<u8>> {
+    let mut found = Vec::new();
+    for word in command.words.iter().skip(1) {
+        let Some(bytes) = word.exact() else { continue };
+        if let Some(equals) = bytes.iter().position(|byte| *byte == b'=') {
+            found.extend(
+                bytes.get(equals + 1..).filter(|value| !value.is_empty()).map(<[u8]>::to_vec),
+            );
+        }
+        if !bytes.starts_with(b"-") && !bytes.is_empty() {
+            found.push(bytes.to_vec());
+        }
+    }
+    found
+}
+
+/// Returns every word of a command whose real path may matter.
+pub(super) fn path_words(command: &SimpleCommand) -> Vec<Vec<u8>> {
+    let program = command.words.first().and_then(Word::exact).unwrap_or_default();
+    let base = program.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    let tables = knowledge();
+    let mut found: Vec<Vec<u8>> = command
+        .effects
+        .iter()
+        .filter_map(|effect| effect.object.as_ref()?.exact().map(<[u8]>::to_vec))
+        .collect();
+    let all = !command.effects_known
+        || listed(&tables.directory_changers, base)
+        || tables.removers.iter().any(|row| listed(&row.names, base));
+    if all {
+        found.extend(operands(command));
+    }
+    found
+}

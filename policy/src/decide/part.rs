@@ -1,0 +1,283 @@
+//! One part of a call: what was found about it, and what follows.
+
+use stockade_parser::Span;
+
+use crate::facts::{HookVerdict, Mode};
+use crate::index::RuleId;
+use crate::layer::Layer;
+use crate::rule::Specifier;
+use crate::verdict::{By, Decision};
+
+use super::context::Context;
+use super::said;
+
+/// A rule that matched a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Hit {
+    pub rule: RuleId,
+    /// It matches whatever unknown words turn out to be.
+    pub certain: bool,
+}
+
+/// What was found about one part.
+#[derive(Debug, Clone)]
+pub(super) struct Draft {
+    pub span: Span,
+    pub text: String,
+    pub hits: Vec<Hit>,
+    /// It never ends in an allow through a rule or a hook: code and reason.
+    pub hard: Option<(&'static str, String)>,
+    /// It is not understood: what covers every command may still allow it.
+    pub opaque: bool,
+    /// A check of the tool itself asks, before allow rules are looked at.
+    pub own: Option<Own>,
+    /// What allows it.
+    pub cover: Cover,
+    /// Confinement alone is enough.
+    pub confinable: bool,
+    /// Plan mode refuses it outright.
+    pub edit: bool,
+}
+
+/// A question of the tool itself.
+#[derive(Debug, Clone)]
+pub(super) struct Own {
+    pub code: &'static str,
+    pub reason: String,
+    /// Only a managed hook answers it.
+    pub protected: bool,
+}
+
+/// What allows a part.
+#[derive(Debug, Clone)]
+pub(super) enum Cover {
+    /// Nothing, and why.
+    Nothing(String),
+    /// It is harmless.
+    Builtin(String),
+    /// An allow rule.
+    Rule(RuleId),
+    /// The mode.
+    Mode(String),
+}
+
+/// What holds for one part.
+#[derive(Debug, Clone)]
+pub(super) struct Settled {
+    pub decision: Decision,
+    pub by: By,
+    pub code: &'static str,
+    pub reason: String,
+    pub rule: Option<RuleId>,
+}
+
+impl Hit {
+    pub fn certain(rule: RuleId) -> Hit {
+        Hit { rule, certain: true }
+    }
+}
+
+impl Draft {
+    pub fn new(span: Span, text: String) -> Draft {
+        Draft {
+            span,
+            text,
+            hits: Vec::new(),
+            hard: None,
+            opaque: false,
+            own: None,
+            cover: Cover::Nothing("no rule allows it".to_owned()),
+            confinable: false,
+            edit: false,
+        }
+    }
+
+    /// Adds hits, each rule once, a certain one over a possible one.
+    pub fn add(&mut self, hits: impl IntoIterator<Item = Hit>) {
+        for hit in hits {
+            match self.hits.iter_mut().find(|known| known.rule == hit.rule) {
+                Some(known) => known.certain |= hit.certain,
+                None => self.hits.push(hit),
+            }
+        }
+    }
+}
+
+/// Says what holds for a part alone. The order of the steps is the order of precedence.
+pub(super) fn settle(context: &Context<'_>, draft: &Draft) -> Settled {
+    denied(context, draft)
+        .or_else(|| hard(context, draft))
+        .or_else(|| asked(context, draft))
+        .or_else(|| own(context, draft))
+        .or_else(|| planned(context, draft))
+        .or_else(|| hooked(context, draft))
+        .or_else(|| bypassed(context, draft))
+        .or_else(|| covered(context, draft))
+        .unwrap_or_else(|| uncovered(draft))
+}
+
+/// Returns the first hit of an effect, strongest layer first.
+fn first(context: &Context<'_>, draft: &Draft, effect: Decision, certain: bool) -> Option<RuleId> {
+    let fits = |hit: &&Hit| {
+        hit.certain == certain
+            && context.rules.rule(hit.rule).is_some_and(|rule| rule.effect == effect)
+    };
+    draft.hits.iter().filter(fits).map(|hit| hit.rule).min()
+}
+
+fn by_rule(
+    context: &Context<'_>,
+    id: RuleId,
+    decision: Decision,
+    code: &'static str,
+    note: &str,
+) -> Settled {
+    let (kind, place) = context.rules.rule(id).map_or(("rule", String::new()), |rule| {
+        let origin = &rule.origin;
+        let place = format!("`{}` in {}:{}", rule.text, origin.file.display(), origin.line);
+        (
+            if rule.specifier == Specifier::Malformed {
+                "unreadable rule"
+            } else {
+                rule.effect.name()
+            },
+            place,
+        )
+    });
+    let kind = if kind.ends_with("rule") { kind.to_owned() } else { format!("{kind} rule") };
+    let reason = format!("{kind} {place}{note}");
+    Settled { decision, by: By::Rule, code, reason, rule: Some(id) }
+}
+
+fn denied(context: &Context<'_>, draft: &Draft) -> Option<Settled> {
+    let id = first(context, draft, Decision::Deny, true)?;
+    Some(by_rule(context, id, Decision::Deny, "rule_deny", ""))
+}
+
+fn hard(_: &Context<'_>, draft: &Draft) -> Option<Settled> {
+    let (code, reason) = draft.hard.as_ref()?;
+    Some(builtin(Decision::Ask, code, reason.clone()))
+}
+
+fn asked(context: &Context<'_>, draft: &Draft) -> Option<Settled> {
+    if let Some(id) = ask_rule(context, draft) {
+        return Some(by_rule(context, id, Decision::Ask, "rule_ask", ""));
+    }
+    let note = ", which a word that is known only later could match";
+    let id = first(context, draft, Decision::Deny, false)
+        .or_else(|| first(context, draft, Decision::Ask, false))?;
+    Some(by_rule(context, id, Decision::Ask, "rule_possible", note))
+}
+
+/// Returns the ask rule that counts. What asks about every command is answered by confinement.
+fn ask_rule(context: &Context<'_>, draft: &Draft) -> Option<RuleId> {
+    let fits = |hit: &&Hit| {
+        hit.certain
+            && context.rules.rule(hit.rule).is_some_and(|rule| {
+                let bare = rule.specifier == Specifier::Every && rule.tool == "Bash";
+                rule.effect == Decision::Ask && !(bare && context.auto_allow)
+            })
+    };
+    draft.hits.iter().filter(fits).map(|hit| hit.rule).min()
+}
+
+fn own(context: &Context<'_>, draft: &Draft) -> Option<Settled> {
+    let own = draft.own.as_ref()?;
+    if context.mode == Mode::BypassPermissions {
+        return None;
+    }
+    let hook = context.facts.hook.as_ref().filter(|hook| hook.verdict == HookVerdict::Allow);
+    let lifted = hook.is_some_and(|hook| !own.protected || hook.origin.layer == Layer::Policy);
+    if lifted {
+        return None;
+    }
+    if draft.edit && context.mode == Mode::Plan {
+        return None;
+    }
+    Some(builtin(Decision::Ask, own.code, own.reason.clone()))
+}
+
+fn planned(context: &Context<'_>, draft: &Draft) -> Option<Settled> {
+    if context.mode != Mode::Plan || matches!(draft.cover, Cover::Builtin(_)) {
+        return None;
+    }
+    let settled = |decision, reason: &str| Settled {
+        decision,
+        by: By::Mode,
+        code: "plan",
+        reason: reason.to_owned(),
+        rule: None,
+    };
+    if draft.edit {
+        return Some(settled(
+            Decision::Deny,
+            "plan mode writes nothing until the plan is approved",
+        ));
+    }
+    let command = matches!(context.tool, "Bash" | "PowerShell" | "Monitor");
+    command.then(|| settled(Decision::Ask, "plan mode asks for what is not read-only"))
+}
+
+fn hooked(context: &Context<'_>, draft: &Draft) -> Option<Settled> {
+    let hook = context.facts.hook.as_ref()?;
+    let settled = |decision, code, words: &str| Settled {
+        decision,
+        by: By::Hook,
+        code,
+        reason: said(words, &hook.reason),
+        rule: None,
+    };
+    match hook.verdict {
+        HookVerdict::Allow if draft.opaque => None,
+        HookVerdict::Allow => Some(settled(Decision::Allow, "hook_allow", "a hook allowed it")),
+        HookVerdict::Ask => {
+            Some(settled(Decision::Ask, "hook_ask", "a hook wants a person to decide"))
+        }
+        HookVerdict::Defer => Some(settled(Decision::Ask, "hook_defer", "a hook put it off")),
+        HookVerdict::Deny => Some(settled(Decision::Deny, "hook_deny", "a hook refused")),
+    }
+}
+
+fn bypassed(context: &Context<'_>, _: &Draft) -> Option<Settled> {
+    (context.mode == Mode::BypassPermissions).then(|| Settled {
+        decision: Decision::Allow,
+        by: By::Mode,
+        code: "bypass",
+        reason: "mode bypassPermissions asks nothing".to_owned(),
+        rule: None,
+    })
+}
+
+fn covered(context: &Context<'_>, draft: &Draft) -> Option<Settled> {
+    match &draft.cover {
+        Cover::Rule(id) => Some(by_rule(context, *id, Decision::Allow, "rule_allow", "")),
+        Cover::Builtin(reason) => Some(builtin(Decision::Allow, "read_only", reason.clone())),
+        Cover::Mode(reason) => Some(Settled {
+            decision: Decision::Allow,
+            by: By::Mode,
+            code: "mode",
+            reason: reason.clone(),
+            rule: None,
+        }),
+        Cover::Nothing(_) if draft.confinable && context.auto_allow => Some(Settled {
+            decision: Decision::Allow,
+            by: By::Sandbox,
+            code: "sandbox",
+            reason: "it runs confined".to_owned(),
+            rule: None,
+        }),
+        Cover::Nothing(_) => None,
+    }
+}
+
+fn uncovered(draft: &Draft) -> Settled {
+    let reason = match &draft.cover {
+        Cover::Nothing(reason) => reason.clone(),
+        Cover::Builtin(_) | Cover::Rule(_) | Cover::Mode(_) => String::new(),
+    };
+    Settled { decision: Decision::Ask, by: By::Default, code: "no_rule", reason, rule: None }
+}
+
+fn builtin(decision: Decision, code: &'static str, reason: String) -> Settled {
+    Settled { decision, by: By::Builtin, code, reason, rule: None }
+}

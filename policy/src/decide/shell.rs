@@ -1,0 +1,263 @@
+//! A shell call: its simple commands, its redirections, and what is not understood.
+
+use std::path::PathBuf;
+
+use stockade_parser::{CommandTree, Directory, Opaque, SimpleCommand, Span, Target};
+
+use crate::facts::Facts;
+use crate::index::RuleId;
+use crate::merged::Rules;
+use crate::paths;
+use crate::pattern::command::{CommandForms, CommandPattern, Strike};
+use crate::rule::Specifier;
+use crate::verdict::Decision;
+
+use super::command;
+use super::context::Context;
+use super::files::{self, Access};
+use super::part::{Cover, Draft, Hit};
+
+/// Longest text in characters that a rule about particular commands can allow.
+const LONGEST: usize = 10_000;
+/// How many parts that are not understood are listed one by one.
+const LISTED: usize = 16;
+
+/// What is looked at of a tree.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shell<'a> {
+    pub source: &'a [u8],
+    pub commands: &'a [SimpleCommand],
+    pub opaque: &'a [Opaque],
+    pub writes: &'a [Target],
+    pub reads: &'a [Target],
+    pub nested: &'a [Vec<u8>],
+}
+
+impl<'a> Shell<'a> {
+    pub fn of(tree: &'a CommandTree) -> Shell<'a> {
+        Shell {
+            source: tree.source(),
+            commands: tree.commands(),
+            opaque: tree.opaque_spans(),
+            writes: tree.writes(),
+            reads: tree.reads(),
+            nested: tree.nested_texts(),
+        }
+    }
+
+    /// Says whether a part of the text is one of those that run outside the sandbox.
+    pub fn excluded(&self, rules: &Rules) -> bool {
+        let patterns = &rules.settings().sandbox.excluded;
+        !patterns.is_empty()
+            && self.commands.iter().any(|command| {
+                let forms = self.forms(command);
+                patterns.iter().any(|(pattern, _)| pattern.strikes(&forms) != Strike::No)
+            })
+    }
+
+    /// Returns the forms of a command that deny and ask rules are tried against.
+    pub fn forms(&self, command: &SimpleCommand) -> CommandForms {
+        let raw = if command.via.is_empty() { command.span.of(self.source) } else { &[] };
+        CommandForms::new(&command.assignments, &command.words, raw)
+    }
+
+    /// Returns the text of a command as people see it.
+    pub fn text(&self, command: &SimpleCommand) -> String {
+        let words = || {
+            let words = command.words.iter();
+            let texts = words.map(|word| word.exact().unwrap_or_else(|| word.span.of(self.source)));
+            texts.map(String::from_utf8_lossy).collect::<Vec<_>>().join(" ")
+        };
+        if command.via.is_empty() {
+            String::from_utf8_lossy(command.span.of(self.source)).into_owned()
+        } else {
+            words()
+        }
+    }
+
+    fn is_too_long(&self) -> bool {
+        let characters = self.source.iter().filter(|byte| (**byte & 0xc0) != 0x80).count();
+        characters > LONGEST
+    }
+
+    fn whole(&self) -> Span {
+        Span::new(0, self.source.len())
+    }
+}
+
+/// Says whether a call runs outside the sandbox: each of its commands is excluded, and all is understood.
+pub(crate) fn excluded_from_sandbox(rules: &Rules, shell: &Shell<'_>) -> bool {
+    let patterns = &rules.settings().sandbox.excluded;
+    let excluded = |command: &SimpleCommand| {
+        patterns.iter().any(|(pattern, _)| pattern.covers(&command.words))
+    };
+    shell.opaque.is_empty() && !shell.commands.is_empty() && shell.commands.iter().all(excluded)
+}
+
+/// Returns what was found about each part, in source order.
+pub(super) fn parts(context: &Context<'_>, shell: &Shell<'_>) -> Vec<Draft> {
+    if context.input.get("command").and_then(|value| value.text()).is_none() {
+        let mut draft = Draft::new(shell.whole(), String::new());
+        draft.hard = Some(("bad_input", "the call has no command text".to_owned()));
+        return vec![draft];
+    }
+    let tool = ToolHits::new(context);
+    let mut drafts = command::parts(context, shell);
+    for target in shell.writes {
+        drafts.extend(redirect(context, shell, target, Access::Write));
+    }
+    for target in shell.reads {
+        drafts.extend(redirect(context, shell, target, Access::Read));
+    }
+    drafts.extend(doubts(context, shell, &tool));
+    for draft in &mut drafts {
+        draft.add(tool.strict.iter().copied());
+    }
+    if let Some(first) = drafts.first_mut() {
+        first.add(raw_hits(context, shell));
+    }
+    drafts.sort_by_key(|draft| draft.span);
+    drafts
+}
+
+/// The rules that speak of every Bash call.
+struct ToolHits {
+    /// Deny and ask rules.
+    strict: Vec<Hit>,
+    /// The allow rule that covers every command.
+    blanket: Option<RuleId>,
+}
+
+impl ToolHits {
+    fn new(context: &Context<'_>) -> ToolHits {
+        let mut strict = context.tool_hits(Decision::Deny);
+        strict.extend(context.tool_hits(Decision::Ask));
+        ToolHits { strict, blanket: blanket(context) }
+    }
+}
+
+/// Returns the allow rule that covers every command.
+pub(super) fn blanket(context: &Context<'_>) -> Option<RuleId> {
+    if context.mode == crate::facts::Mode::Auto {
+        return None;
+    }
+    let every = |hit: &Hit| {
+        context.rules.rule(hit.rule).is_some_and(|rule| rule.specifier == Specifier::Every)
+    };
+    context.tool_hits(Decision::Allow).iter().find(|hit| every(hit)).map(|hit| hit.rule)
+}
+
+/// Returns the rules that match the whole text: those that name a separator, and all when a part of the
+/// text is not understood.
+fn raw_hits(context: &Context<'_>, shell: &Shell<'_>) -> Vec<Hit> {
+    let texts: Vec<&[u8]> =
+        [shell.source].into_iter().chain(shell.nested.iter().map(Vec::as_slice)).collect();
+    let mut found = Vec::new();
+    for effect in [Decision::Deny, Decision::Ask] {
+        let index = context.rules.index(effect);
+        let rules = if shell.opaque.is_empty() { index.separated() } else { index.all_commands() };
+        found.extend(rules.iter().copied().filter(|id| {
+            pattern(context, *id)
+                .is_some_and(|pattern| texts.iter().any(|text| pattern.strikes_raw(text)))
+        }));
+    }
+    found.into_iter().map(Hit::certain).collect()
+}
+
+pub(super) fn pattern<'a>(context: &Context<'a>, id: RuleId) -> Option<&'a CommandPattern> {
+    match &context.rules.rule(id)?.specifier {
+        Specifier::Command(pattern) => Some(pattern),
+        Specifier::Every
+        | Specifier::EveryOf(_)
+        | Specifier::Read(_)
+        | Specifier::Edit(_)
+        | Specifier::Domain(_)
+        | Specifier::Name(_)
+        | Specifier::Parameter(..)
+        | Specifier::Malformed => None,
+    }
+}
+
+/// Returns one part for each span that is not understood.
+fn doubts(context: &Context<'_>, shell: &Shell<'_>, tool: &ToolHits) -> Vec<Draft> {
+    let mut found: Vec<(Span, String)> = Vec::new();
+    for opaque in shell.opaque.iter().take(LISTED) {
+        let detail = if opaque.detail.is_empty() {
+            String::new()
+        } else {
+            format!(" (`{}`)", opaque.detail)
+        };
+        let reason =
+            format!("not understood: {}{detail}", opaque.reason.help().trim_end_matches('.'));
+        found.push((opaque.span, reason));
+    }
+    if shell.is_too_long() {
+        found.push((shell.whole(), format!("the text is longer than {LONGEST} characters")));
+    }
+    let rules_need_text = context.rules.has_command_specifier();
+    let paths_need_text = !context.is_confined() && files::has_strict_rules(context);
+    found
+        .into_iter()
+        .map(|(span, reason)| {
+            let text = String::from_utf8_lossy(span.of(shell.source)).into_owned();
+            let mut draft = Draft::new(span, text);
+            draft.opaque = true;
+            if rules_need_text || paths_need_text {
+                let reason = format!("{reason}; deny and ask rules cannot be held against it");
+                draft.hard = Some(("opaque", reason));
+            } else {
+                draft.confinable = true;
+                draft.cover = tool.blanket.map_or(Cover::Nothing(reason), Cover::Rule);
+                draft.add(tool.blanket.map(Hit::certain));
+            }
+            draft
+        })
+        .collect()
+}
+
+/// Judges the target of a redirection as a file that is written or read.
+fn redirect(
+    context: &Context<'_>,
+    shell: &Shell<'_>,
+    target: &Target,
+    access: Access,
+) -> Option<Draft> {
+    if target.word.exact().is_some_and(|path| files::is_no_file(path, access)) {
+        return None;
+    }
+    let text = String::from_utf8_lossy(target.span.of(shell.source)).into_owned();
+    let mut draft = Draft::new(target.span, text);
+    let directory = match target.command.and_then(|index| shell.commands.get(index as usize)) {
+        Some(command) => paths::directory(&command.directory, context.facts),
+        None if shell.commands.iter().all(|c| c.directory == Directory::Start) => {
+            Some(context.facts.cwd.clone())
+        }
+        None => None,
+    };
+    let typed = target.word.span.of(shell.source);
+    files::judge_target(context, &mut draft, &target.word, typed, directory.as_deref(), access);
+    Some(draft)
+}
+
+/// Returns every path that [`parts`] may ask about, absolute and as it is written.
+pub(crate) fn paths_of_shell(shell: &Shell<'_>, facts: &Facts) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut take = |path: Option<PathBuf>| found.extend(path);
+    for command in shell.commands {
+        let directory = paths::directory(&command.directory, facts);
+        for word in files::path_words(command) {
+            take(paths::written(&word, directory.as_deref()));
+        }
+    }
+    for target in shell.writes.iter().chain(shell.reads) {
+        let command = target.command.and_then(|index| shell.commands.get(index as usize));
+        let place =
+            command.map_or(Some(facts.cwd.clone()), |c| paths::directory(&c.directory, facts));
+        if let Some(bytes) = target.word.exact() {
+            take(paths::written(bytes, place.as_deref()));
+        }
+    }
+    found.sort();
+    found.dedup();
+    found
+}

@@ -1,0 +1,135 @@
+//! What would help: the rule that "always allow" would write, and a sentence for people.
+
+use stockade_parser::{SimpleCommand, Word};
+
+use crate::pattern::command::CommandPattern;
+use crate::verdict::{By, Decision, Verdict};
+
+use super::context::Context;
+use super::cover;
+use super::shell::Shell;
+
+/// Adds suggestion and help to the verdict on a shell call.
+pub(super) fn add(mut verdict: Verdict, context: &Context<'_>, shell: &Shell<'_>) -> Verdict {
+    verdict.suggestion = suggestion(&verdict, context, shell);
+    verdict.help = help(&verdict);
+    verdict
+}
+
+/// Adds suggestion and help to the verdict on a call of another tool.
+pub(super) fn add_tool(mut verdict: Verdict, context: &Context<'_>) -> Verdict {
+    let open = verdict.decision != Decision::Allow && is_open(&verdict) && !locked(context);
+    if open {
+        verdict.suggestion = match context.tool {
+            "WebFetch" => context
+                .input
+                .get("url")
+                .and_then(|url| crate::pattern::domain::host_of(url.text()?))
+                .filter(|host| host.plain)
+                .map(|host| format!("WebFetch(domain:{})", host.name)),
+            "Read" | "Edit" | "Write" | "MultiEdit" | "NotebookEdit" => {
+                let path = super::path_of_tool(context.tool, context.input, context.facts);
+                let verb = if context.tool == "Read" { "Read" } else { "Edit" };
+                let plain = |text: &String| !text.contains(['*', '?', '[', '\\', '!']);
+                path.map(|path| crate::paths::normal(&path).display().to_string())
+                    .filter(plain)
+                    .map(|path| format!("{verb}(/{path})"))
+            }
+            tool if tool.starts_with("mcp__") => Some(tool.to_owned()),
+            _ => None,
+        };
+    }
+    verdict.help = help(&verdict);
+    verdict
+}
+
+/// Only a question that nothing but a missing rule caused is answered by a rule.
+fn is_open(verdict: &Verdict) -> bool {
+    verdict.parts.iter().all(|part| part.decision == Decision::Allow || part.by == By::Default)
+}
+
+fn locked(context: &Context<'_>) -> bool {
+    context.rules.settings().managed_rules_only
+}
+
+fn suggestion(verdict: &Verdict, context: &Context<'_>, shell: &Shell<'_>) -> Option<String> {
+    if verdict.decision == Decision::Allow
+        || !is_open(verdict)
+        || locked(context)
+        || !shell.opaque.is_empty()
+    {
+        return None;
+    }
+    let mut open = verdict.parts.iter().filter(|part| part.decision != Decision::Allow);
+    let (part, further) = (open.next()?, open.next());
+    if further.is_some() {
+        return None;
+    }
+    let command = shell
+        .commands
+        .iter()
+        .find(|command| command.span == part.span && shell.text(command) == part.text)?;
+    exact_rule(command)
+}
+
+/// Returns the rule for exactly this command, if one can be written.
+fn exact_rule(command: &SimpleCommand) -> Option<String> {
+    let mut words: Vec<String> = Vec::new();
+    let safe = cover::are_safe(&command.assignments);
+    for assignment in command.assignments.iter().filter(|_| !safe) {
+        let name = std::str::from_utf8(&assignment.name).ok()?;
+        words.push(format!("{name}={}", quoted(&assignment.value)?));
+    }
+    for word in &command.words {
+        words.push(quoted(word)?);
+    }
+    let text = words.join(" ");
+    let pattern = CommandPattern::new(&text).ok()?;
+    let covers = if safe {
+        pattern.covers(&command.words)
+    } else {
+        pattern.covers_with_assignments(&command.assignments, &command.words)
+    };
+    (pattern.is_exact() && covers).then(|| format!("Bash({text})"))
+}
+
+/// Returns the word as a rule spells it; none when a rule cannot spell it.
+fn quoted(word: &Word) -> Option<String> {
+    let text = std::str::from_utf8(word.exact()?).ok()?;
+    if text.contains('*') || text.chars().any(char::is_control) {
+        return None;
+    }
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,{}~".contains(c) || !c.is_ascii();
+    if !text.is_empty() && text.chars().all(plain) {
+        return Some(text.to_owned());
+    }
+    (!text.contains('\'')).then(|| format!("'{text}'"))
+}
+
+fn help(verdict: &Verdict) -> String {
+    if verdict.decision == Decision::Allow {
+        return String::new();
+    }
+    match (verdict.by, verdict.code, &verdict.suggestion) {
+        (_, _, Some(rule)) => format!("the allow rule `{rule}` would let it run"),
+        (By::Rule, "rule_deny", _) => {
+            "ask the owner of that file, or leave this part out".to_owned()
+        }
+        (By::Rule, _, _) => "a person can allow it once; no allow rule changes this".to_owned(),
+        (By::Hook, _, _) => "see what the hook says, or ask whoever configured it".to_owned(),
+        (By::Builtin, "critical_path", _) => "name what is to go, further down".to_owned(),
+        (By::Builtin, "opaque", _) => "write it so that each program is spelled out".to_owned(),
+        (By::Builtin, "protected_path", _) => {
+            "a person can allow it once; no allow rule does".to_owned()
+        }
+        (By::Mode, "plan", _) => "leave plan mode first".to_owned(),
+        (By::Mode, "dont_ask", _) => "choose a mode that asks, or allow it by a rule".to_owned(),
+        (By::Mode, "no_person", _) => {
+            "allow it by a rule, or run it where a person can answer".to_owned()
+        }
+        (By::Error, _, _) => "this is a fault of stockade; nothing was run".to_owned(),
+        (By::Human | By::Builtin | By::Mode | By::Sandbox | By::Default, _, _) => {
+            "a person can allow it once, or rules for each part can".to_owned()
+        }
+    }
+}

@@ -1,0 +1,539 @@
+use std::collections::BTreeMap;
+
+use expect_test::{Expect, expect};
+use stockade_parser::json::{Dialect, read};
+use stockade_parser::{
+    Assignment, CommandKind, Count, Directory, Effect, EffectKind, Locality, Opaque, Operator,
+    Position, Reason, SimpleCommand, Span, Stdin, Target, Word, WordClass,
+};
+
+use super::*;
+use crate::facts::{HookOutcome, SandboxState};
+use crate::layer::{Layer, Origin};
+use crate::settings::SettingsText;
+
+/// A text of simple commands split at ` ; `, each of words split at blanks. `$x` is a word that is not known,
+/// `> file` a redirection, `NAME=value` in front an assignment, `?text` something not understood.
+/// `cat` and `ls` only read their operands; `tool --run` executes, `sort -o` writes.
+struct Text {
+    source: String,
+    commands: Vec<SimpleCommand>,
+    opaque: Vec<Opaque>,
+    writes: Vec<Target>,
+}
+
+impl Text {
+    fn new(source: &str) -> Text {
+        let mut text = Text {
+            source: source.to_owned(),
+            commands: Vec::new(),
+            opaque: Vec::new(),
+            writes: Vec::new(),
+        };
+        let mut at = 0;
+        for part in source.split(" ; ") {
+            text.command(part, at);
+            at += part.len() + 3;
+        }
+        text
+    }
+
+    fn command(&mut self, part: &str, start: usize) {
+        let span = Span::new(start, start + part.len());
+        if part.starts_with('?') {
+            let reason = Reason::Syntax;
+            self.opaque.push(Opaque { reason, span, detail: String::new(), help: String::new() });
+            return;
+        }
+        let (mut words, mut assignments) = (Vec::new(), Vec::new());
+        let mut at = start;
+        let mut redirect = false;
+        for piece in part.split(' ') {
+            let word = word(piece, at);
+            at += piece.len() + 1;
+            if piece == ">" {
+                redirect = true;
+            } else if redirect {
+                let command = u32::try_from(self.commands.len()).ok();
+                self.writes.push(Target {
+                    span: word.span,
+                    word,
+                    command,
+                    operator: Operator::Write,
+                });
+            } else if let (true, Some((name, value))) = (words.is_empty(), piece.split_once('=')) {
+                assignments.push(Assignment {
+                    name: name.as_bytes().to_vec(),
+                    array: false,
+                    append: false,
+                    value: self::word(value, 0),
+                    span: word.span,
+                });
+            } else {
+                words.push(word);
+            }
+        }
+        let program = words.first().and_then(|w: &Word| w.exact()).unwrap_or_default().to_vec();
+        let (effects, effects_known) = effects(&program, &words);
+        self.commands.push(SimpleCommand {
+            words,
+            assignments,
+            redirects: Vec::new(),
+            position: Position::Top,
+            via: Vec::new(),
+            kind: CommandKind::External,
+            directory: Directory::Start,
+            locality: Locality::Here,
+            stdin: Stdin::Inherited,
+            effects,
+            effects_known,
+            span,
+        });
+    }
+
+    fn shell(&self) -> Shell<'_> {
+        Shell {
+            source: self.source.as_bytes(),
+            commands: &self.commands,
+            opaque: &self.opaque,
+            writes: &self.writes,
+            reads: &[],
+            nested: &[],
+        }
+    }
+}
+
+fn word(piece: &str, at: usize) -> Word {
+    let class = if piece.starts_with('$') {
+        let (prefix, suffix) = (Vec::new(), Vec::new());
+        WordClass::Unknown { reason: Reason::Parameter, count: Count::One, prefix, suffix }
+    } else {
+        WordClass::Exact(piece.as_bytes().to_vec())
+    };
+    Word { span: Span::new(at, at + piece.len()), class }
+}
+
+fn effects(program: &[u8], words: &[Word]) -> (Vec<Effect>, bool) {
+    let effect = |kind, word, object: Option<&Word>| Effect { kind, word, object: object.cloned() };
+    let mut found = Vec::new();
+    match program {
+        b"cat" | b"ls" => {
+            found.push(effect(EffectKind::ReadOnly, 0, None));
+            found.extend(words.iter().skip(1).map(|word| effect(EffectKind::Read, 1, Some(word))));
+        }
+        b"tool" if words.iter().any(|w| w.exact() == Some(b"--run")) => {
+            found.push(effect(EffectKind::Execute, 1, None));
+        }
+        b"cargo" => found.push(effect(EffectKind::ProjectCode, 1, None)),
+        b"mkdir" => {
+            found.extend(words.iter().skip(1).map(|w| effect(EffectKind::Write, 1, Some(w))))
+        }
+        b"sort" => found.push(effect(EffectKind::Write, 1, words.get(2))),
+        _ => return (found, false),
+    }
+    (found, true)
+}
+
+fn facts() -> Facts {
+    Facts {
+        cwd: "/p".into(),
+        home: "/h".into(),
+        project: "/p".into(),
+        additional_directories: Vec::new(),
+        real_paths: BTreeMap::new(),
+        mode: Mode::Default,
+        interactive: true,
+        root: false,
+        sandbox: SandboxState::Off,
+        hook: None,
+    }
+}
+
+fn rules(layers: &[(Layer, &str)]) -> Rules {
+    let texts: Vec<SettingsText> = layers
+        .iter()
+        .map(|(layer, text)| SettingsText {
+            layer: *layer,
+            file: format!("{}.json", layer.name()).into(),
+            text: text.replace('\'', "\"").into_bytes(),
+            anchor: "/p".into(),
+            trusted: true,
+        })
+        .collect();
+    crate::load::load(&texts).rules
+}
+
+fn show(verdict: &Verdict) -> String {
+    let rule = verdict.decisive_rule().map_or("-", |rule| rule.text.as_str());
+    format!("{} {} {} {}", verdict.decision.name(), verdict.source(), verdict.code, rule)
+}
+
+fn decide(settings: &str, facts: &Facts, command: &str) -> String {
+    let rules = rules(&[(Layer::User, settings)]);
+    let text = Text::new(command);
+    let input = read(br#"{"command":"x"}"#, Dialect::Strict).unwrap();
+    show(&evaluate_shell(&rules, &text.shell(), &input, facts))
+}
+
+/// Each row is a command; the answers stand in order.
+fn check(settings: &str, facts: &Facts, commands: &[&str], expected: Expect) {
+    let rows: Vec<String> = commands
+        .iter()
+        .map(|command| format!("{command}  =>  {}", decide(settings, facts, command)))
+        .collect();
+    expected.assert_eq(&rows.join("\n"));
+}
+
+#[test]
+fn rules_are_taken_in_order_deny_ask_allow() {
+    check(
+        "{'permissions':{'allow':['Bash(a:*)','Bash(b:*)','Bash(c:*)'],'ask':['Bash(b:*)','Bash(c x)'],'deny':['Bash(c:*)']}}",
+        &facts(),
+        &[
+            "a 1", "b 1", "c x", "d", "a 1 ; d", "a 1 ; b", "a ; c", "X=1 c", "X=1 a", "CI=1 a",
+            "/bin/c", "$x", "a $x",
+        ],
+        expect![[r#"
+            a 1  =>  allow user rule_allow Bash(a:*)
+            b 1  =>  ask user rule_ask Bash(b:*)
+            c x  =>  deny user rule_deny Bash(c:*)
+            d  =>  ask builtin no_rule -
+            a 1 ; d  =>  ask builtin no_rule -
+            a 1 ; b  =>  ask user rule_ask Bash(b:*)
+            a ; c  =>  deny user rule_deny Bash(c:*)
+            X=1 c  =>  deny user rule_deny Bash(c:*)
+            X=1 a  =>  ask builtin no_rule -
+            CI=1 a  =>  allow user rule_allow Bash(a:*)
+            /bin/c  =>  deny user rule_deny Bash(c:*)
+            $x  =>  ask user rule_possible Bash(c:*)
+            a $x  =>  allow user rule_allow Bash(a:*)"#]],
+    );
+}
+
+#[test]
+fn harmless_commands_need_no_rule() {
+    check(
+        "{'permissions':{'deny':['Read(.secret)']}}",
+        &facts(),
+        &[
+            "ls src",
+            "cat a ; ls",
+            "cat /etc/passwd",
+            "cat x/.secret",
+            "cat .",
+            "cat $x",
+            "unknown .secret",
+            "PATH=/x ls",
+            "./ls",
+        ],
+        expect![[r#"
+            ls src  =>  allow builtin read_only -
+            cat a ; ls  =>  allow builtin read_only -
+            cat /etc/passwd  =>  ask builtin no_rule -
+            cat x/.secret  =>  deny user rule_deny Read(.secret)
+            cat .  =>  allow builtin read_only -
+            cat $x  =>  ask user rule_possible Read(.secret)
+            unknown .secret  =>  deny user rule_deny Read(.secret)
+            PATH=/x ls  =>  ask builtin no_rule -
+            ./ls  =>  ask builtin no_rule -"#]],
+    );
+}
+
+#[test]
+fn what_an_option_starts_needs_an_exact_rule() {
+    check(
+        "{'permissions':{'allow':['Bash(tool:*)','Bash(tool --run exact)','Bash(cargo test:*)','Bash(sort:*)','Bash(mkdir:*)']}}",
+        &facts(),
+        &[
+            "tool x",
+            "tool --run evil",
+            "tool --run exact",
+            "cargo test x",
+            "cargo build",
+            "sort -o out",
+            "mkdir d",
+            "mkdir /etc/d",
+        ],
+        expect![[r#"
+            tool x  =>  allow user rule_allow Bash(tool:*)
+            tool --run evil  =>  ask builtin no_rule -
+            tool --run exact  =>  allow user rule_allow Bash(tool --run exact)
+            cargo test x  =>  allow user rule_allow Bash(cargo test:*)
+            cargo build  =>  ask builtin no_rule -
+            sort -o out  =>  ask builtin no_rule -
+            mkdir d  =>  allow user rule_allow Bash(mkdir:*)
+            mkdir /etc/d  =>  ask builtin no_rule -"#]],
+    );
+}
+
+#[test]
+fn redirections_are_judged_as_files() {
+    check(
+        "{'permissions':{'allow':['Bash','Edit(out.json)'],'deny':['Edit(secret)']}}",
+        &facts(),
+        &[
+            "a > out.json",
+            "a > other",
+            "a > /dev/null",
+            "a > .git/config",
+            "a > secret",
+            "a > $x",
+            "a > /dev/sda",
+            "a > x/../secret",
+        ],
+        expect![[r#"
+            a > out.json  =>  allow user rule_allow Bash
+            a > other  =>  ask builtin no_rule -
+            a > /dev/null  =>  allow user rule_allow Bash
+            a > .git/config  =>  ask builtin protected_path -
+            a > secret  =>  deny user rule_deny Edit(secret)
+            a > $x  =>  ask user rule_possible Edit(secret)
+            a > /dev/sda  =>  ask builtin device -
+            a > x/../secret  =>  deny user rule_deny Edit(secret)"#]],
+    );
+}
+
+#[test]
+fn what_is_not_understood_is_never_allowed_by_a_particular_rule() {
+    check(
+        "{'permissions':{'allow':['Bash(a:*)']}}",
+        &facts(),
+        &["?", "a ; ?"],
+        expect![[r#"
+        ?  =>  ask builtin no_rule -
+        a ; ?  =>  ask builtin no_rule -"#]],
+    );
+    check(
+        "{'permissions':{'allow':['Bash']}}",
+        &facts(),
+        &["?", "a ; ?"],
+        expect![[r#"
+        ?  =>  allow user rule_allow Bash
+        a ; ?  =>  allow user rule_allow Bash"#]],
+    );
+    check(
+        "{'permissions':{'allow':['Bash'],'ask':['Bash(z)']}}",
+        &facts(),
+        &["?", "a"],
+        expect![[r#"
+        ?  =>  ask builtin opaque -
+        a  =>  allow user rule_allow Bash"#]],
+    );
+    check(
+        "{'permissions':{'deny':['Bash(?x*)']}}",
+        &facts(),
+        &["?x y"],
+        expect!["?x y  =>  deny user rule_deny Bash(?x*)"],
+    );
+}
+
+#[test]
+fn critical_paths_need_a_person() {
+    check(
+        "{'permissions':{'allow':['Bash','Bash(rm -rf /)']}}",
+        &facts(),
+        &[
+            "rm -rf /",
+            "rm -rf /var",
+            "rm -rf target/x",
+            "rm -rf .",
+            "rm -rf /h",
+            "rm -rf ../",
+            "rm x",
+            "chmod 755 .",
+            "chmod -R 755 .",
+        ],
+        expect![[r#"
+            rm -rf /  =>  ask builtin critical_path -
+            rm -rf /var  =>  ask builtin critical_path -
+            rm -rf target/x  =>  allow user rule_allow Bash
+            rm -rf .  =>  ask builtin critical_path -
+            rm -rf /h  =>  ask builtin critical_path -
+            rm -rf ../  =>  ask builtin critical_path -
+            rm x  =>  allow user rule_allow Bash
+            chmod 755 .  =>  allow user rule_allow Bash
+            chmod -R 755 .  =>  ask builtin critical_path -"#]],
+    );
+}
+
+#[test]
+fn modes_change_what_no_rule_decides() {
+    let settings = "{'permissions':{'allow':['Bash(a)'],'ask':['Bash(b)'],'deny':['Bash(c)']}}";
+    for (mode, expected) in [
+        (
+            Mode::Default,
+            expect![[r#"
+            a  =>  allow user rule_allow Bash(a)
+            b  =>  ask user rule_ask Bash(b)
+            c  =>  deny user rule_deny Bash(c)
+            d  =>  ask builtin no_rule -
+            ls  =>  allow builtin read_only -
+            a > f  =>  ask builtin no_rule -
+            a > .npmrc  =>  ask builtin protected_path -
+            rm -rf /  =>  ask builtin critical_path -
+            ?  =>  ask builtin opaque -
+            mkdir d  =>  ask builtin no_rule -"#]],
+        ),
+        (
+            Mode::AcceptEdits,
+            expect![[r#"
+            a  =>  allow user rule_allow Bash(a)
+            b  =>  ask user rule_ask Bash(b)
+            c  =>  deny user rule_deny Bash(c)
+            d  =>  ask builtin no_rule -
+            ls  =>  allow builtin read_only -
+            a > f  =>  allow user rule_allow Bash(a)
+            a > .npmrc  =>  ask builtin protected_path -
+            rm -rf /  =>  ask builtin critical_path -
+            ?  =>  ask builtin opaque -
+            mkdir d  =>  allow mode mode -"#]],
+        ),
+        (
+            Mode::Plan,
+            expect![[r#"
+            a  =>  ask mode plan -
+            b  =>  ask user rule_ask Bash(b)
+            c  =>  deny user rule_deny Bash(c)
+            d  =>  ask mode plan -
+            ls  =>  allow builtin read_only -
+            a > f  =>  ask mode plan -
+            a > .npmrc  =>  ask builtin protected_path -
+            rm -rf /  =>  ask builtin critical_path -
+            ?  =>  ask builtin opaque -
+            mkdir d  =>  ask mode plan -"#]],
+        ),
+        (
+            Mode::DontAsk,
+            expect![[r#"
+            a  =>  allow user rule_allow Bash(a)
+            b  =>  deny user dont_ask Bash(b)
+            c  =>  deny user rule_deny Bash(c)
+            d  =>  deny mode dont_ask -
+            ls  =>  allow builtin read_only -
+            a > f  =>  deny mode dont_ask -
+            a > .npmrc  =>  deny mode dont_ask -
+            rm -rf /  =>  deny mode dont_ask -
+            ?  =>  deny mode dont_ask -
+            mkdir d  =>  deny mode dont_ask -"#]],
+        ),
+        (
+            Mode::BypassPermissions,
+            expect![[r#"
+            a  =>  allow mode bypass -
+            b  =>  ask user rule_ask Bash(b)
+            c  =>  deny user rule_deny Bash(c)
+            d  =>  allow mode bypass -
+            ls  =>  allow mode bypass -
+            a > f  =>  allow mode bypass -
+            a > .npmrc  =>  allow mode bypass -
+            rm -rf /  =>  ask builtin critical_path -
+            ?  =>  ask builtin opaque -
+            mkdir d  =>  allow mode bypass -"#]],
+        ),
+    ] {
+        let facts = Facts { mode, ..facts() };
+        check(
+            settings,
+            &facts,
+            &["a", "b", "c", "d", "ls", "a > f", "a > .npmrc", "rm -rf /", "?", "mkdir d"],
+            expected,
+        );
+    }
+}
+
+#[test]
+fn confinement_allows_what_no_rule_speaks_of() {
+    let facts = Facts { sandbox: SandboxState::Enforced, ..facts() };
+    check(
+        "{'sandbox':{'enabled':true,'excludedCommands':['podman *']},'permissions':{'ask':['Bash'],'deny':['Edit(locked)']}}",
+        &facts,
+        &["a", "a > f", "a > .npmrc", "a > locked", "rm -rf /", "?", "podman x ; a", "a > $x"],
+        expect![[r#"
+            a  =>  allow sandbox sandbox -
+            a > f  =>  allow sandbox sandbox -
+            a > .npmrc  =>  ask builtin protected_path -
+            a > locked  =>  deny user rule_deny Edit(locked)
+            rm -rf /  =>  ask builtin critical_path -
+            ?  =>  allow sandbox sandbox -
+            podman x ; a  =>  ask user rule_ask Bash
+            a > $x  =>  allow sandbox sandbox -"#]],
+    );
+    check(
+        "{'sandbox':{'enabled':true},'permissions':{'ask':['Bash(b:*)']}}",
+        &facts,
+        &["a", "b", "?", "$x", "c $x"],
+        expect![[r#"
+        a  =>  allow sandbox sandbox -
+        b  =>  ask user rule_ask Bash(b:*)
+        ?  =>  ask builtin opaque -
+        $x  =>  ask user rule_possible Bash(b:*)
+        c $x  =>  allow sandbox sandbox -"#]],
+    );
+}
+
+#[test]
+fn hooks_answer_questions_but_lift_no_rule() {
+    let hook = |verdict, layer| {
+        let origin = Origin { layer, file: "h".into(), line: 1, column: 1, pointer: String::new() };
+        Some(HookOutcome { verdict, reason: "because".into(), origin })
+    };
+    let settings = "{'permissions':{'allow':['Bash(a)'],'ask':['Bash(b)'],'deny':['Bash(c)']}}";
+    for (outcome, expected) in [
+        (
+            hook(HookVerdict::Allow, Layer::User),
+            expect![[r#"
+            a  =>  allow hook hook_allow -
+            b  =>  ask user rule_ask Bash(b)
+            c  =>  deny user rule_deny Bash(c)
+            d  =>  allow hook hook_allow -
+            d > .npmrc  =>  ask builtin protected_path -
+            d > f  =>  allow hook hook_allow -
+            rm -rf /  =>  ask builtin critical_path -
+            ?  =>  ask builtin opaque -"#]],
+        ),
+        (
+            hook(HookVerdict::Allow, Layer::Policy),
+            expect![[r#"
+            a  =>  allow hook hook_allow -
+            b  =>  ask user rule_ask Bash(b)
+            c  =>  deny user rule_deny Bash(c)
+            d  =>  allow hook hook_allow -
+            d > .npmrc  =>  allow hook hook_allow -
+            d > f  =>  allow hook hook_allow -
+            rm -rf /  =>  ask builtin critical_path -
+            ?  =>  ask builtin opaque -"#]],
+        ),
+        (
+            hook(HookVerdict::Ask, Layer::User),
+            expect![[r#"
+            a  =>  ask hook hook_ask -
+            b  =>  ask user rule_ask Bash(b)
+            c  =>  deny user rule_deny Bash(c)
+            d  =>  ask hook hook_ask -
+            d > .npmrc  =>  ask builtin protected_path -
+            d > f  =>  ask hook hook_ask -
+            rm -rf /  =>  ask builtin critical_path -
+            ?  =>  ask builtin opaque -"#]],
+        ),
+        (
+            hook(HookVerdict::Deny, Layer::User),
+            expect![[r#"
+            a  =>  deny hook hook_deny -
+            b  =>  deny hook hook_deny -
+            c  =>  deny hook hook_deny -
+            d  =>  deny hook hook_deny -
+            d > .npmrc  =>  deny hook hook_deny -
+            d > f  =>  deny hook hook_deny -
+            rm -rf /  =>  deny hook hook_deny -
+            ?  =>  deny hook hook_deny -"#]],
+        ),
+    ] {
+        let facts = Facts { hook: outcome, ..facts() };
+        check(
+            settings,
+            &facts,
+            &["a", "b", "c", "d", "d > .npmrc", "d > f", "rm -rf /", "?"],
+            expected,
+        );
+    }
+}

@@ -1,0 +1,192 @@
+//! Calls of tools other than the shell.
+
+use std::path::{Path, PathBuf};
+
+use stockade_parser::Span;
+use stockade_parser::json::Value;
+
+use crate::facts::Facts;
+use crate::index::RuleId;
+use crate::knowledge::{FileTool, knowledge};
+use crate::paths;
+use crate::pattern::domain::{Host, host_of};
+use crate::rule::Specifier;
+use crate::verdict::Decision;
+
+use super::context::Context;
+use super::files::{self, Access};
+use super::part::{Cover, Draft, Hit};
+
+/// Returns what was found about the call: one part.
+pub(super) fn parts(context: &Context<'_>) -> Vec<Draft> {
+    let mut draft = Draft::new(Span::default(), context.tool.to_owned());
+    for effect in [Decision::Deny, Decision::Ask, Decision::Allow] {
+        draft.add(context.tool_hits(effect));
+    }
+    let blanket = allow_of(context, &draft);
+    let tables = knowledge();
+    let named = |rows: &'static [FileTool]| rows.iter().find(|row| row.name == context.tool);
+    if let Some(row) = named(&tables.read_tools) {
+        file(context, &mut draft, row, Access::Read);
+    } else if let Some(row) = named(&tables.edit_tools) {
+        draft.edit = true;
+        file(context, &mut draft, row, Access::Write);
+    } else {
+        match context.tool {
+            "WebFetch" => web(context, &mut draft),
+            "Agent" | "Task" => name(context, &mut draft, "Agent", "subagent_type"),
+            "Skill" => name(context, &mut draft, "Skill", "skill"),
+            "SlashCommand" => name(context, &mut draft, "SlashCommand", "command"),
+            "PowerShell" | "Monitor" => foreign_text(context, &mut draft),
+            tool if tables.harmless_tools.iter().any(|known| known == tool) => {
+                draft.cover =
+                    Cover::Builtin("it touches nothing outside the conversation".to_owned());
+            }
+            _ => {}
+        }
+    }
+    if draft.hard.is_none()
+        && let Some(rule) = blanket
+    {
+        let own = match draft.cover {
+            Cover::Rule(found) => Some(found),
+            Cover::Nothing(_) | Cover::Builtin(_) | Cover::Mode(_) => None,
+        };
+        draft.cover = Cover::Rule(own.map_or(rule, |found| found.min(rule)));
+    }
+    vec![draft]
+}
+
+/// Returns the strongest allow rule for every call of the tool.
+fn allow_of(context: &Context<'_>, draft: &Draft) -> Option<RuleId> {
+    let broad =
+        context.mode == crate::facts::Mode::Auto && matches!(context.tool, "Agent" | "Monitor");
+    let allows = |hit: &&Hit| {
+        context.rules.rule(hit.rule).is_some_and(|rule| rule.effect == Decision::Allow)
+    };
+    draft.hits.iter().filter(allows).map(|hit| hit.rule).min().filter(|_| !broad)
+}
+
+/// Returns the path that a file tool works on, absolute and as it is written.
+fn path_of(row: &FileTool, input: &Value, facts: &Facts) -> Option<PathBuf> {
+    let field = match input.get(&row.field) {
+        Some(value) => Some(value.text()?),
+        None if row.optional => None,
+        None => return None,
+    };
+    let base = field.map_or_else(|| facts.cwd.clone(), |path| expand(path, facts));
+    let pattern = row.pattern.as_ref().and_then(|key| input.get(key)).and_then(Value::text);
+    Some(match pattern {
+        // A pattern may lead elsewhere by itself: its fixed beginning counts.
+        Some(pattern) if pattern.starts_with(['/', '~']) || pattern.contains("..") => {
+            let end = pattern.find(['*', '?', '[', '{']).unwrap_or(pattern.len());
+            let fixed = pattern.get(..end).unwrap_or_default();
+            base.join(expand(fixed, facts))
+        }
+        Some(_) | None => base,
+    })
+}
+
+fn expand(path: &str, facts: &Facts) -> PathBuf {
+    match path.strip_prefix("~/") {
+        Some(rest) => facts.home.join(rest),
+        None if path == "~" => facts.home.clone(),
+        None => facts.cwd.join(Path::new(path)),
+    }
+}
+
+/// Returns the path of a call of a file tool.
+pub(crate) fn path_of_tool(tool: &str, input: &Value, facts: &Facts) -> Option<PathBuf> {
+    let tables = knowledge();
+    let row = tables.read_tools.iter().chain(&tables.edit_tools).find(|row| row.name == tool)?;
+    path_of(row, input, facts)
+}
+
+fn file(context: &Context<'_>, draft: &mut Draft, row: &FileTool, access: Access) {
+    let Some(written) = path_of(row, context.input, context.facts) else {
+        draft.hard = Some(("bad_input", format!("the call has no text in `{}`", row.field)));
+        return;
+    };
+    draft.text = format!("{}({})", context.tool, written.display());
+    let names = paths::names(&written, context.facts, None);
+    for effect in [Decision::Deny, Decision::Ask] {
+        draft.add(files::hits(context, effect, access, &names));
+    }
+    if access == Access::Write {
+        draft.own = files::protected(&names);
+    }
+    files::cover_path(context, draft, &names, access);
+}
+
+fn web(context: &Context<'_>, draft: &mut Draft) {
+    let url = context.input.get("url").and_then(Value::text);
+    let host = url.and_then(host_of);
+    if let Some(url) = url {
+        draft.text = format!("WebFetch({url})");
+    }
+    for effect in [Decision::Deny, Decision::Ask, Decision::Allow] {
+        for id in context.rules.index(effect).named("WebFetch") {
+            let Some(Specifier::Domain(pattern)) =
+                context.rules.rule(id).map(|rule| &rule.specifier)
+            else {
+                continue;
+            };
+            match &host {
+                Some(Host { name, plain }) if pattern.matches(name) => {
+                    if *plain || effect != Decision::Allow {
+                        draft.add([Hit::certain(id)]);
+                    }
+                }
+                // What cannot be told could be the host that is refused.
+                Some(Host { plain: false, .. }) | None if effect != Decision::Allow => {
+                    draft.add([Hit { rule: id, certain: false }]);
+                }
+                Some(_) | None => {}
+            }
+        }
+    }
+    if let Some(rule) = allow_of(context, draft) {
+        draft.cover = Cover::Rule(rule);
+    }
+}
+
+/// Rules that name a sub-agent or a skill.
+fn name(context: &Context<'_>, draft: &mut Draft, tool: &str, field: &str) {
+    let Some(name) = context.input.get(field).and_then(Value::text) else { return };
+    let arguments = context.input.get("args").and_then(Value::text).unwrap_or_default();
+    let whole = if arguments.is_empty() { name.to_owned() } else { format!("{name} {arguments}") };
+    draft.text = format!("{tool}({whole})");
+    for effect in [Decision::Deny, Decision::Ask, Decision::Allow] {
+        for id in context.rules.index(effect).named(tool) {
+            let Some(rule) = context.rules.rule(id) else { continue };
+            let Specifier::Name(pattern) = &rule.specifier else { continue };
+            let strict = effect != Decision::Allow;
+            if pattern.matches(&whole)
+                || pattern.matches(&format!("{name} {arguments}"))
+                || (strict && pattern.matches(name))
+            {
+                draft.add([Hit::certain(id)]);
+            }
+        }
+    }
+    if let Some(rule) = allow_of(context, draft) {
+        draft.cover = Cover::Rule(rule);
+    }
+}
+
+/// Text in a language that is not read: rules are tried on it as it stands, and none allows it.
+fn foreign_text(context: &Context<'_>, draft: &mut Draft) {
+    let text = context.input.get("command").and_then(Value::text).unwrap_or_default();
+    draft.text = text.to_owned();
+    for effect in [Decision::Deny, Decision::Ask] {
+        for id in context.rules.index(effect).named(context.tool) {
+            let Some(Specifier::Command(pattern)) =
+                context.rules.rule(id).map(|rule| &rule.specifier)
+            else {
+                continue;
+            };
+            let certain = pattern.strikes_raw(text.as_bytes());
+            draft.add([Hit { rule: id, certain }]);
+        }
+    }
+}

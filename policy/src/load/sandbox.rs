@@ -1,0 +1,351 @@
+//! `sandbox`: what commands can reach while they run.
+
+use stockade_parser::json::Value;
+
+use super::source::{Source, join};
+use super::{Merging, texts};
+use crate::layer::{Layer, Origin};
+use crate::pattern::command::CommandPattern;
+use crate::settings::SandboxSettings;
+
+/// A list of texts with origins in the merged settings.
+type List = fn(&mut SandboxSettings) -> &mut Vec<(String, Origin)>;
+
+/// Keys whose meaning is the gateway's.
+const FURTHER: [&str; 21] = [
+    "backend",
+    "limits",
+    "execVerification",
+    "allowDevices",
+    "allowPrivate",
+    "ignoreViolations",
+    "enableWeakerNestedSandbox",
+    "enableWeakerNetworkIsolation",
+    "allowAppleEvents",
+    "bwrapPath",
+    "socatPath",
+    "ripgrep",
+    "network.allowAllUnixSockets",
+    "network.allowLocalBinding",
+    "network.httpProxyPort",
+    "network.socksProxyPort",
+    "network.tlsTerminate",
+    "network.allowPrivate",
+    "network.allowMachLookup",
+    "filesystem.hideNames",
+    "required",
+];
+
+impl Merging {
+    pub(super) fn sandbox(&mut self, source: &Source<'_>, value: &Value, pointer: &str) {
+        self.sandbox_group(source, value, pointer, "");
+    }
+
+    fn sandbox_group(&mut self, source: &Source<'_>, value: &Value, pointer: &str, group: &str) {
+        let Some(members) = value.members() else {
+            self.refuse_type(source, value, pointer, "an object");
+            return;
+        };
+        for member in members {
+            let pointer = join(pointer, &member.key);
+            let key = if group.is_empty() {
+                member.key.clone()
+            } else {
+                format!("{group}.{}", member.key)
+            };
+            if !self.sandbox_key(source, &key, &member.value, &pointer) {
+                let message = format!("the key `sandbox.{key}` is not known");
+                self.problems.warn(
+                    source,
+                    member.key_span,
+                    &pointer,
+                    &message,
+                    "check its spelling",
+                );
+            }
+        }
+    }
+
+    /// Takes one key; says whether it is known.
+    fn sandbox_key(
+        &mut self,
+        source: &Source<'_>,
+        key: &str,
+        value: &Value,
+        pointer: &str,
+    ) -> bool {
+        match key {
+            "network" | "filesystem" | "credentials" | "env" => {
+                self.sandbox_group(source, value, pointer, key)
+            }
+            "enabled" => self.enabled(source, value, pointer),
+            "failIfUnavailable" => {
+                self.switch(source, value, pointer, true, |sandbox| {
+                    &mut sandbox.fail_if_unavailable
+                });
+            }
+            "autoAllowBashIfSandboxed" => {
+                let strict = value.boolean() != Some(true);
+                if strict || source.widens() {
+                    self.settings.sandbox.auto_allow = !strict;
+                } else {
+                    self.waits_for_trust(source, value, pointer);
+                }
+            }
+            "allowUnsandboxedCommands" => {
+                self.switch(source, value, pointer, false, |sandbox| {
+                    &mut sandbox.allow_unsandboxed
+                });
+            }
+            "excludedCommands" => self.excluded(source, value, pointer),
+            "filesystem.allowWrite" => {
+                self.paths(source, value, pointer, |s| &mut s.allow_write, true)
+            }
+            "filesystem.denyWrite" => {
+                self.paths(source, value, pointer, |s| &mut s.deny_write, false)
+            }
+            "filesystem.denyRead" => {
+                self.paths(source, value, pointer, |s| &mut s.deny_read, false)
+            }
+            "filesystem.allowRead" => {
+                self.paths(source, value, pointer, |s| &mut s.allow_read, true)
+            }
+            "filesystem.disabled" => {
+                if !self.locks.files || source.layer() == Layer::Policy {
+                    self.switch(source, value, pointer, false, |sandbox| {
+                        &mut sandbox.files_disabled
+                    });
+                }
+            }
+            "network.allowedDomains" => {
+                self.plain(source, value, pointer, |s| &mut s.allowed_domains, true)
+            }
+            "network.deniedDomains" => {
+                self.plain(source, value, pointer, |s| &mut s.denied_domains, false)
+            }
+            "network.allowUnixSockets" => {
+                self.paths(source, value, pointer, |s| &mut s.allow_unix_sockets, true)
+            }
+            "network.strictAllowlist" => {
+                self.switch(source, value, pointer, true, |sandbox| &mut sandbox.strict_allowlist);
+            }
+            "network.allowManagedDomainsOnly" | "filesystem.allowManagedReadPathsOnly" => {
+                if source.layer() != Layer::Policy {
+                    let message = format!("`sandbox.{key}` counts in managed settings alone");
+                    self.warn(source, value, pointer, &message, "take it out");
+                }
+            }
+            "credentials.files" => self.credential_files(source, value, pointer),
+            "credentials.envVars" => self.credential_variables(source, value, pointer),
+            "env.pass" => self.passed(source, value, pointer),
+            key if FURTHER.contains(&key) => {
+                self.further(source, value, pointer, &format!("sandbox.{key}"));
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn enabled(&mut self, source: &Source<'_>, value: &Value, pointer: &str) {
+        self.switch(source, value, pointer, true, |sandbox| &mut sandbox.enabled);
+        if source.layer() == Layer::Policy && self.settings.sandbox.enabled {
+            self.settings.sandbox.fail_if_unavailable = true;
+        }
+    }
+
+    /// Sets a truth value of which `tight` is the stricter one: what is no truth value counts as that, and
+    /// project and local settings can only tighten.
+    fn switch(
+        &mut self,
+        source: &Source<'_>,
+        value: &Value,
+        pointer: &str,
+        tight: bool,
+        slot: fn(&mut SandboxSettings) -> &mut bool,
+    ) {
+        let wanted = value.boolean();
+        if wanted.is_none() {
+            let message = format!("a truth value is expected here; it counts as {tight}");
+            self.warn(source, value, pointer, &message, "write true or false");
+        }
+        let wanted = wanted.unwrap_or(tight);
+        if source.is_shared() && wanted != tight {
+            let message = "project and local settings can only make this stricter";
+            self.warn(source, value, pointer, message, "put it into the user settings");
+            return;
+        }
+        *slot(&mut self.settings.sandbox) = wanted;
+    }
+
+    fn excluded(&mut self, source: &Source<'_>, value: &Value, pointer: &str) {
+        let Some(list) = self.strings(source, value, pointer) else { return };
+        if !source.widens() {
+            self.waits_for_trust(source, value, pointer);
+            return;
+        }
+        for (element, text, pointer) in list {
+            match CommandPattern::new(&text) {
+                Ok(pattern) => {
+                    let origin = source.origin(element.span, &pointer);
+                    self.settings.sandbox.excluded.push((pattern, origin));
+                }
+                Err(message) => self.warn(source, element, &pointer, message, "write a command"),
+            }
+        }
+    }
+
+    fn paths(
+        &mut self,
+        source: &Source<'_>,
+        value: &Value,
+        pointer: &str,
+        list: List,
+        widens: bool,
+    ) {
+        let Some(paths) = self.strings(source, value, pointer) else { return };
+        if widens && !source.widens() {
+            self.waits_for_trust(source, value, pointer);
+            return;
+        }
+        for (element, text, pointer) in paths {
+            let path = absolute(&text, source);
+            if widens && path.contains(['*', '?', '[']) && !pointer.contains("allowRead") {
+                self.warn(
+                    source,
+                    element,
+                    &pointer,
+                    "a path here has no wildcards",
+                    "name the directory",
+                );
+                continue;
+            }
+            let origin = source.origin(element.span, &pointer);
+            push(list(&mut self.settings.sandbox), path, origin);
+        }
+    }
+
+    fn plain(
+        &mut self,
+        source: &Source<'_>,
+        value: &Value,
+        pointer: &str,
+        list: List,
+        widens: bool,
+    ) {
+        let Some(texts) = self.strings(source, value, pointer) else { return };
+        if widens && !source.widens() {
+            self.waits_for_trust(source, value, pointer);
+            return;
+        }
+        for (element, text, pointer) in texts {
+            let origin = source.origin(element.span, &pointer);
+            push(list(&mut self.settings.sandbox), text, origin);
+        }
+    }
+
+    fn passed(&mut self, source: &Source<'_>, value: &Value, pointer: &str) {
+        let Some(names) = self.strings(source, value, pointer) else { return };
+        if source.is_shared() {
+            let message = "project and local settings cannot pass variables";
+            self.warn(source, value, pointer, message, "put it into the user settings");
+            return;
+        }
+        for (_, name, _) in names {
+            if !self.settings.sandbox.env_pass.contains(&name) {
+                self.settings.sandbox.env_pass.push(name);
+            }
+        }
+    }
+
+    /// Masks are not made here: every entry denies.
+    fn credential_files(&mut self, source: &Source<'_>, value: &Value, pointer: &str) {
+        for (element, path, pointer) in self.entries(source, value, pointer, "path") {
+            let origin = source.origin(element.span, &pointer);
+            push(&mut self.settings.sandbox.deny_read, absolute(&path, source), origin);
+        }
+    }
+
+    fn credential_variables(&mut self, source: &Source<'_>, value: &Value, pointer: &str) {
+        for (_, name, _) in self.entries(source, value, pointer, "name") {
+            if !self.settings.sandbox.env_deny.contains(&name) {
+                self.settings.sandbox.env_deny.push(name);
+            }
+        }
+    }
+
+    fn entries<'v>(
+        &mut self,
+        source: &Source<'_>,
+        value: &'v Value,
+        pointer: &str,
+        key: &str,
+    ) -> Vec<(&'v Value, String, String)> {
+        let Some(elements) = value.elements() else {
+            self.refuse_type(source, value, pointer, "a list");
+            return Vec::new();
+        };
+        let mut found = Vec::new();
+        for (index, element) in elements.iter().enumerate() {
+            let pointer = format!("{pointer}/{index}");
+            match element.text().or_else(|| element.get(key)?.text()) {
+                Some(text) => found.push((element, text.to_owned(), pointer)),
+                None => {
+                    let message = format!("an object with `{key}` is expected here");
+                    self.problems.refuse(
+                        source,
+                        element.span,
+                        &pointer,
+                        &message,
+                        "mend this entry",
+                    );
+                }
+            }
+        }
+        found
+    }
+
+    fn strings<'v>(
+        &mut self,
+        source: &Source<'_>,
+        value: &'v Value,
+        pointer: &str,
+    ) -> Option<Vec<(&'v Value, String, String)>> {
+        let mut bad = Vec::new();
+        let Some(list) = texts(value, |element, index| bad.push((element, index))) else {
+            self.refuse_type(source, value, pointer, "a list of texts");
+            return None;
+        };
+        for (element, index) in bad {
+            let pointer = format!("{pointer}/{index}");
+            self.problems.refuse(
+                source,
+                element.span,
+                &pointer,
+                "a text is expected here",
+                "put it in quotes",
+            );
+        }
+        let place = |index: usize| format!("{pointer}/{index}");
+        Some(list.into_iter().map(|(index, v, text)| (v, text.to_owned(), place(index))).collect())
+    }
+}
+
+/// Returns an absolute path, or one that begins with `~/`.
+fn absolute(text: &str, source: &Source<'_>) -> String {
+    let text = text.strip_suffix("/**").unwrap_or(text);
+    let text = if text.len() > 1 { text.trim_end_matches('/') } else { text };
+    if let Some(rest) = text.strip_prefix("//") {
+        return format!("/{rest}");
+    }
+    if text.starts_with('/') || text.starts_with("~/") || text == "~" {
+        return text.to_owned();
+    }
+    let path = crate::paths::normal(&source.anchor().join(text));
+    path.to_string_lossy().into_owned()
+}
+
+fn push(list: &mut Vec<(String, Origin)>, text: String, origin: Origin) {
+    if !list.iter().any(|(known, _)| *known == text) {
+        list.push((text, origin));
+    }
+}

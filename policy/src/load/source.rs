@@ -1,0 +1,137 @@
+//! One settings text: where its values stand, and what was wrong in it.
+
+use std::path::Path;
+
+use stockade_parser::Span;
+
+use crate::layer::{Layer, Origin};
+use crate::settings::{Problem, SettingsText, Severity};
+
+/// A settings text with the beginnings of its lines.
+pub(super) struct Source<'a> {
+    text: &'a SettingsText,
+    lines: Vec<usize>,
+}
+
+/// What was wrong.
+#[derive(Debug, Default)]
+pub(super) struct Problems {
+    pub list: Vec<Problem>,
+}
+
+impl<'a> Source<'a> {
+    pub fn new(text: &'a SettingsText) -> Source<'a> {
+        let breaks = text.text.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
+        let lines = [0].into_iter().chain(breaks.map(|(at, _)| at + 1)).collect();
+        Source { text, lines }
+    }
+
+    pub fn layer(&self) -> Layer {
+        self.text.layer
+    }
+
+    pub fn anchor(&self) -> &Path {
+        &self.text.anchor
+    }
+
+    /// It comes with the project.
+    pub fn is_shared(&self) -> bool {
+        matches!(self.text.layer, Layer::Project | Layer::Local)
+    }
+
+    /// What widens counts.
+    pub fn widens(&self) -> bool {
+        !self.is_shared() || self.text.trusted
+    }
+
+    pub fn origin(&self, span: Span, pointer: &str) -> Origin {
+        let at = span.start as usize;
+        let line = self.lines.partition_point(|start| *start <= at);
+        let start =
+            line.checked_sub(1).and_then(|index| self.lines.get(index)).copied().unwrap_or(0);
+        let before = self.text.text.get(start..at).unwrap_or_default();
+        let column = String::from_utf8_lossy(before).chars().count();
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        Origin {
+            layer: self.text.layer,
+            file: self.text.file.clone(),
+            line: count(line).max(1),
+            column: count(column).saturating_add(1),
+            pointer: pointer.to_owned(),
+        }
+    }
+
+    fn excerpt(&self, span: Span) -> String {
+        let text = String::from_utf8_lossy(span.of(&self.text.text)).into_owned();
+        let mut short: String = text.chars().take(60).collect();
+        if short.len() < text.len() {
+            short.push('…');
+        }
+        short
+    }
+}
+
+impl Problems {
+    pub fn warn(
+        &mut self,
+        source: &Source<'_>,
+        span: Span,
+        pointer: &str,
+        message: &str,
+        help: &str,
+    ) {
+        self.add(Severity::Warning, source, span, pointer, message, help);
+    }
+
+    pub fn refuse(
+        &mut self,
+        source: &Source<'_>,
+        span: Span,
+        pointer: &str,
+        message: &str,
+        help: &str,
+    ) {
+        self.add(Severity::Refusal, source, span, pointer, message, help);
+    }
+
+    /// Reports something that is wrong with us.
+    pub fn refuse_all(&mut self, message: &str) {
+        let origin = Origin {
+            layer: Layer::Builtin,
+            file: "<built-in>".into(),
+            line: 1,
+            column: 1,
+            pointer: String::new(),
+        };
+        self.list.push(Problem {
+            severity: Severity::Refusal,
+            origin,
+            text: String::new(),
+            message: message.to_owned(),
+            help: "install stockade again".to_owned(),
+        });
+    }
+
+    pub fn add(
+        &mut self,
+        severity: Severity,
+        source: &Source<'_>,
+        span: Span,
+        pointer: &str,
+        message: &str,
+        help: &str,
+    ) {
+        self.list.push(Problem {
+            severity,
+            origin: source.origin(span, pointer),
+            text: source.excerpt(span),
+            message: message.to_owned(),
+            help: help.to_owned(),
+        });
+    }
+}
+
+/// Returns the JSON pointer of member or element `key` of what `pointer` points to.
+pub(super) fn join(pointer: &str, key: &str) -> String {
+    format!("{pointer}/{}", key.replace('~', "~0").replace('/', "~1"))
+}

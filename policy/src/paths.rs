@@ -1,0 +1,186 @@
+//! Paths as text: joined, without `.` and `..`, and under each name that they go by.
+
+use std::path::{Component, Path, PathBuf};
+
+use stockade_parser::{Directory, Glob, Word, WordClass};
+
+use crate::facts::Facts;
+use crate::knowledge::{ProtectedName, protected_names};
+use crate::pattern::path::{Shape, ShapeSegment};
+use crate::pattern::tool::NameGlob;
+
+/// Returns the path without `.` and `..`, by text alone.
+pub(crate) fn normal(path: &Path) -> PathBuf {
+    let mut result = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::ParentDir => {
+                result.pop();
+            }
+            Component::CurDir => {}
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => {
+                result.push(component)
+            }
+        }
+    }
+    result
+}
+
+/// Returns the directory in which a command runs, if the text tells.
+pub(crate) fn directory(place: &Directory, facts: &Facts) -> Option<PathBuf> {
+    match place {
+        Directory::Start => Some(facts.cwd.clone()),
+        Directory::Known(bytes) => Some(facts.cwd.join(std::str::from_utf8(bytes).ok()?)),
+        Directory::Unknown => None,
+    }
+}
+
+/// Returns an exact path as it is written, made absolute; none when the text does not tell it.
+pub(crate) fn written(bytes: &[u8], directory: Option<&Path>) -> Option<PathBuf> {
+    let text = std::str::from_utf8(bytes).ok().filter(|text| !text.is_empty())?;
+    let path = Path::new(text);
+    if path.is_absolute() { Some(path.to_owned()) } else { Some(directory?.join(path)) }
+}
+
+/// Returns every name of a written absolute path: as text, what the kernel's own links in it stand for,
+/// and what the gateway resolved.
+pub(crate) fn names(written: &Path, facts: &Facts, directory: Option<&Path>) -> Vec<PathBuf> {
+    let mut found = vec![normal(written)];
+    if let Some(behind) = through_proc(&normal(written), directory.unwrap_or(&facts.cwd)) {
+        found.push(behind);
+    }
+    for real in facts.real_paths.get(written).into_iter().flatten() {
+        let real = normal(real);
+        if !found.contains(&real) {
+            found.push(real);
+        }
+    }
+    found
+}
+
+/// Returns what `/proc/N/root/...` and `/proc/N/cwd/...` stand for.
+fn through_proc(path: &Path, directory: &Path) -> Option<PathBuf> {
+    let rest = path.strip_prefix("/proc").ok()?;
+    let mut parts = rest.iter().skip(1).peekable();
+    if parts.peek().is_some_and(|part| *part == "task") {
+        parts.next();
+        parts.next();
+    }
+    let link = parts.next()?;
+    let behind: PathBuf = parts.collect();
+    if link == "root" {
+        Some(normal(&Path::new("/").join(behind)))
+    } else if link == "cwd" {
+        Some(normal(&directory.join(behind)))
+    } else {
+        None
+    }
+}
+
+/// Returns the directories in which the tools may work.
+pub(crate) fn working_directories<'a>(
+    facts: &'a Facts,
+    further: &'a [PathBuf],
+) -> impl Iterator<Item = &'a Path> {
+    [&facts.cwd, &facts.project]
+        .into_iter()
+        .chain(&facts.additional_directories)
+        .chain(further)
+        .map(PathBuf::as_path)
+}
+
+/// Says whether every name lies inside a working directory.
+pub(crate) fn is_inside(names: &[PathBuf], facts: &Facts, further: &[PathBuf]) -> bool {
+    !names.is_empty()
+        && names.iter().all(|name| {
+            working_directories(facts, further).any(|directory| name.starts_with(directory))
+        })
+}
+
+/// Returns the protected name that one of the names falls under.
+pub(crate) fn protected(names: &[PathBuf]) -> Option<&'static ProtectedName> {
+    let known = protected_names();
+    names.iter().find_map(|name| known.iter().find(|candidate| is_protected(name, candidate)))
+}
+
+fn is_protected(path: &Path, name: &ProtectedName) -> bool {
+    let segments: Vec<String> = path
+        .components()
+        .filter_map(|component| match component {
+            Component::Normal(part) => Some(part.to_string_lossy().into_owned()),
+            Component::Prefix(_)
+            | Component::RootDir
+            | Component::CurDir
+            | Component::ParentDir => None,
+        })
+        .collect();
+    let starts = if name.root { 1 } else { segments.len() };
+    (0..starts).any(|start| {
+        let Some(rest) = segments.get(start..) else { return false };
+        let fits = rest.len() >= name.segments.len()
+            && rest.iter().zip(&name.segments).all(|(found, wanted)| equal(found, wanted));
+        let behind = rest.get(name.segments.len()..).unwrap_or_default();
+        let excepted = behind.first().is_some_and(|first| name.except.contains(first));
+        fits && !excepted && (name.tree || behind.is_empty())
+    })
+}
+
+fn equal(found: &str, wanted: &str) -> bool {
+    if wanted.contains('*') { NameGlob::new(wanted).matches(found) } else { found == wanted }
+}
+
+/// Returns what is known about the path that a word names; none when nothing is.
+pub(crate) fn shape(word: &Word, directory: Option<&Path>) -> Option<Shape> {
+    let (symbols, open): (Vec<Option<u8>>, bool) = match &word.class {
+        WordClass::Exact(bytes) => (bytes.iter().copied().map(Some).collect(), false),
+        WordClass::Pattern { glob, .. } => (glob_symbols(glob), false),
+        WordClass::Unknown { count: stockade_parser::Count::Any, .. } => return None,
+        WordClass::Unknown { prefix, .. } => {
+            // What follows the last `/` of the known beginning is open.
+            let end = prefix.iter().rposition(|byte| *byte == b'/')?;
+            (prefix.get(..=end)?.iter().copied().map(Some).collect(), true)
+        }
+    };
+    let absolute = symbols.first() == Some(&Some(b'/'));
+    let mut segments: Vec<ShapeSegment> = Vec::new();
+    if !absolute {
+        for part in normal(directory?).iter().skip(1) {
+            segments.push(ShapeSegment::Known(part.as_encoded_bytes().to_vec()));
+        }
+    }
+    for part in symbols.split(|symbol| *symbol == Some(b'/')) {
+        let literal: Option<Vec<u8>> = part.iter().copied().collect();
+        match literal.as_deref() {
+            Some(b"" | b".") => {}
+            Some(b"..") => {
+                segments.pop();
+            }
+            Some(bytes) => segments.push(ShapeSegment::Known(bytes.to_vec())),
+            None => segments.push(ShapeSegment::Glob(part.to_vec())),
+        }
+    }
+    Some(Shape { segments, open })
+}
+
+fn glob_symbols(glob: &[Glob]) -> Vec<Option<u8>> {
+    let mut symbols = Vec::new();
+    for piece in glob {
+        match piece {
+            Glob::Literal(bytes) => symbols.extend(bytes.iter().copied().map(Some)),
+            Glob::Star | Glob::Question | Glob::Other(_) => symbols.push(None),
+        }
+    }
+    symbols
+}
+
+/// Returns the directory that holds whatever the shape becomes; none when the text does not tell.
+pub(crate) fn fixed_directory(shape: &Shape) -> PathBuf {
+    let mut path = PathBuf::from("/");
+    for segment in &shape.segments {
+        match segment {
+            ShapeSegment::Known(bytes) => path.push(String::from_utf8_lossy(bytes).as_ref()),
+            ShapeSegment::Glob(_) => break,
+        }
+    }
+    path
+}

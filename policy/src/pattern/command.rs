@@ -1,0 +1,451 @@
+//! Patterns for simple commands, such as `npm run *` or `git log:*`.
+//!
+//! A pattern is a list of symbols: bytes, blanks between words, and stars. Words of a command become the
+//! same symbols, so that a blank of an allow pattern is a boundary between words and nothing else.
+
+use stockade_parser::{Assignment, Count, Glob, Word, WordClass};
+
+/// A boundary between two words.
+const BLANK: u16 = 256;
+/// A value that only the running shell knows.
+const UNKNOWN: u16 = 257;
+/// `*` in a pattern.
+const STAR: u16 = 258;
+
+/// Bytes that separate commands or redirect when they stand outside quotes.
+const SEPARATORS: &[u8] = b";&|<>()\n`";
+
+/// A pattern for the text of one simple command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CommandPattern {
+    /// The pattern after quote removal.
+    unquoted: Vec<u16>,
+    /// The pattern as it is typed.
+    typed: Vec<u16>,
+    /// It ended in ` *` or `:*`: the text before it, alone or followed by further words.
+    open: bool,
+    /// It holds a separator outside quotes: it is no pattern for one command.
+    compound: bool,
+}
+
+/// How surely a rule strikes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Strike {
+    No,
+    /// A word that is known only later could make it match.
+    Possible,
+    Certain,
+}
+
+/// A simple command as deny and ask rules see it: each form that a rule is tried against.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CommandForms {
+    canonical: Vec<Vec<u16>>,
+    raw: Vec<u16>,
+}
+
+impl CommandPattern {
+    /// Reads a pattern; an empty one, or one of nothing but an ending, is an error.
+    pub fn new(text: &str) -> Result<CommandPattern, &'static str> {
+        let text = text.trim_matches([' ', '\t']);
+        let (text, open) = match text.strip_suffix(":*") {
+            Some(before) => (before, true),
+            None => match text.strip_suffix('*') {
+                Some(before) if before.ends_with([' ', '\t']) => {
+                    (before.trim_end_matches([' ', '\t']), true)
+                }
+                Some(_) | None => (text, false),
+            },
+        };
+        if text.is_empty() {
+            return Err("the pattern names no command");
+        }
+        let (unquoted, compound) = unquote(text);
+        Ok(CommandPattern { unquoted, typed: typed(text.as_bytes()), open, compound })
+    }
+
+    /// Says whether the pattern has no wildcard at all.
+    pub fn is_exact(&self) -> bool {
+        !self.open && !self.unquoted.contains(&STAR)
+    }
+
+    /// Says whether the pattern can match one simple command.
+    pub fn is_compound(&self) -> bool {
+        self.compound
+    }
+
+    /// Says whether a star stands in the first word.
+    pub fn has_open_program(&self) -> bool {
+        self.unquoted.iter().take_while(|symbol| **symbol != BLANK).any(|symbol| *symbol == STAR)
+    }
+
+    /// Returns how many words at the beginning are spelled out.
+    pub fn literal_words(&self) -> usize {
+        let words: Vec<&[u16]> = self.unquoted.split(|symbol| *symbol == BLANK).collect();
+        words.iter().take_while(|word| !word.contains(&STAR)).count()
+    }
+
+    /// Returns the first words, as typed and unquoted, under which a command must be looked for;
+    /// none when the first word is not spelled out.
+    pub fn first_words(&self) -> Option<Vec<Vec<u8>>> {
+        let mut found = Vec::new();
+        for form in [&self.unquoted, &self.typed] {
+            let word: Vec<u16> =
+                form.iter().copied().take_while(|symbol| *symbol != BLANK).collect();
+            let bytes: Option<Vec<u8>> =
+                word.iter().map(|symbol| u8::try_from(*symbol).ok()).collect();
+            found.push(bytes?);
+        }
+        found.dedup();
+        Some(found)
+    }
+
+    /// Says whether an allow rule with this pattern covers the words, each of which must be known where
+    /// the pattern spells it out.
+    pub fn covers(&self, words: &[Word]) -> bool {
+        !self.compound && self.covers_symbols(&known_symbols(&[], words))
+    }
+
+    /// Says whether an exact pattern spells out the assignments as well as the words.
+    pub fn covers_with_assignments(&self, assignments: &[Assignment], words: &[Word]) -> bool {
+        !self.compound
+            && self.is_exact()
+            && assignments.iter().all(|assignment| !assignment.array && !assignment.append)
+            && self.covers_symbols(&known_symbols(assignments, words))
+    }
+
+    fn covers_symbols(&self, symbols: &[u16]) -> bool {
+        if matches(&self.unquoted, symbols, false) {
+            return true;
+        }
+        self.open && matches_open(&self.unquoted, symbols)
+    }
+
+    /// Says whether a deny or ask rule with this pattern strikes one of the forms.
+    pub fn strikes(&self, forms: &CommandForms) -> Strike {
+        if self.strikes_text(&self.typed, &forms.raw) == Strike::Certain {
+            return Strike::Certain;
+        }
+        let mut strongest = Strike::No;
+        for form in &forms.canonical {
+            strongest = strongest.max(self.strikes_text(&self.unquoted, form));
+            if strongest == Strike::Certain {
+                break;
+            }
+        }
+        strongest
+    }
+
+    /// Says whether a deny or ask rule with this pattern matches a whole text as it is typed.
+    pub fn strikes_raw(&self, text: &[u8]) -> bool {
+        self.strikes_text(&self.typed, &typed_text(text)) == Strike::Certain
+    }
+
+    fn strikes_text(&self, pattern: &[u16], text: &[u16]) -> Strike {
+        if matches(pattern, text, true) || (self.open && matches_open_loose(pattern, text)) {
+            return Strike::Certain;
+        }
+        if !text.contains(&UNKNOWN) {
+            return Strike::No;
+        }
+        let mut pattern = pattern.to_vec();
+        let closed = intersects(&pattern, text);
+        if self.open {
+            pattern.extend([BLANK, STAR]);
+        }
+        if closed || (self.open && intersects(&pattern, text)) {
+            Strike::Possible
+        } else {
+            Strike::No
+        }
+    }
+}
+
+impl CommandForms {
+    /// Returns the forms of one command: words, words with assignments in front, words with the program's
+    /// base name, and the raw text.
+    pub fn new(assignments: &[Assignment], words: &[Word], raw: &[u8]) -> CommandForms {
+        let mut canonical = vec![loose_symbols(&[], words, None)];
+        if !assignments.is_empty() {
+            canonical.push(loose_symbols(assignments, words, None));
+        }
+        if let Some(base) = base_name(words) {
+            canonical.push(loose_symbols(&[], words, Some(base)));
+        }
+        CommandForms { canonical, raw: typed_text(raw) }
+    }
+
+    /// Returns the first word of each form, none where it is not known.
+    pub fn first_words(&self) -> Vec<Option<Vec<u8>>> {
+        self.canonical
+            .iter()
+            .chain([&self.raw])
+            .map(|form| {
+                form.iter()
+                    .take_while(|symbol| **symbol != BLANK)
+                    .map(|symbol| u8::try_from(*symbol).ok())
+                    .collect()
+            })
+            .collect()
+    }
+}
+
+/// Returns the part of the program word behind the last `/`, if it has one.
+pub(crate) fn base_name(words: &[Word]) -> Option<&[u8]> {
+    let program = words.first()?.exact()?;
+    let slash = program.iter().rposition(|byte| *byte == b'/')?;
+    program.get(slash + 1..)
+}
+
+fn typed(text: &[u8]) -> Vec<u16> {
+    text.iter().map(|byte| if *byte == b'*' { STAR } else { loose(*byte) }).collect()
+}
+
+fn typed_text(text: &[u8]) -> Vec<u16> {
+    text.iter().map(|byte| loose(*byte)).collect()
+}
+
+fn loose(byte: u8) -> u16 {
+    if byte == b' ' || byte == b'\t' { BLANK } else { u16::from(byte) }
+}
+
+/// Removes quotes; a star stays a wildcard wherever it stands. Says also whether a separator stands
+/// outside quotes. A quote that is not closed is an ordinary character.
+fn unquote(text: &str) -> (Vec<u16>, bool) {
+    let bytes = text.as_bytes();
+    let mut symbols = Vec::with_capacity(bytes.len());
+    let mut compound = false;
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at).copied() {
+        at += 1;
+        match byte {
+            b' ' | b'\t' => {
+                if symbols.last() != Some(&BLANK) {
+                    symbols.push(BLANK);
+                }
+            }
+            b'\\' => {
+                if let Some(next) = bytes.get(at).copied() {
+                    symbols.push(wild(next));
+                    at += 1;
+                } else {
+                    symbols.push(u16::from(b'\\'));
+                }
+            }
+            b'\'' | b'"' => {
+                let inside = bytes.get(at..).unwrap_or_default();
+                match quoted(byte, inside) {
+                    Some((content, length)) => {
+                        symbols.extend(content);
+                        at += length;
+                    }
+                    None => symbols.push(u16::from(byte)),
+                }
+            }
+            other => {
+                compound |= SEPARATORS.contains(&other);
+                compound |= other == b'$' && bytes.get(at) == Some(&b'(');
+                symbols.push(wild(other));
+            }
+        }
+    }
+    (symbols, compound)
+}
+
+/// Returns the content of a quoted text that `bytes` begins with, and how many bytes it takes.
+fn quoted(quote: u8, bytes: &[u8]) -> Option<(Vec<u16>, usize)> {
+    let mut content = Vec::new();
+    let mut at = 0;
+    loop {
+        let byte = *bytes.get(at)?;
+        at += 1;
+        if byte == quote {
+            return Some((content, at));
+        }
+        let next = bytes.get(at).copied();
+        if quote == b'"' && byte == b'\\' && matches!(next, Some(b'"' | b'\\' | b'$' | b'`')) {
+            content.extend(next.map(u16::from));
+            at += 1;
+        } else {
+            content.push(wild(byte));
+        }
+    }
+}
+
+fn wild(byte: u8) -> u16 {
+    if byte == b'*' { STAR } else { u16::from(byte) }
+}
+
+/// The words as an allow rule sees them: a word that is not known is one symbol that no literal matches.
+fn known_symbols(assignments: &[Assignment], words: &[Word]) -> Vec<u16> {
+    let mut symbols = Vec::with_capacity(words.len() * 8);
+    for assignment in assignments {
+        symbols.extend(assignment.name.iter().map(|byte| u16::from(*byte)));
+        symbols.push(u16::from(b'='));
+        push_known(&mut symbols, &assignment.value);
+        symbols.push(BLANK);
+    }
+    for (index, word) in words.iter().enumerate() {
+        if index > 0 {
+            symbols.push(BLANK);
+        }
+        push_known(&mut symbols, word);
+    }
+    symbols
+}
+
+fn push_known(symbols: &mut Vec<u16>, word: &Word) {
+    match word.exact() {
+        Some(bytes) => symbols.extend(bytes.iter().map(|byte| u16::from(*byte))),
+        None => symbols.push(UNKNOWN),
+    }
+}
+
+/// The words as deny and ask rules see them: blanks inside words are like those between them, and what is
+/// known about the ends of a word stays.
+fn loose_symbols(assignments: &[Assignment], words: &[Word], program: Option<&[u8]>) -> Vec<u16> {
+    let mut symbols = Vec::with_capacity(words.len() * 8);
+    for assignment in assignments {
+        symbols.extend(assignment.name.iter().map(|byte| loose(*byte)));
+        symbols.push(u16::from(b'='));
+        push_loose(&mut symbols, &assignment.value);
+        symbols.push(BLANK);
+    }
+    let mut vanishing = false;
+    for (index, word) in words.iter().enumerate() {
+        let any = may_vanish(word);
+        if index > 0 && !any && !vanishing {
+            symbols.push(BLANK);
+        }
+        match program {
+            Some(base) if index == 0 => symbols.extend(base.iter().map(|byte| loose(*byte))),
+            Some(_) | None => push_loose(&mut symbols, word),
+        }
+        vanishing = any;
+    }
+    symbols
+}
+
+/// Says whether the word may become no argument, or several; its unknown then swallows the blanks beside it.
+fn may_vanish(word: &Word) -> bool {
+    match &word.class {
+        WordClass::Exact(_) | WordClass::Unknown { count: Count::One, .. } => false,
+        WordClass::Pattern { .. } | WordClass::Unknown { count: Count::Any, .. } => true,
+    }
+}
+
+fn push_loose(symbols: &mut Vec<u16>, word: &Word) {
+    match &word.class {
+        WordClass::Exact(bytes) => symbols.extend(bytes.iter().map(|byte| loose(*byte))),
+        WordClass::Unknown { count: Count::One, prefix, suffix, .. } => {
+            symbols.extend(prefix.iter().map(|byte| loose(*byte)));
+            symbols.push(UNKNOWN);
+            symbols.extend(suffix.iter().map(|byte| loose(*byte)));
+        }
+        WordClass::Unknown { count: Count::Any, .. } => symbols.push(UNKNOWN),
+        WordClass::Pattern { glob, .. } => {
+            symbols.push(UNKNOWN);
+            for piece in glob {
+                match piece {
+                    Glob::Literal(bytes) => symbols.extend(bytes.iter().map(|byte| loose(*byte))),
+                    Glob::Star | Glob::Question | Glob::Other(_) => symbols.push(UNKNOWN),
+                }
+            }
+            symbols.push(UNKNOWN);
+        }
+    }
+}
+
+/// Matches a whole text; with `unknown` a star may also stand for a value that is not known.
+fn matches(pattern: &[u16], text: &[u16], unknown: bool) -> bool {
+    let (mut p, mut t) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    loop {
+        let symbol = text.get(t).copied();
+        match pattern.get(p).copied() {
+            Some(STAR) => {
+                star = Some((p, t));
+                p += 1;
+                continue;
+            }
+            Some(wanted) if Some(wanted) == symbol && wanted != UNKNOWN => {
+                p += 1;
+                t += 1;
+                continue;
+            }
+            None if symbol.is_none() => return true,
+            Some(_) | None => {}
+        }
+        let Some((at, from)) = star else { return false };
+        match text.get(from).copied() {
+            Some(UNKNOWN) if !unknown => return false,
+            Some(_) => {
+                star = Some((at, from + 1));
+                p = at + 1;
+                t = from + 1;
+            }
+            None => return false,
+        }
+    }
+}
+
+/// Matches the pattern against some words at the beginning, whatever the words behind are.
+fn matches_open(pattern: &[u16], text: &[u16]) -> bool {
+    boundaries(text).any(|end| matches(pattern, text.get(..end).unwrap_or_default(), false))
+}
+
+fn matches_open_loose(pattern: &[u16], text: &[u16]) -> bool {
+    boundaries(text).any(|end| matches(pattern, text.get(..end).unwrap_or_default(), true))
+}
+
+fn boundaries(text: &[u16]) -> impl Iterator<Item = usize> + '_ {
+    text.iter().enumerate().filter(|(_, symbol)| **symbol == BLANK).map(|(at, _)| at)
+}
+
+/// Says whether some text that the symbols could stand for is matched by the pattern.
+fn intersects(pattern: &[u16], text: &[u16]) -> bool {
+    // reachable[t]: the pattern so far can have consumed the first t symbols of the text.
+    let mut reachable = vec![false; text.len() + 1];
+    if let Some(first) = reachable.first_mut() {
+        *first = true;
+    }
+    close_over(&mut reachable, text);
+    for symbol in pattern {
+        let mut next = vec![false; text.len() + 1];
+        for (t, reached) in reachable.iter().enumerate() {
+            if !reached {
+                continue;
+            }
+            mark(&mut next, t, *symbol == STAR || text.get(t) == Some(&UNKNOWN));
+            mark(&mut next, t + 1, text.get(t).is_some_and(|found| found == symbol));
+        }
+        if *symbol == STAR {
+            let mut on = false;
+            for slot in &mut next {
+                on |= *slot;
+                *slot = on;
+            }
+        }
+        close_over(&mut next, text);
+        reachable = next;
+    }
+    reachable.last() == Some(&true)
+}
+
+fn mark(row: &mut [bool], at: usize, value: bool) {
+    if value && let Some(slot) = row.get_mut(at) {
+        *slot = true;
+    }
+}
+
+/// An unknown may be empty: what is reachable before it is reachable behind it.
+fn close_over(row: &mut [bool], text: &[u16]) {
+    for (t, symbol) in text.iter().enumerate() {
+        if *symbol == UNKNOWN && row.get(t) == Some(&true) {
+            mark(row, t + 1, true);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

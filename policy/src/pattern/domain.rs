@@ -1,0 +1,160 @@
+//! Patterns for hosts, and the host of a URL.
+
+/// A pattern for the host of a URL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DomainPattern {
+    labels: Vec<String>,
+    /// It began with `*.`: any depth of sub-domain, and not the name itself.
+    below: bool,
+    /// It is `*` alone.
+    every: bool,
+}
+
+/// The host of a URL, as far as it can be told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Host {
+    /// Lower case, without final dot.
+    pub name: String,
+    /// It is spelled as rules spell it: no escapes, no odd number for an address, a web scheme.
+    pub plain: bool,
+}
+
+impl DomainPattern {
+    /// Reads the text behind `domain:`.
+    pub fn new(text: &str) -> Result<DomainPattern, &'static str> {
+        let text = text.trim().trim_end_matches('.').to_lowercase();
+        if text == "*" {
+            return Ok(DomainPattern { labels: Vec::new(), below: true, every: true });
+        }
+        let (text, below) = match text.strip_prefix("*.") {
+            Some(rest) => (rest, true),
+            None => (text.as_str(), false),
+        };
+        let refused = |character: char| "/@:%\\? \t".contains(character);
+        if text.is_empty() || text.contains(refused) || text.split('.').any(str::is_empty) {
+            return Err("this is no host name");
+        }
+        Ok(DomainPattern {
+            labels: text.split('.').map(str::to_owned).collect(),
+            below,
+            every: false,
+        })
+    }
+
+    /// Says whether the host is matched.
+    pub fn matches(&self, host: &str) -> bool {
+        if self.every {
+            return true;
+        }
+        let labels: Vec<&str> = host.split('.').collect();
+        let surplus = labels.len().checked_sub(self.labels.len());
+        let enough = match surplus {
+            Some(0) => !self.below,
+            Some(_) => self.below,
+            None => false,
+        };
+        enough
+            && labels
+                .iter()
+                .rev()
+                .zip(self.labels.iter().rev())
+                .all(|(label, wanted)| super::tool::NameGlob::new(wanted).matches(label))
+    }
+}
+
+/// Returns the host of a URL; none when the text has none.
+pub(crate) fn host_of(url: &str) -> Option<Host> {
+    let (scheme, rest) = url.split_once("://")?;
+    let web = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
+    let end = rest.find(['/', '?', '#', '\\']).unwrap_or(rest.len());
+    let authority = rest.get(..end)?;
+    let place = authority.rsplit_once('@').map_or(authority, |(_, place)| place);
+    let name = match place.strip_prefix('[') {
+        Some(inside) => inside.split_once(']')?.0.to_owned(),
+        None => place.split_once(':').map_or(place, |(name, _)| name).to_owned(),
+    };
+    let decoded = percent_decoded(&name);
+    let lower = decoded.to_lowercase();
+    let lower = lower.strip_suffix('.').unwrap_or(&lower).to_owned();
+    if lower.is_empty() {
+        return None;
+    }
+    let blank = url.chars().any(|character| character.is_control() || character.is_whitespace());
+    let odd = decoded != name || !lower.is_ascii() || lower.split('.').any(str::is_empty);
+    let plain = web && !blank && !odd && !rest.contains('\\') && !is_odd_address(&lower);
+    Some(Host { name: lower, plain })
+}
+
+/// Says whether the name is a number for an address in another form than four decimal parts.
+fn is_odd_address(name: &str) -> bool {
+    let Some(last) = name.rsplit('.').next() else { return true };
+    let numeric = last.starts_with("0x")
+        || (!last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit()));
+    numeric && name.parse::<std::net::Ipv4Addr>().is_err()
+}
+
+fn percent_decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, behind)) = rest.split_first() {
+        let digits = behind.get(..2).and_then(|pair| std::str::from_utf8(pair).ok());
+        match (first, digits.and_then(|pair| u8::from_str_radix(pair, 16).ok())) {
+            (b'%', Some(byte)) => {
+                bytes.push(byte);
+                rest = behind.get(2..).unwrap_or_default();
+            }
+            _ => {
+                bytes.push(*first);
+                rest = behind;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_matched_label_by_label() {
+        for (pattern, host, expected) in [
+            ("docs.example", "docs.example", true),
+            ("docs.example", "docs.example.evil.net", false),
+            ("docs.example", "a.docs.example", false),
+            ("*.docs.example", "a.b.docs.example", true),
+            ("*.docs.example", "docs.example", false),
+            ("*.docs.example", "evildocs.example", false),
+            ("example.*", "example.org", true),
+            ("example.*", "example.evil.com", false),
+            ("*", "anything", true),
+            ("EXAMPLE.org.", "example.org", true),
+        ] {
+            assert_eq!(
+                DomainPattern::new(pattern).unwrap().matches(host),
+                expected,
+                "{pattern} {host}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_host_is_what_a_client_would_dial() {
+        for (url, name, plain) in [
+            ("https://Docs.Example./x", "docs.example", true),
+            ("https://docs.example@evil.net/", "evil.net", true),
+            ("https://evil.net#@docs.example/", "evil.net", true),
+            ("https://evil.net\\@docs.example/", "evil.net", false),
+            ("https://docs%2eexample/", "docs.example", false),
+            ("ftp://docs.example/", "docs.example", false),
+            ("http://127.0.0.1:80/", "127.0.0.1", true),
+            ("http://2130706433/", "2130706433", false),
+            ("http://0x7f.1/", "0x7f.1", false),
+            ("http://[::1]:8/", "::1", true),
+        ] {
+            assert_eq!(host_of(url), Some(Host { name: name.into(), plain }), "{url}");
+        }
+        assert_eq!(host_of("docs.example"), None);
+        assert_eq!(host_of("https:///x"), None);
+    }
+}

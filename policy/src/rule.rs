@@ -1,0 +1,368 @@
+//! The grammar of rule text such as `Bash(git log:*)`.
+
+use std::path::Path;
+
+use crate::knowledge::knowledge;
+use crate::layer::Origin;
+use crate::pattern::command::CommandPattern;
+use crate::pattern::domain::DomainPattern;
+use crate::pattern::path::PathPattern;
+use crate::pattern::tool::NameGlob;
+use crate::verdict::Decision;
+
+/// One rule of a settings file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// What it does.
+    pub effect: Decision,
+    /// The text as it is written.
+    pub text: String,
+    /// Where it stands.
+    pub origin: Origin,
+    pub(crate) tool: String,
+    pub(crate) specifier: Specifier,
+}
+
+/// What a rule says about the calls of its tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Specifier {
+    /// Every call.
+    Every,
+    /// Every call of each tool whose name matches.
+    EveryOf(NameGlob),
+    /// A simple command.
+    Command(CommandPattern),
+    /// A path that is read.
+    Read(PathPattern),
+    /// A path that is written.
+    Edit(PathPattern),
+    /// A host.
+    Domain(DomainPattern),
+    /// A name, with or without arguments behind it.
+    Name(NameGlob),
+    /// An input field with a value.
+    Parameter(String, NameGlob),
+    /// A rule that refuses, but cannot be read: what it meant is asked.
+    Malformed,
+}
+
+/// What came of reading a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// A rule.
+    Good(Rule),
+    /// A rule, with something to tell.
+    Odd(Rule, Complaint),
+    /// No rule: it says nothing that counts.
+    Void(Complaint),
+    /// It cannot be read; in its place stands a rule that asks.
+    Malformed(Rule, Complaint),
+}
+
+/// What is wrong with a rule, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Complaint {
+    pub message: String,
+    pub help: String,
+}
+
+impl Rule {
+    /// Says whether the rule speaks of particular shell commands, so that it can only be kept when the
+    /// text is understood.
+    pub(crate) fn is_about_commands(&self) -> bool {
+        matches!(self.specifier, Specifier::Command(_))
+            || (self.specifier == Specifier::Malformed && self.tool == "Bash")
+    }
+
+    /// Says whether the rule is one for exactly one command.
+    pub(crate) fn is_exact(&self) -> bool {
+        matches!(&self.specifier, Specifier::Command(pattern) if pattern.is_exact())
+    }
+}
+
+/// Reads a rule of list `effect` in a file anchored at `source`.
+pub(crate) fn read(text: &str, effect: Decision, origin: Origin, source: &Path) -> Reading {
+    let make = |tool: &str, specifier: Specifier| Rule {
+        effect,
+        text: text.to_owned(),
+        origin: origin.clone(),
+        tool: tool.to_owned(),
+        specifier,
+    };
+    let malformed = |tool: &str, message: &str, help: &str| {
+        let complaint = Complaint { message: message.to_owned(), help: help.to_owned() };
+        if effect == Decision::Allow {
+            Reading::Void(complaint)
+        } else {
+            let rule = Rule { effect: Decision::Ask, ..make(tool, Specifier::Malformed) };
+            Reading::Malformed(rule, complaint)
+        }
+    };
+    let (tool, inside) = match split(text) {
+        Ok(parts) => parts,
+        Err((tool, message, help)) => return malformed(tool, message, help),
+    };
+    let tool = if tool == "Task" { "Agent" } else { tool };
+    if tool.contains('*') {
+        return match inside {
+            Some(_) => malformed(
+                tool,
+                "a tool name with `*` takes nothing in parentheses",
+                "name one tool, or leave the parentheses out",
+            ),
+            None => glob(make, tool, effect),
+        };
+    }
+    let Some(inside) = inside.filter(|inside| inside.trim() != "*") else {
+        return match server_rule(tool) {
+            Some(all) => Reading::Good(make(tool, Specifier::EveryOf(all))),
+            None => known(make(tool, Specifier::Every)),
+        };
+    };
+    match specifier(tool, inside, effect, source) {
+        Ok(Found::Good(specifier)) => known(make(tool, specifier)),
+        Ok(Found::Odd(specifier, complaint)) => Reading::Odd(make(tool, specifier), complaint),
+        Ok(Found::Void(complaint)) => Reading::Void(complaint),
+        Err(message) => malformed(tool, message, "see the rule grammar in the manual"),
+    }
+}
+
+enum Found {
+    Good(Specifier),
+    Odd(Specifier, Complaint),
+    Void(Complaint),
+}
+
+/// Splits a rule into tool and specifier. An error names as much of the tool as can be told.
+fn split(text: &str) -> Result<(&str, Option<&str>), (&str, &'static str, &'static str)> {
+    let text = text.trim();
+    let (tool, inside) = match text.split_once('(') {
+        None => (text, None),
+        Some((tool, rest)) => match rest.strip_suffix(')') {
+            Some(inside) => (tool, Some(inside)),
+            None => return Err((tool, "the parenthesis is not closed", "end the rule with `)`")),
+        },
+    };
+    let plain =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '*' | '.' | ':' | '/');
+    if tool.is_empty() {
+        return Err(("", "the rule names no tool", "write the name of a tool first"));
+    }
+    if !tool.chars().all(plain) {
+        return Err((
+            tool.trim(),
+            "this is no name of a tool",
+            "use the name that the agent sends",
+        ));
+    }
+    if inside.is_some_and(|inside| inside.trim().is_empty()) {
+        return Err((tool, "the parentheses are empty", "leave them out to mean every call"));
+    }
+    Ok((tool, inside))
+}
+
+fn glob(make: impl Fn(&str, Specifier) -> Rule, tool: &str, effect: Decision) -> Reading {
+    if effect == Decision::Allow && !has_literal_server(tool) {
+        return Reading::Void(Complaint {
+            message: "an allow rule with `*` in the tool name approves nothing".to_owned(),
+            help: "name the tool, or begin with `mcp__SERVER__`".to_owned(),
+        });
+    }
+    Reading::Good(make(tool, Specifier::EveryOf(NameGlob::new(tool))))
+}
+
+/// Says whether the name begins with `mcp__SERVER__` without a star in it.
+fn has_literal_server(tool: &str) -> bool {
+    tool.strip_prefix("mcp__")
+        .and_then(|rest| rest.split_once("__"))
+        .is_some_and(|(server, _)| !server.is_empty() && !server.contains('*'))
+}
+
+/// Returns the tools of `mcp__SERVER`.
+fn server_rule(tool: &str) -> Option<NameGlob> {
+    let server = tool.strip_prefix("mcp__")?;
+    (!server.is_empty() && !server.contains("__")).then(|| NameGlob::new(&format!("{tool}__*")))
+}
+
+fn known(rule: Rule) -> Reading {
+    let named = knowledge().known_tools.contains(&rule.tool);
+    if named || rule.tool.contains('_') || rule.effect == Decision::Allow {
+        return Reading::Good(rule);
+    }
+    let complaint = Complaint {
+        message: format!("no tool is called `{}`", rule.tool),
+        help: "tool names are case-sensitive, such as `Bash` or `WebFetch`".to_owned(),
+    };
+    Reading::Odd(rule, complaint)
+}
+
+fn specifier(
+    tool: &str,
+    inside: &str,
+    effect: Decision,
+    source: &Path,
+) -> Result<Found, &'static str> {
+    let tables = knowledge();
+    if let Some((field, value)) = parameter(tool, inside) {
+        let primary = tables.primary_fields.get(tool).map(String::as_str) == Some(field);
+        if primary || (effect == Decision::Allow && tool != "Bash" && !tool.starts_with("mcp__")) {
+            return Ok(Found::Void(Complaint {
+                message: format!("a rule cannot speak of `{field}` of {tool} in this way"),
+                help: "parameter rules are for deny and ask, and not for the main field".to_owned(),
+            }));
+        }
+        if effect != Decision::Allow {
+            return Ok(Found::Good(Specifier::Parameter(field.to_owned(), NameGlob::new(value))));
+        }
+    }
+    match tool {
+        "Bash" | "PowerShell" | "Monitor" => {
+            let pattern = CommandPattern::new(inside)?;
+            if pattern.is_compound() && effect == Decision::Allow {
+                return Ok(Found::Odd(
+                    Specifier::Command(pattern),
+                    Complaint {
+                        message: "this allow rule names more than one command and matches none"
+                            .to_owned(),
+                        help: "write one rule for each command".to_owned(),
+                    },
+                ));
+            }
+            Ok(Found::Good(Specifier::Command(pattern)))
+        }
+        "WebFetch" => match inside.trim().strip_prefix("domain:") {
+            Some(host) => Ok(Found::Good(Specifier::Domain(DomainPattern::new(host)?))),
+            None => Err("a rule for WebFetch reads `WebFetch(domain:HOST)`"),
+        },
+        "WebSearch" => Ok(Found::Void(Complaint {
+            message: "WebSearch takes nothing in parentheses".to_owned(),
+            help: "write `WebSearch`".to_owned(),
+        })),
+        "Agent" | "Skill" | "SlashCommand" => {
+            Ok(Found::Good(Specifier::Name(NameGlob::new(inside.trim()))))
+        }
+        _ => path_specifier(tool, inside, effect, source),
+    }
+}
+
+fn path_specifier(
+    tool: &str,
+    inside: &str,
+    effect: Decision,
+    source: &Path,
+) -> Result<Found, &'static str> {
+    let tables = knowledge();
+    let pattern = |text: &str| PathPattern::new(text, source, effect);
+    match tool {
+        "Read" => return Ok(Found::Good(Specifier::Read(pattern(inside)?))),
+        "Edit" => return Ok(Found::Good(Specifier::Edit(pattern(inside)?))),
+        _ => {}
+    }
+    let reads = tables.read_tools.iter().any(|row| row.name == tool);
+    let edits = tables.edit_tools.iter().any(|row| row.name == tool);
+    let better = if edits { "Edit" } else { "Read" };
+    if !reads && !edits {
+        return Ok(Found::Void(Complaint {
+            message: format!("{tool} takes nothing in parentheses but `NAME:VALUE`"),
+            help: format!("write `{tool}`"),
+        }));
+    }
+    let complaint = Complaint {
+        message: format!("paths of {tool} are governed by {better} rules"),
+        help: format!("write `{better}({inside})`"),
+    };
+    if effect == Decision::Allow {
+        return Ok(Found::Void(complaint));
+    }
+    // Stricter than the reference, which never consults such a rule.
+    let pattern = pattern(inside)?;
+    let specifier = if edits { Specifier::Edit(pattern) } else { Specifier::Read(pattern) };
+    Ok(Found::Odd(specifier, complaint))
+}
+
+/// Returns field and value, if the specifier reads `field:value` and is no pattern of the tool's own kind.
+fn parameter<'a>(tool: &str, inside: &'a str) -> Option<(&'a str, &'a str)> {
+    let (field, value) = inside.split_once(':')?;
+    let (field, value) = (field.trim(), value.trim());
+    let name = !field.is_empty() && field.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let own = match tool {
+        // `Bash(git:*)` is a pattern; fields of its input are few and known.
+        "Bash" | "PowerShell" | "Monitor" => {
+            !["command", "timeout", "description", "run_in_background", "dangerouslyDisableSandbox"]
+                .contains(&field)
+                || value == "*" && ["timeout", "command"].contains(&field)
+        }
+        "WebFetch" => field == "domain",
+        "Skill" | "SlashCommand" => value == "*",
+        _ => false,
+    };
+    (name && !value.is_empty() && !own).then_some((field, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layer::Layer;
+
+    fn reading(text: &str, effect: Decision) -> Reading {
+        let origin = Origin {
+            layer: Layer::User,
+            file: "s".into(),
+            line: 1,
+            column: 1,
+            pointer: String::new(),
+        };
+        read(text, effect, origin, Path::new("/p"))
+    }
+
+    fn outcome(text: &str, effect: Decision) -> &'static str {
+        match reading(text, effect) {
+            Reading::Good(_) => "good",
+            Reading::Odd(..) => "odd",
+            Reading::Void(_) => "void",
+            Reading::Malformed(..) => "malformed",
+        }
+    }
+
+    #[test]
+    fn rules_are_read_or_refused() {
+        for (text, allow, deny) in [
+            ("Bash", "good", "good"),
+            ("Bash(*)", "good", "good"),
+            ("Bash()", "void", "malformed"),
+            ("Bash(git push", "void", "malformed"),
+            ("(x)", "void", "malformed"),
+            ("", "void", "malformed"),
+            ("Bash(:*)", "void", "malformed"),
+            ("B*", "void", "good"),
+            ("*", "void", "good"),
+            ("mcp__*", "void", "good"),
+            ("mcp__github__get_*", "good", "good"),
+            ("mcp__github", "good", "good"),
+            ("Read(!a)", "void", "malformed"),
+            ("Write(a)", "void", "odd"),
+            ("WebSearch(x)", "void", "void"),
+            ("WebFetch(domain:a.b)", "good", "good"),
+            ("WebFetch(a.b)", "void", "malformed"),
+            ("Agent(model:opus)", "void", "good"),
+            ("Bash(run_in_background:true)", "good", "good"),
+            ("Bash(command:rm*)", "void", "void"),
+            ("Bsh(ls)", "void", "void"),
+            ("bash", "good", "odd"),
+            ("Bash(a && b)", "odd", "good"),
+        ] {
+            assert_eq!(outcome(text, Decision::Allow), allow, "allow {text}");
+            assert_eq!(outcome(text, Decision::Deny), deny, "deny {text}");
+        }
+    }
+
+    #[test]
+    fn a_colon_in_a_command_is_no_parameter() {
+        let Reading::Good(rule) = reading("Bash(git:*)", Decision::Deny) else { panic!() };
+        assert!(rule.is_about_commands());
+        let Reading::Good(rule) = reading("Bash(run_in_background:true)", Decision::Deny) else {
+            panic!()
+        };
+        assert!(!rule.is_about_commands());
+    }
+}
