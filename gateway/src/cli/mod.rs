@@ -5,6 +5,7 @@ mod args;
 mod ask;
 mod check;
 mod context;
+mod doctor;
 mod failure;
 mod generate;
 mod hook;
@@ -84,7 +85,11 @@ fn dispatch(arguments: Arguments) -> Result<ExitCode, Failure> {
             options.common = join(options.common)?;
             wait(parse::parse(options))?
         }
-        Command::Audit(_) | Command::Doctor(_) => {
+        Command::Doctor(mut options) => {
+            options.common = join(options.common)?;
+            doctor::doctor(&options)
+        }
+        Command::Audit(_) => {
             Err(Failure::new(Code::Internal, "this subcommand is not built yet", ""))
         }
         Command::Hook(mut options) => {

@@ -1,0 +1,118 @@
+//! `stockade doctor`: what this machine can enforce, found by doing it.
+
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+use stockade_sandbox::{Enforced, Host, Probe, Protection, State};
+
+use super::{args, failure};
+use crate::protocol::errors::{Code, Failure};
+use crate::protocol::words;
+
+/// What a command needs by default to start at all.
+const REQUIRED: &[Protection] = &[
+    Protection::WriteOutside,
+    Protection::Protected,
+    Protection::NoRead,
+    Protection::Network,
+    Protection::KernelSettings,
+    Protection::Privilege,
+    Protection::Syscalls,
+    Protection::Tty,
+    Protection::Fds,
+    Protection::Env,
+    Protection::Limits,
+    Protection::Survivors,
+];
+
+/// Probes this machine and tells what came of it; exit status 0 when what is required by default holds.
+pub(crate) fn doctor(options: &args::Doctor) -> Result<ExitCode, Failure> {
+    let host = Host::probe();
+    let lacking: Vec<Protection> =
+        REQUIRED.iter().copied().filter(|protection| !host.enforced.holds(*protection)).collect();
+    let text =
+        if options.common.json { object(&host, &lacking).to_string() } else { report(&host) };
+    failure::print(&text).map_err(|error| {
+        Failure::new(Code::Internal, format!("standard output cannot be written: {error}"), "")
+    })?;
+    if lacking.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let names: Vec<&str> = lacking.iter().map(|protection| protection.name()).collect();
+    Err(Failure::new(
+        Code::SandboxUnavailable,
+        format!("this machine cannot enforce what is required by default: {}", names.join(", ")),
+        "the lines marked `missing` and `fails` say what would give it",
+    ))
+}
+
+fn report(host: &Host) -> String {
+    let abi = match host.landlock_abi {
+        0 => "without Landlock".to_owned(),
+        abi => format!("Landlock ABI {abi}"),
+    };
+    let mut lines = vec![format!("kernel {}, {abi}", words::one_line(&host.kernel)), String::new()];
+    lines.push("protections".to_owned());
+    lines.extend(
+        Protection::ALL.iter().map(|protection| protection_line(&host.enforced, *protection)),
+    );
+    if !host.probes.is_empty() {
+        lines.extend([String::new(), "probes".to_owned()]);
+        lines.extend(host.probes.iter().map(probe_lines));
+    }
+    lines.join("\n")
+}
+
+fn protection_line(enforced: &Enforced, protection: Protection) -> String {
+    let (state, detail) = state(enforced, protection);
+    let mark = if REQUIRED.contains(&protection) { "required" } else { "" };
+    let line =
+        format!("  {:17} {state:9} {mark:9} {}", protection.name(), words::one_line(&detail));
+    line.trim_end().to_owned()
+}
+
+/// The state of a protection and what there is to say about it; one that nothing speaks of is missing.
+fn state(enforced: &Enforced, protection: Protection) -> (&'static str, String) {
+    match enforced.states.get(&protection) {
+        Some(State::Enforced(layers)) => ("enforced", format!("by {}", layers.join(", "))),
+        Some(State::Partial(open)) => ("partial", open.clone()),
+        Some(State::Missing(why)) => ("missing", why.clone()),
+        Some(State::Off(setting)) => ("off", setting.clone()),
+        None => ("missing", "no probe shows it".to_owned()),
+    }
+}
+
+fn probe_lines(probe: &Probe) -> String {
+    let verb = if probe.works { "works" } else { "fails" };
+    let name = words::one_line(&probe.name);
+    let detail = words::one_line(&probe.detail);
+    let line = format!("  {name:32} {verb}  {detail}").trim_end().to_owned();
+    if probe.help.is_empty() {
+        line
+    } else {
+        format!("{line}\n    try: {}", words::one_line(&probe.help))
+    }
+}
+
+fn object(host: &Host, lacking: &[Protection]) -> Value {
+    let protection = |protection: &Protection| {
+        let (state, detail) = state(&host.enforced, *protection);
+        json!({
+            "name": protection.name(),
+            "state": state,
+            "detail": detail,
+            "required": REQUIRED.contains(protection),
+            "help": protection.help(),
+        })
+    };
+    let probe = |probe: &Probe| json!({"name": probe.name, "works": probe.works, "detail": probe.detail, "help": probe.help});
+    json!({
+        "ok": lacking.is_empty(),
+        "version": env!("CARGO_PKG_VERSION"),
+        "kernel": host.kernel,
+        "landlock_abi": host.landlock_abi,
+        "lacking": lacking.iter().map(|protection| protection.name()).collect::<Vec<_>>(),
+        "protections": Protection::ALL.iter().map(protection).collect::<Vec<_>>(),
+        "probes": host.probes.iter().map(probe).collect::<Vec<_>>(),
+    })
+}
