@@ -16,5 +16,4 @@ pub use engine::Gateway;
 
 #[allow(dead_code, unused_imports)]
 mod parse;
-#[allow(dead_code)]
 mod scan;

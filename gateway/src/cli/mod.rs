@@ -35,6 +35,9 @@ pub fn main() -> ExitCode {
         Some("launch") => {
             ExitCode::from(u8::try_from(stockade_sandbox::launch()).unwrap_or(failure::FAILED))
         }
+        Some("scan") => {
+            ExitCode::from(u8::try_from(crate::scan::main()).unwrap_or(failure::FAILED))
+        }
         Some(hook::HANDLER) => hook::handler(&arguments),
         Some("hook") => hook::guarded(&arguments),
         Some(_) | None => command_line(&arguments),

@@ -1,0 +1,164 @@
+//! What is fuzzed, and what must hold.
+
+use std::cell::RefCell;
+
+use stockade_parser::json::{self, Dialect};
+use stockade_parser::{
+    Absence, CommandTree, Limits, Node, NodeKind, Programs, StartState, Witness, parse,
+};
+use stockade_witness::{Grammar, Seen, SeenNode, frames};
+
+/// One thing to fuzz.
+pub struct Target {
+    pub name: &'static str,
+    /// Panics if what must hold does not.
+    pub run: fn(&[u8]),
+}
+
+/// All of them.
+pub const TARGETS: &[Target] = &[
+    Target { name: "parse", run: parse_holds },
+    Target { name: "nested", run: nested_holds },
+    Target { name: "witness", run: witness_holds },
+    Target { name: "grammar", run: grammar_holds },
+    Target { name: "scan-frames", run: scan_frames_hold },
+    Target { name: "json", run: json_holds },
+    Target { name: "frames", run: frames_hold },
+];
+
+fn read(text: &[u8], witness: &dyn Fn(&[u8]) -> Witness) -> CommandTree {
+    let limits = Limits { depth: 100, ..Limits::default() };
+    let draft = parse(text, &StartState::default(), Programs::builtin(), &limits);
+    let answers: Vec<Witness> = draft.requests().map(witness).collect();
+    draft.confirm(&answers)
+}
+
+/// Every text gives a tree whose spans lie in the text; without a witness it is opaque.
+fn parse_holds(text: &[u8]) {
+    let tree = read(text, &|_| Witness::Absent(Absence::Dead));
+    assert!(tree.is_dynamic(), "no witness, and yet not opaque");
+    let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
+    let inside = |start: u32, end: u32| start <= end && end <= length;
+    for opaque in tree.opaque_spans() {
+        assert!(inside(opaque.span.start, opaque.span.end), "{opaque:?}");
+    }
+    for command in tree.commands() {
+        assert!(inside(command.span.start, command.span.end), "{command:?}");
+    }
+}
+
+/// What is in a text is in it as well when it is the text of `bash -c` and `eval`.
+fn nested_holds(text: &[u8]) {
+    if text.contains(&0) {
+        return;
+    }
+    let quoted: Vec<u8> = text
+        .iter()
+        .flat_map(|byte| if *byte == b'\'' { b"'\\''".to_vec() } else { vec![*byte] })
+        .collect();
+    let inner = read(text, &seen);
+    for wrapper in ["bash -c '", "env nice bash -c '", "eval -- '"] {
+        let outer = read(&[wrapper.as_bytes(), &quoted, b"'"].concat(), &seen);
+        if outer.is_dynamic() {
+            continue;
+        }
+        assert!(!inner.is_dynamic(), "opaque by itself, but not in {wrapper}");
+        for command in inner.commands() {
+            let words: Vec<_> = command.words.iter().map(|word| word.exact()).collect();
+            let listed = outer.commands().iter().any(|other| {
+                other.words.iter().map(|word| word.exact()).collect::<Vec<_>>() == words
+            });
+            assert!(listed, "{words:?} is not in {wrapper}");
+        }
+    }
+}
+
+/// Lists of nodes that no grammar gave: no panic, and never less opaque than without them.
+fn witness_holds(bytes: &[u8]) {
+    let (text, rest) = bytes.split_at(bytes.len() / 2);
+    let nodes = |text: &[u8]| -> Witness {
+        let Witness::Nodes(mut nodes) = seen(text) else { return Witness::Absent(Absence::Dead) };
+        for change in rest.chunks_exact(3) {
+            let length = nodes.len().max(1);
+            let Some(node) = nodes.get_mut(usize::from(change[0]) % length) else { break };
+            let by = u32::from(change[2]) % 5;
+            match change[1] % 6 {
+                0 => node.start = node.start.wrapping_sub(by),
+                1 => node.end = node.end.wrapping_add(by),
+                2 => node.depth = node.depth.wrapping_add(by).wrapping_sub(2),
+                3 => node.broken = false,
+                4 => node.kind = NodeKind::of(["word", "command", "string"][by as usize % 3], true),
+                _ => nodes.truncate(usize::from(change[0]) % length),
+            }
+        }
+        Witness::Nodes(nodes)
+    };
+    let draft = parse(text, &StartState::default(), Programs::builtin(), &Limits::default());
+    let before = read(text, &|_| Witness::Absent(Absence::Dead)).opaque_spans().len();
+    let requests = draft.requests().count();
+    let tree = read(text, &nodes);
+    assert!(tree.opaque_spans().len() + requests.max(1) >= before, "a witness took doubt away");
+    let _ = json_free(&tree);
+}
+
+/// Touches every command, so that a tree is used as policy uses it.
+fn json_free(tree: &CommandTree) -> usize {
+    tree.commands().iter().map(|command| command.words.len()).sum()
+}
+
+/// The C code itself, behind the guard: it must not crash this process.
+fn grammar_holds(text: &[u8]) {
+    let _ = seen(text);
+}
+
+fn seen(text: &[u8]) -> Witness {
+    thread_local! {
+        static GRAMMAR: RefCell<(Grammar, Vec<NodeKind>)> = RefCell::new({
+            let grammar = Grammar::load().expect("the grammar fits tree-sitter");
+            let kinds = grammar.kinds();
+            (grammar, kinds.iter().map(|kind| NodeKind::of(&kind.name, kind.named)).collect())
+        });
+    }
+    GRAMMAR.with_borrow_mut(|(grammar, kinds)| match grammar.see(text) {
+        Seen::Refused(_) => Witness::Absent(Absence::Guarded),
+        Seen::Nodes(nodes) => Witness::Nodes(nodes.iter().map(|it| node(it, kinds)).collect()),
+    })
+}
+
+fn node(seen: &SeenNode, kinds: &[NodeKind]) -> Node {
+    Node {
+        kind: kinds.get(usize::from(seen.kind)).copied().unwrap_or(NodeKind::Other),
+        start: seen.start,
+        end: seen.end,
+        depth: seen.depth,
+        broken: seen.broken,
+    }
+}
+
+/// Bytes of a worker that has been taken over: an error or a value, never a panic or a huge allocation.
+fn scan_frames_hold(bytes: &[u8]) {
+    let _ = frames::read_hello(bytes);
+    if let Ok(seen) = frames::read_answer(bytes) {
+        assert_eq!(frames::read_answer(&frames::answer(&seen)), Ok(seen));
+    }
+    let mut input = bytes;
+    while let Ok(Some(_)) = frames::read_frame(&mut input, 1 << 16) {}
+}
+
+/// The strict reader accepts nothing that serde_json refuses.
+fn json_holds(bytes: &[u8]) {
+    let strict = json::read(bytes, Dialect::Strict);
+    let _ = json::read(bytes, Dialect::Commented);
+    if strict.is_ok() {
+        let other: Result<serde_json::Value, _> = serde_json::from_slice(bytes);
+        // serde_json refuses numbers beyond its range; those are read here as they are written.
+        let out_of_range =
+            other.as_ref().is_err_and(|error| error.to_string().contains("out of range"));
+        assert!(other.is_ok() || out_of_range, "{other:?}");
+    }
+}
+
+/// Every line is a frame or an error.
+fn frames_hold(bytes: &[u8]) {
+    let _ = stockade::protocol::frames::decode(bytes);
+}
