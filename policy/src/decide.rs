@@ -18,6 +18,7 @@ use crate::verdict::{By, Decision, Part, RuleMatch, Verdict};
 use context::Context;
 use part::{Draft, Settled};
 
+pub(crate) use context::further_directories;
 pub(crate) use shell::{Shell, excluded_from_sandbox, paths_of_shell};
 pub(crate) use tools::path_of_tool;
 

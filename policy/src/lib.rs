@@ -4,11 +4,14 @@
 //! [`Facts`] alone. Both are functions: same inputs, same answer, on every machine.
 #![forbid(unsafe_code)]
 
+mod confine;
 mod decide;
+mod explain;
 mod facts;
 mod index;
 mod knowledge;
 mod layer;
+mod lint;
 mod load;
 mod merged;
 mod paths;
@@ -19,10 +22,13 @@ mod verdict;
 
 use std::path::PathBuf;
 
+pub use confine::sandbox_settings;
 pub use decide::evaluate;
+pub use explain::explain;
 pub use facts::{Call, Facts, HookOutcome, HookVerdict, Mode, SandboxState};
 pub use knowledge::{DEFAULT_SETTINGS, ProtectedName, protected_names};
 pub use layer::{Layer, Origin};
+pub use lint::lint;
 pub use load::load;
 pub use merged::Rules;
 pub use rule::Rule;

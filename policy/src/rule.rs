@@ -73,11 +73,6 @@ impl Rule {
         matches!(self.specifier, Specifier::Command(_))
             || (self.specifier == Specifier::Malformed && self.tool == "Bash")
     }
-
-    /// Says whether the rule is one for exactly one command.
-    pub(crate) fn is_exact(&self) -> bool {
-        matches!(&self.specifier, Specifier::Command(pattern) if pattern.is_exact())
-    }
 }
 
 /// Reads a rule of list `effect` in a file anchored at `source`.

@@ -100,6 +100,16 @@ impl CommandPattern {
         Some(found)
     }
 
+    /// Returns the text that the pattern spells out, up to a star at its end; none with one elsewhere.
+    pub fn spelled(&self) -> Option<String> {
+        let bytes: Option<Vec<u8>> = self
+            .unquoted
+            .iter()
+            .map(|symbol| if *symbol == BLANK { Some(b' ') } else { u8::try_from(*symbol).ok() })
+            .collect();
+        String::from_utf8(bytes?).ok()
+    }
+
     /// Says whether an allow rule with this pattern covers the words, each of which must be known where
     /// the pattern spells it out.
     pub fn covers(&self, words: &[Word]) -> bool {

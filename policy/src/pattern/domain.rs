@@ -41,6 +41,15 @@ impl DomainPattern {
         })
     }
 
+    /// Returns the pattern as a host list spells it.
+    pub fn text(&self) -> String {
+        if self.every {
+            return "*".to_owned();
+        }
+        let labels = self.labels.join(".");
+        if self.below { format!("*.{labels}") } else { labels }
+    }
+
     /// Says whether the host is matched.
     pub fn matches(&self, host: &str) -> bool {
         if self.every {

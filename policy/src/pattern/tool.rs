@@ -12,11 +12,6 @@ impl NameGlob {
         NameGlob { parts: text.split('*').map(str::to_owned).collect() }
     }
 
-    /// Says whether the text has a wildcard.
-    pub fn has_star(&self) -> bool {
-        self.parts.len() > 1
-    }
-
     /// Says whether the whole of `text` is matched.
     pub fn matches(&self, text: &str) -> bool {
         let Some((first, rest)) = self.parts.split_first() else { return false };
