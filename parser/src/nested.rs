@@ -138,6 +138,8 @@ pub(crate) struct Reader<'a> {
     /// What xargs replaces; an inexact word if that is not known.
     pub(crate) replace: Option<Word>,
     pub(crate) assignments: Vec<Assignment>,
+    /// A word that an option puts in front of the inner command.
+    pub(crate) entry: Option<Argument>,
     /// The sed scripts, which are one program.
     pub(crate) sed: Vec<Argument>,
 }
@@ -156,6 +158,7 @@ impl<'a> Reader<'a> {
             directory: None,
             replace: None,
             assignments: Vec::new(),
+            entry: None,
             sed: Vec::new(),
         }
     }
@@ -295,6 +298,7 @@ impl<'a> Reader<'a> {
                 }
                 (slot, _) if slot.takes_rest() => {
                     if scanner.left() == 0 && *slot != Slot::Command(Input::Xargs) {
+                        self.command(Vec::new());
                         body.bare.iter().for_each(|slot| self.effect_of_command(slot));
                         if body.bare.is_empty() && !matches!(slot, Slot::EvalWords) {
                             self.unclear(0, "no command");
@@ -308,6 +312,9 @@ impl<'a> Reader<'a> {
                         continue;
                     }
                     let Some(argument) = scanner.next() else {
+                        if !self.reading.inner.is_empty() {
+                            continue;
+                        }
                         body.bare.iter().for_each(|slot| self.effect_of_command(slot));
                         continue;
                     };
@@ -429,7 +436,8 @@ impl<'a> Reader<'a> {
         };
         let (detail, help) = (detail.to_owned(), help.to_owned());
         let doubt = Doubt { reason, word: Some(index), detail, help };
-        if !self.reading.doubts.contains(&doubt) {
+        let known = |other: &Doubt| other.reason == doubt.reason && other.word == doubt.word;
+        if !self.reading.doubts.iter().any(known) {
             self.reading.doubts.push(doubt);
         }
     }

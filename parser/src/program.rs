@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::json::Value;
 use index::Table;
-use row::Row;
+use row::{Body, Row};
 
 /// The tables that are built in, in the order in which they are looked up.
 const BUILTIN: [&str; 4] = [
@@ -53,6 +53,7 @@ impl std::error::Error for TableError {}
 struct Loaded {
     table: Table,
     sets: OnceLock<Result<Option<Value>, TableError>>,
+    defaults: OnceLock<Result<Body, TableError>>,
     rows: Vec<OnceLock<Result<Row, TableError>>>,
 }
 
@@ -60,7 +61,7 @@ impl Loaded {
     fn new(text: std::borrow::Cow<'static, str>) -> Result<Loaded, TableError> {
         let table = Table::new(text)?;
         let rows = table.rows().map(|_| OnceLock::new()).collect();
-        Ok(Loaded { table, sets: OnceLock::new(), rows })
+        Ok(Loaded { table, sets: OnceLock::new(), defaults: OnceLock::new(), rows })
     }
 
     fn row(&self, number: usize) -> Option<&Result<Row, TableError>> {
@@ -68,7 +69,9 @@ impl Loaded {
         Some(cell.get_or_init(|| {
             let sets = self.sets.get_or_init(|| load::sets(&self.table));
             let sets = sets.as_ref().map_err(Clone::clone)?;
-            load::row(&self.table, number, sets.as_ref())
+            let defaults = self.defaults.get_or_init(|| load::defaults(&self.table));
+            let defaults = defaults.as_ref().map_err(Clone::clone)?;
+            load::row(&self.table, number, sets.as_ref(), defaults)
         }))
     }
 }

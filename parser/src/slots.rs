@@ -4,7 +4,7 @@ use crate::lang::{self, Findings};
 use crate::nested::{Dialect, Doubt, Inner, Reader};
 use crate::options::{Argument, unknown};
 use crate::program::row::{Input, Slot};
-use crate::{Count, EffectKind, Operator, Reason, RedirectTarget, Stdin, Word, WordClass};
+use crate::{Count, EffectKind, Locality, Operator, Reason, RedirectTarget, Stdin, Word, WordClass};
 
 impl Reader<'_> {
     /// Applies a meaning to an option without value, or to the command as a whole.
@@ -31,6 +31,8 @@ impl Reader<'_> {
             | Slot::EvalWords
             | Slot::Split
             | Slot::Program
+            | Slot::Entry
+            | Slot::Local(_)
             | Slot::Sed
             | Slot::Awk
             | Slot::Variable
@@ -56,6 +58,12 @@ impl Reader<'_> {
             }
             Slot::CommandUntil => self.unclear(value.index, "a command in this place"),
             Slot::Program => self.command(vec![value.clone()]),
+            Slot::Entry => self.entry = Some(value.clone()),
+            Slot::Local(slot) => {
+                let locality = std::mem::replace(&mut self.locality, Locality::Here);
+                self.apply(slot, value, of_option);
+                self.locality = locality;
+            }
             Slot::Sed => self.sed.push(value.clone()),
             Slot::Awk => self.program_text(value, lang::awk::scan),
             Slot::StdinProgram(dialect) => self.stdin_program(*dialect, value),
@@ -100,6 +108,7 @@ impl Reader<'_> {
 
     /// Lists a command whose words are given.
     pub(crate) fn command(&mut self, words: Vec<Argument>) {
+        let words: Vec<Argument> = self.entry.take().into_iter().chain(words).collect();
         let Some(first) = words.first() else { return };
         self.executes(first.index, Some(first.word.clone()));
         self.reading.inner.push(Inner::Command {

@@ -11,24 +11,28 @@ pub(super) struct Table {
     text: Cow<'static, str>,
     /// The value of the member `sets`, if there is one.
     sets: Option<Range<usize>>,
+    /// The value of the member `defaults`, if there is one.
+    defaults: Option<Range<usize>>,
     rows: Vec<Range<usize>>,
     /// Each name and the number of its row, sorted by name.
     names: Vec<(Range<usize>, usize)>,
 }
 
 impl Table {
-    /// Finds the parts of `text`: an object with the members `sets` and `rows`, and `names` first in each row.
+    /// Finds the parts of `text`: an object with `sets`, `defaults` and `rows`, and `names` first in each row.
     pub(super) fn new(text: Cow<'static, str>) -> Result<Table, TableError> {
         let mut finder = Finder { text: text.as_bytes(), at: 0 };
-        let (mut sets, mut rows, mut names) = (None, Vec::new(), Vec::new());
+        let (mut sets, mut defaults) = (None, None);
+        let (mut rows, mut names) = (Vec::new(), Vec::new());
         finder.expect(b'{')?;
         loop {
             let key = finder.string()?;
             finder.expect(b':')?;
             match text.get(key) {
                 Some("sets") => sets = Some(finder.value()?),
+                Some("defaults") => defaults = Some(finder.value()?),
                 Some("rows") => finder.rows(&mut rows, &mut names)?,
-                _ => return Err(finder.error("the members of a table are `sets` and `rows`")),
+                _ => return Err(finder.error("the members of a table are `sets`, `defaults` and `rows`")),
             }
             if !finder.more(b'}')? {
                 break;
@@ -46,7 +50,7 @@ impl Table {
             let message = format!("`{}` has two rows", text.get(name.clone()).unwrap_or_default());
             return Err(TableError { line: line(&text, name.start), message });
         }
-        Ok(Table { text, sets, rows, names })
+        Ok(Table { text, sets, defaults, rows, names })
     }
 
     /// Returns the text of each row and the line on which it begins.
@@ -62,6 +66,11 @@ impl Table {
     /// Returns the text of the option sets and the line on which it begins.
     pub(super) fn sets(&self) -> Option<(&str, u32)> {
         self.sets.as_ref().map(|range| self.part(range))
+    }
+
+    /// Returns the text of what all rows have, and the line on which it begins.
+    pub(super) fn defaults(&self) -> Option<(&str, u32)> {
+        self.defaults.as_ref().map(|range| self.part(range))
     }
 
     fn part(&self, range: &Range<usize>) -> (&str, u32) {

@@ -27,8 +27,20 @@ pub(super) fn sets(table: &Table) -> Result<Option<Value>, TableError> {
     loader.json().map(Some)
 }
 
+/// Reads what all rows of a table have.
+pub(super) fn defaults(table: &Table) -> Result<Body, TableError> {
+    let Some((text, line)) = table.defaults() else { return Ok(empty()) };
+    let loader = Loader { text, line, sets: None, matches: Vec::new() };
+    loader.body(&loader.json()?, empty(), false, 0)
+}
+
 /// Reads one row.
-pub(super) fn row(table: &Table, number: usize, sets: Option<&Value>) -> Result<Row, TableError> {
+pub(super) fn row(
+    table: &Table,
+    number: usize,
+    sets: Option<&Value>,
+    defaults: &Body,
+) -> Result<Row, TableError> {
     let (text, line) = table.row(number).unwrap_or(("", 1));
     let mut loader = Loader { text, line, sets, matches: Vec::new() };
     let value = loader.json()?;
@@ -44,7 +56,7 @@ pub(super) fn row(table: &Table, number: usize, sets: Option<&Value>) -> Result<
     if let Some(cases) = value.get("match") {
         loader.read_matches(cases)?;
     }
-    let body = loader.body(&value, None, MAX_COMMANDS)?;
+    let body = loader.body(&value, defaults.clone(), true, MAX_COMMANDS)?;
     Ok(Row { name: name.clone(), strip, body, tests })
 }
 
@@ -137,23 +149,21 @@ impl Loader<'_> {
         Ok(())
     }
 
-    fn body(&self, value: &Value, outer: Option<&Body>, levels: u32) -> Result<Body, TableError> {
-        let mut body = match outer {
-            Some(outer) => Body {
-                grammar: outer.grammar,
-                strict: outer.strict,
-                locality: outer.locality,
-                pure: outer.pure,
-                ..empty()
-            },
-            None => empty(),
-        };
+    /// Reads the keys of `value` into `body`.
+    fn body(
+        &self,
+        value: &Value,
+        body: Body,
+        is_row: bool,
+        levels: u32,
+    ) -> Result<Body, TableError> {
+        let mut body = body;
         let mut commands = None;
         for member in self.object(value)? {
             let value = &member.value;
             match member.key.as_str() {
                 "names" | "strip" | "source" | "checked" | "tests" | "match" => {
-                    if outer.is_some() {
+                    if !is_row {
                         return Err(self.error(value, "this key stands at a row only"));
                     }
                 }
@@ -189,7 +199,7 @@ impl Loader<'_> {
                 return Err(self.error(commands, "sub-commands are nested too deeply"));
             }
             for member in self.object(commands)? {
-                let inner = self.body(&member.value, Some(&body), levels - 1)?;
+                let inner = self.body(&member.value, inherited(&body), false, levels - 1)?;
                 let names = member.key.split_ascii_whitespace().map(str::to_owned).collect();
                 body.commands.push((names, inner));
             }
@@ -212,6 +222,7 @@ impl Loader<'_> {
     fn grammar(&self, value: &Value) -> Result<Grammar, TableError> {
         let (style, permute, abbrev) = match self.text(value)? {
             "gnu" => (Style::Dashes, true, true),
+            "gnu-ordered" => (Style::Dashes, false, true),
             "posix" | "bsd" => (Style::Dashes, false, false),
             "git" => (Style::Dashes, true, true),
             "tar" => (Style::Tar, true, true),
@@ -347,6 +358,17 @@ fn is_assignments(slot: &Slot) -> bool {
     matches!(slot, Slot::Assignments | Slot::AssignmentsAndOptions)
 }
 
+/// Returns what a sub-command has from its program.
+fn inherited(body: &Body) -> Body {
+    Body {
+        grammar: body.grammar,
+        strict: body.strict,
+        locality: body.locality,
+        pure: body.pure,
+        ..empty()
+    }
+}
+
 fn empty() -> Body {
     Body {
         grammar: Grammar { style: Style::Dashes, permute: true, abbrev: true, number: false },
@@ -395,6 +417,8 @@ fn slot(name: &str) -> Option<Slot> {
         "eval-words" => Slot::EvalWords,
         "split-text" => Slot::Split,
         "program" => Slot::Program,
+        "entry" => Slot::Entry,
+        "local-text" => Slot::Local(Box::new(Slot::Text(Dialect::Sh))),
         "positional" => Slot::Positional,
         "assignments" => Slot::Assignments,
         "assignments-and-options" => Slot::AssignmentsAndOptions,

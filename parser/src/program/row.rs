@@ -177,6 +177,10 @@ pub(crate) enum Slot {
     Split,
     /// One word that names a program.
     Program,
+    /// One word that stands in front of the inner command.
+    Entry,
+    /// As the slot within, on this machine although the command runs elsewhere.
+    Local(Box<Slot>),
     /// `$0` and on of the text before.
     Positional,
     /// Assignments up to the first word that is none.
@@ -260,6 +264,8 @@ impl Slot {
             | Slot::EvalWords
             | Slot::Split
             | Slot::Program
+            | Slot::Entry
+            | Slot::Local(_)
             | Slot::Sed
             | Slot::Awk
             | Slot::StdinProgram(_)
