@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{Link, StandardStreams, command, is_closed, step, sweep};
 use crate::codec::{self, Failure, Order, Report, Wire};
@@ -239,6 +239,7 @@ fn watch(
     let set = syscalls::signal_set(&[libc::SIGCHLD])?;
     syscalls::set_signal_mask(&set)?;
     let children = syscalls::signal_descriptor(&set)?;
+    let mut next_sample = Instant::now() + SAMPLE_EVERY;
     loop {
         // A child that ended before the signal was blocked is found here.
         while let Some(ended) = reap()? {
@@ -251,8 +252,8 @@ fn watch(
             (control.as_fd(), 0),
             (orders.as_fd(), libc::POLLIN),
         ];
-        let sample = built.map(|_| SAMPLE_EVERY);
-        let events = syscalls::poll(&waited, sample)?;
+        let rest = built.map(|_| next_sample.saturating_duration_since(Instant::now()));
+        let events = syscalls::poll(&waited, rest)?;
         let event = |index: usize| events.get(index).copied().unwrap_or(0);
         if is_closed(event(1)) || is_closed(event(2)) {
             sweep_if_unconfined(spec);
@@ -264,18 +265,12 @@ fn watch(
         if event(2) & libc::POLLIN != 0 {
             follow(spec, orders)?;
         }
-        if let (Some(built), true) = (built, events.iter().all(|events| *events == 0)) {
-            if let Some(violation) = over_memory(spec, built) {
-                let ended = Ended {
-                    pid,
-                    code: None,
-                    signal: Some(libc::SIGKILL),
-                    user: Duration::ZERO,
-                    system: Duration::ZERO,
-                    max_rss_kib: 0,
-                };
-                return Ok((ended, vec![violation]));
-            }
+        if Instant::now() < next_sample {
+            continue;
+        }
+        next_sample = Instant::now() + SAMPLE_EVERY;
+        if let Some(violation) = built.and_then(|built| over_memory(spec, built)) {
+            return Ok((Ended::killed(pid), vec![violation]));
         }
     }
 }

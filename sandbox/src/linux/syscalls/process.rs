@@ -38,6 +38,15 @@ pub(crate) struct Ended {
     pub(crate) max_rss_kib: u64,
 }
 
+impl Ended {
+    /// What is said of a process that is about to be killed.
+    pub(crate) fn killed(pid: i32) -> Ended {
+        let none = Duration::ZERO;
+        let signal = Some(libc::SIGKILL);
+        Ended { pid, code: None, signal, user: none, system: none, max_rss_kib: 0 }
+    }
+}
+
 /// Waits for `pid`, or any child for -1; `None` if none has ended and `flags` has `WNOHANG`.
 pub(crate) fn wait(pid: i32, flags: i32) -> io::Result<Option<Ended>> {
     let mut status = 0;

@@ -81,8 +81,10 @@ pub(crate) fn receive_with_descriptors(
     // SAFETY: `header` is inside `control`.
     let data = unsafe { libc::CMSG_DATA(header) }.cast::<RawFd>();
     for index in 0..count.min(MOST + 8) {
-        // SAFETY: the kernel's length says that `count` descriptors lie there; none is read twice.
-        let raw = unsafe { data.add(index).read_unaligned() };
+        // SAFETY: the kernel's length says that `count` descriptors lie there.
+        let place = unsafe { data.add(index) };
+        // SAFETY: inside the control buffer, as above; each is read once.
+        let raw = unsafe { place.read_unaligned() };
         // SAFETY: the kernel made this descriptor for this process with the message.
         descriptors.push(unsafe { OwnedFd::from_raw_fd(raw) });
     }

@@ -1,0 +1,19 @@
+//! Each protection: first the act succeeds unconfined, then it fails confined, as root and as an
+//! ordinary user; and everyday work goes on.
+#![cfg(target_os = "linux")]
+
+#[path = "sandbox/place.rs"]
+mod place;
+
+#[path = "sandbox/files.rs"]
+mod files;
+#[path = "sandbox/git.rs"]
+mod git;
+#[path = "sandbox/kernel.rs"]
+mod kernel;
+#[path = "sandbox/life.rs"]
+mod life;
+#[path = "sandbox/reach.rs"]
+mod reach;
+#[path = "sandbox/refusal.rs"]
+mod refusal;

@@ -1,0 +1,212 @@
+//! System calls, kernel settings, rights and limits.
+
+use std::fs;
+
+use stockade_sandbox::Protection;
+
+use crate::place::{Place, as_root_and_user, is_root, run};
+
+/// Numbers of x86-64; on others these tests say that they do not run.
+fn on_x86_64(test: &str) -> bool {
+    let here = cfg!(target_arch = "x86_64");
+    if !here {
+        println!("{test}: the numbers are those of x86-64; not tested here");
+    }
+    here
+}
+
+/// A script that exits 0 unless the kernel refuses the call with EPERM, ENOSYS or EAFNOSUPPORT. Outside
+/// of a sandbox any other error counts as "let through": the arguments are nonsense on purpose.
+fn call(arguments: &str) -> String {
+    format!(
+        "perl -e '$! = 0; syscall({arguments}); exit(($! == 1 || $! == 38 || $! == 97) ? 1 : 0)'"
+    )
+}
+
+#[test]
+fn dangerous_calls_are_refused() {
+    as_root_and_user("kernel::dangerous_calls_are_refused", || {
+        if !on_x86_64("dangerous_calls_are_refused") {
+            return;
+        }
+        let place = Place::new("calls");
+        // (call, whether an ordinary user gets through outside)
+        for (arguments, user) in [
+            ("165, 0, 0, 0, 0, 0", false),   // mount
+            ("272, 0x10000000", true),       // unshare user namespace
+            ("272, 0x40000000", false),      // unshare network namespace
+            ("308, -1, 0", true),            // setns
+            ("321, 99, 0, 0", true),         // bpf
+            ("425, 0, 0", true),             // io_uring_setup
+            ("250, 0, -3, 0", true),         // keyctl
+            ("248, 0, 0, 0, 0, 0", true),    // add_key
+            ("304, -1, 0, 0", false),        // open_by_handle_at
+            ("435, 0, 0", true),             // clone3
+            ("437, -1, 0, 0, 0", true),      // openat2
+            ("155, 0, 0", false),            // pivot_root
+            ("438, -1, 0, 0", true),         // pidfd_getfd
+            ("312, $$, $$, 99, 0, 0", true), // kcmp
+            ("428, -1, 0, 0x1", false),      // open_tree
+            ("41, 2, 3, 1", false),          // raw socket
+            ("41, 1, 2, 0", true),           // datagram socket of the host's kind
+            ("41, 16, 3, 9", true),          // netlink audit
+            ("41, 40, 1, 0", true),          // vsock
+            ("157, 0x59616d61, 1", true),    // PR_SET_PTRACER
+            ("317, 1, 8, 0", true),          // a filter with a listener
+            ("16, 1, 0x5412, 0", true),      // TIOCSTI
+            ("16, 1, 0x100005412, 0", true), // with a bit above the kernel's width
+            ("16, 1, 0x541C, 0", true),      // TIOCLINUX
+            ("103, 99, 0, 0", true),         // syslog
+            ("135, 0x0400000", true),        // personality READ_IMPLIES_EXEC
+        ] {
+            let script = call(arguments);
+            let outside = place.plain(&script).code;
+            if outside != Some(0) && (!user || !is_root()) {
+                println!("{arguments}: refused here without a sandbox too");
+            } else {
+                assert_eq!(outside, Some(0), "must get through unconfined: {arguments}");
+            }
+            assert_eq!(place.confined(&script).code, Some(1), "must be refused: {arguments}");
+        }
+    });
+}
+
+#[test]
+fn user_namespaces_and_mounts_cannot_be_made() {
+    as_root_and_user("kernel::user_namespaces_and_mounts_cannot_be_made", || {
+        let place = Place::new("nesting");
+        place.stops("unshare -Ur true", || ());
+        place.stops("unshare -Urm mount -t tmpfs none /mnt", || ());
+    });
+}
+
+#[test]
+fn set_id_bits_and_devices_cannot_be_made() {
+    as_root_and_user("kernel::set_id_bits_and_devices_cannot_be_made", || {
+        let place = Place::new("set-id");
+        fs::write(place.project.join("f"), "").unwrap();
+        fs::create_dir(place.project.join("d")).unwrap();
+        let undo = || drop(fs::remove_file(place.project.join("g")));
+        for script in [
+            "chmod 4755 f",
+            "chmod 2755 f",
+            "chmod g+s d",
+            "perl -e 'use Fcntl; sysopen(F, \"g\", O_CREAT|O_WRONLY, 04755) or exit 1'",
+        ] {
+            place.stops(script, undo);
+        }
+        if is_root() {
+            place.stops("mknod g c 1 3", undo);
+        } else {
+            println!("mknod: refused to an ordinary user without a sandbox too");
+        }
+    });
+}
+
+#[test]
+fn kernel_settings_cannot_be_written() {
+    as_root_and_user("kernel::kernel_settings_cannot_be_written", || {
+        let place = Place::new("settings");
+        if !is_root() {
+            println!("kernel settings: refused to an ordinary user without a sandbox too");
+        }
+        for name in ["kernel/core_pattern", "vm/overcommit_memory", "kernel/hostname"] {
+            // Writing the value that is there is enough to show the right.
+            let script = format!("v=$(cat /proc/sys/{name}) && echo \"$v\" > /proc/sys/{name}");
+            if is_root() {
+                place.stops(&script, || ());
+            } else {
+                assert_ne!(place.confined(&script).code, Some(0), "{name}");
+            }
+        }
+        assert_ne!(place.confined("echo h > /proc/sysrq-trigger").code, Some(0));
+        assert_ne!(place.confined("echo 100 > /proc/self/oom_score_adj").code, Some(0));
+        assert_ne!(place.confined("cat /proc/kallsyms").code, Some(0));
+        assert_ne!(place.confined("ls /sys/kernel/debug").code, Some(0));
+        place.works("cat /proc/meminfo /proc/cpuinfo /proc/self/status > /dev/null");
+    });
+}
+
+#[test]
+fn there_are_no_capabilities() {
+    as_root_and_user("kernel::there_are_no_capabilities", || {
+        let place = Place::new("capabilities");
+        let text = place.confined("grep -E '^(Cap|NoNewPrivs)' /proc/self/status").text;
+        let none = "0000000000000000";
+        let expected = format!(
+            "CapInh:\t{none}\nCapPrm:\t{none}\nCapEff:\t{none}\nCapBnd:\t{none}\nCapAmb:\t{none}\nNoNewPrivs:\t1\n"
+        );
+        assert_eq!(text, expected);
+    });
+}
+
+#[test]
+fn limits_hold() {
+    as_root_and_user("kernel::limits_hold", || {
+        let place = Place::new("limits");
+        let mut spec = place.spec("ulimit -c; ulimit -n; ulimit -Hn; ulimit -f");
+        spec.limits.file_bytes = 1 << 20;
+        spec.limits.descriptors = 256;
+        spec.limits.descriptors_hard = 512;
+        assert_eq!(place.run(&spec).text, "0\n256\n512\n1024\n");
+        // A bomb of processes ends with refusals, not with the machine.
+        let script = "perl -e '$n = 0; while ($n < 900 and defined(my $p = fork)) { $p or sleep 100, exit; \
+             $n++ } print $n'";
+        let mut spec = place.spec(script);
+        spec.limits.processes = 200;
+        let started: u64 = place.run(&spec).text.parse().unwrap();
+        assert!((150..=500).contains(&started), "{started}");
+    });
+}
+
+#[test]
+fn memory_of_the_tree_is_bounded_and_reported() {
+    as_root_and_user("kernel::memory_of_the_tree_is_bounded_and_reported", || {
+        let place = Place::new("memory");
+        let script =
+            "for i in 1 2 3; do perl -e '$n = 30 << 20; $x = \"a\" x $n; sleep 20' & done; wait";
+        let mut spec = place.spec(script);
+        spec.limits.memory_bytes = 80 << 20;
+        let ran = run(&spec).unwrap();
+        assert_eq!(ran.exit.signal, Some(9));
+        let seen: Vec<_> = ran.violations.iter().map(|it| (&*it.kind, &*it.call)).collect();
+        assert_eq!(seen, [("limit", "memory")]);
+    });
+}
+
+#[test]
+fn only_three_descriptors_are_passed() {
+    as_root_and_user("kernel::only_three_descriptors_are_passed", || {
+        let place = Place::new("descriptors");
+        // Held open without close-on-exec, as a careless caller would.
+        let held = fs::File::open("/etc/passwd").unwrap();
+        let text = place.confined("ls /proc/self/fd").text;
+        drop(held);
+        assert_eq!(text, "0\n1\n2\n3\n", "3 is the directory that `ls` reads");
+    });
+}
+
+#[test]
+fn every_protection_has_a_state() {
+    as_root_and_user("kernel::every_protection_has_a_state", || {
+        let place = Place::new("states");
+        let ran = run(&place.spec("true")).unwrap();
+        let states: Vec<_> = ran.enforced.states.keys().copied().collect();
+        assert_eq!(states, Protection::ALL);
+        for protection in [
+            Protection::WriteOutside,
+            Protection::NoRead,
+            Protection::Network,
+            Protection::KernelSettings,
+            Protection::Privilege,
+            Protection::Syscalls,
+            Protection::Tty,
+            Protection::Fds,
+            Protection::Env,
+            Protection::Survivors,
+            Protection::Processes,
+        ] {
+            assert!(ran.enforced.holds(protection), "{protection:?}: {:?}", ran.enforced);
+        }
+    });
+}

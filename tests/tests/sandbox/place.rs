@@ -1,0 +1,204 @@
+//! A place to test in, and running one script plain and confined.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use stockade_sandbox::{
+    Access, Child, Enforced, Error, Exit, FileRule, Files, Limits, Mediation, Network, Program,
+    SandboxSpec, Stdio, Violation, spawn,
+};
+
+/// Set in the copy of a test that runs as an ordinary user.
+const SECOND: &str = "STOCKADE_TEST_AS_USER";
+
+/// An unprivileged user and group that every system has.
+const NOBODY: &str = "65534";
+
+/// Runs `body`, and when it is root's turn also as an ordinary user: this test again, under `setpriv`.
+pub fn as_root_and_user(test: &str, body: impl FnOnce()) {
+    body();
+    if std::env::var_os(SECOND).is_some() {
+        return;
+    }
+    if !is_root() {
+        println!("{test}: not run as root, so only the ordinary user is tested");
+        return;
+    }
+    let output = Command::new("setpriv")
+        .args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(SECOND, "1")
+        .env("HOME", "/nonexistent")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && text.contains("1 passed"),
+        "as an ordinary user: {text}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// Says whether this process is root.
+pub fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+/// A directory with `project/` and `outside/`, removed at the end.
+pub struct Place {
+    pub base: PathBuf,
+    pub project: PathBuf,
+    pub outside: PathBuf,
+}
+
+impl Place {
+    /// Makes one; `name` may hold any character.
+    pub fn new(name: &str) -> Place {
+        // Not under /tmp, which a run does not see.
+        let above = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sandbox");
+        if fs::create_dir_all(&above).is_ok() && is_root() {
+            fs::set_permissions(&above, fs::Permissions::from_mode(0o1777)).unwrap();
+        }
+        let unique = format!("{name}-{}-{:?}", std::process::id(), std::thread::current().id());
+        let base = above.join(unique.replace(['(', ')'], ""));
+        let (project, outside) = (base.join("project"), base.join("outside"));
+        fs::create_dir_all(&project).unwrap();
+        fs::create_dir_all(&outside).unwrap();
+        Place { base, project, outside }
+    }
+
+    /// Returns a spec for `script` that writes in the project alone.
+    pub fn spec(&self, script: &str) -> SandboxSpec {
+        let variable = |name: &str, value: &Path| (name.into(), value.as_os_str().to_owned());
+        SandboxSpec {
+            program: Program {
+                path: "/bin/bash".into(),
+                argv: vec!["bash".into(), "-c".into(), script.into()],
+                environment: vec![
+                    ("PATH".into(), std::env::var_os("PATH").unwrap()),
+                    variable("P", &self.project),
+                    variable("O", &self.outside),
+                    ("TMPDIR".into(), "/tmp".into()),
+                    ("LC_ALL".into(), "C".into()),
+                    ("HOME".into(), "/nonexistent".into()),
+                ],
+                cwd: self.project.clone(),
+            },
+            files: Files { rules: vec![rule(&self.project, Access::Write)], ..Files::default() },
+            network: Network::Off,
+            limits: Limits { memory_bytes: 4 << 30, ..Limits::default() },
+            required: BTreeSet::new(),
+            mediation: Mediation::Writes,
+            confine: true,
+            hide: BTreeSet::new(),
+        }
+    }
+
+    /// Runs `script` without any sandbox.
+    pub fn plain(&self, script: &str) -> Outcome {
+        let spec = self.spec(script);
+        let output = Command::new("/bin/bash")
+            .args(["-c", &format!("exec 2>&1\n{script}")])
+            .env_clear()
+            .envs(spec.program.environment)
+            .current_dir(&self.project)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        Outcome { code: output.status.code(), text }
+    }
+
+    /// Runs `script` confined to the project.
+    pub fn confined(&self, script: &str) -> Outcome {
+        self.run(&self.spec(script))
+    }
+
+    /// Runs what `spec` says.
+    pub fn run(&self, spec: &SandboxSpec) -> Outcome {
+        let Ran { exit, text, .. } = run(spec).unwrap();
+        Outcome { code: exit.code, text }
+    }
+
+    /// Asserts that `script` succeeds plain and fails confined; `undo` brings things back in between.
+    pub fn stops(&self, script: &str, undo: impl Fn()) {
+        self.stops_with(&[], script, undo);
+    }
+
+    /// Like [`Place::stops`], with more rules.
+    pub fn stops_with(&self, rules: &[FileRule], script: &str, undo: impl Fn()) {
+        let outside = self.plain(script);
+        assert_eq!(outside.code, Some(0), "must work unconfined: {script}\n{}", outside.text);
+        undo();
+        let mut spec = self.spec(script);
+        spec.files.rules.extend_from_slice(rules);
+        let inside = self.run(&spec);
+        assert_ne!(inside.code, Some(0), "must fail confined: {script}\n{}", inside.text);
+    }
+
+    /// Asserts that `script` succeeds confined.
+    pub fn works(&self, script: &str) {
+        let inside = self.confined(script);
+        assert_eq!(inside.code, Some(0), "must work confined: {script}\n{}", inside.text);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // Modes may have been taken away by a test; what cannot be removed lies in `target/`.
+        let _ = fs::remove_dir_all(&self.base);
+    }
+}
+
+/// Exit status and output of a script.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    pub code: Option<i32>,
+    pub text: String,
+}
+
+/// All that came of a run.
+#[derive(Debug)]
+pub struct Ran {
+    pub exit: Exit,
+    pub text: String,
+    pub enforced: Enforced,
+    pub violations: Vec<Violation>,
+}
+
+/// Returns a rule.
+pub fn rule(path: &Path, access: Access) -> FileRule {
+    FileRule { path: path.to_path_buf(), access, origin: "test".to_owned() }
+}
+
+/// Returns the launcher.
+pub fn launcher() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_launcher"))
+}
+
+/// Starts `spec` and returns the run and the end of the pipe that its output goes to.
+pub fn start(spec: &SandboxSpec) -> Result<(Child, Enforced, std::io::PipeReader), Error> {
+    let (reader, writer) = std::io::pipe().unwrap();
+    let stdio = Stdio {
+        stdin: OwnedFd::from(File::open("/dev/null").unwrap()),
+        stdout: writer.try_clone().unwrap().into(),
+        stderr: writer.into(),
+    };
+    let (child, enforced) = spawn(launcher(), spec, stdio)?;
+    Ok((child, enforced, reader))
+}
+
+/// Runs `spec` to its end.
+pub fn run(spec: &SandboxSpec) -> Result<Ran, Error> {
+    let (child, enforced, mut reader) = start(spec)?;
+    let mut bytes = Vec::new();
+    reader.read_to_end(&mut bytes).unwrap();
+    let (exit, violations) = child.wait_with_violations().unwrap();
+    Ok(Ran { exit, text: String::from_utf8_lossy(&bytes).into_owned(), enforced, violations })
+}

@@ -1,0 +1,178 @@
+//! When a run does not start at all, and what is said then.
+
+use std::fs;
+
+use stockade_sandbox::{Access, Error, Mechanism, Network, Protection, State};
+
+use crate::place::{Place, as_root_and_user, rule, run};
+
+#[test]
+fn without_namespaces_nothing_starts() {
+    as_root_and_user("refusal::without_namespaces_nothing_starts", || {
+        let place = Place::new("no-namespaces");
+        let mut spec = place.spec("touch ran");
+        spec.hide.insert(Mechanism::UserNamespace);
+        match run(&spec) {
+            Err(Error::Unenforceable { reason, help, .. }) => {
+                assert_eq!(reason, "namespaces cannot be made: hidden by the spec");
+                assert!(!help.is_empty());
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(!place.project.join("ran").exists());
+    });
+}
+
+#[test]
+fn a_required_protection_that_is_missing_stops_the_start() {
+    as_root_and_user("refusal::a_required_protection_that_is_missing_stops_the_start", || {
+        let place = Place::new("required");
+        for (hidden, protection) in [
+            (Mechanism::Seccomp, Protection::Syscalls),
+            (Mechanism::Seccomp, Protection::Tty),
+            (Mechanism::ProcMount, Protection::Processes),
+            (Mechanism::NetworkNamespace, Protection::Loopback),
+        ] {
+            let mut spec = place.spec("touch ran");
+            spec.hide.insert(hidden);
+            let ran = run(&spec).unwrap();
+            let state = ran.enforced.states.get(&protection);
+            assert!(matches!(state, Some(State::Missing(_))), "{protection:?}: {state:?}");
+            fs::remove_file(place.project.join("ran")).unwrap();
+            spec.required.insert(protection);
+            match run(&spec) {
+                Err(Error::Unenforceable { protection: named, .. }) => {
+                    assert_eq!(named, protection)
+                }
+                other => panic!("{other:?}"),
+            }
+            assert!(!place.project.join("ran").exists());
+        }
+    });
+}
+
+#[test]
+fn what_is_left_holds_when_a_layer_is_missing() {
+    as_root_and_user("refusal::what_is_left_holds_when_a_layer_is_missing", || {
+        let place = Place::new("layers");
+        for hidden in [
+            Mechanism::Landlock,
+            Mechanism::Seccomp,
+            Mechanism::ProcMount,
+            Mechanism::NetworkNamespace,
+            Mechanism::Notification,
+        ] {
+            let mut spec = place.spec("echo x > $O/file; exec 3<>/dev/tcp/127.0.0.1/22");
+            spec.hide.insert(hidden);
+            let ran = run(&spec).unwrap();
+            assert_eq!(ran.exit.code, Some(1), "{hidden:?}: {}", ran.text);
+            assert!(!place.outside.join("file").exists(), "{hidden:?}");
+            assert!(
+                ran.enforced.holds(Protection::WriteOutside)
+                    && ran.enforced.holds(Protection::Network)
+            );
+        }
+    });
+}
+
+#[test]
+fn a_run_that_was_let_out_says_so() {
+    as_root_and_user("refusal::a_run_that_was_let_out_says_so", || {
+        let place = Place::new("let-out");
+        let mut spec = place.spec("echo x > $O/file");
+        spec.confine = false;
+        let ran = run(&spec).unwrap();
+        assert!(place.outside.join("file").exists());
+        for state in ran.enforced.states.values() {
+            assert_eq!(*state, State::Off("this call runs unsandboxed".to_owned()));
+        }
+    });
+}
+
+#[test]
+fn a_working_directory_that_is_gone_is_refused() {
+    as_root_and_user("refusal::a_working_directory_that_is_gone_is_refused", || {
+        let place = Place::new("gone");
+        let mut spec = place.spec("true");
+        spec.program.cwd = place.project.join("gone");
+        for confine in [true, false] {
+            spec.confine = confine;
+            match run(&spec) {
+                Err(Error::Step { step, .. }) => assert_eq!(step, "working directory"),
+                other => panic!("{other:?}"),
+            }
+        }
+    });
+}
+
+#[test]
+fn a_missing_program_is_our_error() {
+    as_root_and_user("refusal::a_missing_program_is_our_error", || {
+        let place = Place::new("exec");
+        let mut spec = place.spec("true");
+        spec.program.path = "/nonexistent/program".into();
+        match run(&spec) {
+            Err(Error::Exec { source, .. }) => {
+                assert_eq!(source.kind(), std::io::ErrorKind::NotFound);
+            }
+            other => panic!("{other:?}"),
+        }
+    });
+}
+
+#[test]
+fn the_whole_file_system_is_no_region() {
+    as_root_and_user("refusal::the_whole_file_system_is_no_region", || {
+        let place = Place::new("whole");
+        let root = std::path::Path::new("/");
+        for access in [Access::Write, Access::None] {
+            let mut spec = place.spec("true");
+            spec.files.rules.push(rule(root, access));
+            assert!(matches!(run(&spec), Err(Error::Spec { .. })));
+        }
+        let mut spec = place.spec("pwd");
+        spec.program.cwd = root.into();
+        spec.files.rules = vec![rule(root, Access::Read)];
+        assert_eq!(run(&spec).unwrap().text, "/\n");
+    });
+}
+
+#[test]
+fn a_rule_whose_path_became_a_link_is_refused() {
+    as_root_and_user("refusal::a_rule_whose_path_became_a_link_is_refused", || {
+        let place = Place::new("link");
+        let link = place.project.join("link");
+        std::os::unix::fs::symlink(&place.outside, &link).unwrap();
+        for (path, access) in [
+            (link.clone(), Access::Write),
+            (link.clone(), Access::Protected),
+            (link.join("deeper"), Access::Write),
+        ] {
+            let mut spec = place.spec("true");
+            spec.files.rules.push(rule(&path, access));
+            assert!(run(&spec).is_err(), "{access:?} {}", path.display());
+        }
+    });
+}
+
+#[test]
+fn paths_that_do_not_exist_are_no_error() {
+    as_root_and_user("refusal::paths_that_do_not_exist_are_no_error", || {
+        let place = Place::new("absent");
+        let mut spec = place.spec("echo x > f");
+        for access in [Access::Write, Access::Read, Access::ReadOnly, Access::None] {
+            spec.files.rules.push(rule(&place.outside.join("absent"), access));
+        }
+        assert_eq!(run(&spec).unwrap().exit.code, Some(0));
+        assert!(!place.outside.join("absent").exists());
+    });
+}
+
+#[test]
+fn the_hosts_network_is_reported() {
+    let place = Place::new("host-network");
+    let mut spec = place.spec("true");
+    spec.network = Network::Host;
+    spec.required.insert(Protection::Network);
+    assert!(matches!(run(&spec), Err(Error::Unenforceable { .. })));
+}
