@@ -6,8 +6,8 @@
 #![forbid(unsafe_code)]
 
 mod effects;
-mod find;
 pub mod explain;
+mod find;
 pub mod json;
 mod lang;
 mod limits;

@@ -61,7 +61,8 @@ fn hides_opener(shape: &Shape, index: usize) -> bool {
 
 /// Says whether the delimiter of the here-document that node `index` is the body of is quoted.
 fn is_quoted(shape: &Shape, index: usize) -> bool {
-    shape.children(shape.parent(index)).any(|sibling| {
+    // Behind a descriptor and the operator.
+    shape.children(shape.parent(index)).take(3).any(|sibling| {
         shape.kind(sibling) == NodeKind::HeredocStart
             && shape.bytes(sibling).iter().any(|byte| matches!(byte, b'\'' | b'"' | b'\\'))
     })
