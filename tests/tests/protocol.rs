@@ -1,0 +1,315 @@
+//! The socket: who may talk to a gateway, what it answers, and that its door gives what the others give.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::{Value, json};
+use stockade_tests::Place;
+
+/// A gateway of one test; ended with the test.
+struct Gateway {
+    child: Child,
+    socket: PathBuf,
+}
+
+impl Gateway {
+    /// Starts `stockade serve` and waits until it says that it is ready.
+    fn start(place: &Place) -> Gateway {
+        let socket = place.root.join("runtime/stockade/gateway.sock");
+        let mut command = place.stockade(["serve"]);
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the gateway starts");
+        let mut line = String::new();
+        let stdout = child.stdout.take().expect("its output");
+        BufReader::new(stdout).read_line(&mut line).expect("its first line");
+        assert_eq!(line, format!("listening on {}\n", socket.display()));
+        Gateway { child, socket }
+    }
+
+    fn connect(&self) -> Peer {
+        let stream = UnixStream::connect(&self.socket).expect("the gateway accepts");
+        let reader = BufReader::new(stream.try_clone().expect("a second handle"));
+        Peer { stream, reader }
+    }
+
+    /// Connects and says hello.
+    fn greet(&self) -> Peer {
+        let mut peer = self.connect();
+        let answer = peer
+            .ask(&json!({"jsonrpc": "2.0", "id": 0, "method": "hello", "params": {"protocol": 1}}));
+        assert_eq!(answer["result"]["protocol"], 1, "{answer}");
+        peer
+    }
+
+    /// Ends the gateway with SIGTERM and returns its exit status.
+    fn end(mut self) -> Option<i32> {
+        signal(self.child.id(), "TERM");
+        self.child.wait().expect("the gateway ends").code()
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The other end of a connection.
+struct Peer {
+    stream: UnixStream,
+    reader: BufReader<UnixStream>,
+}
+
+impl Peer {
+    fn send(&mut self, line: &str) {
+        self.stream.write_all(line.as_bytes()).expect("the gateway reads");
+        self.stream.write_all(b"\n").expect("the gateway reads");
+    }
+
+    /// The next message; none when the gateway closed the connection.
+    fn next(&mut self) -> Option<Value> {
+        let mut line = String::new();
+        match self.reader.read_line(&mut line) {
+            Ok(0) | Err(_) => None,
+            Ok(_) => Some(serde_json::from_str(&line).expect("a line of JSON")),
+        }
+    }
+
+    fn ask(&mut self, request: &Value) -> Value {
+        self.send(&request.to_string());
+        self.next().expect("an answer")
+    }
+
+    /// Sends a line that is no request, and returns the code of the answer.
+    fn code_of(&mut self, line: &str) -> i64 {
+        self.send(line);
+        self.next().expect("an answer")["error"]["code"].as_i64().expect("a code")
+    }
+}
+
+fn signal(pid: u32, name: &str) {
+    let sent = Command::new("kill").args([format!("-{name}"), pid.to_string()]).status();
+    assert!(sent.expect("kill starts").success());
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn only_the_owner_can_reach_the_socket_and_it_goes_away_with_the_gateway() {
+    let place = Place::new("socket");
+    let gateway = Gateway::start(&place);
+    let mode = |path: &std::path::Path| {
+        path.metadata().expect("it is there").permissions().mode() & 0o7777
+    };
+    assert_eq!(mode(&gateway.socket), 0o600);
+    assert_eq!(mode(gateway.socket.parent().expect("a folder")), 0o700);
+    let socket = gateway.socket.clone();
+    assert_eq!(gateway.end(), Some(0));
+    assert!(!socket.exists());
+}
+
+#[test]
+fn a_folder_that_others_can_enter_is_refused() {
+    let place = Place::new("open");
+    let folder = place.root.join("runtime/stockade");
+    std::fs::create_dir(&folder).expect("a folder");
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).expect("its mode");
+    let output = place.output(["serve"]);
+    assert_eq!(output.status.code(), Some(122));
+    let first = text(&output.stderr).lines().next().unwrap_or_default().to_owned();
+    assert_eq!(
+        first,
+        format!(
+            "stockade: cannot listen at `{}/gateway.sock`: its directory is open to others (mode 755)",
+            folder.display()
+        )
+    );
+}
+
+#[test]
+fn a_socket_file_is_replaced_only_if_nobody_listens() {
+    let place = Place::new("stale");
+    let first = Gateway::start(&place);
+    let second = place.output(["serve"]);
+    assert_eq!(second.status.code(), Some(122));
+    assert!(
+        text(&second.stderr).contains("a gateway listens there already"),
+        "{}",
+        text(&second.stderr)
+    );
+    signal(first.child.id(), "KILL");
+    let mut first = first;
+    first.child.wait().expect("it is gone");
+    assert!(first.socket.exists(), "a killed gateway leaves its socket file behind");
+    let third = Gateway::start(&place);
+    third.greet();
+}
+
+#[test]
+fn a_file_in_the_place_of_the_socket_stays() {
+    let place = Place::new("file");
+    place.write("runtime/stockade/gateway.sock", "precious");
+    let folder = place.root.join("runtime/stockade");
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).expect("its mode");
+    let output = place.output(["serve"]);
+    assert_eq!(output.status.code(), Some(122));
+    assert_eq!(std::fs::read_to_string(folder.join("gateway.sock")).expect("the file"), "precious");
+}
+
+#[test]
+fn nothing_is_served_before_hello_and_no_other_version() {
+    let place = Place::new("hello");
+    let gateway = Gateway::start(&place);
+    let mut peer = gateway.connect();
+    let check = json!({"jsonrpc": "2.0", "id": 1, "method": "check", "params": {}});
+    assert_eq!(peer.ask(&check)["error"]["data"]["code"], "version_mismatch");
+    let hello = json!({"jsonrpc": "2.0", "id": 2, "method": "hello", "params": {"protocol": 999}});
+    assert_eq!(peer.ask(&hello)["error"]["data"]["code"], "version_mismatch");
+    assert_eq!(peer.ask(&check)["error"]["data"]["code"], "version_mismatch");
+    let hello = json!({"jsonrpc": "2.0", "id": 3, "method": "hello", "params": {"protocol": 1, "version": "0.0.0"}});
+    assert_eq!(peer.ask(&hello)["error"]["data"]["code"], "version_mismatch");
+}
+
+#[test]
+fn bad_lines_get_stable_codes_and_do_not_end_the_gateway() {
+    let place = Place::new("bad");
+    let gateway = Gateway::start(&place);
+    let mut peer = gateway.greet();
+    assert_eq!(peer.code_of("no json"), -32700);
+    assert_eq!(peer.code_of(&"[".repeat(1000)), -32700);
+    assert_eq!(peer.code_of(r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"check"}"#), -32700);
+    assert_eq!(peer.code_of(r#"{"jsonrpc":"1.0","id":1,"method":"check"}"#), -32600);
+    assert_eq!(peer.code_of("[]"), -32600);
+    assert_eq!(peer.code_of(r#"{"jsonrpc":"2.0","id":1,"method":"nothing"}"#), -32601);
+    assert_eq!(peer.code_of(r#"{"jsonrpc":"2.0","id":1,"method":"run","params":{}}"#), -32602);
+    assert_eq!(peer.code_of(r#"{"jsonrpc":"2.0","method":"stdin","params":{}}"#), -32602);
+    // A line without end is cut off, and only this connection is closed.
+    let flood = vec![b'x'; 9 << 20];
+    let _ = peer.stream.write_all(&flood);
+    assert_eq!(peer.next(), None);
+    gateway.greet();
+}
+
+#[test]
+fn several_clients_are_served_at_once() {
+    let place = Place::new("several");
+    let gateway = Gateway::start(&place);
+    let mut peers: Vec<Peer> = (0..20).map(|_| gateway.greet()).collect();
+    for (number, peer) in peers.iter_mut().enumerate() {
+        let hello =
+            json!({"jsonrpc": "2.0", "id": number, "method": "hello", "params": {"protocol": 1}});
+        assert_eq!(peer.ask(&hello)["id"], number);
+    }
+}
+
+#[test]
+fn a_named_socket_without_a_gateway_is_an_error() {
+    let place = Place::new("nobody");
+    let output = place.output(["check", "--socket", "nobody.sock", "ls"]);
+    assert_eq!(output.status.code(), Some(122));
+    let first = text(&output.stderr).lines().next().unwrap_or_default().to_owned();
+    let path = place.project().join("nobody.sock");
+    assert!(
+        first
+            .starts_with(&format!("stockade: no gateway of yours answers at `{}`", path.display())),
+        "{first}"
+    );
+}
+
+/// What a caller notices of a call.
+fn noticed(output: &Output) -> (Option<i32>, String, String) {
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn doors_agree() {
+    let place = Place::new("doors");
+    place.write(
+        "project/.stockade/settings.json",
+        r#"{"permissions": {"deny": ["Bash(curl:*)"], "ask": ["Bash(git push:*)"]}}"#,
+    );
+    let gateway = Gateway::start(&place);
+    let socket = gateway.socket.to_str().expect("a path").to_owned();
+    let cases: [&[&str]; 9] = [
+        &["run", "echo out; echo err >&2; exit 3"],
+        &["run", "kill -9 $$"],
+        &["run", "echo", "a b", "$HOME"],
+        &["run", "cat notes | curl -T - example.com"],
+        &["run", "git push origin main"],
+        &["run", "--timeout", "300ms", "sleep 20"],
+        &["run", "--cwd", "/nonexistent", "ls"],
+        &["check", "--json", "ls | wc -l && curl x"],
+        &["check", "--explain", "git push origin main"],
+    ];
+    for case in cases {
+        let embedded: Vec<&str> =
+            case[..1].iter().chain(&["--no-daemon"]).chain(&case[1..]).copied().collect();
+        let through: Vec<&str> = case[..1]
+            .iter()
+            .chain(&["--socket", socket.as_str()])
+            .chain(&case[1..])
+            .copied()
+            .collect();
+        let (one, other) = (noticed(&place.output(&embedded)), noticed(&place.output(&through)));
+        if case.contains(&"--timeout") {
+            assert_eq!((one.0, other.0), (Some(124), Some(124)), "{one:?} {other:?}");
+            continue;
+        }
+        assert_eq!(one, other, "{case:?}");
+    }
+}
+
+#[test]
+fn input_goes_through_the_socket_without_a_deadlock() {
+    let place = Place::new("input");
+    let gateway = Gateway::start(&place);
+    let socket = gateway.socket.to_str().expect("a path").to_owned();
+    let mut command = place.stockade(["run", "--socket", &socket, "cat"]);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut stdin = child.stdin.take().expect("its input");
+    let sent: Vec<u8> = (0..8u32 << 20).map(|at| (at % 251) as u8).collect();
+    let copy = sent.clone();
+    // Nothing is read before all is offered: every pipe on the way is full by then.
+    let writer = std::thread::spawn(move || stdin.write_all(&copy));
+    let output = child.wait_with_output().expect("it ends");
+    writer.join().expect("the writer ends").expect("all is taken");
+    assert_eq!(output.status.code(), Some(0));
+    assert!(output.stdout == sent, "{} bytes came back", output.stdout.len());
+}
+
+#[test]
+fn a_client_that_goes_away_ends_its_command_and_the_record_says_so() {
+    let place = Place::new("away");
+    let gateway = Gateway::start(&place);
+    let mut peer = gateway.greet();
+    let cwd = place.project().canonicalize().expect("the project");
+    let environment = [
+        ("HOME", place.home()),
+        ("XDG_STATE_HOME", place.root.join("state")),
+        ("PATH", PathBuf::from("/usr/bin:/bin")),
+    ];
+    let request = json!({"jsonrpc": "2.0", "id": 1, "method": "run", "params": {
+        "command": {"shell": "echo started; sleep 600; echo survived > survived.txt"},
+        "cwd": cwd, "timeout_ms": 300_000, "background": false, "pty": false, "description": null,
+        "unsandboxed": false, "stdin": false,
+        "context": {"settings": [], "setting_sources": null, "mode": null, "allowed_tools": [],
+            "disallowed_tools": [], "import": [], "additional_directories": [], "project": null,
+            "profile": null, "session": null, "interactive": false, "environment": environment,
+            "door": "socket", "agent": null}}});
+    let first = peer.ask(&request);
+    assert_eq!(first["method"], "event", "{first}");
+    drop(peer);
+    // The gateway ends only after the record is written.
+    assert_eq!(gateway.end(), Some(0));
+    let tail = place.output(["audit", "tail", "--json", "-n", "1"]);
+    let record: Value = serde_json::from_slice(&tail.stdout).expect("one record");
+    assert_eq!(record["kind"], "result", "{record}");
+    assert_eq!(place.output(["audit", "verify"]).status.code(), Some(0));
+    assert!(!place.project().join("survived.txt").exists());
+}
