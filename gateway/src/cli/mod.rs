@@ -32,12 +32,8 @@ use args::{Arguments, Command, Common};
 pub fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     match arguments.get(1).and_then(|word| word.to_str()) {
-        Some("launch") => {
-            ExitCode::from(u8::try_from(stockade_sandbox::launch()).unwrap_or(failure::FAILED))
-        }
-        Some("scan") => {
-            ExitCode::from(u8::try_from(crate::scan::main()).unwrap_or(failure::FAILED))
-        }
+        Some("launch") => status(stockade_sandbox::launch()),
+        Some("scan") => status(crate::scan::main()),
         Some(hook::HANDLER) => hook::handler(&arguments),
         Some("hook") => hook::guarded(&arguments),
         Some(_) | None => command_line(&arguments),
