@@ -1,0 +1,297 @@
+//! Builds the environment of a command anew: what is passed, what is dropped and by which rule. The
+//! rules are data, in `policies/environment.jsonc`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use stockade_parser::json::{self, Value};
+
+use crate::protocol::errors::{Code, Failure};
+
+const TABLE: &str = include_str!("../../policies/environment.jsonc");
+
+/// Search path when the caller has none.
+pub(crate) const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// The environment of one command.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Environment {
+    /// Every variable, sorted by name.
+    pub(crate) variables: BTreeMap<String, String>,
+    /// Names of variables that were dropped, sorted.
+    pub(crate) dropped: Vec<String>,
+    /// Names that settings set, sorted.
+    pub(crate) set: Vec<String>,
+}
+
+/// What goes into an environment besides the caller's variables.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Additions<'a> {
+    /// `env` of the settings.
+    pub(crate) settings: &'a BTreeMap<String, String>,
+    /// Exact names that are passed although a rule drops them.
+    pub(crate) pass: &'a [String],
+    /// The private temporary directory as the command sees it.
+    pub(crate) temporary: Option<&'a str>,
+    /// Home directory of the caller.
+    pub(crate) home: &'a Path,
+    /// Working directory.
+    pub(crate) cwd: &'a Path,
+}
+
+/// Builds the environment of a confined command.
+pub(crate) fn build(
+    caller: &[(String, String)],
+    additions: &Additions<'_>,
+) -> Result<Environment, Failure> {
+    let rules = rules()?;
+    let mut built = Environment::default();
+    for (name, value) in caller {
+        let lifted = additions.pass.contains(name) && !listed(&rules.effect, name);
+        if lifted || rules.passes(name, value) {
+            built.variables.insert(name.clone(), value.clone());
+        } else {
+            built.dropped.push(name.clone());
+        }
+    }
+    for (name, value) in additions.settings {
+        if listed(&rules.effect, name) || !is_variable_name(name) {
+            built.dropped.push(name.clone());
+            continue;
+        }
+        built.variables.insert(name.clone(), value.clone());
+        built.set.push(name.clone());
+    }
+    built.dropped.sort();
+    built.dropped.dedup();
+    let mut own = |name: &str, value: &str| {
+        built.variables.insert(name.into(), value.into());
+    };
+    own("HOME", &additions.home.to_string_lossy());
+    own("PWD", &additions.cwd.to_string_lossy());
+    own("STOCKADE", "1");
+    for name in ["TMPDIR", "TMP", "TEMP"] {
+        if let Some(directory) = additions.temporary {
+            own(name, directory);
+        }
+    }
+    built.variables.entry("PATH".into()).or_insert_with(|| DEFAULT_PATH.into());
+    Ok(built)
+}
+
+/// Returns the caller's variables without those that change how a loader or shell reads what follows: for
+/// hooks, which run with the person's rights but must do what they were written to do.
+pub(crate) fn without_effects(
+    caller: &[(String, String)],
+) -> Result<BTreeMap<String, String>, Failure> {
+    let rules = rules()?;
+    let kept = caller.iter().filter(|(name, _)| !listed(&rules.effect, name));
+    Ok(kept.filter(|(name, _)| is_variable_name(name)).cloned().collect())
+}
+
+impl Environment {
+    /// Says whether the locale is C or UTF-8 (setlocale(3): `LC_ALL`, then `LC_CTYPE`, then `LANG`).
+    pub(crate) fn is_utf8_or_c(&self) -> bool {
+        let named = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| {
+            self.variables.get(*name).filter(|value| !value.is_empty())
+        });
+        let Some(locale) = named else { return true };
+        let lower = locale.to_ascii_lowercase();
+        lower == "c" || lower == "posix" || lower.ends_with("utf-8") || lower.ends_with("utf8")
+    }
+}
+
+struct Rules {
+    effect: Vec<String>,
+    pass: Vec<String>,
+    drop: Vec<String>,
+    words: Vec<String>,
+    pairs: Vec<(String, String)>,
+    value_prefixes: Vec<String>,
+}
+
+fn rules() -> Result<&'static Rules, Failure> {
+    static RULES: LazyLock<Option<Rules>> = LazyLock::new(read_rules);
+    RULES.as_ref().ok_or_else(|| {
+        Failure::new(Code::Internal, "the rules for variables cannot be read", "report this")
+    })
+}
+
+fn read_rules() -> Option<Rules> {
+    let table = json::read(TABLE.as_bytes(), json::Dialect::Commented).ok()?;
+    let list = |key: &str| -> Option<Vec<String>> {
+        let texts = table.get(key)?.elements()?.iter().map(Value::text);
+        texts.map(|text| text.map(str::to_string)).collect()
+    };
+    let pair = |pair: String| pair.split_once(' ').map(|(a, b)| (a.to_string(), b.to_string()));
+    Some(Rules {
+        effect: list("effect")?,
+        pass: list("pass")?,
+        drop: [list("channel")?, list("cloud")?].concat(),
+        words: list("words")?,
+        pairs: list("pairs")?.into_iter().map(pair).collect::<Option<_>>()?,
+        value_prefixes: list("value_prefixes")?,
+    })
+}
+
+impl Rules {
+    fn passes(&self, name: &str, value: &str) -> bool {
+        if !is_variable_name(name) || listed(&self.effect, name) || self.is_credential(value) {
+            return false;
+        }
+        listed(&self.pass, name) || !(listed(&self.drop, name) || self.names_secret(name))
+    }
+
+    fn names_secret(&self, name: &str) -> bool {
+        let words = words_of(name);
+        let secret = |word: &String| self.words.contains(word);
+        let pair = |pair: &[String]| {
+            let [first, second] = pair else { return false };
+            self.pairs.iter().any(|(a, b)| a == first && b == second)
+        };
+        words.iter().any(secret) || words.windows(2).any(pair)
+    }
+
+    fn is_credential(&self, value: &str) -> bool {
+        let prefixed = |prefix: &String| {
+            value.strip_prefix(prefix.as_str()).is_some_and(|rest| {
+                rest.len() >= 12 && rest.bytes().all(|byte| byte.is_ascii_graphic())
+            })
+        };
+        self.value_prefixes.iter().any(prefixed)
+            || value.contains("-----BEGIN ")
+            || is_signed_token(value)
+            || has_password(value)
+    }
+}
+
+/// Says whether a list of names, each with `*` for any rest, holds `name`.
+fn listed(list: &[String], name: &str) -> bool {
+    list.iter().any(|entry| match entry.strip_suffix('*') {
+        Some(prefix) => name.starts_with(prefix),
+        None => entry == name,
+    })
+}
+
+/// Says whether a shell can hold a variable of this name; exported functions and odd names are none.
+fn is_variable_name(name: &str) -> bool {
+    !name.starts_with(|first: char| first.is_ascii_digit())
+        && !name.is_empty()
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// Returns the words of a name, split at `_` and where a capital follows a small letter, in small letters.
+fn words_of(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut before = ' ';
+    for character in name.chars() {
+        if character == '_' || (before.is_lowercase() && character.is_uppercase()) {
+            words.push(String::new());
+        }
+        if let (Some(word), true) = (words.last_mut(), character != '_') {
+            word.extend(character.to_lowercase());
+        }
+        before = character;
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+/// Says whether `value` is a signed token: three parts in the URL alphabet of base 64, the first a JSON object.
+fn is_signed_token(value: &str) -> bool {
+    let parts: Vec<&str> = value.trim().split('.').collect();
+    let alphabet = |part: &&str| {
+        part.len() >= 4 && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_=".contains(&b))
+    };
+    parts.len() == 3 && value.trim().starts_with("eyJ") && parts.iter().all(alphabet)
+}
+
+/// Says whether `value` holds a URL with a password: `scheme://user:password@host`.
+fn has_password(value: &str) -> bool {
+    value.split("://").skip(1).any(|rest| {
+        let authority = rest.split(['/', '?', '#', ' ', '\n']).next().unwrap_or_default();
+        authority.rsplit_once('@').is_some_and(|(user, _)| {
+            user.split_once(':').is_some_and(|(_, password)| !password.is_empty())
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn built(caller: &[(&str, &str)], pass: &[&str]) -> Environment {
+        let pair = |(name, value): &(&str, &str)| (name.to_string(), value.to_string());
+        let caller: Vec<_> = caller.iter().map(pair).collect();
+        let pass: Vec<String> = pass.iter().map(|name| name.to_string()).collect();
+        let additions = Additions {
+            settings: &BTreeMap::from([("SET".into(), "1".into()), ("LD_AUDIT".into(), "x".into())]),
+            pass: &pass,
+            temporary: Some("/tmp"),
+            home: Path::new("/h"),
+            cwd: Path::new("/p"),
+        };
+        build(&caller, &additions).unwrap()
+    }
+
+    fn kept(name: &str, value: &str) -> bool {
+        built(&[(name, value)], &[]).variables.contains_key(name)
+    }
+
+    #[test]
+    fn ordinary_variables_are_passed() {
+        for name in ["PATH", "LC_TIME", "CARGO_HOME", "MY_SETTING", "KEYBOARD", "AWS_REGION", "Path"] {
+            assert!(kept(name, "value"), "{name}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_dropped_by_name() {
+        for name in [
+            "GITHUB_TOKEN", "DB_PASSWORD", "myApiKey", "MY_API_KEY", "AWS_SECRET_ACCESS_KEY", "npm_token",
+            "SESSION_COOKIE", "SSH_AUTH_SOCK", "SENTRY_DSN", "DOCKER_HOST", "DISPLAY", "PGPASSWORD",
+        ] {
+            assert!(!kept(name, "x"), "{name}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_dropped_by_value() {
+        for value in [
+            "ghp_0123456789abcdef", "-----BEGIN OPENSSH PRIVATE KEY-----", "eyJhbGciOi.eyJzdWIi.c2lnbmF0",
+            "postgres://u:p@host/db",
+        ] {
+            assert!(!kept("HARMLESS", value), "{value}");
+        }
+        assert!(kept("HARMLESS", "https://host:8080/a@b"));
+    }
+
+    #[test]
+    fn what_changes_the_shell_is_dropped_whatever_settings_say() {
+        for name in ["LD_PRELOAD", "BASH_ENV", "BASH_FUNC_ls%%", "IFS", "PS4", "GIT_SSH_COMMAND", "_"] {
+            assert!(!kept(name, "x"), "{name}");
+            assert!(!built(&[(name, "x")], &[name]).variables.contains_key(name), "{name}");
+        }
+        assert!(!built(&[], &[]).variables.contains_key("LD_AUDIT"));
+    }
+
+    #[test]
+    fn settings_pass_and_set_by_exact_name() {
+        let environment = built(&[("MY_TOKEN", "t"), ("OTHER_TOKEN", "t")], &["MY_TOKEN"]);
+        let names: Vec<&str> = environment.variables.keys().map(String::as_str).collect();
+        assert_eq!(
+            names,
+            ["HOME", "MY_TOKEN", "PATH", "PWD", "SET", "STOCKADE", "TEMP", "TMP", "TMPDIR"]
+        );
+        assert_eq!(environment.dropped, ["LD_AUDIT", "OTHER_TOKEN"]);
+        assert_eq!(environment.set, ["SET"]);
+    }
+
+    #[test]
+    fn odd_locales_are_told() {
+        let utf8 = |name: &str, value: &str| built(&[(name, value)], &[]).is_utf8_or_c();
+        assert!(utf8("LANG", "C") && utf8("LANG", "de_DE.UTF-8") && utf8("LANG", ""));
+        assert!(!utf8("LANG", "ja_JP.SJIS") && !utf8("LC_ALL", "de_DE"));
+    }
+}

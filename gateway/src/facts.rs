@@ -1,0 +1,190 @@
+//! Gathers what a decision depends on besides rules and text: directories and the real names of paths.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::OsString;
+use std::path::{Component, Path, PathBuf};
+
+use crate::protocol::errors::Failure;
+use crate::protocol::types::Context;
+use crate::{places, request};
+
+/// Links that one path may go through, as in the kernel (path_resolution(7)).
+const MAX_LINKS: usize = 40;
+
+/// Where a call happens. All paths are absolute and real.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Working directory.
+    pub(crate) cwd: PathBuf,
+    /// Root of the project.
+    pub(crate) project: PathBuf,
+    /// Home directory of the caller.
+    pub(crate) home: PathBuf,
+    /// Directories that the call adds.
+    pub(crate) additional: Vec<PathBuf>,
+}
+
+impl Place {
+    /// Finds and checks the directories of a call.
+    pub(crate) fn find(cwd: &str, context: &Context) -> Result<Place, Failure> {
+        let cwd = request::directory(cwd, "working directory")?;
+        let project = match &context.project {
+            Some(project) => request::directory(project, "project")?,
+            None => root_above(&cwd),
+        };
+        let home = places::home(|name| variable(context, name))?;
+        // A home that does not exist (as for service accounts) still anchors `~/` patterns.
+        let home = home.canonicalize().unwrap_or(home);
+        let mut additional = Vec::new();
+        for added in &context.additional_directories {
+            additional.push(request::directory(added, "additional directory")?);
+        }
+        Ok(Place { cwd, project, home, additional })
+    }
+
+    /// Says whether the project holds more than one piece of work: the whole disk, or the home directory
+    /// of this user beneath it. Nothing in such a project is made writable.
+    pub(crate) fn project_is_too_wide(&self) -> bool {
+        self.project == Path::new("/")
+            || (self.home != self.project && self.home.starts_with(&self.project))
+    }
+}
+
+/// Returns a variable of the caller.
+pub(crate) fn variable(context: &Context, name: &str) -> Option<OsString> {
+    let found = context.environment.iter().rev().find(|(key, _)| key == name);
+    found.map(|(_, value)| value.into())
+}
+
+/// Returns the nearest directory at or above `cwd` that holds a `.git`, else `cwd`.
+fn root_above(cwd: &Path) -> PathBuf {
+    let root = cwd.ancestors().find(|directory| directory.join(".git").symlink_metadata().is_ok());
+    root.unwrap_or(cwd).to_path_buf()
+}
+
+/// Returns, for each path, every name that it goes through; `cwd` is where relative paths start.
+pub(crate) fn real_paths(paths: Vec<PathBuf>, cwd: &Path) -> BTreeMap<PathBuf, Vec<PathBuf>> {
+    let name = |path: PathBuf| {
+        let names = names_of(&cwd.join(&path), cwd);
+        (path, names)
+    };
+    paths.into_iter().map(name).collect()
+}
+
+/// Returns the names that `path` goes through: one for each symbolic link, and the final one. What does
+/// not exist yet keeps its name behind the real path of its nearest parent.
+pub(crate) fn names_of(path: &Path, cwd: &Path) -> Vec<PathBuf> {
+    let path = caller_view(path, cwd);
+    let mut names = Vec::new();
+    let mut real = PathBuf::from("/");
+    let mut links = 0;
+    let mut rest: VecDeque<OsString> = pieces(&path);
+    while let Some(piece) = rest.pop_front() {
+        if piece == ".." {
+            real.pop();
+            continue;
+        }
+        let here = real.join(&piece);
+        // A place that the gateway cannot look into is one that the command, of the same user, cannot either.
+        let target = std::fs::read_link(&here).ok().filter(|_| links < MAX_LINKS && !is_magic(&here));
+        let Some(target) = target else {
+            real = here;
+            continue;
+        };
+        links += 1;
+        if target.is_absolute() {
+            real = PathBuf::from("/");
+        }
+        for piece in pieces(&target).into_iter().rev() {
+            rest.push_front(piece);
+        }
+        names.push(lexical(&real, &rest));
+    }
+    names.push(real);
+    names.dedup();
+    names
+}
+
+/// Returns `path` as a process in `cwd` would see it, where the kernel's own links name "this process".
+fn caller_view(path: &Path, cwd: &Path) -> PathBuf {
+    for (own, seen) in [("/proc/self", cwd), ("/proc/thread-self", cwd)] {
+        if let Ok(rest) = path.strip_prefix(Path::new(own).join("cwd")) {
+            return seen.join(rest);
+        }
+        if let Ok(rest) = path.strip_prefix(Path::new(own).join("root")) {
+            return Path::new("/").join(rest);
+        }
+    }
+    path.to_path_buf()
+}
+
+/// Says whether a link names an object of the process that looks, so that our own look tells nothing.
+fn is_magic(path: &Path) -> bool {
+    ["/proc/self", "/proc/thread-self", "/dev/fd", "/dev/stdin", "/dev/stdout", "/dev/stderr"]
+        .iter()
+        .any(|own| path.starts_with(own))
+}
+
+fn pieces(path: &Path) -> VecDeque<OsString> {
+    let piece = |component: Component<'_>| match component {
+        Component::Normal(name) => Some(name.to_os_string()),
+        Component::ParentDir => Some("..".into()),
+        Component::CurDir | Component::RootDir | Component::Prefix(_) => None,
+    };
+    path.components().filter_map(piece).collect()
+}
+
+fn lexical(start: &Path, rest: &VecDeque<OsString>) -> PathBuf {
+    let mut path = start.to_path_buf();
+    for piece in rest {
+        if piece == ".." {
+            path.pop();
+        } else {
+            path.push(piece);
+        }
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::testing::Folder;
+
+    #[test]
+    fn every_hop_of_a_link_is_a_name() {
+        let folder = Folder::new();
+        let root = folder.path();
+        std::fs::create_dir(root.join("real")).unwrap();
+        symlink("real", root.join("b")).unwrap();
+        symlink(root.join("b"), root.join("a")).unwrap();
+        assert_eq!(
+            names_of(&root.join("a/new/../x"), root),
+            [root.join("b/x"), root.join("real/x")]
+        );
+    }
+
+    #[test]
+    fn a_circle_of_links_ends() {
+        let folder = Folder::new();
+        symlink("loop", folder.path().join("loop")).unwrap();
+        assert_eq!(names_of(&folder.path().join("loop"), folder.path()).len(), 1);
+    }
+
+    #[test]
+    fn this_process_means_the_caller() {
+        let cwd = Path::new("/usr");
+        assert_eq!(names_of(Path::new("/proc/self/cwd/x"), cwd), [PathBuf::from("/usr/x")]);
+        assert_eq!(names_of(Path::new("/proc/self/root/usr"), cwd), [PathBuf::from("/usr")]);
+    }
+
+    #[test]
+    fn the_project_is_the_repository_above() {
+        let folder = Folder::new();
+        std::fs::create_dir_all(folder.path().join("r/.git")).unwrap();
+        std::fs::create_dir_all(folder.path().join("r/a/b")).unwrap();
+        assert_eq!(root_above(&folder.path().join("r/a/b")), folder.path().join("r"));
+    }
+}

@@ -1,0 +1,183 @@
+//! Where the gateway keeps its things, and whose they are.
+
+use std::ffi::OsString;
+use std::fs::{DirBuilder, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+
+use crate::client::Options;
+use crate::protocol::errors::{Code, Failure};
+
+/// Directory of the managed settings; no option and no variable moves it.
+pub(crate) const MANAGED: &str = "/etc/stockade";
+
+const STATE_HELP: &str = "name a directory of yours on a writable disk with `--state-dir DIR`";
+
+/// The directories of one gateway.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Places {
+    /// State: trust, shell facts, temporary directories, task output.
+    pub(crate) state: PathBuf,
+    /// The audit log.
+    pub(crate) audit: PathBuf,
+    /// State of the audit log: keys and the newest known head.
+    pub(crate) audit_state: PathBuf,
+}
+
+impl Places {
+    /// Finds the directories from options, then from variables (XDG base directories), then from the home
+    /// directory of the password database.
+    pub(crate) fn find(
+        options: &Options,
+        variable: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Places, Failure> {
+        let state = match &options.state_directory {
+            Some(directory) => absolute(directory)?,
+            None => match variable("XDG_STATE_HOME").map(PathBuf::from) {
+                // A relative value is invalid and to be ignored (XDG Base Directory Specification).
+                Some(base) if base.is_absolute() => base.join("stockade"),
+                Some(_) | None => home(&variable)?.join(".local/state/stockade"),
+            },
+        };
+        let (audit, audit_state) = match (&options.audit_directory, &options.state_directory) {
+            (None, _) => (state.join("audit"), state.clone()),
+            (Some(audit), Some(_)) => (absolute(audit)?, state.clone()),
+            // One state belongs to one log: two logs never share a head.
+            (Some(audit), None) => {
+                let audit = absolute(audit)?;
+                let real = audit.canonicalize().unwrap_or_else(|_| audit.clone());
+                let name = hex(&Sha256::digest(real.as_os_str().as_encoded_bytes()));
+                let short: String = name.chars().take(16).collect();
+                (audit, state.join("logs").join(short))
+            }
+        };
+        Ok(Places { state, audit, audit_state })
+    }
+
+    /// Makes the state directory if it is not there, for its owner alone.
+    pub(crate) fn prepare(&self) -> Result<(), Failure> {
+        private_directory(&self.state).map_err(|source| {
+            let state = self.state.display();
+            Failure::new(
+                Code::StateUnusable,
+                format!("the state directory `{state}` cannot be used: {source}"),
+                STATE_HELP,
+            )
+        })
+    }
+
+    /// Returns the directory of one task, for its output.
+    pub(crate) fn task(&self, id: &str) -> PathBuf {
+        self.state.join("tasks").join(id)
+    }
+}
+
+/// Makes `path` and its missing parents, 0700, and checks that it is a directory of this user alone.
+pub(crate) fn private_directory(path: &Path) -> io::Result<()> {
+    if let Err(error) = DirBuilder::new().recursive(true).mode(0o700).create(path) {
+        if error.kind() != io::ErrorKind::AlreadyExists {
+            return Err(error);
+        }
+    }
+    let found = path.symlink_metadata()?;
+    if !found.is_dir() {
+        return Err(io::Error::other("it is not a directory"));
+    }
+    if found.uid() != rustix::process::geteuid().as_raw() {
+        return Err(io::Error::other("it belongs to another user"));
+    }
+    if found.mode() & 0o077 != 0 {
+        std::fs::set_permissions(path, Permissions::from_mode(0o700))?;
+    }
+    if rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_err() {
+        return Err(io::Error::other("it is not writable"));
+    }
+    Ok(())
+}
+
+/// Returns the home directory: `HOME` if it is absolute, else that of the password database.
+pub(crate) fn home(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, Failure> {
+    if let Some(home) = variable("HOME").map(PathBuf::from).filter(|home| home.is_absolute()) {
+        return Ok(home);
+    }
+    let uid = rustix::process::getuid().as_raw();
+    let users = std::fs::read("/etc/passwd").unwrap_or_default();
+    home_of(uid, &users).ok_or_else(|| {
+        Failure::new(
+            Code::StateUnusable,
+            format!("HOME is not set and `/etc/passwd` has no home directory for uid {uid}"),
+            "set HOME to an absolute path",
+        )
+    })
+}
+
+/// Returns the home directory of `uid` in a text of passwd(5) form.
+pub(crate) fn home_of(uid: u32, users: &[u8]) -> Option<PathBuf> {
+    let uid = uid.to_string();
+    users.split(|byte| *byte == b'\n').find_map(|line| {
+        let fields: Vec<&[u8]> = line.split(|byte| *byte == b':').collect();
+        if *fields.get(2)? != uid.as_bytes() {
+            return None;
+        }
+        let home = std::str::from_utf8(fields.get(5)?).ok()?;
+        Some(PathBuf::from(home)).filter(|home| home.is_absolute())
+    })
+}
+
+/// Returns `bytes` as lower-case hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(path).map_err(|source| {
+        let message = format!("the path `{}` cannot be made absolute: {source}", path.display());
+        Failure::new(Code::InvalidRequest, message, "give an absolute path")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(options: &Options, variables: &[(&str, &str)], state: &str, audit: &str) {
+        let places = Places::find(options, |name| {
+            variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into())
+        })
+        .unwrap();
+        assert_eq!((places.state.to_str(), places.audit.to_str()), (Some(state), Some(audit)));
+    }
+
+    #[test]
+    fn options_beat_variables_and_variables_beat_home() {
+        let plain = Options::default();
+        let home = [("HOME", "/h")];
+        check(&plain, &home, "/h/.local/state/stockade", "/h/.local/state/stockade/audit");
+        let both = [("HOME", "/h"), ("XDG_STATE_HOME", "/x")];
+        check(&plain, &both, "/x/stockade", "/x/stockade/audit");
+        let relative = [("HOME", "/h"), ("XDG_STATE_HOME", "x")];
+        check(&plain, &relative, "/h/.local/state/stockade", "/h/.local/state/stockade/audit");
+        let named = Options { state_directory: Some("/s".into()), ..Options::default() };
+        check(&named, &both, "/s", "/s/audit");
+    }
+
+    #[test]
+    fn two_logs_never_share_a_state() {
+        let of = |audit: &str| {
+            let options = Options { audit_directory: Some(audit.into()), ..Options::default() };
+            Places::find(&options, |_| Some("/h".into())).unwrap().audit_state
+        };
+        assert_ne!(of("/logs/a"), of("/logs/b"));
+        assert_eq!(of("/logs/a"), of("/logs/a"));
+    }
+
+    #[test]
+    fn without_home_the_password_database_counts() {
+        let users = b"root:x:0:0:root:/root:/bin/sh\nada:x:1000:1000::/home/ada:/bin/sh\n";
+        assert_eq!(home_of(1000, users), Some("/home/ada".into()));
+        assert_eq!(home_of(10, users), None);
+    }
+}

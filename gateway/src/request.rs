@@ -1,0 +1,170 @@
+//! The door: a request is checked once, and what comes out of here is valid.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{Access, access};
+
+use crate::protocol::errors::{Code, Failure};
+use crate::protocol::types::{CommandRequest, CommandText, Context};
+
+/// Longest command text in bytes; longer ones are refused unread.
+const MAX_COMMAND: usize = 1 << 20;
+/// Time limit when the request names none.
+pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
+/// Longest time limit.
+pub(crate) const MAX_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Words that bash reads as syntax where a command begins, unless they are quoted (bash manual, 3.2.1).
+const RESERVED: &[&str] = &[
+    "if", "then", "elif", "else", "fi", "time", "for", "in", "until", "while", "do", "done", "case",
+    "esac", "coproc", "select", "function",
+];
+
+/// A command that came through the door.
+#[derive(Debug, Clone)]
+pub(crate) struct Command {
+    /// The text that is parsed and judged.
+    pub(crate) text: String,
+    /// The literal words that run without a shell; none when a shell runs the text.
+    pub(crate) words: Option<Vec<String>>,
+    /// Time limit.
+    pub(crate) timeout: Duration,
+}
+
+/// Checks what a person or program asked to run.
+pub(crate) fn accept(request: &CommandRequest) -> Result<Command, Failure> {
+    if request.background {
+        return refuse("background tasks are not built yet", "run it without `--background`");
+    }
+    if request.pty {
+        return refuse("terminals for commands are not built yet", "run it without `--pty`");
+    }
+    if let Some(pair) = request.context.environment.iter().find(|(name, value)| {
+        name.is_empty() || name.contains(['=', '\0']) || value.contains('\0')
+    }) {
+        let name = pair.0.escape_debug();
+        return refuse(&format!("the variable `{name}` cannot be passed to a program"), "unset it");
+    }
+    let (text, words) = match &request.command {
+        CommandText::Shell(text) => (text.clone(), None),
+        CommandText::Words(words) => (quoted(words), Some(words.clone())),
+    };
+    let text = command_text(text)?;
+    if words.as_ref().is_some_and(|words| words.first().is_none_or(String::is_empty)) {
+        return refuse("the command has no program", "give at least one word");
+    }
+    let timeout = request.timeout_ms.map_or(DEFAULT_TIMEOUT, Duration::from_millis);
+    if timeout.is_zero() || timeout > MAX_TIMEOUT {
+        let limit = MAX_TIMEOUT.as_secs();
+        return refuse(
+            &format!("the time limit must be above zero and at most {limit} seconds"),
+            "give another `--timeout`",
+        );
+    }
+    Ok(Command { text, words, timeout })
+}
+
+/// Checks a command text: not empty of bytes, not above the limit, without NUL.
+pub(crate) fn command_text(text: String) -> Result<String, Failure> {
+    if text.trim().is_empty() {
+        return refuse("the command is empty", "give a command");
+    }
+    if text.len() > MAX_COMMAND {
+        let message = format!("the command is longer than {MAX_COMMAND} bytes");
+        return refuse(&message, "put it into a script and run that");
+    }
+    if text.contains('\0') {
+        return refuse("the command holds a NUL byte", "a shell cannot be given one");
+    }
+    Ok(text)
+}
+
+/// Returns shell text that means exactly these words: each in single quotes unless it is plain.
+pub(crate) fn quoted(words: &[String]) -> String {
+    let plain = |word: &str| {
+        !word.is_empty()
+            && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./:,+@%".contains(&byte))
+    };
+    let quote = |(index, word): (usize, &String)| {
+        let reserved = index == 0 && RESERVED.contains(&word.as_str());
+        if plain(word) && !reserved {
+            return word.clone();
+        }
+        format!("'{}'", word.replace('\'', r"'\''"))
+    };
+    words.iter().enumerate().map(quote).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the real path of `directory` if one can work in it.
+pub(crate) fn directory(directory: &str, what: &str) -> Result<PathBuf, Failure> {
+    let unusable = |reason: String| {
+        let message = format!("the {what} `{}` cannot be used: {reason}", directory.escape_debug());
+        Failure::new(Code::DirectoryUnusable, message, "name another directory")
+    };
+    if !Path::new(directory).is_absolute() {
+        return Err(unusable("it is not an absolute path".into()));
+    }
+    let real = Path::new(directory).canonicalize().map_err(|error| unusable(error.to_string()))?;
+    if !real.is_dir() {
+        return Err(unusable("it is not a directory".into()));
+    }
+    access(&real, Access::READ_OK | Access::EXEC_OK).map_err(|error| unusable(error.to_string()))?;
+    if real.to_str().is_none() {
+        let message = format!("the {what} `{}` is not UTF-8", real.display());
+        return Err(Failure::new(Code::NotUtf8, message, "name another directory"));
+    }
+    Ok(real)
+}
+
+/// Checks the names in a context that choose what counts.
+pub(crate) fn context(context: &Context) -> Result<(), Failure> {
+    for source in context.setting_sources.iter().flatten() {
+        if !matches!(source.as_str(), "user" | "project" | "local") {
+            let source = source.escape_debug();
+            return refuse(
+                &format!("`{source}` is no source of settings"),
+                "the sources are user, project and local",
+            );
+        }
+    }
+    for import in &context.import {
+        if import != "claude-code" {
+            let import = import.escape_debug();
+            return refuse(&format!("`{import}` cannot be imported"), "claude-code can");
+        }
+    }
+    Ok(())
+}
+
+fn refuse<T>(message: &str, help: &str) -> Result<T, Failure> {
+    Err(Failure::new(Code::InvalidRequest, message, help))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_so_that_no_byte_means_something() {
+        let words = ["a", "b c", "it's", "$(x)", "", "*", "~", "FOO=1", "-n"].map(String::from);
+        assert_eq!(quoted(&words), r"a 'b c' 'it'\''s' '$(x)' '' '*' '~' 'FOO=1' -n");
+        assert_eq!(quoted(&["time".into(), "time".into()]), "'time' time");
+    }
+
+    #[test]
+    fn a_directory_that_is_a_file_is_named() {
+        let failure = directory("/etc/passwd", "working directory").unwrap_err();
+        assert_eq!(failure.code, Code::DirectoryUnusable);
+        assert_eq!(
+            failure.message,
+            "the working directory `/etc/passwd` cannot be used: it is not a directory"
+        );
+    }
+
+    #[test]
+    fn an_empty_command_is_refused() {
+        assert_eq!(command_text(" \n".into()).unwrap_err().message, "the command is empty");
+        assert_eq!(command_text("a\0".into()).unwrap_err().message, "the command holds a NUL byte");
+    }
+}

@@ -1,0 +1,219 @@
+//! Finds and reads the layers of settings, fresh for every call. A file that is there but cannot be used
+//! refuses the call: it may have held what forbids it.
+
+mod file;
+pub(crate) mod trust;
+
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+use stockade_parser::json;
+use stockade_policy::{Layer, LoadedSettings, Problem, Rules, SettingsText, Severity};
+
+use crate::facts::{Place, variable};
+use crate::places::hex;
+use crate::protocol::errors::{Code, Failure};
+use crate::protocol::types::Context;
+
+/// What holds without any settings file.
+const DEFAULT: &str = include_str!("../../policies/profiles/default.json");
+
+/// Where to look for settings.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sources<'a> {
+    /// Directory of the managed settings.
+    pub(crate) managed: &'a Path,
+    /// The only user who may own managed settings.
+    pub(crate) managed_owner: u32,
+    /// Our state, for the marks of trusted files.
+    pub(crate) state: &'a Path,
+    /// Where the call happens.
+    pub(crate) place: &'a Place,
+    /// What came with the call.
+    pub(crate) context: &'a Context,
+}
+
+/// The settings of one call, as they were read for it.
+#[derive(Debug, Clone)]
+pub(crate) struct Snapshot {
+    /// The merged rules.
+    pub(crate) rules: Rules,
+    /// What to tell about the files, one line each.
+    pub(crate) warnings: Vec<String>,
+    /// Digest over layer, name, trust and content of every text, in order.
+    pub(crate) sha256: String,
+    /// The texts, in order.
+    pub(crate) texts: Vec<SettingsText>,
+}
+
+/// Reads all layers; blocks on the file system.
+pub(crate) fn read(sources: &Sources<'_>) -> Result<Snapshot, Failure> {
+    let texts = collect(sources)?;
+    let LoadedSettings { rules, problems } = stockade_policy::load(&texts);
+    if let Some(problem) = problems.iter().find(|problem| problem.severity == Severity::Refusal) {
+        let message = format!("settings are rejected: {}", sentence(problem));
+        return Err(Failure::new(Code::SettingsRejected, message, problem.help.clone()));
+    }
+    let warnings = problems.iter().map(sentence).collect();
+    let sha256 = digest(&texts);
+    Ok(Snapshot { rules, warnings, sha256, texts })
+}
+
+fn sentence(problem: &Problem) -> String {
+    let origin = &problem.origin;
+    let place = format!("{}:{}:{}", origin.file.display(), origin.line, origin.column);
+    format!("{place}: {}: `{}`", problem.message, problem.text.escape_debug())
+}
+
+fn digest(texts: &[SettingsText]) -> String {
+    let mut whole = Sha256::new();
+    for text in texts {
+        let content = hex(&Sha256::digest(&text.text));
+        let line = serde_json::json!([text.layer.name(), text.file, text.trusted, content]);
+        whole.update(line.to_string());
+        whole.update("\n");
+    }
+    hex(&whole.finalize())
+}
+
+fn collect(sources: &Sources<'_>) -> Result<Vec<SettingsText>, Failure> {
+    let mut texts = vec![profile(sources.context.profile.as_deref())?];
+    let policy = managed(sources, sources.managed)?;
+    let user_directory = match variable(sources.context, "XDG_CONFIG_HOME").map(PathBuf::from) {
+        Some(directory) if directory.is_absolute() => directory.join("stockade"),
+        Some(_) | None => sources.place.home.join(".config/stockade"),
+    };
+    let user = match counts(sources.context, "user") {
+        true => own(&user_directory)?,
+        false => None,
+    };
+    let import = |text: &SettingsText| imports(&text.text);
+    let import = !sources.context.import.is_empty()
+        || policy.iter().any(import)
+        || user.as_ref().is_some_and(import);
+    texts.extend(user);
+    if import && counts(sources.context, "user") {
+        texts.extend(own(&sources.place.home.join(".claude"))?);
+    }
+    let folders: &[&str] = if import { &[".stockade", ".claude"] } else { &[".stockade"] };
+    for (layer, source, name) in [
+        (Layer::Project, "project", "settings.json"),
+        (Layer::Local, "local", "settings.local.json"),
+    ] {
+        for folder in folders {
+            if counts(sources.context, source) {
+                texts.extend(shared(sources, layer, &Path::new(folder).join(name))?);
+            }
+        }
+    }
+    texts.extend(flags(sources)?);
+    texts.extend(policy);
+    if import {
+        texts.extend(managed(sources, Path::new("/etc/claude-code"))?);
+    }
+    Ok(texts)
+}
+
+fn counts(context: &Context, source: &str) -> bool {
+    context.setting_sources.as_ref().is_none_or(|sources| sources.iter().any(|s| s == source))
+}
+
+fn profile(name: Option<&str>) -> Result<SettingsText, Failure> {
+    let (file, text) = match name {
+        None => ("<default>", DEFAULT),
+        Some(name) => {
+            let message = format!("there is no profile `{}`", name.escape_debug());
+            let help = "leave `--profile` out";
+            return Err(Failure::new(Code::InvalidRequest, message, help));
+        }
+    };
+    Ok(made(Layer::Builtin, file, text, Path::new("/")))
+}
+
+fn made(layer: Layer, name: &str, text: &str, anchor: &Path) -> SettingsText {
+    let (file, text) = (name.into(), text.as_bytes().to_vec());
+    SettingsText { layer, file, text, anchor: anchor.into(), trusted: true }
+}
+
+/// Reads the user's file in `directory`.
+fn own(directory: &Path) -> Result<Option<SettingsText>, Failure> {
+    let path = directory.join("settings.json");
+    let text = match file::read(&path, file::Links::Follow)? {
+        Some(text) => text,
+        None => return Ok(None),
+    };
+    let anchor = directory.to_path_buf();
+    Ok(Some(SettingsText { layer: Layer::User, file: path, text, anchor, trusted: true }))
+}
+
+/// Reads a file that lies in the project.
+fn shared(
+    sources: &Sources<'_>,
+    layer: Layer,
+    name: &Path,
+) -> Result<Option<SettingsText>, Failure> {
+    let project = &sources.place.project;
+    let path = project.join(name);
+    let Some(text) = file::read(&path, file::Links::Refuse)? else { return Ok(None) };
+    let trusted = trust::is_trusted(sources.state, &path, &text)
+        || (layer == Layer::Local && trust::is_personal(project, name));
+    Ok(Some(SettingsText { layer, file: path, text, anchor: project.clone(), trusted }))
+}
+
+/// Reads managed files: each, and every directory above, belongs to the owner alone.
+fn managed(sources: &Sources<'_>, directory: &Path) -> Result<Vec<SettingsText>, Failure> {
+    let mut files = vec![directory.join("managed-settings.json")];
+    files.extend(file::drop_ins(&directory.join("managed-settings.d"))?);
+    let mut texts = Vec::new();
+    for path in files {
+        let Some(text) = file::read(&path, file::Links::Refuse)? else { continue };
+        file::check_owner(&path, sources.managed_owner)?;
+        let anchor = directory.to_path_buf();
+        texts.push(SettingsText { layer: Layer::Policy, file: path, text, anchor, trusted: true });
+    }
+    Ok(texts)
+}
+
+/// Says whether a settings text asks for the files of the product that is read beside ours.
+fn imports(text: &[u8]) -> bool {
+    let Ok(value) = json::read(text, json::Dialect::Strict) else { return false };
+    let names = value.get("import").and_then(json::Value::elements).unwrap_or_default();
+    names.iter().any(|name| name.text() == Some("claude-code"))
+}
+
+/// Returns the texts of the flag layer: files and texts given with the call, then its options.
+fn flags(sources: &Sources<'_>) -> Result<Vec<SettingsText>, Failure> {
+    let cwd = &sources.place.cwd;
+    let mut texts = Vec::new();
+    for given in &sources.context.settings {
+        if given.trim_start().starts_with('{') {
+            texts.push(made(Layer::Flag, "<--settings>", given, cwd));
+            continue;
+        }
+        let path = cwd.join(given);
+        let Some(text) = file::read(&path, file::Links::Follow)? else {
+            let message = format!("the settings file `{}` does not exist", path.display());
+            let help = "name an existing file, or give JSON that begins with `{`";
+            return Err(Failure::new(Code::SettingsUnreadable, message, help));
+        };
+        let anchor = path.parent().unwrap_or(cwd).to_path_buf();
+        texts.push(SettingsText { layer: Layer::Flag, file: path, text, anchor, trusted: true });
+    }
+    for (name, list, rules) in [
+        ("<--allowed-tools>", "allow", &sources.context.allowed_tools),
+        ("<--disallowed-tools>", "deny", &sources.context.disallowed_tools),
+    ] {
+        if !rules.is_empty() {
+            let text = serde_json::json!({ "permissions": { list: rules } }).to_string();
+            texts.push(made(Layer::Flag, name, &text, cwd));
+        }
+    }
+    if let Some(mode) = &sources.context.mode {
+        let text = serde_json::json!({ "permissions": { "defaultMode": mode } }).to_string();
+        texts.push(made(Layer::Flag, "<--permission-mode>", &text, cwd));
+    }
+    Ok(texts)
+}
+
+#[cfg(test)]
+mod tests;
