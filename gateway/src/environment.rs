@@ -12,7 +12,8 @@ use crate::protocol::errors::{Code, Failure};
 const TABLE: &str = include_str!("../../policies/environment.jsonc");
 
 /// Search path when the caller has none.
-pub(crate) const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+pub(crate) const DEFAULT_PATH: &str =
+    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The environment of one command.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -93,9 +94,9 @@ pub(crate) fn without_effects(
 impl Environment {
     /// Says whether the locale is C or UTF-8 (setlocale(3): `LC_ALL`, then `LC_CTYPE`, then `LANG`).
     pub(crate) fn is_utf8_or_c(&self) -> bool {
-        let named = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| {
-            self.variables.get(*name).filter(|value| !value.is_empty())
-        });
+        let named = ["LC_ALL", "LC_CTYPE", "LANG"]
+            .iter()
+            .find_map(|name| self.variables.get(*name).filter(|value| !value.is_empty()));
         let Some(locale) = named else { return true };
         let lower = locale.to_ascii_lowercase();
         lower == "c" || lower == "posix" || lower.ends_with("utf-8") || lower.ends_with("utf8")
@@ -226,7 +227,10 @@ mod tests {
         let caller: Vec<_> = caller.iter().map(pair).collect();
         let pass: Vec<String> = pass.iter().map(|name| name.to_string()).collect();
         let additions = Additions {
-            settings: &BTreeMap::from([("SET".into(), "1".into()), ("LD_AUDIT".into(), "x".into())]),
+            settings: &BTreeMap::from([
+                ("SET".into(), "1".into()),
+                ("LD_AUDIT".into(), "x".into()),
+            ]),
             pass: &pass,
             temporary: Some("/tmp"),
             home: Path::new("/h"),
@@ -241,7 +245,9 @@ mod tests {
 
     #[test]
     fn ordinary_variables_are_passed() {
-        for name in ["PATH", "LC_TIME", "CARGO_HOME", "MY_SETTING", "KEYBOARD", "AWS_REGION", "Path"] {
+        for name in
+            ["PATH", "LC_TIME", "CARGO_HOME", "MY_SETTING", "KEYBOARD", "AWS_REGION", "Path"]
+        {
             assert!(kept(name, "value"), "{name}");
         }
     }
@@ -249,8 +255,18 @@ mod tests {
     #[test]
     fn secrets_are_dropped_by_name() {
         for name in [
-            "GITHUB_TOKEN", "DB_PASSWORD", "myApiKey", "MY_API_KEY", "AWS_SECRET_ACCESS_KEY", "npm_token",
-            "SESSION_COOKIE", "SSH_AUTH_SOCK", "SENTRY_DSN", "DOCKER_HOST", "DISPLAY", "PGPASSWORD",
+            "GITHUB_TOKEN",
+            "DB_PASSWORD",
+            "myApiKey",
+            "MY_API_KEY",
+            "AWS_SECRET_ACCESS_KEY",
+            "npm_token",
+            "SESSION_COOKIE",
+            "SSH_AUTH_SOCK",
+            "SENTRY_DSN",
+            "DOCKER_HOST",
+            "DISPLAY",
+            "PGPASSWORD",
         ] {
             assert!(!kept(name, "x"), "{name}");
         }
@@ -259,7 +275,9 @@ mod tests {
     #[test]
     fn secrets_are_dropped_by_value() {
         for value in [
-            "ghp_0123456789abcdef", "-----BEGIN OPENSSH PRIVATE KEY-----", "eyJhbGciOi.eyJzdWIi.c2lnbmF0",
+            "ghp_0123456789abcdef",
+            "-----BEGIN OPENSSH PRIVATE KEY-----",
+            "eyJhbGciOi.eyJzdWIi.c2lnbmF0",
             "postgres://u:p@host/db",
         ] {
             assert!(!kept("HARMLESS", value), "{value}");
@@ -269,7 +287,9 @@ mod tests {
 
     #[test]
     fn what_changes_the_shell_is_dropped_whatever_settings_say() {
-        for name in ["LD_PRELOAD", "BASH_ENV", "BASH_FUNC_ls%%", "IFS", "PS4", "GIT_SSH_COMMAND", "_"] {
+        for name in
+            ["LD_PRELOAD", "BASH_ENV", "BASH_FUNC_ls%%", "IFS", "PS4", "GIT_SSH_COMMAND", "_"]
+        {
             assert!(!kept(name, "x"), "{name}");
             assert!(!built(&[(name, "x")], &[name]).variables.contains_key(name), "{name}");
         }

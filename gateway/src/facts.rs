@@ -86,7 +86,8 @@ pub(crate) fn names_of(path: &Path, cwd: &Path) -> Vec<PathBuf> {
         }
         let here = real.join(&piece);
         // A place that the gateway cannot look into is one that the command, of the same user, cannot either.
-        let target = std::fs::read_link(&here).ok().filter(|_| links < MAX_LINKS && !is_magic(&here));
+        let target =
+            std::fs::read_link(&here).ok().filter(|_| links < MAX_LINKS && !is_magic(&here));
         let Some(target) = target else {
             real = here;
             continue;

@@ -8,8 +8,17 @@ mod audit;
 mod cli;
 pub mod client;
 mod engine;
+mod environment;
+mod facts;
+mod hooks;
+mod places;
 pub mod protocol;
+mod request;
 mod serve;
+mod settings;
+mod shell;
+#[cfg(test)]
+mod testing;
 
 pub use cli::main;
 pub use engine::Gateway;

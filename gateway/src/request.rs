@@ -17,8 +17,8 @@ pub(crate) const MAX_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Words that bash reads as syntax where a command begins, unless they are quoted (bash manual, 3.2.1).
 const RESERVED: &[&str] = &[
-    "if", "then", "elif", "else", "fi", "time", "for", "in", "until", "while", "do", "done", "case",
-    "esac", "coproc", "select", "function",
+    "if", "then", "elif", "else", "fi", "time", "for", "in", "until", "while", "do", "done",
+    "case", "esac", "coproc", "select", "function",
 ];
 
 /// A command that came through the door.
@@ -40,9 +40,11 @@ pub(crate) fn accept(request: &CommandRequest) -> Result<Command, Failure> {
     if request.pty {
         return refuse("terminals for commands are not built yet", "run it without `--pty`");
     }
-    if let Some(pair) = request.context.environment.iter().find(|(name, value)| {
-        name.is_empty() || name.contains(['=', '\0']) || value.contains('\0')
-    }) {
+    if let Some(pair) =
+        request.context.environment.iter().find(|(name, value)| {
+            name.is_empty() || name.contains(['=', '\0']) || value.contains('\0')
+        })
+    {
         let name = pair.0.escape_debug();
         return refuse(&format!("the variable `{name}` cannot be passed to a program"), "unset it");
     }
@@ -109,7 +111,8 @@ pub(crate) fn directory(directory: &str, what: &str) -> Result<PathBuf, Failure>
     if !real.is_dir() {
         return Err(unusable("it is not a directory".into()));
     }
-    access(&real, Access::READ_OK | Access::EXEC_OK).map_err(|error| unusable(error.to_string()))?;
+    access(&real, Access::READ_OK | Access::EXEC_OK)
+        .map_err(|error| unusable(error.to_string()))?;
     if real.to_str().is_none() {
         let message = format!("the {what} `{}` is not UTF-8", real.display());
         return Err(Failure::new(Code::NotUtf8, message, "name another directory"));

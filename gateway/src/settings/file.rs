@@ -90,9 +90,8 @@ pub(super) fn drop_ins(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
 /// Checks that `path` and every directory above belongs to `owner` and that nobody else can write it.
 pub(super) fn check_owner(path: &Path, owner: u32) -> Result<(), Failure> {
     for place in path.ancestors() {
-        let found = place
-            .symlink_metadata()
-            .map_err(|error| unreadable(place, &error.to_string()))?;
+        let found =
+            place.symlink_metadata().map_err(|error| unreadable(place, &error.to_string()))?;
         let reason = if found.uid() != owner && found.uid() != 0 {
             format!("it belongs to uid {}", found.uid())
         } else if found.is_symlink() {
@@ -107,7 +106,8 @@ pub(super) fn check_owner(path: &Path, owner: u32) -> Result<(), Failure> {
             path.display(),
             place.display()
         );
-        let help = "the file and each directory above belong to root and are writable by root alone";
+        let help =
+            "the file and each directory above belong to root and are writable by root alone";
         return Err(Failure::new(Code::SettingsRejected, message, help));
     }
     Ok(())

@@ -1,0 +1,216 @@
+//! Runs the command hooks of a call: all that match, at once, each in its own process group, with bounded
+//! time and output, and gone afterwards with everything it started.
+//!
+//! A managed hook that fails in any way blocks the call. Another one that fails is reported and ignored.
+
+mod answer;
+mod process;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use regex::Regex;
+use serde_json::{Value, json};
+use stockade_policy::{Hook, HookEvent, HookOutcome, HookVerdict, Layer};
+
+use crate::environment;
+use crate::facts::Place;
+use crate::protocol::errors::Failure;
+use crate::protocol::types::Context;
+
+pub(crate) use answer::Answer;
+
+/// A call that hooks look at.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Call<'a> {
+    /// Name of the tool.
+    pub(crate) tool: &'a str,
+    /// Its input.
+    pub(crate) input: &'a Value,
+    /// Identity of the call.
+    pub(crate) id: &'a str,
+    /// Name of the mode.
+    pub(crate) mode: &'a str,
+    /// Where it happens.
+    pub(crate) place: &'a Place,
+    /// What came with it.
+    pub(crate) context: &'a Context,
+}
+
+/// One hook that ran.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Ran {
+    /// Its place in the list of hooks.
+    pub(crate) index: usize,
+    /// Exit status, if it exited.
+    pub(crate) exit: Option<i32>,
+    /// How long it took.
+    pub(crate) milliseconds: u64,
+    /// What it said, or how it failed.
+    pub(crate) answer: Result<Answer, String>,
+}
+
+/// What came of all hooks of one call.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Report {
+    /// The merged outcome; none when no hook spoke.
+    pub(crate) outcome: Option<HookOutcome>,
+    /// The input that replaces the one of the call, and the index of the hook that gave it.
+    pub(crate) updated: Option<(Value, usize)>,
+    /// Every hook that ran, in the order of the settings.
+    pub(crate) ran: Vec<Ran>,
+    /// What to tell the person, one line each.
+    pub(crate) notices: Vec<String>,
+}
+
+/// Returns the indices of the hooks of `event` that match a tool.
+pub(crate) fn matching(hooks: &[Hook], event: HookEvent, tool: &str) -> Vec<usize> {
+    let matches = |(index, hook): (usize, &Hook)| {
+        (hook.event == event && matches_tool(&hook.matcher, tool)).then_some(index)
+    };
+    hooks.iter().enumerate().filter_map(matches).collect()
+}
+
+/// Runs the PreToolUse hooks that match, and merges what they say.
+pub(crate) async fn before(hooks: &[Hook], call: &Call<'_>) -> Result<Report, Failure> {
+    let mut tasks = Vec::new();
+    for index in matching(hooks, HookEvent::PreToolUse, call.tool) {
+        let Some(hook) = hooks.get(index) else { continue };
+        let job = process::Job {
+            command: hook.command.clone(),
+            variables: variables(hook, call)?,
+            cwd: call.place.cwd.clone(),
+            input: input(call).to_string(),
+        };
+        tasks.push((index, tokio::spawn(process::run(job))));
+    }
+    let mut ran = Vec::new();
+    for (index, task) in tasks {
+        let ended = match task.await {
+            Ok(ended) => ended,
+            Err(_) => process::Ended::failed("the gateway could not run it"),
+        };
+        let answer = match &ended.failure {
+            Some(failure) => Err(failure.clone()),
+            None => answer::read(ended.exit, &ended.stdout, &ended.stderr),
+        };
+        ran.push(Ran { index, exit: ended.exit, milliseconds: ended.milliseconds, answer });
+    }
+    Ok(merge(hooks, ran))
+}
+
+/// Merges what hooks said: the strictest wins, whatever the order in which they ended.
+pub(crate) fn merge(hooks: &[Hook], ran: Vec<Ran>) -> Report {
+    let mut report = Report::default();
+    for run in &ran {
+        let Some(hook) = hooks.get(run.index) else { continue };
+        let (verdict, reason) = match &run.answer {
+            Ok(answer) => {
+                report.notices.extend(answer.message.clone());
+                (answer.verdict, answer.reason.clone())
+            }
+            Err(failure) => {
+                let name = describe(hook);
+                report.notices.push(format!("hook {name} failed: {failure}"));
+                let managed = hook.origin.layer == Layer::Policy;
+                (managed.then_some(HookVerdict::Deny), format!("a managed hook failed: {failure}"))
+            }
+        };
+        let Some(verdict) = verdict else { continue };
+        let stricter =
+            report.outcome.as_ref().is_none_or(|known| rank(verdict) > rank(known.verdict));
+        if stricter {
+            let origin = hook.origin.clone();
+            report.outcome = Some(HookOutcome { verdict, reason, origin });
+        }
+    }
+    update(&mut report, &ran, hooks);
+    report.ran = ran;
+    report
+}
+
+/// Takes the new input of the hooks; two that differ make a question of it.
+fn update(report: &mut Report, ran: &[Ran], hooks: &[Hook]) {
+    let given = |run: &Ran| {
+        let updated = run.answer.as_ref().ok()?.updated.clone()?;
+        Some((updated, run.index))
+    };
+    let given: Vec<(Value, usize)> = ran.iter().filter_map(given).collect();
+    let Some((first, rest)) = given.split_first() else { return };
+    report.updated = Some(first.clone());
+    let Some(other) = rest.iter().find(|(input, _)| *input != first.0) else { return };
+    let strict =
+        report.outcome.as_ref().is_some_and(|known| rank(known.verdict) >= rank(HookVerdict::Ask));
+    if let (false, Some(hook)) = (strict, hooks.get(other.1)) {
+        let reason = "two hooks gave different inputs".to_string();
+        let origin = hook.origin.clone();
+        report.outcome = Some(HookOutcome { verdict: HookVerdict::Ask, reason, origin });
+    }
+}
+
+fn rank(verdict: HookVerdict) -> u8 {
+    match verdict {
+        HookVerdict::Allow => 0,
+        HookVerdict::Ask => 1,
+        HookVerdict::Defer => 2,
+        HookVerdict::Deny => 3,
+    }
+}
+
+/// Returns a hook's place as people read it.
+pub(crate) fn describe(hook: &Hook) -> String {
+    format!("in {}:{}", hook.origin.file.display(), hook.origin.line)
+}
+
+/// Says whether a matcher matches the name of a tool. One that cannot be read matches everything.
+fn matches_tool(matcher: &str, tool: &str) -> bool {
+    if matcher.is_empty() || matcher == "*" {
+        return true;
+    }
+    let name = |c: char| c.is_ascii_alphanumeric() || "_- ,|".contains(c);
+    if matcher.chars().all(name) {
+        return matcher.split(['|', ',']).any(|one| one.trim() == tool);
+    }
+    Regex::new(matcher).map_or(true, |expression| expression.is_match(tool))
+}
+
+/// Returns what a hook gets on standard input.
+fn input(call: &Call<'_>) -> Value {
+    json!({
+        "session_id": call.context.session.as_deref().unwrap_or(call.id),
+        "transcript_path": "",
+        "cwd": call.place.cwd,
+        "permission_mode": call.mode,
+        "hook_event_name": "PreToolUse",
+        "tool_name": call.tool,
+        "tool_input": call.input,
+        "tool_use_id": call.id,
+    })
+}
+
+/// Returns the environment of a hook. The caller's variables may not lead a managed hook astray, so it gets
+/// none of them.
+fn variables(hook: &Hook, call: &Call<'_>) -> Result<BTreeMap<String, String>, Failure> {
+    let mut variables = match hook.origin.layer {
+        Layer::Policy => {
+            let home = crate::places::home(|_| None).unwrap_or_else(|_| Path::new("/").into());
+            BTreeMap::from([
+                ("PATH".to_string(), environment::DEFAULT_PATH.to_string()),
+                ("HOME".to_string(), home.to_string_lossy().into_owned()),
+                ("LANG".to_string(), "C.UTF-8".to_string()),
+            ])
+        }
+        Layer::Builtin | Layer::User | Layer::Project | Layer::Local | Layer::Flag => {
+            environment::without_effects(&call.context.environment)?
+        }
+    };
+    variables.retain(|name, _| !name.starts_with("OTEL_"));
+    let project = call.place.project.to_string_lossy().into_owned();
+    variables.insert("CLAUDE_PROJECT_DIR".into(), project.clone());
+    variables.insert("STOCKADE_PROJECT_DIR".into(), project);
+    variables.insert("PWD".into(), call.place.cwd.to_string_lossy().into_owned());
+    Ok(variables)
+}
+
+#[cfg(test)]
+mod tests;

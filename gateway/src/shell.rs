@@ -1,0 +1,181 @@
+//! Finds the shell that runs command texts, and its version; and the program that literal words name.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::facts::Place;
+use crate::protocol::errors::{Code, Failure};
+
+/// The shell that runs command texts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Shell {
+    /// Its executable.
+    pub(crate) path: PathBuf,
+    /// Major and minor version.
+    pub(crate) version: (u32, u32),
+}
+
+/// Finds the shell: the one of the settings, else bash at its usual places, else the first on `search` that
+/// lies outside the project and is not writable by others.
+pub(crate) fn find(
+    setting: Option<&Path>,
+    search: &str,
+    place: &Place,
+    state: &Path,
+) -> Result<Shell, Failure> {
+    let path = match setting {
+        Some(path) if is_program(path) => path.to_path_buf(),
+        Some(path) => {
+            let message = format!("the shell `{}` of the settings is no program", path.display());
+            return Err(Failure::new(Code::ShellMissing, message, "mend the setting `shell`"));
+        }
+        None => usual(search, place).ok_or_else(|| {
+            let help = "install the package `bash`, or name it in the setting `shell`";
+            Failure::new(Code::ShellMissing, "bash is not installed", help)
+        })?,
+    };
+    match version(&path, state) {
+        Some(version) => Ok(Shell { path, version }),
+        None => {
+            let message = format!("`{}` does not say which version of bash it is", path.display());
+            Err(Failure::new(Code::ShellMissing, message, "name a bash in the setting `shell`"))
+        }
+    }
+}
+
+fn usual(search: &str, place: &Place) -> Option<PathBuf> {
+    let known = ["/bin/bash", "/usr/bin/bash"].map(PathBuf::from);
+    let listed = search.split(':').map(|directory| Path::new(directory).join("bash"));
+    known
+        .into_iter()
+        .chain(listed.filter(|path| is_safe(path, place)))
+        .find(|path| is_program(path))
+}
+
+/// Says whether a program at `path` was put there by this machine's owner: outside the project, in a
+/// directory that others cannot write.
+fn is_safe(path: &Path, place: &Place) -> bool {
+    let Ok(real) = path.canonicalize() else { return false };
+    let inside = real.starts_with(&place.project)
+        || path.starts_with(&place.project)
+        || place.additional.iter().any(|directory| real.starts_with(directory));
+    let uid = rustix::process::geteuid().as_raw();
+    let closed = real.ancestors().all(|step| {
+        step.metadata().is_ok_and(|found| {
+            found.mode() & 0o002 == 0 && (found.uid() == 0 || found.uid() == uid)
+        })
+    });
+    path.is_absolute() && !inside && closed
+}
+
+fn is_program(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+/// Returns the version of the bash at `path`: kept in the state for this very file, else asked for.
+fn version(path: &Path, state: &Path) -> Option<(u32, u32)> {
+    let found = path.metadata().ok()?;
+    let key = format!(
+        "{} {} {} {} {}.{}",
+        path.display(),
+        found.dev(),
+        found.ino(),
+        found.len(),
+        found.ctime(),
+        found.ctime_nsec()
+    );
+    let kept = state.join("shell");
+    let text = fs::read_to_string(&kept).unwrap_or_default();
+    if let Some(version) = text.strip_prefix(&key).and_then(|rest| number(rest.trim())) {
+        return Some(version);
+    }
+    let mut asked = Command::new(path);
+    asked.args(["--noprofile", "--norc", "--version"]).env_clear();
+    asked.current_dir("/").stdin(Stdio::null()).stderr(Stdio::null());
+    let output = asked.output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let version = number(text.split_once("version ").filter(|(name, _)| *name == "GNU bash, ")?.1)?;
+    // Keeping it saves a millisecond next time; a state that cannot be written is reported elsewhere.
+    let new = state.join(format!("shell.{}.tmp", std::process::id()));
+    let mut options = fs::OpenOptions::new();
+    let opened = options.write(true).create(true).truncate(true).mode(0o600).open(&new);
+    if let Ok(mut file) = opened {
+        let written = writeln!(file, "{key} {}.{}", version.0, version.1);
+        if written.is_err() || fs::rename(&new, &kept).is_err() {
+            let _ = fs::remove_file(&new); // a left-over name is written again next time
+        }
+    }
+    Some(version)
+}
+
+fn number(text: &str) -> Option<(u32, u32)> {
+    let mut parts = text.split(|c: char| !c.is_ascii_digit());
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+/// Returns the program that `name` means on the search path of the command, as execvp(3) finds it.
+pub(crate) fn program(name: &str, search: &str, cwd: &Path) -> Result<PathBuf, Failure> {
+    let found = match name.contains('/') {
+        true => Some(cwd.join(name)).filter(|path| is_program(path)),
+        false => search
+            .split(':')
+            .map(|directory| cwd.join(directory).join(name))
+            .find(|path| is_program(path)),
+    };
+    found.ok_or_else(|| {
+        let name = name.escape_debug();
+        let message = format!("there is no program `{name}` on the search path");
+        Failure::new(
+            Code::InvalidRequest,
+            message,
+            "give one operand to have it read as shell text",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Folder;
+
+    fn place(project: &Path) -> Place {
+        let here = project.to_path_buf();
+        Place { cwd: here.clone(), project: here.clone(), home: here, additional: Vec::new() }
+    }
+
+    #[test]
+    fn the_version_is_kept_for_the_same_file() {
+        let folder = Folder::new();
+        let find = || find(None, "", &place(Path::new("/nowhere")), folder.path()).unwrap();
+        let first = find();
+        assert!(first.version >= (3, 2));
+        let kept = folder.path().join("shell");
+        let text = fs::read_to_string(&kept).unwrap();
+        let (key, _) = text.trim().rsplit_once(' ').unwrap();
+        fs::write(&kept, format!("{key} 9.9\n")).unwrap();
+        assert_eq!(find().version, (9, 9));
+        fs::write(&kept, "another 9.9\n").unwrap();
+        assert_eq!(find(), first);
+    }
+
+    #[test]
+    fn a_shell_in_the_project_is_not_taken() {
+        let folder = Folder::new();
+        let path = folder.write("bin/bash", "#!/bin/sh\n");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(!is_safe(&path, &place(folder.path())));
+    }
+
+    #[test]
+    fn words_name_programs_as_execvp_finds_them() {
+        assert_eq!(program("sh", "/nowhere:/bin", Path::new("/")), Ok("/bin/sh".into()));
+        assert_eq!(program("./sh", "", Path::new("/bin")), Ok("/bin/./sh".into()));
+        assert_eq!(
+            program("no-such", "/bin", Path::new("/")).unwrap_err().code,
+            Code::InvalidRequest
+        );
+    }
+}
