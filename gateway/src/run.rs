@@ -1,0 +1,261 @@
+//! Runs what was granted: starts it, carries its streams, ends it when it must end.
+
+pub(crate) mod output;
+mod pipes;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use stockade_sandbox as sandbox;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::unix::pipe;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::decide::Grant;
+use crate::protocol::types::{Control, Event, Input, Stream};
+
+use output::{Collector, Output};
+
+/// Between TERM and KILL.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long the pipes of a command that is gone are read for what still lies in them.
+const DRAIN: Duration = Duration::from_secs(1);
+/// Bytes that are read at once.
+const CHUNK: usize = 64 << 10;
+/// Interrupt from the keyboard (signal(7)).
+const SIGINT: i32 = 2;
+
+/// What a front end and a running command say to each other.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    /// Output goes here.
+    pub(crate) events: mpsc::Sender<Event>,
+    /// Standard input comes from here.
+    pub(crate) input: mpsc::Receiver<Input>,
+    /// Signals come from here.
+    pub(crate) control: mpsc::Receiver<Control>,
+}
+
+/// How to run, besides what was granted.
+#[derive(Debug, Clone)]
+pub(crate) struct Manner {
+    /// This executable, which is its own launcher.
+    pub(crate) launcher: PathBuf,
+    /// Time limit.
+    pub(crate) timeout: Duration,
+    /// Pass standard input on; else it is empty.
+    pub(crate) stdin: bool,
+    /// Where long output goes.
+    pub(crate) directory: PathBuf,
+}
+
+/// A command that was started.
+#[derive(Debug)]
+pub(crate) struct Running {
+    stopper: sandbox::Stopper,
+    wait: JoinHandle<std::io::Result<sandbox::Exit>>,
+    stdin: Option<pipe::Sender>,
+    stdout: pipe::Receiver,
+    stderr: pipe::Receiver,
+    enforced: sandbox::Enforced,
+    started: (SystemTime, Instant),
+}
+
+/// A command that ended.
+#[derive(Debug)]
+pub(crate) struct Execution {
+    /// How; none when nobody could see it.
+    pub(crate) exit: Option<sandbox::Exit>,
+    /// What it wrote.
+    pub(crate) output: Output,
+    /// What was enforced.
+    pub(crate) enforced: sandbox::Enforced,
+    /// The time limit passed.
+    pub(crate) timed_out: bool,
+    /// The caller ended it, or went away.
+    pub(crate) interrupted: bool,
+    /// When it started, and when it ended.
+    pub(crate) times: (SystemTime, SystemTime),
+    /// How long it took.
+    pub(crate) took: Duration,
+    /// Output that the front end has not got yet.
+    pub(crate) unsent: Vec<Event>,
+}
+
+/// Starts what was granted; the grant is used up.
+pub(crate) async fn start(grant: Grant, manner: &Manner) -> Result<Running, sandbox::Error> {
+    let (theirs, ours) = pipes::stdio(manner.stdin)?;
+    let launcher = manner.launcher.clone();
+    let spec = grant.into_spec();
+    let spawned = tokio::task::spawn_blocking(move || sandbox::spawn(&launcher, &spec, theirs));
+    let (child, enforced) = spawned.await.map_err(|_| pipes::broken("the launcher's thread"))??;
+    let started = (SystemTime::now(), Instant::now());
+    let stopper = child.stopper().map_err(|source| sandbox::Error::Report { source })?;
+    let wait = tokio::task::spawn_blocking(move || child.wait());
+    let pipes::Ours { stdin, stdout, stderr } = ours;
+    Ok(Running { stopper, wait, stdin, stdout, stderr, enforced, started })
+}
+
+/// Carries the streams of a command until it and everything that it started are gone.
+pub(crate) async fn follow(running: Running, manner: &Manner, lines: &mut Lines) -> Execution {
+    let Running { stopper, mut wait, mut stdin, stdout, stderr, enforced, started } = running;
+    let mut streams = Streams::new(stdout, stderr, Collector::new(manner.directory.clone()));
+    let mut stop = Stop { stopper: Some(stopper), ending: None };
+    let deadline = tokio::time::sleep(manner.timeout);
+    tokio::pin!(deadline);
+    let (mut timed_out, mut interrupted) = (false, false);
+    let mut typed: Vec<u8> = Vec::new();
+    let (mut listening, mut commanded) = (true, true);
+    let exit = loop {
+        let sending = streams.pending.is_some();
+        tokio::select! {
+            ended = &mut wait => break ended.ok().and_then(Result::ok),
+            () = &mut deadline, if !timed_out => {
+                timed_out = true;
+                stop.end();
+            }
+            control = lines.control.recv(), if commanded => match control {
+                Some(Control::Signal(number)) => {
+                    interrupted |= number == SIGINT;
+                    stop.signal(number);
+                }
+                Some(Control::Stop) => {
+                    interrupted = true;
+                    stop.end();
+                }
+                None => commanded = false,
+            },
+            permit = lines.events.reserve(), if sending && listening => match permit {
+                Ok(permit) => streams.pending.take().into_iter().for_each(|event| permit.send(event)),
+                Err(_) => {
+                    // The front end is gone: what it asked for ends, too.
+                    (listening, interrupted) = (false, true);
+                    streams.pending = None;
+                    stop.end();
+                }
+            },
+            () = streams.read(listening), if !sending && streams.is_open() => {}
+            input = lines.input.recv(), if stdin.is_some() && typed.is_empty() => match input {
+                Some(Input::Stdin(bytes)) => typed = bytes,
+                Some(Input::StdinEnd) | None => stdin = None,
+            },
+            written = write(&mut stdin, &typed), if !typed.is_empty() => match written {
+                Ok(count) => drop(typed.drain(..count.min(typed.len()))),
+                Err(_) => (stdin, typed) = (None, Vec::new()),
+            },
+        }
+    };
+    let (took, ended) = (started.1.elapsed(), SystemTime::now());
+    stop.finish().await;
+    let unsent = streams.drain(listening).await;
+    let output = streams.collector.finish();
+    let times = (started.0, ended);
+    Execution { exit, output, enforced, timed_out, interrupted, times, took, unsent }
+}
+
+async fn write(stdin: &mut Option<pipe::Sender>, bytes: &[u8]) -> std::io::Result<usize> {
+    match stdin {
+        Some(stdin) => stdin.write(bytes).await,
+        None => Err(std::io::ErrorKind::BrokenPipe.into()),
+    }
+}
+
+/// The two output streams of a command, one chunk of which may wait for the front end.
+struct Streams {
+    stdout: Option<pipe::Receiver>,
+    stderr: Option<pipe::Receiver>,
+    first: Vec<u8>,
+    second: Vec<u8>,
+    collector: Collector,
+    pending: Option<Event>,
+}
+
+impl Streams {
+    fn new(stdout: pipe::Receiver, stderr: pipe::Receiver, collector: Collector) -> Streams {
+        let (first, second) = (vec![0; CHUNK], vec![0; CHUNK]);
+        let (stdout, stderr) = (Some(stdout), Some(stderr));
+        Streams { stdout, stderr, first, second, collector, pending: None }
+    }
+
+    fn is_open(&self) -> bool {
+        self.stdout.is_some() || self.stderr.is_some()
+    }
+
+    /// Reads one chunk of either stream; an end or an error closes it. Dropping the future loses nothing.
+    async fn read(&mut self, keep: bool) {
+        let (stream, found) = tokio::select! {
+            found = chunk(&mut self.stdout, &mut self.first) => (Stream::Stdout, found),
+            found = chunk(&mut self.stderr, &mut self.second) => (Stream::Stderr, found),
+        };
+        let buffer = match stream {
+            Stream::Stdout => &self.first,
+            Stream::Stderr => &self.second,
+        };
+        let bytes = buffer.get(..found).unwrap_or_default();
+        if !bytes.is_empty() {
+            self.collector.push(stream, bytes);
+            self.pending = keep.then(|| Event::Output { stream, bytes: bytes.to_vec() });
+            return;
+        }
+        match stream {
+            Stream::Stdout => self.stdout = None,
+            Stream::Stderr => self.stderr = None,
+        }
+    }
+
+    /// Reads what still lies in the pipes of a command that is gone.
+    async fn drain(&mut self, keep: bool) -> Vec<Event> {
+        let mut events: Vec<Event> = self.pending.take().into_iter().collect();
+        let rest = async {
+            while self.is_open() {
+                self.read(keep).await;
+                events.extend(self.pending.take());
+            }
+        };
+        // Something that escaped may hold a pipe open for ever; what it writes later is not waited for.
+        let _ = tokio::time::timeout(DRAIN, rest).await;
+        events
+    }
+}
+
+async fn chunk(stream: &mut Option<pipe::Receiver>, buffer: &mut [u8]) -> usize {
+    match stream {
+        Some(stream) => stream.read(buffer).await.unwrap_or(0),
+        None => std::future::pending().await,
+    }
+}
+
+/// The means to end a command, used once.
+struct Stop {
+    stopper: Option<sandbox::Stopper>,
+    ending: Option<JoinHandle<()>>,
+}
+
+impl Stop {
+    fn signal(&self, number: i32) {
+        if let Some(stopper) = &self.stopper {
+            let _ = stopper.signal(number); // a command that is gone gets no signal
+        }
+    }
+
+    fn end(&mut self) {
+        if let Some(stopper) = self.stopper.take() {
+            let end = move || {
+                let _ = stopper.stop(GRACE); // a command that is gone cannot be stopped
+            };
+            self.ending = Some(tokio::task::spawn_blocking(end));
+        }
+    }
+
+    async fn finish(self) {
+        if let Some(ending) = self.ending {
+            let _ = ending.await; // what it had to end is gone
+        }
+    }
+}
+
+/// Returns where the output of task `id` goes.
+pub(crate) fn directory(state: &Path, id: &str) -> PathBuf {
+    state.join("tasks").join(id)
+}

@@ -1,0 +1,59 @@
+//! The pipes between gateway and command.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::pipe::{PipeFlags, pipe_with};
+use stockade_sandbox as sandbox;
+use tokio::net::unix::pipe;
+
+/// Our ends.
+#[derive(Debug)]
+pub(super) struct Ours {
+    /// Standard input; none when it is empty.
+    pub(super) stdin: Option<pipe::Sender>,
+    /// Standard output.
+    pub(super) stdout: pipe::Receiver,
+    /// Standard error.
+    pub(super) stderr: pipe::Receiver,
+}
+
+/// Makes fresh pipes; without `stdin` standard input is the empty device.
+pub(super) fn stdio(stdin: bool) -> Result<(sandbox::Stdio, Ours), sandbox::Error> {
+    make(stdin).map_err(|source| sandbox::Error::Report { source })
+}
+
+/// Returns the error for something of ours that went away.
+pub(super) fn broken(what: &str) -> sandbox::Error {
+    sandbox::Error::Report { source: io::Error::other(format!("{what} ended")) }
+}
+
+fn make(stdin: bool) -> io::Result<(sandbox::Stdio, Ours)> {
+    let (input, sender) = match stdin {
+        true => {
+            let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+            (read, Some(pipe::Sender::from_owned_fd(nonblocking(write)?)?))
+        }
+        false => {
+            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+            (rustix::fs::open("/dev/null", flags, Mode::empty())?, None)
+        }
+    };
+    let (output, stdout) = pipe_with(PipeFlags::CLOEXEC)?;
+    let (errors, stderr) = pipe_with(PipeFlags::CLOEXEC)?;
+    let theirs = sandbox::Stdio { stdin: input, stdout, stderr };
+    let ours = Ours {
+        stdin: sender,
+        stdout: pipe::Receiver::from_owned_fd(nonblocking(output)?)?,
+        stderr: pipe::Receiver::from_owned_fd(nonblocking(errors)?)?,
+    };
+    Ok((theirs, ours))
+}
+
+/// The flag belongs to the open file, so only our end gets it.
+fn nonblocking(end: OwnedFd) -> io::Result<OwnedFd> {
+    let flags = rustix::fs::fcntl_getfl(&end)?;
+    rustix::fs::fcntl_setfl(&end, flags | OFlags::NONBLOCK)?;
+    Ok(end)
+}
