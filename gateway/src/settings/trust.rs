@@ -73,17 +73,43 @@ fn holds(bytes: &[u8], wanted: &[u8]) -> bool {
     starts.map(|(at, _)| at).any(|at| bytes.get(at..).is_some_and(|rest| rest.starts_with(wanted)))
 }
 
-/// Returns the git directory of the repository at `project`: its `.git`, or where a `.git` file points.
+/// Returns the git directory of the repository at `project`: its `.git`, or where a `.git` file points when
+/// that place points back. A pointer alone is not believed: anyone who made the project can write one.
 pub(crate) fn git_directory(project: &Path) -> Option<PathBuf> {
     let entry = project.join(".git");
     let found = entry.symlink_metadata().ok()?;
     if found.is_dir() {
         return Some(entry);
     }
-    if !found.is_file() || found.len() > 4_096 {
-        return None;
-    }
-    let text = fs::read_to_string(&entry).ok()?;
+    let text = small(&entry)?;
     let target = text.strip_prefix("gitdir: ")?.trim_end_matches('\n');
-    project.join(target).canonicalize().ok().filter(|directory| directory.is_dir())
+    let directory = project.join(target).canonicalize().ok().filter(|path| path.is_dir())?;
+    // A linked worktree has the path of the `.git` file; a submodule has the path of its files.
+    let back = small(&directory.join("gitdir")).map(|text| directory.join(text.trim_end()));
+    let submodule = || {
+        let config = small(&directory.join("config"))?;
+        let value = config.lines().find_map(|line| line.trim().strip_prefix("worktree = "))?;
+        Some(directory.join(value).join(".git"))
+    };
+    let back = back.or_else(submodule)?.canonicalize().ok()?;
+    (Some(back) == entry.canonicalize().ok()).then_some(directory)
+}
+
+/// Returns the directory that all worktrees of the repository at `project` share.
+pub(crate) fn common_directory(project: &Path) -> Option<PathBuf> {
+    let directory = git_directory(project)?;
+    match small(&directory.join("commondir")) {
+        None => Some(directory),
+        Some(common) => {
+            let common = directory.join(common.trim_end()).canonicalize().ok()?;
+            // The worktree lies in the repository that it names.
+            directory.starts_with(common.join("worktrees")).then_some(common)
+        }
+    }
+}
+
+/// Returns the text of a small plain file.
+fn small(file: &Path) -> Option<String> {
+    let found = file.symlink_metadata().ok()?;
+    (found.is_file() && found.len() <= 1 << 16).then(|| fs::read_to_string(file).ok())?
 }

@@ -1,0 +1,236 @@
+//! Writes an allow rule into the local settings of a project, leaving the rest of the file as it is, and
+//! keeps git from carrying the file.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use stockade_parser::json::{self, Dialect, Kind, Value};
+
+use crate::settings::trust;
+
+/// Largest file that is edited, in bytes.
+const MAX_BYTES: u64 = 1 << 20;
+const EMPTY: &str = "{\n  \"permissions\": {\n    \"allow\": [\n    ]\n  }\n}\n";
+
+/// Adds `rule` to the allow list of the local settings of `project`; blocks on the file system.
+pub(crate) fn remember(project: &Path, state: &Path, rule: &str) -> io::Result<PathBuf> {
+    let file = super::local_file(project);
+    let folder = project.join(".stockade");
+    match folder.symlink_metadata() {
+        Ok(found) if found.is_dir() => {}
+        Ok(_) => return Err(io::Error::other("`.stockade` is no directory")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => fs::create_dir(&folder)?,
+        Err(error) => return Err(error),
+    }
+    let before = read(&file)?;
+    let own = before.as_ref().is_none_or(|text| {
+        trust::is_trusted(state, &file, text.as_bytes())
+            || trust::is_personal(project, Path::new(".stockade/settings.local.json"))
+    });
+    if !own {
+        return Err(io::Error::other("the file comes with the project, so nothing is written to it"));
+    }
+    let text = match &before {
+        None => with_rule(EMPTY, rule),
+        Some(text) => with_rule(text, rule),
+    };
+    let text = text.ok_or_else(|| io::Error::other("the file is no settings file"))?;
+    replace(&file, &text)?;
+    trust::trust(state, &file, text.as_bytes())?;
+    ignore(project)?;
+    Ok(file)
+}
+
+fn read(file: &Path) -> io::Result<Option<String>> {
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    let mut options = File::options();
+    let opened = options.read(true).custom_flags(flags.bits().cast_signed()).open(file);
+    let opened = match opened {
+        Ok(opened) => opened,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    if !opened.metadata()?.is_file() {
+        return Err(io::Error::other("it is no plain file"));
+    }
+    let mut text = String::new();
+    opened.take(MAX_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_BYTES {
+        return Err(io::Error::other("it is too large"));
+    }
+    Ok(Some(text))
+}
+
+/// Writes a file whole or not at all.
+fn replace(file: &Path, text: &str) -> io::Result<()> {
+    let folder = file.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let new = folder.join(format!(".{name}.{}.tmp", std::process::id()));
+    let mode = file.metadata().map_or(0o644, |found| {
+        use std::os::unix::fs::PermissionsExt as _;
+        found.permissions().mode() & 0o777
+    });
+    let written = File::options().write(true).create_new(true).mode(mode).open(&new).and_then(
+        |mut opened| {
+            opened.write_all(text.as_bytes())?;
+            opened.sync_all()
+        },
+    );
+    let renamed = written.and_then(|()| fs::rename(&new, file));
+    if renamed.is_err() {
+        let _ = fs::remove_file(&new); // the error that counts is the first
+    }
+    renamed?;
+    File::open(folder)?.sync_all()
+}
+
+/// Returns `text` with `rule` in its allow list; every other byte stays as it is. None when the text is no
+/// settings object.
+fn with_rule(text: &str, rule: &str) -> Option<String> {
+    let root = json::read(text.as_bytes(), Dialect::Strict).ok()?;
+    root.members()?;
+    let quoted = serde_json::to_string(rule).ok()?;
+    let (at, insertion) = match root.get("permissions") {
+        None => into_object(text, &root, &format!("\"permissions\": {{ \"allow\": [{quoted}] }}"))?,
+        Some(permissions) => match permissions.get("allow") {
+            None => into_object(text, permissions, &format!("\"allow\": [{quoted}]"))?,
+            Some(allow) => {
+                let elements = allow.elements()?;
+                if elements.iter().any(|element| element.text() == Some(rule)) {
+                    return Some(text.into());
+                }
+                into_list(text, allow, elements, &quoted)?
+            }
+        },
+    };
+    let (first, rest) = text.split_at_checked(at)?;
+    let new = format!("{first}{insertion}{rest}");
+    // What was made must still be what it was, with the rule.
+    let made = json::read(new.as_bytes(), Dialect::Strict).ok()?;
+    let allow = made.get("permissions")?.get("allow")?.elements()?;
+    allow.iter().any(|element| element.text() == Some(rule)).then_some(new)
+}
+
+/// Returns where and what to insert so that a list ends with `value`, spaced as its other elements are.
+fn into_list(text: &str, list: &Value, elements: &[Value], value: &str) -> Option<(usize, String)> {
+    let start = list.span.start as usize + 1;
+    let Some(last) = elements.last() else {
+        let inside = text.get(start..list.span.end as usize - 1)?;
+        let indent = inside.rsplit_once('\n').map(|(_, indent)| indent);
+        return Some((start, indent.map_or(value.into(), |indent| format!("\n{indent}  {value}"))));
+    };
+    let before = text.get(..last.span.start as usize)?;
+    let blank = before.len() - before.trim_end().len();
+    let spacing = before.get(before.len() - blank..)?;
+    let spacing = if elements.len() == 1 && spacing.is_empty() { " " } else { spacing };
+    Some((last.span.end as usize, format!(",{spacing}{value}")))
+}
+
+/// Returns where and what to insert so that an object begins with `member`.
+fn into_object(text: &str, object: &Value, member: &str) -> Option<(usize, String)> {
+    let Kind::Object(members) = &object.kind else { return None };
+    let start = object.span.start as usize + 1;
+    let Some(first) = members.first() else { return Some((start, format!(" {member} "))) };
+    let spacing = text.get(start..first.key_span.start as usize)?;
+    Some((start, format!("{spacing}{member},")))
+}
+
+/// Lists the file in `info/exclude` of the repository, which no commit carries.
+fn ignore(project: &Path) -> io::Result<()> {
+    let Some(info) = trust::common_directory(project).map(|common| common.join("info")) else {
+        return Ok(());
+    };
+    match info.symlink_metadata() {
+        Ok(found) if found.is_dir() => {}
+        Ok(_) => return Err(io::Error::other("`info` of the repository is no directory")),
+        Err(_) => fs::create_dir(&info)?,
+    }
+    const LINE: &str = "/.stockade/settings.local.json";
+    let exclude = info.join("exclude");
+    let before = read(&exclude)?.unwrap_or_default();
+    if before.lines().any(|line| line.trim() == LINE) {
+        return Ok(());
+    }
+    let end = if before.is_empty() || before.ends_with('\n') { "" } else { "\n" };
+    replace(&exclude, &format!("{before}{end}{LINE}\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Folder;
+
+    fn check(before: &str, after: &str) {
+        assert_eq!(with_rule(before, "Bash(x \"y\")").as_deref(), Some(after));
+    }
+
+    #[test]
+    fn a_rule_joins_the_list_and_all_else_stays() {
+        let rule = r#""Bash(x \"y\")""#;
+        check("{}", &format!("{{ \"permissions\": {{ \"allow\": [{rule}] }} }}"));
+        check(
+            "{\n\t\"env\": {\"a\":  \"b\"}\n}\n",
+            &format!(
+                "{{\n\t\"permissions\": {{ \"allow\": [{rule}] }},\n\t\"env\": {{\"a\":  \"b\"}}\n}}\n"
+            ),
+        );
+        check(
+            r#"{"permissions":{"deny":["a"]}}"#,
+            &format!(r#"{{"permissions":{{"allow": [{rule}],"deny":["a"]}}}}"#),
+        );
+        check(
+            r#"{"permissions":{"allow":[]}}"#,
+            &format!(r#"{{"permissions":{{"allow":[{rule}]}}}}"#),
+        );
+        check(
+            "{\"permissions\":{\"allow\":[\n  \"a\",\n  \"b\"\n]}}",
+            &format!("{{\"permissions\":{{\"allow\":[\n  \"a\",\n  \"b\",\n  {rule}\n]}}}}"),
+        );
+        check(
+            EMPTY,
+            &format!("{{\n  \"permissions\": {{\n    \"allow\": [\n      {rule}\n    ]\n  }}\n}}\n"),
+        );
+        let there = format!(r#"{{"permissions":{{"allow":[{rule}]}}}}"#);
+        check(&there, &there);
+    }
+
+    #[test]
+    fn what_is_no_settings_file_is_left_alone() {
+        for text in ["", "[]", "{", r#"{"permissions":[]}"#, r#"{"permissions":{"allow":"a"}}"#] {
+            assert_eq!(with_rule(text, "a"), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_file_is_written_trusted_and_ignored() {
+        let folder = Folder::new();
+        let project = folder.path().join("p");
+        fs::create_dir_all(project.join(".git")).unwrap();
+        let state = folder.path().join("state");
+        for _ in 0..2 {
+            let file = remember(&project, &state, "Bash(make:*)").unwrap();
+            let text = fs::read_to_string(&file).unwrap();
+            assert_eq!(
+                text,
+                "{\n  \"permissions\": {\n    \"allow\": [\n      \"Bash(make:*)\"\n    ]\n  }\n}\n"
+            );
+            assert!(trust::is_trusted(&state, &file, text.as_bytes()));
+        }
+        let exclude = fs::read_to_string(project.join(".git/info/exclude")).unwrap();
+        assert_eq!(exclude, "/.stockade/settings.local.json\n");
+        let entries = fs::read_dir(project.join(".stockade")).unwrap().count();
+        assert_eq!(entries, 1);
+    }
+
+    #[test]
+    fn a_file_that_comes_with_the_project_is_not_written() {
+        let folder = Folder::new();
+        folder.write(".stockade/settings.local.json", "{}");
+        folder.write(".git/index", b"DIRC\0\0\0\x02.stockade/settings.local.json\0");
+        assert!(remember(folder.path(), &folder.path().join("state"), "a").is_err());
+        let text = fs::read_to_string(super::super::local_file(folder.path())).unwrap();
+        assert_eq!(text, "{}");
+    }
+}

@@ -1,0 +1,56 @@
+//! Verdict and person to outcome. The only maker of a [`Grant`], and nothing runs without one.
+
+use stockade_policy::{Decision, Verdict};
+use stockade_sandbox::SandboxSpec;
+
+use crate::approve::Consent;
+use crate::audit::Receipt;
+
+/// The right to run one command once. Its fields are private: nobody else can make or copy one.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Grant {
+    spec: SandboxSpec,
+}
+
+/// A command that a person has to allow before it may run.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Pending {
+    spec: SandboxSpec,
+}
+
+/// What a verdict comes to.
+#[derive(Debug)]
+#[must_use]
+pub(crate) enum Outcome {
+    /// It may run.
+    Granted(Grant),
+    /// A person decides.
+    Ask(Pending),
+    /// It does not run.
+    Refused,
+}
+
+/// Decides what a verdict comes to. The receipt proves that the verdict is on disk.
+pub(crate) fn decide(verdict: &Verdict, _recorded: &Receipt, spec: SandboxSpec) -> Outcome {
+    match verdict.decision {
+        Decision::Allow => Outcome::Granted(Grant { spec }),
+        Decision::Ask => Outcome::Ask(Pending { spec }),
+        Decision::Deny => Outcome::Refused,
+    }
+}
+
+impl Pending {
+    /// Lifts the question by the consent of a person, which is on disk, too.
+    pub(crate) fn allowed(self, _consent: Consent) -> Grant {
+        Grant { spec: self.spec }
+    }
+}
+
+impl Grant {
+    /// Gives up the grant for what it allows.
+    pub(crate) fn into_spec(self) -> SandboxSpec {
+        self.spec
+    }
+}

@@ -1,0 +1,262 @@
+//! Verdict and settings to [`SandboxSpec`]: what one command may reach, complete and as plain data.
+
+mod globs;
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use stockade_policy::{Origin, SandboxSettings, Settings};
+use stockade_sandbox::{
+    Access, FileRule, Files, Limits, Mediation, Network, Program, Protection, SandboxSpec,
+};
+
+use crate::environment::Environment;
+use crate::facts::Place;
+use crate::places::Places;
+use crate::protocol::errors::{Code, Failure};
+use crate::request::Command;
+use crate::settings::trust;
+use crate::shell::{self, Shell};
+
+/// What must hold before a command starts, when the settings say so.
+const REQUIRED: &[Protection] = &[
+    Protection::WriteOutside,
+    Protection::Protected,
+    Protection::NoRead,
+    Protection::Network,
+    Protection::KernelSettings,
+    Protection::Privilege,
+    Protection::Syscalls,
+    Protection::Tty,
+    Protection::Fds,
+    Protection::Env,
+    Protection::Limits,
+    Protection::Survivors,
+];
+
+/// What lies in a git directory and runs code or leads elsewhere.
+const GIT: &[&str] = &[
+    "hooks",
+    "config",
+    "config.worktree",
+    "commondir",
+    "gitdir",
+    "objects/info/alternates",
+];
+
+/// All that a plan depends on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ground<'a> {
+    /// What is to run.
+    pub(crate) command: &'a Command,
+    /// Where.
+    pub(crate) place: &'a Place,
+    /// The settings.
+    pub(crate) settings: &'a Settings,
+    /// Our own directories, which no command reads.
+    pub(crate) places: &'a Places,
+    /// The shell for command texts.
+    pub(crate) shell: &'a Shell,
+    /// The environment.
+    pub(crate) environment: &'a Environment,
+    /// The private temporary directory; none for a command that runs unconfined.
+    pub(crate) temporary: Option<&'a Path>,
+}
+
+/// Returns the spec of a command; blocks on the file system.
+pub(crate) fn plan(ground: &Ground<'_>) -> Result<SandboxSpec, Failure> {
+    let sandbox = &ground.settings.sandbox;
+    let required: BTreeSet<Protection> = match sandbox.fail_if_unavailable {
+        true => REQUIRED.iter().copied().collect(),
+        false => BTreeSet::new(),
+    };
+    let confine = ground.temporary.is_some();
+    let files = match ground.temporary {
+        Some(temporary) => files(ground, sandbox, temporary)?,
+        None => Files::default(),
+    };
+    Ok(SandboxSpec {
+        program: program(ground)?,
+        files,
+        network: if confine { Network::Off } else { Network::Host },
+        limits: Limits { memory_bytes: memory_limit(), ..Limits::default() },
+        required: if confine { required } else { BTreeSet::new() },
+        mediation: if confine { Mediation::Writes } else { Mediation::None },
+        confine,
+    })
+}
+
+/// Returns the directories in which a command may write.
+pub(crate) fn working_directories(place: &Place, settings: &Settings) -> Vec<PathBuf> {
+    let mut directories = Vec::new();
+    if !place.project_is_too_wide() {
+        directories.push(place.project.clone());
+    }
+    directories.extend(place.additional.iter().cloned());
+    let added = settings.additional_directories.iter();
+    directories.extend(added.filter_map(|added| place.project.join(added).canonicalize().ok()));
+    directories.dedup();
+    directories
+}
+
+fn program(ground: &Ground<'_>) -> Result<Program, Failure> {
+    let (path, argv): (PathBuf, Vec<OsString>) = match &ground.command.words {
+        None => {
+            let fixed = ["bash", "--noprofile", "--norc", "-c"].map(OsString::from);
+            let text = OsString::from(&ground.command.text);
+            (ground.shell.path.clone(), fixed.into_iter().chain([text]).collect())
+        }
+        Some(words) => {
+            let name = words.first().map(String::as_str).unwrap_or_default();
+            let search = ground.environment.variables.get("PATH").map(String::as_str);
+            let path = shell::program(name, search.unwrap_or_default(), &ground.place.cwd)?;
+            (path, words.iter().map(OsString::from).collect())
+        }
+    };
+    let variables = &ground.environment.variables;
+    let environment = variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    Ok(Program { path, argv, environment, cwd: ground.place.cwd.clone() })
+}
+
+fn files(
+    ground: &Ground<'_>,
+    sandbox: &SandboxSettings,
+    temporary: &Path,
+) -> Result<Files, Failure> {
+    let mut rules = Rules(Vec::new());
+    let mut writable = working_directories(ground.place, ground.settings);
+    for directory in &writable {
+        rules.add(directory, Access::Write, "builtin: working directory");
+    }
+    for (pattern, origin) in &sandbox.allow_write {
+        if globs::is_pattern(pattern) {
+            continue;
+        }
+        let path = real(Path::new(pattern));
+        rules.add(&path, Access::Write, &place_of(pattern, origin));
+        writable.push(path);
+    }
+    for (list, access) in [
+        (&sandbox.deny_write, Access::ReadOnly),
+        (&sandbox.deny_read, Access::None),
+        (&sandbox.allow_read, Access::Read),
+    ] {
+        for (pattern, origin) in list {
+            for path in expand(pattern)? {
+                rules.add(&real(&path), access, &place_of(pattern, origin));
+            }
+        }
+    }
+    for directory in &writable {
+        protect(&mut rules, directory);
+    }
+    repository(&mut rules, ground.place);
+    for own in [&ground.places.state, &ground.places.audit, &ground.places.audit_state] {
+        rules.add(own, Access::None, "builtin: own state");
+    }
+    Ok(Files {
+        rules: rules.0,
+        guarded_names: guarded_names(),
+        private_tmp: Some(temporary.to_path_buf()),
+    })
+}
+
+struct Rules(Vec<FileRule>);
+
+impl Rules {
+    fn add(&mut self, path: &Path, access: Access, origin: &str) {
+        let rule = FileRule { path: path.to_path_buf(), access, origin: origin.to_string() };
+        if !self.0.iter().any(|known| known.path == rule.path && known.access == access) {
+            self.0.push(rule);
+        }
+    }
+}
+
+/// Adds the protected names directly below `directory`; deeper ones are guarded by name.
+fn protect(rules: &mut Rules, directory: &Path) {
+    for name in stockade_policy::protected_names().iter().filter(|name| name.kernel) {
+        if name.root || name.segments.iter().any(|segment| segment.contains('*')) {
+            continue;
+        }
+        let path = directory.join(name.segments.iter().collect::<PathBuf>());
+        if path.symlink_metadata().is_ok() {
+            let origin = format!("builtin: protected path `{}`", name.segments.join("/"));
+            rules.add(&path, Access::Protected, &origin);
+        }
+    }
+}
+
+/// Adds what must stay as it is in the project's repository and in those that belong to it.
+fn repository(rules: &mut Rules, place: &Place) {
+    let Some(directory) = trust::git_directory(&place.project) else { return };
+    let common = trust::common_directory(&place.project);
+    if !directory.starts_with(&place.project) {
+        // A linked worktree or submodule: commits write to its repository, wherever it lies.
+        rules.add(&place.project.join(".git"), Access::Protected, "builtin: git pointer");
+        rules.add(&directory, Access::Write, "builtin: git directory");
+    }
+    if let Some(common) = common.iter().find(|common| !common.starts_with(&place.project)) {
+        rules.add(common, Access::Write, "builtin: git directory");
+    }
+    let mut found = vec![directory];
+    found.extend(common);
+    let mut next = 0;
+    while let Some(directory) = found.get(next).cloned() {
+        next += 1;
+        for name in GIT {
+            let path = directory.join(name);
+            if path.symlink_metadata().is_ok() || matches!(*name, "hooks" | "config") {
+                rules.add(&path, Access::Protected, "builtin: git directory");
+            }
+        }
+        for inner in ["modules", "worktrees"] {
+            let entries = std::fs::read_dir(directory.join(inner)).into_iter().flatten().flatten();
+            for entry in entries.take(MAX_INNER) {
+                let inner = entry.path();
+                if inner.join("HEAD").is_file() && !found.contains(&inner) {
+                    found.push(inner);
+                }
+            }
+        }
+        found.truncate(MAX_INNER);
+    }
+}
+
+/// Most git directories of one project that are looked at.
+const MAX_INNER: usize = 1_000;
+
+/// Returns the protected names that are one name, for the guard over calls that create.
+fn guarded_names() -> Vec<OsString> {
+    let single = |name: &&stockade_policy::ProtectedName| {
+        name.kernel && !name.root && name.segments.len() == 1
+    };
+    let names = stockade_policy::protected_names().iter().filter(single);
+    names.filter_map(|name| name.segments.first()).map(OsString::from).collect()
+}
+
+fn place_of(pattern: &str, origin: &Origin) -> String {
+    format!("{pattern} ({}:{})", origin.file.display(), origin.line)
+}
+
+fn expand(pattern: &str) -> Result<Vec<PathBuf>, Failure> {
+    globs::expand(pattern).map_err(|reason| {
+        let message = format!("the pattern `{}` cannot be expanded: {reason}", pattern.escape_debug());
+        Failure::new(Code::SettingsRejected, message, "name fewer files in it")
+    })
+}
+
+/// Returns the path behind links, also when its last parts do not exist yet.
+fn real(path: &Path) -> PathBuf {
+    crate::facts::names_of(path, Path::new("/")).pop().unwrap_or_else(|| path.to_path_buf())
+}
+
+/// Half of the machine's memory, at least 2 GiB.
+fn memory_limit() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = text.lines().find_map(|line| {
+        let rest = line.strip_prefix("MemTotal:")?;
+        rest.split_whitespace().next()?.parse::<u64>().ok()
+    });
+    (total.unwrap_or(0) * 1024 / 2).max(2 << 30)
+}

@@ -1,0 +1,109 @@
+//! Private temporary directories: one for each session, gone when it is over.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+
+use crate::places::{hex, private_directory};
+
+/// A temporary directory of one run. One without a session is removed when this goes out of scope.
+#[derive(Debug)]
+pub(crate) struct Temporary {
+    path: PathBuf,
+    lasting: bool,
+}
+
+impl Temporary {
+    /// Makes the directory of a session, or a fresh one.
+    pub(crate) fn make(state: &Path, session: Option<&str>) -> io::Result<Temporary> {
+        let all = state.join("tmp");
+        private_directory(&all)?;
+        if let Some(session) = session {
+            let name = hex(&Sha256::digest(session.as_bytes()));
+            let path = all.join(format!("session-{}", name.get(..32).unwrap_or(&name)));
+            private_directory(&path)?;
+            return Ok(Temporary { path, lasting: true });
+        }
+        let mut random = [0; 16];
+        getrandom::fill(&mut random).map_err(|_| io::Error::other("no random bytes"))?;
+        let path = all.join(format!("run-{}-{}", std::process::id(), hex(&random)));
+        DirBuilder::new().mode(0o700).create(&path)?;
+        Ok(Temporary { path, lasting: false })
+    }
+
+    /// Returns its path.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.lasting {
+            remove(&self.path);
+        }
+    }
+}
+
+/// Removes what gateways that are gone left behind.
+pub(crate) fn sweep(state: &Path) {
+    for entry in fs::read_dir(state.join("tmp")).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let owner = name.strip_prefix("run-").and_then(|rest| rest.split_once('-'));
+        if let Some((pid, _)) = owner {
+            if !Path::new("/proc").join(pid).exists() {
+                remove(&entry.path());
+            }
+        }
+    }
+}
+
+fn remove(path: &Path) {
+    if fs::remove_dir_all(path).is_ok() {
+        return;
+    }
+    // A command may leave directories that not even their owner may list.
+    use std::os::unix::fs::PermissionsExt as _;
+    let mut waiting = vec![path.to_path_buf()];
+    while let Some(directory) = waiting.pop() {
+        let open = fs::Permissions::from_mode(0o700);
+        if directory.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+            let _ = fs::set_permissions(&directory, open); // what stays closed stays until the next sweep
+            let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
+            waiting.extend(entries.map(|entry| entry.path()));
+        }
+    }
+    let _ = fs::remove_dir_all(path); // the next sweep tries again
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Folder;
+
+    #[test]
+    fn a_run_leaves_nothing_and_a_session_keeps_its_own() {
+        let folder = Folder::new();
+        let run = Temporary::make(folder.path(), None).unwrap();
+        let path = run.path().to_path_buf();
+        fs::create_dir_all(path.join("a/b")).unwrap();
+        drop(run);
+        assert!(!path.exists());
+        let first = Temporary::make(folder.path(), Some("s")).unwrap().path().to_path_buf();
+        let second = Temporary::make(folder.path(), Some("s")).unwrap().path().to_path_buf();
+        assert_eq!((first.exists(), &first), (true, &second));
+    }
+
+    #[test]
+    fn the_sweep_takes_what_nobody_owns() {
+        let folder = Folder::new();
+        let mine = Temporary::make(folder.path(), None).unwrap();
+        let left = folder.path().join("tmp/run-4194999-abc");
+        fs::create_dir_all(left.join("x")).unwrap();
+        sweep(folder.path());
+        assert_eq!((mine.path().exists(), left.exists()), (true, false));
+    }
+}
