@@ -1,0 +1,255 @@
+//! Judges one call: hooks, then the tree, then the facts, then the rules.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use stockade_parser::{CommandTree, Limits, StartState, json as strict};
+use stockade_policy::{Call, Facts, Mode, SandboxState, Verdict};
+
+use crate::environment::{self, Additions, Environment};
+use crate::facts::{self, Place};
+use crate::hooks::{self, Report};
+use crate::parse::Scanner;
+use crate::places::Places;
+use crate::protocol::errors::{Code, Failure};
+use crate::protocol::types::Context;
+use crate::request;
+use crate::settings::{self, Snapshot, Sources};
+use crate::shell::{self, Shell};
+
+/// Where and under what a call is judged, read fresh for it.
+#[derive(Debug, Clone)]
+pub(crate) struct Scene {
+    /// Its directories.
+    pub(crate) place: Place,
+    /// Its settings.
+    pub(crate) snapshot: Snapshot,
+    /// The shell for its text.
+    pub(crate) shell: Shell,
+    /// The environment of its command.
+    pub(crate) environment: Environment,
+    /// The mode that was asked for, by flag or settings.
+    pub(crate) mode: Mode,
+    /// Whether it would run confined.
+    pub(crate) sandbox: SandboxState,
+    /// A person can be asked.
+    pub(crate) interactive: bool,
+}
+
+/// A call that was judged.
+#[derive(Debug)]
+pub(crate) struct Judged {
+    /// The input that was judged, after hooks.
+    pub(crate) input: Value,
+    /// The input before, and the index of the hook that changed it.
+    pub(crate) received: Option<(Value, usize)>,
+    /// The tree of a command.
+    pub(crate) tree: Option<CommandTree>,
+    /// What the verdict depends on besides rules and tree.
+    pub(crate) facts: Facts,
+    /// The verdict.
+    pub(crate) verdict: Verdict,
+    /// How long the rules took.
+    pub(crate) took: Duration,
+    /// What the hooks said.
+    pub(crate) hooks: Report,
+}
+
+/// Whether the hooks of a call run.
+#[derive(Debug, Clone)]
+pub(crate) enum Hooks {
+    /// They run.
+    Run,
+    /// These outcomes stand in for them.
+    Recorded(Report),
+}
+
+impl Scene {
+    /// Finds directories, settings, shell and environment of a call; blocks on the file system.
+    pub(crate) fn find(cwd: &str, context: &Context, places: &Places) -> Result<Scene, Failure> {
+        request::context(context)?;
+        let place = Place::find(cwd, context)?;
+        let snapshot = settings::read(&Sources {
+            managed: Path::new(crate::places::MANAGED),
+            managed_owner: 0,
+            state: &places.state,
+            place: &place,
+            context,
+        })?;
+        Scene::with(place, snapshot, context, places)
+    }
+
+    /// Returns the scene of a call whose directories and settings are known.
+    pub(crate) fn with(
+        place: Place,
+        snapshot: Snapshot,
+        context: &Context,
+        places: &Places,
+    ) -> Result<Scene, Failure> {
+        let settings = snapshot.rules.settings();
+        let confined = settings.sandbox.enabled;
+        let environment = environment::build(
+            &context.environment,
+            &Additions {
+                settings: &settings.env,
+                pass: &settings.sandbox.env_pass,
+                temporary: confined.then_some("/tmp"),
+                home: &place.home,
+                cwd: &place.cwd,
+            },
+        )?;
+        let search = environment.variables.get("PATH").map(String::as_str).unwrap_or_default();
+        let shell = shell::find(settings.shell.as_deref(), search, &place, &places.state)?;
+        let mode = match &context.mode {
+            Some(name) => Mode::named(name).ok_or_else(|| {
+                let message = format!("there is no permission mode `{}`", name.escape_debug());
+                let help = "the modes are default, acceptEdits, plan, auto, dontAsk and bypassPermissions";
+                Failure::new(Code::InvalidRequest, message, help)
+            })?,
+            None => settings.default_mode.unwrap_or(Mode::Default),
+        };
+        let sandbox = if confined { SandboxState::Enforced } else { SandboxState::Off };
+        let interactive = context.interactive;
+        Ok(Scene { place, snapshot, shell, environment, mode, sandbox, interactive })
+    }
+
+    /// Returns what the parser may assume about the shell that this scene starts.
+    fn start_state(&self) -> StartState {
+        let home = self.place.home.to_string_lossy().into_owned().into_bytes();
+        StartState {
+            version: self.shell.version,
+            plain_options: true,
+            clean_environment: true,
+            utf8_or_c: self.environment.is_utf8_or_c(),
+            closed_environment: false,
+            known: [(b"HOME".to_vec(), home)].into(),
+        }
+    }
+
+    fn facts(&self, report: &Report) -> Facts {
+        let settings = self.snapshot.rules.settings();
+        let added = settings.additional_directories.iter();
+        let added = added.map(|directory| self.place.project.join(directory));
+        Facts {
+            cwd: self.place.cwd.clone(),
+            home: self.place.home.clone(),
+            project: self.place.project.clone(),
+            additional_directories: self.place.additional.iter().cloned().chain(added).collect(),
+            real_paths: Default::default(),
+            mode: self.mode,
+            interactive: self.interactive,
+            root: rustix::process::geteuid().is_root(),
+            sandbox: self.sandbox,
+            hook: report.outcome.clone(),
+        }
+    }
+}
+
+/// A call to judge.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked<'a> {
+    /// Name of the tool.
+    pub(crate) tool: &'a str,
+    /// Its input.
+    pub(crate) input: Value,
+    /// Identity of the call, for hooks.
+    pub(crate) id: &'a str,
+    /// What came with it.
+    pub(crate) context: &'a Context,
+    /// What its hooks do.
+    pub(crate) hooks: Hooks,
+}
+
+/// Judges a call.
+pub(crate) async fn judge(
+    scanner: &Scanner,
+    scene: &Scene,
+    asked: Asked<'_>,
+) -> Result<Judged, Failure> {
+    let report = match asked.hooks {
+        Hooks::Recorded(report) => report,
+        Hooks::Run => {
+            let call = hooks::Call {
+                tool: asked.tool,
+                input: &asked.input,
+                id: asked.id,
+                mode: scene.mode.name(),
+                place: &scene.place,
+                context: asked.context,
+            };
+            hooks::before(&scene.snapshot.rules.settings().hooks, &call).await?
+        }
+    };
+    let (input, received) = match report.updated.clone() {
+        Some((updated, hook)) => (updated, Some((asked.input, hook))),
+        None => (asked.input, None),
+    };
+    let tree = match asked.tool {
+        "Bash" => {
+            let text = request::command_text(command_of(&input)?)?;
+            let limits = Limits::default();
+            Some(scanner.parse(text.as_bytes(), &scene.start_state(), &limits).await)
+        }
+        _ => None,
+    };
+    let value = positioned(&input)?;
+    let call = match &tree {
+        Some(tree) => Call::Bash { tree, input: &value },
+        None => Call::Tool { name: asked.tool, input: &value },
+    };
+    let mut facts = scene.facts(&report);
+    let paths = stockade_policy::paths_of(&call, &facts);
+    let cwd = facts.cwd.clone();
+    let looked = tokio::task::spawn_blocking(move || facts::real_paths(paths, &cwd)).await;
+    facts.real_paths = looked.map_err(|_| broken("the paths cannot be looked up"))?;
+    let start = Instant::now();
+    let verdict = stockade_policy::evaluate(&scene.snapshot.rules, &call, &facts);
+    let took = start.elapsed();
+    Ok(Judged { input, received, tree, facts, verdict, took, hooks: report })
+}
+
+/// Returns the command of a Bash input.
+pub(crate) fn command_of(input: &Value) -> Result<String, Failure> {
+    let text = input.get("command").and_then(Value::as_str);
+    text.map(str::to_string).ok_or_else(|| {
+        let message = "the input of `Bash` has no string `command`";
+        Failure::new(Code::InvalidRequest, message, "give an object with `command`")
+    })
+}
+
+/// Returns the input of a Bash call as hooks and rules see it.
+pub(crate) fn bash_input(
+    command: &str,
+    request: &crate::protocol::types::CommandRequest,
+) -> Value {
+    let mut input = json!({ "command": command });
+    if let Some(object) = input.as_object_mut() {
+        let mut put = |key: &str, value: Value| object.insert(key.to_string(), value);
+        if let Some(description) = &request.description {
+            put("description", json!(description));
+        }
+        if let Some(timeout) = request.timeout_ms {
+            put("timeout", json!(timeout));
+        }
+        if request.background {
+            put("run_in_background", json!(true));
+        }
+        if request.unsandboxed {
+            put("dangerouslyDisableSandbox", json!(true));
+        }
+    }
+    input
+}
+
+fn positioned(input: &Value) -> Result<strict::Value, Failure> {
+    strict::read(input.to_string().as_bytes(), strict::Dialect::Strict).map_err(|error| {
+        let message = format!("the input is not usable: {}", error.message);
+        Failure::new(Code::InvalidRequest, message, "give a plain JSON object")
+    })
+}
+
+/// Returns the failure of something of ours.
+pub(crate) fn broken(message: &str) -> Failure {
+    Failure::new(Code::Internal, message, "this is a fault of stockade; report it")
+}
