@@ -2,15 +2,19 @@
 
 pub(crate) mod remember;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use tokio::sync::{mpsc, oneshot};
 
 use crate::audit::record::{self, Body};
-use crate::audit::{self, Log, Receipt};
+use crate::answer::unrecorded;
+use crate::audit::{Log, Receipt};
 use crate::client::PendingQuestion;
-use crate::protocol::types::{Answer, Question};
+use crate::engine::blocking;
+use crate::judge::Scene;
+use crate::protocol::errors::Failure;
+use crate::protocol::types::{AlwaysOffer, Answer, DecisionView, Event, Question};
 
 /// The consent of a person to one command, durable in the log. Only [`ask`] makes one.
 #[derive(Debug)]
@@ -34,17 +38,18 @@ pub(crate) async fn ask(
     decision: &Receipt,
     question: Question,
     door: &str,
-    people: &mpsc::Sender<PendingQuestion>,
-) -> Result<Answered, audit::Error> {
+    people: Option<mpsc::Sender<PendingQuestion>>,
+) -> Result<Answered, Failure> {
     let start = Instant::now();
     let shown = log.redactor().digest(question.command.as_bytes());
     let rule = question.always.as_ref().map(|offer| offer.rule.clone());
     let (answer, answered) = oneshot::channel();
-    let said = match people.send(PendingQuestion { question, answer }).await {
-        // A front end that goes away without an answer withdraws.
-        Ok(()) => answered.await.unwrap_or(Answer::Withdrawn),
-        Err(_) => Answer::Withdrawn,
+    let sent = match people {
+        Some(people) => people.send(PendingQuestion { question, answer }).await.is_ok(),
+        None => false,
     };
+    // A front end that goes away without an answer withdraws.
+    let said = if sent { answered.await.unwrap_or(Answer::Withdrawn) } else { Answer::Withdrawn };
     let always = rule.filter(|_| said == Answer::Always);
     let (answer, outcome) = match said {
         Answer::Once | Answer::Always => {
@@ -57,7 +62,7 @@ pub(crate) async fn ask(
         Some(_) => record::Scope::Always,
         None => record::Scope::Once,
     };
-    log.record(Body::Approval(record::Approval {
+    let body = Body::Approval(record::Approval {
         reference: decision.id.clone(),
         answer,
         who: Some(who()),
@@ -66,21 +71,42 @@ pub(crate) async fn ask(
         shown_hmac: shown,
         scope,
         expires: None,
-    }))
-    .await?;
+    });
+    log.record(body).await.map_err(|error| unrecorded(&error))?;
     Ok(outcome)
 }
 
-/// Records that a rule was written.
-pub(crate) async fn record_rule(log: &Log, rule: &str) -> Result<(), audit::Error> {
-    let grant = record::Grant {
-        rule: rule.into(),
-        layer: "local",
-        action: "made",
-        who: Some(who()),
-        expires: None,
+/// Returns the question about a call, with what "always" would write.
+pub(crate) fn question(view: &DecisionView, command: &str, scene: &Scene) -> Question {
+    let settings = scene.snapshot.rules.settings();
+    let rule = view.suggestion.clone().filter(|_| !settings.managed_rules_only);
+    let file = local_file(&scene.place.project).display().to_string();
+    let always = rule.map(|rule| AlwaysOffer { rule, file });
+    Question { decision: view.clone(), command: command.into(), always }
+}
+
+/// Writes down the rule that a person allowed for good. The command may run whether or not that works.
+pub(crate) async fn keep(
+    log: &Log,
+    state: &Path,
+    scene: &Scene,
+    rule: Option<String>,
+    events: &mpsc::Sender<Event>,
+) -> Result<(), Failure> {
+    let Some(rule) = rule else { return Ok(()) };
+    let (project, state, text) = (scene.place.project.clone(), state.to_path_buf(), rule.clone());
+    let written = blocking(move || Ok(remember::remember(&project, &state, &text))).await?;
+    let notice = match &written {
+        Ok(file) => format!("`{rule}` is allowed from now on, by {}", file.display()),
+        Err(error) => format!("`{rule}` could not be saved, so it is asked again: {error}"),
     };
-    log.record(Body::Grant(grant)).await.map(drop)
+    if written.is_ok() {
+        let (layer, action, who) = ("local", "made", Some(who()));
+        let grant = record::Grant { rule: rule.into(), layer, action, who, expires: None };
+        log.record(Body::Grant(grant)).await.map_err(|error| unrecorded(&error))?;
+    }
+    let _ = events.send(Event::Notice(notice)).await; // a front end that is gone needs no notice
+    Ok(())
 }
 
 fn who() -> record::Who {
@@ -100,6 +126,6 @@ fn name_of(uid: u32, users: &[u8]) -> Option<String> {
 }
 
 /// Returns the file into which a lasting permission goes.
-pub(crate) fn local_file(project: &Path) -> std::path::PathBuf {
+fn local_file(project: &Path) -> PathBuf {
     project.join(".stockade/settings.local.json")
 }

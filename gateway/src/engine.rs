@@ -1,31 +1,243 @@
-//! The pipeline: parse, decide, record, run, record.
+//! The pipeline: judge, record, decide, run, record.
 
+use std::path::PathBuf;
+
+use stockade_policy::Decision;
+use stockade_sandbox::SandboxSpec;
+
+use crate::approve::Answered;
+use crate::audit::record::caller::Caller;
+use crate::audit::record::decision::Runs;
+use crate::audit::{GatewayMode, Log, Receipt};
 use crate::client::{Conversation, Options};
+use crate::decide::{self, Grant, Outcome};
+use crate::judge::{self, Asked, Confinement, Hooks, Judged, Scene};
+use crate::parse::Scanner;
+use crate::places::Places;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{CheckRequest, CommandRequest, DecisionView, RunOutcome};
+use crate::records::{self, Circumstances};
+use crate::request::Command;
+use crate::run::{self, Lines, Manner};
+use crate::temporary::Temporary;
+use crate::{answer, approve, cases, plan, request, view};
 
 /// The whole gate: takes a request, gives its outcome.
 #[derive(Debug)]
 pub struct Gateway {
-    #[allow(dead_code)]
-    options: Options,
+    places: Places,
+    log: Log,
+    scanner: Scanner,
+    executable: PathBuf,
 }
 
 impl Gateway {
-    /// Opens the log and what else a gateway holds.
+    /// Opens the log and what else a gateway holds, for the calls of this process.
     pub async fn open(options: Options) -> Result<Gateway, Failure> {
-        Ok(Gateway { options })
+        Gateway::open_as(options, GatewayMode::Embedded).await
+    }
+
+    /// Opens a gateway that lives as `mode` says.
+    pub(crate) async fn open_as(options: Options, mode: GatewayMode) -> Result<Gateway, Failure> {
+        let places = Places::find(&options, |name| std::env::var_os(name))?;
+        let executable = std::env::current_exe()
+            .map_err(|_| judge::broken("this executable does not know its own path"))?;
+        let scanner = Scanner::new(executable.clone());
+        scanner.warm();
+        let opening = places.clone();
+        let log = blocking(move || {
+            opening.prepare()?;
+            Log::open(&opening.of_log(), mode).map_err(|error| answer::unrecorded(&error))
+        });
+        Ok(Gateway { log: log.await?, places, scanner, executable })
     }
 
     /// Decides one command, runs it if it may, and records both.
     pub async fn run(&self, request: CommandRequest, conversation: Conversation) -> RunOutcome {
-        let _ = (request, conversation);
-        RunOutcome::Failed(Failure::new(Code::Internal, "not built", ""))
+        self.run_for(Caller::parent(), request, conversation).await
+    }
+
+    /// The same for a caller that the kernel named.
+    pub(crate) async fn run_for(
+        &self,
+        caller: Caller,
+        request: CommandRequest,
+        conversation: Conversation,
+    ) -> RunOutcome {
+        // INVARIANT: whatever fails on the way to a decision ends here, and nothing has run.
+        self.handle(caller, request, conversation).await.unwrap_or_else(RunOutcome::Failed)
+    }
+
+    async fn handle(
+        &self,
+        caller: Caller,
+        request: CommandRequest,
+        mut conversation: Conversation,
+    ) -> Result<RunOutcome, Failure> {
+        let accepted = request::accept(&request)?;
+        let scene = self.scene(&request, &conversation).await?;
+        let input = judge::bash_input(&accepted.text, &request);
+        let judged = self.judge(&request, &scene, input).await?;
+        let command = accepted.after_hooks(&judged)?;
+        let view = view::decision(&judged.verdict, &scene.snapshot, judged.input.clone());
+        let asking = conversation.questions.take().filter(|_| scene.interactive);
+        let runs = match (judged.verdict.decision, &asking) {
+            (Decision::Allow, _) | (Decision::Ask, Some(_)) => Runs::Gateway,
+            (Decision::Deny, _) | (Decision::Ask, None) => Runs::Nobody,
+        };
+        let planned = match runs {
+            Runs::Gateway => Some(self.plan(&request, &scene, &command).await?),
+            Runs::Caller | Runs::Nobody => None,
+        };
+        let circumstances = Circumstances::of_run(caller, &request, command.timeout, runs);
+        let receipt = self.record(&scene, &judged, circumstances).await?;
+        let Some((spec, temporary)) = planned else {
+            return Ok(answer::not_run(judged.verdict.decision, view, &receipt));
+        };
+        let grant = match decide::decide(&judged.verdict, &receipt, spec) {
+            Outcome::Granted(grant) => grant,
+            Outcome::Refused => return Ok(answer::not_run(Decision::Deny, view, &receipt)),
+            Outcome::Ask(pending) => {
+                let question = approve::question(&view, &command.text, &scene);
+                let door = &request.context.door;
+                match approve::ask(&self.log, &receipt, question, door, asking).await? {
+                    Answered::Yes(consent, rule) => {
+                        let state = &self.places.state;
+                        approve::keep(&self.log, state, &scene, rule, &conversation.events).await?;
+                        pending.allowed(consent)
+                    }
+                    Answered::No => return Ok(answer::declined(view, &receipt)),
+                    Answered::Withdrawn => return Ok(answer::withdrawn(view, &receipt)),
+                }
+            }
+        };
+        answer::tell(&conversation, &scene, &judged).await;
+        let manner = Manner {
+            launcher: self.executable.clone(),
+            timeout: command.timeout,
+            stdin: request.stdin,
+            directory: self.places.task(&receipt.id),
+        };
+        let Conversation { events, input, control, .. } = conversation;
+        let outcome = self.execute(grant, &receipt, manner, Lines { events, input, control }).await;
+        let state = self.places.state.clone();
+        blocking(move || {
+            temporary.end(&state);
+            Ok(())
+        })
+        .await?;
+        outcome.map(|execution| answer::ran(view, &receipt, &execution, &scene, &judged))
+    }
+
+    /// Runs what was granted, and records how it ended before anybody learns of it.
+    async fn execute(
+        &self,
+        grant: Grant,
+        receipt: &Receipt,
+        manner: Manner,
+        mut lines: Lines,
+    ) -> Result<run::Execution, Failure> {
+        let running = match run::start(grant, &manner).await {
+            Ok(running) => running,
+            Err(error) => {
+                records::not_run(&self.log, receipt).await.map_err(|it| answer::unrecorded(&it))?;
+                return Err(answer::not_started(&error));
+            }
+        };
+        let mut execution = run::follow(running, &manner, &mut lines).await;
+        let recorded = records::result(&self.log, receipt, &execution).await;
+        recorded.map_err(|error| answer::ran_unrecorded(&error, &execution))?;
+        for event in execution.unsent.drain(..) {
+            let _ = lines.events.send(event).await; // a front end that is gone needs nothing
+        }
+        Ok(execution)
     }
 
     /// Judges one call without running anything.
     pub async fn check(&self, request: CheckRequest) -> Result<DecisionView, Failure> {
-        let _ = request;
-        Err(Failure::new(Code::Internal, "not built", ""))
+        self.check_for(Caller::parent(), request).await
     }
+
+    /// The same for a caller that the kernel named.
+    pub(crate) async fn check_for(
+        &self,
+        caller: Caller,
+        request: CheckRequest,
+    ) -> Result<DecisionView, Failure> {
+        let places = self.places.clone();
+        let asked = request.clone();
+        let scene = blocking(move || cases::scene(&asked, &places)).await?;
+        let id = records::call_id()?;
+        let asked = Asked {
+            tool: &request.tool,
+            input: request.input.clone(),
+            id: &id,
+            context: &request.context,
+            hooks: cases::hooks(&request, &scene),
+        };
+        let judged = judge::judge(&self.scanner, &scene, asked).await?;
+        if request.record {
+            let runs = if request.caller_runs { Runs::Caller } else { Runs::Nobody };
+            let circumstances = Circumstances::of_check(caller, &request, runs);
+            self.record(&scene, &judged, circumstances).await?;
+        }
+        Ok(cases::answer(&request, &scene, judged))
+    }
+
+    async fn scene(
+        &self,
+        request: &CommandRequest,
+        conversation: &Conversation,
+    ) -> Result<Scene, Failure> {
+        let wish = match request.unsandboxed {
+            true => Confinement::Lifted,
+            false => Confinement::Wanted,
+        };
+        let (cwd, places) = (request.cwd.clone(), self.places.clone());
+        let mut context = request.context.clone();
+        context.interactive &= conversation.questions.is_some();
+        blocking(move || Scene::find(&cwd, &context, &places, wish)).await
+    }
+
+    async fn judge(
+        &self,
+        request: &CommandRequest,
+        scene: &Scene,
+        input: serde_json::Value,
+    ) -> Result<Judged, Failure> {
+        let id = records::call_id()?;
+        let context = &request.context;
+        let asked = Asked { tool: "Bash", input, id: &id, context, hooks: Hooks::Run };
+        judge::judge(&self.scanner, scene, asked).await
+    }
+
+    async fn plan(
+        &self,
+        request: &CommandRequest,
+        scene: &Scene,
+        command: &Command,
+    ) -> Result<(SandboxSpec, Temporary), Failure> {
+        let (scene, command, places) = (scene.clone(), command.clone(), self.places.clone());
+        let session = request.context.session.clone();
+        blocking(move || plan::prepare(&scene, &command, &places, session.as_deref())).await
+    }
+
+    async fn record(
+        &self,
+        scene: &Scene,
+        judged: &Judged,
+        circumstances: Circumstances<'_>,
+    ) -> Result<Receipt, Failure> {
+        let state = &self.places.audit_state;
+        let recorded = records::decision(&self.log, state, scene, judged, circumstances).await;
+        recorded.map_err(|error| answer::unrecorded(&error))
+    }
+}
+
+/// Does work that waits for the file system where waiting holds nobody up.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|_| Err(judge::broken("a step of the gateway broke off")))
 }

@@ -8,10 +8,11 @@ mod process;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use regex::Regex;
 use serde_json::{Value, json};
-use stockade_policy::{Hook, HookEvent, HookOutcome, HookVerdict, Layer};
+use stockade_policy::{CommandHook, Hook, HookEvent, HookOutcome, HookVerdict, Layer, Origin};
 
 use crate::environment;
 use crate::facts::Place;
@@ -97,6 +98,43 @@ pub(crate) async fn before(hooks: &[Hook], call: &Call<'_>) -> Result<Report, Fa
         ran.push(Ran { index, exit: ended.exit, milliseconds: ended.milliseconds, answer });
     }
     Ok(merge(hooks, ran))
+}
+
+/// Returns what a recorded outcome of hook `index` says.
+pub(crate) fn recorded(index: usize, outcome: &Value) -> Ran {
+    let status = outcome.get("exit").and_then(Value::as_i64).and_then(|it| i32::try_from(it).ok());
+    let text = |key: &str| match outcome.get(key) {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    };
+    let stdout = if outcome.get("stdout").is_some() { text("stdout") } else { text("stdout_raw") };
+    let http = outcome.get("type").and_then(Value::as_str) == Some("http");
+    let answer = match (outcome.get("timed_out") == Some(&Value::Bool(true)), http) {
+        (true, _) => Err("it did not end in time".into()),
+        (false, true) => {
+            let good = outcome.get("status").and_then(Value::as_i64).is_none_or(|it| it / 100 == 2);
+            if good { answer::read(Some(0), stdout.as_bytes(), b"") } else { Err("its status".into()) }
+        }
+        (false, false) => {
+            answer::read(status.or(Some(0)), stdout.as_bytes(), text("stderr").as_bytes())
+        }
+    };
+    Ran { index, exit: status, milliseconds: 0, answer }
+}
+
+/// Returns a hook that stands for a recorded outcome.
+pub(crate) fn stand_in(origin: Origin) -> Hook {
+    Hook {
+        event: HookEvent::PreToolUse,
+        matcher: String::new(),
+        origin,
+        command: CommandHook {
+            command: String::new(),
+            arguments: None,
+            timeout: Duration::from_secs(1),
+        },
+    }
 }
 
 /// Merges what hooks said: the strictest wins, whatever the order in which they ended.

@@ -37,6 +37,15 @@ pub(crate) struct Scene {
     pub(crate) interactive: bool,
 }
 
+/// Whether a call wants to run confined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Confinement {
+    /// As the settings say.
+    Wanted,
+    /// It asks to run unconfined, which the settings may refuse.
+    Lifted,
+}
+
 /// A call that was judged.
 #[derive(Debug)]
 pub(crate) struct Judged {
@@ -67,7 +76,12 @@ pub(crate) enum Hooks {
 
 impl Scene {
     /// Finds directories, settings, shell and environment of a call; blocks on the file system.
-    pub(crate) fn find(cwd: &str, context: &Context, places: &Places) -> Result<Scene, Failure> {
+    pub(crate) fn find(
+        cwd: &str,
+        context: &Context,
+        places: &Places,
+        wish: Confinement,
+    ) -> Result<Scene, Failure> {
         request::context(context)?;
         let place = Place::find(cwd, context)?;
         let snapshot = settings::read(&Sources {
@@ -77,7 +91,7 @@ impl Scene {
             place: &place,
             context,
         })?;
-        Scene::with(place, snapshot, context, places)
+        Scene::with(place, snapshot, context, places, wish)
     }
 
     /// Returns the scene of a call whose directories and settings are known.
@@ -86,9 +100,11 @@ impl Scene {
         snapshot: Snapshot,
         context: &Context,
         places: &Places,
+        wish: Confinement,
     ) -> Result<Scene, Failure> {
         let settings = snapshot.rules.settings();
-        let confined = settings.sandbox.enabled;
+        let lifted = wish == Confinement::Lifted && settings.sandbox.allow_unsandboxed;
+        let confined = settings.sandbox.enabled && !lifted;
         let environment = environment::build(
             &context.environment,
             &Additions {

@@ -4,21 +4,31 @@
 //! [`client::Client`], which is a gateway in this process or one behind a socket.
 #![forbid(unsafe_code)]
 
+mod answer;
+mod approve;
 mod audit;
+mod cases;
 mod cli;
 pub mod client;
+mod decide;
 mod engine;
 mod environment;
 mod facts;
 mod hooks;
+mod judge;
 mod places;
+mod plan;
 pub mod protocol;
+mod records;
 mod request;
+mod run;
 mod serve;
 mod settings;
 mod shell;
+mod temporary;
 #[cfg(test)]
 mod testing;
+mod view;
 
 pub use cli::main;
 pub use engine::Gateway;

@@ -6,8 +6,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest as _, Sha256};
-
+use crate::audit;
 use crate::client::Options;
 use crate::protocol::errors::{Code, Failure};
 
@@ -45,13 +44,9 @@ impl Places {
         let (audit, audit_state) = match (&options.audit_directory, &options.state_directory) {
             (None, _) => (state.join("audit"), state.clone()),
             (Some(audit), Some(_)) => (absolute(audit)?, state.clone()),
-            // One state belongs to one log: two logs never share a head.
             (Some(audit), None) => {
-                let audit = absolute(audit)?;
-                let real = audit.canonicalize().unwrap_or_else(|_| audit.clone());
-                let name = hex(&Sha256::digest(real.as_os_str().as_encoded_bytes()));
-                let short: String = name.chars().take(16).collect();
-                (audit, state.join("logs").join(short))
+                let places = audit::Places::of(&absolute(audit)?, &state);
+                (places.directory, places.state)
             }
         };
         Ok(Places { state, audit, audit_state })
@@ -67,6 +62,11 @@ impl Places {
                 STATE_HELP,
             )
         })
+    }
+
+    /// Returns the places of the log.
+    pub(crate) fn of_log(&self) -> audit::Places {
+        audit::Places { directory: self.audit.clone(), state: self.audit_state.clone() }
     }
 
     /// Returns the directory of one task, for its output.

@@ -6,18 +6,21 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use stockade_policy::{Origin, SandboxSettings, Settings};
+use rustix::fs::access;
+use stockade_policy::{Origin, SandboxSettings, SandboxState, Settings};
 use stockade_sandbox::{
     Access, FileRule, Files, Limits, Mediation, Network, Program, Protection, SandboxSpec,
 };
 
 use crate::environment::Environment;
 use crate::facts::Place;
+use crate::judge::Scene;
 use crate::places::Places;
 use crate::protocol::errors::{Code, Failure};
 use crate::request::Command;
 use crate::settings::trust;
 use crate::shell::{self, Shell};
+use crate::temporary::Temporary;
 
 /// What must hold before a command starts, when the settings say so.
 const REQUIRED: &[Protection] = &[
@@ -45,27 +48,68 @@ const GIT: &[&str] = &[
     "objects/info/alternates",
 ];
 
-/// All that a plan depends on.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Ground<'a> {
-    /// What is to run.
-    pub(crate) command: &'a Command,
-    /// Where.
-    pub(crate) place: &'a Place,
-    /// The settings.
-    pub(crate) settings: &'a Settings,
-    /// Our own directories, which no command reads.
-    pub(crate) places: &'a Places,
-    /// The shell for command texts.
-    pub(crate) shell: &'a Shell,
-    /// The environment.
-    pub(crate) environment: &'a Environment,
-    /// The private temporary directory; none for a command that runs unconfined.
-    pub(crate) temporary: Option<&'a Path>,
+/// Makes the private temporary directory and the spec of a command; blocks on the file system.
+pub(crate) fn prepare(
+    scene: &Scene,
+    command: &Command,
+    places: &Places,
+    session: Option<&str>,
+) -> Result<(SandboxSpec, Temporary), Failure> {
+    let temporary = Temporary::make(&places.state, session).map_err(|error| {
+        let message = format!("no temporary directory can be made in `{}`: {error}", places.state.display());
+        let help = "make room, or name another directory with `--state-dir DIR`";
+        Failure::new(Code::StateUnusable, message, help)
+    })?;
+    let confined = match scene.sandbox {
+        SandboxState::Enforced | SandboxState::Unavailable => Some(temporary.path()),
+        SandboxState::Off => None,
+    };
+    if confined.is_some() {
+        writable(&scene.place)?;
+    }
+    let spec = plan(&Ground {
+        command,
+        place: &scene.place,
+        settings: scene.snapshot.rules.settings(),
+        places,
+        shell: &scene.shell,
+        environment: &scene.environment,
+        temporary: confined,
+    })?;
+    Ok((spec, temporary))
 }
 
-/// Returns the spec of a command; blocks on the file system.
-pub(crate) fn plan(ground: &Ground<'_>) -> Result<SandboxSpec, Failure> {
+/// Refuses a project in which nothing could be written, before anything runs half.
+fn writable(place: &Place) -> Result<(), Failure> {
+    if place.project_is_too_wide() || access(&place.project, rustix::fs::Access::WRITE_OK).is_ok() {
+        return Ok(());
+    }
+    let message = format!("the project `{}` is not writable", place.project.display());
+    let help = "name a directory that is with `--project DIR`, or take the rights back";
+    Err(Failure::new(Code::DirectoryUnusable, message, help))
+}
+
+/// All that a plan depends on.
+#[derive(Debug, Clone, Copy)]
+struct Ground<'a> {
+    /// What is to run.
+    command: &'a Command,
+    /// Where.
+    place: &'a Place,
+    /// The settings.
+    settings: &'a Settings,
+    /// Our own directories, which no command reads.
+    places: &'a Places,
+    /// The shell for command texts.
+    shell: &'a Shell,
+    /// The environment.
+    environment: &'a Environment,
+    /// The private temporary directory; none for a command that runs unconfined.
+    temporary: Option<&'a Path>,
+}
+
+/// Returns the spec of a command.
+fn plan(ground: &Ground<'_>) -> Result<SandboxSpec, Failure> {
     let sandbox = &ground.settings.sandbox;
     let required: BTreeSet<Protection> = match sandbox.fail_if_unavailable {
         true => REQUIRED.iter().copied().collect(),
@@ -84,11 +128,12 @@ pub(crate) fn plan(ground: &Ground<'_>) -> Result<SandboxSpec, Failure> {
         required: if confine { required } else { BTreeSet::new() },
         mediation: if confine { Mediation::Writes } else { Mediation::None },
         confine,
+        hide: BTreeSet::new(),
     })
 }
 
 /// Returns the directories in which a command may write.
-pub(crate) fn working_directories(place: &Place, settings: &Settings) -> Vec<PathBuf> {
+fn working_directories(place: &Place, settings: &Settings) -> Vec<PathBuf> {
     let mut directories = Vec::new();
     if !place.project_is_too_wide() {
         directories.push(place.project.clone());

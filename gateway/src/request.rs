@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rustix::fs::{Access, access};
 
+use crate::judge::{self, Judged};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{CommandRequest, CommandText, Context};
 
@@ -30,6 +31,21 @@ pub(crate) struct Command {
     pub(crate) words: Option<Vec<String>>,
     /// Time limit.
     pub(crate) timeout: Duration,
+}
+
+impl Command {
+    /// Returns the command as hooks left it: what was judged is what runs.
+    pub(crate) fn after_hooks(self, judged: &Judged) -> Result<Command, Failure> {
+        if judged.received.is_none() {
+            return Ok(self);
+        }
+        let text = command_text(judge::command_of(&judged.input)?)?;
+        let timeout = match judged.input.get("timeout") {
+            None => self.timeout,
+            Some(limit) => limit.as_u64().map(Duration::from_millis).unwrap_or(self.timeout),
+        };
+        Ok(Command { text, words: None, timeout: timeout.min(MAX_TIMEOUT) })
+    }
 }
 
 /// Checks what a person or program asked to run.

@@ -3,7 +3,7 @@
 pub(crate) mod output;
 mod pipes;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
 use stockade_sandbox as sandbox;
@@ -53,8 +53,8 @@ pub(crate) struct Manner {
 /// A command that was started.
 #[derive(Debug)]
 pub(crate) struct Running {
-    stopper: sandbox::Stopper,
-    wait: JoinHandle<std::io::Result<sandbox::Exit>>,
+    stop: Stop,
+    wait: JoinHandle<std::io::Result<(sandbox::Exit, Vec<sandbox::Violation>)>>,
     stdin: Option<pipe::Sender>,
     stdout: pipe::Receiver,
     stderr: pipe::Receiver,
@@ -67,6 +67,8 @@ pub(crate) struct Running {
 pub(crate) struct Execution {
     /// How; none when nobody could see it.
     pub(crate) exit: Option<sandbox::Exit>,
+    /// Acts that were refused.
+    pub(crate) violations: Vec<sandbox::Violation>,
     /// What it wrote.
     pub(crate) output: Output,
     /// What was enforced.
@@ -91,17 +93,16 @@ pub(crate) async fn start(grant: Grant, manner: &Manner) -> Result<Running, sand
     let spawned = tokio::task::spawn_blocking(move || sandbox::spawn(&launcher, &spec, theirs));
     let (child, enforced) = spawned.await.map_err(|_| pipes::broken("the launcher's thread"))??;
     let started = (SystemTime::now(), Instant::now());
-    let stopper = child.stopper().map_err(|source| sandbox::Error::Report { source })?;
-    let wait = tokio::task::spawn_blocking(move || child.wait());
+    let stop = Stop(child.stopper().map_err(|source| sandbox::Error::Report { source })?);
+    let wait = tokio::task::spawn_blocking(move || child.wait_with_violations());
     let pipes::Ours { stdin, stdout, stderr } = ours;
-    Ok(Running { stopper, wait, stdin, stdout, stderr, enforced, started })
+    Ok(Running { stop, wait, stdin, stdout, stderr, enforced, started })
 }
 
 /// Carries the streams of a command until it and everything that it started are gone.
 pub(crate) async fn follow(running: Running, manner: &Manner, lines: &mut Lines) -> Execution {
-    let Running { stopper, mut wait, mut stdin, stdout, stderr, enforced, started } = running;
+    let Running { stop, mut wait, mut stdin, stdout, stderr, enforced, started } = running;
     let mut streams = Streams::new(stdout, stderr, Collector::new(manner.directory.clone()));
-    let mut stop = Stop { stopper: Some(stopper), ending: None };
     let deadline = tokio::time::sleep(manner.timeout);
     tokio::pin!(deadline);
     let (mut timed_out, mut interrupted) = (false, false);
@@ -147,11 +148,13 @@ pub(crate) async fn follow(running: Running, manner: &Manner, lines: &mut Lines)
         }
     };
     let (took, ended) = (started.1.elapsed(), SystemTime::now());
-    stop.finish().await;
+    drop(stop);
     let unsent = streams.drain(listening).await;
     let output = streams.collector.finish();
     let times = (started.0, ended);
-    Execution { exit, output, enforced, timed_out, interrupted, times, took, unsent }
+    let (exit, violations) = exit.unzip();
+    let violations = violations.unwrap_or_default();
+    Execution { exit, violations, output, enforced, timed_out, interrupted, times, took, unsent }
 }
 
 async fn write(stdin: &mut Option<pipe::Sender>, bytes: &[u8]) -> std::io::Result<usize> {
@@ -226,36 +229,23 @@ async fn chunk(stream: &mut Option<pipe::Receiver>, buffer: &mut [u8]) -> usize 
     }
 }
 
-/// The means to end a command, used once.
-struct Stop {
-    stopper: Option<sandbox::Stopper>,
-    ending: Option<JoinHandle<()>>,
-}
+/// The means to end a command.
+#[derive(Debug)]
+struct Stop(sandbox::Stopper);
 
 impl Stop {
     fn signal(&self, number: i32) {
-        if let Some(stopper) = &self.stopper {
-            let _ = stopper.signal(number); // a command that is gone gets no signal
-        }
+        let _ = self.0.signal(number); // a command that is gone gets no signal
     }
 
-    fn end(&mut self) {
-        if let Some(stopper) = self.stopper.take() {
-            let end = move || {
-                let _ = stopper.stop(GRACE); // a command that is gone cannot be stopped
-            };
-            self.ending = Some(tokio::task::spawn_blocking(end));
-        }
-    }
-
-    async fn finish(self) {
-        if let Some(ending) = self.ending {
-            let _ = ending.await; // what it had to end is gone
-        }
+    fn end(&self) {
+        let _ = self.0.stop(GRACE); // a command that is gone cannot be stopped
     }
 }
 
-/// Returns where the output of task `id` goes.
-pub(crate) fn directory(state: &Path, id: &str) -> PathBuf {
-    state.join("tasks").join(id)
+impl Drop for Stop {
+    /// Whoever stops following a command ends it.
+    fn drop(&mut self) {
+        let _ = self.0.stop(Duration::ZERO); // nothing is left of a command that ended
+    }
 }

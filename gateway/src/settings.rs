@@ -48,7 +48,11 @@ pub(crate) struct Snapshot {
 
 /// Reads all layers; blocks on the file system.
 pub(crate) fn read(sources: &Sources<'_>) -> Result<Snapshot, Failure> {
-    let texts = collect(sources)?;
+    merge(collect(sources)?)
+}
+
+/// Merges settings texts.
+pub(crate) fn merge(texts: Vec<SettingsText>) -> Result<Snapshot, Failure> {
     let LoadedSettings { rules, problems } = stockade_policy::load(&texts);
     if let Some(problem) = problems.iter().find(|problem| problem.severity == Severity::Refusal) {
         let message = format!("settings are rejected: {}", sentence(problem));
@@ -207,10 +211,6 @@ fn flags(sources: &Sources<'_>) -> Result<Vec<SettingsText>, Failure> {
             let text = serde_json::json!({ "permissions": { list: rules } }).to_string();
             texts.push(made(Layer::Flag, name, &text, cwd));
         }
-    }
-    if let Some(mode) = &sources.context.mode {
-        let text = serde_json::json!({ "permissions": { "defaultMode": mode } }).to_string();
-        texts.push(made(Layer::Flag, "<--permission-mode>", &text, cwd));
     }
     Ok(texts)
 }

@@ -4,10 +4,14 @@ use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use sha2::{Digest as _, Sha256};
 
 use crate::places::{hex, private_directory};
+
+/// A session that did nothing for so long is over.
+const SESSION: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// A temporary directory of one run. One without a session is removed when this goes out of scope.
 #[derive(Debug)]
@@ -25,6 +29,7 @@ impl Temporary {
             let name = hex(&Sha256::digest(session.as_bytes()));
             let path = all.join(format!("session-{}", name.get(..32).unwrap_or(&name)));
             private_directory(&path)?;
+            fs::File::open(&path)?.set_modified(SystemTime::now())?;
             return Ok(Temporary { path, lasting: true });
         }
         let mut random = [0; 16];
@@ -32,6 +37,12 @@ impl Temporary {
         let path = all.join(format!("run-{}-{}", std::process::id(), hex(&random)));
         DirBuilder::new().mode(0o700).create(&path)?;
         Ok(Temporary { path, lasting: false })
+    }
+
+    /// Ends a run: its directory goes, and what others left behind.
+    pub(crate) fn end(self, state: &Path) {
+        drop(self);
+        sweep(state);
     }
 
     /// Returns its path.
@@ -48,15 +59,19 @@ impl Drop for Temporary {
     }
 }
 
-/// Removes what gateways that are gone left behind.
-pub(crate) fn sweep(state: &Path) {
+/// Removes what gateways and sessions that are gone left behind.
+fn sweep(state: &Path) {
     for entry in fs::read_dir(state.join("tmp")).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let owner = name.strip_prefix("run-").and_then(|rest| rest.split_once('-'));
-        if let Some((pid, _)) = owner {
-            if !Path::new("/proc").join(pid).exists() {
-                remove(&entry.path());
-            }
+        let over = match owner {
+            Some((pid, _)) => !Path::new("/proc").join(pid).exists(),
+            None => entry.metadata().and_then(|found| found.modified()).is_ok_and(|used| {
+                used.elapsed().is_ok_and(|idle| idle > SESSION)
+            }),
+        };
+        if over {
+            remove(&entry.path());
         }
     }
 }

@@ -110,11 +110,6 @@ impl Collector {
         }
     }
 
-    /// Says whether the next `length` bytes go to the file, so that taking them may wait for a disk.
-    pub(crate) fn is_long(&self, length: usize) -> bool {
-        self.head.len() + length > HEAD_BYTES
-    }
-
     /// Takes in what one stream carried.
     pub(crate) fn push(&mut self, stream: Stream, bytes: &[u8]) {
         let length = bytes.len() as u64;

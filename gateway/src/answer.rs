@@ -1,0 +1,170 @@
+//! Answers to front ends: refusals, results, and what stockade itself could not do.
+
+use serde_json::{Value, json};
+use stockade_parser::{CommandKind, EffectKind};
+use stockade_policy::{Decision, SandboxState};
+use stockade_sandbox::{self as sandbox, Violation};
+
+use crate::audit::{self, Receipt};
+use crate::client::Conversation;
+use crate::judge::{Judged, Scene};
+use crate::protocol::errors::{Code, Failure};
+use crate::protocol::types::{
+    AuditReference, DecisionView, Event, Refusal, RunOutcome, RunResult,
+};
+use crate::records::signal_name;
+use crate::run::Execution;
+use crate::view;
+
+/// Most refused acts that an answer names.
+const MAX_VIOLATIONS: usize = 100;
+
+/// Returns the answer for a command that no person could allow.
+pub(crate) fn not_run(decision: Decision, view: DecisionView, receipt: &Receipt) -> RunOutcome {
+    let refusal = Box::new(Refusal { decision: view, audit: Some(reference(receipt)) });
+    match decision {
+        Decision::Ask => RunOutcome::NeedsPerson(refusal),
+        // An allowed command that is not run is refused like a denied one.
+        Decision::Deny | Decision::Allow => RunOutcome::Denied(refusal),
+    }
+}
+
+/// Returns the answer for a command that a person declined.
+pub(crate) fn declined(view: DecisionView, receipt: &Receipt) -> RunOutcome {
+    let view = view::refused(view, "declined", "the person who was asked said no");
+    not_run(Decision::Deny, view, receipt)
+}
+
+/// Returns the answer for a command whose question nobody answered.
+pub(crate) fn withdrawn(view: DecisionView, receipt: &Receipt) -> RunOutcome {
+    not_run(Decision::Ask, view, receipt)
+}
+
+/// Tells the front end what is worth knowing before the command runs.
+pub(crate) async fn tell(conversation: &Conversation, scene: &Scene, judged: &Judged) {
+    let mut notices = scene.snapshot.warnings.clone();
+    notices.extend(judged.hooks.notices.iter().cloned());
+    if scene.place.project_is_too_wide() && scene.sandbox == SandboxState::Enforced {
+        let project = scene.place.project.display();
+        notices.push(format!(
+            "nothing in `{project}` is writable, since it holds more than one project; name yours with \
+             `--project DIR`"
+        ));
+    }
+    for notice in notices {
+        let _ = conversation.events.send(Event::Notice(notice)).await; // a gone front end reads none
+    }
+}
+
+/// Returns the answer for a command that ran.
+pub(crate) fn ran(
+    view: DecisionView,
+    receipt: &Receipt,
+    execution: &Execution,
+    scene: &Scene,
+    judged: &Judged,
+) -> RunOutcome {
+    let exit = execution.exit.unwrap_or_default();
+    let output = &execution.output;
+    RunOutcome::Ran(Box::new(RunResult {
+        decision: view,
+        exit_code: exit.code,
+        signal: exit.signal.map(signal_name),
+        signal_number: exit.signal,
+        timed_out: execution.timed_out,
+        interrupted: execution.interrupted,
+        duration_ms: u64::try_from(execution.took.as_millis()).unwrap_or(u64::MAX),
+        output: output.text.clone(),
+        output_bytes: output.bytes,
+        output_lines: output.lines,
+        spill_path: output.spill.as_ref().map(|path| path.display().to_string()),
+        truncated: output.truncated,
+        task_id: None,
+        cwd_after: None,
+        sandbox: view::sandbox(&execution.enforced),
+        violations: execution.violations.iter().take(MAX_VIOLATIONS).map(violation).collect(),
+        footer: footer(execution, scene, judged),
+        audit: reference(receipt),
+    }))
+}
+
+fn violation(found: &Violation) -> Value {
+    json!({
+        "kind": found.kind,
+        "syscall": found.call,
+        "path_or_host": found.object,
+        "rule": found.rule,
+        "count": found.count,
+    })
+}
+
+/// Returns one line when the sandbox may be why a command failed. Its output is never read for that: what
+/// counts is what a layer saw, or that a layer without eyes was active and the text could have met it.
+fn footer(execution: &Execution, scene: &Scene, judged: &Judged) -> String {
+    let failed = execution.exit.is_none_or(|exit| exit.code != Some(0));
+    let ended = execution.timed_out || execution.interrupted;
+    if !failed || ended || scene.sandbox != SandboxState::Enforced {
+        return String::new();
+    }
+    if let Some((first, rest)) = execution.violations.split_first() {
+        let more = match rest.len() {
+            0 => String::new(),
+            count => format!(" (+{count} more, see violations)"),
+        };
+        return format!("stockade: refused {} of {} by {}{more}", first.kind, first.object, first.rule);
+    }
+    let commands = judged.tree.as_ref().map(|tree| tree.commands()).unwrap_or_default();
+    let network = |command: &stockade_parser::SimpleCommand| {
+        let known = command.effects.iter().any(|effect| effect.kind == EffectKind::Network);
+        let unknown = !command.effects_known && command.kind == CommandKind::External;
+        known || unknown
+    };
+    match commands.iter().any(network) || commands.is_empty() {
+        true => "stockade: this ran without network, which may be why it failed; `sandbox.network` of the \
+                 settings cannot open it yet"
+            .into(),
+        false => String::new(),
+    }
+}
+
+fn reference(receipt: &Receipt) -> AuditReference {
+    AuditReference { decision_id: receipt.id.clone(), sequence: receipt.sequence }
+}
+
+/// Returns the failure of a log that cannot take a record.
+pub(crate) fn unrecorded(error: &audit::Error) -> Failure {
+    Failure::new(Code::AuditUnavailable, error.to_string(), error.help())
+}
+
+/// Returns the failure of a log that could not take the result of a command that ran.
+pub(crate) fn ran_unrecorded(error: &audit::Error, execution: &Execution) -> Failure {
+    let how = match execution.exit.map(|exit| (exit.code, exit.signal)) {
+        Some((Some(code), _)) => format!("ran, exit {code}"),
+        Some((None, Some(signal))) => format!("ran, ended by {}", signal_name(signal)),
+        Some((None, None)) | None => "ran".into(),
+    };
+    let cause = error.to_string().replace("; nothing was run", "");
+    let message = format!("the command {how}, but that could not be recorded: {cause}");
+    Failure::new(Code::AuditUnavailable, message, error.help())
+}
+
+/// Returns the failure of a command that could not be started.
+pub(crate) fn not_started(error: &sandbox::Error) -> Failure {
+    let message = format!("{error}; nothing was run");
+    match error {
+        sandbox::Error::Unenforceable { help, .. } => {
+            Failure::new(Code::SandboxUnavailable, message, help.clone())
+        }
+        sandbox::Error::Exec { .. } => {
+            let help = "look at the file's rights and its interpreter";
+            Failure::new(Code::LaunchFailed, message, help)
+        }
+        sandbox::Error::Launcher { .. }
+        | sandbox::Error::Report { .. }
+        | sandbox::Error::Step { .. }
+        | sandbox::Error::Spec { .. } => {
+            let help = "`stockade doctor` says what this machine can enforce";
+            Failure::new(Code::LaunchFailed, message, help)
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Calls that are only judged: with the settings of this machine, or with the inputs of a written case.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use stockade_policy::{HookEvent, Layer, Origin, SandboxState, SettingsText};
+
+use crate::facts::Place;
+use crate::hooks::{self, Report};
+use crate::judge::{Confinement, Hooks, Judged, Scene};
+use crate::places::Places;
+use crate::protocol::errors::{Code, Failure};
+use crate::protocol::types::{Case, CheckRequest, DecisionView};
+use crate::settings;
+use crate::view;
+
+/// Returns the scene of a call that is only judged; blocks on the file system.
+pub(crate) fn scene(request: &CheckRequest, places: &Places) -> Result<Scene, Failure> {
+    let none = Case::default();
+    let case = request.case.as_ref().unwrap_or(&none);
+    let mut scene = match &case.layers {
+        None => Scene::find(&request.cwd, &request.context, places, Confinement::Wanted)?,
+        Some(layers) => {
+            let home = case.home.as_deref().unwrap_or("/nonexistent");
+            let cwd = absolute(&request.cwd)?;
+            let project = match &request.context.project {
+                Some(project) => absolute(project)?,
+                None => cwd.clone(),
+            };
+            let place = Place { cwd, project, home: absolute(home)?, additional: Vec::new() };
+            let trusted = case.trusted.unwrap_or(true);
+            let snapshot = settings::merge(texts(layers, &place, trusted)?)?;
+            Scene::with(place, snapshot, &request.context, places, Confinement::Wanted)?
+        }
+    };
+    if request.caller_runs {
+        scene.sandbox = SandboxState::Off;
+    } else if case.sandbox_available == Some(false) && scene.sandbox == SandboxState::Enforced {
+        scene.sandbox = SandboxState::Unavailable;
+    }
+    Ok(scene)
+}
+
+fn absolute(path: &str) -> Result<PathBuf, Failure> {
+    Some(PathBuf::from(path)).filter(|path| path.is_absolute()).ok_or_else(|| {
+        let message = format!("the path `{}` is not absolute", path.escape_debug());
+        Failure::new(Code::InvalidRequest, message, "give an absolute path")
+    })
+}
+
+/// Returns the settings texts of a written case.
+fn texts(layers: &Value, place: &Place, trusted: bool) -> Result<Vec<SettingsText>, Failure> {
+    let mut texts = Vec::new();
+    for (name, layer, file, anchor) in [
+        ("user", Layer::User, "<user>", place.home.join(".claude")),
+        ("project", Layer::Project, "<project>", place.project.clone()),
+        ("local", Layer::Local, "<local>", place.cwd.clone()),
+        ("flag", Layer::Flag, "<flag>", place.cwd.clone()),
+        ("policy", Layer::Policy, "<policy>", Path::new(crate::places::MANAGED).into()),
+    ] {
+        let Some(value) = layers.get(name) else { continue };
+        let trusted = trusted || layer != Layer::Project;
+        let (file, text) = (file.into(), value.to_string().into_bytes());
+        texts.push(SettingsText { layer, file, text, anchor, trusted });
+    }
+    Ok(texts)
+}
+
+/// Returns what the hooks of a call that is only judged do.
+pub(crate) fn hooks(request: &CheckRequest, scene: &Scene) -> Hooks {
+    let recorded = request.case.as_ref().and_then(|case| case.hooks_inline.as_ref());
+    match (recorded, request.run_hooks) {
+        (Some(outcomes), _) => Hooks::Recorded(inline(outcomes)),
+        (None, true) => Hooks::Run,
+        (None, false) => {
+            let hooks = &scene.snapshot.rules.settings().hooks;
+            let matching = hooks::matching(hooks, HookEvent::PreToolUse, &request.tool);
+            let notice = |index: usize| {
+                let hook = hooks.get(index)?;
+                Some(format!("hook {} matches and was not run", hooks::describe(hook)))
+            };
+            let notices = matching.into_iter().filter_map(notice).collect();
+            Hooks::Recorded(Report { notices, ..Report::default() })
+        }
+    }
+}
+
+/// Returns what recorded outcomes of hooks come to.
+fn inline(outcomes: &[Value]) -> Report {
+    let mut made = Vec::new();
+    let mut ran = Vec::new();
+    for outcome in outcomes {
+        let text = |key: &str| outcome.get(key).and_then(Value::as_str);
+        if text("event").is_some_and(|event| event != "PreToolUse")
+            || outcome.get("async") == Some(&Value::Bool(true))
+        {
+            continue;
+        }
+        let layer = match text("source") {
+            Some("policy") => Layer::Policy,
+            Some("project") => Layer::Project,
+            Some("local") => Layer::Local,
+            Some("flag") => Layer::Flag,
+            Some(_) | None => Layer::User,
+        };
+        let index = made.len();
+        let origin = Origin {
+            layer,
+            file: format!("<{}>", layer.name()).into(),
+            line: 1,
+            column: 1,
+            pointer: format!("/hooks_inline/{index}"),
+        };
+        made.push(hooks::stand_in(origin));
+        ran.push(hooks::recorded(index, outcome));
+    }
+    hooks::merge(&made, ran)
+}
+
+/// Returns the answer to a call that was only judged.
+pub(crate) fn answer(request: &CheckRequest, scene: &Scene, judged: Judged) -> DecisionView {
+    let mut view = view::decision(&judged.verdict, &scene.snapshot, judged.input);
+    view.warnings.extend(judged.hooks.notices);
+    if request.explain {
+        view.explanation = view::explain(&judged.verdict);
+    }
+    view
+}

@@ -1,0 +1,317 @@
+//! What happened as records of the log.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+use stockade_policy::{Hook, HookVerdict, SandboxState};
+
+use crate::audit::record::decision::{
+    Agent, HookRun, Policy, Request, Rewritten, Runs, Sandbox, Stdin,
+};
+use crate::audit::record::{self, Body, Decision, LoadedHook, LoadedLayer, Outcome, caller::Caller};
+use crate::audit::{self, Log, Receipt, clock};
+use crate::hooks::{Ran, describe};
+use crate::judge::{Judged, Scene, broken};
+use crate::places::hex;
+use crate::protocol::errors::Failure;
+use crate::protocol::types::{CheckRequest, CommandRequest, Context, Stream};
+use crate::run::Execution;
+use crate::run::output::{Carried, SHORT_BYTES};
+use crate::settings::Snapshot;
+use crate::view;
+
+/// What a decision record says besides the verdict.
+#[derive(Debug)]
+pub(crate) struct Circumstances<'a> {
+    /// Who called, as the kernel tells it.
+    pub(crate) caller: Caller,
+    /// Name of the tool.
+    pub(crate) tool: &'a str,
+    /// What came with the call.
+    pub(crate) context: &'a Context,
+    /// Standard input is passed on.
+    pub(crate) stdin: bool,
+    /// Time limit in milliseconds; 0 for a call that is only judged.
+    pub(crate) timeout_ms: u64,
+    /// To run as a task.
+    pub(crate) background: bool,
+    /// On a terminal.
+    pub(crate) pty: bool,
+    /// Unconfined.
+    pub(crate) unsandboxed: bool,
+    /// What the agent says it is for.
+    pub(crate) description: Option<String>,
+    /// Who would run it.
+    pub(crate) runs: Runs,
+}
+
+impl<'a> Circumstances<'a> {
+    /// Returns those of a command that is to run.
+    pub(crate) fn of_run(
+        caller: Caller,
+        request: &'a CommandRequest,
+        timeout: Duration,
+        runs: Runs,
+    ) -> Circumstances<'a> {
+        Circumstances {
+            caller,
+            tool: "Bash",
+            context: &request.context,
+            stdin: request.stdin,
+            timeout_ms: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
+            background: request.background,
+            pty: request.pty,
+            unsandboxed: request.unsandboxed,
+            description: request.description.clone(),
+            runs,
+        }
+    }
+
+    /// Returns those of a call that this gateway does not run.
+    pub(crate) fn of_check(
+        caller: Caller,
+        request: &'a CheckRequest,
+        runs: Runs,
+    ) -> Circumstances<'a> {
+        Circumstances {
+            caller,
+            tool: &request.tool,
+            context: &request.context,
+            stdin: false,
+            timeout_ms: 0,
+            background: false,
+            pty: false,
+            unsandboxed: false,
+            description: None,
+            runs,
+        }
+    }
+}
+
+/// Returns a fresh identity for a call.
+pub(crate) fn call_id() -> Result<String, Failure> {
+    let mut random = [0; 16];
+    getrandom::fill(&mut random).map_err(|_| broken("the system gives no random bytes"))?;
+    Ok(hex(&random))
+}
+
+/// Records a decision; the receipt comes when it is on disk.
+pub(crate) async fn decision(
+    log: &Log,
+    state: &Path,
+    scene: &Scene,
+    judged: &Judged,
+    circumstances: Circumstances<'_>,
+) -> Result<Receipt, audit::Error> {
+    let reference = policy_load(log, state, &scene.snapshot).await?;
+    let context = circumstances.context;
+    let settings = scene.snapshot.rules.settings();
+    let command = judged.tree.as_ref().map(|tree| tree.source().to_vec());
+    let record = Decision {
+        repeats: None,
+        caller: circumstances.caller,
+        agent: Agent {
+            name: context.agent.clone().unwrap_or_default().into(),
+            version: None,
+            session: context.session.clone().map(Into::into),
+            call_id: None,
+            model: None,
+            door: context.door.clone().into(),
+            mode_asked: context.mode.clone().map(Into::into),
+            mode: judged.facts.mode.name().into(),
+        },
+        request: Request {
+            tool: circumstances.tool.into(),
+            input: judged.input.clone(),
+            command,
+            rewritten: judged.received.as_ref().map(|(received, hook)| Rewritten {
+                received: received.to_string().into_bytes(),
+                by: settings.hooks.get(*hook).map(describe).unwrap_or_default(),
+            }),
+            cwd: scene.place.cwd.clone(),
+            project: scene.place.project.clone(),
+            home: scene.place.home.clone(),
+            env_names: scene.environment.set.clone(),
+            stdin: match circumstances.stdin {
+                true => Stdin { kind: "pipe", bytes: None, digest: None },
+                false => Stdin::NONE,
+            },
+            timeout_ms: circumstances.timeout_ms,
+            background: circumstances.background,
+            pty: circumstances.pty,
+            unsandboxed_asked: circumstances.unsandboxed,
+            description: circumstances.description,
+        },
+        tree: judged.tree.clone(),
+        paths: judged.facts.real_paths.clone(),
+        verdict: judged.verdict.clone(),
+        eval_us: u64::try_from(judged.took.as_micros()).unwrap_or(u64::MAX),
+        file_digests: file_digests(&scene.snapshot),
+        hooks: judged.hooks.ran.iter().map(|ran| hook_run(ran, &settings.hooks)).collect(),
+        policy: Policy { sha256: scene.snapshot.sha256.clone(), reference, source: "files" },
+        grant: None,
+        sandbox: Sandbox {
+            wanted: settings.sandbox.enabled,
+            profile_sha256: None,
+            landlock_abi: None,
+            network: match judged.facts.sandbox {
+                SandboxState::Enforced => "off".into(),
+                SandboxState::Unavailable | SandboxState::Off => "host".into(),
+            },
+            enforced: Vec::new(),
+            missing: Vec::new(),
+            excluded_by: None,
+            auto_allow: judged.verdict.auto_allowed,
+        },
+        runs: circumstances.runs,
+    };
+    log.record(Body::Decision(Box::new(record))).await
+}
+
+/// Records how a command ended.
+pub(crate) async fn result(
+    log: &Log,
+    decision: &Receipt,
+    execution: &Execution,
+) -> Result<Receipt, audit::Error> {
+    let sandbox = view::sandbox(&execution.enforced);
+    let mut outcome = Outcome::bare(&decision.id, record::Agreement::AsDecided, "gateway");
+    outcome.timed_out = execution.timed_out;
+    outcome.interrupted = execution.interrupted;
+    outcome.started = Some(clock::at(execution.times.0));
+    outcome.ended = Some(clock::at(execution.times.1));
+    outcome.duration_us = u64::try_from(execution.took.as_micros()).ok();
+    match &execution.exit {
+        Some(exit) => {
+            outcome.exit = exit.code.map(i64::from);
+            outcome.signal = exit.signal.map(signal_name);
+            outcome.usage = Some(record::Usage {
+                user_us: u64::try_from(exit.user.as_micros()).unwrap_or(u64::MAX),
+                system_us: u64::try_from(exit.system.as_micros()).unwrap_or(u64::MAX),
+                rss_kib: exit.max_rss_kib,
+            });
+        }
+        None => outcome.agreement = record::Agreement::Unknown,
+    }
+    let spill = execution.output.spill.as_deref();
+    let cut = execution.output.cut.is_some();
+    let streams = execution.output.streams.iter();
+    outcome.streams = streams.map(|carried| stream(log, carried, spill, cut)).collect();
+    (outcome.enforced, outcome.missing) = (sandbox.enforced, sandbox.missing);
+    log.record(Body::Result(Box::new(outcome))).await
+}
+
+/// Records that a command that was decided never started.
+pub(crate) async fn not_run(log: &Log, decision: &Receipt) -> Result<Receipt, audit::Error> {
+    let outcome = Outcome::bare(&decision.id, record::Agreement::NotRun, "gateway");
+    log.record(Body::Result(Box::new(outcome))).await
+}
+
+fn stream(log: &Log, carried: &Carried, spill: Option<&Path>, cut: bool) -> record::Stream {
+    let short = carried.bytes < SHORT_BYTES as u64;
+    record::Stream {
+        name: match carried.stream {
+            Stream::Stdout => "stdout",
+            Stream::Stderr => "stderr",
+        },
+        bytes: carried.bytes,
+        digest: match short {
+            true => log.redactor().stream_digest(&carried.first),
+            false => format!("sha256:{}", hex(&carried.sha256)),
+        },
+        spill: spill.map(Into::into),
+        cut,
+    }
+}
+
+fn hook_run(ran: &Ran, hooks: &[Hook]) -> HookRun {
+    let hook = hooks.get(ran.index);
+    let origin = hook.map(|hook| &hook.origin);
+    let answer = ran.answer.as_ref();
+    HookRun {
+        event: "PreToolUse".into(),
+        handler: hook.map(|hook| hook.command.command.clone()).unwrap_or_default().into(),
+        layer: origin.map_or("policy", |origin| origin.layer.name()),
+        file: origin.map(|origin| origin.file.as_path().into()).unwrap_or_default(),
+        pointer: origin.map(|origin| origin.pointer.clone()).unwrap_or_default().into(),
+        exit: ran.exit.map(i64::from),
+        ms: ran.milliseconds,
+        decision: answer.ok().and_then(|answer| answer.verdict).map(|verdict| {
+            match verdict {
+                HookVerdict::Allow => "allow",
+                HookVerdict::Ask => "ask",
+                HookVerdict::Defer => "defer",
+                HookVerdict::Deny => "deny",
+            }
+            .into()
+        }),
+        error: answer.err().map(|error| error.clone().into()),
+    }
+}
+
+fn file_digests(snapshot: &Snapshot) -> BTreeMap<PathBuf, String> {
+    let texts = snapshot.texts.iter();
+    texts.map(|text| (text.file.clone(), hex(&Sha256::digest(&text.text)))).collect()
+}
+
+/// Returns the id of the record that holds the settings in force, making it when they changed.
+async fn policy_load(log: &Log, state: &Path, snapshot: &Snapshot) -> Result<String, audit::Error> {
+    let kept = state.join("policy_load");
+    let text = std::fs::read_to_string(&kept).unwrap_or_default();
+    if let Some((sha256, id)) = text.trim().split_once(' ') {
+        if sha256 == snapshot.sha256 && id.len() == 26 {
+            return Ok(id.to_string());
+        }
+    }
+    let settings = snapshot.rules.settings();
+    let layer = |text: &stockade_policy::SettingsText| LoadedLayer {
+        layer: text.layer.name(),
+        file: text.file.as_path().into(),
+        sha256: Some(hex(&Sha256::digest(&text.text))),
+    };
+    let hook = |hook: &Hook| LoadedHook {
+        event: format!("{:?}", hook.event).into(),
+        handler: hook.command.command.clone().into(),
+        layer: hook.origin.layer.name(),
+        file: hook.origin.file.as_path().into(),
+        pointer: hook.origin.pointer.clone().into(),
+        sha256: None,
+    };
+    let body = record::PolicyLoad {
+        sha256: snapshot.sha256.clone(),
+        layers: snapshot.texts.iter().map(layer).collect(),
+        rules: Vec::new(),
+        hooks: settings.hooks.iter().map(hook).collect(),
+        sandbox: serde_json::json!({
+            "enabled": settings.sandbox.enabled,
+            "failIfUnavailable": settings.sandbox.fail_if_unavailable,
+            "autoAllowBashIfSandboxed": settings.sandbox.auto_allow,
+            "allowUnsandboxedCommands": settings.sandbox.allow_unsandboxed,
+        }),
+        warnings: snapshot.warnings.iter().map(|warning| warning.clone().into()).collect(),
+    };
+    let receipt = log.record(Body::PolicyLoad(Box::new(body))).await?;
+    // Without the note the next call records the settings once more, which harms nobody.
+    let new = state.join(format!("policy_load.{}.tmp", std::process::id()));
+    let line = format!("{} {}\n", snapshot.sha256, receipt.id);
+    if std::fs::write(&new, line).is_err() || std::fs::rename(&new, &kept).is_err() {
+        let _ = std::fs::remove_file(&new); // a left-over name is written again next time
+    }
+    Ok(receipt.id)
+}
+
+/// Returns the name of a signal on Linux (signal(7)).
+pub(crate) fn signal_name(number: i32) -> String {
+    const NAMES: &[&str] = &[
+        "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2",
+        "PIPE", "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG",
+        "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
+    ];
+    let index = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
+    match index.and_then(|index| NAMES.get(index)) {
+        Some(name) => format!("SIG{name}"),
+        None => format!("SIG{number}"),
+    }
+}
