@@ -9,9 +9,7 @@ use crate::audit::{self, Receipt};
 use crate::client::Conversation;
 use crate::judge::{Judged, Scene};
 use crate::protocol::errors::{Code, Failure};
-use crate::protocol::types::{
-    AuditReference, DecisionView, Event, Refusal, RunOutcome, RunResult,
-};
+use crate::protocol::types::{AuditReference, DecisionView, Event, Refusal, RunOutcome, RunResult};
 use crate::records::signal_name;
 use crate::run::Execution;
 use crate::view;
@@ -44,7 +42,7 @@ pub(crate) fn withdrawn(view: DecisionView, receipt: &Receipt) -> RunOutcome {
 pub(crate) async fn tell(conversation: &Conversation, scene: &Scene, judged: &Judged) {
     let mut notices = scene.snapshot.warnings.clone();
     notices.extend(judged.hooks.notices.iter().cloned());
-    if scene.place.project_is_too_wide() && scene.sandbox == SandboxState::Enforced {
+    if scene.place.project_is_too_wide() && judged.facts.sandbox == SandboxState::Enforced {
         let project = scene.place.project.display();
         notices.push(format!(
             "nothing in `{project}` is writable, since it holds more than one project; name yours with \
@@ -61,7 +59,6 @@ pub(crate) fn ran(
     view: DecisionView,
     receipt: &Receipt,
     execution: &Execution,
-    scene: &Scene,
     judged: &Judged,
 ) -> RunOutcome {
     let exit = execution.exit.unwrap_or_default();
@@ -83,7 +80,7 @@ pub(crate) fn ran(
         cwd_after: None,
         sandbox: view::sandbox(&execution.enforced),
         violations: execution.violations.iter().take(MAX_VIOLATIONS).map(violation).collect(),
-        footer: footer(execution, scene, judged),
+        footer: footer(execution, judged),
         audit: reference(receipt),
     }))
 }
@@ -100,10 +97,10 @@ fn violation(found: &Violation) -> Value {
 
 /// Returns one line when the sandbox may be why a command failed. Its output is never read for that: what
 /// counts is what a layer saw, or that a layer without eyes was active and the text could have met it.
-fn footer(execution: &Execution, scene: &Scene, judged: &Judged) -> String {
+fn footer(execution: &Execution, judged: &Judged) -> String {
     let failed = execution.exit.is_none_or(|exit| exit.code != Some(0));
     let ended = execution.timed_out || execution.interrupted;
-    if !failed || ended || scene.sandbox != SandboxState::Enforced {
+    if !failed || ended || judged.facts.sandbox != SandboxState::Enforced {
         return String::new();
     }
     if let Some((first, rest)) = execution.violations.split_first() {
@@ -111,7 +108,10 @@ fn footer(execution: &Execution, scene: &Scene, judged: &Judged) -> String {
             0 => String::new(),
             count => format!(" (+{count} more, see violations)"),
         };
-        return format!("stockade: refused {} of {} by {}{more}", first.kind, first.object, first.rule);
+        return format!(
+            "stockade: refused {} of {} by {}{more}",
+            first.kind, first.object, first.rule
+        );
     }
     let commands = judged.tree.as_ref().map(|tree| tree.commands()).unwrap_or_default();
     let network = |command: &stockade_parser::SimpleCommand| {

@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use tokio::sync::{mpsc, oneshot};
 
-use crate::audit::record::{self, Body};
 use crate::answer::unrecorded;
+use crate::audit::record::{self, Body};
 use crate::audit::{Log, Receipt};
 use crate::client::PendingQuestion;
 use crate::engine::blocking;

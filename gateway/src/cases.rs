@@ -7,7 +7,7 @@ use stockade_policy::{HookEvent, Layer, Origin, SandboxState, SettingsText};
 
 use crate::facts::Place;
 use crate::hooks::{self, Report};
-use crate::judge::{Confinement, Hooks, Judged, Scene};
+use crate::judge::{Hooks, Judged, Scene};
 use crate::places::Places;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{Case, CheckRequest, DecisionView};
@@ -19,7 +19,7 @@ pub(crate) fn scene(request: &CheckRequest, places: &Places) -> Result<Scene, Fa
     let none = Case::default();
     let case = request.case.as_ref().unwrap_or(&none);
     let mut scene = match &case.layers {
-        None => Scene::find(&request.cwd, &request.context, places, Confinement::Wanted)?,
+        None => Scene::find(&request.cwd, &request.context, places)?,
         Some(layers) => {
             let home = case.home.as_deref().unwrap_or("/nonexistent");
             let cwd = absolute(&request.cwd)?;
@@ -30,7 +30,7 @@ pub(crate) fn scene(request: &CheckRequest, places: &Places) -> Result<Scene, Fa
             let place = Place { cwd, project, home: absolute(home)?, additional: Vec::new() };
             let trusted = case.trusted.unwrap_or(true);
             let snapshot = settings::merge(texts(layers, &place, trusted)?)?;
-            Scene::with(place, snapshot, &request.context, places, Confinement::Wanted)?
+            Scene::with(place, snapshot, &request.context, places)?
         }
     };
     if request.caller_runs {

@@ -11,10 +11,10 @@ use crate::audit::record::decision::Runs;
 use crate::audit::{GatewayMode, Log, Receipt};
 use crate::client::{Conversation, Options};
 use crate::decide::{self, Grant, Outcome};
-use crate::judge::{self, Asked, Confinement, Hooks, Judged, Scene};
+use crate::judge::{self, Asked, Hooks, Judged, Scene};
 use crate::parse::Scanner;
 use crate::places::Places;
-use crate::protocol::errors::{Code, Failure};
+use crate::protocol::errors::Failure;
 use crate::protocol::types::{CheckRequest, CommandRequest, DecisionView, RunOutcome};
 use crate::records::{self, Circumstances};
 use crate::request::Command;
@@ -23,12 +23,17 @@ use crate::temporary::Temporary;
 use crate::{answer, approve, cases, plan, request, view};
 
 /// The whole gate: takes a request, gives its outcome.
-#[derive(Debug)]
 pub struct Gateway {
     places: Places,
     log: Log,
     scanner: Scanner,
     executable: PathBuf,
+}
+
+impl std::fmt::Debug for Gateway {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Gateway").field("places", &self.places).finish_non_exhaustive()
+    }
 }
 
 impl Gateway {
@@ -86,7 +91,7 @@ impl Gateway {
             (Decision::Deny, _) | (Decision::Ask, None) => Runs::Nobody,
         };
         let planned = match runs {
-            Runs::Gateway => Some(self.plan(&request, &scene, &command).await?),
+            Runs::Gateway => Some(self.plan(&request, &scene, &judged, &command).await?),
             Runs::Caller | Runs::Nobody => None,
         };
         let circumstances = Circumstances::of_run(caller, &request, command.timeout, runs);
@@ -126,7 +131,7 @@ impl Gateway {
             Ok(())
         })
         .await?;
-        outcome.map(|execution| answer::ran(view, &receipt, &execution, &scene, &judged))
+        outcome.map(|execution| answer::ran(view, &receipt, &execution, &judged))
     }
 
     /// Runs what was granted, and records how it ended before anybody learns of it.
@@ -189,14 +194,10 @@ impl Gateway {
         request: &CommandRequest,
         conversation: &Conversation,
     ) -> Result<Scene, Failure> {
-        let wish = match request.unsandboxed {
-            true => Confinement::Lifted,
-            false => Confinement::Wanted,
-        };
         let (cwd, places) = (request.cwd.clone(), self.places.clone());
         let mut context = request.context.clone();
         context.interactive &= conversation.questions.is_some();
-        blocking(move || Scene::find(&cwd, &context, &places, wish)).await
+        blocking(move || Scene::find(&cwd, &context, &places)).await
     }
 
     async fn judge(
@@ -215,11 +216,13 @@ impl Gateway {
         &self,
         request: &CommandRequest,
         scene: &Scene,
+        judged: &Judged,
         command: &Command,
     ) -> Result<(SandboxSpec, Temporary), Failure> {
         let (scene, command, places) = (scene.clone(), command.clone(), self.places.clone());
-        let session = request.context.session.clone();
-        blocking(move || plan::prepare(&scene, &command, &places, session.as_deref())).await
+        let (session, state) = (request.context.session.clone(), judged.facts.sandbox);
+        let prepare = move || plan::prepare(&scene, state, &command, &places, session.as_deref());
+        blocking(prepare).await
     }
 
     async fn record(

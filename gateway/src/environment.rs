@@ -33,8 +33,8 @@ pub(crate) struct Additions<'a> {
     pub(crate) settings: &'a BTreeMap<String, String>,
     /// Exact names that are passed although a rule drops them.
     pub(crate) pass: &'a [String],
-    /// The private temporary directory as the command sees it.
-    pub(crate) temporary: Option<&'a str>,
+    /// Exact names that are not passed.
+    pub(crate) deny: &'a [String],
     /// Home directory of the caller.
     pub(crate) home: &'a Path,
     /// Working directory.
@@ -50,14 +50,16 @@ pub(crate) fn build(
     let mut built = Environment::default();
     for (name, value) in caller {
         let lifted = additions.pass.contains(name) && !listed(&rules.effect, name);
-        if lifted || rules.passes(name, value) {
+        let denied = additions.deny.contains(name);
+        if !denied && (lifted || rules.passes(name, value)) {
             built.variables.insert(name.clone(), value.clone());
         } else {
             built.dropped.push(name.clone());
         }
     }
     for (name, value) in additions.settings {
-        if listed(&rules.effect, name) || !is_variable_name(name) {
+        let denied = additions.deny.contains(name);
+        if denied || listed(&rules.effect, name) || !is_variable_name(name) {
             built.dropped.push(name.clone());
             continue;
         }
@@ -72,11 +74,6 @@ pub(crate) fn build(
     own("HOME", &additions.home.to_string_lossy());
     own("PWD", &additions.cwd.to_string_lossy());
     own("STOCKADE", "1");
-    for name in ["TMPDIR", "TMP", "TEMP"] {
-        if let Some(directory) = additions.temporary {
-            own(name, directory);
-        }
-    }
     built.variables.entry("PATH".into()).or_insert_with(|| DEFAULT_PATH.into());
     Ok(built)
 }
@@ -232,7 +229,7 @@ mod tests {
                 ("LD_AUDIT".into(), "x".into()),
             ]),
             pass: &pass,
-            temporary: Some("/tmp"),
+            deny: &["DENIED".to_string()],
             home: Path::new("/h"),
             cwd: Path::new("/p"),
         };
@@ -294,16 +291,14 @@ mod tests {
             assert!(!built(&[(name, "x")], &[name]).variables.contains_key(name), "{name}");
         }
         assert!(!built(&[], &[]).variables.contains_key("LD_AUDIT"));
+        assert!(!kept("DENIED", "x"));
     }
 
     #[test]
     fn settings_pass_and_set_by_exact_name() {
         let environment = built(&[("MY_TOKEN", "t"), ("OTHER_TOKEN", "t")], &["MY_TOKEN"]);
         let names: Vec<&str> = environment.variables.keys().map(String::as_str).collect();
-        assert_eq!(
-            names,
-            ["HOME", "MY_TOKEN", "PATH", "PWD", "SET", "STOCKADE", "TEMP", "TMP", "TMPDIR"]
-        );
+        assert_eq!(names, ["HOME", "MY_TOKEN", "PATH", "PWD", "SET", "STOCKADE"]);
         assert_eq!(environment.dropped, ["LD_AUDIT", "OTHER_TOKEN"]);
         assert_eq!(environment.set, ["SET"]);
     }

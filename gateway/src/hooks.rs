@@ -114,7 +114,11 @@ pub(crate) fn recorded(index: usize, outcome: &Value) -> Ran {
         (true, _) => Err("it did not end in time".into()),
         (false, true) => {
             let good = outcome.get("status").and_then(Value::as_i64).is_none_or(|it| it / 100 == 2);
-            if good { answer::read(Some(0), stdout.as_bytes(), b"") } else { Err("its status".into()) }
+            if good {
+                answer::read(Some(0), stdout.as_bytes(), b"")
+            } else {
+                Err("its status".into())
+            }
         }
         (false, false) => {
             answer::read(status.or(Some(0)), stdout.as_bytes(), text("stderr").as_bytes())

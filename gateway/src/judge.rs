@@ -12,6 +12,7 @@ use crate::facts::{self, Place};
 use crate::hooks::{self, Report};
 use crate::parse::Scanner;
 use crate::places::Places;
+use crate::plan;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::Context;
 use crate::request;
@@ -31,19 +32,10 @@ pub(crate) struct Scene {
     pub(crate) environment: Environment,
     /// The mode that was asked for, by flag or settings.
     pub(crate) mode: Mode,
-    /// Whether it would run confined.
+    /// Whether it would run confined, as far as the settings alone say.
     pub(crate) sandbox: SandboxState,
     /// A person can be asked.
     pub(crate) interactive: bool,
-}
-
-/// Whether a call wants to run confined.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Confinement {
-    /// As the settings say.
-    Wanted,
-    /// It asks to run unconfined, which the settings may refuse.
-    Lifted,
 }
 
 /// A call that was judged.
@@ -76,12 +68,7 @@ pub(crate) enum Hooks {
 
 impl Scene {
     /// Finds directories, settings, shell and environment of a call; blocks on the file system.
-    pub(crate) fn find(
-        cwd: &str,
-        context: &Context,
-        places: &Places,
-        wish: Confinement,
-    ) -> Result<Scene, Failure> {
+    pub(crate) fn find(cwd: &str, context: &Context, places: &Places) -> Result<Scene, Failure> {
         request::context(context)?;
         let place = Place::find(cwd, context)?;
         let snapshot = settings::read(&Sources {
@@ -91,7 +78,7 @@ impl Scene {
             place: &place,
             context,
         })?;
-        Scene::with(place, snapshot, context, places, wish)
+        Scene::with(place, snapshot, context, places)
     }
 
     /// Returns the scene of a call whose directories and settings are known.
@@ -100,17 +87,14 @@ impl Scene {
         snapshot: Snapshot,
         context: &Context,
         places: &Places,
-        wish: Confinement,
     ) -> Result<Scene, Failure> {
         let settings = snapshot.rules.settings();
-        let lifted = wish == Confinement::Lifted && settings.sandbox.allow_unsandboxed;
-        let confined = settings.sandbox.enabled && !lifted;
         let environment = environment::build(
             &context.environment,
             &Additions {
                 settings: &settings.env,
                 pass: &settings.sandbox.env_pass,
-                temporary: confined.then_some("/tmp"),
+                deny: &settings.sandbox.env_deny,
                 home: &place.home,
                 cwd: &place.cwd,
             },
@@ -120,12 +104,19 @@ impl Scene {
         let mode = match &context.mode {
             Some(name) => Mode::named(name).ok_or_else(|| {
                 let message = format!("there is no permission mode `{}`", name.escape_debug());
-                let help = "the modes are default, acceptEdits, plan, auto, dontAsk and bypassPermissions";
+                let help =
+                    "the modes are default, acceptEdits, plan, auto, dontAsk and bypassPermissions";
                 Failure::new(Code::InvalidRequest, message, help)
             })?,
             None => settings.default_mode.unwrap_or(Mode::Default),
         };
-        let sandbox = if confined { SandboxState::Enforced } else { SandboxState::Off };
+        let sandbox = match (settings.sandbox.enabled, settings.sandbox.fail_if_unavailable) {
+            (false, _) => SandboxState::Off,
+            // What cannot be had stops the start, so a command that runs is confined.
+            (true, true) => SandboxState::Enforced,
+            (true, false) if plan::is_available() => SandboxState::Enforced,
+            (true, false) => SandboxState::Unavailable,
+        };
         let interactive = context.interactive;
         Ok(Scene { place, snapshot, shell, environment, mode, sandbox, interactive })
     }
@@ -215,6 +206,9 @@ pub(crate) async fn judge(
         None => Call::Tool { name: asked.tool, input: &value },
     };
     let mut facts = scene.facts(&report);
+    if stockade_policy::runs_outside_sandbox(&scene.snapshot.rules, &call) {
+        facts.sandbox = SandboxState::Off;
+    }
     let paths = stockade_policy::paths_of(&call, &facts);
     let cwd = facts.cwd.clone();
     let looked = tokio::task::spawn_blocking(move || facts::real_paths(paths, &cwd)).await;
@@ -235,10 +229,7 @@ pub(crate) fn command_of(input: &Value) -> Result<String, Failure> {
 }
 
 /// Returns the input of a Bash call as hooks and rules see it.
-pub(crate) fn bash_input(
-    command: &str,
-    request: &crate::protocol::types::CommandRequest,
-) -> Value {
+pub(crate) fn bash_input(command: &str, request: &crate::protocol::types::CommandRequest) -> Value {
     let mut input = json!({ "command": command });
     if let Some(object) = input.as_object_mut() {
         let mut put = |key: &str, value: Value| object.insert(key.to_string(), value);

@@ -25,7 +25,6 @@ use crate::temporary::Temporary;
 /// What must hold before a command starts, when the settings say so.
 const REQUIRED: &[Protection] = &[
     Protection::WriteOutside,
-    Protection::Protected,
     Protection::NoRead,
     Protection::Network,
     Protection::KernelSettings,
@@ -34,33 +33,28 @@ const REQUIRED: &[Protection] = &[
     Protection::Tty,
     Protection::Fds,
     Protection::Env,
-    Protection::Limits,
     Protection::Survivors,
 ];
 
 /// What lies in a git directory and runs code or leads elsewhere.
-const GIT: &[&str] = &[
-    "hooks",
-    "config",
-    "config.worktree",
-    "commondir",
-    "gitdir",
-    "objects/info/alternates",
-];
+const GIT: &[&str] =
+    &["hooks", "config", "config.worktree", "commondir", "gitdir", "objects/info/alternates"];
 
 /// Makes the private temporary directory and the spec of a command; blocks on the file system.
 pub(crate) fn prepare(
     scene: &Scene,
+    state: SandboxState,
     command: &Command,
     places: &Places,
     session: Option<&str>,
 ) -> Result<(SandboxSpec, Temporary), Failure> {
     let temporary = Temporary::make(&places.state, session).map_err(|error| {
-        let message = format!("no temporary directory can be made in `{}`: {error}", places.state.display());
+        let message =
+            format!("no temporary directory can be made in `{}`: {error}", places.state.display());
         let help = "make room, or name another directory with `--state-dir DIR`";
         Failure::new(Code::StateUnusable, message, help)
     })?;
-    let confined = match scene.sandbox {
+    let confined = match state {
         SandboxState::Enforced | SandboxState::Unavailable => Some(temporary.path()),
         SandboxState::Off => None,
     };
@@ -159,8 +153,11 @@ fn program(ground: &Ground<'_>) -> Result<Program, Failure> {
             (path, words.iter().map(OsString::from).collect())
         }
     };
-    let variables = &ground.environment.variables;
-    let environment = variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    let mut variables = ground.environment.variables.clone();
+    if ground.temporary.is_some() {
+        variables.extend(["TMPDIR", "TMP", "TEMP"].map(|name| (name.into(), "/tmp".into())));
+    }
+    let environment = variables.into_iter().map(|(name, it)| (name.into(), it.into())).collect();
     Ok(Program { path, argv, environment, cwd: ground.place.cwd.clone() })
 }
 
@@ -178,7 +175,7 @@ fn files(
         if globs::is_pattern(pattern) {
             continue;
         }
-        let path = real(Path::new(pattern));
+        let path = real(&anchored(pattern, &ground.place.home));
         rules.add(&path, Access::Write, &place_of(pattern, origin));
         writable.push(path);
     }
@@ -188,7 +185,7 @@ fn files(
         (&sandbox.allow_read, Access::Read),
     ] {
         for (pattern, origin) in list {
-            for path in expand(pattern)? {
+            for path in expand(&anchored(pattern, &ground.place.home))? {
                 rules.add(&real(&path), access, &place_of(pattern, origin));
             }
         }
@@ -284,9 +281,26 @@ fn place_of(pattern: &str, origin: &Origin) -> String {
     format!("{pattern} ({}:{})", origin.file.display(), origin.line)
 }
 
-fn expand(pattern: &str) -> Result<Vec<PathBuf>, Failure> {
-    globs::expand(pattern).map_err(|reason| {
-        let message = format!("the pattern `{}` cannot be expanded: {reason}", pattern.escape_debug());
+/// Returns a path of the settings, made absolute: `~/` is the home directory.
+fn anchored(pattern: &str, home: &Path) -> PathBuf {
+    match pattern.strip_prefix('~') {
+        Some("") => home.to_path_buf(),
+        Some(rest) if rest.starts_with('/') => home.join(rest.trim_start_matches('/')),
+        Some(_) | None => Path::new("/").join(pattern),
+    }
+}
+
+/// Says whether this machine can enforce what is required by default, found by trying.
+pub(crate) fn is_available() -> bool {
+    let enforced = stockade_sandbox::Host::probe().enforced;
+    REQUIRED.iter().all(|protection| enforced.holds(*protection))
+}
+
+fn expand(pattern: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let pattern = pattern.to_string_lossy();
+    globs::expand(&pattern).map_err(|reason| {
+        let message =
+            format!("the pattern `{}` cannot be expanded: {reason}", pattern.escape_debug());
         Failure::new(Code::SettingsRejected, message, "name fewer files in it")
     })
 }

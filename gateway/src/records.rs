@@ -10,7 +10,9 @@ use stockade_policy::{Hook, HookVerdict, SandboxState};
 use crate::audit::record::decision::{
     Agent, HookRun, Policy, Request, Rewritten, Runs, Sandbox, Stdin,
 };
-use crate::audit::record::{self, Body, Decision, LoadedHook, LoadedLayer, Outcome, caller::Caller};
+use crate::audit::record::{
+    self, Body, Decision, LoadedHook, LoadedLayer, Outcome, caller::Caller,
+};
 use crate::audit::{self, Log, Receipt, clock};
 use crate::hooks::{Ran, describe};
 use crate::judge::{Judged, Scene, broken};
@@ -271,6 +273,13 @@ async fn policy_load(log: &Log, state: &Path, snapshot: &Snapshot) -> Result<Str
         file: text.file.as_path().into(),
         sha256: Some(hex(&Sha256::digest(&text.text))),
     };
+    let rule = |rule: &stockade_policy::Rule| record::LoadedRule {
+        text: rule.text.clone().into(),
+        effect: rule.effect.name(),
+        layer: rule.origin.layer.name(),
+        file: rule.origin.file.as_path().into(),
+        line: rule.origin.line,
+    };
     let hook = |hook: &Hook| LoadedHook {
         event: format!("{:?}", hook.event).into(),
         handler: hook.command.command.clone().into(),
@@ -282,7 +291,7 @@ async fn policy_load(log: &Log, state: &Path, snapshot: &Snapshot) -> Result<Str
     let body = record::PolicyLoad {
         sha256: snapshot.sha256.clone(),
         layers: snapshot.texts.iter().map(layer).collect(),
-        rules: Vec::new(),
+        rules: snapshot.rules.rules().iter().map(rule).collect(),
         hooks: settings.hooks.iter().map(hook).collect(),
         sandbox: serde_json::json!({
             "enabled": settings.sandbox.enabled,

@@ -128,7 +128,9 @@ pub(crate) async fn follow(running: Running, manner: &Manner, lines: &mut Lines)
                 None => commanded = false,
             },
             permit = lines.events.reserve(), if sending && listening => match permit {
-                Ok(permit) => streams.pending.take().into_iter().for_each(|event| permit.send(event)),
+                Ok(permit) => if let Some(event) = streams.pending.take() {
+                    permit.send(event);
+                },
                 Err(_) => {
                     // The front end is gone: what it asked for ends, too.
                     (listening, interrupted) = (false, true);

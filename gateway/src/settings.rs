@@ -15,9 +15,6 @@ use crate::places::hex;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::Context;
 
-/// What holds without any settings file.
-const DEFAULT: &str = include_str!("../../policies/profiles/default.json");
-
 /// Where to look for settings.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sources<'a> {
@@ -124,7 +121,7 @@ fn counts(context: &Context, source: &str) -> bool {
 
 fn profile(name: Option<&str>) -> Result<SettingsText, Failure> {
     let (file, text) = match name {
-        None => ("<default>", DEFAULT),
+        None => ("<default>", stockade_policy::DEFAULT_SETTINGS),
         Some(name) => {
             let message = format!("there is no profile `{}`", name.escape_debug());
             let help = "leave `--profile` out";

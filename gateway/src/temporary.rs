@@ -66,9 +66,10 @@ fn sweep(state: &Path) {
         let owner = name.strip_prefix("run-").and_then(|rest| rest.split_once('-'));
         let over = match owner {
             Some((pid, _)) => !Path::new("/proc").join(pid).exists(),
-            None => entry.metadata().and_then(|found| found.modified()).is_ok_and(|used| {
-                used.elapsed().is_ok_and(|idle| idle > SESSION)
-            }),
+            None => entry
+                .metadata()
+                .and_then(|found| found.modified())
+                .is_ok_and(|used| used.elapsed().is_ok_and(|idle| idle > SESSION)),
         };
         if over {
             remove(&entry.path());

@@ -72,7 +72,11 @@ pub(crate) fn explain(verdict: &Verdict) -> String {
         let (effect, origin) = (rule.effect.name(), &rule.origin);
         let mark = if rule.decisive { "decides" } else { "matches" };
         let place = format!("{}:{}:{}", origin.file.display(), origin.line, origin.column);
-        lines.push(format!("{mark}: {effect} rule `{}` in {place} ({})", rule.text, origin.layer.name()));
+        lines.push(format!(
+            "{mark}: {effect} rule `{}` in {place} ({})",
+            rule.text,
+            origin.layer.name()
+        ));
     }
     lines.join("\n")
 }

@@ -30,7 +30,9 @@ pub(crate) fn remember(project: &Path, state: &Path, rule: &str) -> io::Result<P
             || trust::is_personal(project, Path::new(".stockade/settings.local.json"))
     });
     if !own {
-        return Err(io::Error::other("the file comes with the project, so nothing is written to it"));
+        return Err(io::Error::other(
+            "the file comes with the project, so nothing is written to it",
+        ));
     }
     let text = match &before {
         None => with_rule(EMPTY, rule),
@@ -190,7 +192,9 @@ mod tests {
         );
         check(
             EMPTY,
-            &format!("{{\n  \"permissions\": {{\n    \"allow\": [\n      {rule}\n    ]\n  }}\n}}\n"),
+            &format!(
+                "{{\n  \"permissions\": {{\n    \"allow\": [\n      {rule}\n    ]\n  }}\n}}\n"
+            ),
         );
         let there = format!(r#"{{"permissions":{{"allow":[{rule}]}}}}"#);
         check(&there, &there);

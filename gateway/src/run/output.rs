@@ -139,9 +139,8 @@ impl Collector {
     /// Opens the file and puts into it what came so far.
     fn open(&mut self) {
         let path = self.directory.join("output");
-        let opened = private_directory(&self.directory).and_then(|()| {
-            File::options().write(true).create_new(true).mode(0o600).open(&path)
-        });
+        let opened = private_directory(&self.directory)
+            .and_then(|()| File::options().write(true).create_new(true).mode(0o600).open(&path));
         match opened {
             Ok(file) => {
                 self.spill = Some((path, file));
@@ -186,10 +185,7 @@ impl Collector {
             spill,
             truncated,
             cut: self.cut,
-            streams: [
-                stdout.carried(Stream::Stdout),
-                stderr.carried(Stream::Stderr),
-            ],
+            streams: [stdout.carried(Stream::Stdout), stderr.carried(Stream::Stderr)],
         }
     }
 
@@ -202,7 +198,8 @@ impl Collector {
             false => {
                 let kept = self.head.len().saturating_sub(TAIL_BYTES);
                 let back = self.head.get(kept..).unwrap_or_default().to_vec();
-                String::from_utf8_lossy(&[&back, &*self.tail.make_contiguous()].concat()).into_owned()
+                String::from_utf8_lossy(&[&back, &*self.tail.make_contiguous()].concat())
+                    .into_owned()
             }
         };
         let skip = end.chars().count().saturating_sub(PART_CHARACTERS);
