@@ -70,7 +70,7 @@ fn texts(layers: &Value, place: &Place, trusted: bool) -> Result<Vec<SettingsTex
 pub(crate) fn hooks(request: &CheckRequest, scene: &Scene) -> Hooks {
     let recorded = request.case.as_ref().and_then(|case| case.hooks_inline.as_ref());
     match (recorded, request.run_hooks) {
-        (Some(outcomes), _) => Hooks::Recorded(inline(outcomes)),
+        (Some(outcomes), _) => Hooks::Recorded(Box::new(inline(outcomes))),
         (None, true) => Hooks::Run,
         (None, false) => {
             let hooks = &scene.snapshot.rules.settings().hooks;
@@ -80,7 +80,7 @@ pub(crate) fn hooks(request: &CheckRequest, scene: &Scene) -> Hooks {
                 Some(format!("hook {} matches and was not run", hooks::describe(hook)))
             };
             let notices = matching.into_iter().filter_map(notice).collect();
-            Hooks::Recorded(Report { notices, ..Report::default() })
+            Hooks::Recorded(Box::new(Report { notices, ..Report::default() }))
         }
     }
 }

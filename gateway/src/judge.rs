@@ -63,7 +63,7 @@ pub(crate) enum Hooks {
     /// They run.
     Run,
     /// These outcomes stand in for them.
-    Recorded(Report),
+    Recorded(Box<Report>),
 }
 
 impl Scene {
@@ -175,7 +175,7 @@ pub(crate) async fn judge(
     asked: Asked<'_>,
 ) -> Result<Judged, Failure> {
     let report = match asked.hooks {
-        Hooks::Recorded(report) => report,
+        Hooks::Recorded(report) => *report,
         Hooks::Run => {
             let call = hooks::Call {
                 tool: asked.tool,

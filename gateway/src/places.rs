@@ -77,11 +77,9 @@ impl Places {
 
 /// Makes `path` and its missing parents, 0700, and checks that it is a directory of this user alone.
 pub(crate) fn private_directory(path: &Path) -> io::Result<()> {
-    if let Err(error) = DirBuilder::new().recursive(true).mode(0o700).create(path) {
-        if error.kind() != io::ErrorKind::AlreadyExists {
-            return Err(error);
-        }
-    }
+    DirBuilder::new().recursive(true).mode(0o700).create(path).or_else(|error| {
+        if error.kind() == io::ErrorKind::AlreadyExists { Ok(()) } else { Err(error) }
+    })?;
     let found = path.symlink_metadata()?;
     if !found.is_dir() {
         return Err(io::Error::other("it is not a directory"));

@@ -23,7 +23,7 @@ use crate::shell::{self, Shell};
 use crate::temporary::Temporary;
 
 /// What must hold before a command starts, when the settings say so.
-const REQUIRED: &[Protection] = &[
+pub(crate) const REQUIRED: &[Protection] = &[
     Protection::WriteOutside,
     Protection::NoRead,
     Protection::Network,

@@ -262,10 +262,11 @@ fn file_digests(snapshot: &Snapshot) -> BTreeMap<PathBuf, String> {
 async fn policy_load(log: &Log, state: &Path, snapshot: &Snapshot) -> Result<String, audit::Error> {
     let kept = state.join("policy_load");
     let text = std::fs::read_to_string(&kept).unwrap_or_default();
-    if let Some((sha256, id)) = text.trim().split_once(' ') {
-        if sha256 == snapshot.sha256 && id.len() == 26 {
+    match text.trim().split_once(' ') {
+        Some((sha256, id)) if sha256 == snapshot.sha256 && id.len() == 26 => {
             return Ok(id.to_string());
         }
+        Some(_) | None => {}
     }
     let settings = snapshot.rules.settings();
     let layer = |text: &stockade_policy::SettingsText| LoadedLayer {

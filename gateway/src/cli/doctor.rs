@@ -6,24 +6,9 @@ use serde_json::{Value, json};
 use stockade_sandbox::{Enforced, Host, Probe, Protection, State};
 
 use super::{args, failure};
+use crate::plan::REQUIRED;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::words;
-
-/// What a command needs by default to start at all.
-const REQUIRED: &[Protection] = &[
-    Protection::WriteOutside,
-    Protection::Protected,
-    Protection::NoRead,
-    Protection::Network,
-    Protection::KernelSettings,
-    Protection::Privilege,
-    Protection::Syscalls,
-    Protection::Tty,
-    Protection::Fds,
-    Protection::Env,
-    Protection::Limits,
-    Protection::Survivors,
-];
 
 /// Probes this machine and tells what came of it; exit status 0 when what is required by default holds.
 pub(crate) fn doctor(options: &args::Doctor) -> Result<ExitCode, Failure> {

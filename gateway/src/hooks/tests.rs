@@ -1,5 +1,4 @@
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use stockade_policy::{CommandHook, Origin};
@@ -17,27 +16,6 @@ fn hook(folder: &Folder, layer: Layer, script: &str) -> Hook {
         origin: Origin { layer, file: "s.json".into(), line: 3, column: 1, pointer: String::new() },
         command: CommandHook {
             command: path.to_string_lossy().into_owned(),
-            arguments: None,
-            timeout: Duration::from_secs(20),
-        },
-        ..testing_hook()
-    }
-}
-
-/// Fields of a hook that these tests do not speak of.
-fn testing_hook() -> Hook {
-    Hook {
-        event: HookEvent::PreToolUse,
-        matcher: String::new(),
-        origin: Origin {
-            layer: Layer::User,
-            file: PathBuf::new(),
-            line: 1,
-            column: 1,
-            pointer: String::new(),
-        },
-        command: CommandHook {
-            command: String::new(),
             arguments: None,
             timeout: Duration::from_secs(20),
         },
