@@ -33,7 +33,7 @@ pub(crate) enum Command {
     Parse(Parse),
     /// Read and check the log.
     #[command(after_help = EXAMPLE_AUDIT)]
-    Audit(Audit),
+    Audit(Box<Audit>),
     /// Show what this machine can enforce, and what to do about what is missing.
     #[command(after_help = EXAMPLE_DOCTOR)]
     Doctor(Doctor),

@@ -1,6 +1,6 @@
 //! `stockade parse`: what a text could start, write and read.
 
-use std::io::{BufRead as _, BufReader, Stdin, Write as _};
+use std::io::{BufReader, Stdin, Write as _};
 use std::process::ExitCode;
 
 use serde::Deserialize;

@@ -31,7 +31,7 @@ const FAREWELL: Duration = Duration::from_secs(5);
 enum Message {
     Line(Result<Frame, RpcError>),
     Closed,
-    Asked(Id, PendingQuestion),
+    Asked(Id, Box<PendingQuestion>),
     Ended(Id),
 }
 
@@ -115,7 +115,7 @@ impl Connection {
             Message::Line(Err(error)) => {
                 self.send(Frame::Answer { id: None, result: Err(error) }).await;
             }
-            Message::Asked(run, pending) => self.ask(&run, pending).await,
+            Message::Asked(run, pending) => self.ask(&run, *pending).await,
             Message::Ended(id) => drop(self.running.remove(&id)),
             Message::Closed => {}
         }
@@ -338,7 +338,7 @@ async fn hand_on_questions(
     messages: mpsc::Sender<Message>,
 ) {
     while let Some(pending) = asked.recv().await {
-        if messages.send(Message::Asked(run.clone(), pending)).await.is_err() {
+        if messages.send(Message::Asked(run.clone(), Box::new(pending))).await.is_err() {
             return;
         }
     }
