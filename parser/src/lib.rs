@@ -5,11 +5,15 @@
 //! understand, or saw differently, is an [`Opaque`] span; nothing removes one.
 #![forbid(unsafe_code)]
 
+mod cursor;
 mod effects;
+mod event;
 pub mod explain;
 mod find;
+mod grammar;
 pub mod json;
 mod lang;
+mod lex;
 mod limits;
 mod marks;
 mod nested;

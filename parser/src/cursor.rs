@@ -1,0 +1,171 @@
+//! Looking ahead: a backslash and a line feed vanish before anything is decided.
+
+use crate::event::Kind;
+use crate::grammar::Parser;
+
+/// What a byte may be outside quotes.
+const META: u8 = 1;
+const SPECIAL: u8 = 2;
+const NAME_START: u8 = 4;
+const DIGIT: u8 = 8;
+
+const CLASS: [u8; 256] = classes();
+
+const fn classes() -> [u8; 256] {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let (at, value) = (byte, byte as u8);
+        table[at] = match value {
+            b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b'<' | b'>' | b'(' | b')' => META,
+            b'\\' | b'\'' | b'"' | b'`' | b'$' => SPECIAL,
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' => NAME_START,
+            b'0'..=b'9' => DIGIT,
+            _ => 0,
+        };
+        byte += 1;
+    }
+    table
+}
+
+fn class(byte: u8) -> u8 {
+    CLASS.get(byte as usize).copied().unwrap_or(0)
+}
+
+/// Says whether the byte ends a word.
+pub(crate) fn is_meta(byte: u8) -> bool {
+    class(byte) & META != 0
+}
+
+/// Says whether the byte is an ordinary part of a word.
+pub(crate) fn is_plain(byte: u8) -> bool {
+    class(byte) & (META | SPECIAL) == 0
+}
+
+/// Says whether a name may begin with the byte.
+pub(crate) fn is_name_start(byte: u8) -> bool {
+    class(byte) & NAME_START != 0
+}
+
+/// Says whether a name may go on with the byte.
+pub(crate) fn is_name(byte: u8) -> bool {
+    class(byte) & (NAME_START | DIGIT) != 0
+}
+
+impl Parser<'_> {
+    /// The byte at `at` as it stands.
+    #[inline]
+    pub(crate) fn byte(&self, at: usize) -> Option<u8> {
+        if at < self.end { self.source.get(at).copied() } else { None }
+    }
+
+    /// The place behind any continuations at `at`.
+    #[inline]
+    pub(crate) fn past_continuations(&self, mut at: usize) -> usize {
+        while self.byte(at) == Some(b'\\') && self.byte(at + 1) == Some(b'\n') {
+            at += 2;
+        }
+        at
+    }
+
+    /// The byte at or behind continuations at `at`, and the place after it.
+    #[inline]
+    pub(crate) fn look(&self, at: usize) -> Option<(u8, usize)> {
+        let at = self.past_continuations(at);
+        self.byte(at).map(|byte| (byte, at + 1))
+    }
+
+    /// The next byte, continuations removed.
+    #[inline]
+    pub(crate) fn peek(&self) -> Option<u8> {
+        self.look(self.pos).map(|(byte, _)| byte)
+    }
+
+    /// The end of `text` if it stands here, continuations removed.
+    pub(crate) fn ahead(&self, text: &[u8]) -> Option<usize> {
+        self.ahead_from(self.pos, text)
+    }
+
+    pub(crate) fn ahead_from(&self, mut at: usize, text: &[u8]) -> Option<usize> {
+        for expected in text {
+            let (byte, next) = self.look(at)?;
+            if byte != *expected {
+                return None;
+            }
+            at = next;
+        }
+        Some(at)
+    }
+
+    /// The end of a name that starts at `at`; none if there is no name.
+    pub(crate) fn name_end(&self, at: usize) -> Option<usize> {
+        let (first, mut end) = self.look(at)?;
+        if !is_name_start(first) {
+            return None;
+        }
+        while let Some((byte, next)) = self.look(end) {
+            if !is_name(byte) {
+                break;
+            }
+            end = next;
+        }
+        Some(end)
+    }
+
+    /// Emits the continuations here.
+    #[inline]
+    pub(crate) fn take_continuations(&mut self) {
+        while self.byte(self.pos) == Some(b'\\') && self.byte(self.pos + 1) == Some(b'\n') {
+            self.leaf(Kind::Continuation, self.pos + 2);
+        }
+    }
+
+    /// Emits blanks, continuations, and a comment if one starts here: this is the start of a word.
+    pub(crate) fn take_blanks(&mut self) {
+        loop {
+            self.take_continuations();
+            let start = self.pos;
+            let mut end = start;
+            while matches!(self.byte(end), Some(b' ' | b'\t')) {
+                end += 1;
+            }
+            self.leaf(Kind::Blank, end);
+            match self.byte(self.pos) {
+                Some(b'#') => {
+                    let rest = self.source.get(self.pos..self.end).unwrap_or_default();
+                    let length = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
+                    self.leaf(Kind::Comment, self.pos + length);
+                    return;
+                }
+                Some(b'\\') if self.byte(self.pos + 1) == Some(b'\n') => {}
+                _ => return,
+            }
+        }
+    }
+
+    /// The unquoted word of plain bytes here, at most 12 long, and its end: what can be a keyword.
+    pub(crate) fn plain_word(&self) -> Option<([u8; 12], usize, usize)> {
+        let mut word = [0; 12];
+        let mut length = 0;
+        let mut at = self.pos;
+        loop {
+            match self.look(at) {
+                Some((byte, next)) if is_plain(byte) => {
+                    *word.get_mut(length)? = byte;
+                    length += 1;
+                    at = next;
+                }
+                Some((byte, next)) if is_meta(byte) => {
+                    // `<(` and `>(` go on with the word.
+                    if matches!(byte, b'<' | b'>') && self.look(next).is_some_and(|(b, _)| b == b'(') {
+                        return None;
+                    }
+                    break;
+                }
+                Some(_) => return None,
+                None => break,
+            }
+        }
+        if length == 0 { None } else { Some((word, length, at)) }
+    }
+}

@@ -1,0 +1,223 @@
+//! Simple commands: assignments, words, redirections, and the head of a function.
+
+use crate::cursor::is_name_start;
+use crate::event::{Kind, flag};
+use crate::grammar::{Frame, Parser, Step, WordMode};
+
+/// Builtins whose operands may be assignments of arrays.
+const DECLARATIONS: &[&[u8]] =
+    &[b"declare", b"typeset", b"local", b"export", b"readonly", b"alias", b"eval", b"let"];
+
+/// What stands in front of a value.
+struct AssignmentHead {
+    name_end: usize,
+    subscript: bool,
+    /// The end of `=` or `+=`; none when a subscript comes first.
+    operator_end: Option<usize>,
+}
+
+impl Parser<'_> {
+    /// Starts a simple command here.
+    pub(crate) fn push_simple(&mut self) {
+        let node = self.open(Kind::Simple, 0);
+        self.stack.push(Frame::Simple { node, words: 0, parts: 0, declaration: false });
+    }
+
+    pub(crate) fn step_simple(
+        &mut self,
+        node: u32,
+        words: u32,
+        parts: u32,
+        mut declaration: bool,
+    ) -> Step {
+        self.take_blanks();
+        let start = self.pos;
+        match self.peek() {
+            None | Some(b'\n' | b';' | b'|' | b')') => return self.finish_simple(node, parts),
+            Some(b'&') if self.ahead(b"&>").is_none() => return self.finish_simple(node, parts),
+            Some(b'(') if words == 1 && parts == 1 => return self.start_function_body(node),
+            Some(b'(') => return Err(self.error("unexpected `(`")),
+            Some(_) => {}
+        }
+        let parts = parts.saturating_add(1);
+        if self.redirect_ahead() {
+            self.stack.push(Frame::Simple { node, words, parts, declaration });
+            return self.start_redirect();
+        }
+        if words == 0 || declaration {
+            if let Some(head) = self.assignment_ahead()
+                && (words == 0 || head.operator_end.is_some())
+            {
+                let words = if words == 0 { 0 } else { words + 1 };
+                self.stack.push(Frame::Simple { node, words, parts, declaration });
+                return self.start_assignment(&head, words > 0);
+            }
+            if words == 0 {
+                declaration = self.declaration_ahead();
+            }
+        }
+        debug_assert!(start <= self.pos);
+        let words = words.saturating_add(1);
+        self.stack.push(Frame::Simple { node, words, parts, declaration });
+        self.push_word(WordMode::Plain, 0);
+        Ok(())
+    }
+
+    fn finish_simple(&mut self, node: u32, parts: u32) -> Step {
+        if parts == 0 {
+            return Err(self.error("a command is expected"));
+        }
+        self.close(node);
+        self.note_extended_patterns(node);
+        Ok(())
+    }
+
+    /// `shopt -s extglob` changes the lexer from the next line on.
+    fn note_extended_patterns(&mut self, node: u32) {
+        let text = self.source.get(self.start_of(node)..self.pos).unwrap_or_default();
+        if !text.starts_with(b"shopt") {
+            return;
+        }
+        let mut words = text.split(|byte| matches!(byte, b' ' | b'\t'));
+        if words.any(|word| word == b"extglob") {
+            let unset = text.windows(2).any(|pair| pair == b"-u");
+            self.extended_patterns_next = !unset;
+        }
+    }
+
+    fn declaration_ahead(&self) -> bool {
+        let Some((word, length, _)) = self.plain_word() else { return false };
+        word.get(..length).is_some_and(|word| DECLARATIONS.contains(&word))
+    }
+
+    /// The head of an assignment, if one stands here.
+    fn assignment_ahead(&self) -> Option<AssignmentHead> {
+        if !self.peek().is_some_and(is_name_start) {
+            return None;
+        }
+        let name_end = self.name_end(self.pos)?;
+        match self.look(name_end)? {
+            (b'=', end) => {
+                Some(AssignmentHead { name_end, subscript: false, operator_end: Some(end) })
+            }
+            (b'+', next) => {
+                let (_, end) = self.look(next).filter(|(byte, _)| *byte == b'=')?;
+                Some(AssignmentHead { name_end, subscript: false, operator_end: Some(end) })
+            }
+            (b'[', _) => Some(AssignmentHead { name_end, subscript: true, operator_end: None }),
+            _ => None,
+        }
+    }
+
+    fn start_assignment(&mut self, head: &AssignmentHead, operand: bool) -> Step {
+        let flags = if operand { flag::OPERAND } else { 0 };
+        if head.subscript {
+            // Without `=` behind the subscript this stays a word.
+            let node = self.open(Kind::Word, flags);
+            self.leaf(Kind::Name, head.name_end);
+            self.take_continuations();
+            self.stack.push(Frame::AssignmentValue { node });
+            return self.open_subscript();
+        }
+        let node = self.open(Kind::Assignment, flags);
+        self.leaf(Kind::Name, head.name_end);
+        self.take_assignment_operator(node, head.operator_end.unwrap_or(self.pos))
+    }
+
+    /// Behind `name[subscript]`: an operator, or more of a word.
+    pub(crate) fn step_assignment_value(&mut self, node: u32) -> Step {
+        let end = self.ahead(b"=").or_else(|| self.ahead(b"+="));
+        let Some(end) = end else {
+            self.stack.push(Frame::Word { node, mode: WordMode::Plain });
+            return Ok(());
+        };
+        if let Some(event) = self.event_mut(node) {
+            event.kind = Kind::Assignment;
+        }
+        self.bash_only(self.start_of(node), end);
+        self.take_assignment_operator(node, end)
+    }
+
+    fn take_assignment_operator(&mut self, node: u32, end: usize) -> Step {
+        let append = self.peek() == Some(b'+');
+        if append {
+            self.add_flags(node, flag::APPEND);
+            self.bash_only(self.pos, end);
+        }
+        self.leaf_with(Kind::Operator, if append { flag::APPEND } else { 0 }, end);
+        self.stack.push(Frame::Word { node, mode: WordMode::Plain });
+        if self.peek() == Some(b'(') {
+            self.take_continuations();
+            self.bash_only(self.pos, self.pos + 1);
+            self.deepen()?;
+            let array = self.open(Kind::ArrayValue, 0);
+            self.leaf(Kind::Opener, self.pos + 1);
+            self.stack.push(Frame::ArrayValue { node: array });
+        }
+        Ok(())
+    }
+
+    /// Between the parentheses of `name=(..)`.
+    pub(crate) fn step_array_value(&mut self, node: u32) -> Step {
+        self.take_blanks();
+        let back = Frame::ArrayValue { node };
+        match self.peek() {
+            None => Err(self.unterminated(self.start_of(node), "an array is not closed")),
+            Some(b'\n') => {
+                if self.pending.len() > self.level {
+                    let span = crate::Span::new(self.pos, self.pos + 1);
+                    let detail = "a here-document whose body starts inside an array";
+                    self.trouble(crate::Reason::Syntax, span, detail);
+                }
+                self.stack.push(back);
+                self.newline();
+                Ok(())
+            }
+            Some(b')') => {
+                self.take_continuations();
+                self.leaf(Kind::Closer, self.pos + 1);
+                self.close(node);
+                self.shallow();
+                Ok(())
+            }
+            Some(b'[') => {
+                self.stack.push(back);
+                self.take_continuations();
+                let word = self.open(Kind::Word, 0);
+                self.stack.push(Frame::AssignmentValue { node: word });
+                self.open_subscript()
+            }
+            Some(byte @ (b'<' | b'>')) if self.ahead(&[byte, b'(']).is_some() => {
+                self.stack.push(back);
+                self.push_word(WordMode::Plain, 0);
+                Ok(())
+            }
+            Some(b';' | b'&' | b'|' | b'<' | b'>' | b'(') => {
+                Err(self.error("unexpected token in an array"))
+            }
+            Some(_) => {
+                self.stack.push(back);
+                self.push_word(WordMode::Plain, 0);
+                Ok(())
+            }
+        }
+    }
+
+    /// `name (`: a function, if `)` follows.
+    fn start_function_body(&mut self, node: u32) -> Step {
+        self.take_continuations();
+        self.leaf(Kind::Opener, self.pos + 1);
+        self.take_blanks();
+        if self.peek() != Some(b')') {
+            return Err(self.error("unexpected token behind `(`"));
+        }
+        self.take_continuations();
+        self.leaf(Kind::Closer, self.pos + 1);
+        if let Some(event) = self.event_mut(node) {
+            event.kind = Kind::Function;
+        }
+        self.deepen()?;
+        self.stack.push(Frame::FunctionBody { node });
+        Ok(())
+    }
+}
