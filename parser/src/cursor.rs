@@ -157,7 +157,9 @@ impl Parser<'_> {
                 }
                 Some((byte, next)) if is_meta(byte) => {
                     // `<(` and `>(` go on with the word.
-                    if matches!(byte, b'<' | b'>') && self.look(next).is_some_and(|(b, _)| b == b'(') {
+                    if matches!(byte, b'<' | b'>')
+                        && self.look(next).is_some_and(|(b, _)| b == b'(')
+                    {
                         return None;
                     }
                     break;

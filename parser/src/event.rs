@@ -98,6 +98,10 @@ pub(crate) mod flag {
     pub const COMMAND: u8 = 2;
     /// `Word`: a pattern or subject, not an argument.
     pub const PATTERN: u8 = 1;
+    /// `Arithmetic`: the offset and length of `${x:o:l}`.
+    pub const OFFSET: u8 = 8;
+    /// `Group`: only the wrapping of `(( ))` and its redirections.
+    pub const ARITHMETIC_GROUP: u8 = 1;
     /// `HereBody`: the delimiter was quoted, the body is literal.
     pub const LITERAL: u8 = 1;
     /// `Substitution`: opened by `$((` but not arithmetic.

@@ -458,7 +458,11 @@ impl Parser<'_> {
     /// Drops what was read from `opener` on.
     fn rewind(&mut self, opener: usize) {
         while self.out.events.last().is_some_and(|event| {
-            if event.kind == Kind::Close { event.end as usize > opener } else { event.start as usize >= opener }
+            if event.kind == Kind::Close {
+                event.end as usize > opener
+            } else {
+                event.start as usize >= opener
+            }
         }) {
             self.out.events.pop();
         }
@@ -475,7 +479,9 @@ impl Parser<'_> {
             .map_or(0, |event| event.end as usize);
         self.out.events = events;
         self.pos = covered;
-        self.out.here_documents.retain(|document| (document.redirect as usize) < self.out.events.len());
+        self.out
+            .here_documents
+            .retain(|document| (document.redirect as usize) < self.out.events.len());
         let kept = self.out.events.len();
         for document in &mut self.out.here_documents {
             document.body = document.body.filter(|body| (*body as usize) < kept);
@@ -484,7 +490,8 @@ impl Parser<'_> {
 
     /// Stops reading: the rest is one opaque token.
     fn abandon(&mut self) {
-        let reason = if self.out.steps > self.step_limit { Reason::LimitWork } else { Reason::LimitDepth };
+        let reason =
+            if self.out.steps > self.step_limit { Reason::LimitWork } else { Reason::LimitDepth };
         let span = Span::new(self.pos, self.source.len());
         self.trouble(reason, span, "the rest is not read");
         self.close_all(0);

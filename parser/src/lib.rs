@@ -9,6 +9,7 @@ mod cursor;
 mod effects;
 mod event;
 pub mod explain;
+mod extract;
 mod find;
 mod grammar;
 pub mod json;
@@ -34,7 +35,8 @@ pub use source::{Position as SourcePosition, Span};
 pub use state::StartState;
 pub use tree::{
     Assignment, CommandKind, CommandTree, Directory, Draft, Effect, EffectKind, Locality, Notice,
-    Opaque, Operator, Position, Redirect, RedirectTarget, SimpleCommand, Stdin, Target, Via,
+    Opaque, Operator, Position, Redirect, RedirectTarget, SimpleCommand, Stdin, Target, Token,
+    TokenKind, Via,
 };
 pub use witness::{Absence, Node, NodeKind, Witness};
 pub use word::{Count, Glob, Word, WordClass};
@@ -43,6 +45,5 @@ pub use word::{Count, Glob, Word, WordClass};
 ///
 /// Never fails and never panics. What is not understood, or is beyond `limits`, is an [`Opaque`] span.
 pub fn parse(source: &[u8], start: &StartState, programs: &Programs, limits: &Limits) -> Draft {
-    let _ = (start, programs, limits);
-    Draft::opaque(source, Reason::Syntax)
+    extract::extract(source, start, programs, limits)
 }

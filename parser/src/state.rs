@@ -34,3 +34,126 @@ impl Default for StartState {
         }
     }
 }
+
+/// The builtins of bash 5.2, sorted.
+const BUILTINS: &[&[u8]] = &[
+    b".",
+    b":",
+    b"[",
+    b"alias",
+    b"bg",
+    b"bind",
+    b"break",
+    b"builtin",
+    b"caller",
+    b"cd",
+    b"command",
+    b"compgen",
+    b"complete",
+    b"compopt",
+    b"continue",
+    b"declare",
+    b"dirs",
+    b"disown",
+    b"echo",
+    b"enable",
+    b"eval",
+    b"exec",
+    b"exit",
+    b"export",
+    b"false",
+    b"fc",
+    b"fg",
+    b"getopts",
+    b"hash",
+    b"help",
+    b"history",
+    b"jobs",
+    b"kill",
+    b"let",
+    b"local",
+    b"logout",
+    b"mapfile",
+    b"popd",
+    b"printf",
+    b"pushd",
+    b"pwd",
+    b"read",
+    b"readarray",
+    b"readonly",
+    b"return",
+    b"set",
+    b"shift",
+    b"shopt",
+    b"source",
+    b"suspend",
+    b"test",
+    b"times",
+    b"trap",
+    b"true",
+    b"type",
+    b"typeset",
+    b"ulimit",
+    b"umask",
+    b"unalias",
+    b"unset",
+    b"wait",
+];
+
+/// Says whether bash has a builtin of this name.
+pub(crate) fn is_builtin(name: &[u8]) -> bool {
+    BUILTINS.binary_search(&name).is_ok()
+}
+
+/// Variables that change what the text after their assignment means.
+const STATE_VARIABLES: &[&[u8]] = &[
+    b"PATH",
+    b"EXECIGNORE",
+    b"BASH_LOADABLES_PATH",
+    b"BASH_CMDS",
+    b"BASH_ALIASES",
+    b"BASH_ENV",
+    b"ENV",
+    b"PROMPT_COMMAND",
+    b"PS0",
+    b"PS1",
+    b"PS2",
+    b"PS4",
+    b"IFS",
+    b"BASH_COMPAT",
+    b"POSIXLY_CORRECT",
+    b"LANG",
+    b"GLOBIGNORE",
+    b"BASH_XTRACEFD",
+    b"TMPDIR",
+    b"CDPATH",
+    b"OLDPWD",
+    b"SHELLOPTS",
+    b"BASHOPTS",
+    b"TEXTDOMAIN",
+    b"TEXTDOMAINDIR",
+];
+
+/// Says why a change of this variable changes what follows; none if it does not.
+pub(crate) fn effect_of(name: &[u8], value: Option<&crate::Word>) -> Option<String> {
+    let listed = STATE_VARIABLES.contains(&name)
+        || [b"LD_".as_slice(), b"DYLD_", b"BASH_FUNC_", b"LC_"].iter().any(|p| name.starts_with(p));
+    if !listed {
+        return None;
+    }
+    let exact = value.and_then(crate::Word::exact);
+    let harmless = match exact {
+        Some(value) if name == b"LANG" || name.starts_with(b"LC_") => is_utf8_or_c(value),
+        Some(value) if name.starts_with(b"PS") => !value.contains(&b'$') && !value.contains(&b'`'),
+        Some(_) | None => false,
+    };
+    (!harmless).then(|| format!("`{}` is changed", String::from_utf8_lossy(name)))
+}
+
+/// Says whether a locale is C or UTF-8; an empty one means another variable decides.
+fn is_utf8_or_c(locale: &[u8]) -> bool {
+    let lower = locale.to_ascii_lowercase();
+    matches!(lower.as_slice(), b"c" | b"posix")
+        || lower.ends_with(b".utf-8")
+        || lower.ends_with(b".utf8")
+}

@@ -1,5 +1,7 @@
 //! The tree of commands that policy judges.
 
+use crate::event::Kind;
+use crate::grammar::Syntax;
 use crate::marks::Request;
 use crate::{Reason, Span, Word};
 
@@ -23,6 +25,7 @@ pub struct CommandTree {
     pub(crate) writes: Vec<Target>,
     pub(crate) reads: Vec<Target>,
     pub(crate) nested: Vec<Vec<u8>>,
+    pub(crate) tokens: Vec<Token>,
 }
 
 /// One simple command: what bash would start, or a builtin, function call or bare assignment.
@@ -269,7 +272,64 @@ pub struct Target {
     pub span: Span,
 }
 
+/// A piece of the source; the tokens of a tree are the whole source, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Token {
+    /// What it is.
+    pub kind: TokenKind,
+    /// Where it stands.
+    pub span: Span,
+}
+
+/// What a token is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TokenKind {
+    /// Blanks, line feeds, continuations, and what ends a here-document.
+    Trivia,
+    /// A comment.
+    Comment,
+    /// An operator, bracket or reserved word.
+    Operator,
+    /// A part of a word.
+    Text,
+    /// What was skipped: behind an error or a limit.
+    Unread,
+}
+
+impl Token {
+    /// Returns the leaves of a syntax tree as tokens.
+    pub(crate) fn of(syntax: &Syntax) -> Vec<Token> {
+        let leaves = syntax.events.iter().filter(|event| event.kind.is_leaf());
+        leaves
+            .map(|event| {
+                let kind = match event.kind {
+                    Kind::Blank
+                    | Kind::Newline
+                    | Kind::Continuation
+                    | Kind::HereTabs
+                    | Kind::HereEnd => TokenKind::Trivia,
+                    Kind::Comment => TokenKind::Comment,
+                    Kind::Operator
+                    | Kind::Keyword
+                    | Kind::RedirectOperator
+                    | Kind::Opener
+                    | Kind::Closer
+                    | Kind::ParameterOperator => TokenKind::Operator,
+                    Kind::Junk => TokenKind::Unread,
+                    _ => TokenKind::Text,
+                };
+                Token { kind, span: Span { start: event.start, end: event.end } }
+            })
+            .collect()
+    }
+}
+
 impl Draft {
+    /// Returns a draft with what is to be compared with the witness.
+    pub(crate) fn new(tree: CommandTree, requests: Vec<Request>) -> Draft {
+        Draft { tree, requests }
+    }
+
     /// Returns a draft that says of the whole text only that it is not understood.
     pub fn opaque(source: &[u8], reason: Reason) -> Draft {
         let span = Span::new(0, source.len());
@@ -282,6 +342,7 @@ impl Draft {
             writes: Vec::new(),
             reads: Vec::new(),
             nested: Vec::new(),
+            tokens: vec![Token { kind: TokenKind::Unread, span }],
         };
         Draft { tree, requests: Vec::new() }
     }
@@ -331,6 +392,11 @@ impl CommandTree {
     /// Decoded nested texts, for rules that look at raw text.
     pub fn nested_texts(&self) -> &[Vec<u8>] {
         &self.nested
+    }
+
+    /// The tokens of the source, in order; together they are the source.
+    pub fn tokens(&self) -> impl Iterator<Item = Token> {
+        self.tokens.iter().copied()
     }
 
     /// Says whether something in the text could start a program that is not listed.

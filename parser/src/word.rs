@@ -1,5 +1,9 @@
 //! Words, and how much of their value the text alone tells.
 
+pub(crate) mod brace;
+pub(crate) mod build;
+pub(crate) mod glob;
+
 use crate::{Reason, Span};
 
 /// One word of a command: where it stands and what is known about its value.

@@ -85,7 +85,9 @@ impl Parser<'_> {
             Keyword::For | Keyword::Select => {
                 self.stack.push(Frame::For { node, at: ForAt::Name });
             }
-            Keyword::Case => self.stack.push(Frame::Case { node, at: super::case::CaseAt::Subject }),
+            Keyword::Case => {
+                self.stack.push(Frame::Case { node, at: super::case::CaseAt::Subject })
+            }
             _ => self.stack.push(Frame::Test { node, depth: 0, any: false }),
         }
         Ok(true)
@@ -99,7 +101,7 @@ impl Parser<'_> {
         let speculation = self.speculate();
         self.deepen()?;
         self.bash_only(self.pos, after);
-        let node = self.open(Kind::Group, 0);
+        let node = self.open(Kind::Group, flag::ARITHMETIC_GROUP);
         self.stack.push(Frame::Trailer { node });
         let arithmetic = self.open(Kind::Arithmetic, flag::COMMAND);
         self.leaf(Kind::Opener, after);
@@ -180,7 +182,13 @@ impl Parser<'_> {
 
     /// A closing word is missing: at the end of the text, or something else stands here.
     pub(crate) fn missing(&self, node: u32, detail: &'static str) -> crate::grammar::SyntaxError {
-        if self.pos >= self.end && self.out.events.get(node as usize).is_some_and(|open| open.kind == Kind::Substitution) {
+        if self.pos >= self.end
+            && self
+                .out
+                .events
+                .get(node as usize)
+                .is_some_and(|open| open.kind == Kind::Substitution)
+        {
             return self.unterminated(self.start_of(node), detail);
         }
         self.error(detail)

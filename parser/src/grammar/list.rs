@@ -99,7 +99,12 @@ impl Parser<'_> {
         if byte == b')' || byte == b';' || self.closes_list() {
             return self.close_list(node, count);
         }
-        self.stack.push(Frame::List { node, separated: false, count: count.saturating_add(1), top });
+        self.stack.push(Frame::List {
+            node,
+            separated: false,
+            count: count.saturating_add(1),
+            top,
+        });
         let node = self.open(Kind::AndOr, 0);
         self.stack.push(Frame::AndOr { node, started: false });
         Ok(())
@@ -273,10 +278,24 @@ impl Parser<'_> {
                 Keyword::Coproc => return self.start_coproc(end),
                 // After `|`, `time` is an ordinary word.
                 Keyword::Time => {}
-                Keyword::If | Keyword::Then | Keyword::Else | Keyword::Elif | Keyword::Fi
-                | Keyword::While | Keyword::Until | Keyword::For | Keyword::Select | Keyword::Do
-                | Keyword::Done | Keyword::Case | Keyword::Esac | Keyword::In | Keyword::Not
-                | Keyword::OpenBrace | Keyword::CloseBrace | Keyword::OpenTest => {
+                Keyword::If
+                | Keyword::Then
+                | Keyword::Else
+                | Keyword::Elif
+                | Keyword::Fi
+                | Keyword::While
+                | Keyword::Until
+                | Keyword::For
+                | Keyword::Select
+                | Keyword::Do
+                | Keyword::Done
+                | Keyword::Case
+                | Keyword::Esac
+                | Keyword::In
+                | Keyword::Not
+                | Keyword::OpenBrace
+                | Keyword::CloseBrace
+                | Keyword::OpenTest => {
                     return Err(self.error("a reserved word where a command is expected"));
                 }
             }

@@ -35,9 +35,7 @@ impl Parser<'_> {
             Some(b'0'..=b'9') => {
                 self.number_end().is_some_and(|end| self.is_redirect_operator(end))
             }
-            Some(b'{') => {
-                self.variable_end().is_some_and(|end| self.is_redirect_operator(end))
-            }
+            Some(b'{') => self.variable_end().is_some_and(|end| self.is_redirect_operator(end)),
             Some(_) | None => false,
         }
     }
@@ -95,7 +93,9 @@ impl Parser<'_> {
         self.stack.push(Frame::Redirect { node, here: flags });
         match self.peek() {
             None | Some(b'\n' | b';' | b'&' | b'|' | b'(' | b')' | b'#') => {
-                if self.peek() == Some(b'#') && self.out.events.last().is_none_or(|e| e.kind != Kind::Blank) {
+                if self.peek() == Some(b'#')
+                    && self.out.events.last().is_none_or(|e| e.kind != Kind::Blank)
+                {
                     self.push_word(WordMode::Plain, 0);
                     return Ok(());
                 }

@@ -127,7 +127,9 @@ impl Parser<'_> {
         let second = self.look(self.pos + 1).and_then(|(_, after)| self.look(after));
         let closes = second.is_some_and(|(byte, _)| byte == b'}');
         let name = is_name_start(next) || next.is_ascii_digit();
-        if name || (special && (closes || (byte == b'!' && matches!(next, b'@' | b'*' | b'#' | b'?')))) {
+        if name
+            || (special && (closes || (byte == b'!' && matches!(next, b'@' | b'*' | b'#' | b'?'))))
+        {
             self.leaf(Kind::ParameterOperator, self.pos + 1);
         }
     }
@@ -174,7 +176,7 @@ impl Parser<'_> {
                 Some(_) | None => {
                     self.leaf(Kind::ParameterOperator, after);
                     self.stack.push(Frame::Operand { node, mode });
-                    let text = self.open(Kind::Arithmetic, 0);
+                    let text = self.open(Kind::Arithmetic, flag::OFFSET);
                     let end = ArithmeticEnd::Brace;
                     self.stack.push(Frame::Arithmetic { node: text, end, depth: 0, brackets: 0 });
                     return Ok(());
@@ -207,7 +209,9 @@ impl Parser<'_> {
                     return self.open_literal_quotes();
                 }
                 b'\'' => self.single_quotes()?,
-                b'`' => self.backquotes(if mode == OperandMode::Plain { 0 } else { flag::QUOTED })?,
+                b'`' => {
+                    self.backquotes(if mode == OperandMode::Plain { 0 } else { flag::QUOTED })?
+                }
                 b'"' => {
                     self.stack.push(Frame::Operand { node, mode });
                     return self.open_double(1);

@@ -65,7 +65,8 @@ impl Parser<'_> {
         while self.pos < end {
             self.take_tabs(end);
             let rest = self.source.get(self.pos..end).unwrap_or_default();
-            let length = rest.iter().position(|byte| *byte == b'\n').map_or(rest.len(), |at| at + 1);
+            let length =
+                rest.iter().position(|byte| *byte == b'\n').map_or(rest.len(), |at| at + 1);
             self.leaf(Kind::HereText, self.pos + length);
         }
     }
@@ -92,7 +93,11 @@ impl Parser<'_> {
             if text == delimiter {
                 return Ok(BodyEnd { body: start, line: next, found: true });
             }
-            if in_substitution && text.strip_prefix(delimiter.as_slice()).is_some_and(|rest| rest.starts_with(b")")) {
+            if in_substitution
+                && text
+                    .strip_prefix(delimiter.as_slice())
+                    .is_some_and(|rest| rest.starts_with(b")"))
+            {
                 // Bash 5.2 takes the delimiter before the `)` with a warning.
                 let span = Span::new(start, next);
                 self.trouble(Reason::Version, span, "a here-document closed on the line of `)`");
@@ -164,7 +169,13 @@ impl Parser<'_> {
                 }
                 b'$' => {
                     self.doubt_tabs(tabs, self.pos);
-                    self.stack.push(Frame::HereBody { node, outer_end, tabs, line_end, line_start });
+                    self.stack.push(Frame::HereBody {
+                        node,
+                        outer_end,
+                        tabs,
+                        line_end,
+                        line_start,
+                    });
                     return self.dollar(true);
                 }
                 _ => {
@@ -193,7 +204,11 @@ impl Parser<'_> {
         if rest.windows(2).any(|pair| pair == b"\n\t") && !self.tabs_doubted {
             self.tabs_doubted = true;
             let span = Span::new(at, self.end);
-            self.trouble(Reason::Syntax, span, "an expansion in a here-document whose TABs are removed");
+            self.trouble(
+                Reason::Syntax,
+                span,
+                "an expansion in a here-document whose TABs are removed",
+            );
         }
     }
 }

@@ -49,7 +49,9 @@ impl Parser<'_> {
         loop {
             match self.byte(self.pos) {
                 None => {
-                    return Err(self.unterminated(self.start_of(node), "a double quote is not closed"));
+                    return Err(
+                        self.unterminated(self.start_of(node), "a double quote is not closed")
+                    );
                 }
                 Some(b'"') => break,
                 Some(b'\\') => self.escape_in_double(false),
@@ -102,7 +104,8 @@ pub(crate) struct Decoded {
 
 /// Removes one level of backslashes from what stands between backquotes at `start..end` of `source`.
 pub(crate) fn decode_backquotes(source: &[u8], start: usize, end: usize, quoted: bool) -> Decoded {
-    let mut decoded = Decoded { bytes: Vec::with_capacity(end.saturating_sub(start)), map: Vec::new() };
+    let mut decoded =
+        Decoded { bytes: Vec::with_capacity(end.saturating_sub(start)), map: Vec::new() };
     let mut at = start;
     let mut run = true;
     while at < end {

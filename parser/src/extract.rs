@@ -1,0 +1,406 @@
+//! From the flat syntax tree to commands: one walk over the events, with a stack of what is being built.
+
+mod arithmetic;
+mod commands;
+mod effects;
+mod hidden;
+mod leaves;
+mod marks;
+mod nested;
+mod nodes;
+mod scope;
+mod shell;
+
+use std::rc::Rc;
+
+use crate::event::Kind;
+use crate::grammar::{self, Syntax};
+use crate::marks::Request;
+use crate::tree::Token;
+use crate::word::build::{BraceBudget, Building};
+use crate::{
+    Assignment, CommandTree, Draft, Limits, Locality, Notice, Opaque, Position, Programs, Reason,
+    Redirect, SimpleCommand, Span, StartState, Stdin, Target, Via, Word,
+};
+
+use shell::Shell;
+
+/// A text that is walked: the source, or one nested in it.
+pub(crate) struct Text {
+    pub bytes: Vec<u8>,
+    pub syntax: Syntax,
+    pub map: Map,
+    /// Wrappers and evaluators around the whole text.
+    pub via: Vec<Via>,
+    pub locality: Locality,
+    /// Position of commands that stand at its top.
+    pub position: Position,
+}
+
+/// From places in a nested text to places in the source.
+pub(crate) enum Map {
+    /// The source itself.
+    Same,
+    /// All of it comes from here.
+    Whole(Span),
+    /// Runs: where each starts in the text and in the source.
+    Runs(Vec<(u32, u32)>),
+}
+
+impl Map {
+    pub(crate) fn place(&self, at: u32) -> u32 {
+        match self {
+            Map::Same => at,
+            Map::Whole(span) => span.start,
+            Map::Runs(runs) => {
+                let after = runs.partition_point(|(decoded, _)| *decoded <= at);
+                match after.checked_sub(1).and_then(|run| runs.get(run)) {
+                    Some((decoded, source)) => source.saturating_add(at - decoded),
+                    None => runs.first().map_or(0, |(_, source)| *source),
+                }
+            }
+        }
+    }
+
+    pub(crate) fn span(&self, span: Span) -> Span {
+        match self {
+            Map::Same => span,
+            Map::Whole(whole) => *whole,
+            Map::Runs(_) if span.start >= span.end => {
+                let at = self.place(span.start);
+                Span { start: at, end: at }
+            }
+            Map::Runs(_) => Span {
+                start: self.place(span.start),
+                end: self.place(span.end - 1).saturating_add(1),
+            },
+        }
+    }
+}
+
+/// A simple command while its parts come in.
+pub(crate) struct Collecting {
+    pub words: Vec<Word>,
+    /// For each word, the event that opens it, for mapping nested texts.
+    pub origins: Vec<u32>,
+    pub assignments: Vec<Assignment>,
+    pub redirects: Vec<Redirect>,
+    /// Here-document and here-string bodies are kept in `redirects`.
+    pub command: u32,
+}
+
+/// What an open node of the syntax tree is for the walk.
+pub(crate) enum Build {
+    /// Nothing is built: the node only groups.
+    Passing,
+    Simple(Box<Collecting>),
+    Word(Building),
+    Assignment {
+        building: Building,
+        name: Vec<u8>,
+        append: bool,
+        array: bool,
+    },
+    Array,
+    Double,
+    Braced(Box<Braced>),
+    Arithmetic {
+        building: Building,
+    },
+    Subscript {
+        building: Building,
+    },
+    Extended {
+        building: Building,
+    },
+    Redirect(Box<Redirecting>),
+    HereBody {
+        building: Building,
+    },
+    /// A scope of shell state ends with this node.
+    Scope {
+        scope: scope::Scope,
+        piece: Option<Reason>,
+    },
+    AndOr(scope::Chain),
+    Pipeline {
+        piped: bool,
+        negated: bool,
+        element: u32,
+        directory: u32,
+        scope: Option<scope::Scope>,
+    },
+    /// A loop or `select`: its variable, and the words it takes.
+    For {
+        name: Vec<u8>,
+        words: Vec<Word>,
+        scope: Option<scope::Scope>,
+    },
+    Function {
+        named: bool,
+    },
+    /// The last word and the one before it.
+    Test {
+        operator: Vec<u8>,
+        last: Option<Building>,
+    },
+}
+
+/// `${ }` while it is read.
+#[derive(Default)]
+pub(crate) struct Braced {
+    pub prefix: u8,
+    pub name: Vec<u8>,
+    pub operator: Vec<u8>,
+    pub subscript: Option<Vec<u8>>,
+    pub operand: Building,
+    pub quoted: bool,
+}
+
+/// A redirection while it is read.
+pub(crate) struct Redirecting {
+    pub operator: crate::Operator,
+    pub descriptor: Option<u32>,
+    pub variable: bool,
+    pub target: Option<Word>,
+    /// The body of the here-document is read.
+    pub read: bool,
+}
+
+/// Events of a text that are still to be walked.
+pub(crate) struct Run {
+    pub text: Rc<Text>,
+    pub at: usize,
+    pub end: usize,
+    /// The shell of the outer text, when this one has its own.
+    pub outer: Option<Box<Shell>>,
+    /// What to do when the run is over.
+    pub scope: Option<scope::Scope>,
+    pub depth: u32,
+    /// The body of a here-document that this run is for: the event that opens it.
+    pub here: Option<usize>,
+    /// The text may be read by another shell than bash.
+    pub sh: bool,
+}
+
+pub(crate) struct Walk<'a> {
+    pub programs: &'a Programs,
+    pub limits: &'a Limits,
+    pub start: &'a StartState,
+    pub source_length: usize,
+    pub runs: Vec<Run>,
+    pub builds: Vec<Build>,
+    pub positions: Vec<Position>,
+    pub stdins: Vec<Stdin>,
+    pub shell: Shell,
+    pub braces: BraceBudget,
+    pub commands: Vec<SimpleCommand>,
+    pub opaque: Vec<Opaque>,
+    pub notices: Vec<Notice>,
+    pub notices_left_out: usize,
+    pub writes: Vec<Target>,
+    pub reads: Vec<Target>,
+    pub nested: Vec<Vec<u8>>,
+    pub nested_bytes: usize,
+    pub via_entries: usize,
+    pub requests: Vec<Request>,
+    pub step_limit: u64,
+    pub steps: u64,
+    /// Scopes of function bodies.
+    pub bodies: Vec<scope::Scope>,
+    /// Names that were looked up: whether the text sets them to numbers only.
+    pub integers: std::collections::HashMap<Vec<u8>, bool>,
+}
+
+/// Reads `source` and lists what it could start, write and read.
+pub(crate) fn extract(
+    source: &[u8],
+    start: &StartState,
+    programs: &Programs,
+    limits: &Limits,
+) -> Draft {
+    if source.len() > limits.input_bytes {
+        return Draft::opaque(source, Reason::LimitInput);
+    }
+    if source.contains(&0) {
+        return Draft::opaque(source, Reason::Nul);
+    }
+    let step_limit =
+        limits.steps_per_byte.saturating_mul(source.len() as u64).saturating_add(100_000);
+    let syntax = grammar::read(source, limits, step_limit);
+    let steps = syntax.steps;
+    let tokens = Token::of(&syntax);
+    let text = Text {
+        bytes: source.to_vec(),
+        syntax,
+        map: Map::Same,
+        via: Vec::new(),
+        locality: Locality::Here,
+        position: Position::Top,
+    };
+    let mut walk = Walk {
+        programs,
+        limits,
+        start,
+        source_length: source.len(),
+        runs: Vec::with_capacity(4),
+        builds: Vec::with_capacity(32),
+        positions: vec![Position::Top],
+        stdins: vec![Stdin::Inherited],
+        shell: Shell::new(start, source),
+        braces: BraceBudget { words: limits.brace_words, bytes: limits.brace_bytes },
+        commands: Vec::new(),
+        opaque: Vec::new(),
+        notices: Vec::new(),
+        notices_left_out: 0,
+        writes: Vec::new(),
+        reads: Vec::new(),
+        nested: Vec::new(),
+        nested_bytes: 0,
+        via_entries: 0,
+        requests: Vec::new(),
+        step_limit,
+        steps,
+        bodies: Vec::new(),
+        integers: std::collections::HashMap::new(),
+    };
+    walk.start_state();
+    walk.hidden_bytes(source);
+    walk.begin(text, None, None, 0, false);
+    walk.walk();
+    walk.finish(source, tokens)
+}
+
+impl Walk<'_> {
+    /// What the start state does not promise makes the whole text opaque.
+    fn start_state(&mut self) {
+        let whole = Span::new(0, self.source_length);
+        let start = self.start;
+        for (promised, detail) in [
+            (start.plain_options, "the options of the shell are not the ones that are modelled"),
+            (start.clean_environment, "the environment may change how bash reads this"),
+            (start.utf8_or_c, "the locale may give bytes another meaning"),
+        ] {
+            if !promised {
+                self.doubt(Reason::State, whole, detail.to_owned(), String::new());
+            }
+        }
+        if start.version < (3, 2) || start.version > (5, 3) {
+            let detail = format!("bash {}.{} is not modelled", start.version.0, start.version.1);
+            self.doubt(Reason::Version, whole, detail, String::new());
+        }
+    }
+
+    /// Starts walking a text.
+    pub(crate) fn begin(
+        &mut self,
+        text: Text,
+        outer: Option<Box<Shell>>,
+        scope: Option<scope::Scope>,
+        depth: u32,
+        sh: bool,
+    ) {
+        for trouble in &text.syntax.troubles {
+            let span = text.map.span(trouble.span);
+            self.opaque.push(Opaque {
+                reason: trouble.reason,
+                span,
+                detail: trouble.detail.to_owned(),
+                help: String::new(),
+            });
+        }
+        for (span, detail) in &text.syntax.notices {
+            let span = text.map.span(*span);
+            self.notice(span, detail);
+        }
+        let whole = Span::new(0, text.bytes.len());
+        self.requests.push(Request {
+            text: text.bytes.clone(),
+            origin: text.map.span(whole),
+            marks: marks::marks(&text.syntax),
+        });
+        self.positions.push(text.position);
+        let end = text.syntax.events.len();
+        self.runs.push(Run {
+            text: Rc::new(text),
+            at: 0,
+            end,
+            outer,
+            scope,
+            depth,
+            here: None,
+            sh,
+        });
+    }
+
+    fn walk(&mut self) {
+        while let Some(run) = self.runs.last_mut() {
+            if run.at >= run.end {
+                self.end_run();
+                continue;
+            }
+            let text = Rc::clone(&run.text);
+            let depth = self.runs.len();
+            // Events of this text, until another text comes on top.
+            loop {
+                let Some(run) = self.runs.last_mut() else { break };
+                let at = run.at;
+                if at >= run.end {
+                    break;
+                }
+                run.at += 1;
+                let Some(event) = text.syntax.events.get(at).copied() else { break };
+                match event.kind {
+                    Kind::Close => self.close(&text, event),
+                    kind if kind.is_leaf() => self.leaf(&text, event),
+                    _ => self.open(&text, event, at),
+                }
+                if self.runs.len() != depth {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn end_run(&mut self) {
+        let Some(run) = self.runs.pop() else { return };
+        self.positions.pop();
+        if let Some(scope) = run.scope {
+            self.leave(scope);
+        }
+        if let Some(outer) = run.outer {
+            self.shell = *outer;
+        }
+    }
+
+    /// Adds an opaque span, in terms of the source.
+    pub(crate) fn doubt(&mut self, reason: Reason, span: Span, detail: String, help: String) {
+        self.opaque.push(Opaque { reason, span, detail, help });
+    }
+
+    pub(crate) fn notice(&mut self, span: Span, text: &str) {
+        if self.notices.len() < self.limits.notices {
+            self.notices.push(Notice { text: text.to_owned(), span });
+        } else {
+            self.notices_left_out += 1;
+        }
+    }
+
+    fn finish(mut self, source: &[u8], tokens: Vec<Token>) -> Draft {
+        if self.notices_left_out > 0 {
+            let text = format!("and {} more", self.notices_left_out);
+            self.notices.push(Notice { text, span: Span::new(0, source.len()) });
+        }
+        let tree = CommandTree {
+            source: source.to_vec(),
+            commands: self.commands,
+            opaque: self.opaque,
+            notices: self.notices,
+            writes: self.writes,
+            reads: self.reads,
+            nested: self.nested,
+            tokens,
+        };
+        Draft::new(tree, self.requests)
+    }
+}

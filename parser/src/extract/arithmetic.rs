@@ -1,0 +1,391 @@
+//! Arithmetic and subscripts: names in them are evaluated again, so their values must be numbers.
+
+use crate::cursor::{is_name, is_name_start};
+use crate::event::{Event, Kind, flag};
+use crate::extract::leaves::Parameter;
+use crate::extract::shell::Value;
+use crate::extract::{Braced, Build, Text, Walk};
+use crate::word::build::{Building, Piece};
+use crate::{Count, Reason, Span};
+
+impl Walk<'_> {
+    /// Says whether a parameter is surely a number, or unset, which counts as 0.
+    pub(crate) fn is_integer(&mut self, text: &Text, name: &[u8]) -> bool {
+        if matches!(
+            name,
+            b"?" | b"#"
+                | b"$"
+                | b"LINENO"
+                | b"RANDOM"
+                | b"SECONDS"
+                | b"UID"
+                | b"EUID"
+                | b"PPID"
+                | b"SHLVL"
+                | b"OPTIND"
+                | b"COLUMNS"
+                | b"LINES"
+                | b"EPOCHSECONDS"
+                | b"SRANDOM"
+        ) {
+            return self.keeps_integer(text, name);
+        }
+        if let Parameter::Exact(value) = self.parameter(name, true) {
+            return is_number(&value);
+        }
+        if !name.first().is_some_and(|byte| is_name_start(*byte)) {
+            return false;
+        }
+        (self.start.closed_environment || self.shell.is_set(name)) && self.keeps_integer(text, name)
+    }
+
+    /// Says whether the text sets a name only to numbers.
+    fn keeps_integer(&mut self, text: &Text, name: &[u8]) -> bool {
+        if self.runs.len() > 1 {
+            return false;
+        }
+        let key = name.to_vec();
+        if let Some(known) = self.integers.get(&key) {
+            return *known;
+        }
+        self.steps = self.steps.saturating_add(text.bytes.len() as u64 / 4);
+        let keeps = self.steps <= self.step_limit && only_numbers(text, name);
+        self.integers.insert(key, keeps);
+        keeps
+    }
+
+    /// The end of `$(( ))`, `$[ ]`, `(( ))` or an offset.
+    pub(crate) fn close_arithmetic(
+        &mut self,
+        text: &Text,
+        event: Event,
+        building: &Building,
+        span: Span,
+    ) {
+        self.evaluate(text, building, span, Reason::ArithName);
+        let command = text
+            .syntax
+            .events
+            .get(event.link as usize)
+            .is_some_and(|open| open.flags & (flag::COMMAND | flag::OFFSET) != 0);
+        if !command {
+            self.unknown(Reason::Arithmetic, Count::One);
+        }
+    }
+
+    /// Doubts whatever in `building` is not surely a number, and notes what it assigns.
+    pub(crate) fn evaluate(
+        &mut self,
+        text: &Text,
+        building: &Building,
+        span: Span,
+        reason: Reason,
+    ) {
+        if building.doubt().is_some() {
+            let detail = "a value that is evaluated as arithmetic is not known".to_owned();
+            self.doubt(reason, span, detail, String::new());
+            return;
+        }
+        for (name, change) in names(&building.bytes) {
+            let plain = change != Change::Assigned;
+            if plain && !self.is_integer(text, &name) {
+                let detail =
+                    format!("`{}` is evaluated as arithmetic", String::from_utf8_lossy(&name));
+                self.doubt(reason, span, detail, String::new());
+                return;
+            }
+            match change {
+                Change::None => {}
+                Change::Assigned | Change::Modified => {
+                    if let Some(detail) = crate::state::effect_of(&name, None) {
+                        self.shell.shake(detail);
+                    }
+                    self.shell.set(&name, Value::Set);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn close_subscript(&mut self, text: &Text, building: &Building, span: Span) {
+        let whole = matches!(building.literal(), Some(b"@" | b"*"));
+        let name = match self.builds.last() {
+            Some(Build::Braced(braced)) => braced.name.clone(),
+            Some(Build::Assignment { name, .. }) => name.clone(),
+            Some(Build::Word(building)) => building.bytes.clone(),
+            Some(_) | None => Vec::new(),
+        };
+        let associative = self.runs.len() == 1 && is_associative(&text.bytes, &name);
+        if !whole && !(associative && building.doubt().is_none()) && !associative {
+            self.evaluate(text, building, span, Reason::Subscript);
+        }
+        match self.builds.last_mut() {
+            Some(Build::Braced(braced)) => {
+                braced.subscript = Some(building.bytes.clone());
+            }
+            Some(Build::Assignment { array, building: value, .. }) => {
+                *array = true;
+                value.unknown(Reason::Parameter, Count::One);
+            }
+            Some(Build::Word(word)) => {
+                // `name[subscript]` that is no assignment: a pattern.
+                let mut bytes = vec![b'['];
+                bytes.extend_from_slice(&building.bytes);
+                bytes.push(b']');
+                word.push(Piece::Extended, &bytes);
+                if building.doubt().is_some() {
+                    word.unknown(Reason::Parameter, Count::Any);
+                }
+            }
+            Some(_) | None => {}
+        }
+    }
+
+    /// The end of `${ }`.
+    pub(crate) fn close_braced(&mut self, text: &Text, braced: Braced, span: Span) {
+        let quoted = self.quoted() || braced.quoted;
+        let many = braced.name == b"@" || braced.subscript.as_deref() == Some(b"@");
+        let count = if quoted && !many { Count::One } else { Count::Any };
+        if braced.prefix == b'!' && !self.names_listed(&braced) {
+            let detail = "the value of a variable names another one".to_owned();
+            self.doubt(Reason::Indirect, span, detail, String::new());
+            return self.unknown(Reason::Indirect, Count::Any);
+        }
+        if braced.prefix == b'!' {
+            return self.unknown(Reason::Parameter, Count::Any);
+        }
+        if braced.prefix == b'#' {
+            if self.in_arithmetic() {
+                return self.push(Piece::Quoted, b"1");
+            }
+            return self.unknown(Reason::Parameter, Count::One);
+        }
+        let operator = braced.operator.as_slice();
+        if operator == b"@" {
+            let harmless = braced.operand.literal().is_some_and(|operand| {
+                operand.len() == 1 && operand.iter().all(|byte| b"QEAKakuUL".contains(byte))
+            });
+            if !harmless {
+                let detail = "the value is evaluated again as a prompt".to_owned();
+                self.doubt(Reason::PromptExpansion, span, detail, String::new());
+            }
+            return self.unknown(Reason::Parameter, count);
+        }
+        if matches!(operator, b"=" | b":=") {
+            if let Some(detail) = crate::state::effect_of(&braced.name, None) {
+                self.shell.shake(detail);
+            }
+            self.shell.set(&braced.name, Value::Lost);
+        }
+        if operator.is_empty()
+            && braced.subscript.is_none()
+            && self.in_arithmetic()
+            && self.is_integer(text, &braced.name)
+        {
+            return self.push(Piece::Quoted, b"1");
+        }
+        let usable = match operator {
+            b"" => braced.operand.segments.is_empty(),
+            b"-" | b":-" => true,
+            _ => false,
+        };
+        if usable
+            && braced.subscript.is_none()
+            && let Parameter::Exact(value) = self.parameter(&braced.name, quoted)
+            && (operator != b":-" || !value.is_empty())
+        {
+            return self.push(if quoted { Piece::Quoted } else { Piece::Split }, &value);
+        }
+        self.unknown(Reason::Parameter, count);
+    }
+
+    /// `${!prefix*}`, `${!prefix@}`, `${!array[@]}`: names or keys, no indirection.
+    fn names_listed(&self, braced: &Braced) -> bool {
+        let keys =
+            matches!(braced.subscript.as_deref(), Some(b"@" | b"*")) && braced.operator.is_empty();
+        let operand = braced.operand.literal();
+        let names = (braced.operator == b"@" && operand == Some(b""))
+            || (braced.operator.is_empty() && operand == Some(b"*"));
+        keys || (braced.subscript.is_none() && names)
+    }
+
+    /// An operand or operator of `[[ ]]`.
+    pub(crate) fn test_operand(&mut self, text: &Text, building: &Building, span: Span) {
+        let Some(Build::Test { operator, last }) = self.builds.last_mut() else { return };
+        let before = std::mem::take(operator);
+        let word = building.literal().map(<[u8]>::to_vec).unwrap_or_default();
+        let previous = std::mem::replace(last, Some(building.clone()));
+        *operator = word.clone();
+        let numeric =
+            |word: &[u8]| matches!(word, b"-eq" | b"-ne" | b"-lt" | b"-le" | b"-gt" | b"-ge");
+        if numeric(&word) {
+            if let Some(previous) = previous {
+                self.test_number(text, &previous, span);
+            }
+        } else if numeric(&before) {
+            self.test_number(text, building, span);
+        } else if matches!(before.as_slice(), b"-v" | b"-R") {
+            let plain =
+                building.literal().is_some_and(|name| name.iter().all(|byte| is_name(*byte)));
+            if !plain {
+                let detail = "a subscript in a test is evaluated".to_owned();
+                self.doubt(Reason::Subscript, span, detail, String::new());
+            }
+        }
+    }
+
+    /// A side of a numeric comparison.
+    fn test_number(&mut self, text: &Text, building: &Building, span: Span) {
+        let parameter = text.bytes.get(building.span.start as usize..building.span.end as usize);
+        let name = parameter.filter(|_| self.runs.len() == 1).and_then(parameter_name);
+        if let Some(name) = name {
+            let name = name.to_vec();
+            if self.is_integer(text, &name) {
+                return;
+            }
+        }
+        self.evaluate(text, building, span, Reason::ArithName);
+    }
+}
+
+/// The name in `$name`, `"$name"`, `${name}` or `${#name}`; for a length, that of a number.
+fn parameter_name(word: &[u8]) -> Option<&[u8]> {
+    let word = word.strip_prefix(b"\"").and_then(|word| word.strip_suffix(b"\"")).unwrap_or(word);
+    let name = word.strip_prefix(b"$")?;
+    let name = name.strip_prefix(b"{").and_then(|name| name.strip_suffix(b"}")).unwrap_or(name);
+    if let Some(counted) = name.strip_prefix(b"#")
+        && !counted.is_empty()
+        && counted.iter().all(|byte| is_name(*byte) || b"[]@*".contains(byte))
+    {
+        return Some(b"#");
+    }
+    let plain = matches!(name, b"?" | b"#" | b"$") || name.iter().all(|byte| is_name(*byte));
+    (plain && !name.is_empty()).then_some(name)
+}
+
+/// What an expression does with a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Change {
+    None,
+    /// `=`: the old value is not looked at.
+    Assigned,
+    /// `+=`, `++` and the like.
+    Modified,
+}
+
+/// The names in an expression.
+fn names(expression: &[u8]) -> Vec<(Vec<u8>, Change)> {
+    let mut names = Vec::new();
+    let mut at = 0;
+    while let Some(byte) = expression.get(at).copied() {
+        if byte.is_ascii_digit() {
+            // A number, `16#ff` and `0x1f` included.
+            while expression.get(at).is_some_and(|b| is_name(*b) || matches!(b, b'#' | b'@')) {
+                at += 1;
+            }
+            continue;
+        }
+        if !is_name_start(byte) {
+            at += 1;
+            continue;
+        }
+        let start = at;
+        while expression.get(at).is_some_and(|byte| is_name(*byte)) {
+            at += 1;
+        }
+        let name = expression.get(start..at).unwrap_or_default().to_vec();
+        let rest = expression.get(at..).unwrap_or_default();
+        let blanks = rest.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(rest.len());
+        let rest = rest.get(blanks..).unwrap_or_default();
+        let front = expression.get(..start).unwrap_or_default().trim_ascii_end();
+        names.push((name, change(front, rest)));
+    }
+    names
+}
+
+fn change(front: &[u8], rest: &[u8]) -> Change {
+    match rest {
+        [b'=', b'=', ..] => Change::None,
+        [b'=', ..] => Change::Assigned,
+        [b'+', b'+', ..] | [b'-', b'-', ..] => Change::Modified,
+        [b'+' | b'-' | b'*' | b'/' | b'%' | b'&' | b'|' | b'^', b'=', ..] => Change::Modified,
+        [b'<', b'<', b'=', ..] | [b'>', b'>', b'=', ..] => Change::Modified,
+        _ if front.ends_with(b"++") || front.ends_with(b"--") => Change::Modified,
+        _ => Change::None,
+    }
+}
+
+/// Says whether arithmetic takes the text for a plain number.
+pub(crate) fn is_number(text: &[u8]) -> bool {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    digits.iter().all(u8::is_ascii_digit) && digits.len() < 20
+}
+
+/// Says whether `declare -A name` or the like stands in the text.
+fn is_associative(text: &[u8], name: &[u8]) -> bool {
+    let wanted = [b"-A ".as_slice(), name].concat();
+    let mut rest = text;
+    while let Some(at) = rest.windows(wanted.len()).position(|window| window == wanted) {
+        let after = rest.get(at + wanted.len()..).unwrap_or_default();
+        if !name.is_empty() && after.first().is_none_or(|byte| !is_name(*byte) && *byte != b'[') {
+            return true;
+        }
+        rest = rest.get(at + 1..).unwrap_or_default();
+    }
+    false
+}
+
+/// Says whether every mention of `name` in the text leaves it a number.
+fn only_numbers(text: &Text, name: &[u8]) -> bool {
+    let bytes = text.bytes.as_slice();
+    let mut at = 0;
+    while let Some(found) = find_from(bytes, name, at) {
+        let end = found + name.len();
+        at = found + 1;
+        let before = bytes.get(..found).unwrap_or_default();
+        let after = bytes.get(end..).unwrap_or_default();
+        let joined = before.last().is_some_and(|byte| is_name(*byte))
+            || after.first().is_some_and(|byte| is_name(*byte));
+        if joined {
+            continue;
+        }
+        let used = before.ends_with(b"$")
+            || (before.ends_with(b"${") && !after.starts_with(b"=") && !after.starts_with(b":="))
+            || before.ends_with(b"${#");
+        if !(used || in_arithmetic_span(text, found) || set_to_number(before, after)) {
+            return false;
+        }
+    }
+    true
+}
+
+fn find_from(bytes: &[u8], name: &[u8], from: usize) -> Option<usize> {
+    let rest = bytes.get(from..)?;
+    rest.windows(name.len().max(1)).position(|window| window == name).map(|at| from + at)
+}
+
+fn in_arithmetic_span(text: &Text, at: usize) -> bool {
+    text.syntax.events.iter().any(|event| {
+        event.kind == Kind::Arithmetic && (event.start as usize) < at && at < event.end as usize
+    })
+}
+
+/// `name=12`, `name=$((..`, or `for name in 1 2 3`.
+fn set_to_number(before: &[u8], after: &[u8]) -> bool {
+    if before.ends_with(b"for ") && after.starts_with(b" in ") {
+        let list = after.get(4..).unwrap_or_default();
+        let end = list.iter().position(|byte| matches!(byte, b';' | b'\n')).unwrap_or(list.len());
+        let list = list.get(..end).unwrap_or_default();
+        return list.iter().all(|byte| byte.is_ascii_digit() || b" {}.,-".contains(byte));
+    }
+    let starts = before
+        .last()
+        .is_none_or(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b';' | b'&' | b'(' | b'{'));
+    let Some(value) = after.strip_prefix(b"=").filter(|_| starts) else { return false };
+    if value.starts_with(b"$((") {
+        return true;
+    }
+    let end = value.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(value.len());
+    value
+        .get(end)
+        .is_none_or(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b')'))
+}

@@ -1,0 +1,300 @@
+//! Simple commands and redirections, once all their parts are read.
+
+use crate::event::{Event, Kind};
+use crate::extract::shell::Value;
+use crate::extract::{Build, Collecting, Redirecting, Text, Walk};
+use crate::word::build::unknown_word;
+use crate::{
+    Assignment, CommandKind, Count, Directory, Effect, EffectKind, Operator, Position, Reason,
+    Redirect, RedirectTarget, SimpleCommand, Span, Stdin, Target, Word, WordClass,
+};
+
+impl Walk<'_> {
+    /// Takes the next place in the list of commands: outer ones stand before those inside them.
+    pub(crate) fn reserve(&mut self, text: &Text, span: Span) -> u32 {
+        let index = u32::try_from(self.commands.len()).unwrap_or(u32::MAX);
+        self.via_entries = self.via_entries.saturating_add(text.via.len());
+        self.commands.push(SimpleCommand {
+            words: Vec::new(),
+            assignments: Vec::new(),
+            redirects: Vec::new(),
+            position: self.positions.last().copied().unwrap_or(Position::Top),
+            via: text.via.clone(),
+            kind: CommandKind::AssignmentOnly,
+            directory: self.shell.directory.clone(),
+            locality: text.locality,
+            stdin: self.stdins.last().copied().unwrap_or(Stdin::Inherited),
+            effects: Vec::new(),
+            effects_known: false,
+            span,
+        });
+        index
+    }
+
+    pub(crate) fn close_simple(&mut self, text: &Text, event: Event, collecting: Collecting) {
+        let Collecting { words, origins, assignments, redirects, command } = collecting;
+        let span = text.map.span(Span { start: event.start, end: event.end });
+        let kind = self.kind_of(&words, true);
+        let only_assigns = words.is_empty();
+        for assignment in &assignments {
+            if only_assigns {
+                self.variable_changes(&assignment.name, Some(&assignment.value), assignment.span);
+            } else {
+                self.prefix_state(assignment, &words, span);
+                // Text that this command evaluates sees another value than the text around it.
+                self.shell.set(&assignment.name, Value::Lost);
+            }
+        }
+        let stdin = stdin_of(&redirects);
+        let directory = self.shell.directory.clone();
+        if let Some(slot) = self.commands.get_mut(command as usize) {
+            slot.words = words;
+            slot.assignments = assignments;
+            slot.redirects = redirects;
+            slot.kind = kind;
+            slot.span = span;
+            slot.directory = directory;
+            slot.stdin = stdin.unwrap_or(slot.stdin);
+        }
+        self.list_targets(command);
+        self.check_command(command);
+        self.read_nested(text, command, &origins);
+        self.change_shell(command);
+        self.network_targets(command);
+    }
+
+    /// What the first word names.
+    pub(crate) fn kind_of(&self, words: &[Word], functions: bool) -> CommandKind {
+        let Some(first) = words.first() else { return CommandKind::AssignmentOnly };
+        match first.exact() {
+            Some(name) if functions && self.shell.functions.contains(name) => CommandKind::Function,
+            Some(name) if crate::state::is_builtin(name) => CommandKind::Builtin,
+            Some(_) | None => CommandKind::External,
+        }
+    }
+
+    /// Doubts about what the first word starts.
+    pub(crate) fn check_command(&mut self, index: u32) {
+        let Some(command) = self.commands.get(index as usize) else { return };
+        let Some(first) = command.words.first() else { return };
+        let span = first.span;
+        let doubt = match &first.class {
+            WordClass::Exact(name) => {
+                let relative = name.contains(&b'/') && !name.starts_with(b"/");
+                (relative && command.directory == Directory::Unknown)
+                    .then_some("a program by a relative path, in a directory that is not known")
+            }
+            WordClass::Pattern { .. } => Some("the program is named by a file name pattern"),
+            WordClass::Unknown { .. } => Some("the name of the program is not known"),
+        };
+        if let Some(detail) = doubt {
+            let help = "write the name of the program as plain text".to_owned();
+            self.doubt(Reason::DynamicName, span, detail.to_owned(), help);
+        }
+    }
+
+    /// Lists the files that the redirections of a command open.
+    fn list_targets(&mut self, index: u32) {
+        let Some(command) = self.commands.get(index as usize) else { return };
+        let redirects = command.redirects.clone();
+        for redirect in redirects {
+            self.list_target(&redirect, Some(index));
+        }
+    }
+
+    fn list_target(&mut self, redirect: &Redirect, command: Option<u32>) {
+        let RedirectTarget::File(word) = &redirect.target else { return };
+        let target = Target {
+            word: word.clone(),
+            command,
+            operator: redirect.operator,
+            span: redirect.span,
+        };
+        match redirect.operator {
+            Operator::Read | Operator::DuplicateInput => self.reads.push(target),
+            Operator::ReadWrite => {
+                self.reads.push(target.clone());
+                self.writes.push(target);
+            }
+            Operator::Write
+            | Operator::Append
+            | Operator::Clobber
+            | Operator::DuplicateOutput
+            | Operator::WriteBoth
+            | Operator::AppendBoth => self.writes.push(target),
+            Operator::HereDocument | Operator::HereDocumentTabs | Operator::HereString => {}
+        }
+    }
+
+    /// `/dev/tcp/..` is the network; bash opens the connection itself.
+    fn network_targets(&mut self, index: u32) {
+        let Some(command) = self.commands.get_mut(index as usize) else { return };
+        let mut found = Vec::new();
+        for redirect in &command.redirects {
+            if let RedirectTarget::File(word) = &redirect.target
+                && (word.may_start_with(b"/dev/tcp/") || word.may_start_with(b"/dev/udp/"))
+                && word.exact().is_some_and(|path| path.len() > 8)
+            {
+                found.push(Effect {
+                    kind: EffectKind::Network,
+                    word: 0,
+                    object: Some(word.clone()),
+                });
+            }
+        }
+        command.effects.extend(found);
+    }
+
+    /// The end of a redirection; a here-document is read first.
+    pub(crate) fn close_redirect(
+        &mut self,
+        text: &Text,
+        event: Event,
+        redirecting: Box<Redirecting>,
+        span: Span,
+    ) {
+        let here =
+            matches!(redirecting.operator, Operator::HereDocument | Operator::HereDocumentTabs);
+        if here && !redirecting.read {
+            let documents = &text.syntax.here_documents;
+            let found = documents.binary_search_by_key(&event.link, |document| document.redirect);
+            let body =
+                found.ok().and_then(|at| documents.get(at)).and_then(|document| document.body);
+            let open = body
+                .and_then(|body| text.syntax.events.get(body as usize).map(|open| (body, *open)));
+            let empty = Word { span, class: WordClass::Exact(Vec::new()) };
+            let redirecting =
+                Box::new(Redirecting { read: true, target: Some(empty), ..*redirecting });
+            match open {
+                Some((body, open)) if open.kind == Kind::HereBody && open.link != u32::MAX => {
+                    return self.read_body(body as usize, open.link as usize, redirecting);
+                }
+                Some(_) | None => return self.finish_redirect(*redirecting, span),
+            }
+        }
+        self.finish_redirect(*redirecting, span);
+    }
+
+    fn finish_redirect(&mut self, redirecting: Redirecting, span: Span) {
+        let Redirecting { operator, descriptor, target, .. } = redirecting;
+        let word = target.unwrap_or_else(|| unknown_word(span, Reason::Parameter, Count::Any));
+        let target = match operator {
+            Operator::HereDocument | Operator::HereDocumentTabs | Operator::HereString => {
+                RedirectTarget::Text(word)
+            }
+            Operator::DuplicateInput | Operator::DuplicateOutput => duplicate(word),
+            Operator::Read
+            | Operator::Write
+            | Operator::Append
+            | Operator::Clobber
+            | Operator::ReadWrite
+            | Operator::WriteBoth
+            | Operator::AppendBoth => RedirectTarget::File(word),
+        };
+        let redirect = Redirect { operator, descriptor, target, span };
+        if let Some(Build::Simple(collecting)) = self.builds.last_mut() {
+            collecting.redirects.push(redirect);
+        } else {
+            self.list_target(&redirect, None);
+        }
+    }
+
+    /// A prefix assignment that changes what its command means.
+    fn prefix_state(&mut self, assignment: &Assignment, words: &[Word], span: Span) {
+        let name = &assignment.name;
+        let Some(detail) = crate::state::effect_of(name, Some(&assignment.value)) else { return };
+        // Bash sets IFS anew at its start; here only a builtin that splits could see it.
+        let first = words.first().and_then(Word::exact);
+        let splits = first.is_none_or(|first| {
+            first != b"read"
+                && (crate::state::is_builtin(first) || self.shell.functions.contains(first))
+        });
+        if name == b"IFS" && !splits {
+            return;
+        }
+        self.doubt(Reason::State, span, detail, String::new());
+    }
+
+    /// A variable gets another value, or one that is not known.
+    pub(crate) fn variable_changes(&mut self, name: &[u8], value: Option<&Word>, span: Span) {
+        let _ = span;
+        if let Some(detail) = crate::state::effect_of(name, value) {
+            self.shell.shake(detail);
+        }
+        // The value itself is set where the assignment is read; other changes are not followed.
+        if value.is_none() {
+            self.shell.set(name, Value::Lost);
+        }
+    }
+
+    /// An assignment in front of a command or alone: those behind it see it.
+    pub(crate) fn prefix_assignment(&mut self, assignment: &Assignment) {
+        let value = match assignment.value.exact() {
+            Some(bytes) if !assignment.array && !assignment.append => Value::Exact(bytes.to_vec()),
+            Some(bytes) if !assignment.array => match self.shell.exact(&assignment.name) {
+                Some(old) => Value::Exact([old, bytes].concat()),
+                None => Value::Set,
+            },
+            Some(_) | None => Value::Set,
+        };
+        self.shell.set(&assignment.name, value);
+    }
+
+    /// What shook the ground before makes the rest opaque.
+    pub(crate) fn tell_shaken(&mut self, span: Span) {
+        if self.shell.told {
+            return;
+        }
+        let Some(detail) = self.shell.shaken.clone() else { return };
+        self.shell.told = true;
+        let rest =
+            Span { start: span.start, end: u32::try_from(self.source_length).unwrap_or(u32::MAX) };
+        self.doubt(Reason::State, rest, detail, String::new());
+    }
+}
+
+/// The target of `>&` or `<&`.
+fn duplicate(word: Word) -> RedirectTarget {
+    let Some(text) = word.exact() else { return RedirectTarget::File(word) };
+    if text == b"-" {
+        return RedirectTarget::Descriptor(None);
+    }
+    let digits = text.strip_suffix(b"-").unwrap_or(text);
+    let number = std::str::from_utf8(digits)
+        .ok()
+        .filter(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
+        .and_then(|digits| digits.parse().ok());
+    match number {
+        Some(number) => RedirectTarget::Descriptor(Some(number)),
+        None => RedirectTarget::File(word),
+    }
+}
+
+/// Where redirections take standard input from; none if they do not.
+fn stdin_of(redirects: &[Redirect]) -> Option<Stdin> {
+    redirects.iter().rev().find_map(|redirect| {
+        let standard = redirect.descriptor.is_none_or(|descriptor| descriptor == 0);
+        match redirect.operator {
+            Operator::Read | Operator::ReadWrite | Operator::DuplicateInput if standard => {
+                Some(Stdin::File)
+            }
+            Operator::HereDocument | Operator::HereDocumentTabs | Operator::HereString
+                if standard =>
+            {
+                Some(Stdin::Text)
+            }
+            Operator::Read
+            | Operator::ReadWrite
+            | Operator::DuplicateInput
+            | Operator::HereDocument
+            | Operator::HereDocumentTabs
+            | Operator::HereString
+            | Operator::Write
+            | Operator::Append
+            | Operator::Clobber
+            | Operator::DuplicateOutput
+            | Operator::WriteBoth
+            | Operator::AppendBoth => None,
+        }
+    })
+}

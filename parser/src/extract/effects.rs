@@ -1,0 +1,262 @@
+//! What builtins do to the shell that runs them.
+
+use crate::extract::Walk;
+use crate::extract::nested::join;
+use crate::extract::shell::Value;
+use crate::{CommandKind, Directory, Reason, SimpleCommand, Word, WordClass};
+
+/// Letters of `set` that leave the meaning of text alone.
+const HARMLESS_SET: &[u8] = b"efunvxbhmECT";
+const HARMLESS_SET_NAMES: &[&[u8]] = &[
+    b"allexport_off",
+    b"errexit",
+    b"errtrace",
+    b"hashall",
+    b"monitor",
+    b"noclobber",
+    b"noexec",
+    b"noglob",
+    b"notify",
+    b"nounset",
+    b"pipefail",
+    b"verbose",
+    b"xtrace",
+];
+const HARMLESS_SHOPT: &[&[u8]] = &[
+    b"nullglob",
+    b"failglob",
+    b"dotglob",
+    b"globstar",
+    b"nocaseglob",
+    b"nocasematch",
+    b"globskipdots",
+    b"inherit_errexit",
+    b"checkwinsize",
+    b"huponexit",
+    b"cmdhist",
+    b"histappend",
+    b"histverify",
+    b"progcomp",
+    b"checkjobs",
+    b"gnu_errfmt",
+    b"lithist",
+    b"mailwarn",
+    b"xpg_echo",
+    b"globasciiranges",
+    b"shift_verbose",
+    b"no_empty_cmd_completion",
+    b"direxpand",
+    b"dirspell",
+    b"force_fignore",
+    b"hostcomplete",
+];
+
+impl Walk<'_> {
+    /// What running the command at `index` does to its shell.
+    pub(crate) fn change_shell(&mut self, index: u32) {
+        let Some(command) = self.commands.get(index as usize) else { return };
+        let Some(name) = command.words.first().and_then(Word::exact) else {
+            // Whatever it is, the name is opaque already.
+            return self.shell.forget();
+        };
+        if command.kind == CommandKind::External {
+            return;
+        }
+        let function = command.kind == CommandKind::Function;
+        let name = name.to_vec();
+        let command = command.clone();
+        let operands = command.words.get(1..).unwrap_or_default();
+        match name.as_slice() {
+            b"cd" | b"pushd" | b"popd" => self.change_directory(&command, operands),
+            b"export" | b"declare" | b"typeset" | b"local" | b"readonly" => {
+                self.declare(&name, operands);
+            }
+            b"unset" | b"read" | b"mapfile" | b"readarray" | b"getopts" | b"wait" => {
+                self.change_names(&name, operands);
+            }
+            b"printf" => {
+                if operands.first().is_some_and(|first| first.may_start_with(b"-v")) {
+                    self.change_names(&name, operands);
+                }
+            }
+            b"let" | b"eval" | b"source" | b"." => self.shell.forget(),
+            b"trap" => {
+                self.shell.forget();
+                self.shell.follows = false;
+            }
+            b"set" => self.set_options(operands),
+            b"shopt" => self.shopt(&command, operands),
+            b"alias" if self.shell.aliases && !operands.is_empty() => {
+                self.doubt(
+                    Reason::Alias,
+                    command.span,
+                    "an alias is defined".to_owned(),
+                    String::new(),
+                );
+                self.shell.shake("an alias is defined".to_owned());
+            }
+            b"hash" if may_have(operands, b"-p") => self.shell.shake("`hash -p`".to_owned()),
+            b"enable" if !operands.is_empty() => self.shell.shake("`enable`".to_owned()),
+            b"shift" => self.shell.positional = None,
+            _ => {}
+        }
+        if function {
+            self.shell.forget();
+            self.shell.positional = None;
+            if self.shell.moves {
+                self.shell.go(Directory::Unknown);
+            }
+        }
+    }
+
+    fn change_directory(&mut self, command: &SimpleCommand, operands: &[Word]) {
+        let mut plain = Vec::new();
+        for word in operands {
+            match word.exact() {
+                Some(b"--" | b"-P" | b"-L" | b"-e" | b"-@") if plain.is_empty() => {}
+                Some(_) | None => plain.push(word),
+            }
+        }
+        let popd = command.words.first().and_then(Word::exact) == Some(b"popd");
+        let directory = match plain.as_slice() {
+            [] if !popd => match self.shell.home.clone() {
+                Some(home) => Directory::Known(home),
+                None => Directory::Unknown,
+            },
+            [word] if !popd => match word.exact() {
+                Some(path)
+                    if !path.is_empty() && !path.starts_with(b"-") && !path.starts_with(b"+") =>
+                {
+                    join(&self.shell.directory, path)
+                }
+                Some(_) | None => Directory::Unknown,
+            },
+            _ => Directory::Unknown,
+        };
+        self.shell.go(directory);
+    }
+
+    /// `export` and its kin.
+    fn declare(&mut self, name: &[u8], operands: &[Word]) {
+        for word in operands {
+            let known = match &word.class {
+                WordClass::Exact(text) => text.clone(),
+                WordClass::Unknown { prefix, .. } if prefix.contains(&b'=') => prefix.clone(),
+                WordClass::Pattern { .. } | WordClass::Unknown { .. } => {
+                    self.shell.forget();
+                    let name = String::from_utf8_lossy(name);
+                    self.shell.shake(format!("`{name}` with an operand that is not known"));
+                    continue;
+                }
+            };
+            if known.starts_with(b"-") || known.starts_with(b"+") {
+                if known.iter().any(|byte| b"inluc".contains(byte))
+                    || (name == b"export" && known.contains(&b'f'))
+                {
+                    let option = String::from_utf8_lossy(&known);
+                    self.shell.shake(format!("the attribute `{option}`"));
+                }
+                continue;
+            }
+            let equals = known.iter().position(|byte| *byte == b'=');
+            let variable = known.get(..equals.unwrap_or(known.len())).unwrap_or_default();
+            let variable = variable.strip_suffix(b"+").unwrap_or(variable).to_vec();
+            let value =
+                equals.and_then(|at| known.get(at + 1..)).filter(|_| word.exact().is_some());
+            let value = value
+                .map(|value| Word { span: word.span, class: WordClass::Exact(value.to_vec()) });
+            if equals.is_some() || name != b"export" {
+                self.variable_changes(&variable, value.as_ref(), word.span);
+                self.shell.set(&variable, if equals.is_some() { Value::Set } else { Value::Lost });
+            }
+        }
+    }
+
+    /// Builtins whose operands name variables that they set or unset.
+    fn change_names(&mut self, builtin: &[u8], operands: &[Word]) {
+        for word in operands {
+            match word.exact() {
+                Some(name) => {
+                    let name = name.to_vec();
+                    self.variable_changes(&name, None, word.span);
+                }
+                None if word.may_start_with(b"P")
+                    || word.may_start_with(b"I")
+                    || word.may_start_with(b"L") =>
+                {
+                    self.shell.forget();
+                    if builtin != b"printf" && builtin != b"wait" {
+                        let builtin = String::from_utf8_lossy(builtin);
+                        self.shell.shake(format!("`{builtin}` with a name that is not known"));
+                    }
+                }
+                None => self.shell.forget(),
+            }
+        }
+        if builtin != b"unset" {
+            self.shell.set(b"REPLY", Value::Lost);
+        }
+    }
+
+    fn set_options(&mut self, operands: &[Word]) {
+        let mut named = false;
+        for word in operands {
+            let Some(text) = word.exact() else {
+                if word.may_start_with(b"-") || word.may_start_with(b"+") || named {
+                    self.shell.shake("`set` with an operand that is not known".to_owned());
+                }
+                self.shell.positional = None;
+                return;
+            };
+            if named {
+                named = false;
+                if !HARMLESS_SET_NAMES.contains(&text) {
+                    self.shell.shake(format!("`set -o {}`", String::from_utf8_lossy(text)));
+                }
+                continue;
+            }
+            if matches!(text, b"--" | b"-") || !matches!(text.first(), Some(b'-' | b'+')) {
+                self.shell.positional = None;
+                return;
+            }
+            let letters = text.get(1..).unwrap_or_default();
+            named = letters.contains(&b'o');
+            if letters.iter().any(|letter| *letter != b'o' && !HARMLESS_SET.contains(letter)) {
+                self.shell.shake(format!("`set {}`", String::from_utf8_lossy(text)));
+            }
+        }
+    }
+
+    fn shopt(&mut self, command: &SimpleCommand, operands: &[Word]) {
+        let sets = operands.iter().any(|word| {
+            word.exact().is_none_or(|text| {
+                text.starts_with(b"-") && text.iter().any(|byte| matches!(byte, b's' | b'u' | b'o'))
+            })
+        });
+        if !sets {
+            return;
+        }
+        for word in operands {
+            match word.exact() {
+                Some(text) if text.starts_with(b"-") => {
+                    if text.contains(&b'o') {
+                        self.shell.shake("`shopt -o`".to_owned());
+                    }
+                }
+                Some(b"expand_aliases") => self.shell.aliases = true,
+                // The lexer switches at the next line of the text itself; elsewhere it cannot.
+                Some(b"extglob")
+                    if command.position == crate::Position::Top && command.via.is_empty() => {}
+                Some(option) if HARMLESS_SHOPT.contains(&option) => {}
+                Some(option) => {
+                    self.shell.shake(format!("`shopt {}`", String::from_utf8_lossy(option)));
+                }
+                None => self.shell.shake("`shopt` with an operand that is not known".to_owned()),
+            }
+        }
+    }
+}
+
+fn may_have(words: &[Word], option: &[u8]) -> bool {
+    words.iter().any(|word| word.may_start_with(option))
+}

@@ -1,0 +1,242 @@
+//! Tokens: what each adds to the word that is being built.
+
+use crate::event::{Event, Kind, Operation, flag};
+use crate::extract::{Build, Text, Walk};
+use crate::grammar::redirect::{operator_of, push_without_continuations, token_text};
+use crate::lex::quote::decode_ansi;
+use crate::word::build::{Building, Piece};
+use crate::{Count, Reason, Span};
+
+/// What a parameter is worth.
+pub(crate) enum Parameter {
+    Exact(Vec<u8>),
+    Unknown(Count),
+}
+
+impl Walk<'_> {
+    pub(crate) fn leaf(&mut self, text: &Text, event: Event) {
+        match event.kind {
+            Kind::Blank
+            | Kind::Newline
+            | Kind::Comment
+            | Kind::Continuation
+            | Kind::Keyword
+            | Kind::Opener
+            | Kind::Closer
+            | Kind::HereTabs
+            | Kind::HereEnd
+            | Kind::Quote
+            | Kind::Junk => {}
+            Kind::Literal | Kind::HereText => {
+                let piece = if self.quoted() { Piece::Quoted } else { Piece::Plain };
+                self.push(piece, token_text(&text.bytes, &event));
+            }
+            Kind::Escape => {
+                let bytes = token_text(&text.bytes, &event);
+                // A backslash at the very end stands for itself.
+                let bytes =
+                    if bytes.len() > 1 { bytes.get(1..).unwrap_or_default() } else { bytes };
+                self.push(Piece::Quoted, bytes);
+            }
+            Kind::Single => {
+                let bytes = token_text(&text.bytes, &event);
+                let inner = bytes.get(1..bytes.len().saturating_sub(1)).unwrap_or_default();
+                self.push(Piece::Quoted, inner);
+            }
+            Kind::Ansi => {
+                let bytes = token_text(&text.bytes, &event);
+                let start = bytes.iter().position(|byte| *byte == b'\'').map_or(0, |at| at + 1);
+                let mut value = Vec::with_capacity(bytes.len());
+                decode_ansi(
+                    bytes.get(start..bytes.len().saturating_sub(1)).unwrap_or_default(),
+                    &mut value,
+                );
+                self.push(Piece::Quoted, &value);
+            }
+            Kind::Parameter => self.parameter_leaf(text, event),
+            Kind::Backquote => self.backquote(text, event),
+            Kind::Name => self.name_leaf(text, event),
+            Kind::ParameterOperator => {
+                if let Some(Build::Braced(braced)) = self.builds.last_mut() {
+                    let mut operator = Vec::new();
+                    push_without_continuations(token_text(&text.bytes, &event), &mut operator);
+                    match operator.first() {
+                        Some(prefix @ (b'!' | b'#')) if braced.name.is_empty() => {
+                            braced.prefix = *prefix;
+                        }
+                        Some(_) | None => braced.operator = operator,
+                    }
+                }
+            }
+            Kind::Number => {
+                let mut digits = Vec::new();
+                push_without_continuations(token_text(&text.bytes, &event), &mut digits);
+                if let Some(Build::Redirect(redirect)) = self.builds.last_mut() {
+                    redirect.descriptor =
+                        String::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
+                }
+            }
+            Kind::VariableDescriptor => self.variable_descriptor(text, event),
+            Kind::RedirectOperator => {
+                if let Some(Build::Redirect(redirect)) = self.builds.last_mut() {
+                    redirect.operator = operator_of(event.flags);
+                }
+            }
+            Kind::Operator => self.operator(event),
+            _ => {}
+        }
+    }
+
+    fn operator(&mut self, event: Event) {
+        let operation = match event.flags {
+            flags if flags == Operation::And as u8 => Operation::And,
+            flags if flags == Operation::Or as u8 => Operation::Or,
+            flags if flags == Operation::Pipe as u8 || flags == Operation::PipeBoth as u8 => {
+                Operation::Pipe
+            }
+            _ => Operation::Other,
+        };
+        match self.builds.pop() {
+            Some(Build::AndOr(mut chain)) => {
+                self.chain_operator(&mut chain, operation);
+                self.builds.push(Build::AndOr(chain));
+            }
+            Some(Build::Pipeline { piped, negated, element, directory, scope }) => {
+                if let Some(scope) = scope {
+                    self.leave(scope);
+                }
+                let element = element.saturating_add(1);
+                let scope = piped.then(|| self.enter_element(element));
+                self.builds.push(Build::Pipeline { piped, negated, element, directory, scope });
+            }
+            Some(other) => self.builds.push(other),
+            None => {}
+        }
+    }
+
+    /// Says whether text here stands in double quotes or the like.
+    pub(crate) fn quoted(&self) -> bool {
+        match self.builds.last() {
+            Some(Build::Double | Build::HereBody { .. }) => true,
+            Some(Build::Braced(braced)) => braced.quoted,
+            Some(_) | None => false,
+        }
+    }
+
+    /// The word that pieces go to now.
+    pub(crate) fn building(&mut self) -> Option<&mut Building> {
+        self.builds.iter_mut().rev().find_map(|build| match build {
+            Build::Double => None,
+            Build::Word(building)
+            | Build::Assignment { building, .. }
+            | Build::Arithmetic { building }
+            | Build::Subscript { building }
+            | Build::Extended { building }
+            | Build::HereBody { building } => Some(Some(building)),
+            Build::Braced(braced) => Some(Some(&mut braced.operand)),
+            Build::Passing
+            | Build::Simple(_)
+            | Build::Array
+            | Build::Redirect(_)
+            | Build::Scope { .. }
+            | Build::AndOr(_)
+            | Build::Pipeline { .. }
+            | Build::For { .. }
+            | Build::Function { .. }
+            | Build::Test { .. } => Some(None),
+        })?
+    }
+
+    pub(crate) fn push(&mut self, piece: Piece, bytes: &[u8]) {
+        if let Some(building) = self.building() {
+            building.push(piece, bytes);
+        }
+    }
+
+    /// Says whether the innermost text is arithmetic.
+    pub(crate) fn in_arithmetic(&self) -> bool {
+        self.builds.iter().rev().find(|build| !matches!(build, Build::Double)).is_some_and(
+            |build| matches!(build, Build::Arithmetic { .. } | Build::Subscript { .. }),
+        )
+    }
+
+    fn name_leaf(&mut self, text: &Text, event: Event) {
+        let mut name = Vec::new();
+        push_without_continuations(token_text(&text.bytes, &event), &mut name);
+        match self.builds.last_mut() {
+            Some(Build::Assignment { name: wanted, .. } | Build::For { name: wanted, .. }) => {
+                *wanted = name;
+            }
+            Some(Build::Braced(braced)) => braced.name = name,
+            // `name[subscript]` without `=`.
+            Some(Build::Word(building)) => building.push(Piece::Plain, &name),
+            Some(_) | None => {}
+        }
+    }
+
+    fn parameter_leaf(&mut self, text: &Text, event: Event) {
+        let mut bytes = Vec::with_capacity(12);
+        push_without_continuations(token_text(&text.bytes, &event), &mut bytes);
+        let name = bytes.get(1..).unwrap_or_default();
+        let quoted = self.quoted();
+        if self.in_arithmetic() && self.is_integer(text, name) {
+            self.push(Piece::Quoted, b"1");
+            return;
+        }
+        match self.parameter(name, quoted) {
+            Parameter::Exact(value) => {
+                self.push(if quoted { Piece::Quoted } else { Piece::Split }, &value);
+            }
+            Parameter::Unknown(count) => self.unknown(Reason::Parameter, count),
+        }
+    }
+
+    pub(crate) fn unknown(&mut self, reason: Reason, count: Count) {
+        if let Some(building) = self.building() {
+            building.unknown(reason, count);
+        }
+    }
+
+    /// The value of a parameter as far as the text tells.
+    pub(crate) fn parameter(&self, name: &[u8], quoted: bool) -> Parameter {
+        if let Some(value) = self.shell.exact(name) {
+            return Parameter::Exact(value.to_vec());
+        }
+        if let Some(positional) = &self.shell.positional
+            && let Some(index) =
+                String::from_utf8(name.to_vec()).ok().and_then(|n| n.parse::<usize>().ok())
+        {
+            match positional.get(index) {
+                Some(word) => {
+                    if let Some(value) = word.exact() {
+                        return Parameter::Exact(value.to_vec());
+                    }
+                }
+                None if index > 0 => return Parameter::Exact(Vec::new()),
+                None => {}
+            }
+        }
+        let number = matches!(name, b"?" | b"#" | b"$");
+        let many = matches!(name, b"@");
+        let one = number || (quoted && !many);
+        Parameter::Unknown(if one { Count::One } else { Count::Any })
+    }
+
+    fn variable_descriptor(&mut self, text: &Text, event: Event) {
+        let mut bytes = Vec::new();
+        push_without_continuations(token_text(&text.bytes, &event), &mut bytes);
+        let name = bytes.get(1..bytes.len().saturating_sub(1)).unwrap_or_default().to_vec();
+        let span = text.map.span(Span { start: event.start, end: event.end });
+        self.variable_changes(&name, None, span);
+        if let Some(Build::Redirect(redirect)) = self.builds.last_mut() {
+            redirect.variable = true;
+        }
+    }
+
+    fn backquote(&mut self, text: &Text, event: Event) {
+        let quoted = event.flags & flag::QUOTED != 0;
+        self.begin_backquotes(text, event, quoted);
+        let count = if quoted || self.quoted() { Count::One } else { Count::Any };
+        self.unknown(Reason::Substitution, count);
+    }
+}

@@ -1,0 +1,275 @@
+//! Texts and commands inside commands: the tables say which, the walk goes into them.
+
+use crate::event::{Event, Kind};
+use crate::extract::scope::Ends;
+use crate::extract::shell::Shell;
+use crate::extract::{Map, Text, Walk};
+use crate::grammar;
+use crate::lex::quote::decode_backquotes;
+use crate::nested::{self, Dialect, Inner, Reading};
+use crate::{CommandKind, Directory, Locality, Position, Reason, SimpleCommand, Span, Via, Word};
+
+/// Entries of `via` in one tree: bounds what deep nesting costs in memory.
+const VIA_ENTRIES: usize = 400_000;
+
+/// A text that a command evaluates, before it is parsed.
+struct Evaluated {
+    bytes: Vec<u8>,
+    map: Map,
+    via: Vec<Via>,
+    locality: Locality,
+    child: bool,
+    sh: bool,
+    positional: Option<Vec<Word>>,
+    directory: Directory,
+    span: Span,
+}
+
+impl Walk<'_> {
+    /// Walks what stands between backquotes, in a process of its own.
+    pub(crate) fn begin_backquotes(&mut self, text: &Text, event: Event, quoted: bool) {
+        let (start, end) = (event.start as usize + 1, (event.end as usize).saturating_sub(1));
+        let decoded = decode_backquotes(&text.bytes, start, end, quoted);
+        let span = text.map.span(Span { start: event.start, end: event.end });
+        let runs = decoded.map.iter().map(|(at, source)| (*at, text.map.place(*source))).collect();
+        let map =
+            if matches!(text.map, Map::Whole(_)) { Map::Whole(span) } else { Map::Runs(runs) };
+        let depth = self.runs.last().map_or(0, |run| run.depth);
+        let sh = self.runs.last().is_some_and(|run| run.sh);
+        if depth >= self.limits.depth || !self.admit(decoded.bytes.len(), span) {
+            if depth >= self.limits.depth {
+                self.doubt(Reason::LimitDepth, span, "backquotes".to_owned(), String::new());
+            }
+            return;
+        }
+        let syntax = self.read_text(&decoded.bytes, span);
+        let nested = Text {
+            bytes: decoded.bytes,
+            syntax,
+            map,
+            via: text.via.clone(),
+            locality: text.locality,
+            position: Position::Substitution,
+        };
+        let scope = self.enter(Ends::Process, None, None);
+        self.begin(nested, None, Some(scope), depth + 1, sh);
+    }
+
+    fn read_text(&mut self, bytes: &[u8], span: Span) -> grammar::Syntax {
+        let left = self.step_limit.saturating_sub(self.steps);
+        let own =
+            self.limits.steps_per_byte.saturating_mul(bytes.len() as u64).saturating_add(10_000);
+        let syntax = grammar::read(bytes, self.limits, own.min(left.saturating_add(own / 8)));
+        self.steps = self.steps.saturating_add(syntax.steps / 8);
+        let _ = span;
+        syntax
+    }
+
+    /// Counts a nested text against the limit.
+    fn admit(&mut self, bytes: usize, span: Span) -> bool {
+        self.nested_bytes = self.nested_bytes.saturating_add(bytes).saturating_add(16);
+        if self.nested_bytes > self.limits.nested_bytes || self.via_entries > VIA_ENTRIES {
+            self.doubt(Reason::LimitNested, span, "nested text".to_owned(), String::new());
+            return false;
+        }
+        true
+    }
+
+    /// Asks the tables about a command, and goes into what it runs.
+    pub(crate) fn read_nested(&mut self, text: &Text, command: u32, origins: &[u32]) {
+        let mut work = vec![command];
+        let mut texts: Vec<Evaluated> = Vec::new();
+        let mut next = 0;
+        while let Some(index) = work.get(next).copied() {
+            next += 1;
+            let Some(outer) = self.commands.get(index as usize) else { continue };
+            if outer.words.is_empty() {
+                continue;
+            }
+            let Reading { inner, effects, effects_known, doubts } =
+                nested::read(self.programs, outer);
+            let words: Vec<Span> = outer.words.iter().map(|word| word.span).collect();
+            let span = outer.span;
+            if let Some(slot) = self.commands.get_mut(index as usize) {
+                slot.effects = effects;
+                slot.effects_known = effects_known;
+            }
+            for doubt in doubts {
+                let place = doubt.word.and_then(|word| words.get(word as usize).copied());
+                self.doubt(doubt.reason, place.unwrap_or(span), doubt.detail, doubt.help);
+            }
+            for inner in inner {
+                let origin = (index == command).then_some((text, origins));
+                self.inner(index, inner, origin, &mut work, &mut texts);
+            }
+        }
+        // The last one comes on top, so the first is walked first.
+        for evaluated in texts.into_iter().rev() {
+            self.begin_evaluated(evaluated);
+        }
+    }
+
+    fn inner(
+        &mut self,
+        index: u32,
+        inner: Inner,
+        origin: Option<(&Text, &[u32])>,
+        work: &mut Vec<u32>,
+        texts: &mut Vec<Evaluated>,
+    ) {
+        let Some(outer) = self.commands.get(index as usize) else { return };
+        if outer.via.len() >= self.limits.evaluator_depth as usize {
+            let span = outer.span;
+            self.doubt(
+                Reason::LimitDepth,
+                span,
+                "evaluators in evaluators".to_owned(),
+                String::new(),
+            );
+            return;
+        }
+        match inner {
+            Inner::Command { program, words, assignments, strip, locality, directory, stdin } => {
+                let mut via = outer.via.clone();
+                via.push(Via { program, command: index, strip });
+                let span =
+                    words.iter().map(|word| word.span).reduce(Span::join).unwrap_or(outer.span);
+                let in_shell = outer.kind == CommandKind::Builtin;
+                let made = SimpleCommand {
+                    assignments: Vec::new(),
+                    redirects: outer.redirects.clone(),
+                    position: Position::Wrapped,
+                    via,
+                    kind: CommandKind::External,
+                    directory: directory_in(&outer.directory, directory.as_ref()),
+                    locality: if locality == Locality::Here { outer.locality } else { locality },
+                    stdin: stdin.unwrap_or(outer.stdin),
+                    effects: Vec::new(),
+                    effects_known: false,
+                    span,
+                    words,
+                };
+                self.via_entries = self.via_entries.saturating_add(made.via.len());
+                let number = u32::try_from(self.commands.len()).unwrap_or(u32::MAX);
+                let kind =
+                    if in_shell { self.kind_of(&made.words, false) } else { CommandKind::External };
+                self.commands.push(SimpleCommand { kind, ..made });
+                for assignment in &assignments {
+                    let value = Some(&assignment.value);
+                    if let Some(detail) = crate::state::effect_of(&assignment.name, value)
+                        && assignment.name != b"IFS"
+                    {
+                        self.doubt(Reason::State, span, detail, String::new());
+                    }
+                }
+                if let Some(slot) = self.commands.get_mut(number as usize) {
+                    slot.assignments = assignments;
+                }
+                self.check_command(number);
+                if in_shell {
+                    self.change_shell(number);
+                }
+                work.push(number);
+            }
+            Inner::Text { program, word, bytes, dialect, positional, strip, locality, child } => {
+                let mut via = outer.via.clone();
+                via.push(Via { program, command: index, strip });
+                let span = outer.words.get(word as usize).map_or(outer.span, |word| word.span);
+                let map = origin
+                    .and_then(|(text, origins)| {
+                        word_map(text, *origins.get(word as usize)?, &bytes)
+                    })
+                    .unwrap_or(Map::Whole(span));
+                let locality = if locality == Locality::Here { outer.locality } else { locality };
+                let directory = outer.directory.clone();
+                let positional = (child && !positional.is_empty()).then_some(positional);
+                let sh = dialect == Dialect::Sh;
+                texts.push(Evaluated {
+                    bytes,
+                    map,
+                    via,
+                    locality,
+                    child,
+                    sh,
+                    positional,
+                    directory,
+                    span,
+                });
+            }
+        }
+    }
+
+    fn begin_evaluated(&mut self, evaluated: Evaluated) {
+        let Evaluated { bytes, map, via, locality, child, sh, positional, directory, span } =
+            evaluated;
+        self.nested.push(bytes.clone());
+        if !self.admit(bytes.len(), span) {
+            return;
+        }
+        if bytes.contains(&0) {
+            self.doubt(Reason::Nul, span, "a NUL byte in a nested text".to_owned(), String::new());
+            return;
+        }
+        let syntax = self.read_text(&bytes, span);
+        if sh && let Some(place) = syntax.bash_only {
+            self.dialect(map.span(place));
+        }
+        let depth = self.runs.last().map_or(0, |run| run.depth);
+        let outer = child.then(|| {
+            let mut shell = Shell::new(self.start, &bytes);
+            shell.directory = directory;
+            shell.positional = positional;
+            Box::new(std::mem::replace(&mut self.shell, shell))
+        });
+        let text = Text { bytes, syntax, map, via, locality, position: Position::Wrapped };
+        self.begin(text, outer, None, depth + 1, sh);
+    }
+
+    pub(crate) fn dialect(&mut self, span: Span) {
+        let help = "name bash instead of sh, or write it without this".to_owned();
+        let detail = "other shells that are called sh read this otherwise".to_owned();
+        self.doubt(Reason::Dialect, span, detail, help);
+    }
+}
+
+/// The directory of a command that a wrapper starts in `change`.
+fn directory_in(outer: &Directory, change: Option<&Word>) -> Directory {
+    let Some(word) = change else { return outer.clone() };
+    word.exact().map_or(Directory::Unknown, |path| join(outer, path))
+}
+
+/// The directory `path` as seen from `from`.
+pub(crate) fn join(from: &Directory, path: &[u8]) -> Directory {
+    if path.starts_with(b"/") {
+        return Directory::Known(path.to_vec());
+    }
+    match from {
+        Directory::Start => Directory::Known(path.to_vec()),
+        Directory::Known(base) => Directory::Known([base.as_slice(), b"/", path].concat()),
+        Directory::Unknown => Directory::Unknown,
+    }
+}
+
+/// From the decoded value of the word that event `word` opens to its source; none if `bytes` is not that value.
+fn word_map(text: &Text, word: u32, bytes: &[u8]) -> Option<Map> {
+    if matches!(text.map, Map::Whole(_)) {
+        return None;
+    }
+    let open = text.syntax.events.get(word as usize)?;
+    let inner = text.syntax.events.get(word as usize + 1..open.link as usize)?;
+    let mut runs = Vec::new();
+    let mut value: Vec<u8> = Vec::with_capacity(bytes.len());
+    for event in inner {
+        let (start, end) = (event.start as usize, event.end as usize);
+        let (from, part) = match event.kind {
+            Kind::Literal => (start, text.bytes.get(start..end)?),
+            Kind::Escape => (start + 1, text.bytes.get(start + 1..end)?),
+            Kind::Single => (start + 1, text.bytes.get(start + 1..end.checked_sub(1)?)?),
+            Kind::Double | Kind::Quote | Kind::Close | Kind::Continuation => continue,
+            _ => return None,
+        };
+        runs.push((u32::try_from(value.len()).ok()?, text.map.place(u32::try_from(from).ok()?)));
+        value.extend_from_slice(part);
+    }
+    (value == bytes).then_some(Map::Runs(runs))
+}

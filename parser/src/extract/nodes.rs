@@ -1,0 +1,398 @@
+//! Nodes: what opening and closing each means for the walk.
+
+use crate::event::{Event, Kind, flag};
+use crate::extract::scope::{Ends, Scope};
+use crate::extract::shell::Value;
+use crate::extract::{Braced, Build, Collecting, Redirecting, Run, Text, Walk};
+use crate::word::build::{Building, Piece, Place};
+use crate::{Assignment, Count, Position, Reason, Span, Stdin, Word, WordClass};
+
+impl Walk<'_> {
+    pub(crate) fn open(&mut self, text: &Text, event: Event, at: usize) {
+        let span = text.map.span(Span { start: event.start, end: event.end });
+        let building = || Building { span, ..Building::default() };
+        let build = match event.kind {
+            Kind::AndOr => Build::AndOr(self.open_chain(event.flags & flag::BACKGROUND != 0)),
+            Kind::Pipeline => {
+                let piped = event.flags & flag::PIPED != 0;
+                let directory = self.shell.directory_changes;
+                let scope = piped.then(|| self.enter_element(0));
+                let negated = event.flags & flag::NEGATED != 0;
+                Build::Pipeline { piped, negated, element: 0, directory, scope }
+            }
+            Kind::Simple => self.open_simple(text, event),
+            Kind::Word => Build::Word(building()),
+            Kind::Assignment => Build::Assignment {
+                building: building(),
+                name: Vec::new(),
+                append: event.flags & flag::APPEND != 0,
+                array: false,
+            },
+            Kind::ArrayValue => Build::Array,
+            Kind::Redirect => Build::Redirect(Box::new(Redirecting {
+                operator: crate::Operator::Write,
+                descriptor: None,
+                variable: false,
+                target: None,
+                read: false,
+            })),
+            Kind::Double => {
+                // Even empty, quotes make a word.
+                self.push(Piece::Quoted, b"");
+                Build::Double
+            }
+            Kind::Braced => Build::Braced(Box::new(Braced {
+                quoted: event.flags & flag::QUOTED != 0,
+                operand: building(),
+                ..Braced::default()
+            })),
+            Kind::Subscript => Build::Subscript { building: building() },
+            Kind::Arithmetic => {
+                if let Some(Build::For { scope: scope @ None, .. }) = self.builds.last_mut() {
+                    *scope = None;
+                    self.enter_loop_head();
+                }
+                Build::Arithmetic { building: building() }
+            }
+            Kind::ExtendedPattern => Build::Extended { building: building() },
+            Kind::HereBody => return self.open_here_body(event, at, building()),
+            Kind::Substitution => {
+                self.scope(Ends::Process, Position::Substitution, Some(Reason::Substitution))
+            }
+            Kind::ProcessSubstitution => {
+                self.scope(Ends::Process, Position::ProcessSubstitution, Some(Reason::Substitution))
+            }
+            Kind::BraceSubstitution => {
+                self.scope(Ends::Branch, Position::Substitution, Some(Reason::Substitution))
+            }
+            Kind::Subshell => self.scope(Ends::Process, Position::Subshell, None),
+            Kind::Coproc => self.scope(Ends::Process, Position::Compound, None),
+            Kind::If | Kind::Case => {
+                let scope = self.enter(Ends::Branch, None, None);
+                Build::Scope { scope, piece: None }
+            }
+            Kind::Branch => self.open_branch(),
+            Kind::CaseItem => self.scope(Ends::Branch, Position::Compound, None),
+            Kind::Loop => {
+                let scope = self.enter_repeated(Position::Compound);
+                Build::Scope { scope, piece: None }
+            }
+            Kind::For | Kind::Select => {
+                Build::For { name: Vec::new(), words: Vec::new(), scope: None }
+            }
+            Kind::Function => Build::Function { named: false },
+            Kind::Test => Build::Test { operator: Vec::new(), last: None },
+            _ => Build::Passing,
+        };
+        self.builds.push(build);
+    }
+
+    fn scope(&mut self, ends: Ends, position: Position, piece: Option<Reason>) -> Build {
+        let scope = self.enter(ends, Some(position), None);
+        Build::Scope { scope, piece }
+    }
+
+    pub(crate) fn enter_element(&mut self, element: u32) -> Scope {
+        let stdin = (element > 0).then_some(Stdin::Pipe);
+        self.enter(Ends::Process, Some(Position::Pipeline(element)), stdin)
+    }
+
+    fn open_simple(&mut self, text: &Text, event: Event) -> Build {
+        let span = text.map.span(Span { start: event.start, end: event.end });
+        self.tell_shaken(span);
+        let command = self.reserve(text, span);
+        Build::Simple(Box::new(Collecting {
+            words: Vec::with_capacity(4),
+            origins: Vec::with_capacity(4),
+            assignments: Vec::new(),
+            redirects: Vec::new(),
+            command,
+        }))
+    }
+
+    fn enter_loop_head(&mut self) {
+        let scope = self.enter_repeated(Position::Compound);
+        if let Some(Build::For { scope: place, .. }) = self.builds.last_mut() {
+            *place = Some(scope);
+        }
+    }
+
+    /// The body of a condition or loop.
+    fn open_branch(&mut self) -> Build {
+        if let Some(Build::For { scope: None, .. }) = self.builds.last() {
+            self.enter_loop_head();
+        }
+        if let Some(Build::For { name, .. }) = self.builds.last()
+            && !name.is_empty()
+        {
+            let name = name.clone();
+            self.shell.set(&name, Value::Set);
+        }
+        let scope = self.enter(Ends::Branch, Some(Position::Compound), None);
+        Build::Scope { scope, piece: None }
+    }
+
+    fn open_here_body(&mut self, event: Event, at: usize, building: Building) {
+        let Some(run) = self.runs.last_mut() else { return };
+        if run.here == Some(at) {
+            self.builds.push(Build::HereBody { building });
+        } else {
+            // It was read where its redirection stands.
+            run.at = (event.link as usize).saturating_add(1).max(run.at);
+        }
+    }
+
+    pub(crate) fn close(&mut self, text: &Text, event: Event) {
+        let Some(build) = self.builds.pop() else { return };
+        let span = text.map.span(Span { start: event.start, end: event.end });
+        match build {
+            Build::Passing | Build::Double => {}
+            Build::Simple(collecting) => self.close_simple(text, event, *collecting),
+            Build::Word(building) => self.close_word(text, event, building),
+            Build::Assignment { building, name, append, array } => {
+                let operand = text
+                    .syntax
+                    .events
+                    .get(event.link as usize)
+                    .is_some_and(|open| open.flags & flag::OPERAND != 0);
+                self.close_assignment(event, Head { name, append, array, operand }, building, span);
+            }
+            Build::Array => {
+                if let Some(Build::Assignment { array, building, .. }) = self.builds.last_mut() {
+                    *array = true;
+                    building.unknown(Reason::Parameter, Count::One);
+                }
+            }
+            Build::Braced(braced) => self.close_braced(text, *braced, span),
+            Build::Arithmetic { building } => self.close_arithmetic(text, event, &building, span),
+            Build::Subscript { building } => self.close_subscript(text, &building, span),
+            Build::Extended { building } => {
+                let mut bytes = vec![b'('];
+                bytes.extend_from_slice(&building.bytes);
+                bytes.push(b')');
+                let doubt = building.doubt();
+                self.push(Piece::Extended, &bytes);
+                if let Some(reason) = doubt {
+                    self.unknown(reason, Count::Any);
+                }
+            }
+            Build::Redirect(redirecting) => self.close_redirect(text, event, redirecting, span),
+            Build::HereBody { building } => self.close_here_body(building, span),
+            Build::Scope { scope, piece } => {
+                self.leave(scope);
+                if let Some(reason) = piece {
+                    let one = self.quoted()
+                        || text
+                            .syntax
+                            .events
+                            .get(event.link as usize)
+                            .is_some_and(|open| open.kind == Kind::ProcessSubstitution);
+                    self.unknown(reason, if one { Count::One } else { Count::Any });
+                }
+            }
+            Build::AndOr(chain) => self.close_chain(chain),
+            Build::Pipeline { scope, negated, directory, .. } => {
+                if let Some(scope) = scope {
+                    self.leave(scope);
+                }
+                if negated && self.shell.directory_changes != directory {
+                    self.shell.directory = crate::Directory::Unknown;
+                }
+            }
+            Build::For { scope, .. } => {
+                if let Some(scope) = scope {
+                    self.leave(scope);
+                }
+                // What a loop changes counts for its own earlier commands too.
+                self.tell_shaken(span);
+            }
+            Build::Function { .. } | Build::Test { .. } => self.close_rest(build),
+        }
+    }
+
+    /// Ends what has no value.
+    fn close_rest(&mut self, build: Build) {
+        if let Build::Function { named: true } = build
+            && let Some(scope) = self.bodies.pop()
+        {
+            self.leave(scope);
+        }
+    }
+
+    /// The name of a function is read: what follows is its body.
+    fn name_function(&mut self, building: &Building, span: Span) {
+        match building.literal() {
+            Some(name) => {
+                if name == b"command_not_found_handle" {
+                    self.shell.shake("`command_not_found_handle` is defined".to_owned());
+                }
+                self.shell.functions.insert(name.to_vec());
+            }
+            None => {
+                let detail = "the name of a function is not known".to_owned();
+                self.doubt(Reason::DynamicName, span, detail, String::new());
+            }
+        }
+        let scope = self.enter(Ends::Body, Some(Position::Function), None);
+        self.shell.forget();
+        if self.shell.moves {
+            self.shell.go(crate::Directory::Unknown);
+        }
+        self.bodies.push(scope);
+    }
+
+    fn close_word(&mut self, text: &Text, event: Event, building: Building) {
+        let pattern = text
+            .syntax
+            .events
+            .get(event.link as usize)
+            .is_some_and(|open| open.flags & flag::PATTERN != 0);
+        let span = building.span;
+        match self.builds.last_mut() {
+            Some(Build::Simple(_)) => {
+                let words = self.finish_word(building, Place::Argument);
+                if let Some(Build::Simple(collecting)) = self.builds.last_mut() {
+                    collecting.origins.extend(words.iter().map(|_| event.link));
+                    collecting.words.extend(words);
+                }
+            }
+            Some(Build::For { .. }) => {
+                let finished = self.finish_word(building, Place::Argument);
+                if let Some(Build::For { words, .. }) = self.builds.last_mut() {
+                    words.extend(finished);
+                }
+            }
+            Some(Build::Redirect(_)) => self.close_target(building),
+            Some(Build::Function { named: named @ false }) => {
+                *named = true;
+                self.name_function(&building, span);
+            }
+            Some(Build::Test { .. }) => self.test_operand(text, &building, span),
+            Some(_) | None => {
+                debug_assert!(pattern || self.builds.len() < 1_000_000);
+            }
+        }
+    }
+
+    /// Carries out the expansions of a word.
+    pub(crate) fn finish_word(&mut self, building: Building, place: Place) -> Vec<Word> {
+        let span = building.span;
+        let finished = building.finish(place, self.shell.home.as_deref(), &mut self.braces);
+        if finished.brace_limit {
+            let detail = "brace expansion makes too many words, or ones that are not modelled";
+            self.doubt(Reason::LimitBrace, span, detail.to_owned(), String::new());
+        }
+        if finished.braces
+            && let Some(run) = self.runs.last()
+            && run.sh
+        {
+            self.dialect(span);
+        }
+        finished.words
+    }
+
+    fn close_target(&mut self, building: Building) {
+        let Some(Build::Redirect(redirect)) = self.builds.last() else { return };
+        let place = match redirect.operator {
+            crate::Operator::HereString => Place::Single,
+            _ => Place::Target,
+        };
+        let span = building.span;
+        let words = self.finish_word(building, place);
+        let word = match <[Word; 1]>::try_from(words) {
+            Ok([word]) => word,
+            // Several words or none: bash opens nothing, and says so.
+            Err(_) => crate::word::build::unknown_word(span, Reason::Parameter, Count::Any),
+        };
+        if let Some(Build::Redirect(redirect)) = self.builds.last_mut() {
+            redirect.target = Some(word);
+        }
+    }
+
+    fn close_assignment(&mut self, event: Event, head: Head, building: Building, span: Span) {
+        let mut words = self.finish_word(building, Place::Value);
+        let value =
+            words.pop().unwrap_or_else(|| Word { span, class: WordClass::Exact(Vec::new()) });
+        let Some(Build::Simple(collecting)) = self.builds.last_mut() else {
+            // An element of an array.
+            return;
+        };
+        let Head { name, append, array, operand } = head;
+        if operand {
+            collecting.words.push(operand_word(&name, append, &value, array, span));
+            collecting.origins.push(event.link);
+            return;
+        }
+        collecting.assignments.push(Assignment { name, array, append, value, span });
+        // Later assignments of the same command see this one.
+        if let Some(Build::Simple(collecting)) = self.builds.last()
+            && let Some(assignment) = collecting.assignments.last().cloned()
+        {
+            self.prefix_assignment(&assignment);
+        }
+    }
+
+    /// Reads the body of a here-document, then its redirection again.
+    pub(crate) fn read_body(&mut self, body: usize, end: usize, redirect: Box<Redirecting>) {
+        self.builds.push(Build::Redirect(redirect));
+        let Some(run) = self.runs.last_mut() else { return };
+        run.at = run.at.saturating_sub(1);
+        let text = std::rc::Rc::clone(&run.text);
+        let (depth, sh) = (run.depth, run.sh);
+        let position = self.positions.last().copied().unwrap_or(Position::Top);
+        self.positions.push(position);
+        self.runs.push(Run {
+            text,
+            at: body,
+            end: end.saturating_add(1),
+            outer: None,
+            scope: None,
+            depth,
+            here: Some(body),
+            sh,
+        });
+    }
+
+    fn close_here_body(&mut self, building: Building, span: Span) {
+        let words = self.finish_word(Building { span, ..building }, Place::Single);
+        if let Some(Build::Redirect(redirect)) = self.builds.last_mut() {
+            redirect.target = words.into_iter().next();
+        }
+    }
+}
+
+/// What stands in front of a value.
+struct Head {
+    name: Vec<u8>,
+    append: bool,
+    array: bool,
+    operand: bool,
+}
+
+/// `name=value` as an operand of a declaration builtin: one word.
+fn operand_word(name: &[u8], append: bool, value: &Word, array: bool, span: Span) -> Word {
+    let mut front = name.to_vec();
+    front.extend_from_slice(if append { b"+=" } else { b"=" });
+    let class = match &value.class {
+        WordClass::Exact(bytes) if !array => {
+            front.extend_from_slice(bytes);
+            WordClass::Exact(front)
+        }
+        WordClass::Exact(_) | WordClass::Pattern { .. } => WordClass::Unknown {
+            reason: Reason::Parameter,
+            count: Count::One,
+            prefix: front,
+            suffix: Vec::new(),
+        },
+        WordClass::Unknown { reason, prefix, suffix, .. } => {
+            front.extend_from_slice(prefix);
+            WordClass::Unknown {
+                reason: *reason,
+                count: Count::One,
+                prefix: front,
+                suffix: suffix.clone(),
+            }
+        }
+    };
+    Word { span, class }
+}

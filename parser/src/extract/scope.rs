@@ -1,0 +1,110 @@
+//! Parts of a text whose effects on the shell end with them, or may not happen.
+
+use crate::event::Operation;
+use crate::extract::Walk;
+use crate::extract::shell::Point;
+use crate::{Position, Stdin};
+
+/// What the end of a scope does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ends {
+    /// Another process: all is undone.
+    Process,
+    /// May not have run, or run often: what changed is not known.
+    Branch,
+    /// The body of a function: did not run here.
+    Body,
+}
+
+/// A scope that is open.
+#[derive(Debug, Clone)]
+pub(crate) struct Scope {
+    ends: Ends,
+    point: Point,
+    positions: usize,
+    stdins: usize,
+}
+
+/// An and-or chain that is open.
+#[derive(Debug, Clone)]
+pub(crate) struct Chain {
+    start: Point,
+    /// Behind the first operator.
+    later: Option<Point>,
+    /// The whole chain runs in background.
+    pub process: Option<Scope>,
+}
+
+impl Walk<'_> {
+    pub(crate) fn enter(
+        &mut self,
+        ends: Ends,
+        position: Option<Position>,
+        stdin: Option<Stdin>,
+    ) -> Scope {
+        let scope = Scope {
+            ends,
+            point: self.shell.point(),
+            positions: self.positions.len(),
+            stdins: self.stdins.len(),
+        };
+        self.positions.extend(position);
+        self.stdins.extend(stdin);
+        scope
+    }
+
+    pub(crate) fn leave(&mut self, scope: Scope) {
+        self.positions.truncate(scope.positions);
+        self.stdins.truncate(scope.stdins);
+        match scope.ends {
+            Ends::Process => self.shell.undo(scope.point),
+            Ends::Branch => self.steps += self.shell.blur(&scope.point),
+            Ends::Body => self.shell.undo_body(scope.point),
+        }
+    }
+
+    /// What is inside may run again after its end: nothing that it could change is known in it.
+    pub(crate) fn enter_repeated(&mut self, position: Position) -> Scope {
+        let scope = self.enter(Ends::Branch, Some(position), None);
+        self.shell.forget();
+        if self.shell.moves {
+            self.shell.go(crate::Directory::Unknown);
+        }
+        scope
+    }
+
+    pub(crate) fn open_chain(&mut self, background: bool) -> Chain {
+        let process = background.then(|| self.enter(Ends::Process, None, None));
+        Chain { start: self.shell.point(), later: None, process }
+    }
+
+    /// An operator of a chain: `||` means that what came before may have failed.
+    pub(crate) fn chain_operator(&mut self, chain: &mut Chain, operation: Operation) {
+        match operation {
+            Operation::Or => {
+                if let Some(later) = &chain.later {
+                    self.steps += self.shell.blur(later);
+                }
+                self.shell.blur_directory(&chain.start);
+                chain.later = Some(self.shell.point());
+            }
+            Operation::And if chain.later.is_none() => chain.later = Some(self.shell.point()),
+            Operation::And
+            | Operation::Semicolon
+            | Operation::Background
+            | Operation::Pipe
+            | Operation::PipeBoth
+            | Operation::Other => {}
+        }
+    }
+
+    pub(crate) fn close_chain(&mut self, chain: Chain) {
+        if let Some(later) = &chain.later {
+            self.steps += self.shell.blur(later);
+        }
+        self.shell.blur_directory(&chain.start);
+        if let Some(process) = chain.process {
+            self.leave(process);
+        }
+    }
+}

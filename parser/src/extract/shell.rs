@@ -1,0 +1,284 @@
+//! What is known about a shell at one point of its text: values, directory, and what shook the ground.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::{Directory, StartState, Word};
+
+/// What is known about a variable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Value {
+    /// Exactly this.
+    Exact(Vec<u8>),
+    /// It was set on the way here; to what, is not known.
+    Set,
+    /// Nothing: it may have been set.
+    Lost,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    value: Value,
+    epoch: u32,
+}
+
+/// One shell process.
+#[derive(Debug, Clone)]
+pub(crate) struct Shell {
+    values: HashMap<Vec<u8>, Entry>,
+    /// Changed names with what was there before, to undo changes.
+    journal: Vec<(Vec<u8>, Option<Entry>)>,
+    epoch: u32,
+    /// Values set before this epoch are not known any more.
+    horizon: u32,
+    pub functions: HashSet<Vec<u8>>,
+    pub directory: Directory,
+    /// Counts changes of the directory.
+    pub directory_changes: u32,
+    /// What makes the text after it mean something else.
+    pub shaken: Option<String>,
+    /// An opaque span says so already.
+    pub told: bool,
+    /// Values are followed at all: nothing in the text may make that wrong.
+    pub follows: bool,
+    pub home: Option<Vec<u8>>,
+    /// `$0` and on, when they are known.
+    pub positional: Option<Vec<Word>>,
+    /// The text changes the directory somewhere.
+    pub moves: bool,
+    /// Alias expansion is on.
+    pub aliases: bool,
+}
+
+/// A point to which a shell can go back.
+#[derive(Debug, Clone)]
+pub(crate) struct Point {
+    journal: usize,
+    horizon: u32,
+    directory: Directory,
+    pub directory_changes: u32,
+    shaken: Option<String>,
+}
+
+/// Words anywhere in a text that change variables in ways that are not followed.
+const UNFOLLOWED: &[&[u8]] =
+    &[b"readonly", b"declare", b"typeset", b"local", b"trap", b"DEBUG", b"set -o", b"set -k"];
+
+/// Variables that bash gives a meaning: their values are never followed.
+const SPECIAL: &[&[u8]] = &[
+    b"_",
+    b"RANDOM",
+    b"SRANDOM",
+    b"SECONDS",
+    b"LINENO",
+    b"PWD",
+    b"OLDPWD",
+    b"HOME",
+    b"IFS",
+    b"PATH",
+    b"OPTIND",
+    b"OPTARG",
+    b"OPTERR",
+    b"REPLY",
+    b"PIPESTATUS",
+    b"EPOCHSECONDS",
+    b"EPOCHREALTIME",
+    b"DIRSTACK",
+    b"FUNCNAME",
+    b"GROUPS",
+    b"UID",
+    b"EUID",
+    b"PPID",
+    b"SHELLOPTS",
+    b"SHLVL",
+    b"MAPFILE",
+    b"COPROC",
+    b"LANG",
+    b"TMOUT",
+    b"HOSTNAME",
+    b"POSIXLY_CORRECT",
+    b"FIGNORE",
+    b"GLOBIGNORE",
+    b"IGNOREEOF",
+    b"INPUTRC",
+    b"TEXTDOMAIN",
+    b"TEXTDOMAINDIR",
+    b"TIMEFORMAT",
+    b"TMPDIR",
+    b"EXECIGNORE",
+    b"FUNCNEST",
+    b"CDPATH",
+    b"CHILD_MAX",
+    b"ENV",
+    b"MAIL",
+    b"MAILCHECK",
+    b"MAILPATH",
+    b"PROMPT_COMMAND",
+    b"PROMPT_DIRTRIM",
+    b"PS0",
+    b"PS1",
+    b"PS2",
+    b"PS3",
+    b"PS4",
+    b"READLINE_LINE",
+    b"READLINE_MARK",
+    b"READLINE_POINT",
+    b"READLINE_ARGUMENT",
+    b"SHELL",
+    b"OSTYPE",
+    b"HOSTTYPE",
+    b"MACHTYPE",
+    b"LINES",
+    b"COLUMNS",
+];
+
+impl Shell {
+    pub(crate) fn new(start: &StartState, text: &[u8]) -> Shell {
+        let follows =
+            start.clean_environment && !UNFOLLOWED.iter().any(|word| contains(text, word));
+        let home =
+            start.known.get(b"HOME".as_slice()).filter(|_| !contains(text, b"HOME=")).cloned();
+        let moves = [b"cd".as_slice(), b"pushd", b"popd"].iter().any(|word| contains(text, word));
+        Shell {
+            values: HashMap::new(),
+            journal: Vec::new(),
+            epoch: 0,
+            horizon: 0,
+            functions: HashSet::new(),
+            directory: Directory::Start,
+            directory_changes: 0,
+            shaken: None,
+            told: false,
+            follows,
+            home,
+            positional: None,
+            moves,
+            aliases: false,
+        }
+    }
+
+    /// Sets what is known about a variable.
+    pub(crate) fn set(&mut self, name: &[u8], value: Value) {
+        let value = if self.follows && !is_special(name) {
+            value
+        } else {
+            match value {
+                Value::Exact(_) | Value::Set => Value::Set,
+                Value::Lost => Value::Lost,
+            }
+        };
+        let entry = Entry { value, epoch: self.epoch };
+        let old = self.values.insert(name.to_vec(), entry);
+        self.journal.push((name.to_vec(), old));
+    }
+
+    /// The exact value of a variable, if it is known.
+    pub(crate) fn exact(&self, name: &[u8]) -> Option<&[u8]> {
+        let entry = self.values.get(name)?;
+        match &entry.value {
+            Value::Exact(value) if entry.epoch >= self.horizon => Some(value),
+            Value::Exact(_) | Value::Set | Value::Lost => None,
+        }
+    }
+
+    /// Says whether the text surely set the variable before.
+    pub(crate) fn is_set(&self, name: &[u8]) -> bool {
+        self.values.get(name).is_some_and(|entry| entry.value != Value::Lost)
+    }
+
+    /// Forgets all exact values: what ran may have changed any.
+    pub(crate) fn forget(&mut self) {
+        self.epoch = self.epoch.saturating_add(1);
+        self.horizon = self.epoch;
+    }
+
+    pub(crate) fn point(&self) -> Point {
+        Point {
+            journal: self.journal.len(),
+            horizon: self.horizon,
+            directory: self.directory.clone(),
+            directory_changes: self.directory_changes,
+            shaken: self.shaken.clone(),
+        }
+    }
+
+    /// Undoes all changes since `point`: they were those of another process.
+    pub(crate) fn undo(&mut self, point: Point) {
+        self.undo_values(&point);
+        self.directory = point.directory;
+        self.directory_changes = point.directory_changes;
+        self.shaken = point.shaken;
+    }
+
+    /// Undoes the values, but not what shook the ground: a body that may run later.
+    pub(crate) fn undo_body(&mut self, point: Point) {
+        self.undo_values(&point);
+        self.directory = point.directory;
+        self.directory_changes = point.directory_changes;
+    }
+
+    fn undo_values(&mut self, point: &Point) {
+        while self.journal.len() > point.journal {
+            let Some((name, old)) = self.journal.pop() else { break };
+            match old {
+                Some(entry) => self.values.insert(name, entry),
+                None => self.values.remove(&name),
+            };
+        }
+        self.horizon = point.horizon;
+    }
+
+    /// Forgets what changed since `point`: it may or may not have happened. Returns the work done.
+    pub(crate) fn blur(&mut self, point: &Point) -> u64 {
+        let changed = self.journal.get(point.journal..).unwrap_or_default();
+        let work = changed.len() as u64;
+        for (name, old) in changed {
+            let before = old.as_ref().map_or(Value::Lost, |entry| entry.value.clone());
+            if let Some(entry) = self.values.get_mut(name) {
+                entry.value = if before == Value::Lost { Value::Lost } else { Value::Set };
+            }
+        }
+        self.blur_directory(point);
+        work
+    }
+
+    /// The directory is not known any more if it changed since `point`.
+    pub(crate) fn blur_directory(&mut self, point: &Point) {
+        if self.directory_changes != point.directory_changes {
+            self.directory = Directory::Unknown;
+        }
+    }
+
+    /// The directory changes.
+    pub(crate) fn go(&mut self, directory: Directory) {
+        self.directory = directory;
+        self.directory_changes = self.directory_changes.saturating_add(1);
+    }
+
+    /// From here on, text may mean something else.
+    pub(crate) fn shake(&mut self, detail: String) {
+        if self.shaken.is_none() {
+            self.shaken = Some(detail);
+        }
+    }
+}
+
+fn is_special(name: &[u8]) -> bool {
+    SPECIAL.contains(&name)
+        || [b"BASH".as_slice(), b"HIST", b"COMP", b"LC_", b"LD_"]
+            .iter()
+            .any(|p| name.starts_with(p))
+}
+
+/// Says whether `text` contains `word`.
+pub(crate) fn contains(text: &[u8], word: &[u8]) -> bool {
+    let Some(first) = word.first() else { return true };
+    let mut rest = text;
+    while let Some(at) = rest.iter().position(|byte| byte == first) {
+        let found = rest.get(at..).unwrap_or_default();
+        if found.starts_with(word) {
+            return true;
+        }
+        rest = found.get(1..).unwrap_or_default();
+    }
+    false
+}
