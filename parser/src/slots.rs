@@ -4,7 +4,9 @@ use crate::lang::{self, Findings};
 use crate::nested::{Dialect, Doubt, Inner, Reader};
 use crate::options::{Argument, unknown};
 use crate::program::row::{Input, Slot};
-use crate::{Count, EffectKind, Locality, Operator, Reason, RedirectTarget, Stdin, Word, WordClass};
+use crate::{
+    Count, EffectKind, Locality, Operator, Reason, RedirectTarget, Stdin, Word, WordClass,
+};
 
 impl Reader<'_> {
     /// Applies a meaning to an option without value, or to the command as a whole.

@@ -32,7 +32,11 @@ impl Table {
                 Some("sets") => sets = Some(finder.value()?),
                 Some("defaults") => defaults = Some(finder.value()?),
                 Some("rows") => finder.rows(&mut rows, &mut names)?,
-                _ => return Err(finder.error("the members of a table are `sets`, `defaults` and `rows`")),
+                _ => {
+                    return Err(
+                        finder.error("the members of a table are `sets`, `defaults` and `rows`")
+                    );
+                }
             }
             if !finder.more(b'}')? {
                 break;
