@@ -2,6 +2,7 @@
 //!
 //! The rules for whoever judges by effects:
 //!
+//! - [`Effect::word`] is the word that causes it: an option, an operand, the sub-command, or 0 for the program itself.
 //! - [`Effect::object`] is what the effect is done to. An effect without object may be done to anything: the
 //!   text does not tell, or the word could be an option of that kind.
 //! - A command **only reads** if `effects_known` is true, it has an effect [`EffectKind::ReadOnly`] on word 0, and
@@ -59,7 +60,7 @@ impl Reader<'_> {
 
     /// What the command does whatever its operands are.
     pub(crate) fn effect_of_command(&mut self, slot: &Slot) {
-        let index = 0;
+        let index = self.at;
         let program = Argument { word: self.word(index), index };
         self.apply_flag(slot, &program);
     }

@@ -138,6 +138,8 @@ pub(crate) struct Reader<'a> {
     /// What xargs replaces; an inexact word if that is not known.
     pub(crate) replace: Option<Word>,
     pub(crate) assignments: Vec<Assignment>,
+    /// The word that names the program or sub-command that is being read.
+    pub(crate) at: u32,
     /// A word that an option puts in front of the inner command.
     pub(crate) entry: Option<Argument>,
     /// The sed scripts, which are one program.
@@ -158,6 +160,7 @@ impl<'a> Reader<'a> {
             directory: None,
             replace: None,
             assignments: Vec::new(),
+            at: 0,
             entry: None,
             sed: Vec::new(),
         }
@@ -188,7 +191,10 @@ impl<'a> Reader<'a> {
             };
             let found = name.word.exact().and_then(|name| sub_command(body, name));
             match found {
-                Some(inner) => (body, arguments) = (inner, scanner.rest()),
+                Some(inner) => {
+                    self.at = name.index;
+                    (body, arguments) = (inner, scanner.rest());
+                }
                 None => return self.other_command(body, &name),
             }
         }

@@ -94,7 +94,8 @@ impl<'a> Scanner<'a> {
         if self.body.grammar.style == Style::Tar && self.at == 0 {
             self.bundle();
         }
-        while !self.ended && self.body.grammar.style != Style::None {
+        let no_options = matches!(self.body.grammar.style, Style::None | Style::Test);
+        while !self.ended && !no_options {
             let Some(argument) = self.next() else { break };
             match self.shape(&argument.word) {
                 Shape::End => self.ended = true,

@@ -20,6 +20,7 @@ impl Reader<'_> {
             }
             Slot::StdinProgram(dialect) => self.stdin_program(*dialect, argument),
             Slot::Doubt(reason) => self.doubt(*reason, argument.index, ""),
+            Slot::Both(slots) => slots.iter().for_each(|slot| self.apply_flag(slot, argument)),
             Slot::Plain | Slot::Directory | Slot::Positional | Slot::Options => {}
             Slot::Assignments | Slot::AssignmentsAndOptions => {}
             Slot::Unknown
@@ -60,6 +61,7 @@ impl Reader<'_> {
             }
             Slot::CommandUntil => self.unclear(value.index, "a command in this place"),
             Slot::Program => self.command(vec![value.clone()]),
+            Slot::Both(slots) => slots.iter().for_each(|slot| self.apply(slot, value, of_option)),
             Slot::Entry => self.entry = Some(value.clone()),
             Slot::Local(slot) => {
                 let locality = std::mem::replace(&mut self.locality, Locality::Here);

@@ -344,6 +344,10 @@ impl Loader<'_> {
     }
 
     fn slot_named(&self, value: &Value, name: &str) -> Result<Slot, TableError> {
+        if name.contains('+') {
+            let slots = name.split('+').map(|name| self.slot_named(value, name));
+            return slots.collect::<Result<_, _>>().map(Slot::Both);
+        }
         if let Some(name) = name.strip_prefix("match:") {
             return match self.matches.iter().find(|(known, _)| known == name) {
                 Some((_, cases)) => Ok(Slot::Match(cases.clone())),
@@ -430,6 +434,7 @@ fn slot(name: &str) -> Option<Slot> {
         "script-file" => Slot::Doubt(Reason::ScriptFile),
         "startup-files" => Slot::Doubt(Reason::StartupFiles),
         "evaluator-text" => Slot::Doubt(Reason::EvaluatorText),
+        "dialect" => Slot::Doubt(Reason::Dialect),
         "state" => Slot::Doubt(Reason::State),
         "unknown-form" => Slot::Doubt(Reason::UnknownWrapperForm),
         "read-only" => Slot::Effect(EffectKind::ReadOnly),

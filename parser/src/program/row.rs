@@ -181,6 +181,8 @@ pub(crate) enum Slot {
     Entry,
     /// As the slot within, on this machine although the command runs elsewhere.
     Local(Box<Slot>),
+    /// Several meanings at once.
+    Both(Vec<Slot>),
     /// `$0` and on of the text before.
     Positional,
     /// Assignments up to the first word that is none.
@@ -253,6 +255,7 @@ impl Slot {
                 EffectKind::Settings => danger.settings = true,
             },
             Slot::Edit => danger.write = true,
+            Slot::Both(slots) => slots.iter().for_each(|slot| slot.add_to(danger)),
             Slot::Match(cases) => cases.iter().for_each(|(_, slot)| slot.add_to(danger)),
             Slot::Command(_)
             | Slot::CommandUntil
