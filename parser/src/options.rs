@@ -235,9 +235,6 @@ impl<'a> Scanner<'a> {
             match option.takes {
                 Takes::Nothing => {
                     self.see(option, Vec::new(), argument);
-                    if option.stop {
-                        self.ended = true;
-                    }
                 }
                 Takes::Values if separate => self.values(option, None, argument),
                 Takes::Values | Takes::Optional => {
@@ -284,9 +281,6 @@ impl<'a> Scanner<'a> {
             self.split(&values, argument.index);
         }
         self.see(option, values, argument);
-        if option.stop {
-            self.ended = true;
-        }
     }
 
     fn until_semicolon(&mut self) -> Vec<Argument> {
@@ -301,6 +295,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn see(&mut self, option: &'a OptionRow, values: Vec<Argument>, argument: &Argument) {
+        self.ended |= option.stop;
         self.seen.push(Seen { option, values, index: argument.index });
     }
 

@@ -22,6 +22,7 @@ impl Reader<'_> {
             Slot::Doubt(reason) => self.doubt(*reason, argument.index, ""),
             Slot::Both(slots) => slots.iter().for_each(|slot| self.apply_flag(slot, argument)),
             Slot::Plain | Slot::Directory | Slot::Positional | Slot::Options => {}
+            Slot::Somewhere(_) | Slot::Match(_) => {}
             Slot::Assignments | Slot::AssignmentsAndOptions => {}
             Slot::Unknown
             | Slot::Command(_)
@@ -39,8 +40,7 @@ impl Reader<'_> {
             | Slot::Sed
             | Slot::Awk
             | Slot::Variable
-            | Slot::Arithmetic
-            | Slot::Match(_) => self.unclear(argument.index, "a missing value"),
+            | Slot::Arithmetic => self.unclear(argument.index, "a missing value"),
         }
     }
 
@@ -73,6 +73,7 @@ impl Reader<'_> {
             Slot::StdinProgram(dialect) => self.stdin_program(*dialect, value),
             Slot::Doubt(reason) => self.doubt(*reason, value.index, ""),
             Slot::Effect(kind) => self.effect_on(*kind, value),
+            Slot::Somewhere(kind) => self.effect(*kind, value.index, None),
             Slot::Edit => {
                 self.effect_on(EffectKind::Read, value);
                 self.effect_on(EffectKind::Write, value);

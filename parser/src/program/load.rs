@@ -277,6 +277,7 @@ impl Loader<'_> {
             let takes = match member.key.as_str() {
                 "does" => Takes::Nothing,
                 "optional" if slots.len() == 1 => Takes::Optional,
+                "stop" if slots.is_empty() => Takes::Nothing,
                 "values" | "stop" => Takes::Values,
                 key => return Err(self.error(value, format!("`{key}` cannot be read here"))),
             };
@@ -441,6 +442,7 @@ fn slot(name: &str) -> Option<Slot> {
         "execute" | "regex-with-code" => Slot::Effect(EffectKind::Execute),
         "file-read" | "read" => Slot::Effect(EffectKind::Read),
         "file-write" | "write" => Slot::Effect(EffectKind::Write),
+        "write-somewhere" => Slot::Somewhere(EffectKind::Write),
         "url" | "host" | "network" => Slot::Effect(EffectKind::Network),
         "load-code" => Slot::Effect(EffectKind::LoadCode),
         "project-code" => Slot::Effect(EffectKind::ProjectCode),

@@ -201,6 +201,8 @@ pub(crate) enum Slot {
     Doubt(Reason),
     /// An effect on what the value names.
     Effect(EffectKind),
+    /// An effect on something that the value only hints at; none without a value.
+    Somewhere(EffectKind),
     /// A file that is read and written.
     Edit,
     /// The directory into which it changes first.
@@ -231,7 +233,9 @@ pub(crate) enum Input {
 pub(crate) struct Danger {
     /// Something makes an inner command, or code runs.
     pub execute: bool,
-    /// The other kinds, as far as options do them.
+    /// Loads code, or runs code of the project.
+    pub load: bool,
+    /// Writes files.
     pub write: bool,
     /// Uses the network.
     pub network: bool,
@@ -245,11 +249,10 @@ impl Slot {
         match self {
             Slot::Plain | Slot::Unknown | Slot::Positional | Slot::Options | Slot::Replace => {}
             Slot::Assignments | Slot::AssignmentsAndOptions | Slot::Directory => {}
-            Slot::Effect(kind) => match kind {
+            Slot::Effect(kind) | Slot::Somewhere(kind) => match kind {
                 EffectKind::ReadOnly | EffectKind::Read => {}
-                EffectKind::Execute | EffectKind::LoadCode | EffectKind::ProjectCode => {
-                    danger.execute = true;
-                }
+                EffectKind::Execute => danger.execute = true,
+                EffectKind::LoadCode | EffectKind::ProjectCode => danger.load = true,
                 EffectKind::Write => danger.write = true,
                 EffectKind::Network => danger.network = true,
                 EffectKind::Settings => danger.settings = true,
@@ -289,6 +292,7 @@ impl Danger {
     pub(crate) fn or(self, other: Danger) -> Danger {
         Danger {
             execute: self.execute || other.execute,
+            load: self.load || other.load,
             write: self.write || other.write,
             network: self.network || other.network,
             settings: self.settings || other.settings,
@@ -299,6 +303,7 @@ impl Danger {
     pub(crate) fn kinds(self) -> impl Iterator<Item = EffectKind> {
         [
             (self.execute, EffectKind::Execute),
+            (self.load, EffectKind::LoadCode),
             (self.write, EffectKind::Write),
             (self.network, EffectKind::Network),
             (self.settings, EffectKind::Settings),
