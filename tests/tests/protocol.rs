@@ -273,7 +273,7 @@ fn input_goes_through_the_socket_without_a_deadlock() {
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
     let mut stdin = child.stdin.take().expect("its input");
-    let sent: Vec<u8> = (0..8u32 << 20).map(|at| (at % 251) as u8).collect();
+    let sent: Vec<u8> = (0..2u32 << 20).map(|at| (at % 251) as u8).collect();
     let copy = sent.clone();
     // Nothing is read before all is offered: every pipe on the way is full by then.
     let writer = std::thread::spawn(move || stdin.write_all(&copy));
