@@ -19,6 +19,8 @@ pub(super) enum Repair {
     Keyword,
     /// What stands behind the operators of `[ ]` are arguments.
     TestWords,
+    /// Operands of `alias` are read as those of `export` are.
+    AliasOperand,
 }
 
 /// A tree in the terms of the authority.
@@ -74,8 +76,11 @@ impl Lowering<'_, '_> {
                 let kind = if arithmetic { MarkKind::Arithmetic } else { MarkKind::Compound };
                 self.whole(kind, index);
             }
-            NodeKind::CStyleForStatement
-            | NodeKind::CaseStatement
+            NodeKind::CStyleForStatement => {
+                self.whole(MarkKind::Compound, index);
+                self.head_of_for(index);
+            }
+            NodeKind::CaseStatement
             | NodeKind::ForStatement
             | NodeKind::IfStatement
             | NodeKind::Subshell
@@ -132,6 +137,18 @@ impl Lowering<'_, '_> {
 
     fn whole(&mut self, kind: MarkKind, index: usize) {
         self.mark(kind, self.shape.span(index));
+    }
+
+    /// `(( ))` of a `for`.
+    fn head_of_for(&mut self, index: usize) {
+        let shape = self.shape;
+        let token = |text: &[u8]| {
+            let found = shape.children(index).find(|child| shape.bytes(*child) == text);
+            found.map(|child| shape.span(child))
+        };
+        if let (Some(open), Some(close)) = (token(b"(("), token(b"))")) {
+            self.mark(MarkKind::Arithmetic, open.join(close));
+        }
     }
 
     /// The span of a substitution; the grammar takes a `$` before a backquote for a part of it.
@@ -198,7 +215,21 @@ impl Lowering<'_, '_> {
         if time {
             self.after_time(&mut pieces);
         }
+        self.operands_of_alias(&mut pieces);
         self.finish(pieces, shape.kind(index) != NodeKind::RedirectedStatement);
+    }
+
+    /// Finds the assignments that the grammar took for words behind `alias`.
+    fn operands_of_alias(&mut self, pieces: &mut [(MarkKind, Span)]) {
+        let text = self.shape.text();
+        let mut words = pieces.iter_mut().filter(|(kind, _)| *kind == MarkKind::Word);
+        if words.next().is_none_or(|(_, name)| name.of(text) != b"alias") {
+            return;
+        }
+        for (kind, _) in words.filter(|(_, span)| looks_like_assignment(span.of(text))) {
+            *kind = MarkKind::Assignment;
+            self.repairs.push(Repair::AliasOperand);
+        }
     }
 
     /// Takes the options and the `!` of `time` away, and finds the assignments that the grammar took for words.
