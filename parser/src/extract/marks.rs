@@ -5,49 +5,83 @@ use crate::event::{Event, Kind, flag};
 use crate::grammar::Syntax;
 use crate::marks::{Mark, MarkKind};
 
+/// A node whose end has not come yet.
+struct Open {
+    kind: Kind,
+    /// The mark that it will be.
+    mark: Option<MarkKind>,
+    start: u32,
+    /// A word was seen directly in it: the name, if it is a command.
+    named: bool,
+    /// Where its own closing token, or its body, ends.
+    closed: Option<u32>,
+    /// Tabs in front of what may be the closing line of a here-document.
+    tabs: Span,
+}
+
 /// Returns the marks of a text, sorted.
 pub(crate) fn marks(syntax: &Syntax) -> Vec<Mark> {
     let mut marks = Vec::with_capacity(syntax.events.len() / 3);
-    // For each open node: its kind, and whether a command name was seen directly in it.
-    let mut open: Vec<(Kind, bool)> = Vec::with_capacity(16);
+    let mut open: Vec<Open> = Vec::with_capacity(16);
     for event in &syntax.events {
         if event.kind == Kind::Close {
-            open.pop();
-            continue;
-        }
-        if event.kind.is_leaf() {
-            leaf(event, &mut marks);
-            continue;
-        }
-        let in_command = open.last().is_some_and(|(kind, _)| *kind == Kind::Simple);
-        if let Some(kind) = mark_of(event, in_command) {
-            let span = Span { start: event.start, end: event.end };
-            let first = kind == MarkKind::Word
-                && open.last_mut().is_some_and(|parent| !std::mem::replace(&mut parent.1, true));
-            if first {
-                marks.push(Mark { span, kind: MarkKind::Name });
+            if let Some(node) = open.pop() {
+                close(&node, event.end, open.last_mut(), &mut marks);
             }
-            marks.push(Mark { span, kind });
+        } else if event.kind.is_leaf() {
+            leaf(event, open.last_mut(), &mut marks);
+        } else {
+            let mark =
+                open.last().map_or(mark_of(event, Kind::List), |above| mark_of(event, above.kind));
+            let tabs = Span::default();
+            let (kind, start) = (event.kind, event.start);
+            open.push(Open { kind, mark, start, named: false, closed: None, tabs });
         }
-        open.push((event.kind, false));
     }
     marks.sort_unstable();
     marks
 }
 
-fn leaf(event: &Event, marks: &mut Vec<Mark>) {
+/// Marks a node that ends at `end`; a compound ends with its closing token, before its redirections.
+fn close(node: &Open, end: u32, above: Option<&mut Open>, marks: &mut Vec<Mark>) {
+    let Some(kind) = node.mark else { return };
+    let end = node.closed.unwrap_or(end);
+    let span = Span { start: node.start, end };
+    if let Some(above) = above {
+        if kind == MarkKind::Word && !std::mem::replace(&mut above.named, true) {
+            marks.push(Mark { span, kind: MarkKind::Name });
+        }
+        if above.kind == Kind::Function && matches!(kind, MarkKind::Compound | MarkKind::Arithmetic)
+        {
+            above.closed = Some(end);
+        }
+    }
+    if kind != MarkKind::HereDocumentBody || span.start < span.end {
+        marks.push(Mark { span, kind });
+    }
+}
+
+fn leaf(event: &Event, above: Option<&mut Open>, marks: &mut Vec<Mark>) {
     let span = Span { start: event.start, end: event.end };
-    match event.kind {
-        Kind::Comment => marks.push(Mark { span, kind: MarkKind::Comment }),
-        Kind::Backquote => marks.push(Mark { span, kind: MarkKind::Substitution }),
+    match (event.kind, above) {
+        (Kind::Comment, _) => marks.push(Mark { span, kind: MarkKind::Comment }),
+        (Kind::Backquote, _) => marks.push(Mark { span, kind: MarkKind::Substitution }),
+        (Kind::Keyword | Kind::Closer, Some(above)) if above.mark == Some(MarkKind::Compound) => {
+            above.closed = Some(event.end);
+        }
+        (Kind::HereTabs, Some(above)) => above.tabs = span,
+        (Kind::HereEnd, Some(above)) => {
+            let with_tabs = above.tabs.end == span.start && above.tabs.start < above.tabs.end;
+            above.closed = Some(if with_tabs { above.tabs.start } else { span.start });
+        }
         _ => {}
     }
 }
 
-fn mark_of(event: &Event, in_command: bool) -> Option<MarkKind> {
+fn mark_of(event: &Event, above: Kind) -> Option<MarkKind> {
     match event.kind {
-        Kind::Word if in_command => Some(MarkKind::Word),
-        Kind::Assignment => Some(MarkKind::Assignment),
+        Kind::Word if above == Kind::Simple => Some(MarkKind::Word),
+        Kind::Assignment if above != Kind::ArrayValue => Some(MarkKind::Assignment),
         Kind::Redirect => Some(MarkKind::Redirect),
         Kind::HereBody => Some(MarkKind::HereDocumentBody),
         Kind::Substitution | Kind::BraceSubstitution => Some(MarkKind::Substitution),

@@ -2,6 +2,7 @@
 //!
 //! `cargo run -p stockade-tests --bin oracle -- --all` runs the whole corpus;
 //! `… -- --mutants 1000 --seed 7` runs damaged texts with a planted command;
+//! `… -- --flags [--show CODE]` only counts why texts are opaque;
 //! `… -- --text 'ls | wc'` runs one text and prints what it did.
 
 use std::process::ExitCode;
@@ -27,6 +28,9 @@ fn main() -> ExitCode {
         let at = arguments.iter().position(|argument| argument == option)?;
         arguments.get(at + 1).cloned()
     };
+    if arguments.iter().any(|argument| argument == "--flags") {
+        return flags(&arguments);
+    }
     let executable = std::env::current_exe().expect("the path of this program");
     let cage = match Cage::build(&executable) {
         Ok(cage) => cage,
@@ -48,6 +52,44 @@ fn main() -> ExitCode {
         }
     };
     many(&cage, &samples)
+}
+
+/// Counts why texts are opaque, without running any; with `--show CODE` prints those with that reason.
+fn flags(arguments: &[String]) -> ExitCode {
+    let show = arguments
+        .iter()
+        .position(|argument| argument == "--show")
+        .and_then(|at| arguments.get(at + 1));
+    for name in corpus::FILES {
+        let samples = corpus::read(name);
+        let mut reasons = std::collections::BTreeMap::<&str, usize>::new();
+        let mut flagged = 0;
+        for sample in &samples {
+            let tree = tree::read(&sample.text);
+            let codes: std::collections::BTreeSet<&str> =
+                tree.opaque_spans().iter().map(|opaque| opaque.reason.code()).collect();
+            flagged += usize::from(!codes.is_empty());
+            for opaque in tree
+                .opaque_spans()
+                .iter()
+                .filter(|it| show.is_some_and(|code| code == it.reason.code()))
+            {
+                let part = String::from_utf8_lossy(opaque.span.of(&sample.text)).into_owned();
+                println!(
+                    "{}: {} {part:?}\n    {:?}",
+                    sample.id,
+                    opaque.detail,
+                    String::from_utf8_lossy(&sample.text)
+                );
+            }
+            for code in codes {
+                *reasons.entry(code).or_default() += 1;
+            }
+        }
+        let share = 100.0 * flagged as f64 / samples.len().max(1) as f64;
+        println!("{name}: {flagged} of {} flagged ({share:.1} %): {reasons:?}", samples.len());
+    }
+    ExitCode::SUCCESS
 }
 
 fn one(cage: &Cage, text: &[u8]) -> ExitCode {
