@@ -21,7 +21,7 @@ const SHELLS: &[&[u8]] = &[b"bash", b"sh", b"dash"];
 pub fn compare(tree: &CommandTree, trace: &Trace) -> Finding {
     let mut misses = Vec::new();
     let mut exact = 0;
-    for started in &trace.started {
+    for started in trace.started.iter().filter(|started| !is_helper(started)) {
         let matching: Vec<&SimpleCommand> =
             tree.commands().iter().filter(|command| predicts(command, started)).collect();
         if matching.is_empty() {
@@ -40,6 +40,16 @@ pub fn compare(tree: &CommandTree, trace: &Trace) -> Finding {
         }
     }
     Finding { flagged: false, ran: trace.started.len(), exact, missed: misses }
+}
+
+/// The compressor that `tar -z`, `-j`, `-J` and `--zstd` start through `sh -c`: the option says so, not the text.
+fn is_helper(started: &Started) -> bool {
+    let compressors: [&[u8]; 5] = [b"gzip", b"bzip2", b"xz", b"zstd", b"lzip"];
+    let named = started.argv.last().is_some_and(|word| {
+        let program = word.split(|byte| *byte == b' ').next().unwrap_or_default();
+        compressors.contains(&program)
+    });
+    named && (started.by == b"tar" || (started.by == b"sh" && started.argv.len() == 1))
 }
 
 /// Files that bash opens for itself: the terminal at its start, and texts of here-documents.
