@@ -28,7 +28,8 @@ fn main() {
                 access: Access::Write,
                 origin: "argument".to_owned(),
             }],
-            ..Files::default()
+            guarded_names: vec![".guarded".into()],
+            private_tmp: None,
         },
         network: Network::Off,
         limits: Limits::default(),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::spec::{Access, FileRule, Files, Limits, Mechanism, Mediation, Network, Program};
@@ -415,9 +415,4 @@ impl Wire for Order {
             _ => None,
         }
     }
-}
-
-/// Returns the path of a C string's bytes.
-pub(crate) fn lossy(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
 }

@@ -34,6 +34,9 @@ struct Link {
     orders: UnixStream,
     report: PipeWriter,
     consent: PipeReader,
+    /// Between pid 1 and the command: the listener's number one way, a byte of thanks the other.
+    handover: UnixStream,
+    handover_taker: UnixStream,
 }
 
 /// What the monitor holds of the confined side.
@@ -135,7 +138,10 @@ fn start(
     let (report, report_writer) = step("pipe", io::pipe())?;
     let (consent_reader, consent) = step("pipe", io::pipe())?;
     let (orders, their_orders) = step("socket pair", UnixStream::pair())?;
+    let (handover, handover_taker) = step("socket pair", UnixStream::pair())?;
     let link = Link {
+        handover,
+        handover_taker,
         control: step("control", control.try_clone())?,
         orders: their_orders,
         report: report_writer,

@@ -1,4 +1,218 @@
-//! Answers for the kernel where mounts and Landlock have no word.
+//! Answers for the kernel where mounts and Landlock have no word: names that do not exist yet, and
+//! sockets by path.
+//!
+//! Pid 1 of a run does this. The filter sends it the calls that make, link, rename or open for writing,
+//! and `connect`. It copies the arguments once, resolves them itself, compares what it opened, performs
+//! the act on its own descriptors and answers with the result. It never lets the kernel go on with
+//! arguments that the caller could change meanwhile, and it has no more rights to files than the caller.
 
-/// Calls that always go to the supervisor.
-pub(crate) const CALLS: &[libc::c_long] = &[];
+mod act;
+mod caller;
+mod guard;
+mod resolve;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use crate::linux::syscalls::{self, Fork, Notification};
+use crate::{SandboxSpec, Violation};
+
+pub(crate) use guard::Guard;
+
+/// Calls on files that always go to the supervisor when names are guarded; opens and calls with a mode
+/// go there by their own rows of the filter.
+pub(crate) const FILE_CALLS: &[libc::c_long] = &[
+    libc::SYS_renameat2,
+    libc::SYS_linkat,
+    libc::SYS_symlinkat,
+    libc::SYS_truncate,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_renameat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_rename,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_link,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_symlink,
+];
+
+/// Most distinct refusals that are kept.
+const MOST_VIOLATIONS: usize = 100;
+
+/// How a call is answered.
+enum Answer {
+    /// Its result.
+    Value(i64),
+    /// A new descriptor of the caller.
+    Descriptor { file: OwnedFd, close_on_exec: bool },
+    /// An act that may block: done by a process of its own.
+    Wait(Blocking),
+}
+
+/// An act that may block.
+enum Blocking {
+    Open {
+        object: OwnedFd,
+        flags: i32,
+    },
+    /// `object` is what the address names by descriptor.
+    Connect {
+        socket: OwnedFd,
+        address: Vec<u8>,
+        object: Option<OwnedFd>,
+    },
+}
+
+/// Why a call is not performed.
+enum Refused {
+    /// With this error number, as the kernel would.
+    Errno(i32),
+    /// By a rule.
+    Rule(Violation),
+}
+
+impl From<io::Error> for Refused {
+    fn from(error: io::Error) -> Refused {
+        // An error without a number is ours: the strict one.
+        Refused::Errno(error.raw_os_error().unwrap_or(libc::EPERM))
+    }
+}
+
+/// The supervisor of one run.
+pub(crate) struct Supervisor {
+    listener: OwnedFd,
+    guard: Guard,
+    terminal: Option<OwnedFd>,
+    violations: Vec<Violation>,
+    workers: Vec<(i32, u64)>,
+}
+
+impl Supervisor {
+    pub(crate) fn new(
+        listener: OwnedFd,
+        spec: &SandboxSpec,
+        terminal: Option<OwnedFd>,
+    ) -> Supervisor {
+        Supervisor {
+            listener,
+            guard: Guard::new(spec),
+            terminal,
+            violations: Vec::new(),
+            workers: Vec::new(),
+        }
+    }
+
+    /// Returns the descriptor that is readable when a call waits.
+    pub(crate) fn listener(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+
+    /// Answers one call.
+    pub(crate) fn serve(&mut self) -> io::Result<()> {
+        let call = match syscalls::receive_notification(self.listener.as_fd()) {
+            // The caller died, or a signal came, between the wait and this.
+            Err(error) if is_gone(&error) => return Ok(()),
+            result => result?,
+        };
+        let result = act::perform(self, &call);
+        let answered = match result {
+            Ok(Answer::Value(value)) => self.answer(&call, Ok(value)),
+            Ok(Answer::Descriptor { file, close_on_exec }) => {
+                match syscalls::answer_with_descriptor(
+                    self.listener.as_fd(),
+                    call.id,
+                    file.as_fd(),
+                    close_on_exec,
+                ) {
+                    // Its table of descriptors is full.
+                    Err(error) if error.raw_os_error() == Some(libc::EMFILE) => {
+                        self.answer(&call, Err(libc::EMFILE))
+                    }
+                    result => result,
+                }
+            }
+            Ok(Answer::Wait(act)) => self.start_worker(&call, act),
+            Err(Refused::Errno(number)) => self.answer(&call, Err(number)),
+            Err(Refused::Rule(violation)) => {
+                self.note(violation);
+                self.answer(&call, Err(libc::EPERM))
+            }
+        };
+        match answered {
+            Err(error) if is_gone(&error) => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Ends workers whose callers are gone; called from time to time.
+    pub(crate) fn tidy(&mut self) {
+        let listener = self.listener.as_fd();
+        self.workers.retain(|(pid, id)| {
+            let waiting = syscalls::is_waiting(listener, *id);
+            if !waiting {
+                // It may have ended already.
+                let _ = syscalls::kill(*pid, libc::SIGKILL);
+            }
+            waiting
+        });
+    }
+
+    /// Forgets a worker that was reaped.
+    pub(crate) fn reaped(&mut self, pid: i32) {
+        self.workers.retain(|(worker, _)| *worker != pid);
+    }
+
+    /// Returns what was refused by rules.
+    pub(crate) fn into_violations(self) -> Vec<Violation> {
+        self.violations
+    }
+
+    fn answer(&self, call: &Notification, result: Result<i64, i32>) -> io::Result<()> {
+        syscalls::answer(self.listener.as_fd(), call.id, result)
+    }
+
+    fn start_worker(&mut self, call: &Notification, act: Blocking) -> io::Result<()> {
+        match syscalls::fork(0) {
+            Err(_) => self.answer(call, Err(libc::EAGAIN)),
+            Ok(Fork::Parent(pid)) => {
+                self.workers.push((pid, call.id));
+                Ok(())
+            }
+            Ok(Fork::Child) => {
+                let listener = self.listener.as_fd();
+                let answered = match act::block(&act) {
+                    Ok(Answer::Descriptor { file, close_on_exec }) => {
+                        let file = file.as_fd();
+                        syscalls::answer_with_descriptor(listener, call.id, file, close_on_exec)
+                    }
+                    Ok(Answer::Value(value)) => syscalls::answer(listener, call.id, Ok(value)),
+                    Ok(Answer::Wait(_)) => syscalls::answer(listener, call.id, Err(libc::EPERM)),
+                    Err(error) => {
+                        let number = error.raw_os_error().unwrap_or(libc::EPERM);
+                        syscalls::answer(listener, call.id, Err(number))
+                    }
+                };
+                syscalls::exit_now(i32::from(answered.is_err()))
+            }
+        }
+    }
+
+    fn note(&mut self, violation: Violation) {
+        let has_room = self.violations.len() < MOST_VIOLATIONS;
+        let same = self.violations.iter_mut().find(|known| {
+            known.kind == violation.kind
+                && known.call == violation.call
+                && known.object == violation.object
+        });
+        match same {
+            Some(known) => known.count = known.count.saturating_add(1),
+            None if has_room => self.violations.push(violation),
+            None => {}
+        }
+    }
+}
+
+/// Says whether an error only means that the caller no longer waits.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINTR | libc::EINPROGRESS))
+}

@@ -9,6 +9,8 @@ mod place;
 mod files;
 #[path = "sandbox/git.rs"]
 mod git;
+#[path = "sandbox/guard.rs"]
+mod guard;
 #[path = "sandbox/kernel.rs"]
 mod kernel;
 #[path = "sandbox/life.rs"]

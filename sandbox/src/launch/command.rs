@@ -2,13 +2,13 @@
 
 use std::ffi::{CString, OsStr};
 use std::fs::File;
-use std::io::{self, IsTerminal, Read};
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{self, IsTerminal, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-use super::init::Prepared;
+use super::init::{Prepared, Supervision};
 use super::{Link, StandardStreams, step};
 use crate::codec::{self, Failure, Report, Wire};
 use crate::linux::seccomp::{self, Options};
@@ -24,8 +24,7 @@ pub(super) fn become_it(
     link: &mut Link,
     prepared: Prepared,
 ) -> Failure {
-    let mut steps = prepared.steps;
-    match prepare(spec, streams, link, &mut steps) {
+    match prepare(spec, streams, link, prepared) {
         Err(failure) => failure,
         Ok(image) => {
             let error = syscalls::execute(&image.path, &image.argv, &image.environment);
@@ -59,8 +58,9 @@ fn prepare(
     spec: &SandboxSpec,
     streams: StandardStreams,
     link: &mut Link,
-    steps: &mut Steps,
+    mut prepared: Prepared,
 ) -> Result<Image, Failure> {
+    let steps = &mut prepared.steps;
     let image = image(spec)?;
     step("session", syscalls::setsid())?;
     for (number, stream) in (0..).zip(streams) {
@@ -73,14 +73,15 @@ fn prepare(
     }
     enter(&spec.program.cwd)?;
     if spec.confine {
-        confine(spec, steps)?;
+        let counts = prepared.built.as_ref().is_some_and(|built| built.counts_processes);
+        confine(spec, counts, steps)?;
     }
     step("signals", syscalls::reset_signals())?;
     step("descriptors", syscalls::close_on_exec_from(3))?;
     if spec.confine {
         steps.layer("three descriptors", &[Protection::Fds]);
         steps.layer("given by the spec", &[Protection::Env]);
-        filter(spec, steps)?;
+        filter(spec, prepared.supervision, link, steps)?;
     }
     step("report", codec::send(&link.report, &Report::Ready(steps.finish()).to_bytes()))?;
     let mut consent = [0];
@@ -119,8 +120,8 @@ fn enter(cwd: &Path) -> Result<(), Failure> {
     })
 }
 
-fn confine(spec: &SandboxSpec, steps: &mut Steps) -> Result<(), Failure> {
-    limits(&spec.limits, steps)?;
+fn confine(spec: &SandboxSpec, counts_processes: bool, steps: &mut Steps) -> Result<(), Failure> {
+    limits(&spec.limits, counts_processes, steps)?;
     match syscalls::join_keyring() {
         Ok(()) => steps.layer("empty session keyring", &[Protection::Keyring]),
         // A kernel without keyrings has none to reach.
@@ -139,7 +140,7 @@ fn confine(spec: &SandboxSpec, steps: &mut Steps) -> Result<(), Failure> {
 }
 
 /// Sets the limits that each process has, never above those that are in force.
-fn limits(limits: &Limits, steps: &mut Steps) -> Result<(), Failure> {
+fn limits(limits: &Limits, counts_processes: bool, steps: &mut Steps) -> Result<(), Failure> {
     let table = [
         (libc::RLIMIT_NPROC, limits.processes, limits.processes),
         (libc::RLIMIT_DATA, limits.memory_bytes, limits.memory_bytes),
@@ -157,12 +158,28 @@ fn limits(limits: &Limits, steps: &mut Steps) -> Result<(), Failure> {
     }
     // Lower priority is a courtesy, not a protection.
     let _ = syscalls::nice(5);
-    let open = "memory is sampled, not counted by the kernel: no control group is delegated";
-    steps.partial(Protection::Limits, open);
+    let mut open =
+        "memory is sampled, not counted by the kernel: no control group is delegated".to_owned();
+    if !counts_processes {
+        open.push_str("; the number of processes of a root caller is not limited");
+    }
+    steps.partial(Protection::Limits, &open);
     Ok(())
 }
 
-fn filter(spec: &SandboxSpec, steps: &mut Steps) -> Result<(), Failure> {
+/// Tells pid 1 the number of the listener and waits until it has taken it.
+fn hand_over(listener: &OwnedFd, link: &mut Link) -> Result<(), Failure> {
+    let number = u32::try_from(listener.as_raw_fd()).unwrap_or(u32::MAX);
+    step("supervisor", link.handover.write_all(&number.to_ne_bytes()))?;
+    step("supervisor", link.handover.read_exact(&mut [0]))
+}
+
+fn filter(
+    spec: &SandboxSpec,
+    supervision: Supervision,
+    link: &mut Link,
+    steps: &mut Steps,
+) -> Result<(), Failure> {
     if spec.hide.contains(&Mechanism::Seccomp) {
         for protection in [Protection::Syscalls, Protection::Tty] {
             steps.missing(protection, "hidden by the spec");
@@ -171,8 +188,25 @@ fn filter(spec: &SandboxSpec, steps: &mut Steps) -> Result<(), Failure> {
     }
     let own_network = !spec.hide.contains(&Mechanism::NetworkNamespace);
     let internet = spec.network == Network::Host || own_network;
-    let options = Options { internet, supervised: false };
-    step("system-call filter", syscalls::seccomp_filter(&seccomp::table(options).compile()))?;
+    let options = Options {
+        internet,
+        supervised: supervision != Supervision::None,
+        guarded: supervision == Supervision::Files,
+    };
+    let program = seccomp::table(options).compile();
+    match supervision {
+        Supervision::None => step("system-call filter", syscalls::seccomp_filter(&program))?,
+        Supervision::Connections | Supervision::Files => {
+            // The supervisor takes the listener out of this process.
+            step("dumpable", syscalls::prctl(libc::PR_SET_DUMPABLE, 1, 0))?;
+            let listener = step("system-call filter", syscalls::seccomp_listener(&program))?;
+            hand_over(&listener, link)?;
+            steps.layer("supervisor", &[Protection::UnixSockets]);
+            if supervision == Supervision::Files {
+                steps.layer("name guard", &[Protection::Protected]);
+            }
+        }
+    }
     use Protection::{Keyring, Network as Net, Privilege, Syscalls, Tty};
     steps.layer("system-call filter", &[Syscalls, Tty, Privilege, Keyring]);
     if spec.network == Network::Off {

@@ -1,9 +1,9 @@
 //! Pid 1 of the run: builds the view, gives up its rights, starts the command and reaps.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use super::{Link, StandardStreams, command, is_closed, step, sweep};
@@ -11,8 +11,9 @@ use crate::codec::{self, Failure, Order, Report, Wire};
 use crate::linux::landlock::{self, Grant, Ruleset};
 use crate::linux::mounts::{self, Built};
 use crate::linux::syscalls::{self, Ended, Fork};
-use crate::spec::Mechanism;
+use crate::spec::{Mechanism, Mediation};
 use crate::steps::Steps;
+use crate::supervise::{Guard, Supervisor};
 use crate::{Exit, Network, Protection, SandboxSpec, Violation};
 
 /// How often the memory of the tree is looked at where no control group counts it.
@@ -28,6 +29,15 @@ const SECURE_BITS: libc::c_ulong = 0xEF;
 pub(super) struct Prepared {
     pub(super) steps: Steps,
     pub(super) built: Option<Built>,
+    pub(super) supervision: Supervision,
+}
+
+/// Which calls go to the supervisor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Supervision {
+    None,
+    Connections,
+    Files,
 }
 
 /// Runs as pid 1; returns its exit status.
@@ -38,12 +48,13 @@ pub(super) fn run(
     mut link: Link,
 ) -> i32 {
     match begin(spec, ids, streams, &mut link) {
-        Ok((pid, built)) => {
-            let Link { control, orders, report, consent } = link;
+        Ok((pid, built, supervisor)) => {
+            let Link { control, orders, report, consent, .. } = link;
             drop((report, consent));
-            let watched = watch(spec, pid, &control, &orders, built.as_ref());
-            let Ok((ended, violations)) = watched else { return super::FAILED };
-            tell(&orders, ended, violations);
+            let mut watch = Watch { spec, pid, control, orders, built, supervisor };
+            let Ok((ended, mut violations)) = watch.until_the_end() else { return super::FAILED };
+            violations.extend(watch.supervisor.into_iter().flat_map(Supervisor::into_violations));
+            tell(&watch.orders, ended, violations);
             if !spec.confine {
                 sweep::all_children();
             }
@@ -62,11 +73,23 @@ fn begin(
     ids: (u32, u32),
     streams: StandardStreams,
     link: &mut Link,
-) -> Result<(i32, Option<Built>), Failure> {
+) -> Result<(i32, Option<Built>, Option<Supervisor>), Failure> {
     let prepared = if spec.confine { confine(spec, ids, &streams)? } else { unconfined()? };
+    let terminal = terminal(&streams);
     match step("fork", syscalls::fork(0))? {
-        Fork::Parent(pid) => Ok((pid, prepared.built)),
+        Fork::Parent(pid) => {
+            drop(streams);
+            let Prepared { built, supervision, .. } = prepared;
+            let supervisor = match supervision {
+                Supervision::None => None,
+                Supervision::Connections | Supervision::Files => {
+                    take_listener(pid, link)?.map(|it| Supervisor::new(it, spec, terminal))
+                }
+            };
+            Ok((pid, built, supervisor))
+        }
         Fork::Child => {
+            drop(terminal);
             let failure = command::become_it(spec, streams, link, prepared);
             let _ = codec::send(&link.report, &Report::Failed(failure).to_bytes());
             syscalls::exit_now(super::FAILED)
@@ -74,12 +97,36 @@ fn begin(
     }
 }
 
+/// Returns the run's terminal, if it has one.
+fn terminal(streams: &StandardStreams) -> Option<OwnedFd> {
+    use std::io::IsTerminal;
+    let found = streams.iter().find(|stream| stream.is_terminal())?;
+    found.try_clone().ok()
+}
+
+/// Takes the listener out of the command; `None` if the command failed before it had one.
+fn take_listener(pid: i32, link: &mut Link) -> Result<Option<OwnedFd>, Failure> {
+    let (gone, _) = step("supervisor", UnixStream::pair())?;
+    // Our copy of the command's end must not keep it open when the command fails.
+    drop(std::mem::replace(&mut link.handover, gone));
+    let mut number = [0; 4];
+    match link.handover_taker.read_exact(&mut number) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        result => step("supervisor", result)?,
+    }
+    let number = i32::from_ne_bytes(number);
+    let process = step("supervisor", syscalls::process_descriptor(pid))?;
+    let listener = step("supervisor", syscalls::descriptor_of(process.as_fd(), number))?;
+    step("supervisor", link.handover_taker.write_all(&[1]))?;
+    Ok(Some(listener))
+}
+
 /// A run that was let out: nothing is taken from it, but it does not outlive us.
 fn unconfined() -> Result<Prepared, Failure> {
     step("subreaper", syscalls::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0))?;
     let mut steps = Steps::default();
     steps.all_off();
-    Ok(Prepared { steps, built: None })
+    Ok(Prepared { steps, built: None, supervision: Supervision::None })
 }
 
 /// The list of steps, in order.
@@ -95,10 +142,11 @@ fn confine(
     step("dumpable", syscalls::prctl(libc::PR_SET_DUMPABLE, 0, 0))?;
     network(spec, &mut steps)?;
     let built = mounts::build(spec)?;
-    report_mounts(spec, &built, &mut steps);
+    let supervision = supervision(spec, &built);
+    report_mounts(spec, &built, supervision, &mut steps);
     give_up_capabilities(&mut steps)?;
     restrict(spec, &built, streams, &mut steps)?;
-    Ok(Prepared { steps, built: Some(built) })
+    Ok(Prepared { steps, built: Some(built), supervision })
 }
 
 /// Maps the caller's ids onto themselves; no other id exists inside.
@@ -131,7 +179,19 @@ fn network(spec: &SandboxSpec, steps: &mut Steps) -> Result<(), Failure> {
     Ok(())
 }
 
-fn report_mounts(spec: &SandboxSpec, built: &Built, steps: &mut Steps) {
+fn supervision(spec: &SandboxSpec, built: &Built) -> Supervision {
+    let hidden = [Mechanism::Seccomp, Mechanism::Notification];
+    if hidden.iter().any(|mechanism| spec.hide.contains(mechanism)) || !built.has_proc {
+        return Supervision::None;
+    }
+    match spec.mediation {
+        Mediation::None => Supervision::None,
+        Mediation::Writes if Guard::new(spec).is_needed(&built.absent) => Supervision::Files,
+        Mediation::Writes => Supervision::Connections,
+    }
+}
+
+fn report_mounts(spec: &SandboxSpec, built: &Built, supervision: Supervision, steps: &mut Steps) {
     use Protection::{
         HiddenNames, Ipc, KernelSettings, MetadataOutside, NoRead, Privilege, Processes, Protected,
         Survivors, UnixSockets, WriteOutside,
@@ -148,30 +208,14 @@ fn report_mounts(spec: &SandboxSpec, built: &Built, steps: &mut Steps) {
     if built.refuses_nesting {
         steps.layer("no nested user namespaces", &[Privilege]);
     }
-    let absent: Vec<&Path> = built
-        .absent
-        .iter()
-        .filter(|rule| mounts::refuses_writing(rule.access))
-        .map(|rule| rule.path.as_path())
-        .filter(|path| is_beneath_write_rule(spec, path))
-        .collect();
-    if let Some(first) = absent.first() {
-        let open = format!(
-            "{} protected names that do not exist yet can be made, such as `{}`",
-            absent.len(),
-            codec::lossy(first)
-        );
-        steps.partial(Protected, &open);
-    } else if !spec.files.guarded_names.is_empty() {
-        steps.partial(Protected, "guarded names that do not exist yet can be made");
+    if supervision == Supervision::None {
+        let open = "sockets by path outside `/run` and `/tmp` can be connected to";
+        steps.partial(UnixSockets, open);
+        if Guard::new(spec).is_needed(&built.absent) {
+            let open = "protected and guarded names that do not exist yet can be made";
+            steps.partial(Protected, open);
+        }
     }
-    let open = "sockets by path outside `/run` and `/tmp` can be connected to";
-    steps.partial(UnixSockets, open);
-}
-
-fn is_beneath_write_rule(spec: &SandboxSpec, path: &Path) -> bool {
-    let writes = |rule: &crate::FileRule| rule.access == crate::Access::Write;
-    spec.files.rules.iter().any(|rule| writes(rule) && path.starts_with(&rule.path))
 }
 
 /// Empties the sets that executed programs could gain from; keeps what supervising needs.
@@ -228,56 +272,75 @@ fn allow_terminal(ruleset: &Ruleset, stream: &OwnedFd) -> Result<(), Failure> {
     step("Landlock", ruleset.allow(stream.as_fd(), Grant::Device))
 }
 
-/// Reaps, follows orders and looks at the memory until the command has ended.
-fn watch(
-    spec: &SandboxSpec,
+/// What pid 1 has to do with while the command runs.
+struct Watch<'a> {
+    spec: &'a SandboxSpec,
     pid: i32,
-    control: &std::os::unix::net::UnixStream,
-    orders: &std::os::unix::net::UnixStream,
-    built: Option<&Built>,
-) -> io::Result<(Ended, Vec<Violation>)> {
-    let set = syscalls::signal_set(&[libc::SIGCHLD])?;
-    syscalls::set_signal_mask(&set)?;
-    let children = syscalls::signal_descriptor(&set)?;
-    let mut next_sample = Instant::now() + SAMPLE_EVERY;
-    loop {
-        // A child that ended before the signal was blocked is found here.
-        while let Some(ended) = reap()? {
-            if ended.pid == pid {
-                return Ok((ended, Vec::new()));
+    control: UnixStream,
+    orders: UnixStream,
+    built: Option<Built>,
+    supervisor: Option<Supervisor>,
+}
+
+impl Watch<'_> {
+    /// Reaps, answers calls, follows orders and looks at the memory until the command has ended.
+    fn until_the_end(&mut self) -> io::Result<(Ended, Vec<Violation>)> {
+        let set = syscalls::signal_set(&[libc::SIGCHLD])?;
+        syscalls::set_signal_mask(&set)?;
+        let children = syscalls::signal_descriptor(&set)?;
+        let mut next_sample = Instant::now() + SAMPLE_EVERY;
+        loop {
+            // A child that ended before the signal was blocked is found here.
+            while let Some(ended) = reap()? {
+                if ended.pid == self.pid {
+                    return Ok((ended, Vec::new()));
+                }
+                if let Some(supervisor) = &mut self.supervisor {
+                    supervisor.reaped(ended.pid);
+                }
+            }
+            self.wait(&children, next_sample)?;
+            if Instant::now() < next_sample {
+                continue;
+            }
+            next_sample = Instant::now() + SAMPLE_EVERY;
+            if let Some(supervisor) = &mut self.supervisor {
+                supervisor.tidy();
+            }
+            if let Some(violation) = self.built.as_ref().and_then(|it| over_memory(self.spec, it)) {
+                return Ok((Ended::killed(self.pid), vec![violation]));
             }
         }
-        let waited = [
+    }
+
+    /// Waits for one thing to happen and deals with it.
+    fn wait(&mut self, children: &OwnedFd, next_sample: Instant) -> io::Result<()> {
+        let mut waited = vec![
             (children.as_fd(), libc::POLLIN),
-            (control.as_fd(), 0),
-            (orders.as_fd(), libc::POLLIN),
+            (self.control.as_fd(), 0),
+            (self.orders.as_fd(), libc::POLLIN),
         ];
-        let rest = built.map(|_| next_sample.saturating_duration_since(Instant::now()));
+        waited.extend(self.supervisor.iter().map(|it| (it.listener(), libc::POLLIN)));
+        let rest =
+            self.built.as_ref().map(|_| next_sample.saturating_duration_since(Instant::now()));
         let events = syscalls::poll(&waited, rest)?;
         let event = |index: usize| events.get(index).copied().unwrap_or(0);
         if is_closed(event(1)) || is_closed(event(2)) {
-            sweep_if_unconfined(spec);
+            if !self.spec.confine {
+                sweep::all_children();
+            }
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         if event(0) != 0 {
-            drain(&children)?;
+            drain(children)?;
         }
         if event(2) & libc::POLLIN != 0 {
-            follow(spec, orders)?;
+            follow(self.spec, &self.orders)?;
         }
-        if Instant::now() < next_sample {
-            continue;
+        match &mut self.supervisor {
+            Some(supervisor) if event(3) & libc::POLLIN != 0 => supervisor.serve(),
+            Some(_) | None => Ok(()),
         }
-        next_sample = Instant::now() + SAMPLE_EVERY;
-        if let Some(violation) = built.and_then(|built| over_memory(spec, built)) {
-            return Ok((Ended::killed(pid), vec![violation]));
-        }
-    }
-}
-
-fn sweep_if_unconfined(spec: &SandboxSpec) {
-    if !spec.confine {
-        sweep::all_children();
     }
 }
 
@@ -289,7 +352,6 @@ fn reap() -> io::Result<Option<Ended>> {
 }
 
 fn drain(children: &OwnedFd) -> io::Result<()> {
-    use std::io::Read;
     let mut file = fs::File::from(children.try_clone()?);
     let mut entries = [0; 1024];
     match file.read(&mut entries) {
@@ -298,7 +360,7 @@ fn drain(children: &OwnedFd) -> io::Result<()> {
     }
 }
 
-fn follow(spec: &SandboxSpec, orders: &std::os::unix::net::UnixStream) -> io::Result<()> {
+fn follow(spec: &SandboxSpec, orders: &UnixStream) -> io::Result<()> {
     let Some(order) = codec::receive(orders)? else { return Ok(()) };
     match Order::from_bytes(&order)? {
         // In the run's process namespace -1 is every process but this one.
@@ -338,7 +400,7 @@ fn over_memory(spec: &SandboxSpec, built: &Built) -> Option<Violation> {
 }
 
 /// Tells the monitor how the command ended.
-fn tell(orders: &std::os::unix::net::UnixStream, ended: Ended, violations: Vec<Violation>) {
+fn tell(orders: &UnixStream, ended: Ended, violations: Vec<Violation>) {
     let exit = Exit { code: ended.code, signal: ended.signal, ..Exit::default() };
     let mut orders = orders;
     let report = Report::Ended(exit, violations);

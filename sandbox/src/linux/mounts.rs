@@ -13,7 +13,7 @@ use super::layout::{self, Mount, View};
 use super::syscalls::{self, ATTRIBUTE_NO_DEVICES, ATTRIBUTE_NO_EXECUTION, ATTRIBUTE_NO_SET_ID};
 use super::syscalls::{ATTRIBUTE_READ_ONLY, NO_LINKS};
 use crate::codec::Failure;
-use crate::spec::{Access, Mechanism};
+use crate::spec::Mechanism;
 use crate::{FileRule, SandboxSpec};
 
 const SAFE: u64 = ATTRIBUTE_NO_SET_ID | ATTRIBUTE_NO_DEVICES;
@@ -485,12 +485,4 @@ fn make_target(root: BorrowedFd<'_>, path: &Path, is_directory: bool) -> io::Res
         at = beneath(at.as_fd(), part)?;
     }
     Ok(at)
-}
-
-/// Says whether a rule refuses writing.
-pub(crate) fn refuses_writing(access: Access) -> bool {
-    match access {
-        Access::ReadOnly | Access::None | Access::Protected => true,
-        Access::Write | Access::Read => false,
-    }
 }

@@ -9,8 +9,10 @@ use super::bpf::{Case, Row, Table, Test, Verdict};
 pub(crate) struct Options {
     /// Internet sockets may be made.
     pub(crate) internet: bool,
-    /// A supervisor answers calls that make, link and rename, and connections.
+    /// A supervisor answers connections.
     pub(crate) supervised: bool,
+    /// It answers also calls that make, link, rename and open for writing.
+    pub(crate) guarded: bool,
 }
 
 /// Newest call that this list was written for; what is above does not exist.
@@ -173,7 +175,10 @@ pub(crate) fn table(options: Options) -> Table {
         set(number, cases, otherwise);
     }
     if options.supervised {
-        for number in super::super::supervise::CALLS {
+        set(libc::SYS_connect, Vec::new(), Verdict::Notify);
+    }
+    if options.guarded {
+        for number in crate::supervise::FILE_CALLS {
             set(*number, Vec::new(), Verdict::Notify);
         }
     }
@@ -241,14 +246,14 @@ fn sockets(options: Options) -> Vec<Entry> {
 /// Calls with a mode argument: no set-id bits, no device nodes; opens for writing may be supervised.
 fn modes(options: Options) -> Vec<Entry> {
     let denied = Verdict::Errno(libc::EPERM);
-    let after = if options.supervised { Verdict::Notify } else { Verdict::Allow };
+    let after = if options.guarded { Verdict::Notify } else { Verdict::Allow };
     let set_id = |argument: u32| case(vec![any(argument, SET_ID_BITS)], denied);
     let making = |flags: u32, mode: u32| {
         // A mode counts only when something is made.
         let makes = (libc::O_CREAT | libc::O_TMPFILE & !libc::O_DIRECTORY).unsigned_abs();
         let writes = makes | (libc::O_WRONLY | libc::O_RDWR | libc::O_TRUNC).unsigned_abs();
         let mut cases = vec![case(vec![any(flags, makes), any(mode, SET_ID_BITS)], denied)];
-        if options.supervised {
+        if options.guarded {
             cases.push(case(vec![any(flags, writes)], Verdict::Notify));
         }
         cases

@@ -9,12 +9,14 @@ mod mount;
 
 mod process;
 mod socket;
+mod watch;
 
 pub(crate) use filter::*;
 pub(crate) use mount::*;
 
 pub(crate) use process::*;
 pub(crate) use socket::*;
+pub(crate) use watch::*;
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};

@@ -91,7 +91,12 @@ impl Place {
                 ],
                 cwd: self.project.clone(),
             },
-            files: Files { rules: vec![rule(&self.project, Access::Write)], ..Files::default() },
+            files: Files {
+                rules: vec![rule(&self.project, Access::Write)],
+                // With a guarded name every call that makes something goes through the supervisor.
+                guarded_names: vec![".guarded".into()],
+                private_tmp: None,
+            },
             network: Network::Off,
             limits: Limits { memory_bytes: 4 << 30, ..Limits::default() },
             required: BTreeSet::new(),

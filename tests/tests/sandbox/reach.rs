@@ -57,6 +57,15 @@ fn sockets_of_the_host_cannot_be_reached() {
         place.stops(&connect(&format!("\"\\0{name}\"")), || ());
         place.stops(&connect(&format!("\"{}\"", path.display())), || ());
         std::fs::remove_file(&path).unwrap();
+        // Anywhere else on the disk too, by whatever name.
+        let path = place.outside.join("socket");
+        let _elsewhere = UnixListener::bind(&path).unwrap();
+        std::os::unix::fs::symlink(&path, place.project.join("link")).unwrap();
+        place.stops(&connect("\"../outside/socket\""), || ());
+        place.stops(&connect("\"link\""), || ());
+        let ran = run(&place.spec(&connect("\"link\""))).unwrap();
+        let seen: Vec<_> = ran.violations.iter().map(|it| (&*it.kind, &*it.object)).collect();
+        assert_eq!(seen, [("unix-socket", path.to_str().unwrap())]);
     });
 }
 

@@ -1,0 +1,185 @@
+//! What the supervisor does for callers: notifications, their memory, and acts by descriptor.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use super::{c_path, check, owned};
+
+/// A call that waits for an answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Notification {
+    pub(crate) id: u64,
+    /// Thread that called, in our process namespace.
+    pub(crate) thread: u32,
+    pub(crate) number: i32,
+    pub(crate) arguments: [u64; 6],
+}
+
+/// Takes the next call that waits.
+pub(crate) fn receive_notification(listener: BorrowedFd<'_>) -> io::Result<Notification> {
+    // SAFETY: zero is a valid value of every field, and what the kernel asks for.
+    let mut found: libc::seccomp_notif = unsafe { std::mem::zeroed() };
+    // SAFETY: `found` lives through the call and is what the command writes to.
+    let status = unsafe {
+        libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV as _, &raw mut found)
+    };
+    check(status.into())?;
+    Ok(Notification {
+        id: found.id,
+        thread: found.pid,
+        number: found.data.nr,
+        arguments: found.data.args,
+    })
+}
+
+/// Says whether the caller of `id` still waits.
+pub(crate) fn is_waiting(listener: BorrowedFd<'_>, id: u64) -> bool {
+    // SAFETY: `id` lives through the call and is what the command reads.
+    let status = unsafe {
+        libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ID_VALID as _, &raw const id)
+    };
+    status == 0
+}
+
+/// Answers a call with a value or an error number.
+pub(crate) fn answer(
+    listener: BorrowedFd<'_>,
+    id: u64,
+    result: Result<i64, i32>,
+) -> io::Result<()> {
+    let (val, error) = match result {
+        Ok(value) => (value, 0),
+        Err(number) => (0, number.saturating_neg()),
+    };
+    let response = libc::seccomp_notif_resp { id, val, error, flags: 0 };
+    // SAFETY: `response` lives through the call and is what the command reads.
+    let status = unsafe {
+        libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND as _, &raw const response)
+    };
+    check(status.into()).map(drop)
+}
+
+/// Puts a copy of `file` into the caller and answers with its number, in one step.
+pub(crate) fn answer_with_descriptor(
+    listener: BorrowedFd<'_>,
+    id: u64,
+    file: BorrowedFd<'_>,
+    close_on_exec: bool,
+) -> io::Result<()> {
+    let request = libc::seccomp_notif_addfd {
+        id,
+        flags: u32::try_from(libc::SECCOMP_ADDFD_FLAG_SEND).unwrap_or(2),
+        srcfd: file.as_raw_fd().unsigned_abs(),
+        newfd: 0,
+        newfd_flags: if close_on_exec { libc::O_CLOEXEC.unsigned_abs() } else { 0 },
+    };
+    // SAFETY: `request` lives through the call and is what the command reads.
+    let status = unsafe {
+        libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ADDFD as _, &raw const request)
+    };
+    check(status.into()).map(drop)
+}
+
+/// Reads memory of the thread `thread` at `address`; returns how many bytes came.
+pub(crate) fn read_memory(thread: u32, address: u64, buffer: &mut [u8]) -> io::Result<usize> {
+    let thread = i32::try_from(thread).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let ours = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    let theirs = libc::iovec {
+        iov_base: std::ptr::without_provenance_mut(address as usize),
+        iov_len: buffer.len(),
+    };
+    // SAFETY: `ours` is the buffer, writable through the call; `theirs` is an address of the other
+    // process, which the kernel checks.
+    let count =
+        unsafe { libc::process_vm_readv(thread, &raw const ours, 1, &raw const theirs, 1, 0) };
+    Ok(usize::try_from(check(count as libc::c_long)?).unwrap_or(0))
+}
+
+/// Returns a copy of descriptor `number` of the process behind `process`.
+pub(crate) fn descriptor_of(process: BorrowedFd<'_>, number: i32) -> io::Result<OwnedFd> {
+    // SAFETY: integers only.
+    owned(unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), number, 0_u32) })
+}
+
+/// Links the object behind `source` to a new name.
+pub(crate) fn link_object(
+    source: BorrowedFd<'_>,
+    directory: BorrowedFd<'_>,
+    name: &Path,
+) -> io::Result<()> {
+    let source = c_path(Path::new(&format!("/proc/self/fd/{}", source.as_raw_fd())))?;
+    let name = c_path(name)?;
+    // SAFETY: both strings live through the call.
+    let status = unsafe {
+        libc::linkat(
+            libc::AT_FDCWD,
+            source.as_ptr(),
+            directory.as_raw_fd(),
+            name.as_ptr(),
+            libc::AT_SYMLINK_FOLLOW,
+        )
+    };
+    check(status.into()).map(drop)
+}
+
+/// Renames as `renameat2` does.
+pub(crate) fn rename_at(
+    from: BorrowedFd<'_>,
+    old: &Path,
+    to: BorrowedFd<'_>,
+    new: &Path,
+    flags: u32,
+) -> io::Result<()> {
+    let (old, new) = (c_path(old)?, c_path(new)?);
+    // SAFETY: both strings live through the call.
+    let status = unsafe {
+        libc::syscall(
+            libc::SYS_renameat2,
+            from.as_raw_fd(),
+            old.as_ptr(),
+            to.as_raw_fd(),
+            new.as_ptr(),
+            flags,
+        )
+    };
+    check(status).map(drop)
+}
+
+/// Makes a fifo, a socket's name or a file.
+pub(crate) fn make_node_at(directory: BorrowedFd<'_>, name: &Path, mode: u32) -> io::Result<()> {
+    let name = c_path(name)?;
+    // SAFETY: the string lives through the call.
+    let status = unsafe { libc::mknodat(directory.as_raw_fd(), name.as_ptr(), mode, 0) };
+    check(status.into()).map(drop)
+}
+
+/// Returns the text of the symbolic link `name`, or of the link behind `directory` for an empty name.
+pub(crate) fn read_link_at(directory: BorrowedFd<'_>, name: &Path) -> io::Result<Vec<u8>> {
+    let name = c_path(name)?;
+    let mut text = vec![0_u8; 4096];
+    // SAFETY: the string and the buffer live through the call, and the length is the buffer's.
+    let length = unsafe {
+        libc::readlinkat(directory.as_raw_fd(), name.as_ptr(), text.as_mut_ptr().cast(), text.len())
+    };
+    text.truncate(usize::try_from(check(length as libc::c_long)?).unwrap_or(0));
+    Ok(text)
+}
+
+/// Says whether `object` lies in a `/proc` file system.
+pub(crate) fn is_in_proc(object: BorrowedFd<'_>) -> io::Result<bool> {
+    // SAFETY: zero is a valid value of every field of `statfs64`.
+    let mut found: libc::statfs64 = unsafe { std::mem::zeroed() };
+    // SAFETY: `found` lives through the call.
+    let status = unsafe { libc::fstatfs64(object.as_raw_fd(), &raw mut found) };
+    check(status.into())?;
+    Ok(found.f_type == libc::PROC_SUPER_MAGIC)
+}
+
+/// Connects `socket` to the address in `address`, whose length is given.
+pub(crate) fn connect(socket: BorrowedFd<'_>, address: &[u8]) -> io::Result<()> {
+    let length = u32::try_from(address.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: `address` holds `length` bytes that live through the call; the kernel copies them.
+    let status = unsafe { libc::connect(socket.as_raw_fd(), address.as_ptr().cast(), length) };
+    check(status.into()).map(drop)
+}

@@ -1,0 +1,390 @@
+//! The calls themselves, performed on our own descriptors.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use super::caller::Caller;
+use super::guard::{Act, violation};
+use super::resolve::{self, Link, Named};
+use super::{Answer, Blocking, Refused, Supervisor};
+use crate::linux::syscalls::{self, Notification};
+
+/// Links followed at the end of a path.
+const MOST_LINKS: u32 = 40;
+
+/// Longest socket address that the kernel takes.
+const MOST_ADDRESS: usize = 128;
+
+/// One call with the supervisor that performs it.
+struct Performer<'a> {
+    supervisor: &'a Supervisor,
+    caller: Caller<'a>,
+}
+
+/// Performs `call`.
+pub(super) fn perform(supervisor: &Supervisor, call: &Notification) -> Result<Answer, Refused> {
+    let caller = Caller::new(supervisor.listener.as_fd(), call);
+    let at = Performer { supervisor, caller };
+    let cwd = libc::AT_FDCWD;
+    let number = |index: usize| at.caller.number(index);
+    match libc::c_long::from(call.number) {
+        libc::SYS_openat => at.open(number(0), 1, number(2), at.caller.bits(3)),
+        libc::SYS_mkdirat => at.make_directory(number(0), 1, at.caller.bits(2)),
+        libc::SYS_mknodat => at.make_node(number(0), 1, at.caller.bits(2)),
+        libc::SYS_symlinkat => at.symlink(0, number(1), 2),
+        libc::SYS_linkat => at.link((number(0), 1), (number(2), 3), number(4)),
+        libc::SYS_renameat2 => at.rename((number(0), 1), (number(2), 3), at.caller.bits(4)),
+        libc::SYS_truncate => at.truncate(0),
+        libc::SYS_connect => at.connect(),
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_open => at.open(cwd, 0, number(1), at.caller.bits(2)),
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_creat => {
+            at.open(cwd, 0, libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC, at.caller.bits(1))
+        }
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_mkdir => at.make_directory(cwd, 0, at.caller.bits(1)),
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_mknod => at.make_node(cwd, 0, at.caller.bits(1)),
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_symlink => at.symlink(0, cwd, 1),
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_link => at.link((cwd, 0), (cwd, 1), 0),
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_rename => at.rename((cwd, 0), (cwd, 1), 0),
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_renameat => at.rename((number(0), 1), (number(2), 3), 0),
+        _ => Err(Refused::Errno(libc::EPERM)),
+    }
+}
+
+/// Performs an act that may block.
+pub(super) fn block(act: &Blocking) -> io::Result<Answer> {
+    match act {
+        Blocking::Open { object, flags } => {
+            let file = reopen(object, *flags)?;
+            Ok(Answer::Descriptor { file, close_on_exec: flags & libc::O_CLOEXEC != 0 })
+        }
+        Blocking::Connect { socket, address, object: _held } => {
+            syscalls::connect(socket.as_fd(), address)?;
+            Ok(Answer::Value(0))
+        }
+    }
+}
+
+/// Opens an object that is held, with other flags: the same object, whatever its name is now.
+fn reopen(object: &OwnedFd, flags: i32) -> io::Result<OwnedFd> {
+    let path = PathBuf::from(format!("/proc/self/fd/{}", object.as_raw_fd()));
+    let kept = flags & !(libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW) | libc::O_NOCTTY;
+    let root = syscalls::open_path(Path::new("/"), libc::O_PATH, 0)?;
+    syscalls::create_at(root.as_fd(), &path, kept, 0)
+}
+
+impl Performer<'_> {
+    /// Resolves the path in argument `path` from the directory `base`.
+    fn named(&self, base: i32, path: usize) -> Result<Named, Refused> {
+        let path = self.caller.path(path)?;
+        let directory = if path.is_absolute() {
+            syscalls::open_path(Path::new("/"), libc::O_PATH, 0)?
+        } else {
+            self.caller.directory(base)?
+        };
+        Ok(resolve::parent(&self.caller, &directory, &path)?)
+    }
+
+    fn permit(&self, act: Act, call: &str, path: &Path) -> Result<(), Refused> {
+        match self.supervisor.guard.forbids(act, path) {
+            Some(rule) => Err(Refused::Rule(violation("write", call, path, rule))),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs `act` with the caller's file mode creation mask, which the kernel then applies.
+    fn with_umask<T>(&self, act: impl FnOnce() -> io::Result<T>) -> Result<T, Refused> {
+        let mask = self.caller.umask()?;
+        self.caller.still_waits()?;
+        let ours = syscalls::umask(mask);
+        let result = act();
+        syscalls::umask(ours);
+        Ok(result?)
+    }
+
+    fn open(&self, base: i32, path: usize, flags: i32, mode: u32) -> Result<Answer, Refused> {
+        // With O_PATH the kernel looks at no other flag but these.
+        let flags = if flags & libc::O_PATH == 0 {
+            flags
+        } else {
+            flags & (libc::O_PATH | libc::O_CLOEXEC | libc::O_DIRECTORY | libc::O_NOFOLLOW)
+        };
+        let close_on_exec = flags & libc::O_CLOEXEC != 0;
+        let mut named = self.named(base, path)?;
+        for _ in 0..MOST_LINKS {
+            let object = match self.final_object(&named, flags)? {
+                Final::Object(object) => object,
+                Final::Elsewhere(next) => {
+                    named = next;
+                    continue;
+                }
+                Final::Nothing if flags & libc::O_CREAT == 0 => {
+                    return Err(Refused::Errno(libc::ENOENT));
+                }
+                Final::Nothing => match self.create(&named, flags, mode) {
+                    // Somebody was faster: what is there now is looked at again.
+                    Err(Refused::Errno(libc::EEXIST)) if flags & libc::O_EXCL == 0 => continue,
+                    Err(refused) => return Err(refused),
+                    Ok(file) => return Ok(Answer::Descriptor { file, close_on_exec }),
+                },
+            };
+            return self.open_object(&object, &named, flags, mode);
+        }
+        Err(Refused::Errno(libc::ELOOP))
+    }
+
+    /// Looks at what the last component is.
+    fn final_object(&self, named: &Named, flags: i32) -> Result<Final, Refused> {
+        let lookup = libc::O_PATH | libc::O_NOFOLLOW;
+        let object = match syscalls::create_at(named.parent.as_fd(), named.name(), lookup, 0) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(Final::Nothing),
+            result => result?,
+        };
+        if !resolve::metadata(&object)?.is_symlink() {
+            return Ok(Final::Object(object));
+        }
+        if flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0 {
+            return Err(Refused::Errno(libc::EEXIST));
+        }
+        if flags & libc::O_NOFOLLOW != 0 && !named.wants_directory {
+            let wants_link = flags & libc::O_PATH != 0;
+            return if wants_link {
+                Ok(Final::Object(object))
+            } else {
+                Err(Refused::Errno(libc::ELOOP))
+            };
+        }
+        match resolve::link(&self.caller, &named.parent, &named.name)? {
+            Link::Object(object) => Ok(Final::Object(object)),
+            Link::Text(text) => {
+                let text = PathBuf::from(std::ffi::OsStr::from_bytes(&text));
+                let mut next = resolve::parent(&self.caller, &named.parent, &text)?;
+                next.wants_directory |= named.wants_directory;
+                Ok(Final::Elsewhere(next))
+            }
+        }
+    }
+
+    fn create(&self, named: &Named, flags: i32, mode: u32) -> Result<OwnedFd, Refused> {
+        if named.wants_directory {
+            return Err(Refused::Errno(libc::EISDIR));
+        }
+        self.permit(Act::Make, "open", &named.path()?)?;
+        // Exclusive, so that a link put there meanwhile is not followed.
+        let flags = flags | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_NOCTTY;
+        let parent = named.parent.as_fd();
+        self.with_umask(|| syscalls::create_at(parent, named.name(), flags, mode & 0o7777))
+    }
+
+    fn open_object(
+        &self,
+        object: &OwnedFd,
+        named: &Named,
+        flags: i32,
+        mode: u32,
+    ) -> Result<Answer, Refused> {
+        let close_on_exec = flags & libc::O_CLOEXEC != 0;
+        let found = resolve::metadata(object)?;
+        let kind = found.file_type();
+        let unnamed = flags & libc::O_TMPFILE == libc::O_TMPFILE;
+        if flags & libc::O_CREAT != 0 && !unnamed {
+            if flags & libc::O_EXCL != 0 {
+                return Err(Refused::Errno(libc::EEXIST));
+            }
+            if kind.is_dir() {
+                return Err(Refused::Errno(libc::EISDIR));
+            }
+        }
+        if named.wants_directory && !kind.is_dir() {
+            return Err(Refused::Errno(libc::ENOTDIR));
+        }
+        // Nothing in `/proc` can be written; for reading, the caller has other rights than we.
+        if syscalls::is_in_proc(object.as_fd())? {
+            return Err(Refused::Errno(libc::EACCES));
+        }
+        if unnamed {
+            let here = Path::new(".");
+            let file = self
+                .with_umask(|| syscalls::create_at(object.as_fd(), here, flags, mode & 0o7777))?;
+            return Ok(Answer::Descriptor { file, close_on_exec });
+        }
+        let writes = flags & libc::O_ACCMODE != libc::O_RDONLY || flags & libc::O_TRUNC != 0;
+        if writes && flags & libc::O_PATH == 0 {
+            self.permit(Act::Make, "open", &resolve::real_path(object.as_fd())?)?;
+        }
+        if kind.is_char_device() && found.rdev() == libc::makedev(5, 0) {
+            return self.open_terminal(flags);
+        }
+        let may_block = kind.is_fifo() && flags & (libc::O_NONBLOCK | libc::O_PATH) == 0;
+        if may_block && flags & libc::O_ACCMODE != libc::O_RDWR {
+            return Ok(Answer::Wait(Blocking::Open { object: object.try_clone()?, flags }));
+        }
+        Ok(Answer::Descriptor { file: reopen(object, flags)?, close_on_exec })
+    }
+
+    /// `/dev/tty` is the caller's terminal, which is the run's.
+    fn open_terminal(&self, flags: i32) -> Result<Answer, Refused> {
+        match &self.supervisor.terminal {
+            Some(terminal) => {
+                let file = reopen(terminal, flags)?;
+                Ok(Answer::Descriptor { file, close_on_exec: flags & libc::O_CLOEXEC != 0 })
+            }
+            None => Err(Refused::Errno(libc::ENXIO)),
+        }
+    }
+
+    fn make_directory(&self, base: i32, path: usize, mode: u32) -> Result<Answer, Refused> {
+        let named = self.named(base, path)?;
+        if named.name == "." {
+            return Err(Refused::Errno(libc::EEXIST));
+        }
+        self.permit(Act::Make, "mkdir", &named.path()?)?;
+        let parent = named.parent.as_fd();
+        self.with_umask(|| syscalls::make_directory_at(parent, named.name(), mode))?;
+        Ok(Answer::Value(0))
+    }
+
+    fn make_node(&self, base: i32, path: usize, mode: u32) -> Result<Answer, Refused> {
+        let named = self.named(base, path)?;
+        if named.wants_directory {
+            return Err(Refused::Errno(libc::ENOENT));
+        }
+        self.permit(Act::Make, "mknod", &named.path()?)?;
+        let parent = named.parent.as_fd();
+        self.with_umask(|| syscalls::make_node_at(parent, named.name(), mode))?;
+        Ok(Answer::Value(0))
+    }
+
+    fn symlink(&self, text: usize, base: i32, path: usize) -> Result<Answer, Refused> {
+        let text = self.caller.path(text)?;
+        let named = self.named(base, path)?;
+        if named.name == "." {
+            return Err(Refused::Errno(libc::EEXIST));
+        }
+        if named.wants_directory {
+            return Err(Refused::Errno(libc::ENOENT));
+        }
+        self.permit(Act::Place, "symlink", &named.path()?)?;
+        syscalls::symlink_at(&text, named.parent.as_fd(), named.name())?;
+        Ok(Answer::Value(0))
+    }
+
+    fn link(&self, old: (i32, usize), new: (i32, usize), flags: i32) -> Result<Answer, Refused> {
+        let text = self.caller.path(old.1)?;
+        let object = if text.as_os_str().is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
+            self.caller.directory(old.0)?
+        } else {
+            let follow = flags & libc::AT_SYMLINK_FOLLOW != 0;
+            self.existing(self.named(old.0, old.1)?, follow)?
+        };
+        if syscalls::is_in_proc(object.as_fd())? {
+            return Err(Refused::Errno(libc::EXDEV));
+        }
+        // Another name of a guarded file would be a way to write it.
+        self.permit(Act::Make, "link", &resolve::real_path(object.as_fd())?)?;
+        let named = self.named(new.0, new.1)?;
+        if named.name == "." {
+            return Err(Refused::Errno(libc::EEXIST));
+        }
+        if named.wants_directory {
+            return Err(Refused::Errno(libc::ENOENT));
+        }
+        self.permit(Act::Place, "link", &named.path()?)?;
+        syscalls::link_object(object.as_fd(), named.parent.as_fd(), named.name())?;
+        Ok(Answer::Value(0))
+    }
+
+    /// Opens an object that must exist, following links at the end if asked to.
+    fn existing(&self, mut named: Named, follow: bool) -> Result<OwnedFd, Refused> {
+        let flags = if follow { libc::O_PATH } else { libc::O_PATH | libc::O_NOFOLLOW };
+        for _ in 0..MOST_LINKS {
+            match self.final_object(&named, flags)? {
+                Final::Object(object) => return Ok(object),
+                Final::Elsewhere(next) => named = next,
+                Final::Nothing => return Err(Refused::Errno(libc::ENOENT)),
+            }
+        }
+        Err(Refused::Errno(libc::ELOOP))
+    }
+
+    fn rename(&self, old: (i32, usize), new: (i32, usize), flags: u32) -> Result<Answer, Refused> {
+        let (from, to) = (self.named(old.0, old.1)?, self.named(new.0, new.1)?);
+        if from.name == "." || to.name == "." {
+            return Err(Refused::Errno(libc::EBUSY));
+        }
+        self.permit(Act::Place, "rename", &to.path()?)?;
+        if flags & libc::RENAME_EXCHANGE != 0 {
+            self.permit(Act::Place, "rename", &from.path()?)?;
+        }
+        if from.wants_directory || to.wants_directory {
+            let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_DIRECTORY;
+            syscalls::create_at(from.parent.as_fd(), from.name(), flags, 0)?;
+        }
+        syscalls::rename_at(from.parent.as_fd(), from.name(), to.parent.as_fd(), to.name(), flags)?;
+        Ok(Answer::Value(0))
+    }
+
+    fn truncate(&self, path: usize) -> Result<Answer, Refused> {
+        let object = self.existing(self.named(libc::AT_FDCWD, path)?, true)?;
+        if syscalls::is_in_proc(object.as_fd())? {
+            return Err(Refused::Errno(libc::EACCES));
+        }
+        let kind = resolve::metadata(&object)?.file_type();
+        if !kind.is_file() {
+            let number = if kind.is_dir() { libc::EISDIR } else { libc::EINVAL };
+            return Err(Refused::Errno(number));
+        }
+        self.permit(Act::Make, "truncate", &resolve::real_path(object.as_fd())?)?;
+        let file = File::from(reopen(&object, libc::O_WRONLY)?);
+        file.set_len(self.caller.argument(1))?;
+        Ok(Answer::Value(0))
+    }
+
+    /// Connects a copy of the caller's socket; by path only to sockets of the run.
+    fn connect(&self) -> Result<Answer, Refused> {
+        let length = usize::try_from(self.caller.bits(2)).unwrap_or(0);
+        if length > MOST_ADDRESS {
+            return Err(Refused::Errno(libc::EINVAL));
+        }
+        let address = self.caller.bytes(1, length)?;
+        let socket = self.caller.descriptor(self.caller.number(0))?;
+        let (family, rest) = address.split_at_checked(2).unwrap_or((&[], &[]));
+        let local = u16::try_from(libc::AF_UNIX).unwrap_or(1).to_ne_bytes();
+        if family != local || rest.first().is_none_or(|byte| *byte == 0) {
+            return Ok(Answer::Wait(Blocking::Connect { socket, address, object: None }));
+        }
+        let path = rest.split(|byte| *byte == 0).next().unwrap_or_default();
+        let path = PathBuf::from(std::ffi::OsStr::from_bytes(path));
+        let base = self.caller.directory(libc::AT_FDCWD)?;
+        let named = resolve::parent(&self.caller, &base, &path)?;
+        let object = self.existing(named, true)?;
+        let real = resolve::real_path(object.as_fd())?;
+        if !self.supervisor.guard.allows_socket(&real) {
+            let rule = "builtin: sockets outside the writable regions".to_owned();
+            return Err(Refused::Rule(violation("unix-socket", "connect", &real, rule)));
+        }
+        let mut address = local.to_vec();
+        address.extend(format!("/proc/self/fd/{}\0", object.as_raw_fd()).into_bytes());
+        // Held open until this process has answered: the address names our descriptor.
+        Ok(Answer::Wait(Blocking::Connect { socket, address, object: Some(object) }))
+    }
+}
+
+/// What the last component of a path is.
+enum Final {
+    Nothing,
+    Object(OwnedFd),
+    /// A link that leads there.
+    Elsewhere(Named),
+}

@@ -1,0 +1,154 @@
+//! Which names may not come into being: a function of paths.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::spec::Access;
+use crate::{FileRule, SandboxSpec, Violation};
+
+/// What a call would do at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Act {
+    /// Makes an empty object there, or writes one.
+    Make,
+    /// Puts there what exists already, with all that lies beneath: rename, link, symbolic link.
+    Place,
+}
+
+/// The names and paths that are guarded inside the writable regions.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    regions: Vec<PathBuf>,
+    names: Vec<OsString>,
+    rules: Vec<FileRule>,
+    sockets: Vec<PathBuf>,
+}
+
+/// Directories of the run's own, where its sockets may lie.
+const OWN: &[&str] = &["/tmp", "/var/tmp", "/dev/shm"];
+
+impl Guard {
+    pub(crate) fn new(spec: &SandboxSpec) -> Guard {
+        let rules = &spec.files.rules;
+        let regions: Vec<PathBuf> = rules
+            .iter()
+            .filter(|rule| rule.access == Access::Write)
+            .map(|rule| rule.path.clone())
+            .collect();
+        let refusing = rules.iter().filter(|rule| match rule.access {
+            Access::ReadOnly | Access::None | Access::Protected => true,
+            Access::Write | Access::Read => false,
+        });
+        let sockets = OWN.iter().map(PathBuf::from).chain(regions.iter().cloned()).collect();
+        Guard {
+            regions,
+            names: spec.files.guarded_names.clone(),
+            rules: refusing.cloned().collect(),
+            sockets,
+        }
+    }
+
+    /// Says whether anything is guarded that mounts cannot guard.
+    pub(crate) fn is_needed(&self, absent: &[FileRule]) -> bool {
+        !self.names.is_empty()
+            || absent.iter().any(|rule| {
+                let inside = self.regions.iter().any(|region| rule.path.starts_with(region));
+                inside && !matches!(rule.access, Access::Write | Access::Read)
+            })
+    }
+
+    /// Returns the origin of what forbids `act` at `path`.
+    pub(super) fn forbids(&self, act: Act, path: &Path) -> Option<String> {
+        let region = self
+            .regions
+            .iter()
+            .filter(|region| path.starts_with(region))
+            .max_by_key(|region| region.components().count())?;
+        let inside = path.strip_prefix(region).unwrap_or(path);
+        // Folded whether the file system folds or not: the stricter reading.
+        let guarded = inside.components().find_map(|part| {
+            let part = part.as_os_str().as_bytes();
+            self.names.iter().find(|name| name.as_bytes().eq_ignore_ascii_case(part))
+        });
+        if let Some(name) = guarded {
+            return Some(format!("builtin: guarded name `{}`", name.to_string_lossy()));
+        }
+        let rule = self.rules.iter().find(|rule| {
+            let beneath = path.starts_with(&rule.path)
+                && (rule.access != Access::None || rule.path.starts_with(region));
+            beneath || act == Act::Place && rule.path.starts_with(path) && rule.path != *region
+        });
+        rule.map(|rule| rule.origin.clone())
+    }
+
+    /// Says whether a socket at `path` may be connected to.
+    pub(super) fn allows_socket(&self, path: &Path) -> bool {
+        self.sockets.iter().any(|region| path.starts_with(region))
+    }
+}
+
+/// Returns the report of a refusal.
+pub(super) fn violation(kind: &str, call: &str, path: &Path, rule: String) -> Violation {
+    Violation {
+        kind: kind.to_owned(),
+        call: call.to_owned(),
+        object: path.to_string_lossy().into_owned(),
+        rule,
+        count: 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(act: Act, path: &str, expected: Option<&str>) {
+        let rule = |path: &str, access| FileRule {
+            path: path.into(),
+            access,
+            origin: format!("rule {path}"),
+        };
+        let guard = Guard {
+            regions: vec!["/p".into(), "/secret/p".into()],
+            names: vec![".mcp.json".into(), ".vscode".into()],
+            rules: vec![
+                rule("/p/.agent/settings.json", Access::Protected),
+                rule("/secret", Access::None),
+                rule("/p/.env", Access::None),
+            ],
+            sockets: Vec::new(),
+        };
+        assert_eq!(guard.forbids(act, Path::new(path)).as_deref(), expected, "{path}");
+    }
+
+    #[test]
+    fn guarded_names_are_guarded_at_any_depth_and_in_any_case() {
+        let name = Some("builtin: guarded name `.mcp.json`");
+        check(Act::Make, "/p/.mcp.json", name);
+        check(Act::Make, "/p/a/b/.MCP.json", name);
+        check(Act::Make, "/p/a/.vscode/tasks.json", Some("builtin: guarded name `.vscode`"));
+        check(Act::Make, "/p/mcp.json", None);
+    }
+
+    #[test]
+    fn outside_of_the_regions_the_kernel_refuses() {
+        check(Act::Make, "/elsewhere/.mcp.json", None);
+    }
+
+    #[test]
+    fn a_protected_path_cannot_be_made_nor_put_together_above() {
+        let rule = Some("rule /p/.agent/settings.json");
+        check(Act::Make, "/p/.agent/settings.json", rule);
+        check(Act::Make, "/p/.agent", None);
+        check(Act::Place, "/p/.agent", rule);
+        check(Act::Place, "/p/.agent/other", None);
+        check(Act::Make, "/p/.env", Some("rule /p/.env"));
+    }
+
+    #[test]
+    fn a_region_inside_a_denied_directory_is_writable() {
+        check(Act::Make, "/secret/p/f", None);
+        check(Act::Place, "/secret/p/f", None);
+    }
+}

@@ -1,0 +1,200 @@
+//! Names that do not exist and must not come into being.
+
+use std::fs;
+
+use stockade_sandbox::{Access, Mechanism, Protection, State};
+
+use crate::place::{Place, as_root_and_user, rule, run};
+
+#[test]
+fn a_guarded_name_cannot_come_into_being() {
+    as_root_and_user("guard::a_guarded_name_cannot_come_into_being", || {
+        let place = Place::new("guarded");
+        let build = || {
+            let _ = fs::remove_dir_all(&place.project);
+            fs::create_dir_all(place.project.join("d/deep")).unwrap();
+            fs::write(place.project.join("f"), "f").unwrap();
+        };
+        build();
+        for script in [
+            "echo x > .guarded",
+            "echo x > d/deep/.guarded",
+            "echo x > d/deep/.GUARDED",
+            "echo x > $P/d/../.guarded",
+            "cd d && echo x > ../.guarded",
+            "mkdir .guarded",
+            "mkdir .guarded/",
+            "mkfifo .guarded",
+            "ln -s f .guarded",
+            "ln f .guarded",
+            "mv f .guarded",
+            "mv -T d .guarded",
+            "ln -s .guarded l && echo x > l",
+            "exec 3<d && echo x > /proc/self/fd/3/.guarded",
+            "exec 3<d && echo x > /dev/fd/3/.guarded",
+            "echo x > /proc/self/cwd/.guarded",
+            "echo x > /proc/thread-self/root$P/.guarded",
+            "perl -e 'open F, \"+>\", undef; use Fcntl; sysopen(F, \".guarded\", O_CREAT|O_RDONLY) or exit 1'",
+            // O_TMPFILE, then a name for it
+            "perl -e 'sysopen(F, \".\", 020200002, 0600) or exit 2; $n = \"/proc/self/fd/\".fileno(F); \
+             syscall(265, -100, $n, -100, $g = \".guarded\", 0x400) == 0 or exit 1'",
+            // renameat2 with exchange
+            "perl -e 'syscall(316, -100, $a = \"f\", -100, $b = \"f\", 2); mkdir \"x\"; \
+             rename(\"x\", \".guarded\") or exit 1'",
+        ] {
+            place.stops(script, || build());
+            let names = ["", "d", "d/deep"].map(|at| place.project.join(at).join(".guarded"));
+            assert!(names.iter().all(|name| fs::symlink_metadata(name).is_err()), "{script}");
+            build();
+        }
+    });
+}
+
+#[test]
+fn a_guarded_file_that_exists_cannot_be_written() {
+    as_root_and_user("guard::a_guarded_file_that_exists_cannot_be_written", || {
+        let place = Place::new("existing");
+        fs::create_dir(place.project.join("d")).unwrap();
+        let file = place.project.join("d/.guarded");
+        let build = || {
+            let _ = fs::remove_file(place.project.join("l"));
+            fs::write(&file, "kept").unwrap();
+        };
+        build();
+        for script in [
+            "echo x > d/.guarded",
+            "echo x >> d/.guarded",
+            "exec 3<d/.guarded && echo x > /proc/self/fd/3",
+            "ln d/.guarded l && echo x > l",
+            "ln -s d/.guarded l && echo x > l",
+            "truncate -s 1 d/.guarded",
+            "perl -e 'truncate(\"d/.guarded\", 0) or exit 1'",
+            "echo x > f && mv f d/.guarded",
+        ] {
+            place.stops(script, build);
+            assert_eq!(fs::read_to_string(&file).unwrap(), "kept", "{script}");
+        }
+    });
+}
+
+#[test]
+fn a_protected_path_that_does_not_exist_cannot_be_made() {
+    as_root_and_user("guard::a_protected_path_that_does_not_exist_cannot_be_made", || {
+        let place = Place::new("absent");
+        let wanted = place.project.join(".agent/settings.json");
+        let rules =
+            [rule(&wanted, Access::Protected), rule(&place.project.join(".env"), Access::None)];
+        let undo = || {
+            for entry in fs::read_dir(&place.project).unwrap() {
+                let path = entry.unwrap().path();
+                let _ = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
+            }
+        };
+        for script in [
+            "mkdir .agent && echo x > .agent/settings.json",
+            "mkdir a && echo x > a/settings.json && mv a .agent",
+            "mkdir a && echo x > a/settings.json && ln -s a .agent",
+            "mkdir a .agent && echo x > a/settings.json && rmdir .agent && mv -T a .agent",
+            "mkdir .agent && echo x > f && mv f .agent/settings.json",
+            "echo x > .env",
+            "echo x > f && ln f .env",
+        ] {
+            place.stops_with(&rules, script, undo);
+            assert!(!wanted.exists() && !place.project.join(".env").exists(), "{script}");
+            undo();
+        }
+        let mut spec = place.spec("mkdir .agent; echo x > .agent/other && rm -r .agent");
+        spec.files.rules.extend(rules);
+        let ran = run(&spec).unwrap();
+        assert_eq!(ran.exit.code, Some(0), "{}", ran.text);
+        assert!(ran.enforced.holds(Protection::Protected), "{:?}", ran.enforced);
+        let left = fs::read_dir(&place.project).unwrap().count();
+        assert_eq!(left, 0, "nothing is left behind");
+    });
+}
+
+#[test]
+fn a_refusal_is_reported_with_path_and_rule() {
+    let place = Place::new("report");
+    let ran = run(&place.spec("for i in 1 2 3; do echo x > .guarded; done")).unwrap();
+    let seen: Vec<_> = ran
+        .violations
+        .iter()
+        .map(|it| (&*it.kind, &*it.call, it.object.as_str(), &*it.rule, it.count))
+        .collect();
+    let path = place.project.join(".guarded");
+    let rule = "builtin: guarded name `.guarded`";
+    assert_eq!(seen, [("write", "open", path.to_str().unwrap(), rule, 3)]);
+}
+
+/// One thread changes the path while others make the call: it never gets through.
+#[test]
+fn a_path_that_changes_meanwhile_does_not_get_through() {
+    as_root_and_user("guard::a_path_that_changes_meanwhile_does_not_get_through", || {
+        let place = Place::new("race");
+        if std::process::Command::new("gcc").arg("--version").output().is_err() {
+            println!("there is no C compiler: the race is not tested");
+            return;
+        }
+        let source = r#"
+            #include <fcntl.h>
+            #include <pthread.h>
+            #include <stdio.h>
+            #include <unistd.h>
+            static volatile char path[32] = ".xuarded";
+            static volatile int done;
+            static void *change(void *unused) {
+                while (!done) { path[1] = 'g'; path[1] = 'x'; }
+                return unused;
+            }
+            int main(void) {
+                pthread_t thread;
+                pthread_create(&thread, 0, change, 0);
+                int made = 0;
+                for (int i = 0; i < 3000; i++) {
+                    int fd = open((char *)path, O_CREAT | O_WRONLY, 0600);
+                    if (fd >= 0) { made++; close(fd); }
+                    unlink(".xuarded");
+                    if (access(".guarded", F_OK) == 0) { done = 2; break; }
+                }
+                int result = done == 2;
+                done = 1;
+                pthread_join(thread, 0);
+                printf("%d\n", made > 0);
+                return result;
+            }"#;
+        fs::write(place.project.join("race.c"), source).unwrap();
+        let built = place.plain("gcc -O1 -pthread -o race race.c");
+        assert_eq!(built.code, Some(0), "{}", built.text);
+        let outside = place.plain("./race");
+        assert_eq!(outside.code, Some(1), "unconfined, the name is made");
+        fs::remove_file(place.project.join(".guarded")).unwrap();
+        let inside = place.confined("./race");
+        assert_eq!((inside.code, inside.text.as_str()), (Some(0), "1\n"));
+    });
+}
+
+#[test]
+fn without_notifications_protected_is_only_partial() {
+    as_root_and_user("guard::without_notifications_protected_is_only_partial", || {
+        let place = Place::new("partial");
+        let mut spec = place.spec("true");
+        spec.hide.insert(Mechanism::Notification);
+        let ran = run(&spec).unwrap();
+        let open = "protected and guarded names that do not exist yet can be made".to_owned();
+        let state = ran.enforced.states.get(&Protection::Protected);
+        assert_eq!(state, Some(&State::Partial(open)));
+    });
+}
+
+#[test]
+fn a_caller_that_dies_in_a_blocked_open_leaves_nothing() {
+    as_root_and_user("guard::a_caller_that_dies_in_a_blocked_open_leaves_nothing", || {
+        let place = Place::new("blocked");
+        place.works(
+            "mkfifo p; (echo x > p) & sleep 0.2; kill -9 $!; wait $! 2>/dev/null; \
+             for i in $(seq 50); do n=$(ls -d /proc/[0-9]* | wc -l); [ $n -le 5 ] && break; sleep 0.1; done; \
+             [ $n -le 5 ] && timeout 1 bash -c 'cat < p > /dev/null'; [ $? = 124 ] && echo x > after",
+        );
+    });
+}
