@@ -55,6 +55,9 @@ impl Walk<'_> {
     /// What running the command at `index` does to its shell.
     pub(crate) fn change_shell(&mut self, index: u32) {
         let Some(command) = self.commands.get(index as usize) else { return };
+        if command.words.is_empty() {
+            return;
+        }
         let Some(name) = command.words.first().and_then(Word::exact) else {
             // Whatever it is, the name is opaque already.
             return self.shell.forget();

@@ -29,7 +29,11 @@ impl Walk<'_> {
             | Kind::Junk => {}
             Kind::Literal | Kind::HereText => {
                 let piece = if self.quoted() { Piece::Quoted } else { Piece::Plain };
-                self.push(piece, token_text(&text.bytes, &event));
+                let bytes = token_text(&text.bytes, &event);
+                self.push(piece, bytes);
+                if piece == Piece::Plain && bytes == b"$" {
+                    self.open_dollar();
+                }
             }
             Kind::Escape => {
                 let bytes = token_text(&text.bytes, &event);
@@ -179,6 +183,9 @@ impl Walk<'_> {
         push_without_continuations(token_text(&text.bytes, &event), &mut bytes);
         let name = bytes.get(1..).unwrap_or_default();
         let quoted = self.quoted();
+        if !quoted && let Some(building) = self.building() {
+            building.bare_name = true;
+        }
         if self.in_arithmetic() && self.is_integer(text, name) {
             self.push(Piece::Quoted, b"1");
             return;
@@ -188,6 +195,12 @@ impl Walk<'_> {
                 self.push(if quoted { Piece::Quoted } else { Piece::Split }, &value);
             }
             Parameter::Unknown(count) => self.unknown(Reason::Parameter, count),
+        }
+    }
+
+    fn open_dollar(&mut self) {
+        if let Some(building) = self.building() {
+            building.open_dollar = true;
         }
     }
 

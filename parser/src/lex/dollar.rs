@@ -146,8 +146,14 @@ impl Parser<'_> {
                 end = next;
             }
             self.leaf(Kind::Name, end);
-        } else if let Some(b'@' | b'*' | b'#' | b'?' | b'$' | b'!' | b'-') = self.byte(self.pos) {
-            self.leaf(Kind::Name, self.pos + 1);
+        } else if let Some(byte @ (b'@' | b'*' | b'#' | b'?' | b'$' | b'!' | b'-')) =
+            self.byte(self.pos)
+        {
+            // `$` may introduce something here as well.
+            let next = self.look(self.pos + 1).map(|(next, _)| next);
+            if byte != b'$' || !matches!(next, Some(b'{' | b'(' | b'[' | b'\'' | b'"')) {
+                self.leaf(Kind::Name, self.pos + 1);
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! A word while its pieces come in, and its classes once all are there.
 
 use crate::word::{brace, glob};
-use crate::{Count, Glob, Reason, Span, Word, WordClass};
+use crate::{Count, Reason, Span, Word, WordClass};
 
 /// What a segment of a word is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +47,10 @@ pub(crate) struct Building {
     pub bytes: Vec<u8>,
     pub segments: Vec<Segment>,
     pub span: Span,
+    /// A lone `$` stands outside quotes.
+    pub open_dollar: bool,
+    /// `$name` stands outside quotes: what braces put behind it may become a part of the name.
+    pub bare_name: bool,
 }
 
 /// How much brace expansion may still make.
@@ -129,6 +133,11 @@ impl Building {
                     finished.words.push(unknown_word(span, Reason::LimitBrace, Count::Any));
                     return finished;
                 }
+                brace::Expansion::Words(_) if self.open_dollar || self.bare_name => {
+                    finished.braces = true;
+                    finished.words.push(unknown_word(span, Reason::Parameter, Count::Any));
+                    return finished;
+                }
                 brace::Expansion::Words(words) => {
                     finished.braces = true;
                     for word in words {
@@ -154,6 +163,10 @@ impl Building {
         match at {
             Place::Value | Place::Single => {
                 out.push(Word { span, class: WordClass::Exact(self.bytes) });
+            }
+            // Behind a lone `$`, bash leaves the whole word in one piece.
+            Place::Argument | Place::Target if split && self.open_dollar => {
+                out.push(unknown_word(span, Reason::Parameter, Count::Any));
             }
             Place::Argument | Place::Target if split => self.split(out),
             Place::Argument | Place::Target => {
@@ -322,19 +335,6 @@ pub(crate) fn unknown_word(span: Span, reason: Reason, count: Count) -> Word {
         span,
         class: WordClass::Unknown { reason, count, prefix: Vec::new(), suffix: Vec::new() },
     }
-}
-
-/// Returns the bytes a pattern stays as when nothing matches.
-pub(crate) fn glob_text(glob: &[Glob]) -> Vec<u8> {
-    let mut text = Vec::new();
-    for piece in glob {
-        match piece {
-            Glob::Literal(bytes) | Glob::Other(bytes) => text.extend_from_slice(bytes),
-            Glob::Star => text.push(b'*'),
-            Glob::Question => text.push(b'?'),
-        }
-    }
-    text
 }
 
 fn place(at: usize) -> u32 {
