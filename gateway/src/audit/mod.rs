@@ -13,6 +13,7 @@ mod checkpoint;
 pub(crate) mod clock;
 mod cut;
 mod error;
+pub(crate) mod escape;
 mod files;
 mod hash;
 mod journal;
@@ -23,7 +24,9 @@ pub(crate) mod record;
 mod recover;
 mod redact;
 mod running;
+mod schema;
 mod tree;
+pub(crate) mod verify;
 mod wire;
 mod writer;
 

@@ -1,6 +1,6 @@
 //! The log as a whole: what is written opens, goes on and survives.
 
-mod sample;
+pub(super) mod sample;
 
 use std::fs;
 
