@@ -172,4 +172,6 @@ fn said(ours: &str, theirs: &str) -> String {
 }
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! The harness of the tests: finds the executable that ships, and gives each test places of its own.
 #![forbid(unsafe_code)]
 
+pub mod cases;
 pub mod oracle;
 
 use std::path::{Path, PathBuf};

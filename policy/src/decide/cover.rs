@@ -96,10 +96,6 @@ fn reaches(
     if executor && (pattern.has_open_program() || context.mode == Mode::Auto) {
         return false;
     }
-    // A row of the tables speaks of the program, but not of every option here.
-    if !command.effects_known && !command.effects.is_empty() {
-        return false;
-    }
     let literal = pattern.literal_words();
     let project = command.effects.iter().any(|effect| effect.kind == EffectKind::ProjectCode);
     let starts = started_by(shell, index).all(|(inner, _)| {
@@ -254,7 +250,8 @@ fn is_read_only(context: &Context<'_>, command: &SimpleCommand) -> bool {
 }
 
 fn reads_inside(context: &Context<'_>, command: &SimpleCommand, object: Option<&Word>) -> bool {
-    let Some(word) = object else { return true };
+    // Without an object it may read anything.
+    let Some(word) = object else { return false };
     let none =
         |path: &[u8]| super::files::is_no_file(path, super::files::Access::Read) || path == b"-";
     if word.exact().is_some_and(none) || is_inside(context, command, Some(word)) {

@@ -251,7 +251,13 @@ pub(super) fn judge_command(context: &Context<'_>, draft: &mut Draft, command: &
             | EffectKind::ProjectCode
             | EffectKind::Settings => continue,
         };
-        let Some(word) = &effect.object else { continue };
+        let Some(word) = &effect.object else {
+            // It may be done to anything.
+            if !context.is_confined() {
+                draft.add(possible_hits(context, access, None));
+            }
+            continue;
+        };
         if word.exact().is_some_and(|path| is_no_file(path, access)) {
             continue;
         }

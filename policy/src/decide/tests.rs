@@ -15,7 +15,7 @@ use crate::settings::SettingsText;
 /// A text of simple commands split at ` ; `, each of words split at blanks. `$x` is a word that is not known,
 /// `> file` a redirection, `NAME=value` in front an assignment, `?text` something not understood.
 /// `cat` and `ls` only read their operands; `tool --run` executes, `sort -o` writes.
-struct Text {
+pub(super) struct Text {
     source: String,
     commands: Vec<SimpleCommand>,
     opaque: Vec<Opaque>,
@@ -23,7 +23,7 @@ struct Text {
 }
 
 impl Text {
-    fn new(source: &str) -> Text {
+    pub(super) fn new(source: &str) -> Text {
         let mut text = Text {
             source: source.to_owned(),
             commands: Vec::new(),
@@ -134,7 +134,7 @@ fn effects(program: &[u8], words: &[Word]) -> (Vec<Effect>, bool) {
     (found, true)
 }
 
-fn facts() -> Facts {
+pub(super) fn facts() -> Facts {
     Facts {
         cwd: "/p".into(),
         home: "/h".into(),
@@ -149,7 +149,7 @@ fn facts() -> Facts {
     }
 }
 
-fn rules(layers: &[(Layer, &str)]) -> Rules {
+pub(super) fn rules(layers: &[(Layer, &str)]) -> Rules {
     let texts: Vec<SettingsText> = layers
         .iter()
         .map(|(layer, text)| SettingsText {
@@ -163,16 +163,19 @@ fn rules(layers: &[(Layer, &str)]) -> Rules {
     crate::load::load(&texts).rules
 }
 
-fn show(verdict: &Verdict) -> String {
+pub(super) fn show(verdict: &Verdict) -> String {
     let rule = verdict.decisive_rule().map_or("-", |rule| rule.text.as_str());
     format!("{} {} {} {}", verdict.decision.name(), verdict.source(), verdict.code, rule)
 }
 
+pub(super) fn verdict(rules: &Rules, facts: &Facts, text: &Text) -> Verdict {
+    let input = read(br#"{"command":"x"}"#, Dialect::Strict).unwrap();
+    evaluate_shell(rules, &text.shell(), &input, facts)
+}
+
 fn decide(settings: &str, facts: &Facts, command: &str) -> String {
     let rules = rules(&[(Layer::User, settings)]);
-    let text = Text::new(command);
-    let input = read(br#"{"command":"x"}"#, Dialect::Strict).unwrap();
-    show(&evaluate_shell(&rules, &text.shell(), &input, facts))
+    show(&verdict(&rules, facts, &Text::new(command)))
 }
 
 /// Each row is a command; the answers stand in order.

@@ -1,0 +1,169 @@
+//! What holds for all rules and commands, over many made-up ones.
+
+use proptest::prelude::*;
+
+use super::tests::{Text, facts, rules, show, verdict};
+use crate::facts::{Facts, Mode, SandboxState};
+use crate::layer::Layer;
+use crate::verdict::Decision;
+
+fn rule() -> impl Strategy<Value = String> {
+    let bash = prop::sample::select(vec![
+        "Bash",
+        "Bash(a)",
+        "Bash(a:*)",
+        "Bash(a b)",
+        "Bash(b *)",
+        "Bash(* b)",
+        "Bash(a*)",
+        "Bash(a * b)",
+        "Bash(rm:*)",
+        "Bash(tool:*)",
+        "Bash(tool --run)",
+        "Bash(cat:*)",
+        "Bash(sort *)",
+        "Bash(a && b)",
+        "Bash(X=1 a)",
+        "Bash(broken",
+        "Bash()",
+        "*",
+        "B*",
+        "Read(x)",
+        "Read(//**)",
+        "Read",
+        "Edit(f)",
+        "Edit",
+        "Edit(//etc/**)",
+        "Write(f)",
+        "mcp__a__b",
+        "WebFetch(domain:*)",
+        "Bash(run_in_background:true)",
+    ]);
+    bash.prop_map(str::to_owned)
+}
+
+fn list() -> impl Strategy<Value = Vec<String>> {
+    prop::collection::vec(rule(), 0..4)
+}
+
+fn command() -> impl Strategy<Value = String> {
+    let words = vec![
+        "a", "b", "$x", "cat", "ls", "rm", "tool", "--run", "sort", "-o", "x", "f", "/", "X=1",
+        "CI=1", ";", "> f", "> $x", "> .npmrc", "/etc/p", "mkdir", "/bin/a", "?",
+    ];
+    prop::collection::vec(prop::sample::select(words), 1..6).prop_map(|words| words.join(" "))
+}
+
+fn any_facts() -> impl Strategy<Value = Facts> {
+    let modes = vec![
+        Mode::Default,
+        Mode::AcceptEdits,
+        Mode::Plan,
+        Mode::Auto,
+        Mode::DontAsk,
+        Mode::BypassPermissions,
+    ];
+    let sandbox = vec![SandboxState::Off, SandboxState::Enforced, SandboxState::Unavailable];
+    (prop::sample::select(modes), prop::sample::select(sandbox), any::<bool>())
+        .prop_map(|(mode, sandbox, interactive)| Facts { mode, sandbox, interactive, ..facts() })
+}
+
+#[derive(Debug, Clone, Default)]
+struct Lists {
+    allow: Vec<String>,
+    ask: Vec<String>,
+    deny: Vec<String>,
+    sandbox: bool,
+}
+
+impl Lists {
+    fn settings(&self) -> String {
+        let list = |rules: &[String]| {
+            rules.iter().map(|rule| format!("'{rule}'")).collect::<Vec<_>>().join(",")
+        };
+        format!(
+            "{{'sandbox':{{'enabled':{}}},'permissions':{{'allow':[{}],'ask':[{}],'deny':[{}]}}}}",
+            self.sandbox,
+            list(&self.allow),
+            list(&self.ask),
+            list(&self.deny)
+        )
+    }
+
+    fn decide(&self, facts: &Facts, command: &str) -> Decision {
+        verdict(&rules(&[(Layer::User, &self.settings())]), facts, &Text::new(command)).decision
+    }
+}
+
+fn lists() -> impl Strategy<Value = Lists> {
+    (list(), list(), list(), any::<bool>()).prop_map(|(allow, ask, deny, sandbox)| Lists {
+        allow,
+        ask,
+        deny,
+        sandbox,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn i3_adding_a_deny_rule_never_weakens(lists in lists(), more in rule(), facts in any_facts(), command in command()) {
+        let mut stricter = lists.clone();
+        stricter.deny.push(more);
+        prop_assert!(stricter.decide(&facts, &command) >= lists.decide(&facts, &command));
+    }
+
+    #[test]
+    fn i3_adding_an_allow_rule_is_never_stricter(lists in lists(), more in rule(), facts in any_facts(), command in command()) {
+        let mut wider = lists.clone();
+        wider.allow.push(more);
+        prop_assert!(wider.decide(&facts, &command) <= lists.decide(&facts, &command));
+    }
+
+    #[test]
+    fn order_inside_a_list_does_not_matter(lists in lists(), facts in any_facts(), command in command()) {
+        let mut turned = lists.clone();
+        for list in [&mut turned.allow, &mut turned.ask, &mut turned.deny] {
+            list.reverse();
+        }
+        prop_assert_eq!(turned.decide(&facts, &command), lists.decide(&facts, &command));
+    }
+
+    #[test]
+    fn i5_what_policy_refuses_no_layer_lifts(policy in lists(), below in lists(), facts in any_facts(), command in command()) {
+        let text = Text::new(&command);
+        let mut without = policy.clone();
+        without.allow.clear();
+        let refused = |layers: &[(Layer, &str)]| verdict(&rules(layers), &facts, &text);
+        let alone = refused(&[(Layer::Policy, &without.settings())]);
+        let both = refused(&[(Layer::Policy, &without.settings()), (Layer::User, &below.settings()), (Layer::Flag, &below.settings())]);
+        if alone.code == "rule_deny" {
+            prop_assert_eq!(both.decision, Decision::Deny);
+        }
+        if alone.code == "rule_ask" {
+            prop_assert!(both.decision >= Decision::Ask);
+        }
+    }
+
+    #[test]
+    fn i2_a_rule_about_particular_commands_never_allows_what_is_not_understood(lists in lists(), command in command()) {
+        let mut lists = lists;
+        lists.allow.retain(|rule| rule != "Bash");
+        lists.sandbox = false;
+        let facts = facts();
+        let decision = lists.decide(&facts, &(command + " ; ?"));
+        prop_assert!(decision >= Decision::Ask);
+    }
+
+    #[test]
+    fn i10_the_same_question_has_the_same_answer(lists in lists(), facts in any_facts(), command in command()) {
+        let once = || {
+            let rules = rules(&[(Layer::User, &lists.settings())]);
+            verdict(&rules, &facts, &Text::new(&command))
+        };
+        let (first, second) = (once(), once());
+        prop_assert_eq!(show(&first), show(&second));
+        prop_assert_eq!(first, second);
+    }
+}
