@@ -71,6 +71,7 @@ pub(crate) struct Knowledge {
     pub directory_sensitive: Vec<String>,
     pub directory_changers: Vec<String>,
     pub executors: Vec<String>,
+    pub option_executors: Vec<String>,
     /// The built-in tables could not be read; nothing is then known to be harmless.
     pub broken: bool,
 }
@@ -119,6 +120,7 @@ fn read_all() -> Option<Knowledge> {
         directory_sensitive: strings(permissions.get("directory_sensitive")?)?,
         directory_changers: strings(permissions.get("directory_changers")?)?,
         executors: strings(permissions.get("executors")?)?,
+        option_executors: strings(permissions.get("option_executors")?)?,
         broken: false,
     })
 }

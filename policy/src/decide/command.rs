@@ -38,7 +38,9 @@ fn part(
     }
     let rules = cover::rules(context, shell, index, exact, blanket);
     draft.add(rules.iter().copied().map(Hit::certain));
-    draft.cover = match rules.iter().min() {
+    // Outside the sandbox the exact rule is the one that counts.
+    let exact = cover::exact_at_or_above(shell, index, exact).filter(|_| context.unconfined);
+    draft.cover = match exact.as_ref().or(rules.iter().min()) {
         Some(rule) => Cover::Rule(*rule),
         None => cover::without_rule(context, shell, index),
     };

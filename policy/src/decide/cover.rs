@@ -96,6 +96,11 @@ fn reaches(
     if executor && (pattern.has_open_program() || context.mode == Mode::Auto) {
         return false;
     }
+    // No row of the tables speaks of a program whose options are known to run or write things.
+    let unread = !command.effects_known && command.effects.is_empty();
+    if unread && (executor || listed(&tables.option_executors, program)) {
+        return false;
+    }
     let literal = pattern.literal_words();
     let project = command.effects.iter().any(|effect| effect.kind == EffectKind::ProjectCode);
     let starts = started_by(shell, index).all(|(inner, _)| {

@@ -292,6 +292,11 @@ fn judge_operands(
     command: &SimpleCommand,
     directory: Option<&Path>,
 ) {
+    for word in command.words.iter().skip(1).filter(|word| word.exact().is_none()) {
+        if let Some(shape) = paths::shape(word, directory) {
+            draft.add(possible_hits(context, Access::Read, Some(&shape)));
+        }
+    }
     for bytes in operands(command) {
         let Some(written) = paths::written(&bytes, directory) else { continue };
         let names = paths::names(&written, context.facts, directory);

@@ -11,6 +11,8 @@ const BLANK: u16 = 256;
 const UNKNOWN: u16 = 257;
 /// `*` in a pattern.
 const STAR: u16 = 258;
+/// No further words, or some that only the running shell knows; a boundary stands before it.
+const REST: u16 = 259;
 
 /// Bytes that separate commands or redirect when they stand outside quotes.
 const SEPARATORS: &[u8] = b";&|<>()\n`";
@@ -155,7 +157,7 @@ impl CommandPattern {
         if matches(pattern, text, true) || (self.open && matches_open_loose(pattern, text)) {
             return Strike::Certain;
         }
-        if !text.contains(&UNKNOWN) {
+        if !text.iter().any(is_open) {
             return Strike::No;
         }
         let mut pattern = pattern.to_vec();
@@ -321,26 +323,33 @@ fn loose_symbols(assignments: &[Assignment], words: &[Word], program: Option<&[u
         push_loose(&mut symbols, &assignment.value);
         symbols.push(BLANK);
     }
-    let mut vanishing = false;
+    let mut joined = true;
     for (index, word) in words.iter().enumerate() {
-        let any = may_vanish(word);
-        if index > 0 && !any && !vanishing {
+        let vanishes = may_vanish(word);
+        if !joined && !vanishes {
             symbols.push(BLANK);
         }
+        joined = false;
         match program {
             Some(base) if index == 0 => symbols.extend(base.iter().map(|byte| loose(*byte))),
+            // A first word that may vanish swallows the blank behind it.
+            Some(_) | None if vanishes && index == 0 => {
+                symbols.push(UNKNOWN);
+                joined = true;
+            }
+            Some(_) | None if vanishes => symbols.push(REST),
             Some(_) | None => push_loose(&mut symbols, word),
         }
-        vanishing = any;
     }
     symbols
 }
 
-/// Says whether the word may become no argument, or several; its unknown then swallows the blanks beside it.
+/// Says whether the word may become no argument at all.
 fn may_vanish(word: &Word) -> bool {
     match &word.class {
         WordClass::Exact(_) | WordClass::Unknown { count: Count::One, .. } => false,
-        WordClass::Pattern { .. } | WordClass::Unknown { count: Count::Any, .. } => true,
+        WordClass::Pattern { may_stay_literal, .. } => !may_stay_literal,
+        WordClass::Unknown { count: Count::Any, .. } => true,
     }
 }
 
@@ -353,8 +362,8 @@ fn push_loose(symbols: &mut Vec<u16>, word: &Word) {
             symbols.extend(suffix.iter().map(|byte| loose(*byte)));
         }
         WordClass::Unknown { count: Count::Any, .. } => symbols.push(UNKNOWN),
+        // The names that match begin and end like the pattern; there may be several.
         WordClass::Pattern { glob, .. } => {
-            symbols.push(UNKNOWN);
             for piece in glob {
                 match piece {
                     Glob::Literal(bytes) => symbols.extend(bytes.iter().map(|byte| loose(*byte))),
@@ -409,7 +418,10 @@ fn matches_open_loose(pattern: &[u16], text: &[u16]) -> bool {
 }
 
 fn boundaries(text: &[u16]) -> impl Iterator<Item = usize> + '_ {
-    text.iter().enumerate().filter(|(_, symbol)| **symbol == BLANK).map(|(at, _)| at)
+    text.iter()
+        .enumerate()
+        .filter(|(_, symbol)| **symbol == BLANK || **symbol == REST)
+        .map(|(at, _)| at)
 }
 
 /// Says whether some text that the symbols could stand for is matched by the pattern.
@@ -426,7 +438,7 @@ fn intersects(pattern: &[u16], text: &[u16]) -> bool {
             if !reached {
                 continue;
             }
-            mark(&mut next, t, *symbol == STAR || text.get(t) == Some(&UNKNOWN));
+            mark(&mut next, t, *symbol == STAR || text.get(t).is_some_and(is_open));
             mark(&mut next, t + 1, text.get(t).is_some_and(|found| found == symbol));
         }
         if *symbol == STAR {
@@ -448,10 +460,15 @@ fn mark(row: &mut [bool], at: usize, value: bool) {
     }
 }
 
+/// Says whether the symbol may stand for any text, none included.
+fn is_open(symbol: &u16) -> bool {
+    *symbol == UNKNOWN || *symbol == REST
+}
+
 /// An unknown may be empty: what is reachable before it is reachable behind it.
 fn close_over(row: &mut [bool], text: &[u16]) {
     for (t, symbol) in text.iter().enumerate() {
-        if *symbol == UNKNOWN && row.get(t) == Some(&true) {
+        if is_open(symbol) && row.get(t) == Some(&true) {
             mark(row, t + 1, true);
         }
     }

@@ -95,6 +95,9 @@ fn deny_strikes_what_a_word_could_become() {
     assert_eq!(strike("git push *", "git push $ONE"), Strike::Certain);
     assert_eq!(strike("rm:*", "src/$x push"), Strike::No);
     assert_eq!(strike("rm:*", "/bin/rm x"), Strike::Certain);
+    assert_eq!(strike("rm:*", "rm $ANY"), Strike::Certain);
+    assert_eq!(strike("rm:*", "rm $ONE"), Strike::Certain);
+    assert_eq!(strike("rm:*", "$ANY rm x"), Strike::Possible);
     assert_eq!(strike("git * --force", "git push $ANY"), Strike::Possible);
 }
 
