@@ -54,8 +54,13 @@ impl Reader<'_> {
             // Standard input.
             return;
         }
-        let object = if file { self.in_directory(&argument.word) } else { argument.word.clone() };
-        self.effect(kind, argument.index, Some(object));
+        if file {
+            // Programs differ on whether a file that an option names is in the new directory: both are listed.
+            if let Some(word) = self.in_directory(&argument.word) {
+                self.effect(kind, argument.index, Some(word));
+            }
+        }
+        self.effect(kind, argument.index, Some(argument.word.clone()));
     }
 
     /// What the command does whatever its operands are.
@@ -65,15 +70,16 @@ impl Reader<'_> {
         self.apply_flag(slot, &program);
     }
 
-    /// Returns the file that `word` names if the program changes its directory first.
-    fn in_directory(&self, word: &Word) -> Word {
-        let Some(directory) = &self.directory else { return word.clone() };
+    /// Returns the file that `word` names in the directory into which the program changes first.
+    fn in_directory(&self, word: &Word) -> Option<Word> {
+        let directory = self.directory.as_ref()?;
         match (directory.exact(), word.exact()) {
-            (_, Some(file)) if file.starts_with(b"/") => word.clone(),
+            (_, Some(file)) if file.starts_with(b"/") => None,
             (Some(directory), Some(file)) => {
-                Word { span: word.span, class: WordClass::Exact([directory, b"/", file].concat()) }
+                let class = WordClass::Exact([directory, b"/", file].concat());
+                Some(Word { span: word.span, class })
             }
-            _ => crate::options::unknown(word, Count::Any, b"", b""),
+            _ => Some(crate::options::unknown(word, Count::Any, b"", b"")),
         }
     }
 }

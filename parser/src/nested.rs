@@ -138,6 +138,8 @@ pub(crate) struct Reader<'a> {
     /// What xargs replaces; an inexact word if that is not known.
     pub(crate) replace: Option<Word>,
     pub(crate) assignments: Vec<Assignment>,
+    /// Meanings of option values in the form that holds.
+    values: &'a [(String, Slot)],
     /// The word that names the program or sub-command that is being read.
     pub(crate) at: u32,
     /// A word that an option puts in front of the inner command.
@@ -160,6 +162,7 @@ impl<'a> Reader<'a> {
             directory: None,
             replace: None,
             assignments: Vec::new(),
+            values: &[],
             at: 0,
             entry: None,
             sed: Vec::new(),
@@ -185,6 +188,9 @@ impl<'a> Reader<'a> {
             }
             self.options_seen(body, &mut scanner, 0);
             let Some(name) = scanner.next() else {
+                if self.read_only {
+                    return;
+                }
                 body.bare.iter().for_each(|slot| self.effect_of_command(slot));
                 self.unclear_unless(!body.bare.is_empty(), 0, "no sub-command");
                 return;
@@ -207,7 +213,7 @@ impl<'a> Reader<'a> {
             self.unclear(name.index, "a sub-command that is not known");
         } else {
             self.reading.effects_known = false;
-            body.otherwise.iter().for_each(|slot| self.apply(slot, name, false));
+            body.otherwise.iter().for_each(|slot| self.apply_flag(slot, name));
         }
     }
 
@@ -215,12 +221,13 @@ impl<'a> Reader<'a> {
         if self.row.strip == Strip::WithoutOptions {
             self.strip = self.trusted && scanner.seen.is_empty() && scanner.troubles.is_empty();
         }
-        self.options_seen(body, &mut scanner, 0);
         let form = body.forms.iter().find(|form| {
             let seen =
                 |name: &String| scanner.seen.iter().any(|seen| seen.option.names.contains(name));
             (form.with.is_empty() || form.with.iter().any(seen)) && !form.without.iter().any(seen)
         });
+        self.values = form.map(|form| form.values.as_slice()).unwrap_or_default();
+        self.options_seen(body, &mut scanner, 0);
         if body.grammar.style == Style::Test {
             self.test_expression(&scanner.rest());
         }
@@ -276,8 +283,10 @@ impl<'a> Reader<'a> {
                 {
                     return self.rest(slot, seen.values.clone());
                 }
+                let named = |(name, _): &&(String, Slot)| seen.option.names.contains(name);
+                let other = self.values.iter().find(named).map(|(_, slot)| slot);
                 for (slot, value) in seen.option.slots.iter().zip(&seen.values) {
-                    self.apply(slot, value, true);
+                    self.apply(other.unwrap_or(slot), value, true);
                 }
             }
         }

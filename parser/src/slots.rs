@@ -116,7 +116,7 @@ impl Reader<'_> {
         let words: Vec<Argument> = self.entry.take().into_iter().chain(words).collect();
         let Some(first) = words.first() else { return };
         self.executes(first.index, Some(first.word.clone()));
-        self.reading.inner.push(Inner::Command {
+        let inner = Inner::Command {
             program: self.row.name.clone(),
             words: words.into_iter().map(|argument| argument.word).collect(),
             assignments: self.assignments.clone(),
@@ -124,7 +124,10 @@ impl Reader<'_> {
             locality: self.locality,
             directory: self.directory.clone(),
             stdin: None,
-        });
+        };
+        if !self.reading.inner.contains(&inner) {
+            self.reading.inner.push(inner);
+        }
     }
 
     fn executes(&mut self, index: u32, object: Option<Word>) {

@@ -324,6 +324,7 @@ impl Loader<'_> {
             without: Vec::new(),
             operands: Vec::new(),
             effects: Vec::new(),
+            values: Vec::new(),
             read_only: false,
         };
         for member in self.object(value)? {
@@ -333,6 +334,11 @@ impl Loader<'_> {
                 "without" => form.without = self.names(value)?,
                 "operands" => form.operands = self.operands(value)?,
                 "effects" => form.effects = self.slots(value)?,
+                "values" => {
+                    for option in self.object(value)? {
+                        form.values.push((option.key.clone(), self.slot(&option.value)?));
+                    }
+                }
                 "read_only" => form.read_only = self.boolean(value)?,
                 key => return Err(self.error(value, format!("`{key}` is no key of a form"))),
             }
@@ -442,6 +448,7 @@ fn slot(name: &str) -> Option<Slot> {
         "execute" | "regex-with-code" => Slot::Effect(EffectKind::Execute),
         "file-read" | "read" => Slot::Effect(EffectKind::Read),
         "file-write" | "write" => Slot::Effect(EffectKind::Write),
+        "read-somewhere" => Slot::Somewhere(EffectKind::Read),
         "write-somewhere" => Slot::Somewhere(EffectKind::Write),
         "url" | "host" | "network" => Slot::Effect(EffectKind::Network),
         "load-code" => Slot::Effect(EffectKind::LoadCode),

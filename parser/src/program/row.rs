@@ -146,6 +146,8 @@ pub(crate) struct Form {
     pub operands: Vec<Operand>,
     /// What the command does.
     pub effects: Vec<Slot>,
+    /// Options whose values have another meaning in this form.
+    pub values: Vec<(String, Slot)>,
     /// With only known harmless words it just reads.
     pub read_only: bool,
 }
