@@ -122,7 +122,7 @@ pub(crate) fn answer(request: &CheckRequest, scene: &Scene, judged: Judged) -> D
     let mut view = view::decision(&judged.verdict, &scene.snapshot, judged.input);
     view.warnings.extend(judged.hooks.notices);
     if request.explain {
-        view.explanation = view::explain(&judged.verdict);
+        view.explanation = stockade_policy::explain(&judged.verdict);
     }
     view
 }

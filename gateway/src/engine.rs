@@ -80,12 +80,12 @@ impl Gateway {
         mut conversation: Conversation,
     ) -> Result<RunOutcome, Failure> {
         let accepted = request::accept(&request)?;
-        let scene = self.scene(&request, &conversation).await?;
+        let scene = self.scene(&request).await?;
         let input = judge::bash_input(&accepted.text, &request);
         let judged = self.judge(&request, &scene, input).await?;
         let command = accepted.after_hooks(&judged)?;
         let view = view::decision(&judged.verdict, &scene.snapshot, judged.input.clone());
-        let asking = conversation.questions.take().filter(|_| scene.interactive);
+        let asking = conversation.questions.take().filter(|_| request.context.interactive);
         let runs = match (judged.verdict.decision, &asking) {
             (Decision::Allow, _) | (Decision::Ask, Some(_)) => Runs::Gateway,
             (Decision::Deny, _) | (Decision::Ask, None) => Runs::Nobody,
@@ -189,14 +189,11 @@ impl Gateway {
         Ok(cases::answer(&request, &scene, judged))
     }
 
-    async fn scene(
-        &self,
-        request: &CommandRequest,
-        conversation: &Conversation,
-    ) -> Result<Scene, Failure> {
+    async fn scene(&self, request: &CommandRequest) -> Result<Scene, Failure> {
         let (cwd, places) = (request.cwd.clone(), self.places.clone());
         let mut context = request.context.clone();
-        context.interactive &= conversation.questions.is_some();
+        // Whether a person is there to answer is seen when a question comes up.
+        context.interactive = true;
         blocking(move || Scene::find(&cwd, &context, &places)).await
     }
 
@@ -220,8 +217,8 @@ impl Gateway {
         command: &Command,
     ) -> Result<(SandboxSpec, Temporary), Failure> {
         let (scene, command, places) = (scene.clone(), command.clone(), self.places.clone());
-        let (session, state) = (request.context.session.clone(), judged.facts.sandbox);
-        let prepare = move || plan::prepare(&scene, state, &command, &places, session.as_deref());
+        let (session, facts) = (request.context.session.clone(), judged.facts.clone());
+        let prepare = move || plan::prepare(&scene, &facts, &command, &places, session.as_deref());
         blocking(prepare).await
     }
 

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::access;
-use stockade_policy::{Origin, SandboxSettings, SandboxState, Settings};
+use stockade_policy::{Facts, Origin, SandboxSettings, SandboxState};
 use stockade_sandbox::{
     Access, FileRule, Files, Limits, Mediation, Network, Program, Protection, SandboxSpec,
 };
@@ -43,7 +43,7 @@ const GIT: &[&str] =
 /// Makes the private temporary directory and the spec of a command; blocks on the file system.
 pub(crate) fn prepare(
     scene: &Scene,
-    state: SandboxState,
+    facts: &Facts,
     command: &Command,
     places: &Places,
     session: Option<&str>,
@@ -54,7 +54,7 @@ pub(crate) fn prepare(
         let help = "make room, or name another directory with `--state-dir DIR`";
         Failure::new(Code::StateUnusable, message, help)
     })?;
-    let confined = match state {
+    let confined = match facts.sandbox {
         SandboxState::Enforced | SandboxState::Unavailable => Some(temporary.path()),
         SandboxState::Off => None,
     };
@@ -64,7 +64,7 @@ pub(crate) fn prepare(
     let spec = plan(&Ground {
         command,
         place: &scene.place,
-        settings: scene.snapshot.rules.settings(),
+        sandbox: &stockade_policy::sandbox_settings(&scene.snapshot.rules, facts),
         places,
         shell: &scene.shell,
         environment: &scene.environment,
@@ -90,8 +90,8 @@ struct Ground<'a> {
     command: &'a Command,
     /// Where.
     place: &'a Place,
-    /// The settings.
-    settings: &'a Settings,
+    /// The settings, with every path absolute.
+    sandbox: &'a SandboxSettings,
     /// Our own directories, which no command reads.
     places: &'a Places,
     /// The shell for command texts.
@@ -104,14 +104,13 @@ struct Ground<'a> {
 
 /// Returns the spec of a command.
 fn plan(ground: &Ground<'_>) -> Result<SandboxSpec, Failure> {
-    let sandbox = &ground.settings.sandbox;
-    let required: BTreeSet<Protection> = match sandbox.fail_if_unavailable {
+    let required: BTreeSet<Protection> = match ground.sandbox.fail_if_unavailable {
         true => REQUIRED.iter().copied().collect(),
         false => BTreeSet::new(),
     };
     let confine = ground.temporary.is_some();
     let files = match ground.temporary {
-        Some(temporary) => files(ground, sandbox, temporary)?,
+        Some(temporary) => files(ground, temporary)?,
         None => Files::default(),
     };
     Ok(SandboxSpec {
@@ -127,15 +126,12 @@ fn plan(ground: &Ground<'_>) -> Result<SandboxSpec, Failure> {
 }
 
 /// Returns the directories in which a command may write.
-fn working_directories(place: &Place, settings: &Settings) -> Vec<PathBuf> {
+fn working_directories(place: &Place) -> Vec<PathBuf> {
     let mut directories = Vec::new();
     if !place.project_is_too_wide() {
         directories.push(place.project.clone());
     }
     directories.extend(place.additional.iter().cloned());
-    let added = settings.additional_directories.iter();
-    directories.extend(added.filter_map(|added| place.project.join(added).canonicalize().ok()));
-    directories.dedup();
     directories
 }
 
@@ -161,13 +157,13 @@ fn program(ground: &Ground<'_>) -> Result<Program, Failure> {
     Ok(Program { path, argv, environment, cwd: ground.place.cwd.clone() })
 }
 
-fn files(
-    ground: &Ground<'_>,
-    sandbox: &SandboxSettings,
-    temporary: &Path,
-) -> Result<Files, Failure> {
+fn files(ground: &Ground<'_>, temporary: &Path) -> Result<Files, Failure> {
+    let sandbox = ground.sandbox;
     let mut rules = Rules(Vec::new());
-    let mut writable = working_directories(ground.place, ground.settings);
+    for path in beneath_private(ground) {
+        rules.add(&path, Access::Read, "builtin: home and programs");
+    }
+    let mut writable = working_directories(ground.place);
     for directory in &writable {
         rules.add(directory, Access::Write, "builtin: working directory");
     }
@@ -175,7 +171,7 @@ fn files(
         if globs::is_pattern(pattern) {
             continue;
         }
-        let path = real(&anchored(pattern, &ground.place.home));
+        let path = real(Path::new(pattern));
         rules.add(&path, Access::Write, &place_of(pattern, origin));
         writable.push(path);
     }
@@ -185,7 +181,7 @@ fn files(
         (&sandbox.allow_read, Access::Read),
     ] {
         for (pattern, origin) in list {
-            for path in expand(&anchored(pattern, &ground.place.home))? {
+            for path in expand(pattern)? {
                 rules.add(&real(&path), access, &place_of(pattern, origin));
             }
         }
@@ -203,6 +199,20 @@ fn files(
         private_tmp: Some(temporary.to_path_buf()),
     })
 }
+
+/// Returns what is needed to read of the directories that the command sees private ones in place of.
+fn beneath_private(ground: &Ground<'_>) -> Vec<PathBuf> {
+    let search = ground.environment.variables.get("PATH").map(String::as_str).unwrap_or_default();
+    let mut paths: Vec<PathBuf> = search.split(':').map(PathBuf::from).collect();
+    paths.extend([ground.place.home.clone(), ground.place.cwd.clone()]);
+    paths.extend(ground.shell.path.parent().map(Path::to_path_buf));
+    let hidden = |path: &PathBuf| PRIVATE.iter().any(|private| path.starts_with(private));
+    let real = |path: PathBuf| path.canonicalize().ok().filter(|path| path.is_dir());
+    paths.into_iter().filter(|path| path.is_absolute()).filter_map(real).filter(hidden).collect()
+}
+
+/// Directories of which a command sees its own.
+const PRIVATE: &[&str] = &["/tmp", "/var/tmp", "/run", "/dev/shm"];
 
 struct Rules(Vec<FileRule>);
 
@@ -281,24 +291,14 @@ fn place_of(pattern: &str, origin: &Origin) -> String {
     format!("{pattern} ({}:{})", origin.file.display(), origin.line)
 }
 
-/// Returns a path of the settings, made absolute: `~/` is the home directory.
-fn anchored(pattern: &str, home: &Path) -> PathBuf {
-    match pattern.strip_prefix('~') {
-        Some("") => home.to_path_buf(),
-        Some(rest) if rest.starts_with('/') => home.join(rest.trim_start_matches('/')),
-        Some(_) | None => Path::new("/").join(pattern),
-    }
-}
-
 /// Says whether this machine can enforce what is required by default, found by trying.
 pub(crate) fn is_available() -> bool {
     let enforced = stockade_sandbox::Host::probe().enforced;
     REQUIRED.iter().all(|protection| enforced.holds(*protection))
 }
 
-fn expand(pattern: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let pattern = pattern.to_string_lossy();
-    globs::expand(&pattern).map_err(|reason| {
+fn expand(pattern: &str) -> Result<Vec<PathBuf>, Failure> {
+    globs::expand(pattern).map_err(|reason| {
         let message =
             format!("the pattern `{}` cannot be expanded: {reason}", pattern.escape_debug());
         Failure::new(Code::SettingsRejected, message, "name fewer files in it")

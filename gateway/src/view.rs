@@ -61,26 +61,6 @@ pub(crate) fn refused(mut view: DecisionView, code: &str, reason: &str) -> Decis
     view
 }
 
-/// Returns the explanation for people: one line for each part, then the rules with their places.
-pub(crate) fn explain(verdict: &Verdict) -> String {
-    let mut lines = Vec::new();
-    for part in &verdict.parts {
-        let decision = part.decision.name();
-        lines.push(format!("{decision:5} `{}`: {}", part.text, part.reason));
-    }
-    for rule in &verdict.rules {
-        let (effect, origin) = (rule.effect.name(), &rule.origin);
-        let mark = if rule.decisive { "decides" } else { "matches" };
-        let place = format!("{}:{}:{}", origin.file.display(), origin.line, origin.column);
-        lines.push(format!(
-            "{mark}: {effect} rule `{}` in {place} ({})",
-            rule.text,
-            origin.layer.name()
-        ));
-    }
-    lines.join("\n")
-}
-
 /// Returns what was enforced, as front doors show it.
 pub(crate) fn sandbox(enforced: &stockade_sandbox::Enforced) -> SandboxView {
     use stockade_sandbox::{Protection, State};
