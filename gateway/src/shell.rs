@@ -1,10 +1,9 @@
 //! Finds the shell that runs command texts, and its version; and the program that literal words name.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use crate::facts::Place;
 use crate::protocol::errors::{Code, Failure};
@@ -75,7 +74,7 @@ fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
-/// Returns the version of the bash at `path`: kept in the state for this very file, else asked for.
+/// Returns the version of the bash at `path`: kept in the state for this very file, else read from it.
 fn version(path: &Path, state: &Path) -> Option<(u32, u32)> {
     let found = path.metadata().ok()?;
     let key = format!(
@@ -92,12 +91,7 @@ fn version(path: &Path, state: &Path) -> Option<(u32, u32)> {
     if let Some(version) = text.strip_prefix(&key).and_then(|rest| number(rest.trim())) {
         return Some(version);
     }
-    let mut asked = Command::new(path);
-    asked.args(["--noprofile", "--norc", "--version"]).env_clear();
-    asked.current_dir("/").stdin(Stdio::null()).stderr(Stdio::null());
-    let output = asked.output().ok()?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let version = number(text.split_once("version ").filter(|(name, _)| *name == "GNU bash, ")?.1)?;
+    let version = version_inside(path)?;
     // Keeping it saves a millisecond next time; a state that cannot be written is reported elsewhere.
     let new = state.join(format!("shell.{}.tmp", std::process::id()));
     let mut options = fs::OpenOptions::new();
@@ -110,6 +104,22 @@ fn version(path: &Path, state: &Path) -> Option<(u32, u32)> {
     }
     Some(version)
 }
+
+/// Returns the version that a bash carries in its text, as what(1) shows it. Nothing is run for it.
+fn version_inside(path: &Path) -> Option<(u32, u32)> {
+    const MARK: &[u8] = b"@(#)Bash version ";
+    let mut bytes = Vec::new();
+    fs::File::open(path).ok()?.take(MAX_SHELL_BYTES).read_to_end(&mut bytes).ok()?;
+    let first = *MARK.first()?;
+    let starts = bytes.iter().enumerate().filter(|(_, byte)| **byte == first);
+    let found = starts.map(|(at, _)| bytes.get(at..).unwrap_or_default());
+    let text = found.filter_map(|rest| rest.strip_prefix(MARK)).next()?;
+    let text = text.get(..16).unwrap_or(text);
+    number(&String::from_utf8_lossy(text))
+}
+
+/// Largest shell that is read for its version, in bytes.
+const MAX_SHELL_BYTES: u64 = 64 << 20;
 
 fn number(text: &str) -> Option<(u32, u32)> {
     let mut parts = text.split(|c: char| !c.is_ascii_digit());
