@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{args, context, failure};
+use crate::audit::GatewayMode;
 use crate::client::Options;
 use crate::protocol::errors::{Code, Failure};
 use crate::serve::socket::Listener;
@@ -21,7 +22,8 @@ pub(crate) async fn serve(options: args::Serve) -> Result<ExitCode, Failure> {
     let mut interrupt = signal(SignalKind::interrupt()).map_err(internal)?;
     let mut hangup = signal(SignalKind::hangup()).map_err(internal)?;
     let listener = Listener::bind(&path)?;
-    let gateway = Gateway::open(Options { embedded: true, ..call.options }).await?;
+    let options = Options { embedded: true, ..call.options };
+    let gateway = Gateway::open_as(options, GatewayMode::Daemon).await?;
     let ready = format!("listening on {}", path.display());
     // Nobody needs to read it: the socket is what counts.
     let _ = failure::print(&ready);

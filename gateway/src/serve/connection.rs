@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::Gateway;
+use crate::audit::record::caller::Caller;
 use crate::client::{Conversation, PendingQuestion, WINDOW};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::frames::{self, Frame, Id, RpcError};
@@ -43,6 +44,7 @@ struct Running {
 
 struct Connection {
     gateway: Arc<Gateway>,
+    caller: Caller,
     outgoing: mpsc::Sender<Vec<u8>>,
     messages: mpsc::Sender<Message>,
     running: HashMap<Id, Running>,
@@ -58,6 +60,8 @@ pub(super) async fn serve(
     gateway: Arc<Gateway>,
     mut ending: watch::Receiver<bool>,
 ) {
+    // A peer that the kernel does not name gets nothing.
+    let Some(caller) = caller_of(&stream) else { return };
     let (reading, writing) = stream.into_split();
     let (messages, mut inbox) = mpsc::channel(32);
     let (outgoing, lines) = mpsc::channel(16);
@@ -66,6 +70,7 @@ pub(super) async fn serve(
     let writer = tokio::spawn(write_lines(writing, lines));
     let mut connection = Connection {
         gateway,
+        caller,
         outgoing,
         messages,
         running: HashMap::new(),
@@ -91,6 +96,13 @@ pub(super) async fn serve(
     }
     inbox.close();
     connection.end(writer).await;
+}
+
+/// Returns who is on the other side, as the kernel tells it.
+fn caller_of(stream: &UnixStream) -> Option<Caller> {
+    let peer = stream.peer_cred().ok()?;
+    let pid = u32::try_from(peer.pid()?).ok()?;
+    Some(Caller::of(pid, peer.uid(), peer.gid()))
 }
 
 /// Waits until the gateway is told to end, or is gone.
@@ -168,9 +180,10 @@ impl Connection {
     fn check(&mut self, id: &Id, request: CheckRequest) -> Result<(), RpcError> {
         let (gateway, outgoing, id) =
             (Arc::clone(&self.gateway), self.outgoing.clone(), id.clone());
+        let caller = self.caller.clone();
         self.requests.spawn(async move {
-            let result =
-                gateway.check(request).await.map_err(|failure| RpcError::failure(&failure));
+            let result = gateway.check_for(caller, request).await;
+            let result = result.map_err(|failure| RpcError::failure(&failure));
             let result = result.and_then(|decision| valued(&decision));
             deliver(&outgoing, &Frame::Answer { id: Some(id), result }).await;
         });
@@ -183,6 +196,7 @@ impl Connection {
         self.running.insert(id.clone(), Running { input, control: control_in });
         let execution = Execution {
             id: id.clone(),
+            caller: self.caller.clone(),
             outgoing: self.outgoing.clone(),
             messages: self.messages.clone(),
         };
@@ -275,6 +289,7 @@ impl Connection {
 /// One command of a connection, from request to answer.
 struct Execution {
     id: Id,
+    caller: Caller,
     outgoing: mpsc::Sender<Vec<u8>>,
     messages: mpsc::Sender<Message>,
 }
@@ -301,7 +316,7 @@ impl Execution {
         beside.spawn(feed(self.id.clone(), feeding, input_in, self.outgoing.clone()));
         beside.spawn(hand_on_questions(self.id.clone(), asked, self.messages.clone()));
         let showing = tokio::spawn(show(self.id.clone(), events, self.outgoing.clone()));
-        let outcome = gateway.run(request, talk).await;
+        let outcome = gateway.run_for(self.caller, request, talk).await;
         // Events before the answer: what the command wrote is not told after its end.
         let _ = showing.await;
         beside.abort_all();
