@@ -1,5 +1,7 @@
 //! What this machine can enforce, found by trying.
 
+use std::path::Path;
+
 use crate::{Enforced, Protection};
 
 /// What this machine can enforce.
@@ -29,50 +31,36 @@ pub struct Probe {
 }
 
 impl Host {
-    /// Tries everything once; takes a few milliseconds.
+    /// Tries everything once, with this executable as the launcher; takes a few milliseconds.
+    ///
+    /// This executable must call [`crate::launch`] when its first argument is `launch`.
     pub fn probe() -> Host {
+        match std::env::current_exe() {
+            Ok(launcher) => Host::probe_with(&launcher),
+            Err(error) => Host::without(&format!("this executable cannot be found: {error}")),
+        }
+    }
+
+    /// Tries everything once, with `launcher` as the launcher.
+    pub fn probe_with(launcher: &Path) -> Host {
+        #[cfg(target_os = "linux")]
+        return crate::probe::probe(launcher);
+        #[cfg(not(target_os = "linux"))]
+        {
+            let _ = launcher;
+            Host::without("only Linux is supported")
+        }
+    }
+
+    /// What is said of a machine that enforces nothing.
+    pub(crate) fn without(reason: &str) -> Host {
+        let missing =
+            |protection: &Protection| (*protection, crate::State::Missing(reason.to_owned()));
         Host {
             probes: Vec::new(),
-            enforced: Enforced::default(),
+            enforced: Enforced { states: Protection::ALL.iter().map(missing).collect() },
             kernel: String::new(),
             landlock_abi: 0,
         }
-    }
-}
-
-/// Says what would give namespaces to this user on this machine.
-pub(crate) fn namespaces_help() -> String {
-    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
-    if read("/proc/sys/user/max_user_namespaces") == "0" {
-        return "set the sysctl `user.max_user_namespaces` to a number above 0".to_owned();
-    }
-    if read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1" {
-        return "AppArmor keeps user namespaces from unknown programs: give the `stockade` executable \
-                a profile with `userns,`, or set the sysctl \
-                `kernel.apparmor_restrict_unprivileged_userns` to 0"
-            .to_owned();
-    }
-    if read("/proc/sys/kernel/unprivileged_userns_clone") == "0" {
-        return "set the sysctl `kernel.unprivileged_userns_clone` to 1".to_owned();
-    }
-    "in a container, let it make namespaces: a system-call profile that allows `clone` and `unshare` \
-     with namespace flags and `mount` (such as `--security-opt seccomp=unconfined`), and an unmasked \
-     `/proc` (`--security-opt systempaths=unconfined`)"
-        .to_owned()
-}
-
-/// Says what would give `protection`.
-pub(crate) fn help(protection: Protection) -> String {
-    match protection {
-        Protection::Processes => {
-            "a container that masks parts of `/proc` keeps a new one from being \
-                                  mounted: start it with `--security-opt systempaths=unconfined`"
-                .to_owned()
-        }
-        Protection::Limits => {
-            "delegate a control group (version 2) to this user, such as with `Delegate=yes`"
-                .to_owned()
-        }
-        other => format!("`stockade doctor` tells what this machine lacks for {}", other.name()),
     }
 }

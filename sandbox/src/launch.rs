@@ -166,7 +166,7 @@ fn no_namespaces(spec: &SandboxSpec, reason: &str) -> Failure {
     Failure::Unenforceable {
         protection,
         reason: format!("namespaces cannot be made: {reason}"),
-        help: crate::host::namespaces_help(),
+        help: crate::help::namespaces(),
     }
 }
 
@@ -227,7 +227,7 @@ fn require(spec: &SandboxSpec, enforced: &Enforced) -> Result<(), Failure> {
             Some(State::Missing(reason) | State::Off(reason)) => reason.clone(),
             None => "no step enforces it".to_owned(),
         };
-        let help = crate::host::help(*protection);
+        let help = crate::help::protection(*protection);
         return Err(Failure::Unenforceable { protection: *protection, reason, help });
     }
     Ok(())

@@ -7,11 +7,15 @@
 #[cfg(target_os = "linux")]
 mod codec;
 mod enforced;
+#[cfg(target_os = "linux")]
+mod help;
 mod host;
 #[cfg(target_os = "linux")]
 mod launch;
 #[cfg(target_os = "linux")]
 mod linux;
+#[cfg(target_os = "linux")]
+mod probe;
 mod spawn;
 mod spec;
 #[cfg(target_os = "linux")]

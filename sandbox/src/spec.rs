@@ -63,7 +63,8 @@ pub struct Program {
 pub struct Files {
     /// Rules for paths.
     pub rules: Vec<FileRule>,
-    /// Base names that may not be created, replaced or written anywhere in a writable region.
+    /// Names that may not be created, replaced or written anywhere in a writable region, such as
+    /// `.envrc`, or with several parts `.cargo/config.toml`. Letter case does not matter.
     pub guarded_names: Vec<OsString>,
     /// Directory that `/tmp` and `/var/tmp` show; made by the gateway, 0700.
     pub private_tmp: Option<PathBuf>,

@@ -20,7 +20,8 @@ pub(super) enum Act {
 #[derive(Debug)]
 pub(crate) struct Guard {
     regions: Vec<PathBuf>,
-    names: Vec<OsString>,
+    /// Each name as its parts; most have one.
+    names: Vec<Vec<OsString>>,
     rules: Vec<FileRule>,
     sockets: Vec<PathBuf>,
 }
@@ -43,7 +44,7 @@ impl Guard {
         let sockets = OWN.iter().map(PathBuf::from).chain(regions.iter().cloned()).collect();
         Guard {
             regions,
-            names: spec.files.guarded_names.clone(),
+            names: spec.files.guarded_names.iter().map(|name| parts(Path::new(name))).collect(),
             rules: refusing.cloned().collect(),
             sockets,
         }
@@ -66,13 +67,10 @@ impl Guard {
             .filter(|region| path.starts_with(region))
             .max_by_key(|region| region.components().count())?;
         let inside = path.strip_prefix(region).unwrap_or(path);
-        // Folded whether the file system folds or not: the stricter reading.
-        let guarded = inside.components().find_map(|part| {
-            let part = part.as_os_str().as_bytes();
-            self.names.iter().find(|name| name.as_bytes().eq_ignore_ascii_case(part))
-        });
-        if let Some(name) = guarded {
-            return Some(format!("builtin: guarded name `{}`", name.to_string_lossy()));
+        let inside = parts(inside);
+        if let Some(name) = self.names.iter().find(|name| is_guarded(act, &inside, name)) {
+            let name: PathBuf = name.iter().collect();
+            return Some(format!("builtin: guarded name `{}`", name.display()));
         }
         let rule = self.rules.iter().find(|rule| {
             let beneath = path.starts_with(&rule.path)
@@ -86,6 +84,29 @@ impl Guard {
     pub(super) fn allows_socket(&self, path: &Path) -> bool {
         self.sockets.iter().any(|region| path.starts_with(region))
     }
+}
+
+fn parts(path: &Path) -> Vec<OsString> {
+    path.components().map(|part| part.as_os_str().to_os_string()).collect()
+}
+
+/// Says whether `name` lies on the way `inside` a region, or could be put together there.
+fn is_guarded(act: Act, inside: &[OsString], name: &[OsString]) -> bool {
+    // Folded whether the file system folds or not: the stricter reading.
+    let same = |one: &[OsString], other: &[OsString]| {
+        one.iter()
+            .zip(other)
+            .all(|(one, other)| one.as_bytes().eq_ignore_ascii_case(other.as_bytes()))
+    };
+    if name.is_empty() {
+        return false;
+    }
+    let on_the_way = inside.windows(name.len()).any(|window| same(window, name));
+    let above = (1..name.len()).any(|length| {
+        let end = inside.len().checked_sub(length).and_then(|start| inside.get(start..));
+        end.zip(name.get(..length)).is_some_and(|(end, begin)| same(end, begin))
+    });
+    on_the_way || act == Act::Place && above
 }
 
 /// Returns the report of a refusal.
@@ -111,7 +132,9 @@ mod tests {
         };
         let guard = Guard {
             regions: vec!["/p".into(), "/secret/p".into()],
-            names: vec![".mcp.json".into(), ".vscode".into()],
+            names: [".mcp.json", ".vscode", ".cargo/config.toml"]
+                .map(|it| parts(Path::new(it)))
+                .into(),
             rules: vec![
                 rule("/p/.agent/settings.json", Access::Protected),
                 rule("/secret", Access::None),
@@ -129,6 +152,16 @@ mod tests {
         check(Act::Make, "/p/a/b/.MCP.json", name);
         check(Act::Make, "/p/a/.vscode/tasks.json", Some("builtin: guarded name `.vscode`"));
         check(Act::Make, "/p/mcp.json", None);
+    }
+
+    #[test]
+    fn a_guarded_name_of_several_parts_is_guarded_as_a_whole() {
+        let name = Some("builtin: guarded name `.cargo/config.toml`");
+        check(Act::Make, "/p/a/.cargo/config.toml", name);
+        check(Act::Make, "/p/a/.cargo/other", None);
+        check(Act::Make, "/p/a/.cargo", None);
+        check(Act::Make, "/p/config.toml", None);
+        check(Act::Place, "/p/a/.cargo", name);
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use stockade_sandbox::{Access, Error, Mechanism, Network, Protection, State};
+use stockade_sandbox::{Access, Error, Host, Mechanism, Network, Protection, State};
 
-use crate::place::{Place, as_root_and_user, rule, run};
+use crate::place::{Place, as_root_and_user, launcher, rule, run};
 
 #[test]
 fn without_namespaces_nothing_starts() {
@@ -175,4 +175,20 @@ fn the_hosts_network_is_reported() {
     spec.network = Network::Host;
     spec.required.insert(Protection::Network);
     assert!(matches!(run(&spec), Err(Error::Unenforceable { .. })));
+}
+
+#[test]
+fn the_machine_is_probed_by_doing() {
+    as_root_and_user("refusal::the_machine_is_probed_by_doing", || {
+        let host = Host::probe_with(launcher());
+        let failing: Vec<_> = host.probes.iter().filter(|probe| !probe.works).collect();
+        assert!(failing.is_empty(), "{failing:?}");
+        assert!(
+            host.probes.iter().filter(|it| it.detail == "succeeds outside, fails inside").count()
+                >= 3
+        );
+        assert!(host.enforced.holds(Protection::WriteOutside) && !host.kernel.is_empty());
+        let host = Host::probe_with(std::path::Path::new("/nonexistent/launcher"));
+        assert!(!host.enforced.holds(Protection::WriteOutside));
+    });
 }
