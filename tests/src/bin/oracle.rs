@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use stockade_tests::oracle::cage::Cage;
 use stockade_tests::oracle::corpus::{self, Numbers, Sample};
 use stockade_tests::oracle::judge::Miss;
-use stockade_tests::oracle::{examine, measure, minimise, mutate, stub, tree};
+use stockade_tests::oracle::{Finding, examine, measure, minimise, mutate, stub, tree};
 
 /// How often a failing text is run again to make it small.
 const MINIMISE_TRIES: usize = 150;
@@ -43,15 +43,16 @@ fn main() -> ExitCode {
         return one(&cage, text.as_bytes());
     }
     let seed = value("--seed").and_then(|seed| seed.parse().ok()).unwrap_or(1);
-    let samples = match value("--mutants").and_then(|count| count.parse().ok()) {
-        Some(count) => mutants(count, seed),
-        None => {
-            let only = value("--file");
-            let wanted = |name: &&str| only.as_deref().is_none_or(|only| only == *name);
-            corpus::FILES.into_iter().filter(wanted).flat_map(corpus::read).collect()
-        }
-    };
-    many(&cage, &samples)
+    let (samples, examination): (_, Examination) =
+        match value("--mutants").and_then(|count| count.parse().ok()) {
+            Some(count) => (mutants(count, seed), examine),
+            None => {
+                let only = value("--file");
+                let wanted = |name: &&str| only.as_deref().is_none_or(|only| only == *name);
+                (corpus::FILES.into_iter().filter(wanted).flat_map(corpus::read).collect(), measure)
+            }
+        };
+    many(&cage, &samples, examination)
 }
 
 /// Counts why texts are opaque, without running any; with `--show CODE` prints those with that reason.
@@ -140,6 +141,9 @@ fn mutants(count: usize, seed: u64) -> Vec<Sample> {
         .collect()
 }
 
+/// Whether texts with an opaque tree are run as well.
+type Examination = fn(&Cage, &[u8], u8) -> Result<Finding, String>;
+
 #[derive(Default)]
 struct Sums {
     flagged: usize,
@@ -149,14 +153,14 @@ struct Sums {
     broken: usize,
 }
 
-fn many(cage: &Cage, samples: &[Sample]) -> ExitCode {
+fn many(cage: &Cage, samples: &[Sample], examination: Examination) -> ExitCode {
     let next = AtomicUsize::new(0);
     let sums = Mutex::new(Sums::default());
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 while let Some(sample) = samples.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    judge(cage, sample, &sums);
+                    judge(cage, sample, examination, &sums);
                 }
             });
         }
@@ -176,11 +180,11 @@ fn many(cage: &Cage, samples: &[Sample]) -> ExitCode {
     if sums.missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn judge(cage: &Cage, sample: &Sample, sums: &Mutex<Sums>) {
+fn judge(cage: &Cage, sample: &Sample, examination: Examination, sums: &Mutex<Sums>) {
     let mut add = Sums::default();
     // Once where programs succeed and once where they fail: both branches of `&&` are seen.
     for status in [0, 1] {
-        match measure(cage, &sample.text, status) {
+        match examination(cage, &sample.text, status) {
             Ok(found) if found.missed.is_empty() => {
                 add.flagged = usize::from(found.flagged);
                 add.ran += found.ran;
