@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 
 use super::trace::{self, Trace};
 
+/// The home and working directory of every text.
+pub const HOME: &str = "/work";
+
 /// How long one text may run.
 const TIME_LIMIT: Duration = Duration::from_millis(1_500);
 
@@ -39,7 +42,7 @@ ulimit -v 4194304
 ulimit -c 0
 exec strace -f -qq -xx -s 200000 -o "$RUN/trace" -e signal=none \
   -e trace=execve,execveat,open,openat,creat,clone,clone3,fork,vfork \
-  unshare -R "$ROOT" -w /work /usr/bin/env -i PATH=/stubs HOME=/work LC_ALL=C \
+  unshare -R "$ROOT" -w "$HOME" /usr/bin/env -i PATH=/stubs HOME="$HOME" LC_ALL=C \
   /usr/bin/bash --noprofile --norc -c "$1"
 "#;
 
@@ -147,6 +150,7 @@ impl Cage {
             .arg(OsStr::from_bytes(text))
             .env("ROOT", self.root())
             .env("RUN", run)
+            .env("HOME", HOME)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

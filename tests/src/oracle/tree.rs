@@ -7,6 +7,8 @@ use stockade_parser::{
 };
 use stockade_witness::{Grammar, Seen};
 
+use super::cage;
+
 thread_local! {
     static GRAMMAR: RefCell<(Grammar, Vec<NodeKind>)> = RefCell::new({
         let grammar = Grammar::load().expect("the grammar fits tree-sitter");
@@ -15,9 +17,11 @@ thread_local! {
     });
 }
 
-/// Reads `text` as the gateway would.
+/// Reads `text` as the gateway would: it knows `HOME`, for it sets it, as the cage does.
 pub fn read(text: &[u8]) -> CommandTree {
-    let draft = parse(text, &StartState::default(), Programs::builtin(), &Limits::default());
+    let known = [(b"HOME".to_vec(), cage::HOME.as_bytes().to_vec())].into();
+    let start = StartState { known, ..StartState::default() };
+    let draft = parse(text, &start, Programs::builtin(), &Limits::default());
     let witnesses: Vec<Witness> = draft.requests().map(witness).collect();
     draft.confirm(&witnesses)
 }
