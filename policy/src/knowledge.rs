@@ -72,6 +72,7 @@ pub(crate) struct Knowledge {
     pub directory_changers: Vec<String>,
     pub executors: Vec<String>,
     pub option_executors: Vec<String>,
+    pub project_runners: Vec<String>,
     /// The built-in tables could not be read; nothing is then known to be harmless.
     pub broken: bool,
 }
@@ -121,6 +122,7 @@ fn read_all() -> Option<Knowledge> {
         directory_changers: strings(permissions.get("directory_changers")?)?,
         executors: strings(permissions.get("executors")?)?,
         option_executors: strings(permissions.get("option_executors")?)?,
+        project_runners: strings(permissions.get("project_runners")?)?,
         broken: false,
     })
 }

@@ -96,12 +96,13 @@ fn reaches(
     if executor && (pattern.has_open_program() || context.mode == Mode::Auto) {
         return false;
     }
+    let literal = pattern.literal_words();
     // No row of the tables speaks of a program whose options are known to run or write things.
     let unread = !command.effects_known && command.effects.is_empty();
-    if unread && (executor || listed(&tables.option_executors, program)) {
+    let doubtful = executor || listed(&tables.option_executors, program);
+    if unread && doubtful && !(literal > 1 && listed(&tables.project_runners, program)) {
         return false;
     }
-    let literal = pattern.literal_words();
     let project = command.effects.iter().any(|effect| effect.kind == EffectKind::ProjectCode);
     let starts = started_by(shell, index).all(|(inner, _)| {
         let place = place_of(command, inner);
