@@ -46,6 +46,22 @@ pub fn executable(name: &str) -> PathBuf {
     path
 }
 
+/// The folder for the places of tests. Not the folder for temporary files: a confined command sees its own there.
+fn base() -> PathBuf {
+    let test = std::env::current_exe().expect("the path of this test");
+    let folder = test.ancestors().find(|folder| folder.join(".cargo-lock").exists());
+    let own = folder.map(|folder| folder.join("places"));
+    let usable = own.filter(|folder| std::fs::create_dir_all(folder).is_ok() && probe(folder));
+    // An ordinary user may run tests that another user has built.
+    usable
+        .unwrap_or_else(|| PathBuf::from(std::env::var_os("HOME").unwrap_or_else(|| "/tmp".into())))
+}
+
+fn probe(folder: &Path) -> bool {
+    let file = folder.join(format!(".probe-{}", std::process::id()));
+    std::fs::write(&file, "").and_then(|()| std::fs::remove_file(&file)).is_ok()
+}
+
 /// Returns the root of the workspace.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a parent folder").to_path_buf()
@@ -68,8 +84,7 @@ impl Place {
     pub fn new(name: &str) -> Place {
         static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
         let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let root =
-            std::env::temp_dir().join(format!("stockade-{name}-{}-{count}", std::process::id()));
+        let root = base().join(format!("{name}-{}-{count}", std::process::id()));
         let place = Place { root };
         for folder in ["home", "project", "state", "runtime"] {
             std::fs::create_dir_all(place.root.join(folder)).expect("a folder for the test");

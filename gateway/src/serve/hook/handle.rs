@@ -85,6 +85,8 @@ fn request(
 ) -> CheckRequest {
     let mut context = context.clone();
     context.door = "hook".into();
+    // A question goes back to the agent, which has a person or refuses.
+    context.interactive = true;
     context.agent = Some(agent.name().into());
     context.session = context.session.or_else(|| waiting.session.clone());
     if waiting.plan {
