@@ -15,8 +15,13 @@ const fn classes() -> [u8; 256] {
     let mut table = [0; 256];
     let mut byte = 0;
     while byte < 256 {
-        let (at, value) = (byte, byte as u8);
-        table[at] = match value {
+        let value = byte as u8;
+        #[allow(
+            clippy::indexing_slicing,
+            reason = "in a constant: out of bounds would not compile"
+        )]
+        let place = &mut table[byte];
+        *place = match value {
             b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b'<' | b'>' | b'(' | b')' => META,
             b'\\' | b'\'' | b'"' | b'`' | b'$' => SPECIAL,
             b'a'..=b'z' | b'A'..=b'Z' | b'_' => NAME_START,

@@ -202,6 +202,8 @@ pub(crate) struct Walk<'a> {
     pub reads: Vec<Target>,
     pub nested: Vec<Vec<u8>>,
     pub nested_bytes: usize,
+    pub nested_limit_told: bool,
+    pub associative: std::collections::HashMap<Vec<u8>, bool>,
     pub via_entries: usize,
     pub requests: Vec<Request>,
     pub step_limit: u64,
@@ -257,6 +259,8 @@ pub(crate) fn extract(
         reads: Vec::new(),
         nested: Vec::new(),
         nested_bytes: 0,
+        nested_limit_told: false,
+        associative: std::collections::HashMap::new(),
         via_entries: 0,
         requests: Vec::new(),
         step_limit,
@@ -342,8 +346,7 @@ impl Walk<'_> {
             let text = Rc::clone(&run.text);
             let depth = self.runs.len();
             // Events of this text, until another text comes on top.
-            loop {
-                let Some(run) = self.runs.last_mut() else { break };
+            while let Some(run) = self.runs.last_mut() {
                 let at = run.at;
                 if at >= run.end {
                     break;

@@ -21,6 +21,8 @@ pub(crate) struct Syntax {
     pub bash_only: Option<Span>,
     /// Work steps spent.
     pub steps: u64,
+    /// Spans of arithmetic, in order of their starts.
+    pub arithmetic: Vec<Span>,
     /// Where the syntax error is, if there is one.
     pub error: Option<usize>,
 }
@@ -137,6 +139,8 @@ pub(crate) struct Parser<'a> {
     pub(crate) list_was_empty: bool,
     speculations: Vec<Speculation>,
     not_arithmetic: Vec<u32>,
+    /// Bytes that were read in vain; beyond a few times the text, guessing ends.
+    backtracked: usize,
     depth: u32,
     depth_limit: u32,
     step_limit: u64,
@@ -162,6 +166,7 @@ pub(crate) fn read(source: &[u8], limits: &Limits, step_limit: u64) -> Syntax {
         list_was_empty: true,
         speculations: Vec::new(),
         not_arithmetic: Vec::new(),
+        backtracked: 0,
         depth: 0,
         depth_limit: limits.depth,
         step_limit,
@@ -171,6 +176,9 @@ pub(crate) fn read(source: &[u8], limits: &Limits, step_limit: u64) -> Syntax {
         tabs_doubted: false,
     };
     parser.run();
+    let nodes = parser.out.events.iter().filter(|event| event.kind == Kind::Arithmetic);
+    parser.out.arithmetic =
+        nodes.map(|event| Span { start: event.start, end: event.end }).collect();
     parser.out
 }
 
@@ -363,8 +371,16 @@ impl Parser<'_> {
     }
 
     /// Says whether the opener here was found not to be arithmetic.
-    pub(crate) fn known_not_arithmetic(&self) -> bool {
-        self.not_arithmetic.binary_search(&index(self.pos)).is_ok()
+    pub(crate) fn known_not_arithmetic(&mut self) -> bool {
+        if self.not_arithmetic.binary_search(&index(self.pos)).is_ok() {
+            return true;
+        }
+        let guesses = self.backtracked <= 4 * self.source.len() + 4_096;
+        if !guesses {
+            let span = Span::new(self.pos, self.pos + 2);
+            self.trouble(Reason::ArithOrSubshell, span, "too many openers that are not closed");
+        }
+        !guesses
     }
 
     /// Goes back to the innermost guess and takes the other reading.
@@ -382,7 +398,9 @@ impl Parser<'_> {
     }
 
     fn restore(&mut self, back: Speculation) {
-        self.out.steps += self.pos.saturating_sub(back.opener as usize) as u64;
+        let vain = self.pos.saturating_sub(back.opener as usize);
+        self.backtracked = self.backtracked.saturating_add(vain);
+        self.out.steps += vain as u64;
         self.in_here_body = back.in_here_body;
         self.pos = back.opener as usize;
         self.out.events.truncate(back.events);

@@ -1,7 +1,7 @@
 //! Arithmetic and subscripts: names in them are evaluated again, so their values must be numbers.
 
 use crate::cursor::{is_name, is_name_start};
-use crate::event::{Event, Kind, flag};
+use crate::event::{Event, flag};
 use crate::extract::leaves::Parameter;
 use crate::extract::shell::Value;
 use crate::extract::{Braced, Build, Text, Walk};
@@ -114,8 +114,8 @@ impl Walk<'_> {
             Some(Build::Word(building)) => building.bytes.clone(),
             Some(_) | None => Vec::new(),
         };
-        let associative = self.runs.len() == 1 && is_associative(&text.bytes, &name);
-        if !whole && !(associative && building.doubt().is_none()) && !associative {
+        let associative = self.runs.len() == 1 && self.is_associative(text, &name);
+        if !whole && !associative {
             self.evaluate(text, building, span, Reason::Subscript);
         }
         match self.builds.last_mut() {
@@ -138,6 +138,16 @@ impl Walk<'_> {
             }
             Some(_) | None => {}
         }
+    }
+
+    fn is_associative(&mut self, text: &Text, name: &[u8]) -> bool {
+        if let Some(known) = self.associative.get(name) {
+            return *known;
+        }
+        self.steps = self.steps.saturating_add(text.bytes.len() as u64 / 4);
+        let found = self.steps <= self.step_limit && declares_associative(&text.bytes, name);
+        self.associative.insert(name.to_vec(), found);
+        found
     }
 
     /// The end of `${ }`.
@@ -213,7 +223,7 @@ impl Walk<'_> {
         let Some(Build::Test { operator, last }) = self.builds.last_mut() else { return };
         let before = std::mem::take(operator);
         let word = building.literal().map(<[u8]>::to_vec).unwrap_or_default();
-        let previous = std::mem::replace(last, Some(building.clone()));
+        let previous = last.replace(building.clone());
         *operator = word.clone();
         let numeric =
             |word: &[u8]| matches!(word, b"-eq" | b"-ne" | b"-lt" | b"-le" | b"-gt" | b"-ge");
@@ -321,10 +331,10 @@ pub(crate) fn is_number(text: &[u8]) -> bool {
 }
 
 /// Says whether `declare -A name` or the like stands in the text.
-fn is_associative(text: &[u8], name: &[u8]) -> bool {
+fn declares_associative(text: &[u8], name: &[u8]) -> bool {
     let wanted = [b"-A ".as_slice(), name].concat();
     let mut rest = text;
-    while let Some(at) = rest.windows(wanted.len()).position(|window| window == wanted) {
+    while let Some(at) = find_from(rest, &wanted, 0) {
         let after = rest.get(at + wanted.len()..).unwrap_or_default();
         if !name.is_empty() && after.first().is_none_or(|byte| !is_name(*byte) && *byte != b'[') {
             return true;
@@ -359,14 +369,22 @@ fn only_numbers(text: &Text, name: &[u8]) -> bool {
 }
 
 fn find_from(bytes: &[u8], name: &[u8], from: usize) -> Option<usize> {
-    let rest = bytes.get(from..)?;
-    rest.windows(name.len().max(1)).position(|window| window == name).map(|at| from + at)
+    let (first, mut at) = (name.first()?, from);
+    loop {
+        let rest = bytes.get(at..)?;
+        at += rest.iter().position(|byte| byte == first)?;
+        if bytes.get(at..)?.starts_with(name) {
+            return Some(at);
+        }
+        at += 1;
+    }
 }
 
 fn in_arithmetic_span(text: &Text, at: usize) -> bool {
-    text.syntax.events.iter().any(|event| {
-        event.kind == Kind::Arithmetic && (event.start as usize) < at && at < event.end as usize
-    })
+    // Outer expressions stand before inner ones: look back from the last that starts before.
+    let spans = &text.syntax.arithmetic;
+    let before = spans.partition_point(|span| (span.start as usize) < at);
+    spans.iter().take(before).rev().take(32).any(|span| at < span.end as usize)
 }
 
 /// `name=12`, `name=$((..`, or `for name in 1 2 3`.

@@ -150,7 +150,7 @@ impl Walk<'_> {
         &mut self,
         text: &Text,
         event: Event,
-        redirecting: Box<Redirecting>,
+        redirecting: Redirecting,
         span: Span,
     ) {
         let here =
@@ -163,16 +163,15 @@ impl Walk<'_> {
             let open = body
                 .and_then(|body| text.syntax.events.get(body as usize).map(|open| (body, *open)));
             let empty = Word { span, class: WordClass::Exact(Vec::new()) };
-            let redirecting =
-                Box::new(Redirecting { read: true, target: Some(empty), ..*redirecting });
+            let redirecting = Redirecting { read: true, target: Some(empty), ..redirecting };
             match open {
                 Some((body, open)) if open.kind == Kind::HereBody && open.link != u32::MAX => {
                     return self.read_body(body as usize, open.link as usize, redirecting);
                 }
-                Some(_) | None => return self.finish_redirect(*redirecting, span),
+                Some(_) | None => return self.finish_redirect(redirecting, span),
             }
         }
-        self.finish_redirect(*redirecting, span);
+        self.finish_redirect(redirecting, span);
     }
 
     fn finish_redirect(&mut self, redirecting: Redirecting, span: Span) {

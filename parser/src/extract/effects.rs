@@ -77,10 +77,8 @@ impl Walk<'_> {
             b"unset" | b"read" | b"mapfile" | b"readarray" | b"getopts" | b"wait" => {
                 self.change_names(&name, operands);
             }
-            b"printf" => {
-                if operands.first().is_some_and(|first| first.may_start_with(b"-v")) {
-                    self.change_names(&name, operands);
-                }
+            b"printf" if operands.first().is_some_and(|first| first.may_start_with(b"-v")) => {
+                self.change_names(&name, operands);
             }
             b"let" | b"eval" | b"source" | b"." => self.shell.forget(),
             b"trap" => {

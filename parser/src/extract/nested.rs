@@ -69,7 +69,9 @@ impl Walk<'_> {
     fn admit(&mut self, bytes: usize, span: Span) -> bool {
         self.nested_bytes = self.nested_bytes.saturating_add(bytes).saturating_add(16);
         if self.nested_bytes > self.limits.nested_bytes || self.via_entries > VIA_ENTRIES {
-            self.doubt(Reason::LimitNested, span, "nested text".to_owned(), String::new());
+            if !std::mem::replace(&mut self.nested_limit_told, true) {
+                self.doubt(Reason::LimitNested, span, "nested text".to_owned(), String::new());
+            }
             return false;
         }
         true
@@ -130,6 +132,12 @@ impl Walk<'_> {
         }
         match inner {
             Inner::Command { program, words, assignments, strip, locality, directory, stdin } => {
+                // Each copy of the words counts as text.
+                let place = outer.span;
+                if words.len() > 64 && !self.admit(words.len().saturating_mul(16), place) {
+                    return;
+                }
+                let Some(outer) = self.commands.get(index as usize) else { return };
                 let mut via = outer.via.clone();
                 via.push(Via { program, command: index, strip });
                 let span =

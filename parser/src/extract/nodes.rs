@@ -176,10 +176,15 @@ impl Walk<'_> {
                     self.unknown(reason, Count::Any);
                 }
             }
-            Build::Redirect(redirecting) => self.close_redirect(text, event, redirecting, span),
+            Build::Redirect(redirecting) => self.close_redirect(text, event, *redirecting, span),
             Build::HereBody { building } => self.close_here_body(building, span),
             Build::Scope { scope, piece } => {
                 self.leave(scope);
+                let kind = text.syntax.events.get(event.link as usize).map(|open| open.kind);
+                if kind == Some(Kind::Loop) {
+                    // What a loop changes counts for its own earlier commands too.
+                    self.tell_shaken(span);
+                }
                 if let Some(reason) = piece {
                     let one = self.quoted()
                         || text
@@ -333,8 +338,8 @@ impl Walk<'_> {
     }
 
     /// Reads the body of a here-document, then its redirection again.
-    pub(crate) fn read_body(&mut self, body: usize, end: usize, redirect: Box<Redirecting>) {
-        self.builds.push(Build::Redirect(redirect));
+    pub(crate) fn read_body(&mut self, body: usize, end: usize, redirect: Redirecting) {
+        self.builds.push(Build::Redirect(Box::new(redirect)));
         let Some(run) = self.runs.last_mut() else { return };
         run.at = run.at.saturating_sub(1);
         let text = std::rc::Rc::clone(&run.text);

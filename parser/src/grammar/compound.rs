@@ -95,9 +95,10 @@ impl Parser<'_> {
 
     fn start_parenthesis(&mut self) -> Step {
         let doubled = self.ahead(b"((");
-        let Some(after) = doubled.filter(|_| !self.known_not_arithmetic()) else {
+        let Some(after) = doubled else { return self.open_subshell() };
+        if self.known_not_arithmetic() {
             return self.open_subshell();
-        };
+        }
         let speculation = self.speculate();
         self.deepen()?;
         self.bash_only(self.pos, after);

@@ -105,7 +105,7 @@ impl Parser<'_> {
                 let stop = start + tab_bytes + delimiter.len();
                 return Ok(BodyEnd { body: start, line: stop, found: true });
             }
-            self.spend((next - start) as u64)?;
+            self.spend(4 * (next - start) as u64)?;
             start = next;
         }
         Ok(BodyEnd { body: self.end, line: self.end, found: false })

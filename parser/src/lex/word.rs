@@ -12,8 +12,7 @@ impl Parser<'_> {
     }
 
     pub(crate) fn step_word(&mut self, node: u32, mode: WordMode) -> Step {
-        loop {
-            let Some(byte) = self.byte(self.pos) else { break };
+        while let Some(byte) = self.byte(self.pos) {
             if is_plain(byte) {
                 self.literal_run(is_plain);
                 continue;
