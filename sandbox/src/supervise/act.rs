@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::caller::Caller;
-use super::guard::{Act, violation};
+use super::guard::{Act, Word, violation};
 use super::resolve::{self, Link, Named};
 use super::{Answer, Blocking, Refused, Supervisor};
 use crate::linux::syscalls::{self, Notification};
@@ -97,9 +97,20 @@ impl Performer<'_> {
     }
 
     fn permit(&self, act: Act, call: &str, path: &Path) -> Result<(), Refused> {
-        match self.supervisor.guard.forbids(act, path) {
-            Some(rule) => Err(Refused::Rule(violation("write", call, path, rule))),
-            None => Ok(()),
+        match self.supervisor.guard.judge(act, path) {
+            Word::Free => Ok(()),
+            Word::Forbidden(rule) => Err(Refused::Rule(violation("write", call, path, rule))),
+            Word::Outside => Err(Refused::Errno(libc::EROFS)),
+        }
+    }
+
+    /// Fails as the kernel does, before any other reason, where the name exists.
+    fn is_free(named: &Named) -> Result<(), Refused> {
+        let lookup = libc::O_PATH | libc::O_NOFOLLOW;
+        match syscalls::create_at(named.parent.as_fd(), named.name(), lookup, 0) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
+            Err(error) => Err(error.into()),
+            Ok(_) => Err(Refused::Errno(libc::EEXIST)),
         }
     }
 
@@ -220,7 +231,9 @@ impl Performer<'_> {
             return Ok(Answer::Descriptor { file, close_on_exec });
         }
         let writes = flags & libc::O_ACCMODE != libc::O_RDONLY || flags & libc::O_TRUNC != 0;
-        if writes && flags & libc::O_PATH == 0 {
+        // What has no name any more can be given one only by a call that is judged itself.
+        let is_named = kind.is_file() && found.nlink() > 0;
+        if writes && is_named && flags & libc::O_PATH == 0 {
             self.permit(Act::Make, "open", &resolve::real_path(object.as_fd())?)?;
         }
         if kind.is_char_device() && found.rdev() == libc::makedev(5, 0) {
@@ -246,9 +259,7 @@ impl Performer<'_> {
 
     fn make_directory(&self, base: i32, path: usize, mode: u32) -> Result<Answer, Refused> {
         let named = self.named(base, path)?;
-        if named.name == "." {
-            return Err(Refused::Errno(libc::EEXIST));
-        }
+        Self::is_free(&named)?;
         self.permit(Act::Make, "mkdir", &named.path()?)?;
         let parent = named.parent.as_fd();
         self.with_umask(|| syscalls::make_directory_at(parent, named.name(), mode))?;
@@ -260,6 +271,7 @@ impl Performer<'_> {
         if named.wants_directory {
             return Err(Refused::Errno(libc::ENOENT));
         }
+        Self::is_free(&named)?;
         self.permit(Act::Make, "mknod", &named.path()?)?;
         let parent = named.parent.as_fd();
         self.with_umask(|| syscalls::make_node_at(parent, named.name(), mode))?;
@@ -269,9 +281,7 @@ impl Performer<'_> {
     fn symlink(&self, text: usize, base: i32, path: usize) -> Result<Answer, Refused> {
         let text = self.caller.path(text)?;
         let named = self.named(base, path)?;
-        if named.name == "." {
-            return Err(Refused::Errno(libc::EEXIST));
-        }
+        Self::is_free(&named)?;
         if named.wants_directory {
             return Err(Refused::Errno(libc::ENOENT));
         }
@@ -292,11 +302,13 @@ impl Performer<'_> {
             return Err(Refused::Errno(libc::EXDEV));
         }
         // Another name of a guarded file would be a way to write it.
-        self.permit(Act::Make, "link", &resolve::real_path(object.as_fd())?)?;
-        let named = self.named(new.0, new.1)?;
-        if named.name == "." {
-            return Err(Refused::Errno(libc::EEXIST));
+        let source = resolve::real_path(object.as_fd())?;
+        if self.supervisor.guard.judge(Act::Make, &source) == Word::Outside {
+            return Err(Refused::Errno(libc::EXDEV));
         }
+        self.permit(Act::Make, "link", &source)?;
+        let named = self.named(new.0, new.1)?;
+        Self::is_free(&named)?;
         if named.wants_directory {
             return Err(Refused::Errno(libc::ENOENT));
         }

@@ -16,6 +16,17 @@ pub(super) enum Act {
     Place,
 }
 
+/// What the guard says of an act.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Word {
+    /// Nothing against it.
+    Free,
+    /// What is named forbids it.
+    Forbidden(String),
+    /// It is in no writable region; the kernel refuses it as well.
+    Outside,
+}
+
 /// The names and paths that are guarded inside the writable regions.
 #[derive(Debug)]
 pub(crate) struct Guard {
@@ -26,8 +37,8 @@ pub(crate) struct Guard {
     sockets: Vec<PathBuf>,
 }
 
-/// Directories of the run's own, where its sockets may lie.
-const OWN: &[&str] = &["/tmp", "/var/tmp", "/dev/shm"];
+/// Directories of the run's own, where names are free and its sockets may lie.
+const OWN: &[&str] = &["/tmp", "/var/tmp", "/dev"];
 
 impl Guard {
     pub(crate) fn new(spec: &SandboxSpec) -> Guard {
@@ -59,25 +70,29 @@ impl Guard {
             })
     }
 
-    /// Returns the origin of what forbids `act` at `path`.
-    pub(super) fn forbids(&self, act: Act, path: &Path) -> Option<String> {
+    /// Returns what is to be said of `act` at `path`.
+    pub(super) fn judge(&self, act: Act, path: &Path) -> Word {
         let region = self
             .regions
             .iter()
             .filter(|region| path.starts_with(region))
-            .max_by_key(|region| region.components().count())?;
+            .max_by_key(|region| region.components().count());
+        let Some(region) = region else {
+            let own = OWN.iter().any(|own| path.starts_with(own));
+            return if own { Word::Free } else { Word::Outside };
+        };
         let inside = path.strip_prefix(region).unwrap_or(path);
         let inside = parts(inside);
         if let Some(name) = self.names.iter().find(|name| is_guarded(act, &inside, name)) {
             let name: PathBuf = name.iter().collect();
-            return Some(format!("builtin: guarded name `{}`", name.display()));
+            return Word::Forbidden(format!("builtin: guarded name `{}`", name.display()));
         }
         let rule = self.rules.iter().find(|rule| {
             let beneath = path.starts_with(&rule.path)
                 && (rule.access != Access::None || rule.path.starts_with(region));
             beneath || act == Act::Place && rule.path.starts_with(path) && rule.path != *region
         });
-        rule.map(|rule| rule.origin.clone())
+        rule.map_or(Word::Free, |rule| Word::Forbidden(rule.origin.clone()))
     }
 
     /// Says whether a socket at `path` may be connected to.
@@ -142,7 +157,11 @@ mod tests {
             ],
             sockets: Vec::new(),
         };
-        assert_eq!(guard.forbids(act, Path::new(path)).as_deref(), expected, "{path}");
+        let expected = expected.map_or(Word::Free, |rule| match rule {
+            "outside" => Word::Outside,
+            rule => Word::Forbidden(rule.to_owned()),
+        });
+        assert_eq!(guard.judge(act, Path::new(path)), expected, "{path}");
     }
 
     #[test]
@@ -165,8 +184,9 @@ mod tests {
     }
 
     #[test]
-    fn outside_of_the_regions_the_kernel_refuses() {
-        check(Act::Make, "/elsewhere/.mcp.json", None);
+    fn outside_of_the_regions_nothing_is_performed() {
+        check(Act::Make, "/elsewhere/.mcp.json", Some("outside"));
+        check(Act::Make, "/tmp/.mcp.json", None);
     }
 
     #[test]

@@ -240,8 +240,8 @@ fn names_with_blanks_and_any_bytes_work() {
 fn files_made_in_the_project_are_as_without_a_sandbox() {
     as_root_and_user("files::files_made_in_the_project_are_as_without_a_sandbox", || {
         let script = "umask 027; echo a > a; mkdir -m 700 d; umask 0; echo b > d/b; ln -s a l; ln a h;
-            mkfifo p; (cat p > out &); echo through > p; mv d/b c; mkdir -p x/y/z; echo q > x/y/z/q;
-            mv x w; cp -p a a2; sleep 0; for i in 1 2 3 4 5; do [ -s out ] || sleep 0.1; done; cat out;
+            mkfifo p; cat p > out & echo through > p; wait; mv d/b c; mkdir -p x/y/z; echo q > x/y/z/q;
+            mv x w; cp -p a a2; cat out;
             set -o noclobber; echo z > a || echo kept; exec 9>n; ls -l /proc/self/fd/9 | sed 's/.*-> //' |
             xargs basename; stat -c '%n %a %F %h' a d l h p c w w/y/z/q";
         let (one, other) = (Place::new("plain"), Place::new("confined"));
