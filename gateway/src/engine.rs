@@ -45,8 +45,7 @@ impl Gateway {
     /// Opens a gateway that lives as `mode` says.
     pub(crate) async fn open_as(options: Options, mode: GatewayMode) -> Result<Gateway, Failure> {
         let places = Places::find(&options, |name| std::env::var_os(name))?;
-        let executable = std::env::current_exe()
-            .map_err(|_| judge::broken("this executable does not know its own path"))?;
+        let executable = options.executable()?;
         let scanner = Scanner::new(executable.clone());
         scanner.warm();
         let opening = places.clone();

@@ -230,9 +230,6 @@ pub(crate) enum AuditCommand {
     #[command(after_help = "Example:\n  stockade audit verify\n\n\
         Exit status: 0 intact, 1 changed or damaged, 122 could not be checked.")]
     Verify(Verify),
-    /// Show the newest records.
-    #[command(after_help = "Example:\n  stockade audit tail -n 5")]
-    Tail(Tail),
 }
 
 /// `stockade audit verify`.
@@ -249,28 +246,12 @@ pub(crate) struct Verify {
     /// Compare with this checkpoint, kept elsewhere (repeatable).
     #[arg(long, value_name = "FILE")]
     pub checkpoint: Vec<PathBuf>,
-    /// Compare spilled output that still exists with its digests.
-    #[arg(long)]
-    pub spill: bool,
     /// Take notes as findings.
     #[arg(long)]
     pub strict: bool,
     /// Do not take a loss that a person accepted as a finding.
     #[arg(long)]
     pub accept_repairs: bool,
-}
-
-/// `stockade audit tail`.
-#[derive(Debug, Args)]
-pub(crate) struct Tail {
-    #[command(flatten)]
-    pub common: Common,
-    /// How many records.
-    #[arg(short = 'n', value_name = "N", default_value_t = 10)]
-    pub count: usize,
-    /// Go on with records that are written later.
-    #[arg(long)]
-    pub follow: bool,
 }
 
 /// `stockade doctor`.

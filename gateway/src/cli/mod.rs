@@ -3,6 +3,7 @@
 mod agent;
 mod args;
 mod ask;
+mod audit;
 mod check;
 mod context;
 mod doctor;
@@ -88,8 +89,10 @@ fn dispatch(arguments: Arguments) -> Result<ExitCode, Failure> {
             options.common = join(options.common)?;
             doctor::doctor(&options)
         }
-        Command::Audit(_) => {
-            Err(Failure::new(Code::Internal, "this subcommand is not built yet", ""))
+        Command::Audit(options) => {
+            let args::Audit { common, command } = *options;
+            let common = join(common)?;
+            audit::audit(common, command)
         }
         Command::Hook(mut options) => {
             options.common = join(options.common)?;
