@@ -89,7 +89,16 @@ impl Place {
         for folder in ["home", "project", "state", "runtime"] {
             std::fs::create_dir_all(place.root.join(folder)).expect("a folder for the test");
         }
+        place.repository(&place.project());
         place
+    }
+
+    /// Makes `folder` the root of an empty repository, so that it is a project of its own.
+    pub fn repository(&self, folder: &Path) {
+        for part in ["objects", "refs/heads"] {
+            std::fs::create_dir_all(folder.join(".git").join(part)).expect("a repository");
+        }
+        std::fs::write(folder.join(".git/HEAD"), "ref: refs/heads/main\n").expect("a repository");
     }
 
     /// The project folder.

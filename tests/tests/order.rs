@@ -99,7 +99,7 @@ fn a_denied_command_starts_no_shell_and_is_recorded() {
     let file = place.root.join("trace");
     let run = place.stockade(["run", "--no-daemon", "--", "true; echo denied-mark"]);
     let mut traced = Command::new("strace");
-    traced.args(["-f", "-s", "100000", "-e", "trace=write,execve", "-o"]);
+    traced.args(["-f", "-s", "100000", "-e", "trace=write,pwrite64,writev,pwritev,execve", "-o"]);
     traced.arg(&file).arg(stockade()).args(run.get_args());
     traced.env_clear().envs(run.get_envs().filter_map(|(key, value)| Some((key, value?))));
     let output = traced.current_dir(place.project()).output().expect("strace starts");

@@ -122,7 +122,7 @@ fn without_git_the_git_part_says_not_found() {
 fn it_runs_in_a_folder_with_blanks_and_other_scripts() {
     let place = Place::new("odd");
     let project = place.root.join("a b  ü 世界 'x' \"y\"");
-    std::fs::create_dir(&project).expect("a folder");
+    place.repository(&project);
     let mut command = place.stockade(["run", "--no-daemon", "--", LINE]);
     let output = command.current_dir(&project).output().expect("the executable starts");
     assert_ran(&output, &project);
