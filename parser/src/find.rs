@@ -147,16 +147,8 @@ impl<'a> Reader<'a> {
                 self.doubt(Reason::Subscript, argument.index, detail);
             }
             let evaluates = may_equal(&argument.word, b"-v") || may_equal(&argument.word, b"-R");
-            let next = words.get(at + 1);
-            match next {
-                Some(next) if evaluates && argument.word.exact().is_some() => self.variable(next),
-                Some(next) if evaluates => {
-                    // An operand whose subscript is known to be harmless stays harmless behind `-v`.
-                    if next.word.exact().is_none() || next.word.may_start_with(b"[") {
-                        self.variable(next);
-                    }
-                }
-                _ => {}
+            if let Some(next) = words.get(at + 1).filter(|_| evaluates) {
+                self.variable(next);
             }
         }
     }

@@ -380,7 +380,7 @@ pub(crate) fn replaced(word: &Word, mark: &[u8], start: &[u8]) -> Word {
             let places =
                 || bytes.windows(mark.len().max(1)).enumerate().filter(|(_, part)| *part == mark);
             let Some((first, _)) = places().next() else { return word.clone() };
-            let last = places().last().map_or(first, |(at, _)| at);
+            let last = places().next_back().map_or(first, |(at, _)| at);
             let prefix = [bytes.get(..first).unwrap_or_default(), start].concat();
             let suffix = bytes.get(last + mark.len()..).unwrap_or_default();
             unknown(word, Count::One, &prefix, suffix)

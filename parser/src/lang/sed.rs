@@ -210,9 +210,7 @@ impl Scanner<'_> {
     /// `a`, `i`, `c`: text up to the end of a line that does not end in a backslash.
     fn insert(&mut self) -> Step {
         self.skip(b" \t");
-        if self.peek().is_none() {
-            return None;
-        }
+        self.peek()?;
         loop {
             let line = self.line();
             let backslashes = line.iter().rev().take_while(|byte| **byte == b'\\').count();
