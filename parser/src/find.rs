@@ -156,11 +156,12 @@ impl<'a> Reader<'a> {
 
 fn primary<'a>(body: &'a Body, name: &[u8]) -> Option<&'a OptionRow> {
     let named = |option: &&OptionRow| option.names.iter().any(|known| known.as_bytes() == name);
-    body.options.iter().find(named).or_else(|| {
+    body.options.iter().map(AsRef::as_ref).find(named).or_else(|| {
         // Optimisation levels: `-O3`.
         let level = name.strip_prefix(b"-O")?;
         let digits = !level.is_empty() && level.iter().all(u8::is_ascii_digit);
-        digits.then(|| body.options.iter().find(|option| option.names.iter().any(|n| n == "-O")))?
+        let level = |option: &&OptionRow| option.names.iter().any(|known| known == "-O");
+        digits.then(|| body.options.iter().map(AsRef::as_ref).find(level))?
     })
 }
 

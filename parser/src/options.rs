@@ -167,7 +167,8 @@ impl<'a> Scanner<'a> {
     }
 
     fn named(&self, name: &str) -> Option<&'a OptionRow> {
-        self.body.options.iter().find(|option| option.names.iter().any(|known| known == name))
+        let options = self.body.options.iter();
+        options.map(AsRef::as_ref).find(|option| option.names.iter().any(|known| known == name))
     }
 
     fn named_bytes(&self, name: &[u8]) -> Option<&'a OptionRow> {

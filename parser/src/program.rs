@@ -9,7 +9,6 @@ pub(crate) mod row;
 
 use std::sync::{Arc, OnceLock};
 
-use crate::json::Value;
 use index::Table;
 use row::{Body, Row};
 
@@ -52,7 +51,7 @@ impl std::error::Error for TableError {}
 #[derive(Debug)]
 struct Loaded {
     table: Table,
-    sets: OnceLock<Result<Option<Value>, TableError>>,
+    sets: OnceLock<Result<load::Sets, TableError>>,
     defaults: OnceLock<Result<Body, TableError>>,
     rows: Vec<OnceLock<Result<Row, TableError>>>,
 }
@@ -60,18 +59,20 @@ struct Loaded {
 impl Loaded {
     fn new(text: std::borrow::Cow<'static, str>) -> Result<Loaded, TableError> {
         let table = Table::new(text)?;
-        let rows = table.rows().map(|_| OnceLock::new()).collect();
+        let rows = (0..table.count()).map(|_| OnceLock::new()).collect();
         Ok(Loaded { table, sets: OnceLock::new(), defaults: OnceLock::new(), rows })
     }
 
     fn row(&self, number: usize) -> Option<&Result<Row, TableError>> {
         let cell = self.rows.get(number)?;
         Some(cell.get_or_init(|| {
-            let sets = self.sets.get_or_init(|| load::sets(&self.table));
-            let sets = sets.as_ref().map_err(Clone::clone)?;
             let defaults = self.defaults.get_or_init(|| load::defaults(&self.table));
             let defaults = defaults.as_ref().map_err(Clone::clone)?;
-            load::row(&self.table, number, sets.as_ref(), defaults)
+            let sets = || {
+                let sets = self.sets.get_or_init(|| load::sets(&self.table));
+                sets.as_ref().map_err(Clone::clone)
+            };
+            load::row(&self.table, number, &sets, defaults)
         }))
     }
 }

@@ -57,28 +57,34 @@ impl Table {
         Ok(Table { text, sets, defaults, rows, names })
     }
 
-    /// Returns the text of each row and the line on which it begins.
-    pub(super) fn rows(&self) -> impl Iterator<Item = (&str, u32)> {
-        self.rows.iter().map(|range| self.part(range))
+    /// Returns how many rows there are.
+    pub(super) fn count(&self) -> usize {
+        self.rows.len()
     }
 
-    /// Returns the text of one row and the line on which it begins.
-    pub(super) fn row(&self, number: usize) -> Option<(&str, u32)> {
-        self.rows.get(number).map(|range| self.part(range))
+    /// Returns the text of one row and its place.
+    pub(super) fn row(&self, number: usize) -> (&str, usize) {
+        self.part(self.rows.get(number))
     }
 
-    /// Returns the text of the option sets and the line on which it begins.
-    pub(super) fn sets(&self) -> Option<(&str, u32)> {
-        self.sets.as_ref().map(|range| self.part(range))
+    /// Returns the text of the option sets and its place.
+    pub(super) fn sets(&self) -> (&str, usize) {
+        self.part(self.sets.as_ref())
     }
 
-    /// Returns the text of what all rows have, and the line on which it begins.
-    pub(super) fn defaults(&self) -> Option<(&str, u32)> {
-        self.defaults.as_ref().map(|range| self.part(range))
+    /// Returns the text of what all rows have, and its place.
+    pub(super) fn defaults(&self) -> (&str, usize) {
+        self.part(self.defaults.as_ref())
     }
 
-    fn part(&self, range: &Range<usize>) -> (&str, u32) {
-        (self.text.get(range.clone()).unwrap_or_default(), line(&self.text, range.start))
+    fn part(&self, range: Option<&Range<usize>>) -> (&str, usize) {
+        let Some(range) = range else { return ("{}", 0) };
+        (self.text.get(range.clone()).unwrap_or("{}"), range.start)
+    }
+
+    /// Returns the line, from 1, on which byte `at` stands.
+    pub(super) fn line(&self, at: usize) -> u32 {
+        line(&self.text, at)
     }
 
     /// Returns the names of all rows.

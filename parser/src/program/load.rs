@@ -1,5 +1,7 @@
 //! Rows from JSONC text. Every key and slot must be known: a typing error is an error, never a gap.
 
+use std::sync::Arc;
+
 use super::TableError;
 use super::index::Table;
 use super::row::{
@@ -12,38 +14,53 @@ use crate::{EffectKind, Locality, Reason};
 /// Deepest nesting of sub-commands.
 const MAX_COMMANDS: u32 = 4;
 
-/// A part of a table, for errors.
+/// A part of a table that is being read.
 struct Loader<'a> {
-    text: &'a str,
-    line: u32,
-    sets: Option<&'a Value>,
+    table: &'a Table,
+    /// The place of the part in the table.
+    base: usize,
+    sets: &'a dyn Fn() -> Result<&'a Sets, TableError>,
     matches: Vec<(String, Vec<(String, Slot)>)>,
 }
 
+/// Lists of options that several rows share.
+pub(super) type Sets = Vec<(String, Vec<Arc<OptionRow>>)>;
+
 /// Reads the option sets of a table.
-pub(super) fn sets(table: &Table) -> Result<Option<Value>, TableError> {
-    let Some((text, line)) = table.sets() else { return Ok(None) };
-    let loader = Loader { text, line, sets: None, matches: Vec::new() };
-    loader.json().map(Some)
+pub(super) fn sets(table: &Table) -> Result<Sets, TableError> {
+    let (text, base) = table.sets();
+    let none = || Err(TableError { line: 1, message: "sets do not use sets".into() });
+    let loader = Loader { table, base, sets: &none, matches: Vec::new() };
+    let value = loader.json(text)?;
+    let mut sets = Vec::new();
+    for set in loader.object(&value)? {
+        let mut body = empty();
+        for member in loader.object(&set.value)? {
+            loader.options(member, &mut body)?;
+        }
+        sets.push((set.key.clone(), body.options));
+    }
+    Ok(sets)
 }
 
 /// Reads what all rows of a table have.
 pub(super) fn defaults(table: &Table) -> Result<Body, TableError> {
-    let Some((text, line)) = table.defaults() else { return Ok(empty()) };
-    let loader = Loader { text, line, sets: None, matches: Vec::new() };
-    loader.body(&loader.json()?, empty(), false, 0)
+    let (text, base) = table.defaults();
+    let none = || Err(TableError { line: 1, message: "defaults do not use sets".into() });
+    let loader = Loader { table, base, sets: &none, matches: Vec::new() };
+    loader.body(&loader.json(text)?, empty(), false, 0)
 }
 
 /// Reads one row.
-pub(super) fn row(
-    table: &Table,
+pub(super) fn row<'a>(
+    table: &'a Table,
     number: usize,
-    sets: Option<&Value>,
+    sets: &'a dyn Fn() -> Result<&'a Sets, TableError>,
     defaults: &Body,
 ) -> Result<Row, TableError> {
-    let (text, line) = table.row(number).unwrap_or(("", 1));
-    let mut loader = Loader { text, line, sets, matches: Vec::new() };
-    let value = loader.json()?;
+    let (text, base) = table.row(number);
+    let mut loader = Loader { table, base, sets, matches: Vec::new() };
+    let value = loader.json(text)?;
     let names = loader.strings(value.get("names").unwrap_or(&value))?;
     let Some(name) = names.first() else {
         return Err(loader.error(&value, "a row needs a name"));
@@ -61,19 +78,16 @@ pub(super) fn row(
 }
 
 impl Loader<'_> {
-    fn json(&self) -> Result<Value, TableError> {
-        json::read(self.text.as_bytes(), JsonDialect::Commented)
-            .map_err(|error| TableError { line: self.line_of(error.at), message: error.message })
-    }
-
-    fn line_of(&self, at: usize) -> u32 {
-        let before = self.text.as_bytes().get(..at).unwrap_or_default();
-        let count = before.iter().filter(|byte| **byte == b'\n').count();
-        self.line.saturating_add(u32::try_from(count).unwrap_or(u32::MAX))
+    fn json(&self, text: &str) -> Result<Value, TableError> {
+        json::read(text.as_bytes(), JsonDialect::Commented).map_err(|error| TableError {
+            line: self.table.line(self.base + error.at),
+            message: error.message,
+        })
     }
 
     fn error(&self, value: &Value, message: impl Into<String>) -> TableError {
-        TableError { line: self.line_of(value.span.start as usize), message: message.into() }
+        let line = self.table.line(self.base + value.span.start as usize);
+        TableError { line, message: message.into() }
     }
 
     fn text<'v>(&self, value: &'v Value) -> Result<&'v str, TableError> {
@@ -204,19 +218,8 @@ impl Loader<'_> {
                 body.commands.push((names, inner));
             }
         }
-        self.check_options(value, &body)?;
         body.danger = danger(&body);
         Ok(body)
-    }
-
-    fn check_options(&self, value: &Value, body: &Body) -> Result<(), TableError> {
-        let mut names: Vec<&str> =
-            body.options.iter().flat_map(|option| &option.names).map(String::as_str).collect();
-        names.sort_unstable();
-        match names.windows(2).find(|pair| matches!(pair, [a, b] if a == b)) {
-            Some([name, _]) => Err(self.error(value, format!("option `{name}` stands here twice"))),
-            _ => Ok(()),
-        }
     }
 
     fn grammar(&self, value: &Value) -> Result<Grammar, TableError> {
@@ -246,13 +249,12 @@ impl Loader<'_> {
     }
 
     fn use_sets(&self, value: &Value, body: &mut Body) -> Result<(), TableError> {
-        for name in self.names(value)? {
-            let Some(set) = self.sets.and_then(|sets| sets.get(&name)) else {
+        let sets = (self.sets)()?;
+        for name in self.text(value)?.split_ascii_whitespace() {
+            let Some((_, options)) = sets.iter().find(|(known, _)| known == name) else {
                 return Err(self.error(value, format!("there is no set `{name}`")));
             };
-            for member in self.object(set)? {
-                self.options(member, body)?;
-            }
+            body.options.extend(options.iter().cloned());
         }
         Ok(())
     }
@@ -262,12 +264,12 @@ impl Loader<'_> {
         if member.key == "flags" {
             for item in self.list(value)? {
                 let names = self.names(item)?;
-                body.options.push(OptionRow {
+                body.options.push(Arc::new(OptionRow {
                     names,
                     takes: Takes::Nothing,
                     slots: Vec::new(),
                     stop: false,
-                });
+                }));
             }
             return Ok(());
         }
@@ -281,7 +283,12 @@ impl Loader<'_> {
                 "values" | "stop" => Takes::Values,
                 key => return Err(self.error(value, format!("`{key}` cannot be read here"))),
             };
-            body.options.push(OptionRow { names, takes, slots, stop: member.key == "stop" });
+            body.options.push(Arc::new(OptionRow {
+                names,
+                takes,
+                slots,
+                stop: member.key == "stop",
+            }));
         }
         Ok(())
     }

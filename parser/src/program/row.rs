@@ -1,5 +1,7 @@
 //! What a row says: option grammar, options, operands, forms, sub-commands, and the meaning of each value.
 
+use std::sync::Arc;
+
 use crate::nested::Dialect;
 use crate::{EffectKind, Locality, Reason};
 
@@ -42,7 +44,7 @@ pub(crate) struct Body {
     /// Where the commands run that it starts.
     pub locality: Locality,
     /// The options.
-    pub options: Vec<OptionRow>,
+    pub options: Vec<Arc<OptionRow>>,
     /// The operands, if no form says otherwise.
     pub operands: Vec<Operand>,
     /// What the command does in any case.

@@ -48,6 +48,25 @@ fn no_program_has_two_rows() {
     assert_eq!(twice, Vec::<&[&str]>::new());
 }
 
+/// Returns the options of a body and of its sub-commands that stand there twice.
+fn twice(body: &row::Body) -> Vec<String> {
+    let mut names: Vec<&String> = body.options.iter().flat_map(|option| &option.names).collect();
+    names.sort_unstable();
+    let pairs = names.windows(2).filter(|pair| pair[0] == pair[1]);
+    let here = pairs.map(|pair| pair[0].clone());
+    here.chain(body.commands.iter().flat_map(|(_, inner)| twice(inner))).collect()
+}
+
+#[test]
+fn no_option_stands_twice_in_a_row() {
+    let wrong: Vec<_> = rows()
+        .into_iter()
+        .map(|(_, row)| (row.name.as_str(), twice(&row.body)))
+        .filter(|(_, names)| !names.is_empty())
+        .collect();
+    assert_eq!(wrong, Vec::new());
+}
+
 #[test]
 fn errors_have_their_line() {
     let check = |text: &str, line: u32, message: &str| {
@@ -64,7 +83,6 @@ fn errors_have_their_line() {
     };
     check(&row("\"flag\": []"), 2, "`flag` is no key of a row");
     check(&row("\"values\": {\"-a\": \"shell\"}"), 2, "`shell` is no slot");
-    check(&row("\"flags\": [\"-a\", \"-a\"]"), 1, "option `-a` stands here twice");
     check(&row("\"options\": \"x\""), 2, "`x` is no option grammar");
     check(&row("\"strip\": 1"), 2, "`strip` is `true`, `false` or `without-options`");
     let twice = row("\"flags\": []").replace("[\"a\"]", "[\"a\", \"b\", \"a\"]");
