@@ -6,6 +6,7 @@ mod cover;
 mod critical;
 mod files;
 mod part;
+mod reach;
 mod shell;
 mod suggest;
 mod tools;

@@ -73,6 +73,8 @@ pub(crate) struct Knowledge {
     pub executors: Vec<String>,
     pub option_executors: Vec<String>,
     pub project_runners: Vec<String>,
+    pub spelled_out: Vec<String>,
+    pub override_options: BTreeMap<String, Vec<String>>,
     /// The built-in tables could not be read; nothing is then known to be harmless.
     pub broken: bool,
 }
@@ -123,6 +125,13 @@ fn read_all() -> Option<Knowledge> {
         executors: strings(permissions.get("executors")?)?,
         option_executors: strings(permissions.get("option_executors")?)?,
         project_runners: strings(permissions.get("project_runners")?)?,
+        spelled_out: strings(permissions.get("spelled_out")?)?,
+        override_options: permissions
+            .get("override_options")?
+            .members()?
+            .iter()
+            .map(|member| Some((member.key.clone(), strings(&member.value)?)))
+            .collect::<Option<_>>()?,
         broken: false,
     })
 }

@@ -8,11 +8,12 @@ use crate::facts::Mode;
 use crate::index::RuleId;
 use crate::knowledge::{knowledge, listed};
 use crate::paths;
-use crate::pattern::command::{CommandPattern, base_name};
+use crate::pattern::command::base_name;
 use crate::verdict::Decision;
 
 use super::context::Context;
 use super::part::Cover;
+use super::reach;
 use super::shell::{Shell, pattern};
 
 /// Says whether each assignment is one that rules look past.
@@ -43,9 +44,11 @@ pub(super) fn rules(
     let candidates = context.rules.index(Decision::Allow).commands(&[Some(program.to_vec())]);
     found.extend(candidates.into_iter().filter(|id| {
         pattern(context, *id).is_some_and(|pattern| {
-            pattern.covers(&command.words) && reaches(context, shell, index, command, pattern)
+            pattern.covers(&command.words)
+                && reach::reaches(context, shell, index, command, pattern)
         })
     }));
+    found.extend(reach::from_runner(context, shell, command));
     found
 }
 
@@ -68,7 +71,7 @@ fn looks_through(shell: &Shell<'_>, index: usize) -> bool {
 }
 
 /// Returns the commands that the command at `index` starts itself.
-fn started_by<'a>(
+pub(super) fn started_by<'a>(
     shell: &Shell<'a>,
     index: usize,
 ) -> impl Iterator<Item = (&'a SimpleCommand, &'a Via)> + use<'a> {
@@ -78,78 +81,11 @@ fn started_by<'a>(
     })
 }
 
-/// Says whether a pattern with a wildcard may cover the command: what its options and operands start, load
-/// or write must be spelled out in the pattern.
-fn reaches(
-    context: &Context<'_>,
-    shell: &Shell<'_>,
-    index: usize,
-    command: &SimpleCommand,
-    pattern: &CommandPattern,
-) -> bool {
-    if pattern.is_exact() {
-        return true;
-    }
-    let tables = knowledge();
-    let program = program(command);
-    let executor = listed(&tables.executors, program);
-    if executor && (pattern.has_open_program() || context.mode == Mode::Auto) {
-        return false;
-    }
-    let literal = pattern.literal_words();
-    // No row of the tables speaks of a program whose options are known to run or write things.
-    let unread = !command.effects_known && command.effects.is_empty();
-    let doubtful = executor || listed(&tables.option_executors, program);
-    if unread && doubtful && !(literal > 1 && listed(&tables.project_runners, program)) {
-        return false;
-    }
-    let project = command.effects.iter().any(|effect| effect.kind == EffectKind::ProjectCode);
-    let starts = started_by(shell, index).all(|(inner, _)| {
-        let place = place_of(command, inner);
-        project && place.is_some_and(|place| place < literal)
-    });
-    starts && command.effects.iter().all(|effect| effect_reached(context, command, effect, literal))
-}
-
-/// Returns where in a command the words of the command inside begin.
-fn place_of(command: &SimpleCommand, inner: &SimpleCommand) -> Option<usize> {
-    let first = inner.words.first()?;
-    command.words.iter().position(|word| word.span == first.span)
-}
-
-fn effect_reached(
+pub(super) fn is_inside(
     context: &Context<'_>,
     command: &SimpleCommand,
-    effect: &Effect,
-    literal: usize,
+    object: Option<&Word>,
 ) -> bool {
-    let word = effect.word as usize;
-    let option = command.words.get(word).is_none_or(|word| word.may_start_with(b"-"));
-    let spelled = word < literal && !(option && word > 0);
-    match effect.kind {
-        EffectKind::ReadOnly | EffectKind::Read | EffectKind::Network => true,
-        EffectKind::Execute | EffectKind::LoadCode | EffectKind::Settings => spelled,
-        EffectKind::ProjectCode => spelled || is_script(command, effect),
-        EffectKind::Write => {
-            spelled && word > 0 || (!option && is_plain_write(context, command, effect))
-        }
-    }
-}
-
-/// A script file that an interpreter is given: what a wildcard rule for the interpreter is for.
-fn is_script(command: &SimpleCommand, effect: &Effect) -> bool {
-    let operand = command.words.get(effect.word as usize);
-    let exact = effect.object.as_ref().is_some_and(|object| object.exact().is_some());
-    exact && operand.is_some_and(|word| !word.may_start_with(b"-")) && effect.word > 0
-}
-
-/// Says whether the write is what the program's name says, inside the working directories.
-fn is_plain_write(context: &Context<'_>, command: &SimpleCommand, effect: &Effect) -> bool {
-    listed(&knowledge().writers, program(command))
-        && is_inside(context, command, effect.object.as_ref())
-}
-
-fn is_inside(context: &Context<'_>, command: &SimpleCommand, object: Option<&Word>) -> bool {
     let directory = paths::directory(&command.directory, context.facts);
     let Some(word) = object else { return false };
     match word.exact() {
@@ -166,7 +102,7 @@ fn is_inside(context: &Context<'_>, command: &SimpleCommand, object: Option<&Wor
 }
 
 /// Returns the program's name: the last part of its path when it lies in a system directory.
-fn program(command: &SimpleCommand) -> &[u8] {
+pub(super) fn program(command: &SimpleCommand) -> &[u8] {
     let word = command.words.first().and_then(Word::exact).unwrap_or_default();
     base_name(&command.words).unwrap_or(word)
 }

@@ -1,0 +1,145 @@
+//! How far a pattern with a wildcard reaches: what options and operands start, load or write must be spelled
+//! out in it.
+
+use stockade_parser::{Effect, EffectKind, SimpleCommand, Word};
+
+use crate::facts::Mode;
+use crate::index::RuleId;
+use crate::knowledge::{knowledge, listed};
+use crate::pattern::command::CommandPattern;
+use crate::verdict::Decision;
+
+use super::context::Context;
+use super::cover::{are_safe, is_inside, program, started_by};
+use super::shell::{Shell, pattern};
+
+/// Says whether a pattern that fits the words of a command covers it.
+pub(super) fn reaches(
+    context: &Context<'_>,
+    shell: &Shell<'_>,
+    index: usize,
+    command: &SimpleCommand,
+    pattern: &CommandPattern,
+) -> bool {
+    if pattern.is_exact() {
+        return true;
+    }
+    let tables = knowledge();
+    let program = program(command);
+    let executor = listed(&tables.executors, program);
+    if executor && (pattern.has_open_program() || context.mode == Mode::Auto) {
+        return false;
+    }
+    let literal = pattern.literal_words();
+    // No row of the tables speaks of a program whose options are known to run or write things.
+    let unread = !command.effects_known && command.effects.is_empty();
+    let doubtful = executor || listed(&tables.option_executors, program);
+    if unread && doubtful && !(literal > 1 && listed(&tables.project_runners, program)) {
+        return false;
+    }
+    let project = is_runner(command);
+    let starts = started_by(shell, index).all(|(inner, _)| {
+        let place = place_of(command, inner);
+        project && place.is_some_and(|place| place < literal)
+    });
+    starts
+        && !overrides(command, program, literal)
+        && command.effects.iter().all(|effect| effect_reached(context, command, effect, literal))
+}
+
+/// Returns the allow rules for the runner of a command that spell the command out.
+pub(super) fn from_runner(
+    context: &Context<'_>,
+    shell: &Shell<'_>,
+    command: &SimpleCommand,
+) -> Vec<RuleId> {
+    let outer = command.via.last().map(|via| via.command as usize);
+    let Some((index, runner)) = outer.and_then(|index| Some((index, shell.commands.get(index)?)))
+    else {
+        return Vec::new();
+    };
+    let place =
+        place_of(runner, command).filter(|_| is_runner(runner) && are_safe(&runner.assignments));
+    let (Some(place), Some(name)) = (place, runner.words.first().and_then(Word::exact)) else {
+        return Vec::new();
+    };
+    let mut found = context.rules.index(Decision::Allow).commands(&[Some(name.to_vec())]);
+    found.retain(|id| {
+        pattern(context, *id).is_some_and(|pattern| {
+            place < pattern.literal_words()
+                && pattern.covers(&runner.words)
+                && reaches(context, shell, index, runner, pattern)
+        })
+    });
+    found
+}
+
+/// Says whether the command runs what the project brings along.
+fn is_runner(command: &SimpleCommand) -> bool {
+    command.effects.iter().any(|effect| effect.kind == EffectKind::ProjectCode)
+}
+
+/// Returns where in a command the words of the command inside begin.
+fn place_of(command: &SimpleCommand, inner: &SimpleCommand) -> Option<usize> {
+    let first = inner.words.first()?;
+    command.words.iter().position(|word| word.span == first.span)
+}
+
+/// Says whether a word that the pattern does not spell out is, or could be, an option that changes what the
+/// program runs.
+fn overrides(command: &SimpleCommand, program: &[u8], literal: usize) -> bool {
+    let known = knowledge().override_options.iter().filter(|(name, _)| name.as_bytes() == program);
+    let options: Vec<&String> = known.flat_map(|(_, options)| options).collect();
+    let words = command.words.iter().enumerate().skip(1);
+    let before = words.take_while(|(_, word)| word.exact() != Some(b"--"));
+    before
+        .filter(|(place, _)| *place >= literal)
+        .any(|(_, word)| options.iter().any(|option| word.may_start_with(option.as_bytes())))
+}
+
+fn effect_reached(
+    context: &Context<'_>,
+    command: &SimpleCommand,
+    effect: &Effect,
+    literal: usize,
+) -> bool {
+    let word = effect.word as usize;
+    let option = command.words.get(word).is_none_or(|word| word.may_start_with(b"-"));
+    let spelled = word < literal && !option;
+    match effect.kind {
+        EffectKind::ReadOnly | EffectKind::Read | EffectKind::Network => true,
+        // On word 0 the program does it whatever its words are: a wildcard says nothing about that.
+        EffectKind::Execute | EffectKind::LoadCode => {
+            (spelled && word > 0) || is_script(context, command, effect)
+        }
+        EffectKind::Settings => spelled && word > 0,
+        EffectKind::ProjectCode if listed(&knowledge().spelled_out, program(command)) => spelled,
+        EffectKind::ProjectCode => !option || word == 0,
+        EffectKind::Write => {
+            (spelled && word > 0) || (!option && is_plain_write(context, command, effect))
+        }
+    }
+}
+
+/// A script file of the project that an interpreter is given: what a wildcard rule for the interpreter is for.
+/// A word behind an option could be the option's value.
+fn is_script(context: &Context<'_>, command: &SimpleCommand, effect: &Effect) -> bool {
+    let place = effect.word as usize;
+    let plain =
+        |place: usize| command.words.get(place).is_some_and(|word| !word.may_start_with(b"-"));
+    let behind = place.checked_sub(1).is_some_and(plain);
+    let reads = |other: &Effect| {
+        other.kind == EffectKind::Read && other.word == effect.word && other.object == effect.object
+    };
+    plain(place)
+        && behind
+        && command.effects.iter().any(reads)
+        && effect.object.as_ref().is_some_and(|object| object.exact().is_some())
+        && is_inside(context, command, effect.object.as_ref())
+}
+
+/// Says whether the write is what the program's name says, inside the working directories.
+fn is_plain_write(context: &Context<'_>, command: &SimpleCommand, effect: &Effect) -> bool {
+    listed(&knowledge().writers, program(command))
+        && is_inside(context, command, effect.object.as_ref())
+}
