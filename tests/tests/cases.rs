@@ -16,7 +16,6 @@ fn files() -> Vec<PathBuf> {
 }
 
 #[test]
-#[ignore = "the tables of ordinary programs are being written"]
 fn the_case_files_hold() {
     let (mut count, mut wrong) = (0, Vec::new());
     for path in files() {
@@ -34,7 +33,6 @@ fn the_case_files_hold() {
 
 /// One recorded decision: who is right, the gate or the record.
 #[test]
-#[ignore = "the tables of ordinary programs are being written"]
 fn the_recorded_decisions_hold() {
     let text =
         std::fs::read_to_string(root().join("tests/cases/decisions.jsonl")).expect("the file");
