@@ -193,7 +193,7 @@ impl Lowering<'_, '_> {
     fn pieces_of(&mut self, index: usize) {
         let shape = self.shape;
         let mut pieces = Vec::new();
-        let mut time = false;
+        let mut keyword = false;
         for child in shape.children(index) {
             let span = shape.span(child);
             match shape.kind(child) {
@@ -201,9 +201,9 @@ impl Lowering<'_, '_> {
                 NodeKind::FileRedirect
                 | NodeKind::HerestringRedirect
                 | NodeKind::HeredocRedirect => self.redirect(child, &mut pieces),
-                NodeKind::CommandName if pieces.is_empty() && shape.bytes(child) == b"time" => {
-                    time = true;
-                    self.repairs.push(Repair::Keyword);
+                NodeKind::CommandName if pieces.is_empty() => {
+                    keyword = matches!(shape.bytes(child), b"time" | b"!");
+                    pieces.push((MarkKind::Word, span));
                 }
                 kind if is_literal(kind) => pieces.push((MarkKind::Word, span)),
                 NodeKind::Token if is_word_token(shape, index, child) => {
@@ -212,8 +212,8 @@ impl Lowering<'_, '_> {
                 _ => {}
             }
         }
-        if time {
-            self.after_time(&mut pieces);
+        if keyword {
+            self.after_keywords(&mut pieces);
         }
         self.operands_of_alias(&mut pieces);
         self.finish(pieces, shape.kind(index) != NodeKind::RedirectedStatement);
@@ -232,14 +232,20 @@ impl Lowering<'_, '_> {
         }
     }
 
-    /// Takes the options and the `!` of `time` away, and finds the assignments that the grammar took for words.
-    fn after_time(&mut self, pieces: &mut Vec<(MarkKind, Span)>) {
+    /// Takes `time` with its options and `!` away, and finds the assignments behind them that the grammar took
+    /// for words.
+    fn after_keywords(&mut self, pieces: &mut Vec<(MarkKind, Span)>) {
         let text = self.shape.text();
-        let keywords = pieces
-            .iter()
-            .take_while(|(_, span)| matches!(span.of(text), b"-p" | b"--" | b"!" | b"time"))
-            .count();
+        let mut after_time = false;
+        let keywords = pieces.iter().take_while(|(kind, span)| {
+            let word = span.of(text);
+            let option = after_time && matches!(word, b"-p" | b"--");
+            after_time = option || word == b"time";
+            *kind == MarkKind::Word && (option || matches!(word, b"time" | b"!"))
+        });
+        let keywords = keywords.count();
         pieces.drain(..keywords);
+        self.repairs.push(Repair::Keyword);
         for (kind, span) in pieces.iter_mut() {
             if *kind != MarkKind::Word || !looks_like_assignment(span.of(text)) {
                 break;

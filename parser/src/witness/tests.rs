@@ -133,8 +133,8 @@ fn pieces_without_a_blank_between_them_are_one_word() {
 #[test]
 fn time_is_a_keyword() {
     check(
-        "time -p ! a=1 ls; ! time x; a=1 time y",
-        expect!["=⟨a=1⟩ n⟨ls⟩ w⟨ls⟩ n⟨x⟩ w⟨x⟩ =⟨a=1⟩ n⟨time⟩ w⟨time⟩ w⟨y⟩"],
+        "time -p -- ! a=1 ls; ! time x; a=1 time y; ! ! z; ! -p",
+        expect!["=⟨a=1⟩ n⟨ls⟩ w⟨ls⟩ n⟨x⟩ w⟨x⟩ =⟨a=1⟩ n⟨time⟩ w⟨time⟩ w⟨y⟩ n⟨z⟩ w⟨z⟩ n⟨-p⟩ w⟨-p⟩"],
     );
 }
 

@@ -1,7 +1,8 @@
 //! Runs texts in real bash and says what the parser missed.
 //!
 //! `cargo run -p stockade-tests --bin oracle -- --all` runs the whole corpus;
-//! `… -- --mutants 1000 --seed 7` runs damaged texts with a planted command;
+//! `… -- --mutants 1000 --seed 7` runs damaged texts with a planted command (`--authority`: also those that only
+//! the witness doubts);
 //! `… -- --flags [--show CODE]` only counts why texts are opaque;
 //! `… -- --text 'ls | wc'` runs one text and prints what it did.
 
@@ -12,7 +13,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use stockade_tests::oracle::cage::Cage;
 use stockade_tests::oracle::corpus::{self, Numbers, Sample};
 use stockade_tests::oracle::judge::Miss;
-use stockade_tests::oracle::{Finding, examine, measure, minimise, mutate, stub, tree};
+use stockade_tests::oracle::{
+    Finding, examine, examine_authority, measure, minimise, mutate, stub, tree,
+};
 
 /// How often a failing text is run again to make it small.
 const MINIMISE_TRIES: usize = 150;
@@ -43,13 +46,18 @@ fn main() -> ExitCode {
         return one(&cage, text.as_bytes());
     }
     let seed = value("--seed").and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let alone = arguments.iter().any(|argument| argument == "--authority");
+    let chosen: Examination = if alone { examine_authority } else { examine };
     let (samples, examination): (_, Examination) =
         match value("--mutants").and_then(|count| count.parse().ok()) {
-            Some(count) => (mutants(count, seed), examine),
+            Some(count) => (mutants(count, seed), chosen),
             None => {
                 let only = value("--file");
                 let wanted = |name: &&str| only.as_deref().is_none_or(|only| only == *name);
-                (corpus::FILES.into_iter().filter(wanted).flat_map(corpus::read).collect(), measure)
+                (
+                    corpus::FILES.into_iter().filter(wanted).flat_map(corpus::read).collect(),
+                    measure as Examination,
+                )
             }
         };
     many(&cage, &samples, examination)
@@ -192,7 +200,7 @@ fn judge(cage: &Cage, sample: &Sample, examination: Examination, sums: &Mutex<Su
             }
             Ok(found) => {
                 add.missed = 1;
-                report(cage, sample, status, &found.missed);
+                report(cage, sample, status, &found.missed, examination);
                 break;
             }
             Err(reason) => {
@@ -211,8 +219,8 @@ fn judge(cage: &Cage, sample: &Sample, examination: Examination, sums: &Mutex<Su
 }
 
 /// Prints a text that something got past, made small.
-fn report(cage: &Cage, sample: &Sample, status: u8, misses: &[Miss]) {
-    let missed = |text: &[u8]| match examine(cage, text, status) {
+fn report(cage: &Cage, sample: &Sample, status: u8, misses: &[Miss], examination: Examination) {
+    let missed = |text: &[u8]| match examination(cage, text, status) {
         Ok(found) => found.missed,
         Err(_) => Vec::new(),
     };

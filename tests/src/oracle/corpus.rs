@@ -3,7 +3,7 @@
 use crate::root;
 
 /// The files of the corpus.
-pub const FILES: [&str; 3] = ["nl2bash", "tldr", "oils"];
+pub const FILES: [&str; 4] = ["nl2bash", "tldr", "oils", "constructs"];
 
 /// One text of the corpus.
 #[derive(Debug, Clone)]

@@ -42,14 +42,17 @@ pub fn compare(tree: &CommandTree, trace: &Trace) -> Finding {
     Finding { flagged: false, ran: trace.started.len(), exact, missed: misses }
 }
 
-/// The compressor that `tar -z`, `-j`, `-J` and `--zstd` start through `sh -c`: the option says so, not the text.
+/// Tools that start what their options and programs say through `sh -c`.
+const TOOLS: &[&[u8]] = &[b"tar", b"awk", b"mawk", b"gawk", b"sed", b"sort", b"split", b"ed"];
+
+/// The shell that a tool starts for one of its own options, and the compressor of `tar -z`: not what the text says,
+/// but how the tool does it. What else that shell starts is judged.
 fn is_helper(started: &Started) -> bool {
+    let by_tool = TOOLS.contains(&started.by.as_slice()) && started.path == b"/bin/sh";
     let compressors: [&[u8]; 5] = [b"gzip", b"bzip2", b"xz", b"zstd", b"lzip"];
-    let named = started.argv.last().is_some_and(|word| {
-        let program = word.split(|byte| *byte == b' ').next().unwrap_or_default();
-        compressors.contains(&program)
-    });
-    named && (started.by == b"tar" || (started.by == b"sh" && started.argv.len() == 1))
+    let argv: Vec<&[u8]> = started.argv.iter().map(Vec::as_slice).collect();
+    let compressor = matches!(argv[..], [name] | [name, b"-d"] if compressors.contains(&name));
+    by_tool || (compressor && started.by == b"sh")
 }
 
 /// Files that bash opens for itself: the terminal at its start, and texts of here-documents.

@@ -111,7 +111,7 @@ pub fn mutant(corpus: &[Sample], numbers: &mut Numbers) -> Vec<u8> {
     let at = place(&text, numbers);
     let plant = numbers.one_of(PLANTS).as_bytes();
     text.splice(at..at, plant.iter().copied());
-    for _ in 0..numbers.below(4) {
+    for _ in 0..numbers.below(3) {
         damage(&mut text, numbers);
     }
     // An argument cannot hold NUL.
