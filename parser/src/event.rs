@@ -104,6 +104,8 @@ pub(crate) mod flag {
     pub const ARITHMETIC_GROUP: u8 = 1;
     /// `HereBody`: the delimiter was quoted, the body is literal.
     pub const LITERAL: u8 = 1;
+    /// `HereBody`: the text ended before the last line did.
+    pub const CUT: u8 = 2;
     /// `Substitution`: opened by `$((` but not arithmetic.
     pub const DOUBLED: u8 = 4;
 }

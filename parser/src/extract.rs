@@ -269,7 +269,7 @@ pub(crate) fn extract(
         integers: std::collections::HashMap::new(),
     };
     walk.start_state();
-    walk.hidden_bytes(source);
+    walk.hidden_bytes(&text);
     walk.begin(text, None, None, 0, false);
     walk.walk();
     walk.finish(source, tokens)

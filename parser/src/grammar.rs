@@ -466,7 +466,9 @@ impl Parser<'_> {
             self.leaf(Kind::Junk, self.source.len());
             return;
         }
-        let junk = (self.pos + 1).min(self.source.len());
+        let rest = self.source.get(self.pos..).unwrap_or_default();
+        let word = rest.iter().take_while(|byte| crate::cursor::is_plain(**byte)).count();
+        let junk = (self.pos + word.max(1)).min(self.source.len());
         self.leaf(Kind::Junk, junk);
         if self.pos < self.source.len() {
             self.push_list(true);

@@ -34,9 +34,9 @@ pub use reason::Reason;
 pub use source::{Position as SourcePosition, Span};
 pub use state::StartState;
 pub use tree::{
-    Assignment, CommandKind, CommandTree, Directory, Draft, Effect, EffectKind, Locality, Notice,
-    Opaque, Operator, Position, Redirect, RedirectTarget, SimpleCommand, Stdin, Target, Token,
-    TokenKind, Via,
+    Assignment, Canonical, CommandKind, CommandTree, Directory, Draft, Effect, EffectKind,
+    Locality, Notice, Opaque, Operator, Position, Redirect, RedirectTarget, SimpleCommand, Stdin,
+    Target, Token, TokenKind, Via,
 };
 pub use witness::{Absence, Node, NodeKind, Witness};
 pub use word::{Count, Glob, Word, WordClass};

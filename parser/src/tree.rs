@@ -358,6 +358,38 @@ impl Draft {
     }
 }
 
+/// The words of a command as one line, with the places where words begin and end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Canonical {
+    /// Exact words without quotes, joined by single blanks; a word that is not exact is one NUL byte,
+    /// which no word can hold.
+    pub text: Vec<u8>,
+    /// For each word, where it stands in `text`. A blank inside a word is not one between words.
+    pub words: Vec<Span>,
+}
+
+impl SimpleCommand {
+    /// Returns the command as it was typed.
+    pub fn raw<'a>(&self, tree: &'a CommandTree) -> &'a [u8] {
+        self.span.of(&tree.source)
+    }
+
+    /// Returns the words without quotes, assignments and redirections left out.
+    pub fn canonical(&self) -> Canonical {
+        let mut canonical =
+            Canonical { text: Vec::new(), words: Vec::with_capacity(self.words.len()) };
+        for (number, word) in self.words.iter().enumerate() {
+            if number > 0 {
+                canonical.text.push(b' ');
+            }
+            let start = canonical.text.len();
+            canonical.text.extend_from_slice(word.exact().unwrap_or(b"\0"));
+            canonical.words.push(Span::new(start, canonical.text.len()));
+        }
+        canonical
+    }
+}
+
 impl CommandTree {
     /// The text.
     pub fn source(&self) -> &[u8] {

@@ -229,7 +229,7 @@ impl Walk<'_> {
             |word: &[u8]| matches!(word, b"-eq" | b"-ne" | b"-lt" | b"-le" | b"-gt" | b"-ge");
         if numeric(&word) {
             if let Some(previous) = previous {
-                self.test_number(text, &previous, span);
+                self.test_number(text, &previous, previous.span);
             }
         } else if numeric(&before) {
             self.test_number(text, building, span);

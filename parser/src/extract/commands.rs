@@ -34,6 +34,12 @@ impl Walk<'_> {
     pub(crate) fn close_simple(&mut self, text: &Text, event: Event, collecting: Collecting) {
         let Collecting { words, origins, assignments, redirects, command } = collecting;
         let span = text.map.span(Span { start: event.start, end: event.end });
+        let nothing = words.is_empty() && assignments.is_empty() && redirects.is_empty();
+        if nothing && self.commands.len() == command as usize + 1 {
+            // Only behind a syntax error.
+            self.commands.pop();
+            return;
+        }
         let kind = self.kind_of(&words, true);
         let only_assigns = words.is_empty();
         for assignment in &assignments {

@@ -21,7 +21,10 @@ impl Walk<'_> {
                 Build::Pipeline { piped, negated, element: 0, directory, scope }
             }
             Kind::Simple => self.open_simple(text, event),
-            Kind::Word => Build::Word(building()),
+            Kind::Word => {
+                self.end_prefixes();
+                Build::Word(building())
+            }
             Kind::Assignment => Build::Assignment {
                 building: building(),
                 name: Vec::new(),
@@ -29,13 +32,16 @@ impl Walk<'_> {
                 array: false,
             },
             Kind::ArrayValue => Build::Array,
-            Kind::Redirect => Build::Redirect(Box::new(Redirecting {
-                operator: crate::Operator::Write,
-                descriptor: None,
-                variable: false,
-                target: None,
-                read: false,
-            })),
+            Kind::Redirect => {
+                self.end_prefixes();
+                Build::Redirect(Box::new(Redirecting {
+                    operator: crate::Operator::Write,
+                    descriptor: None,
+                    variable: false,
+                    target: None,
+                    read: false,
+                }))
+            }
             Kind::Double => {
                 // Even empty, quotes make a word.
                 self.push(Piece::Quoted, b"");
@@ -95,6 +101,19 @@ impl Walk<'_> {
     pub(crate) fn enter_element(&mut self, element: u32) -> Scope {
         let stdin = (element > 0).then_some(Stdin::Pipe);
         self.enter(Ends::Process, Some(Position::Pipeline(element)), stdin)
+    }
+
+    /// Words of a command do not see the assignments in front of it, and what they see is not followed.
+    fn end_prefixes(&mut self) {
+        let Some(Build::Simple(collecting)) = self.builds.last() else { return };
+        if collecting.assignments.is_empty() {
+            return;
+        }
+        let names: Vec<Vec<u8>> =
+            collecting.assignments.iter().map(|assignment| assignment.name.clone()).collect();
+        for name in names {
+            self.shell.set(&name, Value::Lost);
+        }
     }
 
     fn open_simple(&mut self, text: &Text, event: Event) -> Build {
@@ -177,7 +196,13 @@ impl Walk<'_> {
                 }
             }
             Build::Redirect(redirecting) => self.close_redirect(text, event, *redirecting, span),
-            Build::HereBody { building } => self.close_here_body(building, span),
+            Build::HereBody { mut building } => {
+                let open = text.syntax.events.get(event.link as usize);
+                if open.is_some_and(|open| open.flags & flag::CUT != 0) {
+                    building.push(Piece::Quoted, b"\n");
+                }
+                self.close_here_body(building, span);
+            }
             Build::Scope { scope, piece } => {
                 self.leave(scope);
                 let kind = text.syntax.events.get(event.link as usize).map(|open| open.kind);

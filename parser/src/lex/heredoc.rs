@@ -42,6 +42,11 @@ impl Parser<'_> {
         if !end.found {
             let span = Span::new(self.start_of(node), end.body);
             self.out.notices.push((span, "this here-document is not closed"));
+            // Bash ends the last line where the text ends without a line feed.
+            let last = end.body.checked_sub(1).and_then(|at| self.byte(at));
+            if end.body > self.pos && last != Some(b'\n') {
+                self.add_flags(node, flag::CUT);
+            }
         }
         if !quoted {
             let outer_end = self.end;

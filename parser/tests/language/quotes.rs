@@ -1,0 +1,57 @@
+//! Quotes and escapes.
+
+use expect_test::expect;
+
+use crate::check;
+
+#[test]
+fn each_style_has_its_escapes() {
+    check(
+        "echo 'a\\n' \"\\a\\$\\\"\\\\\" $'\\x41\\101\\u00e9\\e\\cA\\'' \\a $\"b\"",
+        expect![[r#"
+        Top: "echo" "a\\n" "\\a$\"\\" "AAé\u{1b}\u{1}'" "a" "b"
+    "#]],
+    );
+}
+
+#[test]
+fn a_nul_ends_its_segment() {
+    check(
+        "echo $'a\\0b'c",
+        expect![[r#"
+        Top: "echo" "ac"
+    "#]],
+    );
+}
+
+#[test]
+fn empty_words_are_words() {
+    check(
+        "echo '' \"\" a''",
+        expect![[r#"
+        Top: "echo" "" "" "a"
+    "#]],
+    );
+}
+
+#[test]
+fn blanks_are_two_characters() {
+    check(
+        "echo a\u{a0}b \u{b}c",
+        expect![[r#"
+        Top: "echo" "a\u{a0}b" "\u{b}c"
+        control-byte at "\u{b}": the control character U+000B
+        notice: confusable: U+00A0
+    "#]],
+    );
+}
+
+#[test]
+fn a_dollar_alone_is_literal() {
+    check(
+        "echo $ a$ \"$\" $% $\"x\"",
+        expect![[r#"
+        Top: "echo" "$" "a$" "$" "$%" "x"
+    "#]],
+    );
+}

@@ -1,0 +1,67 @@
+//! Redirections.
+
+use expect_test::expect;
+
+use crate::check;
+
+#[test]
+fn anywhere_in_a_command() {
+    check(
+        ">a b 2>c d <e f &>g",
+        expect![[r#"
+        Top: "b" "d" "f" [Write file "a"] [2Write file "c"] [Read file "e"] [WriteBoth file "g"]
+    "#]],
+    );
+}
+
+#[test]
+fn descriptors_and_files() {
+    check(
+        "a >&2 2>&- >&b 3<&4- {v}>c &>>d >|e <>f",
+        expect![[r#"
+        Top: "a" [DuplicateOutput descriptor Some(2)] [2DuplicateOutput descriptor None] [DuplicateOutput file "b"] [3DuplicateInput descriptor Some(4)] [Write file "c"] [AppendBoth file "d"] [Clobber file "e"] [ReadWrite file "f"]
+    "#]],
+    );
+}
+
+#[test]
+fn unknown_targets_are_unknown_writes() {
+    check(
+        "a > $x > *.c > ~/d",
+        expect![[r#"
+        Top: "a" [Write file <any number of parameter "".."">] [Write file <pattern * ".c">] [Write file <tilde "".."/d">]
+    "#]],
+    );
+}
+
+#[test]
+fn a_substitution_is_no_file() {
+    check(
+        "a > >(b) 2> >(c)",
+        expect![[r#"
+        Top: "a" [Write file <substitution "".."">] [2Write file <substitution "".."">]
+        ProcessSubstitution: "b"
+        ProcessSubstitution: "c"
+    "#]],
+    );
+}
+
+#[test]
+fn numbers_must_touch() {
+    check(
+        "echo 2 >a 2>b a2>c",
+        expect![[r#"
+        Top: "echo" "2" "a2" [Write file "a"] [2Write file "b"] [Write file "c"]
+    "#]],
+    );
+}
+
+#[test]
+fn the_network_is_an_effect() {
+    check(
+        "a > /dev/tcp/host/80",
+        expect![[r#"
+        Top: "a" [Write file "/dev/tcp/host/80"]
+    "#]],
+    );
+}
