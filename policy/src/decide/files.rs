@@ -119,7 +119,8 @@ fn tool_level(context: &Context<'_>, effect: Decision, access: Access) -> Vec<Hi
         .flat_map(|tool| index.every(tool))
         .filter(|id| {
             context.rules.rule(*id).is_some_and(|rule| {
-                rule.specifier == Specifier::Every && tools.contains(&rule.tool.as_str())
+                let whole = matches!(rule.specifier, Specifier::Every | Specifier::Malformed);
+                whole && tools.contains(&rule.tool.as_str())
             })
         })
         .map(Hit::certain)

@@ -77,13 +77,20 @@ fn path_of(row: &FileTool, input: &Value, facts: &Facts) -> Option<PathBuf> {
     let base = field.map_or_else(|| facts.cwd.clone(), |path| expand(path, facts));
     let pattern = row.pattern.as_ref().and_then(|key| input.get(key)).and_then(Value::text);
     Some(match pattern {
-        // A pattern may lead elsewhere by itself: its fixed beginning counts.
-        Some(pattern) if pattern.starts_with(['/', '~']) || pattern.contains("..") => {
+        // The fixed beginning of a pattern leads on from there, or elsewhere.
+        Some(pattern) => {
             let end = pattern.find(['*', '?', '[', '{']).unwrap_or(pattern.len());
-            let fixed = pattern.get(..end).unwrap_or_default();
-            base.join(expand(fixed, facts))
+            let (fixed, wild) = pattern.split_at(end);
+            if wild.contains("..") {
+                // It may climb out of any directory.
+                return Some(PathBuf::from("/"));
+            }
+            match fixed.strip_prefix("~/") {
+                Some(rest) => facts.home.join(rest),
+                None => base.join(fixed),
+            }
         }
-        Some(_) | None => base,
+        None => base,
     })
 }
 
