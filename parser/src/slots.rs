@@ -5,7 +5,7 @@ use crate::nested::{Dialect, Doubt, Inner, Reader};
 use crate::options::{Argument, unknown};
 use crate::program::row::{Input, Slot};
 use crate::{
-    Count, EffectKind, Locality, Operator, Reason, RedirectTarget, Stdin, Word, WordClass,
+    Count, EffectKind, Glob, Locality, Operator, Reason, RedirectTarget, Stdin, Word, WordClass,
 };
 
 impl Reader<'_> {
@@ -266,25 +266,30 @@ impl Reader<'_> {
     }
 
     pub(crate) fn variable(&mut self, value: &Argument) {
-        let detail = "a subscript in the name is evaluated";
-        let Some(name) = value.word.exact() else {
-            let plain = match &value.word.class {
-                WordClass::Unknown { count: Count::One, prefix, .. } => prefix.contains(&b'='),
-                WordClass::Exact(_) | WordClass::Pattern { .. } | WordClass::Unknown { .. } => {
-                    false
-                }
-            };
-            if !plain {
-                self.doubt(Reason::Subscript, value.index, detail);
-            }
-            return;
+        // The name ends at `=`; what is behind it is a value and is not evaluated.
+        let (known, exact) = match &value.word.class {
+            WordClass::Exact(bytes) => (bytes.as_slice(), true),
+            WordClass::Unknown { count: Count::One, prefix, .. } => (prefix.as_slice(), false),
+            WordClass::Pattern { glob, .. } => match glob.first() {
+                Some(Glob::Literal(first)) => (first.as_slice(), false),
+                _ => (b"".as_slice(), false),
+            },
+            WordClass::Unknown { .. } => (b"".as_slice(), false),
         };
-        let name = name.split(|byte| *byte == b'=').next().unwrap_or_default();
-        let Some(open) = name.iter().position(|byte| *byte == b'[') else { return };
-        let inside = name.get(open + 1..).and_then(|rest| rest.strip_suffix(b"]"));
-        let inside = inside.unwrap_or(b"?");
-        if !(inside == b"@" || inside == b"*" || inside.iter().all(u8::is_ascii_digit)) {
-            self.doubt(Reason::Subscript, value.index, detail);
+        let name = known.split(|byte| *byte == b'=').next().unwrap_or_default();
+        let complete = exact || name.len() < known.len();
+        let harmless = match name.iter().position(|byte| *byte == b'[') {
+            None => true,
+            Some(open) => {
+                let inside = name.get(open + 1..).unwrap_or_default();
+                let inside = inside.strip_suffix(b"+").unwrap_or(inside);
+                inside.strip_suffix(b"]").is_some_and(|inside| {
+                    inside == b"@" || inside == b"*" || inside.iter().all(u8::is_ascii_digit)
+                })
+            }
+        };
+        if !(complete && harmless) {
+            self.doubt(Reason::Subscript, value.index, "a subscript in the name is evaluated");
         }
     }
 

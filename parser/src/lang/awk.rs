@@ -168,9 +168,8 @@ fn division(tokens: &[Token]) -> Option<bool> {
         Some(Token::Sign(b'+' | b'-' | b'$') | Token::Regex) => None,
         Some(Token::Sign(_) | Token::Operator) => Some(false),
         Some(Token::Name(name)) => {
-            let keyword: [&[u8]; 9] = [
-                b"print", b"printf", b"return", b"in", b"if", b"while", b"do", b"else", b"getline",
-            ];
+            let keyword: [&[u8]; 12] = [
+                b"print", b"printf", b"return", b"in", b"if", b"while", b"do", b"else", b"getline", b"case", b"exit", b"delete"];
             Some(!keyword.contains(&name.as_slice()))
         }
     }
@@ -302,6 +301,7 @@ mod tests {
             "a++ /b/ c",
             "{print /x",
             "{if (1) /\"/; system(\"id\")}",
+            "{switch (x) {case /\"/: system(\"id\"); y = \"/",
         ] {
             assert!(scan(program.as_bytes()).may_execute, "{program}");
         }
