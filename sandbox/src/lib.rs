@@ -14,8 +14,12 @@ mod host;
 mod launch;
 #[cfg(target_os = "linux")]
 mod linux;
+#[cfg(not(target_os = "linux"))]
+mod other;
 #[cfg(target_os = "linux")]
 mod probe;
+mod run;
+#[cfg(target_os = "linux")]
 mod spawn;
 mod spec;
 #[cfg(target_os = "linux")]
@@ -26,7 +30,11 @@ mod violation;
 
 pub use enforced::{Enforced, Protection, State};
 pub use host::{Host, Probe};
-pub use spawn::{Child, Error, Exit, Stdio, Stopper, confine_worker, launch, spawn};
+#[cfg(not(target_os = "linux"))]
+pub use other::{Child, Stopper, confine_worker, launch, spawn};
+pub use run::{Error, Exit, Stdio};
+#[cfg(target_os = "linux")]
+pub use spawn::{Child, Stopper, confine_worker, launch, spawn};
 pub use spec::{
     Access, FileRule, Files, Limits, Mechanism, Mediation, Network, Program, SandboxSpec,
 };

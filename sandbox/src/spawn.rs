@@ -4,24 +4,15 @@ use std::io::{self, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{self, Command};
 use std::time::Duration;
 
 use crate::codec::{self, Failure, Order, Report, Wire};
 use crate::linux::syscalls;
-use crate::{Enforced, Protection, SandboxSpec, Violation};
-
-/// The three descriptors of the command.
-#[derive(Debug)]
-pub struct Stdio {
-    /// Descriptor 0.
-    pub stdin: OwnedFd,
-    /// Descriptor 1.
-    pub stdout: OwnedFd,
-    /// Descriptor 2.
-    pub stderr: OwnedFd,
-}
+use crate::{Enforced, Error, Exit, SandboxSpec, Stdio, Violation};
+/// Longest time that a launcher may take to report; its own limits are shorter.
+const START_LIMIT: Duration = Duration::from_secs(30);
 
 /// A running command. Dropping it ends everything that the command started.
 #[derive(Debug)]
@@ -34,72 +25,6 @@ pub struct Child {
 #[derive(Debug)]
 pub struct Stopper {
     control: UnixStream,
-}
-
-/// How a command ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Exit {
-    /// Exit status, if it exited.
-    pub code: Option<i32>,
-    /// Signal, if one ended it.
-    pub signal: Option<i32>,
-    /// User time of the tree.
-    pub user: Duration,
-    /// System time of the tree.
-    pub system: Duration,
-    /// Largest resident size of one process, in KiB.
-    pub max_rss_kib: u64,
-}
-
-/// Why a command could not be started.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The launcher did not start.
-    #[error("cannot start the launcher `{}`", .path.display())]
-    Launcher {
-        /// The executable.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The launcher went away without a report.
-    #[error("the launcher ended before it reported")]
-    Report {
-        /// What the system said.
-        source: io::Error,
-    },
-    /// A step of the launcher failed.
-    #[error("{step} failed: {reason}")]
-    Step {
-        /// The step.
-        step: String,
-        /// Why.
-        reason: String,
-    },
-    /// A required protection cannot be had.
-    #[error("{} cannot be enforced on this machine: {reason}", .protection.name())]
-    Unenforceable {
-        /// The protection.
-        protection: Protection,
-        /// Why.
-        reason: String,
-        /// What would give it.
-        help: String,
-    },
-    /// The program could not be executed.
-    #[error("cannot execute `{}`: {source}", .path.display())]
-    Exec {
-        /// The program.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The spec contradicts itself.
-    #[error("the sandbox spec is not usable: {reason}")]
-    Spec {
-        /// Why.
-        reason: String,
-    },
 }
 
 /// Starts `launcher` (this same executable) as `stockade launch`, confined as `spec` says.
@@ -122,18 +47,34 @@ pub fn spawn(
         .stderr(process::Stdio::null())
         .spawn()
         .map_err(started)?;
-    let child = Child { control, process };
-    send_spec(&child.control, spec, &stdio).map_err(|error| match error.kind() {
+    let mut child = Child { control, process };
+    let reported = hand_over(&child.control, spec, stdio);
+    if !matches!(reported, Ok(Report::Ready(_))) {
+        // It has nothing to do any more, and may be no launcher at all. It may have ended already.
+        let _ = child.process.kill();
+    }
+    match reported? {
+        Report::Ready(enforced) => Ok((child, enforced)),
+        Report::Failed(failure) => Err(error(failure, spec)),
+        Report::Ended(..) => Err(Error::Report { source: io::ErrorKind::InvalidData.into() }),
+    }
+}
+
+/// Sends spec and descriptors and waits for what came of them.
+fn hand_over(control: &UnixStream, spec: &SandboxSpec, stdio: Stdio) -> Result<Report, Error> {
+    send_spec(control, spec, &stdio).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidInput => Error::Spec { reason: error.to_string() },
         _ => Error::Report { source: error },
     })?;
     // The pipes must close when the command's own copies do.
     drop(stdio);
-    match receive_report(&child.control).map_err(|source| Error::Report { source })? {
-        Report::Ready(enforced) => Ok((child, enforced)),
-        Report::Failed(failure) => Err(error(failure, spec)),
-        Report::Ended(..) => Err(Error::Report { source: io::ErrorKind::InvalidData.into() }),
-    }
+    let report = || {
+        control.set_read_timeout(Some(START_LIMIT))?;
+        let report = receive_report(control)?;
+        control.set_read_timeout(None)?;
+        Ok(report)
+    };
+    report().map_err(|source| Error::Report { source })
 }
 
 /// Refuses what no launcher could apply.
@@ -235,8 +176,5 @@ pub fn launch() -> i32 {
 /// Takes every right from this process but reading descriptor 0, writing descriptors 1 and 2, and
 /// memory: for the scan worker, before it has a second thread. After it any other call kills the process.
 pub fn confine_worker() -> io::Result<()> {
-    #[cfg(target_os = "linux")]
-    return crate::linux::worker::confine();
-    #[cfg(not(target_os = "linux"))]
-    Err(io::ErrorKind::Unsupported.into())
+    crate::linux::worker::confine()
 }

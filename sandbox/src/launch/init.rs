@@ -10,6 +10,7 @@ use super::{Link, StandardStreams, command, is_closed, step, sweep};
 use crate::codec::{self, Failure, Order, Report, Wire};
 use crate::linux::landlock::{self, Grant, Ruleset};
 use crate::linux::mounts::{self, Built};
+use crate::linux::seccomp;
 use crate::linux::syscalls::{self, Ended, Fork};
 use crate::spec::{Mechanism, Mediation};
 use crate::steps::Steps;
@@ -86,6 +87,10 @@ fn begin(
                     take_listener(pid, link)?.map(|it| Supervisor::new(it, spec, terminal))
                 }
             };
+            if spec.confine && !spec.hide.contains(&Mechanism::Seccomp) {
+                let program = seccomp::own_table().compile();
+                step("own filter", syscalls::seccomp_filter(&program))?;
+            }
             Ok((pid, built, supervisor))
         }
         Fork::Child => {

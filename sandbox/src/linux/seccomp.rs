@@ -185,6 +185,37 @@ pub(crate) fn table(options: Options) -> Table {
     Table { rows, otherwise: Verdict::Allow, newest: NEWEST, unknown: Verdict::Errno(libc::ENOSYS) }
 }
 
+/// What pid 1 needs for none of its work, besides what is refused to commands.
+const NOT_FOR_US: &[libc::c_long] = &[
+    libc::SYS_execve,
+    libc::SYS_execveat,
+    libc::SYS_socket,
+    libc::SYS_socketpair,
+    libc::SYS_bind,
+    libc::SYS_listen,
+    libc::SYS_accept4,
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_writev,
+    libc::SYS_unshare,
+    libc::SYS_clone3,
+    libc::SYS_io_uring_setup,
+    libc::SYS_seccomp,
+];
+
+/// Returns the table for pid 1, which reads what a hostile command wrote.
+pub(crate) fn own_table() -> Table {
+    // It takes sockets and the listener out of other processes.
+    let kept = [libc::SYS_pidfd_getfd];
+    let refused = REFUSED.iter().filter(|number| !kept.contains(number)).chain(NOT_FOR_US);
+    let row = || Row { cases: Vec::new(), otherwise: Verdict::Errno(libc::EPERM) };
+    Table {
+        rows: refused.filter_map(|it| Some((u32::try_from(*it).ok()?, row()))).collect(),
+        otherwise: Verdict::Allow,
+        newest: NEWEST,
+        unknown: Verdict::Errno(libc::ENOSYS),
+    }
+}
+
 type Entry = (libc::c_long, Vec<Case>, Verdict);
 
 fn process_control(options: Options) -> Vec<Case> {

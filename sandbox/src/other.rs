@@ -1,0 +1,69 @@
+//! Every platform but Linux: refuses, with the reason.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::{Enforced, Error, Exit, Protection, SandboxSpec, Stdio, Violation};
+
+/// A running command; there is none here.
+#[derive(Debug)]
+pub enum Child {}
+
+/// Ends a running command; there is none here.
+#[derive(Debug)]
+pub enum Stopper {}
+
+/// Refuses: nothing runs plain where it cannot be confined.
+pub fn spawn(_: &Path, spec: &SandboxSpec, _: Stdio) -> Result<(Child, Enforced), Error> {
+    let first = spec.required.first().copied();
+    Err(Error::Unenforceable {
+        protection: first.unwrap_or(Protection::WriteOutside),
+        reason: "only Linux is supported".to_owned(),
+        help: "run stockade on Linux, or in a Linux virtual machine".to_owned(),
+    })
+}
+
+impl Child {
+    /// Waits for the end.
+    pub fn wait(self) -> io::Result<Exit> {
+        match self {}
+    }
+
+    /// Waits for the end and returns also what was refused.
+    pub fn wait_with_violations(self) -> io::Result<(Exit, Vec<Violation>)> {
+        match self {}
+    }
+
+    /// Returns a handle that can end the command.
+    pub fn stopper(&self) -> io::Result<Stopper> {
+        match *self {}
+    }
+
+    /// Returns the process number of the monitor.
+    pub fn monitor(&self) -> u32 {
+        match *self {}
+    }
+}
+
+impl Stopper {
+    /// Ends the command.
+    pub fn stop(&self, _: Duration) -> io::Result<()> {
+        match *self {}
+    }
+
+    /// Sends a signal to the command.
+    pub fn signal(&self, _: i32) -> io::Result<()> {
+        match *self {}
+    }
+}
+
+/// Refuses; returns the exit status for that.
+pub fn launch() -> i32 {
+    122
+}
+
+/// Refuses.
+pub fn confine_worker() -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}

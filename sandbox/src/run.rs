@@ -1,0 +1,85 @@
+//! What goes into a run and what comes out of it, on every platform.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::Protection;
+
+/// The three descriptors of the command.
+#[derive(Debug)]
+pub struct Stdio {
+    /// Descriptor 0.
+    pub stdin: OwnedFd,
+    /// Descriptor 1.
+    pub stdout: OwnedFd,
+    /// Descriptor 2.
+    pub stderr: OwnedFd,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Exit {
+    /// Exit status, if it exited.
+    pub code: Option<i32>,
+    /// Signal, if one ended it.
+    pub signal: Option<i32>,
+    /// User time of the tree.
+    pub user: Duration,
+    /// System time of the tree.
+    pub system: Duration,
+    /// Largest resident size of one process, in KiB.
+    pub max_rss_kib: u64,
+}
+
+/// Why a command could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The launcher did not start.
+    #[error("cannot start the launcher `{}`", .path.display())]
+    Launcher {
+        /// The executable.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The launcher went away without a report.
+    #[error("the launcher did not report: {source}")]
+    Report {
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A step of the launcher failed.
+    #[error("{step} failed: {reason}")]
+    Step {
+        /// The step.
+        step: String,
+        /// Why.
+        reason: String,
+    },
+    /// A required protection cannot be had.
+    #[error("{} cannot be enforced on this machine: {reason}", .protection.name())]
+    Unenforceable {
+        /// The protection.
+        protection: Protection,
+        /// Why.
+        reason: String,
+        /// What would give it.
+        help: String,
+    },
+    /// The program could not be executed.
+    #[error("cannot execute `{}`: {source}", .path.display())]
+    Exec {
+        /// The program.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The spec contradicts itself.
+    #[error("the sandbox spec is not usable: {reason}")]
+    Spec {
+        /// Why.
+        reason: String,
+    },
+}
