@@ -18,6 +18,16 @@ pub(crate) enum Error {
         /// What the system said, such as `No space left on device (ENOSPC)`.
         cause: String,
     },
+    /// A file of the log cannot be read.
+    #[error("audit log {} cannot be read: {cause}", .directory.display())]
+    Read {
+        /// The folder of the log.
+        directory: PathBuf,
+        /// Which file.
+        step: String,
+        /// What the system said.
+        cause: String,
+    },
     /// The log holds less than it must, or something else than was signed.
     #[error("audit log {} cannot be continued: {finding}; nothing was run", .directory.display())]
     Damaged {
@@ -68,6 +78,7 @@ impl Error {
                  --state-dir; `stockade audit verify {}` tells what the log holds",
                 directory.display()
             ),
+            Error::Read { step, .. } => format!("{step} failed: name the folder with --audit-dir"),
             Error::Damaged { directory, .. } => format!(
                 "see `stockade audit verify {}`; what was lost can only be accepted with `stockade audit repair`",
                 directory.display()
@@ -96,6 +107,17 @@ impl Scene {
         move |source| Error::Write {
             directory: self.directory.clone(),
             step: format!("to {step} `{}`", path.display()),
+            cause: words(&source),
+        }
+    }
+
+    /// Returns what makes an input error on `path` an [`Error::Read`].
+    pub(super) fn read(&self, path: &Path) -> impl Fn(io::Error) -> Error {
+        let directory = self.directory.clone();
+        let step = format!("to read `{}`", path.display());
+        move |source| Error::Read {
+            directory: directory.clone(),
+            step: step.clone(),
             cause: words(&source),
         }
     }

@@ -20,6 +20,7 @@ mod journal;
 mod keys;
 mod line;
 mod position;
+pub(crate) mod query;
 pub(crate) mod record;
 mod recover;
 mod redact;

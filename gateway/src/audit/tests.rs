@@ -1,5 +1,7 @@
 //! The log as a whole: what is written opens, goes on and survives.
 
+mod cost;
+mod crash;
 pub(super) mod sample;
 
 use std::fs;

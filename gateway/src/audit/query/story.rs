@@ -1,0 +1,229 @@
+//! Why a call was decided as it was, and what came of it.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use stockade_parser::json::Value;
+
+use super::{Reader, Record};
+use crate::audit::error::Error;
+use crate::audit::escape::escape;
+use crate::audit::files;
+use crate::audit::hash::{hex, sha256};
+
+/// Which decision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// The one with this id, or to which the record with this id belongs.
+    Id(String),
+    /// The one with this number, or to which the record with this number belongs.
+    Sequence(u64),
+    /// The newest.
+    Last,
+}
+
+impl Which {
+    /// Reads `last`, a number or an id.
+    pub(crate) fn read(text: &str) -> Which {
+        match (text, text.parse()) {
+            ("last", _) => Which::Last,
+            (_, Ok(sequence)) => Which::Sequence(sequence),
+            (_, Err(_)) => Which::Id(text.to_owned()),
+        }
+    }
+}
+
+/// A decision and all that belongs to it, in the order of time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Story {
+    pub(crate) decision: Record,
+    /// Approvals, executions and results.
+    pub(crate) later: Vec<Record>,
+    /// Where the chain does not hold.
+    pub(crate) broken: Option<String>,
+}
+
+/// Returns the story of one decision; none when there is no such.
+pub(crate) fn why(directory: &Path, which: &Which) -> Result<Option<Story>, Error> {
+    let Some(id) = decision_id(directory, which)? else { return Ok(None) };
+    let mut reader = Reader::new(directory);
+    let mut decision = None;
+    let mut later = Vec::new();
+    while let Some(record) = reader.next()? {
+        if record.id == id {
+            decision = Some(record);
+        } else if record.reference.as_ref() == Some(&id) {
+            later.push(record);
+        }
+    }
+    let broken = reader.broken;
+    Ok(decision.map(|decision| Story { decision, later, broken }))
+}
+
+fn decision_id(directory: &Path, which: &Which) -> Result<Option<String>, Error> {
+    let mut reader = Reader::new(directory);
+    let mut found = None;
+    while let Some(record) = reader.next()? {
+        let is_meant = match which {
+            Which::Id(id) => record.id == *id,
+            Which::Sequence(sequence) => record.sequence == *sequence,
+            Which::Last => record.kind == "decision",
+        };
+        if is_meant && record.kind == "decision" {
+            found = Some(record.id);
+        } else if is_meant {
+            found = record.reference;
+        }
+    }
+    Ok(found)
+}
+
+impl Story {
+    /// Returns the story for people, several lines.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = self.write(&mut text);
+        text
+    }
+
+    fn write(&self, text: &mut String) -> std::fmt::Result {
+        let of = |keys: &[&str]| escape(self.decision.text(keys).unwrap_or("-"));
+        writeln!(
+            text,
+            "{} `{}`",
+            past(self.decision.text(&["verdict", "decision"])),
+            self.subject()
+        )?;
+        writeln!(text, "  because {}", of(&["verdict", "reason"]))?;
+        writeln!(
+            text,
+            "  record {} ({}) at {}, by {}",
+            self.decision.sequence,
+            self.decision.id,
+            of(&["time"]),
+            of(&["verdict", "by"])
+        )?;
+        writeln!(
+            text,
+            "  asked by uid {} through {} ({}), in {}",
+            self.decision.whole(&["caller", "uid"]).unwrap_or_default(),
+            of(&["agent", "door"]),
+            of(&["agent", "name"]),
+            of(&["request", "cwd"])
+        )?;
+        self.parts(text)?;
+        for rule in self.decision.list(&["rules"]) {
+            self.rule(text, rule)?;
+        }
+        for hook in self.decision.list(&["hooks"]) {
+            let of = |key: &str| escape(hook.get(key).and_then(Value::text).unwrap_or("-"));
+            writeln!(text, "  hook {} of {}: {}", of("handler"), of("file"), of("decision"))?;
+        }
+        let names = |key: &str| {
+            let names =
+                self.decision.list(&["sandbox", key]).iter().filter_map(Value::text).map(escape);
+            names.collect::<Vec<_>>().join(", ")
+        };
+        writeln!(
+            text,
+            "  sandbox: network {}, enforced: {}; missing: {}",
+            of(&["sandbox", "network"]),
+            names("enforced"),
+            names("missing")
+        )?;
+        for record in &self.later {
+            later(text, record)?;
+        }
+        if let Some(broken) = &self.broken {
+            writeln!(text, "  warning: the chain does not hold: {}", escape(broken))?;
+        }
+        Ok(())
+    }
+
+    fn subject(&self) -> String {
+        let command = self.decision.text(&["request", "command"]);
+        escape(command.or_else(|| self.decision.text(&["request", "tool"])).unwrap_or("-"))
+    }
+
+    fn parts(&self, text: &mut String) -> std::fmt::Result {
+        let command = self.decision.text(&["request", "command"]).unwrap_or_default();
+        for part in self.decision.list(&["parts"]) {
+            let ends = part.get("span").and_then(Value::elements).unwrap_or_default();
+            let mut ends = ends.iter().filter_map(|end| usize::try_from(end.whole()?).ok());
+            let span = ends.next().unwrap_or(0)..ends.next().unwrap_or(0);
+            let decision = part.get("decision").and_then(Value::text);
+            writeln!(
+                text,
+                "  part `{}`: {}",
+                escape(command.get(span).unwrap_or_default()),
+                escape(decision.unwrap_or("-"))
+            )?;
+        }
+        Ok(())
+    }
+
+    fn rule(&self, text: &mut String, rule: &Value) -> std::fmt::Result {
+        let of = |key: &str| rule.get(key).and_then(Value::text);
+        let shown = |key: &str| escape(of(key).unwrap_or("-"));
+        let decided = match rule.get("decisive").and_then(Value::boolean) {
+            Some(true) => " (decided)",
+            Some(false) | None => "",
+        };
+        writeln!(
+            text,
+            "  {} rule `{}` in {}:{}{} {}{decided}",
+            shown("effect"),
+            shown("text"),
+            shown("file"),
+            rule.get("line").and_then(Value::whole).unwrap_or_default(),
+            shown("pointer"),
+            still(of("file"), of("file_sha256")),
+        )
+    }
+}
+
+/// Says whether a file still has the digest that was recorded.
+fn still(file: Option<&str>, digest: Option<&str>) -> &'static str {
+    let (Some(file), Some(digest)) = (file, digest) else {
+        return "(no digest of the file was recorded)";
+    };
+    match files::read(Path::new(file)) {
+        Ok(Some(content)) if hex(&sha256(&[&content])) == digest => "(the file is as it was)",
+        Ok(Some(_)) => "(the file has changed since)",
+        Ok(None) => "(the file is gone)",
+        Err(_) => "(the file cannot be read)",
+    }
+}
+
+fn past(decision: Option<&str>) -> &'static str {
+    match decision {
+        Some("allow") => "allowed",
+        Some("ask") => "asked about",
+        Some("deny") => "denied",
+        Some(_) | None => "decided",
+    }
+}
+
+fn later(text: &mut String, record: &Record) -> std::fmt::Result {
+    let of = |keys: &[&str]| escape(record.text(keys).unwrap_or("-"));
+    match record.kind.as_str() {
+        "approval" => writeln!(
+            text,
+            "  answered {} by {} through {}, record {}",
+            of(&["answer"]),
+            of(&["who", "name"]),
+            of(&["channel"]),
+            record.sequence
+        ),
+        "exec" => writeln!(text, "  executed {}, record {}", of(&["exe"]), record.sequence),
+        "result" => writeln!(
+            text,
+            "  ended: {} ({}), record {}",
+            escape(&record.ending().unwrap_or_default()),
+            of(&["agreement"]),
+            record.sequence
+        ),
+        _ => writeln!(text, "  {}, record {}", escape(&record.kind), record.sequence),
+    }
+}
