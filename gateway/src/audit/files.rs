@@ -2,8 +2,11 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, RenameFlags};
+use rustix::io::Errno;
 
 use super::error::{Error, Scene};
 
@@ -29,7 +32,7 @@ fn trusted(scene: &Scene, directory: &Path) -> Result<(), Error> {
     let failed = scene.write("use", directory);
     let found = fs::symlink_metadata(directory).map_err(&failed)?;
     if !found.is_dir() {
-        return Err(failed(io::Error::from_raw_os_error(rustix::io::Errno::NOTDIR.raw_os_error())));
+        return Err(failed(io::Error::from_raw_os_error(Errno::NOTDIR.raw_os_error())));
     }
     let uid = rustix::process::geteuid().as_raw();
     if found.uid() != uid {
@@ -93,6 +96,60 @@ pub(super) fn replace(path: &Path, content: &[u8], durability: Durability) -> io
     }
 }
 
+/// The same for a signed note, which is replaced with every group of records: two files take turns under
+/// the name, so that no block is allocated and none has to be flushed, also on a full disk. After a loss
+/// of power the name may have the note before.
+pub(super) fn replace_note(path: &Path, content: &[u8], durability: Durability) -> io::Result<()> {
+    let other = temporary(path);
+    let spare = OpenOptions::new().write(true).open(&other);
+    let spare = spare.ok().filter(|file| {
+        file.metadata().is_ok_and(|found| found.is_file() && found.len() == content.len() as u64)
+    });
+    match (spare, durability) {
+        (Some(spare), Durability::Cached) => {
+            spare.write_all_at(content, 0)?;
+            exchange(&other, path)
+        }
+        (Some(_), Durability::Synced) | (None, Durability::Synced | Durability::Cached) => {
+            match create_note(&other, content) {
+                Ok(()) => exchange(&other, path),
+                Err(error) if is_full(&error) => {
+                    // The death of this process does not tear so short a write.
+                    let file = OpenOptions::new().write(true).open(path)?;
+                    file.write_all_at(content, 0)?;
+                    file.set_len(content.len() as u64)
+                }
+                Err(error) => Err(error),
+            }
+        }
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    [Errno::NOSPC, Errno::DQUOT]
+        .iter()
+        .any(|full| error.raw_os_error() == Some(full.raw_os_error()))
+}
+
+fn create_note(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.write_all(content)?;
+    file.sync_all()
+}
+
+/// Lets two files change names; where there is only one, or no such call, gives it the name.
+fn exchange(new: &Path, path: &Path) -> io::Result<()> {
+    match rustix::fs::renameat_with(CWD, new, CWD, path, RenameFlags::EXCHANGE) {
+        Ok(()) => Ok(()),
+        Err(Errno::NOENT | Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => fs::rename(new, path),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Temporary files that are kept, because they take turns with a note.
+const TURNS: [&str; 2] = [".checkpoint.tmp", ".head.tmp"];
+
 /// Returns the content of `path`; none when there is no such file.
 pub(super) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     match fs::read(path) {
@@ -108,7 +165,7 @@ pub(super) fn sweep(directory: &Path) -> io::Result<()> {
         let entry = entry?;
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        if name.starts_with('.') && name.ends_with(".tmp") {
+        if name.starts_with('.') && name.ends_with(".tmp") && !TURNS.contains(&&*name) {
             fs::remove_file(entry.path())?;
         }
     }

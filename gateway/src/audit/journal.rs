@@ -21,6 +21,7 @@ use super::position::{self, Position};
 use super::record::{Body, PreviousSegment, Segment};
 use super::redact::Redactor;
 use super::running::Running;
+use super::tree::Tile;
 use super::wire::{self, Follow, Prepared};
 use super::{GatewayMode, Places, Receipt, Rotation};
 
@@ -54,6 +55,12 @@ pub(super) struct Journal {
     /// The newest checkpoint that this process wrote or read.
     pub(super) checkpoint: Vec<u8>,
     edge_size: u64,
+    /// Full tiles that could not be stored yet.
+    unstored: Vec<Tile>,
+    /// Closed segments that could not be sealed yet: number, records so far, root.
+    unsealed: Vec<(u64, u64, Hash)>,
+    /// A sync of the open segment failed.
+    is_doubtful: bool,
     synced: (Instant, u64),
 }
 
@@ -99,6 +106,9 @@ impl Journal {
             active: None,
             checkpoint: Vec::new(),
             edge_size: 0,
+            unstored: Vec::new(),
+            unsealed: Vec::new(),
+            is_doubtful: false,
             synced: (Instant::now(), 0),
         }
     }
@@ -160,21 +170,17 @@ impl Journal {
             receipts.push(receipt);
         }
         let opened = self.open_commands(batch, &receipts)?;
-        let written = self
-            .write(&text)
-            .and_then(|()| {
-                position::store(&self.places.directory, &tiles)
-                    .map_err(self.failed("write", "tile"))
-            })
-            .and_then(|()| self.cover(&after));
+        let written = self.write(&text).and_then(|()| self.cover(&after));
         if let Err(error) = written {
-            self.take_back();
-            for id in &opened {
-                self.running.close(id);
+            if self.take_back() {
+                for id in &opened {
+                    self.running.close(id);
+                }
             }
             return Err(error);
         }
         self.position = after;
+        self.store(tiles);
         self.save_edge_when_due();
         for record in batch {
             if let (Follow::Closes, Some(id)) = (record.follow, &record.reference) {
@@ -254,9 +260,9 @@ impl Journal {
         }
         active.file.write_all_at(text, end).map_err(&failed)?;
         if let Err(error) = rustix::fs::fdatasync(&active.file) {
-            // What the cache of the disk holds after a failed sync is not known: the descriptor is
-            // given up, and the next request reads the log anew.
-            self.active = None;
+            // What the disk holds after a failed sync is not known: the descriptor is given up after the
+            // batch was cut off, and the next request reads the end of the log anew.
+            self.is_doubtful = true;
             return Err(failed(error.into()));
         }
         Ok(())
@@ -303,9 +309,10 @@ impl Journal {
             && (when.elapsed() >= SYNC_EVERY.0 || after.next() >= size + SYNC_EVERY.1);
         let durability = if is_due { Durability::Synced } else { Durability::Cached };
         let path = self.path("checkpoint");
-        files::replace(&path, &note, durability).map_err(self.failed("write", "checkpoint"))?;
+        files::replace_note(&path, &note, durability)
+            .map_err(self.failed("write", "checkpoint"))?;
         let path = self.places.state.join("head");
-        files::replace(&path, &note, durability).map_err(self.scene.write("write", &path))?;
+        files::replace_note(&path, &note, durability).map_err(self.scene.write("write", &path))?;
         if is_due {
             self.synced = (Instant::now(), after.next());
         }
@@ -313,31 +320,51 @@ impl Journal {
         Ok(())
     }
 
-    /// Cuts what a failed append may have left behind. Nobody was answered, so nothing is lost.
-    fn take_back(&mut self) {
+    /// Cuts what a failed append may have left behind, and says whether nothing of it is left. Nobody was
+    /// answered, so nothing is lost.
+    fn take_back(&mut self) -> bool {
+        let path = self.path("checkpoint");
+        // The checkpoint first: one that covers more than there is would say that records were lost.
+        let is_signed = match files::read(&path) {
+            Ok(Some(note)) => note != self.checkpoint,
+            Ok(None) => false,
+            Err(_) => true,
+        };
+        let is_unsigned =
+            !is_signed || files::replace_note(&path, &self.checkpoint, Durability::Cached).is_ok();
         let end = self.position.end;
-        let cut = self.active.as_ref().map(|active| active.file.set_len(end));
+        let is_cut = is_unsigned
+            && self.active.as_ref().is_some_and(|active| active.file.set_len(end).is_ok());
         if let Some(active) = &mut self.active {
             active.reserved = 0;
         }
-        if !matches!(cut, Some(Ok(()))) {
+        if !is_cut || self.is_doubtful {
             self.active = None;
+            self.is_doubtful = false;
         }
-        // A checkpoint above the end would say that records were lost.
-        if Checkpoint::read(&self.checkpoint, &self.trusted())
-            .is_ok_and(|it| it.size > self.position.next())
-        {
-            let before = self.position.clone();
-            if self.cover(&before).is_err() {
-                self.active = None;
-            }
-        }
+        is_cut
     }
 
     /// Covers the end once more, for a log whose first checkpoint was never written.
     pub(super) fn cover_again(&mut self) -> Result<(), Error> {
         let after = self.position.clone();
         self.cover(&after)
+    }
+
+    /// Stores tiles that became full, and seals. Those for which there is no room are kept: the lines hold all that
+    /// they say, and the cache of the tree does not move on before they are stored.
+    fn store(&mut self, tiles: Vec<Tile>) {
+        self.unstored.extend(tiles);
+        if !self.unstored.is_empty()
+            && position::store(&self.places.directory, &self.unstored).is_ok()
+        {
+            self.unstored.clear();
+        }
+        let unsealed = std::mem::take(&mut self.unsealed);
+        self.unsealed = unsealed
+            .into_iter()
+            .filter(|(number, size, root)| self.seal(*number, *size, *root).is_err())
+            .collect();
     }
 
     /// Writes the cache of the tree when enough was added since; it can be made again, so a failure is
@@ -350,7 +377,10 @@ impl Journal {
 
     /// Writes the cache of the tree.
     pub(super) fn save_edge(&mut self) {
-        if self.position.save(&self.places.state.join("edge")).is_ok() {
+        if self.unstored.is_empty()
+            && self.unsealed.is_empty()
+            && self.position.save(&self.places.state.join("edge")).is_ok()
+        {
             self.edge_size = self.position.next();
         }
     }
@@ -398,9 +428,10 @@ impl Journal {
             let _ = active.file.set_len(self.position.end);
         }
         let before = std::mem::replace(&mut self.position, after.clone());
-        position::store(&self.places.directory, &tiles).map_err(self.failed("write", "tile"))?;
+        self.unsealed.push((before.segment, before.next(), before.tree.root()));
         self.cover(&after)?;
-        self.seal(before.segment, before.next(), before.tree.root())
+        self.store(tiles);
+        Ok(())
     }
 
     fn close_segment(&self, number: u64) -> Result<PreviousSegment, Error> {

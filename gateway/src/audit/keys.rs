@@ -72,7 +72,11 @@ impl Keys {
         let trust = trust
             .and_then(|text| PublicKey::read(std::str::from_utf8(&text).ok()?))
             .ok_or_else(|| scene.damaged(missing(&path)))?;
-        Ok(Keys { sign: SigningKey::from_bytes(&sign), redact: RedactKey::new(*redact), trust })
+        let sign = SigningKey::from_bytes(&sign);
+        if PublicKey::of(&trust.name, &sign) != trust {
+            return Err(scene.damaged("`sign.key` is not the key of this log"));
+        }
+        Ok(Keys { sign, redact: RedactKey::new(*redact), trust })
     }
 
     /// Makes the keys of a new log, or finishes a birth that was interrupted.

@@ -20,6 +20,7 @@ use super::files;
 use super::hash::{Hash, sha256};
 use super::line::{self, Head, Lines, Step};
 pub(crate) use filter::Filter;
+#[allow(unused_imports)] // Named by who keeps a story.
 pub(crate) use story::{Story, Which, why};
 
 /// A stored record.

@@ -322,7 +322,7 @@ fn collect(options: &Options, context: &mut Context, report: &mut Report) -> Res
         .extend(options.checkpoints.iter().map(|path| (Source::Given(path.clone()), path.clone())));
     let keys = std::slice::from_ref(&context.key);
     for (source, path) in sources {
-        let note = match files::read(&path) {
+        let note = match believed_or_last(&path, keys) {
             Ok(Some(note)) => note,
             Ok(None) => {
                 match source {
@@ -361,6 +361,21 @@ fn collect(options: &Options, context: &mut Context, report: &mut Report) -> Res
         .find(|it| it.source == Source::Checkpoint)
         .map(|it| it.checkpoint.clone());
     Ok(())
+}
+
+/// Reads a note; again when it is not believed, because a writer may just have been at it.
+fn believed_or_last(
+    path: &std::path::Path,
+    keys: &[PublicKey],
+) -> std::io::Result<Option<Vec<u8>>> {
+    let mut note = files::read(path)?;
+    for _ in 0..3 {
+        if note.as_ref().is_none_or(|note| Checkpoint::read(note, keys).is_ok()) {
+            break;
+        }
+        note = files::read(path)?;
+    }
+    Ok(note)
 }
 
 /// Turns what the scan saw into findings and notes.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+use regex::bytes::{Regex, RegexBuilder};
 use stockade_parser::json::{self, Dialect, Value};
 
 /// The table that ships.
@@ -57,9 +57,43 @@ impl Lazy {
 pub(super) struct Rules {
     pub(super) rules: Vec<Rule>,
     keep: Vec<Lazy>,
-    /// One pattern for each keyword of a shape; `owners` says whose it is.
-    keywords: RegexSet,
-    owners: Vec<usize>,
+    keywords: Keywords,
+}
+
+/// The keywords of shapes in lower case, by their first byte, each with the rule that it belongs to.
+#[derive(Debug)]
+struct Keywords(Vec<Vec<(Vec<u8>, usize)>>);
+
+impl Keywords {
+    fn new(keywords: Vec<(String, usize)>) -> Keywords {
+        let mut rows = vec![Vec::new(); 256];
+        for (keyword, rule) in keywords {
+            let keyword = keyword.to_ascii_lowercase().into_bytes();
+            let row = keyword.first().and_then(|first| rows.get_mut(usize::from(*first)));
+            if let Some(row) = row {
+                row.push((keyword, rule));
+            }
+        }
+        Keywords(rows)
+    }
+
+    /// Returns the rules one of whose keywords stands in `text`, each once, in the order of the table.
+    fn rules_for(&self, text: &[u8]) -> Vec<usize> {
+        let mut due = Vec::new();
+        for (at, byte) in text.iter().enumerate() {
+            let row = self.0.get(usize::from(byte.to_ascii_lowercase()));
+            for (keyword, rule) in row.into_iter().flatten() {
+                let found = text.get(at..at + keyword.len());
+                if found.is_some_and(|found| found.eq_ignore_ascii_case(keyword))
+                    && !due.contains(rule)
+                {
+                    due.push(*rule);
+                }
+            }
+        }
+        due.sort_unstable();
+        due
+    }
 }
 
 /// A secret in a text: where, and by which rule.
@@ -90,8 +124,7 @@ impl Rules {
         let keep = regexes(value.get("keep"))?;
         let rows = value.get("rules").and_then(Value::elements).ok_or("`rules` is missing")?;
         let mut rules = Vec::new();
-        let mut patterns = Vec::new();
-        let mut owners = Vec::new();
+        let mut owned = Vec::new();
         for row in rows {
             let rule = rule(row)?;
             if rule.kind == Kind::Shape {
@@ -99,33 +132,20 @@ impl Rules {
                 if keywords.is_empty() || rule.regex.is_none() {
                     return Err(format!("rule `{}` needs `keywords` and `regex`", rule.id));
                 }
-                for keyword in keywords {
-                    patterns.push(regex::escape(&keyword));
-                    owners.push(rules.len());
+                if keywords.iter().any(String::is_empty) {
+                    return Err(format!("rule `{}` has an empty keyword", rule.id));
                 }
+                owned.extend(keywords.into_iter().map(|keyword| (keyword, rules.len())));
             }
             rules.push(rule);
         }
-        let keywords = RegexSetBuilder::new(patterns)
-            .case_insensitive(true)
-            .unicode(false)
-            .build()
-            .map_err(|error| error.to_string())?;
-        Ok(Rules { rules, keep, keywords, owners })
+        Ok(Rules { rules, keep, keywords: Keywords::new(owned) })
     }
 
     /// Returns what looks like a secret in `text`.
     pub(super) fn shapes(&self, text: &[u8]) -> Vec<Spot> {
-        let mut due: Vec<usize> = self
-            .keywords
-            .matches(text)
-            .iter()
-            .filter_map(|it| self.owners.get(it).copied())
-            .collect();
-        due.sort_unstable();
-        due.dedup();
         let mut spots = Vec::new();
-        for index in due {
+        for index in self.keywords.rules_for(text) {
             let Some(rule) = self.rules.get(index) else { continue };
             let Some(regex) = rule.regex.as_ref().and_then(Lazy::get) else {
                 // A rule that cannot be used and whose keyword is there: all of the text may be secret.
