@@ -77,7 +77,7 @@ pub(crate) enum Body {
     /// A remembered permission was made, used up or revoked.
     Grant(Grant),
     /// A front end connected or left.
-    Session(Session),
+    Session(Box<Session>),
     /// A key changes.
     Key(Key),
     /// Segments are about to be removed by retention.

@@ -49,7 +49,7 @@ pub(super) fn prepare(
         Body::Exec(it) => members_of(it)?,
         Body::Result(it) => members_of(it)?,
         Body::Grant(it) => members_of(it)?,
-        Body::Session(it) => members_of(it)?,
+        Body::Session(it) => members_of(&**it)?,
         Body::Key(it) => members_of(it)?,
         Body::Prune(it) => members_of(it)?,
         Body::Gap(it) => members_of(it)?,

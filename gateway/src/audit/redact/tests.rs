@@ -15,8 +15,11 @@ fn every_expression_of_the_table_compiles() {
     assert_eq!(redactor().rules().faults(), Vec::<&str>::new());
 }
 
+/// The value of a word, whether it is known, and where it stands.
+type Split = (Vec<u8>, bool, std::ops::Range<usize>);
+
 /// Splits a line of plain words, quotes and `|` as the parser would, for examples.
-fn split(line: &str) -> Vec<Vec<(Vec<u8>, bool, std::ops::Range<usize>)>> {
+fn split(line: &str) -> Vec<Vec<Split>> {
     let mut commands = vec![Vec::new()];
     let mut word: Option<(Vec<u8>, bool, usize)> = None;
     let mut quote = None;

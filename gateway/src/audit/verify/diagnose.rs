@@ -75,13 +75,13 @@ impl Item {
 /// The lines of some segments, one after the other.
 struct Walk<'a> {
     context: &'a Context,
-    segments: std::vec::IntoIter<u64>,
+    segments: std::iter::Copied<std::slice::Iter<'a, u64>>,
     open: Option<(u64, u64, Lines<BufReader<File>>)>,
 }
 
 impl<'a> Walk<'a> {
-    fn new(context: &'a Context, segments: &[u64]) -> Walk<'a> {
-        Walk { context, segments: segments.to_vec().into_iter(), open: None }
+    fn new(context: &'a Context, segments: &'a [u64]) -> Walk<'a> {
+        Walk { context, segments: segments.iter().copied(), open: None }
     }
 
     fn next(&mut self) -> io::Result<Option<Item>> {

@@ -157,35 +157,35 @@ impl Scan {
                     break;
                 }
                 Step::Torn(_) => {
-                    return Ok(self.stop(
+                    return self.stop(
                         number,
                         count + 1,
                         start,
                         "not_a_record",
                         "a line is not complete",
-                    ));
+                    );
                 }
                 Step::Rubbish => {
-                    return Ok(self.stop(
+                    return self.stop(
                         number,
                         count + 1,
                         start,
                         "not_a_record",
                         "there is rubbish behind the padding",
-                    ));
+                    );
                 }
             };
             count += 1;
             let reason = self.take(context, number, start, &content, count == 1, due);
             if let Err((code, reason)) = reason {
-                return Ok(self.stop(number, count, start, code, &reason));
+                return self.stop(number, count, start, code, &reason);
             }
             whole.update(&content);
             whole.update(b"\n");
         }
         let length = fs::metadata(&path)?.len();
         if count == 0 {
-            return Ok(self.stop(number, 1, 0, "missing_segment", "the segment is empty"));
+            return self.stop(number, 1, 0, "missing_segment", "the segment is empty");
         }
         if length > lines.offset && self.torn == 0 {
             self.padding = true;
@@ -194,7 +194,14 @@ impl Scan {
         Ok(())
     }
 
-    fn stop(&mut self, number: u64, count: u64, start: u64, code: &'static str, reason: &str) {
+    fn stop(
+        &mut self,
+        number: u64,
+        count: u64,
+        start: u64,
+        code: &'static str,
+        reason: &str,
+    ) -> io::Result<()> {
         self.broken = Some(Finding {
             code,
             segment: Some(files::segment_name(number)),
@@ -203,6 +210,7 @@ impl Scan {
             offset: Some(start),
             message: reason.to_owned(),
         });
+        Ok(())
     }
 
     fn take<'a>(

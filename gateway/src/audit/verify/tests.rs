@@ -173,14 +173,10 @@ fn forge(lines: &[Vec<u8>], at: usize) -> Vec<u8> {
     for next in at + 1..forged.len() {
         let before = forged[next - 1].strip_suffix(b"\n").unwrap().to_vec();
         let text = String::from_utf8(forged[next].clone()).unwrap();
-        let start = text.find("\"prev\":\"").unwrap() + 8;
-        forged[next] = format!(
-            "{}{}{}",
-            &text[..start],
-            super::super::hash::hex(&sha256(&[&before])),
-            &text[start + 64..]
-        )
-        .into_bytes();
+        let (head, tail) = text.split_once("\"prev\":\"").unwrap();
+        let (_, tail) = tail.split_at(64);
+        let before = super::super::hash::hex(&sha256(&[&before]));
+        forged[next] = format!("{head}\"prev\":\"{before}{tail}").into_bytes();
     }
     forged.concat()
 }
