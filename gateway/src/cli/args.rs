@@ -230,6 +230,15 @@ pub(crate) enum AuditCommand {
     #[command(after_help = "Example:\n  stockade audit verify\n\n\
         Exit status: 0 intact, 1 changed or damaged, 122 could not be checked.")]
     Verify(Verify),
+    /// Show the newest records.
+    #[command(after_help = "Example:\n  stockade audit tail -n 5")]
+    Tail(Tail),
+    /// Show the records for which all conditions hold.
+    #[command(after_help = "Example:\n  stockade audit search --verdict deny --since -2h")]
+    Search(Search),
+    /// Tell why a call was decided as it was, and what came of it.
+    #[command(after_help = "Example:\n  stockade audit why last")]
+    Why(Why),
 }
 
 /// `stockade audit verify`.
@@ -252,6 +261,114 @@ pub(crate) struct Verify {
     /// Do not take a loss that a person accepted as a finding.
     #[arg(long)]
     pub accept_repairs: bool,
+}
+
+/// `stockade audit tail`.
+#[derive(Debug, Args)]
+pub(crate) struct Tail {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(flatten)]
+    pub conditions: Conditions,
+    /// How many records.
+    #[arg(short = 'n', value_name = "N", default_value_t = 10)]
+    pub count: usize,
+    /// Go on with records that are written later.
+    #[arg(long)]
+    pub follow: bool,
+}
+
+/// `stockade audit search`.
+#[derive(Debug, Args)]
+pub(crate) struct Search {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(flatten)]
+    pub conditions: Conditions,
+    /// Show the newest records first.
+    #[arg(long)]
+    pub reverse: bool,
+    /// Show at most so many records.
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub limit: usize,
+}
+
+/// `stockade audit why`.
+#[derive(Debug, Args)]
+pub(crate) struct Why {
+    #[command(flatten)]
+    pub common: Common,
+    /// Identity or sequence number of a record, or `last`.
+    #[arg(value_name = "ID|SEQ|last", default_value = "last")]
+    pub which: String,
+}
+
+/// Conditions on records; all must hold.
+#[derive(Debug, Args)]
+pub(crate) struct Conditions {
+    /// From this time on: RFC 3339, -2h, or today.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub since: Option<String>,
+    /// Up to this time.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub until: Option<String>,
+    /// Kind of the record, such as decision or result.
+    #[arg(long, value_name = "KIND")]
+    pub kind: Option<String>,
+    /// What was decided: allow, ask or deny.
+    #[arg(long, value_name = "VERDICT")]
+    pub verdict: Option<String>,
+    /// Who decided, such as rule or human.
+    #[arg(long, value_name = "WHO")]
+    pub by: Option<String>,
+    /// Code of the reason.
+    #[arg(long, value_name = "CODE")]
+    pub code: Option<String>,
+    /// A rule that matched, as it is written.
+    #[arg(long, value_name = "TEXT")]
+    pub rule: Option<String>,
+    /// The layer of a rule that matched.
+    #[arg(long, value_name = "LAYER")]
+    pub layer: Option<String>,
+    /// The file of a rule that matched, and its line.
+    #[arg(long, value_name = "PATH[:LINE]")]
+    pub file: Option<String>,
+    /// The user who asked.
+    #[arg(long, value_name = "UID")]
+    pub uid: Option<u64>,
+    /// The agent that asked.
+    #[arg(long, value_name = "NAME")]
+    pub agent: Option<String>,
+    /// The call, as the agent numbers it.
+    #[arg(long, value_name = "ID")]
+    pub call: Option<String>,
+    /// The front door.
+    #[arg(long, value_name = "NAME")]
+    pub door: Option<String>,
+    /// A program of the command.
+    #[arg(long, value_name = "NAME")]
+    pub program: Option<String>,
+    /// A part of the command's text.
+    #[arg(long, value_name = "TEXT")]
+    pub command: Option<String>,
+    /// A path that was judged or touched.
+    #[arg(long, value_name = "PATH")]
+    pub path: Option<String>,
+    /// The machine.
+    #[arg(long, value_name = "NAME")]
+    pub host: Option<String>,
+    /// The exit status.
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    pub exit: Option<i64>,
+    /// The signal that ended the command.
+    #[arg(long, value_name = "NAME")]
+    pub signal: Option<String>,
+    /// A decision and all that belongs to it.
+    #[arg(long, value_name = "ID")]
+    pub r#ref: Option<String>,
+    /// Tag of something that is masked.
+    #[arg(long, value_name = "TAG")]
+    pub tag: Option<String>,
 }
 
 /// `stockade doctor`.

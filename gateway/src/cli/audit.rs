@@ -1,18 +1,32 @@
 //! `stockade audit`: reads and checks the log.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use super::args::{AuditCommand, Common, Verify};
+use super::args::{AuditCommand, Common, Conditions, Search, Tail, Verify, Why};
 use super::{context, failure};
+use crate::audit::Error;
+use crate::audit::query::filter::{Filter, when};
+use crate::audit::query::{self, Answer, Order, Record, Which};
 use crate::audit::verify::{self, Repairs, Strictness, Trust};
 use crate::places::Places;
 use crate::protocol::errors::{Code, Failure};
+use crate::protocol::words;
+
+/// Nothing was found.
+const NOTHING: u8 = 1;
+/// How often a log is looked at that is followed.
+const GLANCE: Duration = Duration::from_millis(200);
 
 /// Does what `command` says to the log that `common` names.
 pub(crate) fn audit(common: Common, command: AuditCommand) -> Result<ExitCode, Failure> {
     match command {
         AuditCommand::Verify(options) => verify(&join(common, &options.common)?, options),
+        AuditCommand::Tail(options) => tail(&join(common, &options.common)?, &options),
+        AuditCommand::Search(options) => search(&join(common, &options.common)?, &options),
+        AuditCommand::Why(options) => why(&join(common, &options.common)?, &options),
     }
 }
 
@@ -59,6 +73,136 @@ fn verify(common: &Common, options: Verify) -> Result<ExitCode, Failure> {
         )),
         (status, _) => Ok(ExitCode::from(status)),
     }
+}
+
+fn tail(common: &Common, options: &Tail) -> Result<ExitCode, Failure> {
+    let directory = places(common, None)?.audit;
+    let filter = filter(common, &options.conditions)?;
+    let (answer, mut follow) =
+        query::tail(&directory, &filter, options.count).map_err(|error| unreadable(&error))?;
+    let status = show(common, &answer)?;
+    if !options.follow {
+        return Ok(status);
+    }
+    let mut told = answer.broken.is_some();
+    loop {
+        std::thread::sleep(GLANCE);
+        let records = follow.poll().map_err(|error| unreadable(&error))?;
+        if !records.is_empty() {
+            show(common, &Answer { records, ..Answer::default() })?;
+        }
+        if let (Some(broken), false) = (follow.broken(), told) {
+            failure::tell(&broken_chain(broken));
+            told = true;
+        }
+    }
+}
+
+fn search(common: &Common, options: &Search) -> Result<ExitCode, Failure> {
+    let directory = places(common, None)?.audit;
+    let filter = filter(common, &options.conditions)?;
+    let order =
+        if options.reverse { Order::Newest(options.limit) } else { Order::Oldest(options.limit) };
+    show(common, &query::search(&directory, &filter, order).map_err(|error| unreadable(&error))?)
+}
+
+fn why(common: &Common, options: &Why) -> Result<ExitCode, Failure> {
+    let directory = places(common, None)?.audit;
+    let story = query::why(&directory, &Which::read(&options.which));
+    let Some(story) = story.map_err(|error| unreadable(&error))? else {
+        failure::tell("stockade: there is no such decision in the log");
+        return Ok(ExitCode::from(NOTHING));
+    };
+    if let Some(broken) = &story.broken {
+        failure::tell(&broken_chain(broken));
+    }
+    if common.json {
+        print_stored(std::iter::once(&story.decision).chain(&story.later))?;
+    } else {
+        failure::print(story.text().trim_end()).map_err(unwritable)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints what was found: with `--json` the lines as they are stored, else a table.
+fn show(common: &Common, answer: &Answer) -> Result<ExitCode, Failure> {
+    if let Some(broken) = &answer.broken {
+        failure::tell(&broken_chain(broken));
+    }
+    if answer.records.is_empty() {
+        return Ok(ExitCode::from(NOTHING));
+    }
+    if common.json {
+        print_stored(answer.records.iter())?;
+    } else {
+        failure::print(query::table(answer).trim_end()).map_err(unwritable)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_stored<'a>(records: impl Iterator<Item = &'a Record>) -> Result<(), Failure> {
+    let mut stdout = std::io::stdout().lock();
+    for record in records {
+        stdout
+            .write_all(&record.bytes)
+            .and_then(|()| stdout.write_all(b"\n"))
+            .map_err(unwritable)?;
+    }
+    stdout.flush().map_err(unwritable)
+}
+
+fn filter(common: &Common, conditions: &Conditions) -> Result<Filter, Failure> {
+    let time = |text: &Option<String>| match text {
+        None => Ok(None),
+        Some(text) => when(text).map(Some).ok_or_else(|| {
+            let message = format!("{} is no time", words::quoted(text));
+            Failure::new(
+                Code::InvalidRequest,
+                message,
+                "write RFC 3339, such as 2026-01-31T08:00:00Z, or -2h, or today",
+            )
+        }),
+    };
+    let file = conditions.file.as_ref().map(|place| match place.rsplit_once(':') {
+        Some((file, line)) if line.parse::<u64>().is_ok() => (file.to_owned(), line.parse().ok()),
+        Some(_) | None => (place.clone(), None),
+    });
+    Ok(Filter {
+        kind: conditions.kind.clone(),
+        verdict: conditions.verdict.clone(),
+        by: conditions.by.clone(),
+        code: conditions.code.clone(),
+        rule: conditions.rule.clone(),
+        layer: conditions.layer.clone(),
+        file,
+        uid: conditions.uid,
+        agent: conditions.agent.clone(),
+        session: common.session.clone(),
+        call: conditions.call.clone(),
+        door: conditions.door.clone(),
+        program: conditions.program.clone(),
+        command: conditions.command.clone(),
+        path: conditions.path.clone(),
+        host: conditions.host.clone(),
+        exit: conditions.exit,
+        signal: conditions.signal.clone(),
+        reference: conditions.r#ref.clone(),
+        tag: conditions.tag.clone(),
+        since: time(&conditions.since)?,
+        until: time(&conditions.until)?,
+    })
+}
+
+fn broken_chain(broken: &str) -> String {
+    format!(
+        "stockade: the chain of the log does not hold: {}\n  try: `stockade audit verify`",
+        words::one_line(broken)
+    )
+}
+
+fn unreadable(error: &Error) -> Failure {
+    let message = format!("the log cannot be read: {error}");
+    Failure::new(Code::AuditUnavailable, message, error.help())
 }
 
 fn unwritable(error: std::io::Error) -> Failure {
