@@ -25,6 +25,7 @@ use crate::temporary::Temporary;
 /// What must hold before a command starts, when the settings say so.
 pub(crate) const REQUIRED: &[Protection] = &[
     Protection::WriteOutside,
+    Protection::Protected,
     Protection::NoRead,
     Protection::Network,
     Protection::KernelSettings,

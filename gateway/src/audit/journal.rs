@@ -32,7 +32,7 @@ const ROOM: u64 = 192 << 10;
 const EDGE_EVERY: u64 = 64;
 
 /// How long another process is waited for that appends.
-const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+pub(super) const LOCK_PATIENCE: Duration = Duration::from_secs(4);
 
 /// How often, and after how many records, the checkpoint itself is synced.
 const SYNC_EVERY: (Duration, u64) = (Duration::from_secs(10), 1000);

@@ -42,7 +42,7 @@ pub(super) fn open(
     }
     let path = places.directory.join("lock");
     let lock = journal::lock_file(&path).map_err(scene.write("create", &path))?;
-    journal::acquire(&scene, &lock, std::time::Duration::from_secs(1))?;
+    journal::acquire(&scene, &lock, journal::LOCK_PATIENCE)?;
     for folder in [&places.directory, &places.state] {
         files::sweep(folder).map_err(scene.write("clean", folder))?;
     }
