@@ -36,6 +36,11 @@ pub fn tree(tree: &CommandTree) -> String {
             at.column
         ));
     }
+    if !tree.witness_repairs().is_empty() {
+        let repairs: Vec<String> =
+            tree.witness_repairs().iter().map(|(name, count)| format!("{name} {count}")).collect();
+        lines.push(format!("mended in the second reading: {}", repairs.join(", ")));
+    }
     lines.join("\n")
 }
 

@@ -403,6 +403,7 @@ impl Walk<'_> {
             reads: self.reads,
             nested: self.nested,
             tokens,
+            repairs: Vec::new(),
         };
         Draft::new(tree, self.requests)
     }

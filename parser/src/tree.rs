@@ -25,6 +25,8 @@ pub struct CommandTree {
     pub(crate) writes: Vec<Target>,
     pub(crate) reads: Vec<Target>,
     pub(crate) nested: Vec<Vec<u8>>,
+    /// Names of defects of the witness that were mended, and how often.
+    pub(crate) repairs: Vec<(&'static str, u32)>,
     pub(crate) tokens: Vec<Token>,
 }
 
@@ -343,6 +345,7 @@ impl Draft {
             reads: Vec::new(),
             nested: Vec::new(),
             tokens: vec![Token { kind: TokenKind::Unread, span }],
+            repairs: Vec::new(),
         };
         Draft { tree, requests: Vec::new() }
     }
@@ -429,6 +432,11 @@ impl CommandTree {
     /// The tokens of the source, in order; together they are the source.
     pub fn tokens(&self) -> impl Iterator<Item = Token> {
         self.tokens.iter().copied()
+    }
+
+    /// Names of known defects of the second parser that were mended before the comparison, and how often.
+    pub fn witness_repairs(&self) -> &[(&'static str, u32)] {
+        &self.repairs
     }
 
     /// Says whether something in the text could start a program that is not listed.

@@ -9,6 +9,8 @@ mod tests;
 
 pub use kind::NodeKind;
 
+use std::collections::BTreeMap;
+
 use crate::marks::{Mark, MarkKind, Request};
 use crate::{CommandTree, Draft, Opaque, Reason, Span};
 use shape::Shape;
@@ -73,17 +75,24 @@ impl Draft {
         if unasked || witnesses.len() != requests.len() {
             tree.opaque.push(opaque(Reason::WitnessAbsent, whole, String::new()));
         }
+        let mut repairs = BTreeMap::<&'static str, u32>::new();
         for (request, witness) in requests.iter().zip(witnesses) {
-            if let Some(found) = doubt(request, witness, &tree.source) {
+            if let Some(found) = doubt(request, witness, &tree.source, &mut repairs) {
                 tree.opaque.push(found);
             }
         }
+        tree.repairs = repairs.into_iter().collect();
         tree
     }
 }
 
-/// Returns why the authority's reading of one text is not confirmed, if so.
-fn doubt(request: &Request, witness: &Witness, source: &[u8]) -> Option<Opaque> {
+/// Returns why the authority's reading of one text is not confirmed, if so; counts what was mended.
+fn doubt(
+    request: &Request,
+    witness: &Witness,
+    source: &[u8],
+    repairs: &mut BTreeMap<&'static str, u32>,
+) -> Option<Opaque> {
     let nodes = match witness {
         Witness::Nodes(nodes) => nodes,
         Witness::Absent(why) => return Some(opaque(why.reason(), request.origin, String::new())),
@@ -96,6 +105,9 @@ fn doubt(request: &Request, witness: &Witness, source: &[u8]) -> Option<Opaque> 
         return Some(opaque(found.reason, place(found.span), found.detail.to_owned()));
     }
     let lowered = lower::lower(&shape);
+    for repair in &lowered.repairs {
+        *repairs.entry(repair.name()).or_default() += 1;
+    }
     let (mark, seen) = first_difference(&request.marks, &lowered.marks)?;
     let detail = format!("{} that only {seen} sees", name(mark.kind));
     Some(opaque(Reason::WitnessDiffers, place(mark.span), detail))

@@ -23,6 +23,19 @@ pub(super) enum Repair {
     AliasOperand,
 }
 
+impl Repair {
+    /// What `--explain` calls it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Repair::Destination => "words-after-redirection",
+            Repair::Join => "joined-word",
+            Repair::Keyword => "keyword",
+            Repair::TestWords => "test-words",
+            Repair::AliasOperand => "alias-operand",
+        }
+    }
+}
+
 /// A tree in the terms of the authority.
 pub(super) struct Lowered {
     /// What was seen, sorted.

@@ -152,6 +152,22 @@ fn a_lone_dollar_is_an_argument() {
 }
 
 #[test]
+fn operands_of_alias_are_assignments() {
+    check("alias -p a=b c", expect!["n⟨alias⟩ w⟨alias⟩ w⟨-p⟩ =⟨a=b⟩ w⟨c⟩"]);
+}
+
+#[test]
+fn repairs_are_counted() {
+    let text = "time cmd >x y z a$1/$2";
+    let witness = Witness::Nodes(nodes(text));
+    let origin = Span::new(0, text.len());
+    let request = Request { text: text.as_bytes().to_vec(), origin, marks: Vec::new() };
+    let mut repairs = BTreeMap::new();
+    assert!(doubt(&request, &witness, text.as_bytes(), &mut repairs).is_some());
+    expect![[r#"{"joined-word": 1, "keyword": 1, "words-after-redirection": 4}"#]].assert_eq(&format!("{repairs:?}"));
+}
+
+#[test]
 fn trees_that_cannot_be_trusted_are_told() {
     check("echo $(", expect![[r#"witness-error  "$(""#]]);
     check(
@@ -198,9 +214,10 @@ fn confirmed(text: &str, ours: &[(u32, u32)], witness: &Witness) -> String {
     marks.sort_unstable();
     let origin = Span::new(0, text.len());
     let request = Request { text: text.as_bytes().to_vec(), origin, marks };
-    doubt(&request, witness, text.as_bytes()).map_or("confirmed".into(), |opaque| {
-        format!("{} {:?} {}", opaque.reason.code(), opaque.span, opaque.detail)
-    })
+    doubt(&request, witness, text.as_bytes(), &mut BTreeMap::new())
+        .map_or("confirmed".into(), |opaque| {
+            format!("{} {:?} {}", opaque.reason.code(), opaque.span, opaque.detail)
+        })
 }
 
 #[test]
