@@ -224,7 +224,7 @@ impl Walk<'_> {
         }
         let depth = self.runs.last().map_or(0, |run| run.depth);
         let outer = child.then(|| {
-            let mut shell = Shell::new(self.start, &bytes);
+            let mut shell = self.shell.child(self.start, &bytes);
             shell.directory = directory;
             shell.positional = positional;
             Box::new(std::mem::replace(&mut self.shell, shell))

@@ -41,6 +41,8 @@ pub(crate) struct Shell {
     /// Values are followed at all: nothing in the text may make that wrong.
     pub follows: bool,
     pub home: Option<Vec<u8>>,
+    /// Values from the start that nothing in the text changes.
+    fixed: Vec<(Vec<u8>, Vec<u8>)>,
     /// `$0` and on, when they are known.
     pub positional: Option<Vec<Word>>,
     /// The text changes the directory somewhere.
@@ -132,7 +134,21 @@ const SPECIAL: &[&[u8]] = &[
 ];
 
 impl Shell {
+    /// The shell that the text starts in.
     pub(crate) fn new(start: &StartState, text: &[u8]) -> Shell {
+        let known = start.known.iter().filter(|_| start.clean_environment);
+        let fixed: Vec<(Vec<u8>, Vec<u8>)> =
+            known.map(|(name, value)| (name.clone(), value.clone())).collect();
+        Shell::with(start, text, fixed)
+    }
+
+    /// A shell that this one starts, with `text`.
+    pub(crate) fn child(&self, start: &StartState, text: &[u8]) -> Shell {
+        Shell::with(start, text, self.fixed.clone())
+    }
+
+    fn with(start: &StartState, text: &[u8], mut fixed: Vec<(Vec<u8>, Vec<u8>)>) -> Shell {
+        fixed.retain(|(name, _)| (name == b"HOME" || !is_special(name)) && only_used(text, name));
         let follows =
             start.clean_environment && !UNFOLLOWED.iter().any(|word| contains(text, word));
         let home =
@@ -150,6 +166,7 @@ impl Shell {
             told: false,
             follows,
             home,
+            fixed,
             positional: None,
             moves,
             aliases: false,
@@ -166,6 +183,9 @@ impl Shell {
                 Value::Lost => Value::Lost,
             }
         };
+        if name == b"HOME" {
+            self.home = None;
+        }
         let entry = Entry { value, epoch: self.epoch };
         let old = self.values.insert(name.to_vec(), entry);
         self.journal.push((name.to_vec(), old));
@@ -173,7 +193,13 @@ impl Shell {
 
     /// The exact value of a variable, if it is known.
     pub(crate) fn exact(&self, name: &[u8]) -> Option<&[u8]> {
-        let entry = self.values.get(name)?;
+        let Some(entry) = self.values.get(name) else {
+            return self
+                .fixed
+                .iter()
+                .find(|(fixed, _)| fixed == name)
+                .map(|(_, value)| value.as_slice());
+        };
         match &entry.value {
             Value::Exact(value) if entry.epoch >= self.horizon => Some(value),
             Value::Exact(_) | Value::Set | Value::Lost => None,
@@ -187,6 +213,10 @@ impl Shell {
 
     /// Forgets all exact values: what ran may have changed any.
     pub(crate) fn forget(&mut self) {
+        // A name may be written in pieces, so that the search for it finds nothing; a command further
+        // down in a loop may then have changed it.
+        self.fixed.clear();
+        self.home = None;
         self.epoch = self.epoch.saturating_add(1);
         self.horizon = self.epoch;
     }
@@ -260,6 +290,26 @@ impl Shell {
             self.shaken = Some(detail);
         }
     }
+}
+
+/// Says whether the text mentions a variable only behind `$` or `${`, and not to set it there.
+fn only_used(text: &[u8], name: &[u8]) -> bool {
+    let mut at = 0;
+    while let Some(found) = text
+        .get(at..)
+        .and_then(|rest| rest.windows(name.len().max(1)).position(|window| window == name))
+    {
+        let (start, end) = (at + found, at + found + name.len());
+        let before = text.get(..start).unwrap_or_default();
+        let after = text.get(end..).unwrap_or_default();
+        let braced =
+            before.ends_with(b"${") && !after.starts_with(b"=") && !after.starts_with(b":=");
+        if !(before.ends_with(b"$") || braced) {
+            return false;
+        }
+        at = end;
+    }
+    true
 }
 
 fn is_special(name: &[u8]) -> bool {

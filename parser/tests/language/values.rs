@@ -166,3 +166,18 @@ fn functions_forget() {
     "#]],
     );
 }
+
+#[test]
+fn what_the_start_gives_is_known_unless_the_text_sets_it() {
+    let known = [(b"HOME".to_vec(), b"/home/me".to_vec())].into_iter().collect();
+    let start = stockade_parser::StartState { known, ..Default::default() };
+    let programs = stockade_parser::Programs::builtin();
+    let words = |text: &str| {
+        let draft = stockade_parser::parse(text.as_bytes(), &start, programs, &Default::default());
+        let tree = draft.confirm(&[]);
+        tree.commands().last().unwrap().words.iter().map(crate::word).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(words("echo ~/a $HOME"), r#""echo" "/home/me/a" "/home/me""#);
+    assert_eq!(words("HOME=/x; echo ~"), r#""echo" <tilde ""..""> "#.trim_end());
+    assert_eq!(words("read HOME; echo \"$HOME\""), r#""echo" <parameter "".."">"#);
+}
