@@ -30,7 +30,9 @@ pub(crate) fn scene(request: &CheckRequest, places: &Places) -> Result<Scene, Fa
             let place = Place { cwd, project, home: absolute(home)?, additional: Vec::new() };
             let trusted = case.trusted.unwrap_or(true);
             let snapshot = settings::merge(texts(layers, &place, trusted)?)?;
-            Scene::with(place, snapshot, &request.context, places)?
+            let scene = Scene::with(place, snapshot, &request.context, places)?;
+            // A written case has the same answer whoever asks.
+            Scene { root: false, ..scene }
         }
     };
     if request.caller_runs {

@@ -36,6 +36,8 @@ pub(crate) struct Scene {
     pub(crate) sandbox: SandboxState,
     /// A person can be asked.
     pub(crate) interactive: bool,
+    /// The caller is uid 0.
+    pub(crate) root: bool,
 }
 
 /// A call that was judged.
@@ -118,7 +120,8 @@ impl Scene {
             (true, false) => SandboxState::Unavailable,
         };
         let interactive = context.interactive;
-        Ok(Scene { place, snapshot, shell, environment, mode, sandbox, interactive })
+        let root = rustix::process::geteuid().is_root();
+        Ok(Scene { place, snapshot, shell, environment, mode, sandbox, interactive, root })
     }
 
     /// Returns what the parser may assume about the shell that this scene starts.
@@ -146,7 +149,7 @@ impl Scene {
             real_paths: Default::default(),
             mode: self.mode,
             interactive: self.interactive,
-            root: rustix::process::geteuid().is_root(),
+            root: self.root,
             sandbox: self.sandbox,
             hook: report.outcome.clone(),
         }
