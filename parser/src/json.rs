@@ -257,7 +257,15 @@ impl Reader<'_> {
             }
             let key = self.string()?;
             let key_span = Span::new(start, self.at);
-            if !seen.insert(key.clone()) {
+            // A set only for large objects: the usual ones are small.
+            if members.len() == 32 {
+                seen.extend(members.iter().map(|member: &Member| member.key.clone()));
+            }
+            let twice = match members.len() {
+                0..32 => members.iter().any(|member| member.key == key),
+                _ => !seen.insert(key.clone()),
+            };
+            if twice {
                 return Err(Error {
                     at: start,
                     message: format!("the key `{key}` stands here a second time"),
@@ -338,9 +346,12 @@ impl Reader<'_> {
                 Some(0..=0x1f) => {
                     return self.fail("a control character must be written as an escape");
                 }
-                Some(byte) => {
-                    bytes.push(byte);
-                    self.at += 1;
+                Some(_) => {
+                    let rest = self.rest();
+                    let plain = |byte: &u8| *byte >= b' ' && *byte != b'"' && *byte != b'\\';
+                    let length = rest.iter().take_while(|byte| plain(byte)).count();
+                    bytes.extend_from_slice(rest.get(..length).unwrap_or_default());
+                    self.at += length;
                 }
             }
         }

@@ -1,4 +1,7 @@
-//! Where each row of a table stands, found without reading the rows.
+//! Where each row of a table stands, found by its layout without reading the rows.
+//!
+//! `"sets": {`, `"defaults":` (one line) and `"rows": [` stand on lines indented by two blanks; a row begins on a line
+//! with `    { "names": [`. Whatever else these lines hold is looked at when a row is read.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -9,52 +12,117 @@ use super::TableError;
 #[derive(Debug)]
 pub(super) struct Table {
     text: Cow<'static, str>,
-    /// The value of the member `sets`, if there is one.
-    sets: Option<Range<usize>>,
-    /// The value of the member `defaults`, if there is one.
-    defaults: Option<Range<usize>>,
+    sets: Range<usize>,
+    defaults: Range<usize>,
     rows: Vec<Range<usize>>,
     /// Each name and the number of its row, sorted by name.
     names: Vec<(Range<usize>, usize)>,
 }
 
+/// Which part of the table a line belongs to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Head,
+    Sets,
+    Rows,
+    End,
+}
+
+const ROW: &str = "    { \"names\": [";
+const SETS: &str = "  \"sets\": ";
+const DEFAULTS: &str = "  \"defaults\": ";
+
 impl Table {
-    /// Finds the parts of `text`: an object with `sets`, `defaults` and `rows`, and `names` first in each row.
+    /// Finds the parts of `text`.
     pub(super) fn new(text: Cow<'static, str>) -> Result<Table, TableError> {
-        let mut finder = Finder { text: text.as_bytes(), at: 0 };
-        let (mut sets, mut defaults) = (None, None);
-        let (mut rows, mut names) = (Vec::new(), Vec::new());
-        finder.expect(b'{')?;
-        loop {
-            let key = finder.string()?;
-            finder.expect(b':')?;
-            match text.get(key) {
-                Some("sets") => sets = Some(finder.value()?),
-                Some("defaults") => defaults = Some(finder.value()?),
-                Some("rows") => finder.rows(&mut rows, &mut names)?,
-                _ => {
-                    return Err(
-                        finder.error("the members of a table are `sets`, `defaults` and `rows`")
-                    );
+        let (sets, defaults, rows, names) = (0..0, 0..0, Vec::new(), Vec::new());
+        let mut table = Table { text: Cow::Borrowed(""), sets, defaults, rows, names };
+        let (mut part, mut at) = (Part::Head, 0);
+        for line in text.split_inclusive('\n') {
+            let start = at;
+            at += line.len();
+            let content = line.trim_end();
+            let end = start + content.strip_suffix(',').unwrap_or(content).len();
+            part = match (part, content) {
+                (_, comment) if is_blank(comment) => part,
+                (Part::Head, "{") => part,
+                (Part::Head, "  \"rows\": [") => Part::Rows,
+                (Part::Head, line) if line.starts_with(SETS) => {
+                    table.sets = start + SETS.len()..end;
+                    Part::Sets
                 }
+                (Part::Head, line) if line.starts_with(DEFAULTS) => {
+                    table.defaults = start + DEFAULTS.len()..end;
+                    part
+                }
+                (Part::Sets, line) => {
+                    table.sets.end = end;
+                    if line == "  }," { Part::Head } else { part }
+                }
+                (Part::Rows, line) if line.starts_with(ROW) => {
+                    if !table.add_names(line, start) {
+                        let message = "a row begins with its names".to_owned();
+                        return Err(TableError { line: line_of(&text, start), message });
+                    }
+                    table.rows.push(start..end);
+                    part
+                }
+                (Part::Rows, "  ]") => Part::End,
+                (Part::Rows, _) if let Some(row) = table.rows.last_mut() => {
+                    row.end = end;
+                    part
+                }
+                (Part::End, "}") => part,
+                (Part::Head | Part::Rows | Part::End, _) => {
+                    let message = "this line does not follow the layout of a table".to_owned();
+                    return Err(TableError { line: line_of(&text, start), message });
+                }
+            };
+        }
+        if part != Part::End {
+            let message = "the table has no end".to_owned();
+            return Err(TableError { line: line_of(&text, at), message });
+        }
+        table.text = text;
+        table.sort_names()?;
+        Ok(table)
+    }
+
+    /// Adds the names between the brackets at the beginning of a row; says whether they are plain.
+    fn add_names(&mut self, line: &str, start: usize) -> bool {
+        let row = self.rows.len();
+        let list =
+            line.get(ROW.len()..).and_then(|rest| rest.split_once(']')).map(|(list, _)| list);
+        let mut at = start + ROW.len();
+        for item in list.unwrap_or_default().split(',') {
+            let name = item.trim_start();
+            let from = at + item.len() - name.len() + 1;
+            at += item.len() + 1;
+            let bare = name.strip_prefix('"').and_then(|name| name.strip_suffix('"'));
+            let Some(bare) = bare.filter(|bare| !bare.contains(['"', '\\'])) else {
+                return false;
+            };
+            self.names.push((from..from + bare.len(), row));
+        }
+        true
+    }
+
+    fn sort_names(&mut self) -> Result<(), TableError> {
+        let text = &self.text;
+        let name = |range: &Range<usize>| text.get(range.clone()).unwrap_or_default();
+        self.names.sort_unstable_by_key(|(range, _)| name(range));
+        let pairs = self.names.windows(2);
+        let twice = pairs.filter_map(|pair| match pair {
+            [(a, _), (b, _)] if name(a) == name(b) => Some(b),
+            _ => None,
+        });
+        match twice.min_by_key(|range| range.start) {
+            None => Ok(()),
+            Some(range) => {
+                let message = format!("`{}` has two rows", name(range));
+                Err(TableError { line: line_of(text, range.start), message })
             }
-            if !finder.more(b'}')? {
-                break;
-            }
         }
-        finder.blank();
-        if finder.peek().is_some() {
-            return Err(finder.error("nothing may stand behind the table"));
-        }
-        names.sort_unstable_by_key(|(name, _): &(Range<usize>, usize)| text.get(name.clone()));
-        let twice = names
-            .windows(2)
-            .find(|pair| matches!(pair, [a, b] if text.get(a.0.clone()) == text.get(b.0.clone())));
-        if let Some([_, (name, _)]) = twice {
-            let message = format!("`{}` has two rows", text.get(name.clone()).unwrap_or_default());
-            return Err(TableError { line: line(&text, name.start), message });
-        }
-        Ok(Table { text, sets, defaults, rows, names })
     }
 
     /// Returns how many rows there are.
@@ -64,27 +132,29 @@ impl Table {
 
     /// Returns the text of one row and its place.
     pub(super) fn row(&self, number: usize) -> (&str, usize) {
-        self.part(self.rows.get(number))
+        self.part(self.rows.get(number).unwrap_or(&(0..0)))
     }
 
     /// Returns the text of the option sets and its place.
     pub(super) fn sets(&self) -> (&str, usize) {
-        self.part(self.sets.as_ref())
+        self.part(&self.sets)
     }
 
     /// Returns the text of what all rows have, and its place.
     pub(super) fn defaults(&self) -> (&str, usize) {
-        self.part(self.defaults.as_ref())
+        self.part(&self.defaults)
     }
 
-    fn part(&self, range: Option<&Range<usize>>) -> (&str, usize) {
-        let Some(range) = range else { return ("{}", 0) };
-        (self.text.get(range.clone()).unwrap_or("{}"), range.start)
+    fn part(&self, range: &Range<usize>) -> (&str, usize) {
+        if range.is_empty() {
+            return ("{}", 0);
+        }
+        (self.text.get(range.clone()).unwrap_or_default(), range.start)
     }
 
     /// Returns the line, from 1, on which byte `at` stands.
     pub(super) fn line(&self, at: usize) -> u32 {
-        line(&self.text, at)
+        line_of(&self.text, at)
     }
 
     /// Returns the names of all rows.
@@ -101,135 +171,15 @@ impl Table {
     }
 }
 
+/// Says whether a line is empty or a comment.
+fn is_blank(line: &str) -> bool {
+    let line = line.trim_start();
+    line.is_empty() || line.starts_with("//")
+}
+
 /// Returns the line, from 1, on which byte `at` stands.
-fn line(text: &str, at: usize) -> u32 {
+fn line_of(text: &str, at: usize) -> u32 {
     let before = text.as_bytes().get(..at).unwrap_or_default();
     let count = before.iter().filter(|byte| **byte == b'\n').count();
     u32::try_from(count).unwrap_or(u32::MAX).saturating_add(1)
-}
-
-/// Skips over JSONC without building values. What it accepts too much is refused when a row is read.
-struct Finder<'a> {
-    text: &'a [u8],
-    at: usize,
-}
-
-impl Finder<'_> {
-    fn error(&self, message: &str) -> TableError {
-        let before = self.text.get(..self.at).unwrap_or_default();
-        let count = before.iter().filter(|byte| **byte == b'\n').count();
-        let line = u32::try_from(count).unwrap_or(u32::MAX).saturating_add(1);
-        TableError { line, message: message.to_owned() }
-    }
-
-    fn peek(&self) -> Option<u8> {
-        self.text.get(self.at).copied()
-    }
-
-    fn blank(&mut self) {
-        while let Some(byte) = self.peek() {
-            match byte {
-                b' ' | b'\t' | b'\n' | b'\r' => self.at += 1,
-                b'/' if self.text.get(self.at + 1) == Some(&b'/') => self.comment(),
-                _ => return,
-            }
-        }
-    }
-
-    fn comment(&mut self) {
-        let rest = self.text.get(self.at..).unwrap_or_default();
-        self.at += rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
-    }
-
-    fn expect(&mut self, byte: u8) -> Result<(), TableError> {
-        self.blank();
-        if self.peek() != Some(byte) {
-            return Err(self.error(&format!("`{}` is expected here", char::from(byte))));
-        }
-        self.at += 1;
-        Ok(())
-    }
-
-    /// Steps over a comma, or over `end`; says whether it was a comma.
-    fn more(&mut self, end: u8) -> Result<bool, TableError> {
-        self.blank();
-        let comma = self.peek() == Some(b',');
-        if !comma && self.peek() != Some(end) {
-            return Err(self.error(&format!("`,` or `{}` is expected here", char::from(end))));
-        }
-        self.at += 1;
-        Ok(comma)
-    }
-
-    /// Returns the place of a string without its quotes.
-    fn string(&mut self) -> Result<Range<usize>, TableError> {
-        self.expect(b'"')?;
-        let start = self.at;
-        loop {
-            match self.peek() {
-                None => return Err(self.error("the string is not closed")),
-                Some(b'\\') => self.at += 2,
-                Some(b'"') => break,
-                Some(_) => self.at += 1,
-            }
-        }
-        self.at += 1;
-        Ok(start..self.at - 1)
-    }
-
-    /// Steps over an object or a list.
-    fn value(&mut self) -> Result<Range<usize>, TableError> {
-        self.blank();
-        let start = self.at;
-        let mut depth = 0_usize;
-        loop {
-            match self.peek() {
-                None => return Err(self.error("the text ends inside a row")),
-                Some(b'"') => {
-                    self.string()?;
-                    continue;
-                }
-                Some(b'/') if self.text.get(self.at + 1) == Some(&b'/') => {
-                    self.comment();
-                    continue;
-                }
-                Some(b'{' | b'[') => depth += 1,
-                Some(b'}' | b']') => depth = depth.saturating_sub(1),
-                Some(_) => {}
-            }
-            self.at += 1;
-            if depth == 0 {
-                return Ok(start..self.at);
-            }
-        }
-    }
-
-    fn rows(
-        &mut self,
-        rows: &mut Vec<Range<usize>>,
-        names: &mut Vec<(Range<usize>, usize)>,
-    ) -> Result<(), TableError> {
-        self.expect(b'[')?;
-        loop {
-            self.blank();
-            let start = self.at;
-            self.expect(b'{')?;
-            if self.string().map(|key| self.text.get(key))? != Some(b"names") {
-                return Err(self.error("a row begins with the key `names`"));
-            }
-            self.expect(b':')?;
-            self.expect(b'[')?;
-            loop {
-                names.push((self.string()?, rows.len()));
-                if !self.more(b']')? {
-                    break;
-                }
-            }
-            self.at = start;
-            rows.push(self.value()?);
-            if !self.more(b']')? {
-                return Ok(());
-            }
-        }
-    }
 }

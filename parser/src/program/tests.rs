@@ -73,20 +73,23 @@ fn errors_have_their_line() {
         let expected = TableError { line, message: message.into() };
         assert_eq!(Programs::from_text(text).err(), Some(expected), "{text}");
     };
-    check("[]", 1, "`{` is expected here");
-    check("{\"rows\": [\n{\"flags\": []}]}", 2, "a row begins with the key `names`");
-    check("{\"rows\": [{\"names\": [\"a\"]}]}", 1, "a row needs a `source`");
+    let table = |rows: &str| format!("{{\n  \"rows\": [\n{rows}\n  ]\n}}\n");
+    check("[]", 1, "this line does not follow the layout of a table");
+    check("{\n", 2, "the table has no end");
+    check(&table("    { \"flags\": [] }"), 3, "this line does not follow the layout of a table");
+    check(&table("    { \"names\": [a] }"), 3, "a row begins with its names");
+    check(&table("    { \"names\": [\"a\"] }"), 3, "a row needs a `source`");
     let row = |rest: &str| {
-        format!(
-            "{{\"rows\": [{{\"names\": [\"a\"], \"source\": \"s\", \"tests\": {{\"a\": \"\"}},\n{rest}}}]}}"
-        )
+        let start = "    { \"names\": [\"a\"], \"source\": \"s\", \"tests\": { \"a\": \"\" },";
+        table(&format!("{start}\n      {rest} }}"))
     };
-    check(&row("\"flag\": []"), 2, "`flag` is no key of a row");
-    check(&row("\"values\": {\"-a\": \"shell\"}"), 2, "`shell` is no slot");
-    check(&row("\"options\": \"x\""), 2, "`x` is no option grammar");
-    check(&row("\"strip\": 1"), 2, "`strip` is `true`, `false` or `without-options`");
+    check(&row("\"flag\": []"), 4, "`flag` is no key of a row");
+    check(&row("\"values\": {\"-a\": \"shell\"}"), 4, "`shell` is no slot");
+    check(&row("\"options\": \"x\""), 4, "`x` is no option grammar");
+    check(&row("\"strip\": 1"), 4, "`strip` is `true`, `false` or `without-options`");
+    check(&row("\"flags\": [}"), 4, "a value is expected here");
     let twice = row("\"flags\": []").replace("[\"a\"]", "[\"a\", \"b\", \"a\"]");
-    check(&twice, 1, "`a` has two rows");
+    check(&twice, 3, "`a` has two rows");
     assert!(Programs::from_text(&row("\"flags\": [\"-a\"]")).is_ok());
 }
 
@@ -99,8 +102,9 @@ fn a_broken_table_makes_every_command_doubtful() {
 
 #[test]
 fn tables_can_be_put_in_front() {
-    let own = "{\"rows\": [{\"names\": [\"ls\"], \"source\": \"s\", \"tests\": {\"ls\": \"\"}}]}";
-    let own = Programs::from_text(own).unwrap();
+    let row = "    { \"names\": [\"ls\"], \"source\": \"s\", \"tests\": { \"ls\": \"\" } }";
+    let own = format!("{{\n  \"rows\": [\n{row}\n  ]\n}}\n");
+    let own = Programs::from_text(&own).unwrap();
     let both = Programs::builtin().preceded_by(&own);
     assert!(matches!(both.look_up(b"ls"), Lookup::Row(row) if !row.body.read_only));
     assert!(matches!(both.look_up(b"env"), Lookup::Row(_)));
