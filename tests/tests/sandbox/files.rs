@@ -154,7 +154,7 @@ fn protected_files_stay_as_they_are() {
             "ln .git/config l && echo x > l",
             "mkdir away; mv -T --exchange .git away 2>/dev/null || mv -T .git away/x",
         ] {
-            place.stops_with(&rules, script, || build());
+            place.stops_with(&rules, script, build);
             assert_eq!(fs::read_to_string(place.project.join(".git/config")).unwrap(), "config");
             let names: Vec<_> =
                 fs::read_dir(&hooks).unwrap().map(|it| it.unwrap().file_name()).collect();

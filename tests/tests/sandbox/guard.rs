@@ -42,7 +42,7 @@ fn a_guarded_name_cannot_come_into_being() {
             "perl -e 'syscall(316, -100, $a = \"f\", -100, $b = \"f\", 2); mkdir \"x\"; \
              rename(\"x\", \".guarded\") or exit 1'",
         ] {
-            place.stops(script, || build());
+            place.stops(script, build);
             let names = ["", "d", "d/deep"].map(|at| place.project.join(at).join(".guarded"));
             assert!(names.iter().all(|name| fs::symlink_metadata(name).is_err()), "{script}");
             build();
@@ -140,6 +140,7 @@ fn a_path_that_changes_meanwhile_does_not_get_through() {
             #include <fcntl.h>
             #include <pthread.h>
             #include <stdio.h>
+            #include <stdlib.h>
             #include <unistd.h>
             static volatile char path[32] = ".xuarded";
             static volatile int done;
@@ -147,11 +148,11 @@ fn a_path_that_changes_meanwhile_does_not_get_through() {
                 while (!done) { path[1] = 'g'; path[1] = 'x'; }
                 return unused;
             }
-            int main(void) {
+            int main(int count, char **arguments) {
                 pthread_t thread;
                 pthread_create(&thread, 0, change, 0);
                 int made = 0;
-                for (int i = 0; i < 3000; i++) {
+                for (int i = 0; i < atoi(arguments[1]); i++) {
                     int fd = open((char *)path, O_CREAT | O_WRONLY, 0600);
                     if (fd >= 0) { made++; close(fd); }
                     unlink(".xuarded");
@@ -166,10 +167,10 @@ fn a_path_that_changes_meanwhile_does_not_get_through() {
         fs::write(place.project.join("race.c"), source).unwrap();
         let built = place.plain("gcc -O1 -pthread -o race race.c");
         assert_eq!(built.code, Some(0), "{}", built.text);
-        let outside = place.plain("./race");
+        let outside = place.plain("./race 1000000");
         assert_eq!(outside.code, Some(1), "unconfined, the name is made");
         fs::remove_file(place.project.join(".guarded")).unwrap();
-        let inside = place.confined("./race");
+        let inside = place.confined("./race 3000");
         assert_eq!((inside.code, inside.text.as_str()), (Some(0), "1\n"));
     });
 }
@@ -192,9 +193,11 @@ fn a_caller_that_dies_in_a_blocked_open_leaves_nothing() {
     as_root_and_user("guard::a_caller_that_dies_in_a_blocked_open_leaves_nothing", || {
         let place = Place::new("blocked");
         place.works(
-            "mkfifo p; (echo x > p) & sleep 0.2; kill -9 $!; wait $! 2>/dev/null; \
-             for i in $(seq 50); do n=$(ls -d /proc/[0-9]* | wc -l); [ $n -le 5 ] && break; sleep 0.1; done; \
-             [ $n -le 5 ] && timeout 1 bash -c 'cat < p > /dev/null'; [ $? = 124 ] && echo x > after",
+            // Workers have the name of pid 1.
+            "mkfifo p; (echo x > p) & sleep 0.2; kill -9 $!; wait $! 2>/dev/null; name=$(cat /proc/1/comm); \
+             for i in $(seq 100); do n=$(grep -lx \"$name\" /proc/[0-9]*/comm 2>/dev/null | wc -l); \
+             [ $n = 1 ] && break; sleep 0.1; done; \
+             [ $n = 1 ] && { timeout 1 bash -c 'cat < p > /dev/null'; [ $? = 124 ]; }",
         );
     });
 }
