@@ -15,6 +15,7 @@ mod engine;
 mod environment;
 mod facts;
 mod hooks;
+mod json_text;
 mod judge;
 mod places;
 mod plan;
@@ -24,6 +25,7 @@ mod request;
 mod run;
 mod serve;
 mod settings;
+mod setup;
 mod shell;
 mod temporary;
 #[cfg(test)]

@@ -6,8 +6,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use stockade_parser::json::{self, Dialect, Kind, Value};
-
+use crate::json_text;
 use crate::settings::trust;
 
 /// Largest file that is edited, in bytes.
@@ -91,52 +90,7 @@ fn replace(file: &Path, text: &str) -> io::Result<()> {
 /// Returns `text` with `rule` in its allow list; every other byte stays as it is. None when the text is no
 /// settings object.
 fn with_rule(text: &str, rule: &str) -> Option<String> {
-    let root = json::read(text.as_bytes(), Dialect::Strict).ok()?;
-    root.members()?;
-    let quoted = serde_json::to_string(rule).ok()?;
-    let (at, insertion) = match root.get("permissions") {
-        None => into_object(text, &root, &format!("\"permissions\": {{ \"allow\": [{quoted}] }}"))?,
-        Some(permissions) => match permissions.get("allow") {
-            None => into_object(text, permissions, &format!("\"allow\": [{quoted}]"))?,
-            Some(allow) => {
-                let elements = allow.elements()?;
-                if elements.iter().any(|element| element.text() == Some(rule)) {
-                    return Some(text.into());
-                }
-                into_list(text, allow, elements, &quoted)?
-            }
-        },
-    };
-    let (first, rest) = text.split_at_checked(at)?;
-    let new = format!("{first}{insertion}{rest}");
-    // What was made must still be what it was, with the rule.
-    let made = json::read(new.as_bytes(), Dialect::Strict).ok()?;
-    let allow = made.get("permissions")?.get("allow")?.elements()?;
-    allow.iter().any(|element| element.text() == Some(rule)).then_some(new)
-}
-
-/// Returns where and what to insert so that a list ends with `value`, spaced as its other elements are.
-fn into_list(text: &str, list: &Value, elements: &[Value], value: &str) -> Option<(usize, String)> {
-    let start = list.span.start as usize + 1;
-    let Some(last) = elements.last() else {
-        let inside = text.get(start..list.span.end as usize - 1)?;
-        let indent = inside.rsplit_once('\n').map(|(_, indent)| indent);
-        return Some((start, indent.map_or(value.into(), |indent| format!("\n{indent}  {value}"))));
-    };
-    let before = text.get(..last.span.start as usize)?;
-    let blank = before.len() - before.trim_end().len();
-    let spacing = before.get(before.len() - blank..)?;
-    let spacing = if elements.len() == 1 && spacing.is_empty() { " " } else { spacing };
-    Some((last.span.end as usize, format!(",{spacing}{value}")))
-}
-
-/// Returns where and what to insert so that an object begins with `member`.
-fn into_object(text: &str, object: &Value, member: &str) -> Option<(usize, String)> {
-    let Kind::Object(members) = &object.kind else { return None };
-    let start = object.span.start as usize + 1;
-    let Some(first) = members.first() else { return Some((start, format!(" {member} "))) };
-    let spacing = text.get(start..first.key_span.start as usize)?;
-    Some((start, format!("{spacing}{member},")))
+    json_text::append(text, &["permissions", "allow"], &serde_json::to_string(rule).ok()?)
 }
 
 /// Lists the file in `info/exclude` of the repository, which no commit carries.

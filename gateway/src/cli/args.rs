@@ -43,6 +43,9 @@ pub(crate) enum Command {
     /// Answer an agent's pre-tool hook: one frame on standard input, its answer on standard output.
     #[command(after_help = EXAMPLE_HOOK)]
     Hook(Hook),
+    /// Put an agent behind the gate, or take it out again.
+    #[command(after_help = EXAMPLE_SETUP)]
+    Setup(Setup),
     /// Run a command with a live view of its output.
     #[command(after_help = EXAMPLE_AGENT)]
     Agent(Agent),
@@ -70,6 +73,9 @@ const EXAMPLE_HOOK: &str = "Example, in the settings of Claude Code:\n  \
     {\"hooks\":{\"PreToolUse\":[{\"matcher\":\"*\",\"hooks\":[{\"type\":\"command\",\n  \
     \"command\":\"/usr/local/bin/stockade hook claude\"}]}]}}\n\n\
     Every failure of stockade itself is the agent's explicit refusal: exit status 2, or a cancel.";
+const EXAMPLE_SETUP: &str = "Example:\n  stockade setup claude --dry-run\n\n\
+    What a file held before is kept beside it, under its name with .before-stockade.\n\
+    `stockade setup --undo --all` takes every agent out; do that before you remove stockade.";
 const EXAMPLE_AGENT: &str = "Example:\n  stockade agent run 'echo hello'";
 const EXAMPLE_COMPLETIONS: &str = "Example:\n  stockade completions bash";
 const EXAMPLE_MAN: &str = "Example:\n  stockade man run";
@@ -399,6 +405,28 @@ pub(crate) struct Hook {
     /// Refuse when no answer was found in this time; keep it below the agent's own limit.
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s")]
     pub deadline: Duration,
+}
+
+/// `stockade setup`.
+#[derive(Debug, Args)]
+pub(crate) struct Setup {
+    #[command(flatten)]
+    pub common: Common,
+    /// The agent.
+    #[arg(value_name = "AGENT", value_enum, required_unless_present = "all")]
+    pub agent: Option<crate::serve::hook::Agent>,
+    /// Every agent; only with `--undo`.
+    #[arg(long, requires = "undo", conflicts_with = "agent")]
+    pub all: bool,
+    /// Whose sessions go through the gate [default: user].
+    #[arg(long, value_enum)]
+    pub scope: Option<crate::setup::Scope>,
+    /// Show what would change, and change nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Take the agent out again.
+    #[arg(long)]
+    pub undo: bool,
 }
 
 /// `stockade agent`.

@@ -13,6 +13,7 @@ mod hook;
 mod parse;
 mod run;
 mod serve;
+mod setup;
 mod streams;
 
 use std::ffi::{OsStr, OsString};
@@ -97,6 +98,10 @@ fn dispatch(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Hook(mut options) => {
             options.common = join(options.common)?;
             Ok(hook::run(&options))
+        }
+        Command::Setup(mut options) => {
+            options.common = join(options.common)?;
+            setup::setup(&options)
         }
         Command::Agent(options) => agent::start(&options),
         Command::Completions(options) => generate::completions(&options),

@@ -18,6 +18,7 @@ mod table;
 mod tests;
 
 use answer::{Answer, blocked};
+pub(crate) use table::TEXT as TABLE;
 
 /// Most bytes of a handler's answer.
 const ANSWER_LIMIT_BYTES: u64 = 32 << 20;
@@ -44,7 +45,6 @@ pub(crate) enum Agent {
 
 impl Agent {
     /// All agents.
-    #[cfg(test)]
     pub(crate) const ALL: [Agent; 7] = [
         Agent::Claude,
         Agent::Codex,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use stockade_parser::json::{self, Dialect, Value};
 
 /// The table as it ships.
-const TEXT: &str = include_str!("../../../../policies/agents.jsonc");
+pub(crate) const TEXT: &str = include_str!("../../../../policies/agents.jsonc");
 
 /// What is known about one agent.
 #[derive(Debug, Clone, PartialEq, Eq)]

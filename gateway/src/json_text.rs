@@ -1,0 +1,175 @@
+//! Puts values into JSON text, and takes them out, leaving every other byte as it is.
+
+use stockade_parser::json::{self, Dialect, Kind, Value};
+
+/// Returns `text` with `element` at the end of the list at `path`, whose objects and list are made where they
+/// are missing. None when the text is no JSON object, or something else stands on the path.
+///
+/// `element` is JSON text. A list that holds an equal string already is left as it is.
+pub(crate) fn append(text: &str, path: &[&str], element: &str) -> Option<String> {
+    let root = json::read(text.as_bytes(), Dialect::Strict).ok()?;
+    root.members()?;
+    let added = json::read(element.as_bytes(), Dialect::Strict).ok()?;
+    let mut place = &root;
+    for (depth, key) in path.iter().enumerate() {
+        match place.get(key) {
+            Some(found) => place = found,
+            None => {
+                let (at, insertion) =
+                    into_object(text, place, &member(path.get(depth..)?, element)?)?;
+                return checked(text, at, at, &insertion, path, &added);
+            }
+        }
+    }
+    let elements = place.elements()?;
+    if elements.iter().any(|found| found.text().is_some() && found.kind == added.kind) {
+        return Some(text.into());
+    }
+    let (at, insertion) = into_list(text, place, elements, element)?;
+    checked(text, at, at, &insertion, path, &added)
+}
+
+/// Returns `text` without the elements of the list at `path` that `is_ours` holds for; the same text when there
+/// is none. None when the text is no JSON object.
+pub(crate) fn remove(
+    text: &str,
+    path: &[&str],
+    is_ours: impl Fn(&Value) -> bool,
+) -> Option<String> {
+    let mut text = text.to_owned();
+    loop {
+        let root = json::read(text.as_bytes(), Dialect::Strict).ok()?;
+        root.members()?;
+        let list = path.iter().try_fold(&root, |place, key| place.get(key));
+        let Some(elements) = list.and_then(Value::elements) else { return Some(text) };
+        let Some(index) = elements.iter().position(&is_ours) else { return Some(text) };
+        let ours = elements.get(index)?;
+        let before = index.checked_sub(1).and_then(|index| elements.get(index));
+        // With its comma: the one before it, or for the first element the one behind it.
+        let (start, end) = match (before, elements.get(index + 1)) {
+            (Some(before), _) => (before.span.end, ours.span.end),
+            (None, Some(after)) => (ours.span.start, after.span.start),
+            (None, None) => (ours.span.start, ours.span.end),
+        };
+        let (head, tail) = (text.get(..start as usize)?, text.get(end as usize..)?);
+        text = format!("{head}{tail}");
+    }
+}
+
+/// Returns the text of the first element of the list at `path` that `is_ours` holds for.
+pub(crate) fn element(
+    text: &str,
+    path: &[&str],
+    is_ours: impl Fn(&Value) -> bool,
+) -> Option<String> {
+    let root = json::read(text.as_bytes(), Dialect::Strict).ok()?;
+    let list = path.iter().try_fold(&root, |place, key| place.get(key))?;
+    let found = list.elements()?.iter().find(|element| is_ours(element))?;
+    text.get(found.span.start as usize..found.span.end as usize).map(str::to_owned)
+}
+
+/// Replaces a piece of `text`, and sees that the list at `path` then holds what was added.
+fn checked(
+    text: &str,
+    from: usize,
+    to: usize,
+    new: &str,
+    path: &[&str],
+    added: &Value,
+) -> Option<String> {
+    let made = format!("{}{new}{}", text.get(..from)?, text.get(to..)?);
+    let root = json::read(made.as_bytes(), Dialect::Strict).ok()?;
+    let list = path.iter().try_fold(&root, |place, key| place.get(key))?;
+    let is_there = list.elements()?.iter().any(|found| plain(found) == plain(added));
+    is_there.then_some(made)
+}
+
+/// A value without its place, for comparing.
+fn plain(value: &Value) -> String {
+    match &value.kind {
+        Kind::Null => "null".into(),
+        Kind::Bool(value) => value.to_string(),
+        Kind::Number(digits) => digits.clone(),
+        Kind::String(text) => format!("{text:?}"),
+        Kind::Array(elements) => {
+            format!("[{}]", elements.iter().map(plain).collect::<Vec<_>>().join(","))
+        }
+        Kind::Object(members) => {
+            let members =
+                members.iter().map(|member| format!("{:?}:{}", member.key, plain(&member.value)));
+            format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+        }
+    }
+}
+
+/// Returns the text of a member that leads along `path` to a list with `element`.
+fn member(path: &[&str], element: &str) -> Option<String> {
+    let (last, objects) = path.split_last()?;
+    let innermost = format!("{}: [{element}]", serde_json::to_string(last).ok()?);
+    objects.iter().rev().try_fold(innermost, |inner, key| {
+        Some(format!("{}: {{ {inner} }}", serde_json::to_string(key).ok()?))
+    })
+}
+
+/// Returns where and what to insert so that a list ends with `value`, spaced as its other elements are.
+fn into_list(text: &str, list: &Value, elements: &[Value], value: &str) -> Option<(usize, String)> {
+    let start = list.span.start as usize + 1;
+    let Some(last) = elements.last() else {
+        let inside = text.get(start..list.span.end as usize - 1)?;
+        let indent = inside.rsplit_once('\n').map(|(_, indent)| indent);
+        return Some((start, indent.map_or(value.into(), |indent| format!("\n{indent}  {value}"))));
+    };
+    let before = text.get(..last.span.start as usize)?;
+    let blank = before.len() - before.trim_end().len();
+    let spacing = before.get(before.len() - blank..)?;
+    let spacing = if elements.len() == 1 && spacing.is_empty() { " " } else { spacing };
+    Some((last.span.end as usize, format!(",{spacing}{value}")))
+}
+
+/// Returns where and what to insert so that an object begins with `member`.
+fn into_object(text: &str, object: &Value, member: &str) -> Option<(usize, String)> {
+    let Kind::Object(members) = &object.kind else { return None };
+    let start = object.span.start as usize + 1;
+    let Some(first) = members.first() else { return Some((start, format!(" {member} "))) };
+    let spacing = text.get(start..first.key_span.start as usize)?;
+    Some((start, format!("{spacing}{member},")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_element_joins_its_list_and_all_else_stays() {
+        let check = |before: &str, after: &str| {
+            assert_eq!(
+                append(before, &["a", "b"], r#"{"c":1}"#).as_deref(),
+                Some(after),
+                "{before}"
+            );
+        };
+        check("{}", r#"{ "a": { "b": [{"c":1}] } }"#);
+        check("{ \"x\" : 0 }\n", "{ \"a\": { \"b\": [{\"c\":1}] }, \"x\" : 0 }\n");
+        check(r#"{"a":{"z":2}}"#, r#"{"a":{"b": [{"c":1}],"z":2}}"#);
+        check(r#"{"a":{"b":[]}}"#, r#"{"a":{"b":[{"c":1}]}}"#);
+        check("{\"a\":{\"b\":[\n  1\n]}}", "{\"a\":{\"b\":[\n  1,\n  {\"c\":1}\n]}}");
+        for wrong in ["", "[]", "{", r#"{"a":1}"#, r#"{"a":{"b":{}}}"#, "// c\n{}"] {
+            assert_eq!(append(wrong, &["a", "b"], "1"), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_ours_goes_with_one_comma() {
+        let ours = |value: &Value| value.text() == Some("x");
+        let check = |before: &str, after: &str| {
+            assert_eq!(remove(before, &["a"], ours).as_deref(), Some(after), "{before}");
+        };
+        check(r#"{"a":["x"]}"#, r#"{"a":[]}"#);
+        check(r#"{"a":["x", 1]}"#, r#"{"a":[1]}"#);
+        check(r#"{"a":[1, "x", 2]}"#, r#"{"a":[1, 2]}"#);
+        check(r#"{"a":["x", 1, "x"]}"#, r#"{"a":[1]}"#);
+        check(r#"{"a":[1]}"#, r#"{"a":[1]}"#);
+        check(r#"{"b":["x"]}"#, r#"{"b":["x"]}"#);
+        assert_eq!(remove("{", &["a"], ours), None);
+    }
+}
