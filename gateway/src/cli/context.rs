@@ -10,6 +10,7 @@ use super::args::Common;
 use crate::client::Options;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{CommandText, Context};
+use crate::request::quoted;
 
 /// Longest command text that is read from standard input, in bytes.
 const LONGEST_TEXT: u64 = 4 << 20;
@@ -109,23 +110,12 @@ pub(crate) fn standard_input(what: &str) -> Result<String, Failure> {
     })
 }
 
-/// Returns the command as one text, as messages show it.
+/// Returns the command as one text: the one that is judged, here and when it is run.
 pub(crate) fn shown(command: &CommandText) -> String {
     match command {
         CommandText::Shell(text) => text.clone(),
-        CommandText::Words(words) => {
-            words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
-        }
+        CommandText::Words(words) => quoted(words),
     }
-}
-
-/// Returns `word` as shell text that means exactly this word.
-pub(crate) fn shell_word(word: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"%+,-./:=@_".contains(&byte);
-    if !word.is_empty() && word.bytes().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 /// Returns variable `name` of the environment, if it is there, not empty and UTF-8.
@@ -219,12 +209,5 @@ mod tests {
             rules("Bash(git log:*), Read Bash(echo \\(,)"),
             ["Bash(git log:*)", "Read", "Bash(echo \\(,)"]
         );
-    }
-
-    #[test]
-    fn words_are_shown_as_shell_text() {
-        let words =
-            CommandText::Words(vec!["echo".into(), "a b".into(), "it's".into(), String::new()]);
-        assert_eq!(shown(&words), "echo 'a b' 'it'\\''s' ''");
     }
 }
