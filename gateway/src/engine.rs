@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use stockade_parser::Programs;
 use stockade_policy::Decision;
 use stockade_sandbox::SandboxSpec;
 
@@ -53,7 +54,11 @@ impl Gateway {
             opening.prepare()?;
             Log::open(&opening.of_log(), mode).map_err(|error| answer::unrecorded(&error))
         });
-        Ok(Gateway { log: log.await?, places, scanner, executable })
+        // The tables of programs and names are read while the log opens.
+        let tables = blocking(|| Ok((Programs::builtin(), stockade_policy::protected_names())));
+        let (log, tables) = tokio::join!(log, tables);
+        tables?;
+        Ok(Gateway { log: log?, places, scanner, executable })
     }
 
     /// Decides one command, runs it if it may, and records both.
