@@ -1,10 +1,11 @@
 //! The pipeline: judge, record, decide, run, record.
 
+mod steps;
+
 use std::path::PathBuf;
 
 use stockade_parser::Programs;
 use stockade_policy::Decision;
-use stockade_sandbox::SandboxSpec;
 
 use crate::approve::Answered;
 use crate::audit::record::caller::Caller;
@@ -12,16 +13,14 @@ use crate::audit::record::decision::Runs;
 use crate::audit::{GatewayMode, Log, Receipt};
 use crate::client::{Conversation, Options};
 use crate::decide::{self, Grant, Outcome};
-use crate::judge::{self, Asked, Hooks, Judged, Scene};
+use crate::judge;
 use crate::parse::Scanner;
 use crate::places::Places;
 use crate::protocol::errors::Failure;
-use crate::protocol::types::{CheckRequest, CommandRequest, DecisionView, RunOutcome};
+use crate::protocol::types::{CommandRequest, RunOutcome};
 use crate::records::{self, Circumstances};
-use crate::request::Command;
 use crate::run::{self, Lines, Manner};
-use crate::temporary::Temporary;
-use crate::{answer, approve, cases, plan, request, view};
+use crate::{answer, approve, request, view};
 
 /// The whole gate: takes a request, gives its outcome.
 pub struct Gateway {
@@ -160,81 +159,6 @@ impl Gateway {
             let _ = lines.events.send(event).await; // a front end that is gone needs nothing
         }
         Ok(execution)
-    }
-
-    /// Judges one call without running anything.
-    pub async fn check(&self, request: CheckRequest) -> Result<DecisionView, Failure> {
-        self.check_for(Caller::parent(), request).await
-    }
-
-    /// The same for a caller that the kernel named.
-    pub(crate) async fn check_for(
-        &self,
-        caller: Caller,
-        request: CheckRequest,
-    ) -> Result<DecisionView, Failure> {
-        let places = self.places.clone();
-        let asked = request.clone();
-        let scene = blocking(move || cases::scene(&asked, &places)).await?;
-        let id = records::call_id()?;
-        let asked = Asked {
-            tool: &request.tool,
-            input: request.input.clone(),
-            id: &id,
-            context: &request.context,
-            hooks: cases::hooks(&request, &scene),
-        };
-        let judged = judge::judge(&self.scanner, &scene, asked).await?;
-        if request.record {
-            let runs = if request.caller_runs { Runs::Caller } else { Runs::Nobody };
-            let circumstances = Circumstances::of_check(caller, &request, runs);
-            self.record(&scene, &judged, circumstances).await?;
-        }
-        Ok(cases::answer(&request, &scene, judged))
-    }
-
-    async fn scene(&self, request: &CommandRequest) -> Result<Scene, Failure> {
-        let (cwd, places) = (request.cwd.clone(), self.places.clone());
-        let mut context = request.context.clone();
-        // Whether a person is there to answer is seen when a question comes up.
-        context.interactive = true;
-        blocking(move || Scene::find(&cwd, &context, &places)).await
-    }
-
-    async fn judge(
-        &self,
-        request: &CommandRequest,
-        scene: &Scene,
-        input: serde_json::Value,
-    ) -> Result<Judged, Failure> {
-        let id = records::call_id()?;
-        let context = &request.context;
-        let asked = Asked { tool: "Bash", input, id: &id, context, hooks: Hooks::Run };
-        judge::judge(&self.scanner, scene, asked).await
-    }
-
-    async fn plan(
-        &self,
-        request: &CommandRequest,
-        scene: &Scene,
-        judged: &Judged,
-        command: &Command,
-    ) -> Result<(SandboxSpec, Temporary), Failure> {
-        let (scene, command, places) = (scene.clone(), command.clone(), self.places.clone());
-        let (session, facts) = (request.context.session.clone(), judged.facts.clone());
-        let prepare = move || plan::prepare(&scene, &facts, &command, &places, session.as_deref());
-        blocking(prepare).await
-    }
-
-    async fn record(
-        &self,
-        scene: &Scene,
-        judged: &Judged,
-        circumstances: Circumstances<'_>,
-    ) -> Result<Receipt, Failure> {
-        let state = &self.places.audit_state;
-        let recorded = records::decision(&self.log, state, scene, judged, circumstances).await;
-        recorded.map_err(|error| answer::unrecorded(&error))
     }
 }
 

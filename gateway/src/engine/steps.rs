@@ -1,0 +1,92 @@
+//! The steps of the pipeline that wait for files, hooks or the log, and calls that are only judged.
+
+use stockade_sandbox::SandboxSpec;
+
+use super::{Gateway, blocking};
+use crate::audit::Receipt;
+use crate::audit::record::caller::Caller;
+use crate::audit::record::decision::Runs;
+use crate::judge::{self, Asked, Hooks, Judged, Scene};
+use crate::protocol::errors::Failure;
+use crate::protocol::types::{CheckRequest, CommandRequest, DecisionView};
+use crate::records::{self, Circumstances};
+use crate::request::Command;
+use crate::temporary::Temporary;
+use crate::{answer, cases, plan};
+
+impl Gateway {
+    /// Judges one call without running anything.
+    pub async fn check(&self, request: CheckRequest) -> Result<DecisionView, Failure> {
+        self.check_for(Caller::parent(), request).await
+    }
+
+    /// The same for a caller that the kernel named.
+    pub(crate) async fn check_for(
+        &self,
+        caller: Caller,
+        request: CheckRequest,
+    ) -> Result<DecisionView, Failure> {
+        let places = self.places.clone();
+        let asked = request.clone();
+        let scene = blocking(move || cases::scene(&asked, &places)).await?;
+        let id = records::call_id()?;
+        let asked = Asked {
+            tool: &request.tool,
+            input: request.input.clone(),
+            id: &id,
+            context: &request.context,
+            hooks: cases::hooks(&request, &scene),
+        };
+        let judged = judge::judge(&self.scanner, &scene, asked).await?;
+        if request.record {
+            let runs = if request.caller_runs { Runs::Caller } else { Runs::Nobody };
+            let circumstances = Circumstances::of_check(caller, &request, runs);
+            self.record(&scene, &judged, circumstances).await?;
+        }
+        Ok(cases::answer(&request, &scene, judged))
+    }
+
+    pub(super) async fn scene(&self, request: &CommandRequest) -> Result<Scene, Failure> {
+        let (cwd, places) = (request.cwd.clone(), self.places.clone());
+        let mut context = request.context.clone();
+        // Whether a person is there to answer is seen when a question comes up.
+        context.interactive = true;
+        blocking(move || Scene::find(&cwd, &context, &places)).await
+    }
+
+    pub(super) async fn judge(
+        &self,
+        request: &CommandRequest,
+        scene: &Scene,
+        input: serde_json::Value,
+    ) -> Result<Judged, Failure> {
+        let id = records::call_id()?;
+        let context = &request.context;
+        let asked = Asked { tool: "Bash", input, id: &id, context, hooks: Hooks::Run };
+        judge::judge(&self.scanner, scene, asked).await
+    }
+
+    pub(super) async fn plan(
+        &self,
+        request: &CommandRequest,
+        scene: &Scene,
+        judged: &Judged,
+        command: &Command,
+    ) -> Result<(SandboxSpec, Temporary), Failure> {
+        let (scene, command, places) = (scene.clone(), command.clone(), self.places.clone());
+        let (session, facts) = (request.context.session.clone(), judged.facts.clone());
+        let prepare = move || plan::prepare(&scene, &facts, &command, &places, session.as_deref());
+        blocking(prepare).await
+    }
+
+    pub(super) async fn record(
+        &self,
+        scene: &Scene,
+        judged: &Judged,
+        circumstances: Circumstances<'_>,
+    ) -> Result<Receipt, Failure> {
+        let state = &self.places.audit_state;
+        let recorded = records::decision(&self.log, state, scene, judged, circumstances).await;
+        recorded.map_err(|error| answer::unrecorded(&error))
+    }
+}
