@@ -183,6 +183,11 @@ impl Walk<'_> {
     fn finish_redirect(&mut self, redirecting: Redirecting, span: Span) {
         let Redirecting { operator, descriptor, target, .. } = redirecting;
         let word = target.unwrap_or_else(|| unknown_word(span, Reason::Parameter, Count::Any));
+        if operator == Operator::DuplicateOutput && !expands_once(&word) {
+            // Checked with bash 5.2: `>&'$(a)'` runs a.
+            let detail = "bash expands the target of `>&` a second time".to_owned();
+            self.doubt(Reason::EvaluatorText, word.span, detail, "use `&>`".to_owned());
+        }
         let target = match operator {
             Operator::HereDocument | Operator::HereDocumentTabs | Operator::HereString => {
                 RedirectTarget::Text(word)
@@ -256,6 +261,13 @@ impl Walk<'_> {
             Span { start: span.start, end: u32::try_from(self.source_length).unwrap_or(u32::MAX) };
         self.doubt(Reason::State, rest, detail, String::new());
     }
+}
+
+/// Says whether expanding the word again changes nothing.
+fn expands_once(word: &Word) -> bool {
+    word.exact().is_some_and(|text| {
+        text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"/._-+,:@%".contains(byte))
+    })
 }
 
 /// The target of `>&` or `<&`.

@@ -2,7 +2,6 @@
 
 use crate::event::{Event, Kind};
 use crate::extract::scope::Ends;
-use crate::extract::shell::Shell;
 use crate::extract::{Map, Text, Walk};
 use crate::grammar;
 use crate::lex::quote::decode_backquotes;

@@ -211,12 +211,15 @@ impl Walk<'_> {
                     self.tell_shaken(span);
                 }
                 if let Some(reason) = piece {
-                    let one = self.quoted()
-                        || text
-                            .syntax
-                            .events
-                            .get(event.link as usize)
-                            .is_some_and(|open| open.kind == Kind::ProcessSubstitution);
+                    let process = kind == Some(Kind::ProcessSubstitution);
+                    let inner = text.syntax.events.get(event.link as usize..);
+                    let inner = inner.unwrap_or_default().iter();
+                    // Without a command inside, `<()` is no word at all.
+                    let filled = process
+                        && inner
+                            .take_while(|inner| inner.start < event.end)
+                            .any(|inner| inner.kind == Kind::AndOr);
+                    let one = self.quoted() || filled;
                     self.unknown(reason, if one { Count::One } else { Count::Any });
                 }
             }

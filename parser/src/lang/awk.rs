@@ -169,7 +169,9 @@ fn division(tokens: &[Token]) -> Option<bool> {
         Some(Token::Sign(_) | Token::Operator) => Some(false),
         Some(Token::Name(name)) => {
             let keyword: [&[u8]; 12] = [
-                b"print", b"printf", b"return", b"in", b"if", b"while", b"do", b"else", b"getline", b"case", b"exit", b"delete"];
+                b"print", b"printf", b"return", b"in", b"if", b"while", b"do", b"else", b"getline",
+                b"case", b"exit", b"delete",
+            ];
             Some(!keyword.contains(&name.as_slice()))
         }
     }

@@ -3,6 +3,7 @@
 use crate::cursor::{is_name_start, is_plain};
 use crate::event::{Kind, flag};
 use crate::grammar::{ArithmeticEnd, Frame, OperandMode, Parser, Step};
+use crate::lex::quote::decode_ansi;
 use crate::{Reason, Span};
 
 fn is_plain_in_operand(byte: u8) -> bool {
@@ -251,9 +252,25 @@ impl Parser<'_> {
                 self.leaf(Kind::Literal, self.pos + 1);
                 return Ok(());
             }
-            return self.dollar(false);
+            return self.ansi_in_quotes();
         }
         self.dollar(mode != OperandMode::Plain)
+    }
+
+    /// `$'..'` in an operand inside double quotes: bash decodes it first, and expands what comes out.
+    fn ansi_in_quotes(&mut self) -> Step {
+        let start = self.pos;
+        self.dollar(false)?;
+        let token = self.source.get(start..self.pos).unwrap_or_default();
+        let quote = token.iter().position(|byte| *byte == b'\'').map_or(0, |at| at + 1);
+        let mut value = Vec::new();
+        let inner = token.get(quote..token.len().saturating_sub(1)).unwrap_or_default();
+        decode_ansi(inner, &mut value);
+        if value.iter().any(|byte| b"$`\"\\}'".contains(byte)) {
+            let span = Span::new(start, self.pos);
+            self.trouble(Reason::Syntax, span, "`$'..'` whose value is expanded again");
+        }
+        Ok(())
     }
 
     /// `'..'` where the lexer pairs the quotes but expansions between them still run.

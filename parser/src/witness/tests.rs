@@ -164,7 +164,8 @@ fn repairs_are_counted() {
     let request = Request { text: text.as_bytes().to_vec(), origin, marks: Vec::new() };
     let mut repairs = BTreeMap::new();
     assert!(doubt(&request, &witness, text.as_bytes(), &mut repairs).is_some());
-    expect![[r#"{"joined-word": 1, "keyword": 1, "words-after-redirection": 4}"#]].assert_eq(&format!("{repairs:?}"));
+    expect![[r#"{"joined-word": 1, "keyword": 1, "words-after-redirection": 4}"#]]
+        .assert_eq(&format!("{repairs:?}"));
 }
 
 #[test]
