@@ -17,7 +17,12 @@ pub struct Target {
 
 /// All of them.
 pub const TARGETS: &[Target] = &[
+    Target { name: "lex", run: lex_holds },
     Target { name: "parse", run: parse_holds },
+    Target { name: "options", run: options_hold },
+    Target { name: "explain", run: explain_holds },
+    Target { name: "settings", run: settings_hold },
+    Target { name: "rule", run: rule_holds },
     Target { name: "nested", run: nested_holds },
     Target { name: "witness", run: witness_holds },
     Target { name: "grammar", run: grammar_holds },
@@ -31,6 +36,73 @@ fn read(text: &[u8], witness: &dyn Fn(&[u8]) -> Witness) -> CommandTree {
     let draft = parse(text, &StartState::default(), Programs::builtin(), &limits);
     let answers: Vec<Witness> = draft.requests().map(witness).collect();
     draft.confirm(&answers)
+}
+
+/// The tokens are the text: every byte is in exactly one.
+fn lex_holds(text: &[u8]) {
+    let tree = read(text, &|_| Witness::Absent(Absence::Dead));
+    let mut reached = 0;
+    for token in tree.tokens() {
+        assert_eq!(token.span.start, reached, "{token:?}");
+        assert!(token.span.start <= token.span.end, "{token:?}");
+        reached = token.span.end;
+    }
+    assert_eq!(reached as usize, text.len(), "the tokens end early");
+}
+
+/// An option that no table has never makes a tree less opaque.
+fn options_hold(text: &[u8]) {
+    let Some(end) = text.iter().position(|byte| *byte == b' ') else { return };
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b" -_./=".contains(byte);
+    if !text.iter().all(plain) {
+        return;
+    }
+    let (name, rest) = text.split_at(end);
+    let with = [name, b" --no-such-option-anywhere", rest].concat();
+    if read(text, &seen).is_dynamic() {
+        // Operands of a text are words like others; what they are taken for may only get less clear.
+        assert!(read(&with, &seen).is_dynamic() || name.is_empty() || name.contains(&b'='));
+    }
+}
+
+/// Every tree can be told, without a control character that the teller did not write.
+fn explain_holds(text: &[u8]) {
+    let told = stockade_parser::explain::tree(&read(text, &seen));
+    let hidden = |it: char| {
+        (it.is_control() && !matches!(it, '\n' | '\t')) || ('\u{202a}'..='\u{202e}').contains(&it)
+    };
+    assert!(!told.contains(hidden), "{told:?}");
+}
+
+/// Settings of any bytes give rules and problems; the rules can be linted.
+fn settings_hold(bytes: &[u8]) {
+    load(bytes.to_vec());
+}
+
+/// Any text as a rule, in each list.
+fn rule_holds(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let rules = serde_json::json!([
+        text,
+        format!("Bash({text})"),
+        format!("Read({text})"),
+        format!("WebFetch({text})")
+    ]);
+    let settings =
+        serde_json::json!({ "permissions": { "allow": rules, "ask": rules, "deny": rules } });
+    load(settings.to_string().into_bytes());
+}
+
+fn load(text: Vec<u8>) {
+    let text = stockade_policy::SettingsText {
+        layer: stockade_policy::Layer::Project,
+        file: "/p/.stockade/settings.json".into(),
+        text,
+        anchor: "/p".into(),
+        trusted: true,
+    };
+    let loaded = stockade_policy::load(&[text]);
+    let _ = stockade_policy::lint(&loaded.rules);
 }
 
 /// Every text gives a tree whose spans lie in the text; without a witness it is opaque.
@@ -49,7 +121,8 @@ fn parse_holds(text: &[u8]) {
 
 /// What is in a text is in it as well when it is the text of `bash -c` and `eval`.
 fn nested_holds(text: &[u8]) {
-    if text.contains(&0) {
+    // Hidden characters weigh by place, and inside of quotes they weigh less.
+    if !text.iter().all(|byte| byte.is_ascii_graphic() || matches!(byte, b' ' | b'\t' | b'\n')) {
         return;
     }
     let quoted: Vec<u8> = text
