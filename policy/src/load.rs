@@ -77,7 +77,7 @@ struct Merging {
 
 /// Reads and merges settings texts of all layers; the order of `texts` is the order within a layer.
 ///
-/// A text that is not JSON, or whose shape is wrong, gives a [`Severity::Refusal`]: it may have held deny rules.
+/// A text that is not JSON, or whose shape is wrong, gives a [`crate::Severity::Refusal`]: it may have held deny rules.
 pub fn load(texts: &[SettingsText]) -> LoadedSettings {
     let mut problems = Problems::default();
     let mut values = Vec::new();

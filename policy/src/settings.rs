@@ -87,7 +87,7 @@ pub struct Settings {
 }
 
 /// Sandbox settings after merging. Each path is absolute, or begins with `~/` for the home directory;
-/// [`crate::sandbox_paths`] resolves them and adds what Edit and Read rules say.
+/// [`crate::sandbox_settings`] resolves them and adds what Edit and Read rules say.
 #[derive(Debug, Clone)]
 pub struct SandboxSettings {
     /// Commands run confined.
