@@ -181,3 +181,33 @@ async fn a_secret_is_in_no_file_of_the_log() {
         ["/request/command", "/request/description", "/request/input/command", "/verdict/reason"]
     );
 }
+
+#[tokio::test]
+async fn the_grammar_of_a_real_command_tells_its_secrets() {
+    let scratch = Scratch::new("grammar");
+    let log = Log::open(&scratch.places, GatewayMode::Embedded).unwrap();
+    let command = "API_TOKEN=abc123 curl -u 'bob:hunter2' https://x.org | cat";
+    let draft = stockade_parser::parse(
+        command.as_bytes(),
+        &stockade_parser::StartState::default(),
+        stockade_parser::Programs::builtin(),
+        &stockade_parser::Limits::default(),
+    );
+    let mut plain = sample::plain_decision(command);
+    plain.tree = Some(draft.confirm(&[]));
+    log.record(Body::Decision(Box::new(plain))).await.unwrap();
+    let text = lines(&scratch, 1).remove(1);
+    assert!(!text.contains("hunter2") && !text.contains("abc123"), "{text}");
+    let (_, value) = line::read(text.as_bytes()).unwrap();
+    let redactor = log.redactor();
+    let stored = format!(
+        "API_TOKEN=[redacted:variable:{}] curl -u 'bob:[redacted:flag-user:{}]' https://x.org | cat",
+        redactor.tag(b"abc123"),
+        redactor.tag(b"hunter2")
+    );
+    assert_eq!(value.get("request").unwrap().get("command").unwrap().text(), Some(stored.as_str()));
+    let commands = value.get("parsed").unwrap().get("commands").unwrap().elements().unwrap();
+    let ends = commands[0].get("span").unwrap().elements().unwrap();
+    let end = usize::try_from(ends[1].whole().unwrap()).unwrap();
+    assert!(stored.get(..end).unwrap().trim_end().ends_with("https://x.org"), "{end}: {stored}");
+}
