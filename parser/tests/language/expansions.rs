@@ -128,16 +128,22 @@ fn extended_patterns_from_the_next_line() {
 
 #[test]
 fn escapes_in_a_quoted_operand_are_expanded_again() {
-    check("echo \"${x:-$'a\\x24(b)'}\" \"${x:-$'c'}\"", expect![[r#"
+    check(
+        "echo \"${x:-$'a\\x24(b)'}\" \"${x:-$'c'}\"",
+        expect![[r#"
         Top: "echo" <parameter ""..""> <parameter "".."">
         syntax at "$'a\\x24(b)'": `$'..'` whose value is expanded again
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn an_empty_process_substitution_is_no_word() {
-    check("a >() <( b )", expect![[r#"
+    check(
+        "a >() <( b )",
+        expect![[r#"
         Top: "a" <any number of substitution ""..""> <substitution "".."">
         ProcessSubstitution: "b"
-    "#]]);
+    "#]],
+    );
 }

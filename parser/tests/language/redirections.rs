@@ -68,11 +68,14 @@ fn the_network_is_an_effect() {
 
 #[test]
 fn a_duplication_expands_its_target_twice() {
-    check("a >&'$(b)'; c >&$x; d >&file", expect![[r#"
+    check(
+        "a >&'$(b)'; c >&$x; d >&file",
+        expect![[r#"
         Top: "a" [DuplicateOutput file "$(b)"]
         Top: "c" [DuplicateOutput file <any number of parameter "".."">]
         Top: "d" [DuplicateOutput file "file"]
         evaluator-text at "'$(b)'": bash expands the target of `>&` a second time
         evaluator-text at "$x": bash expands the target of `>&` a second time
-    "#]]);
+    "#]],
+    );
 }
