@@ -12,7 +12,7 @@ use stockade_parser::json::{Kind, Value};
 use crate::json_text;
 use crate::protocol::errors::{Code, Failure};
 use crate::serve::hook::Agent;
-use row::{Row, What};
+use row::What;
 
 /// A settings file that is not there yet.
 const EMPTY: &str = "{}\n";

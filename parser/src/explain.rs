@@ -247,7 +247,7 @@ mod tests {
         let shown = excerpt(source.as_bytes(), Span::new(500, 502), "");
         let (line, carets) = shown.split_once('\n').unwrap();
         assert_eq!(line.chars().count(), "  1 | ".len() + 1 + 48 + 2 + 45 + 1);
-        assert_eq!(line.find('$').map(|at| line[..at].chars().count()), carets.find('^'));
+        assert_eq!(line.split_once('$').map(|(head, _)| head.chars().count()), carets.find('^'));
     }
 
     #[test]
