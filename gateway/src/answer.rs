@@ -113,6 +113,9 @@ fn footer(execution: &Execution, judged: &Judged) -> String {
             first.kind, first.object, first.rule
         );
     }
+    if let Some(note) = execution.enforced.notes.first() {
+        return format!("stockade: {note}");
+    }
     let commands = judged.tree.as_ref().map(|tree| tree.commands()).unwrap_or_default();
     let network = |command: &stockade_parser::SimpleCommand| {
         let known = command.effects.iter().any(|effect| effect.kind == EffectKind::Network);

@@ -294,10 +294,11 @@ impl Wire for Enforced {
         let states: Vec<(Protection, State)> =
             self.states.iter().map(|(protection, state)| (*protection, state.clone())).collect();
         states.put(out);
+        self.notes.put(out);
     }
     fn take(from: &mut &[u8]) -> Option<Enforced> {
         let states: BTreeMap<_, _> = Vec::<(Protection, State)>::take(from)?.into_iter().collect();
-        Some(Enforced { states })
+        Some(Enforced { states, notes: Vec::take(from)? })
     }
 }
 

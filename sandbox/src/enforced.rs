@@ -71,6 +71,8 @@ pub enum State {
 pub struct Enforced {
     /// The state of each protection; one that is not there is missing.
     pub states: BTreeMap<Protection, State>,
+    /// What is narrower than the spec asked for, one plain sentence each: why a write may fail.
+    pub notes: Vec<String>,
 }
 
 impl Enforced {

@@ -58,7 +58,10 @@ impl Host {
             |protection: &Protection| (*protection, crate::State::Missing(reason.to_owned()));
         Host {
             probes: Vec::new(),
-            enforced: Enforced { states: Protection::ALL.iter().map(missing).collect() },
+            enforced: Enforced {
+                states: Protection::ALL.iter().map(missing).collect(),
+                notes: Vec::new(),
+            },
             kernel: String::new(),
             landlock_abi: 0,
         }

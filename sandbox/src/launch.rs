@@ -15,6 +15,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use crate::codec::{self, Failure, Order, Report, Wire};
+use crate::linux::foreign::Foreign;
 use crate::linux::syscalls::{self, Ended, Fork};
 use crate::spec::Mechanism;
 use crate::{Enforced, Exit, Network, Protection, SandboxSpec, State, Violation};
@@ -148,13 +149,14 @@ fn start(
         consent: consent_reader,
     };
     let ids = syscalls::ids();
+    let foreign = if spec.confine { Foreign::prepare(spec, ids) } else { Foreign::default() };
     match syscalls::fork(namespaces(spec)) {
         Err(error) if spec.confine => Err(no_namespaces(spec, &error.to_string())),
         Err(error) => step("fork", Err(error)),
         Ok(Fork::Parent(pid)) => Ok(Confined { pid, orders, report, consent }),
         Ok(Fork::Child) => {
             drop((orders, report, consent));
-            let status = init::run(spec, ids, streams, link);
+            let status = init::run(spec, ids, foreign, streams, link);
             syscalls::exit_now(status)
         }
     }

@@ -8,6 +8,8 @@ use crate::{Enforced, Protection, State};
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
     states: BTreeMap<Protection, State>,
+    /// What is not as the caller may expect it, for people.
+    pub(crate) notes: Vec<String>,
 }
 
 impl Steps {
@@ -50,6 +52,6 @@ impl Steps {
             let state = self.states.get(protection).cloned();
             (*protection, state.unwrap_or_else(|| State::Missing("no step enforces it".to_owned())))
         });
-        Enforced { states: states.collect() }
+        Enforced { states: states.collect(), notes: self.notes.clone() }
     }
 }

@@ -7,6 +7,8 @@ mod place;
 
 #[path = "sandbox/files.rs"]
 mod files;
+#[path = "sandbox/foreign.rs"]
+mod foreign;
 #[path = "sandbox/git.rs"]
 mod git;
 #[path = "sandbox/guard.rs"]

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::{Link, StandardStreams, command, is_closed, step, sweep};
 use crate::codec::{self, Failure, Order, Report, Wire};
+use crate::linux::foreign::Foreign;
 use crate::linux::landlock::{self, Grant, Ruleset};
 use crate::linux::mounts::{self, Built};
 use crate::linux::seccomp;
@@ -45,10 +46,11 @@ pub(super) enum Supervision {
 pub(super) fn run(
     spec: &SandboxSpec,
     ids: (u32, u32),
+    foreign: Foreign,
     streams: StandardStreams,
     mut link: Link,
 ) -> i32 {
-    match begin(spec, ids, streams, &mut link) {
+    match begin(spec, ids, foreign, streams, &mut link) {
         Ok((pid, built, supervisor)) => {
             let Link { control, orders, report, consent, .. } = link;
             drop((report, consent));
@@ -72,10 +74,12 @@ pub(super) fn run(
 fn begin(
     spec: &SandboxSpec,
     ids: (u32, u32),
+    foreign: Foreign,
     streams: StandardStreams,
     link: &mut Link,
 ) -> Result<(i32, Option<Built>, Option<Supervisor>), Failure> {
-    let prepared = if spec.confine { confine(spec, ids, &streams)? } else { unconfined()? };
+    let prepared =
+        if spec.confine { confine(spec, ids, foreign, &streams)? } else { unconfined()? };
     let terminal = terminal(&streams);
     match step("fork", syscalls::fork(0))? {
         Fork::Parent(pid) => {
@@ -138,6 +142,7 @@ fn unconfined() -> Result<Prepared, Failure> {
 fn confine(
     spec: &SandboxSpec,
     ids: (u32, u32),
+    foreign: Foreign,
     streams: &StandardStreams,
 ) -> Result<Prepared, Failure> {
     let mut steps = Steps::default();
@@ -146,7 +151,8 @@ fn confine(
     map_ids(spec, ids)?;
     step("dumpable", syscalls::prctl(libc::PR_SET_DUMPABLE, 0, 0))?;
     network(spec, &mut steps)?;
-    let built = mounts::build(spec)?;
+    steps.notes.clone_from(&foreign.notes);
+    let built = mounts::build(spec, foreign)?;
     let supervision = supervision(spec, &built);
     report_mounts(spec, &built, supervision, &mut steps);
     give_up_capabilities(&mut steps)?;

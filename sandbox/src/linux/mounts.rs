@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
+use super::foreign::Foreign;
 use super::landlock::Grant;
 use super::layout::{self, Mount, View};
 use super::syscalls::{self, ATTRIBUTE_NO_DEVICES, ATTRIBUTE_NO_EXECUTION, ATTRIBUTE_NO_SET_ID};
@@ -76,15 +77,15 @@ fn failed<T>(what: &str, path: &Path, result: io::Result<T>) -> Result<T, Failur
 }
 
 /// Builds it and makes it the root of this mount namespace.
-pub(crate) fn build(spec: &SandboxSpec) -> Result<Built, Failure> {
+pub(crate) fn build(spec: &SandboxSpec, foreign: Foreign) -> Result<Built, Failure> {
     let root = Path::new("/");
     failed("make private", root, syscalls::make_private())?;
     let (proc_mount, proc_reason) = new_proc(spec);
-    let sources = Sources::open(spec)?;
+    let sources = Sources::open(spec, &foreign)?;
     let rules: Vec<&FileRule> = sources.rules.iter().collect();
     let private = private_directories();
     let mounts = layout::plan(&rules, &private).map_err(|reason| Failure::Spec { reason })?;
-    let trees = sources.clone_trees(&mounts)?;
+    let trees = sources.clone_trees(&mounts, foreign)?;
     let mut stage = Stage::new(spec)?;
     let mut grants = stage.place_all(spec, &mounts, trees)?;
     stage.place_devices(&mut grants)?;
@@ -112,7 +113,7 @@ pub(crate) fn build(spec: &SandboxSpec) -> Result<Built, Failure> {
 }
 
 /// Opens an absolute path, following nothing.
-fn open(path: &Path) -> io::Result<OwnedFd> {
+pub(crate) fn open(path: &Path) -> io::Result<OwnedFd> {
     syscalls::open_path(path, libc::O_PATH | libc::O_NOFOLLOW, NO_LINKS)
 }
 
@@ -135,7 +136,7 @@ fn set(proc_mount: &Option<OwnedFd>, name: &str, value: &str) -> bool {
 }
 
 /// Directories that the run has for its own, where the host has them.
-fn private_directories() -> Vec<PathBuf> {
+pub(crate) fn private_directories() -> Vec<PathBuf> {
     ["/tmp", "/var/tmp", "/run", "/var/run"]
         .iter()
         .map(PathBuf::from)
@@ -144,14 +145,14 @@ fn private_directories() -> Vec<PathBuf> {
 }
 
 /// The host's objects that rules name, opened before anything is covered.
-struct Sources {
-    opened: BTreeMap<PathBuf, OwnedFd>,
-    rules: Vec<FileRule>,
+pub(crate) struct Sources {
+    pub(crate) opened: BTreeMap<PathBuf, OwnedFd>,
+    pub(crate) rules: Vec<FileRule>,
     absent: Vec<FileRule>,
 }
 
 impl Sources {
-    fn open(spec: &SandboxSpec) -> Result<Sources, Failure> {
+    pub(crate) fn open(spec: &SandboxSpec, foreign: &Foreign) -> Result<Sources, Failure> {
         let mut sources =
             Sources { opened: BTreeMap::new(), rules: Vec::new(), absent: Vec::new() };
         for rule in &spec.files.rules {
@@ -163,11 +164,18 @@ impl Sources {
             }
             match open(&rule.path) {
                 Ok(fd) => sources.add(rule, fd)?,
-                Err(error) if is_absent(&error) => sources.absent.push(rule.clone()),
-                // Neither we nor the command, which has the same ids, can come there.
+                // The monitor, with more rights, could come there.
                 Err(error) if error.raw_os_error() == Some(libc::EACCES) => {
-                    sources.absent.push(rule.clone());
+                    match foreign.opened.get(&rule.path) {
+                        Some(object) => {
+                            let copy = failed("open", &rule.path, object.try_clone())?;
+                            sources.add(rule, copy)?;
+                        }
+                        // Neither we nor the command, which has the same ids, can come there.
+                        None => sources.absent.push(rule.clone()),
+                    }
                 }
+                Err(error) if is_absent(&error) => sources.absent.push(rule.clone()),
                 Err(error) => return failed("open", &rule.path, Err(error)),
             }
         }
@@ -186,7 +194,11 @@ impl Sources {
     }
 
     /// Copies the mount of each path that is shown, while the host's tree is still as it was.
-    fn clone_trees(&self, mounts: &[Mount]) -> Result<BTreeMap<PathBuf, Tree>, Failure> {
+    fn clone_trees(
+        &self,
+        mounts: &[Mount],
+        mut foreign: Foreign,
+    ) -> Result<BTreeMap<PathBuf, Tree>, Failure> {
         let mut trees = BTreeMap::new();
         for Mount { path, view } in mounts {
             let attributes = match view {
@@ -194,6 +206,12 @@ impl Sources {
                 View::ReadOnly | View::Masked { .. } => SAFE | ATTRIBUTE_READ_ONLY,
                 View::Writable | View::Pinned => SAFE,
             };
+            if let Some(tree) = foreign.trees.remove(path) {
+                let is_directory = failed("look at", path, kind(&tree))?.is_dir();
+                failed("restrict", path, syscalls::set_attributes(tree.as_fd(), true, attributes))?;
+                trees.insert(path.clone(), Tree { mount: Some(tree), is_directory });
+                continue;
+            }
             let opened;
             let source = match self.opened.get(path) {
                 Some(source) => source,

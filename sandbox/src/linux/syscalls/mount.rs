@@ -12,6 +12,7 @@ pub(crate) const ATTRIBUTE_READ_ONLY: u64 = 0x1;
 pub(crate) const ATTRIBUTE_NO_SET_ID: u64 = 0x2;
 pub(crate) const ATTRIBUTE_NO_DEVICES: u64 = 0x4;
 pub(crate) const ATTRIBUTE_NO_EXECUTION: u64 = 0x8;
+const ATTRIBUTE_MAPPED_IDS: u64 = 0x0010_0000;
 
 /// Resolve no symbolic link and no magic link of `/proc` (`openat2(2)`).
 pub(crate) const NO_LINKS: u64 = 0x04 | 0x02;
@@ -131,17 +132,36 @@ pub(crate) fn attach(from: BorrowedFd<'_>, target: BorrowedFd<'_>) -> io::Result
     check(status).map(drop)
 }
 
+/// `struct mount_attr`.
+#[repr(C)]
+#[derive(Default)]
+struct Attributes {
+    set: u64,
+    clear: u64,
+    propagation: u64,
+    user_namespace: u64,
+}
+
 /// Sets attributes of the mount at `object`, and of what is mounted beneath if `recursive`.
 pub(crate) fn set_attributes(object: BorrowedFd<'_>, recursive: bool, set: u64) -> io::Result<()> {
-    /// `struct mount_attr`.
-    #[repr(C)]
-    struct Attributes {
-        set: u64,
-        clear: u64,
-        propagation: u64,
-        user_namespace: u64,
-    }
-    let attributes = Attributes { set, clear: 0, propagation: 0, user_namespace: 0 };
+    change(object, recursive, &Attributes { set, ..Attributes::default() })
+}
+
+/// Shows the ids of the detached `tree` through the map of a user namespace, and makes it private.
+pub(crate) fn map_ids(tree: BorrowedFd<'_>, user_namespace: BorrowedFd<'_>) -> io::Result<()> {
+    let number =
+        u64::try_from(user_namespace.as_raw_fd()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let attributes = Attributes {
+        set: ATTRIBUTE_MAPPED_IDS,
+        // Else what is mounted on it later would appear on the host, too.
+        propagation: libc::MS_PRIVATE,
+        user_namespace: number,
+        ..Attributes::default()
+    };
+    change(tree, true, &attributes)
+}
+
+fn change(object: BorrowedFd<'_>, recursive: bool, attributes: &Attributes) -> io::Result<()> {
     let flags = AT_EMPTY_PATH | if recursive { AT_RECURSIVE } else { 0 };
     // SAFETY: the structure lives through the call, and the size given is its own.
     let status = unsafe {
@@ -150,7 +170,7 @@ pub(crate) fn set_attributes(object: BorrowedFd<'_>, recursive: bool, set: u64) 
             object.as_raw_fd(),
             c"".as_ptr(),
             flags,
-            &raw const attributes,
+            std::ptr::from_ref(attributes),
             size_of::<Attributes>(),
         )
     };
