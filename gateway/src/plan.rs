@@ -258,10 +258,8 @@ fn repository(rules: &mut Rules, place: &Place) {
     while let Some(directory) = found.get(next).cloned() {
         next += 1;
         for name in GIT {
-            let path = directory.join(name);
-            if path.symlink_metadata().is_ok() || matches!(*name, "hooks" | "config") {
-                rules.add(&path, Access::Protected, "builtin: git directory");
-            }
+            // Whether it exists or not: what is missing leads elsewhere as soon as a command makes it.
+            rules.add(&directory.join(name), Access::Protected, "builtin: git directory");
         }
         for inner in ["modules", "worktrees"] {
             let entries = std::fs::read_dir(directory.join(inner)).into_iter().flatten().flatten();
@@ -279,13 +277,17 @@ fn repository(rules: &mut Rules, place: &Place) {
 /// Most git directories of one project that are looked at.
 const MAX_INNER: usize = 1_000;
 
-/// Returns the protected names that are one name, for the guard over calls that create.
+/// Returns the protected names for the guard over calls that create, at any depth.
 fn guarded_names() -> Vec<OsString> {
-    let single = |name: &&stockade_policy::ProtectedName| {
-        name.kernel && !name.root && name.segments.len() == 1
+    let guarded = |name: &&stockade_policy::ProtectedName| {
+        // A repository that a command makes has hooks and configuration; `repository` guards those that are there.
+        let in_repository = name.segments.len() > 1
+            && name.segments.first().is_some_and(|first| first.ends_with(".git"));
+        let pattern = name.segments.iter().any(|segment| segment.contains('*'));
+        name.kernel && !name.root && !in_repository && !pattern
     };
-    let names = stockade_policy::protected_names().iter().filter(single);
-    names.filter_map(|name| name.segments.first()).map(OsString::from).collect()
+    let names = stockade_policy::protected_names().iter().filter(guarded);
+    names.map(|name| name.segments.iter().collect::<PathBuf>().into_os_string()).collect()
 }
 
 fn place_of(pattern: &str, origin: &Origin) -> String {

@@ -253,3 +253,45 @@ fn the_repository_can_be_worked_in_but_not_booby_trapped() {
     assert_eq!(std::fs::read(place.project().join(".git/config")).expect("the file"), before);
     assert!(!place.project().join(".git/hooks/post-commit").exists());
 }
+
+#[test]
+fn what_is_missing_in_the_repository_cannot_come_into_being() {
+    let place = Place::new("planted");
+    let acts = [
+        ("git directory elsewhere", "mkdir -p x; echo ../x > .git/commondir"),
+        ("its place taken by a link", "ln -s ../x .git/commondir"),
+        ("its place taken by a rename", "echo ../x > y; mv y .git/commondir"),
+        ("configuration of a worktree", "echo x > .git/config.worktree"),
+        ("objects elsewhere", "mkdir -p .git/objects/info; echo x > .git/objects/info/alternates"),
+        (
+            "objects elsewhere, by rename",
+            "mkdir -p i; echo x > i/alternates; rm -rf .git/objects/info; mv -T i .git/objects/info",
+        ),
+        ("settings of a build tool", "mkdir -p .cargo; echo x > .cargo/config.toml"),
+        ("the folder around them", "mkdir -p c; echo x > c/config.toml; mv -T c .cargo"),
+        ("git settings deeper down", "mkdir -p s/.config/git; echo x > s/.config/git/config"),
+    ];
+    for (what, act) in acts {
+        place.write("project/act.sh", &format!("set -e\n{act}\n"));
+        let output = place.output(["run", "--no-daemon", "--", "bash act.sh"]);
+        assert!(!output.status.success(), "{what}: {}", text(&output.stderr));
+        // The act succeeds without the gate.
+        let beside = place.root.join("beside");
+        place.repository(&beside);
+        let plain = std::process::Command::new("bash")
+            .args(["-c", &format!("set -e\n{act}")])
+            .current_dir(&beside)
+            .output();
+        assert!(plain.expect("bash").status.success(), "{what}");
+        std::fs::remove_dir_all(&beside).expect("what the act made");
+    }
+    let project = place.project();
+    for path in [
+        ".git/commondir",
+        ".git/config.worktree",
+        ".git/objects/info/alternates",
+        ".cargo/config.toml",
+    ] {
+        assert!(project.join(path).symlink_metadata().is_err(), "{path}");
+    }
+}
