@@ -44,11 +44,7 @@ impl<'a> Reader<'a> {
                 continue;
             }
             if primary.slots.first() == Some(&Slot::CommandUntil) {
-                let batch =
-                    self.find_command(bytes.ends_with(b"dir"), &starts, &mut words, &argument);
-                if !batch {
-                    self.unclear(argument.index, "a command without its end");
-                }
+                self.find_command(bytes.ends_with(b"dir"), &starts, &mut words, &argument);
                 continue;
             }
             self.find_primary(body, primary, &argument, &mut words);
@@ -67,10 +63,8 @@ impl<'a> Reader<'a> {
             return;
         }
         for slot in &primary.slots {
-            let Some(value) = words.next() else {
-                self.unclear(argument.index, "a missing value");
-                return;
-            };
+            // Without its value find says so and ends, before it looks at any file.
+            let Some(value) = words.next() else { return };
             if is_many(&value.word) {
                 self.trouble(body, value.clone());
             }
@@ -87,31 +81,30 @@ impl<'a> Reader<'a> {
         self.troubles(body, vec![Trouble::Dynamic(argument)]);
     }
 
-    /// Reads the words of `-exec` and lists the command; says whether its end was found.
+    /// Reads the words of `-exec` and lists the command.
+    ///
+    /// Without an end find says so and ends, before it looks at any file: nothing runs, and nothing is in doubt.
     fn find_command(
         &mut self,
         in_directory: bool,
         starts: &[Word],
         words: &mut impl Iterator<Item = Argument>,
         primary: &Argument,
-    ) -> bool {
+    ) {
         let prefix = if in_directory { b"./".to_vec() } else { common_start(starts) };
         let mut command: Vec<Argument> = Vec::new();
-        let mut ended = false;
         for argument in words {
             let braces = command.last().is_some_and(|last| last.word.exact() == Some(b"{}"));
             match argument.word.exact() {
-                Some(b";") => {
-                    ended = true;
-                    break;
-                }
+                Some(b";") => break,
                 Some(b"+") if braces => {
                     command.pop();
                     let word = many(&argument.word, &prefix);
                     command.push(Argument { word, index: argument.index });
-                    ended = true;
                     break;
                 }
+                // busybox ends the command at any `+`.
+                Some(b"+") => self.unclear(argument.index, "a `+` that is not behind `{}`"),
                 Some(_) => {}
                 None if may_equal(&argument.word, b";") || is_many(&argument.word) => {
                     self.doubt(Reason::DynamicOption, argument.index, "could end the command");
@@ -136,14 +129,13 @@ impl<'a> Reader<'a> {
         }
         self.command(command);
         self.directory = outer;
-        ended
     }
 
     /// Reads the words of test: `-v` and `-R` evaluate a subscript in the word behind them.
     pub(crate) fn test_expression(&mut self, words: &[Argument]) {
         for (at, argument) in words.iter().enumerate() {
             let detail = "could be `-v`, which evaluates a subscript; put it in double quotes";
-            if is_many(&argument.word) && argument.word.may_start_with(b"-") {
+            if is_many(&argument.word) && argument.word.may_start_with(b"-") && !self.outside {
                 self.doubt(Reason::Subscript, argument.index, detail);
             }
             let evaluates = may_equal(&argument.word, b"-v") || may_equal(&argument.word, b"-R");

@@ -130,6 +130,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) strip: bool,
     /// What is not known here is a doubt.
     pub(crate) strict: bool,
+    /// The row is that of a builtin, and the command is the harmless program of the same name.
+    pub(crate) outside: bool,
     /// It just reads, as far as its form tells.
     read_only: bool,
     pub(crate) locality: Locality,
@@ -157,6 +159,7 @@ impl<'a> Reader<'a> {
             trusted,
             strip: trusted && row.strip == Strip::Always,
             strict: row.body.strict,
+            outside: row.builtin && command.kind == CommandKind::External,
             read_only: false,
             locality: Locality::Here,
             directory: None,
@@ -397,6 +400,9 @@ impl<'a> Reader<'a> {
 
     fn unknown_option(&mut self, body: &Body, index: u32, name: &str) {
         self.reading.effects_known = false;
+        if self.outside {
+            return;
+        }
         if self.strict {
             let detail = format!("`{name}` of `{}`", self.row.name);
             self.doubt(Reason::UnknownOption, index, &detail);
@@ -407,6 +413,10 @@ impl<'a> Reader<'a> {
 
     /// A word could be an option, or several words.
     fn dynamic(&mut self, body: &Body, argument: &Argument) {
+        if self.outside {
+            self.reading.effects_known = false;
+            return;
+        }
         let find = body.grammar.style == Style::Find;
         if self.strict && !find {
             self.reading.effects_known = false;

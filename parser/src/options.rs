@@ -467,8 +467,10 @@ fn glob_may_equal(glob: &[Glob], bytes: &[u8]) -> bool {
                     start + text.len()..start + text.len() + 1
                 }
                 Glob::Literal(_) => continue,
-                // A character is at most four bytes.
+                // Option names are ASCII, in which a character is one byte.
+                Glob::Question if behind.first().is_some_and(u8::is_ascii) => start + 1..start + 2,
                 Glob::Question => start + 1..(start + 5).min(bytes.len() + 1),
+                Glob::Other(text) if excludes(text, behind) => continue,
                 Glob::Star | Glob::Other(_) => start..bytes.len() + 1,
             };
             next.iter_mut().take(ends.end).skip(ends.start).for_each(|place| *place = true);
@@ -476,6 +478,14 @@ fn glob_may_equal(glob: &[Glob], bytes: &[u8]) -> bool {
         reached = next;
     }
     reached.last().copied().unwrap_or(true)
+}
+
+/// Says whether a pattern that begins with a bracket surely makes nothing that begins as `bytes` does, an option.
+fn excludes(pattern: &[u8], bytes: &[u8]) -> bool {
+    // Without a dash, a negation or a class in it, no bracket matches a dash. Quotes are gone here, so
+    // all that follows is looked at.
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"[]*?._".contains(byte);
+    pattern.starts_with(b"[") && pattern.iter().all(plain) && bytes.starts_with(b"-")
 }
 
 /// Returns a word of which nothing is known but its ends.

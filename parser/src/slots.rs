@@ -266,6 +266,9 @@ impl Reader<'_> {
     }
 
     pub(crate) fn variable(&mut self, value: &Argument) {
+        if self.outside {
+            return;
+        }
         // The name ends at `=`; what is behind it is a value and is not evaluated.
         let (known, exact) = match &value.word.class {
             WordClass::Exact(bytes) => (bytes.as_slice(), true),

@@ -103,7 +103,6 @@ impl Walk<'_> {
         }
         if function {
             self.shell.forget();
-            self.shell.positional = None;
             if self.shell.moves {
                 self.shell.go(Directory::Unknown);
             }

@@ -25,7 +25,7 @@ impl Walk<'_> {
             at += chunk.valid().len();
             let invalid = chunk.invalid().len();
             if invalid > 0 {
-                let span = Span::new(at, at + invalid);
+                let span = text.map.span(Span::new(at, at + invalid));
                 self.doubt(
                     Reason::NotUtf8,
                     span,
@@ -46,7 +46,7 @@ impl Walk<'_> {
                     let bytes = token_text(&text.bytes, event);
                     if !bytes.is_ascii() || bytes.iter().any(u8::is_ascii_control) {
                         let place = surroundings(kind, &open, bytes);
-                        self.hidden_in(bytes, event.start as usize, place);
+                        self.hidden_in(text, bytes, event.start as usize, place);
                     }
                 }
                 kind => {
@@ -61,12 +61,12 @@ impl Walk<'_> {
         }
     }
 
-    fn hidden_in(&mut self, bytes: &[u8], start: usize, place: Surroundings) {
+    fn hidden_in(&mut self, text: &Text, bytes: &[u8], start: usize, place: Surroundings) {
         let mut at = start;
         for chunk in bytes.utf8_chunks() {
             for character in chunk.valid().chars() {
                 let end = at + character.len_utf8();
-                self.hidden_character(character, Span::new(at, end), place);
+                self.hidden_character(character, text.map.span(Span::new(at, end)), place);
                 at = end;
             }
             at += chunk.invalid().len();

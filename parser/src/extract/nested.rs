@@ -229,6 +229,7 @@ impl Walk<'_> {
             Box::new(std::mem::replace(&mut self.shell, shell))
         });
         let text = Text { bytes, syntax, map, via, locality, position: Position::Wrapped };
+        self.hidden_bytes(&text);
         self.begin(text, outer, None, depth + 1, sh);
     }
 

@@ -217,6 +217,7 @@ impl Shell {
         // down in a loop may then have changed it.
         self.fixed.clear();
         self.home = None;
+        self.positional = None;
         self.epoch = self.epoch.saturating_add(1);
         self.horizon = self.epoch;
     }

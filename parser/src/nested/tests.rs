@@ -139,14 +139,17 @@ fn command(text: &str) -> SimpleCommand {
             span: Span::default(),
         })
         .collect();
+    let words = words(text);
+    let builtin = words.first().and_then(Word::exact).is_some_and(crate::state::is_builtin);
+    let kind = if builtin { CommandKind::Builtin } else { CommandKind::External };
     SimpleCommand {
-        words: words(text),
+        words,
         assignments: Vec::new(),
         stdin: if redirects.is_empty() { Stdin::Inherited } else { Stdin::Text },
         redirects,
         position: Position::Top,
         via: Vec::new(),
-        kind: CommandKind::External,
+        kind,
         directory: Directory::Start,
         locality: Locality::Here,
         effects: Vec::new(),

@@ -70,11 +70,13 @@ pub(super) fn row<'a>(
     }
     let tests = loader.tests(&value)?;
     let strip = loader.strip(value.get("strip"))?;
+    let builtin = value.get("builtin").map(|value| loader.boolean(value)).transpose()?;
+    let builtin = builtin.unwrap_or(false);
     if let Some(cases) = value.get("match") {
         loader.read_matches(cases)?;
     }
     let body = loader.body(&value, defaults.clone(), true, MAX_COMMANDS)?;
-    Ok(Row { name: name.clone(), strip, body, tests })
+    Ok(Row { name: name.clone(), strip, builtin, body, tests })
 }
 
 impl Loader<'_> {
@@ -176,7 +178,7 @@ impl Loader<'_> {
         for member in self.object(value)? {
             let value = &member.value;
             match member.key.as_str() {
-                "names" | "strip" | "source" | "checked" | "tests" | "match" => {
+                "names" | "strip" | "source" | "checked" | "tests" | "match" | "builtin" => {
                     if !is_row {
                         return Err(self.error(value, "this key stands at a row only"));
                     }

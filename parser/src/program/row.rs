@@ -12,6 +12,8 @@ pub(crate) struct Row {
     pub name: String,
     /// When rules look through it.
     pub strip: Strip,
+    /// It speaks of the builtin of bash; the program of the same name evaluates and starts nothing.
+    pub builtin: bool,
     /// Options and operands.
     pub body: Body,
     /// Examples, each with what must come out; checked by a unit test.

@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 
-use crate::check;
+use crate::{check, show, tree};
 
 #[test]
 fn path_changes_what_follows() {
@@ -137,4 +137,48 @@ fn unset_and_read_count() {
         state at "a": `PATH` is changed
     "#]],
     );
+}
+
+#[test]
+fn a_control_byte_is_doubted_in_nested_text_too() {
+    let codes = |text: &str| -> Vec<&'static str> {
+        let tree = tree(text);
+        let codes = tree.opaque_spans().iter().map(|opaque| opaque.reason.code());
+        codes.filter(|code| !code.starts_with("witness")).collect()
+    };
+    assert_eq!(codes("\u{19}iind"), ["control-byte"]);
+    assert_eq!(codes("bash -c '\u{19}iind'"), ["control-byte"]);
+    assert_eq!(codes("eval $'\\x19iind'"), ["control-byte"]);
+    assert_eq!(codes("bash -c 'echo \"\u{19}\"'"), Vec::<&str>::new());
+}
+
+#[test]
+fn what_is_no_option_of_find_is_not_doubted() {
+    for harmless in [
+        "find . -name [ab]* -print",
+        "find . -size +1024 ?print",
+        "find . -exec echo {} ;",
+        "find . -name",
+        "echo 1 | xargs printf '- - %s'",
+        "find . -exec [ {} -v x ';'",
+        "su -c id -s /bin/sh oracle",
+    ] {
+        assert!(!show(harmless).contains(" at "), "{harmless}: {}", show(harmless));
+    }
+    for doubted in [
+        "find [!a]exec",
+        "find [\"]\"-]*",
+        "find [[:punct:]]*",
+        "find . -exec cp {} /tmp + -exec id ';'",
+        "printf '-v' \"$x\" y",
+        "su -c id -s fish joe",
+    ] {
+        assert!(show(doubted).contains(" at "), "{doubted}: {}", show(doubted));
+    }
+}
+
+#[test]
+fn operands_of_a_shell_are_not_known_where_a_loop_may_set_them() {
+    let text = show("bash -c 'for i in 1 2; do echo $1; set -- b; done' x a");
+    assert!(text.contains("<any number of parameter"), "{text}");
 }
