@@ -51,10 +51,10 @@ impl Command {
 /// Checks what a person or program asked to run.
 pub(crate) fn accept(request: &CommandRequest) -> Result<Command, Failure> {
     if request.background {
-        return refuse("background tasks are not built yet", "run it without `--background`");
+        return refuse("background tasks are not built yet", "ask for it without `background`");
     }
     if request.pty {
-        return refuse("terminals for commands are not built yet", "run it without `--pty`");
+        return refuse("terminals for commands are not built yet", "ask for it without `pty`");
     }
     if let Some(pair) =
         request.context.environment.iter().find(|(name, value)| {

@@ -50,6 +50,10 @@ pub(crate) fn read(sources: &Sources<'_>) -> Result<Snapshot, Failure> {
 
 /// Merges settings texts.
 pub(crate) fn merge(texts: Vec<SettingsText>) -> Result<Snapshot, Failure> {
+    if let Some(text) = texts.iter().find(|text| holds_nul(&text.text)) {
+        let message = format!("settings are rejected: {}: a string holds a NUL byte", text.file.display());
+        return Err(Failure::new(Code::SettingsRejected, message, "take `\\u0000` out"));
+    }
     let LoadedSettings { rules, problems } = stockade_policy::load(&texts);
     if let Some(problem) = problems.iter().find(|problem| problem.severity == Severity::Refusal) {
         let message = format!("settings are rejected: {}", sentence(problem));
@@ -63,7 +67,30 @@ pub(crate) fn merge(texts: Vec<SettingsText>) -> Result<Snapshot, Failure> {
 fn sentence(problem: &Problem) -> String {
     let origin = &problem.origin;
     let place = format!("{}:{}:{}", origin.file.display(), origin.line, origin.column);
-    format!("{place}: {}: `{}`", problem.message, problem.text.escape_debug())
+    match problem.text.is_empty() {
+        true => format!("{place}: {}", problem.message),
+        false => format!("{place}: {}: `{}`", problem.message, problem.text.escape_debug()),
+    }
+}
+
+/// Says whether a string or key of a settings text holds a NUL byte. No command and no path does, so a rule
+/// with one would never match.
+fn holds_nul(text: &[u8]) -> bool {
+    if !text.windows(6).any(|six| six.eq_ignore_ascii_case(b"\\u0000")) {
+        return false;
+    }
+    let Ok(value) = json::read(text, json::Dialect::Strict) else { return false };
+    let mut values = vec![&value];
+    while let Some(value) = values.pop() {
+        let members = value.members().unwrap_or_default();
+        let key = members.iter().any(|member| member.key.contains('\0'));
+        if key || value.text().is_some_and(|text| text.contains('\0')) {
+            return true;
+        }
+        values.extend(members.iter().map(|member| &member.value));
+        values.extend(value.elements().unwrap_or_default());
+    }
+    false
 }
 
 fn digest(texts: &[SettingsText]) -> String {
@@ -121,10 +148,10 @@ fn counts(context: &Context, source: &str) -> bool {
 
 fn profile(name: Option<&str>) -> Result<SettingsText, Failure> {
     let (file, text) = match name {
-        None => ("<default>", stockade_policy::DEFAULT_SETTINGS),
+        None | Some("default") => ("<default>", stockade_policy::DEFAULT_SETTINGS),
         Some(name) => {
             let message = format!("there is no profile `{}`", name.escape_debug());
-            let help = "leave `--profile` out";
+            let help = "leave `--profile` out, or name the only one there is, `default`";
             return Err(Failure::new(Code::InvalidRequest, message, help));
         }
     };
@@ -155,6 +182,7 @@ fn shared(
 ) -> Result<Option<SettingsText>, Failure> {
     let project = &sources.place.project;
     let path = project.join(name);
+    file::check_folder(path.parent().unwrap_or(project))?;
     let Some(text) = file::read(&path, file::Links::Refuse)? else { return Ok(None) };
     let trusted = trust::is_trusted(sources.state, &path, &text)
         || (layer == Layer::Local && trust::is_personal(project, name));

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 
 /// The gate between an AI agent and a shell.
 ///
@@ -134,24 +134,10 @@ pub(crate) struct Common {
     /// Print no notices.
     #[arg(long)]
     pub quiet: bool,
-    /// Use colour.
-    #[arg(long, value_name = "WHEN", value_enum)]
-    pub color: Option<Color>,
 }
 
 const MODES: [&str; 7] =
     ["default", "manual", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions"];
-
-/// When to use colour.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Color {
-    /// On a terminal, unless NO_COLOR is set.
-    Auto,
-    /// Always.
-    Always,
-    /// Never.
-    Never,
-}
 
 /// `stockade run`.
 #[derive(Debug, Args)]
@@ -161,12 +147,6 @@ pub(crate) struct Run {
     /// End the command after this time, such as 90s or 2m [default: 120s].
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub timeout: Option<Duration>,
-    /// Return at once; the command runs on as a task.
-    #[arg(long)]
-    pub background: bool,
-    /// Give the command a terminal.
-    #[arg(long)]
-    pub pty: bool,
     /// Say what the command is for.
     #[arg(long, value_name = "TEXT")]
     pub description: Option<String>,
@@ -473,6 +453,30 @@ fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+impl Arguments {
+    /// Says whether the answer is to be one JSON object.
+    pub(crate) fn is_json(&self) -> bool {
+        let after = match &self.command {
+            Command::Run(options) => &options.common,
+            Command::Check(options) => &options.common,
+            Command::Parse(options) => &options.common,
+            Command::Doctor(options) => &options.common,
+            Command::Serve(options) => &options.common,
+            Command::Hook(options) => &options.common,
+            Command::Setup(options) => &options.common,
+            Command::Audit(options) => match &options.command {
+                _ if options.common.json => &options.common,
+                AuditCommand::Verify(options) => &options.common,
+                AuditCommand::Tail(options) => &options.common,
+                AuditCommand::Search(options) => &options.common,
+                AuditCommand::Why(options) => &options.common,
+            },
+            Command::Agent(_) | Command::Completions(_) | Command::Man(_) => return self.before.json,
+        };
+        self.before.json || after.json
+    }
+}
+
 impl Common {
     /// Joins options that stood before the subcommand with those behind it: lists are put together, a
     /// single value given in both places is an error that names the option.
@@ -495,7 +499,6 @@ impl Common {
             no_daemon: self.no_daemon || after.no_daemon,
             json: self.json || after.json,
             quiet: self.quiet || after.quiet,
-            color: one(self.color, after.color, "--color")?,
         })
     }
 }

@@ -64,13 +64,13 @@ fn verify(common: &Common, options: Verify) -> Result<ExitCode, Failure> {
         repairs,
     });
     let text = if common.json { report.json().to_string() } else { report.text() };
-    failure::print(text.trim_end()).map_err(unwritable)?;
+    failure::print(text.trim_end()).map_err(failure::unwritable)?;
     match (report.exit_code(), &report.unchecked) {
-        (failure::FAILED, Some(reason)) => Err(Failure::new(
+        (failure::FAILED, Some(reason)) => Ok(failure::fail(&Failure::new(
             Code::AuditUnavailable,
             format!("the log could not be checked: {reason}"),
             "name the log with its directory, and its keys with `--trust`",
-        )),
+        ))),
         (status, _) => Ok(ExitCode::from(status)),
     }
 }
@@ -119,7 +119,7 @@ fn why(common: &Common, options: &Why) -> Result<ExitCode, Failure> {
     if common.json {
         print_stored(std::iter::once(&story.decision).chain(&story.later))?;
     } else {
-        failure::print(story.text().trim_end()).map_err(unwritable)?;
+        failure::print(story.text().trim_end()).map_err(failure::unwritable)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -135,7 +135,7 @@ fn show(common: &Common, answer: &Answer) -> Result<ExitCode, Failure> {
     if common.json {
         print_stored(answer.records.iter())?;
     } else {
-        failure::print(query::table(answer).trim_end()).map_err(unwritable)?;
+        failure::print(query::table(answer).trim_end()).map_err(failure::unwritable)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -146,9 +146,9 @@ fn print_stored<'a>(records: impl Iterator<Item = &'a Record>) -> Result<(), Fai
         stdout
             .write_all(&record.bytes)
             .and_then(|()| stdout.write_all(b"\n"))
-            .map_err(unwritable)?;
+            .map_err(failure::unwritable)?;
     }
-    stdout.flush().map_err(unwritable)
+    stdout.flush().map_err(failure::unwritable)
 }
 
 fn filter(common: &Common, conditions: &Conditions) -> Result<Filter, Failure> {
@@ -203,8 +203,4 @@ fn broken_chain(broken: &str) -> String {
 fn unreadable(error: &Error) -> Failure {
     let message = format!("the log cannot be read: {error}");
     Failure::new(Code::AuditUnavailable, message, error.help())
-}
-
-fn unwritable(error: std::io::Error) -> Failure {
-    Failure::new(Code::Internal, format!("standard output cannot be written: {error}"), "")
 }

@@ -15,8 +15,22 @@ use crate::protocol::words;
 /// Longest line of `--jsonl`, in bytes.
 const LONGEST_LINE: usize = 8 << 20;
 
-/// Decides what `options` names and tells the answer.
+/// Decides what `options` names and tells the answer; what cannot be decided is a denial for a program.
 pub(crate) async fn check(options: args::Check) -> Result<ExitCode, Failure> {
+    let json = options.common.json && !options.jsonl;
+    let failure = match decide(options).await {
+        Err(failure) if json => failure,
+        told => return told,
+    };
+    let mut object = answer(&refusal(&failure));
+    if let Some(members) = object.as_object_mut() {
+        members.insert("error".into(), json!(failure));
+    }
+    print(&object)?;
+    Ok(failure::fail(&failure))
+}
+
+async fn decide(options: args::Check) -> Result<ExitCode, Failure> {
     let mut call = context::call(&options.common, "check")?;
     // Whether a person could be asked is the run's matter; here a question stays one.
     call.context.interactive = true;
@@ -120,7 +134,8 @@ async fn cases(call: context::Call, run_hooks: bool) -> Result<ExitCode, Failure
     match unanswered {
         None => Ok(ExitCode::SUCCESS),
         Some((number, failure)) => {
-            Err(Failure { message: format!("line {number}: {}", failure.message), ..failure })
+            let message = format!("line {number}: {}", failure.message);
+            Ok(failure::fail(&Failure { message, ..failure }))
         }
     }
 }
@@ -215,7 +230,5 @@ fn answer(decision: &DecisionView) -> Value {
 }
 
 fn print(value: &Value) -> Result<(), Failure> {
-    failure::print(&value.to_string()).map_err(|error| {
-        Failure::new(Code::Internal, format!("standard output cannot be written: {error}"), "")
-    })
+    failure::print(&value.to_string()).map_err(failure::unwritable)
 }

@@ -99,7 +99,7 @@ pub(crate) fn standard_input(what: &str) -> Result<String, Failure> {
     })?;
     if bytes.len() as u64 > LONGEST_TEXT {
         let message = format!("{what} on standard input is longer than {LONGEST_TEXT} bytes");
-        return Err(Failure::new(Code::InvalidRequest, message, ""));
+        return Err(Failure::new(Code::InvalidRequest, message, "put it into a script and run that"));
     }
     String::from_utf8(bytes).map_err(|_| {
         Failure::new(
@@ -179,7 +179,7 @@ fn directory_of(path: &Path) -> Result<String, Failure> {
         Failure::new(
             Code::DirectoryUnusable,
             format!("the directory `{}` cannot be used: {reason}", path.display()),
-            "",
+            "name a directory that exists and that you can enter",
         )
     };
     let real: PathBuf = path.canonicalize().map_err(|error| unusable(error.to_string()))?;

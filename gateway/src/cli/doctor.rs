@@ -17,18 +17,16 @@ pub(crate) fn doctor(options: &args::Doctor) -> Result<ExitCode, Failure> {
         REQUIRED.iter().copied().filter(|protection| !host.enforced.holds(*protection)).collect();
     let text =
         if options.common.json { object(&host, &lacking).to_string() } else { report(&host) };
-    failure::print(&text).map_err(|error| {
-        Failure::new(Code::Internal, format!("standard output cannot be written: {error}"), "")
-    })?;
+    failure::print(&text).map_err(failure::unwritable)?;
     if lacking.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
     let names: Vec<&str> = lacking.iter().map(|protection| protection.name()).collect();
-    Err(Failure::new(
+    Ok(failure::fail(&Failure::new(
         Code::SandboxUnavailable,
         format!("this machine cannot enforce what is required by default: {}", names.join(", ")),
         "the lines marked `missing` and `fails` say what would give it",
-    ))
+    )))
 }
 
 fn report(host: &Host) -> String {

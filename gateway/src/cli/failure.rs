@@ -3,7 +3,9 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use crate::protocol::errors::Failure;
+use serde_json::json;
+
+use crate::protocol::errors::{Code, Failure};
 use crate::protocol::words;
 
 pub(crate) use crate::protocol::status::{DENIED, FAILED, NEEDS_PERSON};
@@ -26,4 +28,19 @@ pub(crate) fn print(line: &str) -> Result<(), std::io::Error> {
 pub(crate) fn fail(failure: &Failure) -> ExitCode {
     tell(&words::failure(failure));
     ExitCode::from(FAILED)
+}
+
+/// Tells a failure to a program as well: the one object of `--json` holds it.
+pub(crate) fn fail_in_json(failure: &Failure) -> ExitCode {
+    let _ = print(&json!({ "error": failure }).to_string()); // the status says it, too
+    fail(failure)
+}
+
+/// Returns the failure of a standard output that takes nothing.
+pub(crate) fn unwritable(error: std::io::Error) -> Failure {
+    Failure::new(
+        Code::Internal,
+        format!("standard output cannot be written: {error}"),
+        "let it lead to a terminal, a pipe that is read, or a disk with room",
+    )
 }

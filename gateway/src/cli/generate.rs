@@ -43,8 +43,6 @@ pub(crate) fn manual(options: &Man) -> Result<ExitCode, Failure> {
 
 fn print(text: &[u8]) -> Result<ExitCode, Failure> {
     let text = String::from_utf8_lossy(text);
-    failure::print(text.trim_end()).map_err(|error| {
-        Failure::new(Code::Internal, format!("standard output cannot be written: {error}"), "")
-    })?;
+    failure::print(text.trim_end()).map_err(failure::unwritable)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -52,13 +52,28 @@ fn command_line(arguments: &[OsString]) -> ExitCode {
         match argument.to_str() {
             Some(text) => texts.push(text.to_owned()),
             None if index == 0 => texts.push("stockade".to_owned()),
-            None => return failure::fail(&not_utf8(index, argument)),
+            None => return failing(asks_for_json(arguments))(&not_utf8(index, argument)),
         }
     }
     match Arguments::try_parse_from(&texts) {
-        Ok(arguments) => dispatch(arguments).unwrap_or_else(|failure| failure::fail(&failure)),
-        Err(error) => unparsed(&error),
+        Ok(arguments) => {
+            let fail = failing(arguments.is_json());
+            dispatch(arguments).unwrap_or_else(|failure| fail(&failure))
+        }
+        Err(error) => unparsed(&error, failing(asks_for_json(arguments))),
     }
+}
+
+/// How a failure is told, to people alone or to a program as well.
+type Fail = fn(&Failure) -> ExitCode;
+
+fn failing(json: bool) -> Fail {
+    if json { failure::fail_in_json } else { failure::fail }
+}
+
+/// Says whether arguments that cannot be read ask for JSON, in front of `--`.
+fn asks_for_json(arguments: &[OsString]) -> bool {
+    arguments.iter().take_while(|word| *word != "--").any(|word| word == "--json")
 }
 
 fn dispatch(arguments: Arguments) -> Result<ExitCode, Failure> {
@@ -131,21 +146,29 @@ fn not_utf8(index: usize, argument: &OsStr) -> Failure {
 }
 
 /// Tells what is wrong with the arguments; help and version are no error.
-fn unparsed(error: &clap::Error) -> ExitCode {
+fn unparsed(error: &clap::Error, fail: Fail) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             let _ = error.print(); // nobody reads it: nothing else is to be done
             ExitCode::SUCCESS
         }
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            failure::tell(&format!("stockade: a subcommand is missing\n\n{error}"));
-            ExitCode::from(failure::FAILED)
-        }
-        _ => {
-            let text = error.to_string();
-            let text = text.strip_prefix("error: ").unwrap_or(&text);
-            failure::tell(&format!("stockade: {}", words::lines(text.trim_end())));
-            ExitCode::from(failure::FAILED)
-        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => fail(&Failure::new(
+            Code::InvalidRequest,
+            "a subcommand is missing",
+            "`stockade --help` lists them",
+        )),
+        _ => fail(&unusable(&error.to_string())),
     }
+}
+
+/// Returns the failure that the paragraphs of a message about arguments tell: the first says what is wrong,
+/// a tip says what to do.
+fn unusable(text: &str) -> Failure {
+    let line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut paragraphs = text.split("\n\n").map(line);
+    let first = paragraphs.next().unwrap_or_default();
+    let message = first.strip_prefix("error: ").unwrap_or(&first);
+    let tip = paragraphs.find_map(|text| text.strip_prefix("tip: ").map(str::to_owned));
+    let help = tip.unwrap_or_else(|| "`--help` behind the subcommand shows what it takes".into());
+    Failure::new(Code::InvalidRequest, message, help)
 }

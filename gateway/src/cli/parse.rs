@@ -31,7 +31,7 @@ pub(crate) async fn parse(options: args::Parse) -> Result<ExitCode, Failure> {
     if options.common.json {
         print(&answer(&Value::Null, &tree))?;
     } else {
-        failure::print(&explain::tree(&tree)).map_err(unwritable)?;
+        failure::print(&explain::tree(&tree)).map_err(failure::unwritable)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -71,11 +71,11 @@ async fn texts(scanner: &Scanner) -> Result<ExitCode, Failure> {
     }
     match unread {
         None => Ok(ExitCode::SUCCESS),
-        Some(message) => Err(Failure::new(
+        Some(message) => Ok(failure::fail(&Failure::new(
             Code::InvalidRequest,
             message,
             "a text is an object with `command` and, if you like, `id`",
-        )),
+        ))),
     }
 }
 
@@ -116,7 +116,7 @@ fn print_all(read: &[Result<Line, String>], trees: Vec<CommandTree>) -> Result<(
         text.push(b'\n');
     }
     let mut stdout = std::io::stdout().lock();
-    stdout.write_all(&text).and_then(|()| stdout.flush()).map_err(unwritable)
+    stdout.write_all(&text).and_then(|()| stdout.flush()).map_err(failure::unwritable)
 }
 
 /// The answer to a text: nothing is left out, and what is not understood makes it dynamic.
@@ -185,9 +185,5 @@ fn error(tree: &CommandTree, opaque: &Opaque) -> String {
 }
 
 fn print(value: &Value) -> Result<(), Failure> {
-    failure::print(&value.to_string()).map_err(unwritable)
-}
-
-fn unwritable(error: std::io::Error) -> Failure {
-    Failure::new(Code::Internal, format!("standard output cannot be written: {error}"), "")
+    failure::print(&value.to_string()).map_err(failure::unwritable)
 }

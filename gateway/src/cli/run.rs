@@ -21,6 +21,16 @@ const SIGINT: i32 = 2;
 
 /// Runs the command of `options` to its end and returns its exit status.
 pub(crate) async fn run(options: args::Run) -> Result<ExitCode, Failure> {
+    let json = options.common.json;
+    let failure = match attempt(options).await {
+        Err(failure) if json => failure,
+        told => return told,
+    };
+    let ending = Ending { json, quiet: true, command: String::new(), cwd: String::new() };
+    Ok(ending.tell(&RunOutcome::Failed(failure), None))
+}
+
+async fn attempt(options: args::Run) -> Result<ExitCode, Failure> {
     let call = context::call(&options.common, "run")?;
     let reads_text = matches!(options.command.as_slice(), [dash] if dash == "-");
     let command = context::command_text(options.command)?;
@@ -33,8 +43,8 @@ pub(crate) async fn run(options: args::Run) -> Result<ExitCode, Failure> {
         timeout_ms: options
             .timeout
             .map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
-        background: options.background,
-        pty: options.pty,
+        background: false,
+        pty: false,
         description: options.description,
         unsandboxed: options.unsandboxed,
         stdin,
@@ -48,24 +58,25 @@ pub(crate) async fn run(options: args::Run) -> Result<ExitCode, Failure> {
         (false, true) => streams::Show::Output,
         (false, false) => streams::Show::All,
     };
-    let outcome = converse(client, request, signals, terminal, show).await?;
+    let (outcome, lost) = converse(client, request, signals, terminal, show).await?;
     Ok(Ending {
         json: options.common.json,
         quiet: options.common.quiet,
         command: shown,
         cwd: call.cwd,
     }
-    .tell(&outcome))
+    .tell(&outcome, lost))
 }
 
-/// Runs the command, and meanwhile passes on output, input, signals and questions.
+/// Runs the command, and meanwhile passes on output, input, signals and questions. Also returns why output
+/// could not be passed on, if that was so.
 async fn converse(
     mut client: Client,
     request: CommandRequest,
     mut signals: Signals,
     terminal: Option<Terminal>,
     show: streams::Show,
-) -> Result<RunOutcome, Failure> {
+) -> Result<(RunOutcome, Option<std::io::Error>), Failure> {
     let (events, shown) = mpsc::channel(64);
     let (input_in, input) = mpsc::channel(4);
     let (control_in, control) = mpsc::channel(16);
@@ -96,8 +107,7 @@ async fn converse(
             }
         }
     };
-    printer.join();
-    Ok(outcome)
+    Ok((outcome, printer.join()))
 }
 
 /// A question that a person is reading.
@@ -165,8 +175,8 @@ struct Ending {
 }
 
 impl Ending {
-    fn tell(&self, outcome: &RunOutcome) -> ExitCode {
-        self.print(|| object(outcome));
+    fn tell(&self, outcome: &RunOutcome, lost: Option<std::io::Error>) -> ExitCode {
+        let lost = lost.or_else(|| self.print(|| object(outcome)));
         match outcome {
             RunOutcome::Ran(result) => {
                 if result.timed_out {
@@ -181,15 +191,21 @@ impl Ending {
             }
             RunOutcome::Failed(failure) => failure::tell(&words::failure(failure)),
         }
-        ExitCode::from(status::of(outcome))
+        match (lost, status::of(outcome)) {
+            // What the command did is done and recorded, but a caller that takes 0 for "I have it all" errs.
+            (Some(error), status) => {
+                let told = failure::fail(&failure::unwritable(error));
+                if status == 0 { told } else { ExitCode::from(status) }
+            }
+            (None, status) => ExitCode::from(status),
+        }
     }
 
-    /// Prints the one object of `--json`. The record is written; that nobody reads the object is told by
-    /// nothing but the closed pipe.
-    fn print(&self, object: impl FnOnce() -> Value) {
-        if self.json {
-            let _ = failure::print(&object().to_string());
-        }
+    /// Prints the one object of `--json` and returns why that failed. The record is written; that nobody reads
+    /// the object is told by nothing but the closed pipe.
+    fn print(&self, object: impl FnOnce() -> Value) -> Option<std::io::Error> {
+        let printed = if self.json { failure::print(&object().to_string()) } else { Ok(()) };
+        printed.err().filter(|error| error.kind() != std::io::ErrorKind::BrokenPipe)
     }
 }
 

@@ -27,12 +27,12 @@ pub(crate) enum Show {
 
 /// The thread that prints.
 #[derive(Debug)]
-pub(crate) struct Printer(JoinHandle<()>);
+pub(crate) struct Printer(JoinHandle<Option<std::io::Error>>);
 
 impl Printer {
-    /// Waits until everything is printed.
-    pub(crate) fn join(self) {
-        let _ = self.0.join(); // it does not panic; if it did, the outcome still has to be told
+    /// Waits until everything is printed. Returns why some of it could not be, but for a reader that went away.
+    pub(crate) fn join(self) -> Option<std::io::Error> {
+        self.0.join().unwrap_or_else(|_| Some(std::io::Error::other("the thread that prints broke off")))
     }
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn print_events(
     show: Show,
 ) -> Result<Printer, Failure> {
     let print = move || {
-        let mut gone = false;
+        let (mut gone, mut lost) = (false, None);
         while let Some(event) = events.blocking_recv() {
             match (event, show) {
                 (_, Show::Nothing) | (Event::Notice(_), Show::Output) => {}
@@ -58,15 +58,18 @@ pub(crate) fn print_events(
                 }
                 (Event::Output { .. }, Show::All | Show::Output) if gone => {}
                 (Event::Output { stream, bytes }, Show::All | Show::Output) => {
-                    if write(stream, &bytes)
-                        .is_err_and(|error| error.kind() == ErrorKind::BrokenPipe)
-                    {
-                        gone = true;
-                        let _ = control.try_send(Control::Signal(SIGPIPE)); // a full channel already ends it
+                    match write(stream, &bytes) {
+                        Ok(()) => {}
+                        Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+                            gone = true;
+                            let _ = control.try_send(Control::Signal(SIGPIPE)); // a full channel already ends it
+                        }
+                        Err(error) => lost = lost.or(Some(error)),
                     }
                 }
             }
         }
+        lost
     };
     thread("print", print).map(Printer)
 }
@@ -105,7 +108,10 @@ fn write(stream: Stream, bytes: &[u8]) -> std::io::Result<()> {
     }
 }
 
-fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Failure> {
+fn thread<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, Failure> {
     std::thread::Builder::new().name(name.into()).spawn(work).map_err(|error| {
         Failure::new(Code::Internal, format!("a thread cannot be started: {error}"), "")
     })

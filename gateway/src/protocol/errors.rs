@@ -41,18 +41,59 @@ pub struct Failure {
     pub code: Code,
     /// What happened, one line without full stop.
     pub message: String,
-    /// What to do, one line; may be empty.
+    /// What to do, one line.
     pub help: String,
 }
 
 impl Failure {
-    /// Returns a failure with these words.
+    /// Returns a failure with these words; empty help becomes the general one of the code.
     pub fn new(code: Code, message: impl Into<String>, help: impl Into<String>) -> Failure {
-        Failure { code, message: message.into(), help: help.into() }
+        let mut help: String = help.into();
+        if help.is_empty() {
+            help = code.help().to_owned();
+        }
+        Failure { code, message: message.into(), help }
     }
 }
 
 impl Code {
+    /// Every code, in the order of their numbers in the protocol.
+    pub const ALL: [Code; 13] = [
+        Code::InvalidRequest,
+        Code::NotUtf8,
+        Code::SettingsRejected,
+        Code::SettingsUnreadable,
+        Code::DirectoryUnusable,
+        Code::StateUnusable,
+        Code::ShellMissing,
+        Code::AuditUnavailable,
+        Code::SandboxUnavailable,
+        Code::LaunchFailed,
+        Code::GatewayUnreachable,
+        Code::VersionMismatch,
+        Code::Internal,
+    ];
+
+    /// Returns what can be done about any failure of this kind, one line.
+    pub fn help(self) -> &'static str {
+        match self {
+            Code::InvalidRequest => "`stockade --help` shows what can be asked for",
+            Code::NotUtf8 => "give it as UTF-8",
+            Code::SettingsRejected => "mend the file, or leave its layer out",
+            Code::SettingsUnreadable => "mend or remove the file",
+            Code::DirectoryUnusable => "name a directory that exists and that you can enter",
+            Code::StateUnusable => "name a directory of yours with `--state-dir DIR`",
+            Code::ShellMissing => "install the package `bash`, or name it in the setting `shell`",
+            Code::AuditUnavailable => "`stockade audit verify` tells what the log holds",
+            Code::SandboxUnavailable | Code::LaunchFailed => {
+                "`stockade doctor` says what this machine can enforce"
+            }
+            Code::GatewayUnreachable => "start one with `stockade serve`",
+            Code::VersionMismatch => "end the running gateway, and start it again in this version",
+            Code::Internal => "try it again; `stockade doctor` says what this machine can do",
+        }
+    }
+
     /// Returns the code as it stands in JSON.
     pub fn name(self) -> &'static str {
         match self {

@@ -22,13 +22,9 @@ pub fn verdict(decision: &DecisionView, command: &str, here: &str) -> String {
     lines.join("\n")
 }
 
-/// Returns the lines that tell that stockade itself could not.
+/// Returns the two lines that tell that stockade itself could not, and what to do.
 pub fn failure(failure: &Failure) -> String {
-    let first = format!("stockade: {}", lines(&failure.message));
-    if failure.help.is_empty() {
-        return first;
-    }
-    format!("{first}\n  try: {}", lines(&failure.help))
+    format!("stockade: {}\n  try: {}", one_line(&failure.message), one_line(&failure.help))
 }
 
 /// Returns the lines that tell that a command was ended because its time was over.

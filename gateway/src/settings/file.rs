@@ -32,9 +32,22 @@ pub(super) fn read(path: &Path, links: Links) -> Result<Option<Vec<u8>>, Failure
     }
     let file = match rustix::fs::open(path, flags, Mode::empty()) {
         Ok(descriptor) => File::from(descriptor),
-        Err(rustix::io::Errno::NOENT) => return Ok(None),
-        Err(rustix::io::Errno::NOTDIR) if links == Links::Follow => return Ok(None),
-        Err(rustix::io::Errno::LOOP) => return Err(unreadable(path, "it is a symbolic link")),
+        Err(rustix::io::Errno::NOENT) if !is_blocked(path) => return Ok(None),
+        Err(rustix::io::Errno::NOTDIR) if links == Links::Follow && !is_blocked(path) => {
+            return Ok(None);
+        }
+        Err(rustix::io::Errno::LOOP) if links == Links::Refuse => {
+            return Err(unreadable(path, "it is a symbolic link"));
+        }
+        Err(rustix::io::Errno::LOOP) => {
+            return Err(unreadable(path, "its symbolic links lead in a circle"));
+        }
+        Err(rustix::io::Errno::NOENT) => {
+            return Err(unreadable(path, "a symbolic link there leads to nothing"));
+        }
+        Err(rustix::io::Errno::NOTDIR) => {
+            return Err(unreadable(path, "its folder is no directory"));
+        }
         Err(rustix::io::Errno::NXIO) => return Err(unreadable(path, "it is a socket")),
         Err(error) => return Err(unreadable(path, &io::Error::from(error).to_string())),
     };
@@ -63,6 +76,24 @@ pub(super) fn read(path: &Path, links: Links) -> Result<Option<Vec<u8>>, Failure
         return Err(Failure::new(Code::SettingsRejected, message, "make it smaller"));
     }
     Ok(Some(text))
+}
+
+/// Says whether something stands where the file or its folder would be: a link to nothing, or a folder that is
+/// no directory. Somebody meant settings to be there.
+fn is_blocked(path: &Path) -> bool {
+    let dangling = |place: &Path| place.symlink_metadata().is_ok() && place.metadata().is_err();
+    let folder = path.parent().unwrap_or(path);
+    dangling(path) || dangling(folder) || folder.metadata().is_ok_and(|found| !found.is_dir())
+}
+
+/// Refuses a folder of the project that is a symbolic link: a project must not choose what the gateway reads.
+pub(super) fn check_folder(folder: &Path) -> Result<(), Failure> {
+    match folder.symlink_metadata() {
+        Ok(found) if found.is_symlink() => {
+            Err(unreadable(folder, "a folder of settings in a project must not be a symbolic link"))
+        }
+        Ok(_) | Err(_) => Ok(()), // what else stands there shows when the file is opened
+    }
 }
 
 /// Returns the drop-in files of `directory` in alphabetical order; hidden files and other endings do not count.
