@@ -1,12 +1,15 @@
 //! The `stockade-agent` executable: front ends that talk to a gateway through its public API alone.
 #![forbid(unsafe_code)]
 
+mod ask;
 mod run;
 mod view;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use stockade::protocol::errors::{Code, Failure};
+use stockade::protocol::words;
 
 /// Front ends of stockade that are no part of the gate itself.
 #[derive(Debug, Parser)]
@@ -31,14 +34,18 @@ fn main() -> ExitCode {
     match Arguments::try_parse() {
         Ok(Arguments { command: Command::Run(options) }) => {
             run::run(options).unwrap_or_else(|error| {
-                view::tell(&format!("stockade: {error:#}"));
+                let message = format!("{error:#}");
+                view::tell(&words::failure(&Failure::new(Code::InvalidRequest, message, "")));
                 ExitCode::from(stockade::protocol::status::FAILED)
             })
         }
         Err(error) if error.use_stderr() => {
             let text = error.to_string();
-            let text = text.strip_prefix("error: ").unwrap_or(&text);
-            view::tell(&format!("stockade: {}", stockade::protocol::words::lines(text.trim_end())));
+            let first = text.split("\n\n").next().unwrap_or_default();
+            let line = first.split_whitespace().collect::<Vec<_>>().join(" ");
+            let line = line.strip_prefix("error: ").unwrap_or(&line);
+            let help = "`stockade-agent run --help` shows what it takes";
+            view::tell(&words::failure(&Failure::new(Code::InvalidRequest, line, help)));
             ExitCode::from(stockade::protocol::status::FAILED)
         }
         Err(help) => {

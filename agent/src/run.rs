@@ -1,19 +1,28 @@
 //! `stockade-agent run`: one command through a gateway.
 
+use std::io::{IsTerminal as _, Read as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
-use stockade::client::{Client, Conversation, Options};
-use stockade::protocol::types::{CommandRequest, CommandText, Context, Control, RunOutcome};
+use stockade::client::{Client, Conversation, Options, PendingQuestion};
+use stockade::protocol::types::{
+    Answer, CommandRequest, CommandText, Context, Control, Input, RunOutcome,
+};
 use stockade::protocol::{status, words};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
+use crate::ask::Terminal;
 use crate::view::{self, View};
 
 const SIGINT: i32 = 2;
+/// How often Ctrl-C is handed on before it ends the command.
+const PATIENCE: u32 = 3;
+/// Bytes of standard input that are read at once.
+const PIECE: usize = 64 << 10;
 /// How often the status line is drawn again while nothing happens.
 const TICK: Duration = Duration::from_millis(200);
 
@@ -38,6 +47,8 @@ pub(crate) struct Run {
 pub(crate) fn run(options: Run) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let outcome = runtime.block_on(converse(options))?;
+    // A thread that still reads standard input or the terminal would hold the end up.
+    runtime.shutdown_background();
     Ok(ExitCode::from(status::of(&outcome)))
 }
 
@@ -53,7 +64,10 @@ async fn converse(options: Run) -> anyhow::Result<RunOutcome> {
     };
     let cwd = cwd.to_str().context("the working directory is not UTF-8")?.to_owned();
     let shown = options.command.join(" ");
-    let request = request(options.command, cwd.clone());
+    let terminal = Terminal::open();
+    let mut request = request(options.command, cwd.clone());
+    request.stdin = !std::io::stdin().is_terminal();
+    request.context.interactive = terminal.is_some();
     let connected = Client::connect(Options {
         socket: options.socket.map(std::path::absolute).transpose()?,
         state_directory: options.state_dir.map(std::path::absolute).transpose()?,
@@ -61,33 +75,108 @@ async fn converse(options: Run) -> anyhow::Result<RunOutcome> {
         executable: Some(std::env::current_exe()?.with_file_name("stockade")),
         ..Options::from_environment()
     });
-    let mut client = match connected.await {
-        Ok(client) => client,
-        Err(failure) => return Ok(tell(RunOutcome::Failed(failure), &shown, &cwd)),
+    let outcome = match connected.await {
+        Ok(client) => watch(client, request, terminal).await?,
+        Err(failure) => RunOutcome::Failed(failure),
     };
+    Ok(tell(outcome, &shown, &cwd))
+}
+
+/// Runs the command, and meanwhile shows its output and passes on input, Ctrl-C, the end and questions.
+async fn watch(
+    mut client: Client,
+    request: CommandRequest,
+    terminal: Option<Terminal>,
+) -> anyhow::Result<RunOutcome> {
     let (events_in, mut events) = mpsc::channel(64);
-    let (_, input) = mpsc::channel(1);
+    let (input_in, input) = mpsc::channel(4);
     let (control_in, control) = mpsc::channel(16);
-    let talk = Conversation { events: events_in, questions: None, input, control };
+    let (asking, mut asked) = mpsc::channel::<PendingQuestion>(1);
+    if request.stdin {
+        std::thread::Builder::new().name("stdin".into()).spawn(move || read_stdin(&input_in))?;
+    }
+    let questions = terminal.is_some().then_some(asking);
+    let talk = Conversation { events: events_in, questions, input, control };
     let mut view = View::new();
     let mut tick = tokio::time::interval(TICK);
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    let mut interrupts = 0;
+    let mut answering: Option<Answering> = None;
     let running = client.run(request, talk);
     tokio::pin!(running);
     let outcome = loop {
-        tokio::select! {
+        let control = tokio::select! {
             outcome = &mut running => break outcome,
-            Some(event) = events.recv() => view.show(event),
-            _ = tick.tick() => view.tick(),
-            _ = tokio::signal::ctrl_c() => {
-                let _ = control_in.try_send(Control::Signal(SIGINT)); // sixteen that nobody took are enough
+            Some(event) = events.recv() => { view.show(event); continue }
+            _ = tick.tick(), if answering.is_none() => { view.tick(); continue }
+            Some(pending) = asked.recv(), if answering.is_none() => {
+                view.clear();
+                answering = terminal.clone().map(|terminal| Answering::start(terminal, pending));
+                continue
             }
-        }
+            answer = answered(&mut answering) => {
+                if let Some(Answering { pending, .. }) = answering.take() {
+                    let _ = pending.answer.send(answer); // a question withdrawn meanwhile needs no answer
+                }
+                continue
+            }
+            _ = tokio::signal::ctrl_c() => {
+                interrupts += 1;
+                if interrupts < PATIENCE { Control::Signal(SIGINT) } else { Control::Stop }
+            }
+            _ = terminate.recv() => Control::Stop,
+            _ = hangup.recv() => Control::Stop,
+        };
+        // Without a command yet the question goes away, and with it the request.
+        answering = None;
+        let _ = control_in.try_send(control); // sixteen that nobody took are enough
     };
     while let Some(event) = events.recv().await {
         view.show(event);
     }
     view.end(&outcome);
-    Ok(tell(outcome, &shown, &cwd))
+    Ok(outcome)
+}
+
+/// A question that a person is reading.
+struct Answering {
+    pending: PendingQuestion,
+    reading: tokio::task::JoinHandle<Answer>,
+}
+
+impl Answering {
+    fn start(terminal: Terminal, pending: PendingQuestion) -> Answering {
+        let question = pending.question.clone();
+        let reading = tokio::task::spawn_blocking(move || terminal.ask(&question));
+        Answering { pending, reading }
+    }
+}
+
+async fn answered(answering: &mut Option<Answering>) -> Answer {
+    match answering {
+        Some(answering) => (&mut answering.reading).await.unwrap_or(Answer::Withdrawn),
+        None => std::future::pending().await,
+    }
+}
+
+/// Hands standard input on to its end. Nobody joins this thread: it ends with the process.
+fn read_stdin(input: &mpsc::Sender<Input>) {
+    let mut piece = vec![0; PIECE];
+    let mut stdin = std::io::stdin().lock();
+    loop {
+        match stdin.read(&mut piece) {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Ok(0) | Err(_) => break,
+            Ok(length) => {
+                let bytes = piece.get(..length).unwrap_or_default().to_vec();
+                if input.blocking_send(Input::Stdin(bytes)).is_err() {
+                    return;
+                }
+            }
+        }
+    }
+    let _ = input.blocking_send(Input::StdinEnd); // the command ended first
 }
 
 fn request(command: Vec<String>, cwd: String) -> CommandRequest {

@@ -85,7 +85,8 @@ impl View {
         format!("[{seconds:.1} s · {} line{plural} · {how}]", self.lines)
     }
 
-    fn clear(&mut self) {
+    /// Takes the status line away.
+    pub(crate) fn clear(&mut self) {
         if self.drawn {
             self.draw(CLEAR);
             self.drawn = false;

@@ -109,7 +109,8 @@ pub(crate) async fn keep(
     Ok(())
 }
 
-fn who() -> record::Who {
+/// Returns the person who answers: the user of this process.
+pub(crate) fn who() -> record::Who {
     let uid = rustix::process::getuid().as_raw();
     let users = std::fs::read("/etc/passwd").unwrap_or_default();
     record::Who { uid, name: name_of(uid, &users).unwrap_or_default().into() }

@@ -51,7 +51,8 @@ pub(crate) fn read(sources: &Sources<'_>) -> Result<Snapshot, Failure> {
 /// Merges settings texts.
 pub(crate) fn merge(texts: Vec<SettingsText>) -> Result<Snapshot, Failure> {
     if let Some(text) = texts.iter().find(|text| holds_nul(&text.text)) {
-        let message = format!("settings are rejected: {}: a string holds a NUL byte", text.file.display());
+        let message =
+            format!("settings are rejected: {}: a string holds a NUL byte", text.file.display());
         return Err(Failure::new(Code::SettingsRejected, message, "take `\\u0000` out"));
     }
     let LoadedSettings { rules, problems } = stockade_policy::load(&texts);

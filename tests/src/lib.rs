@@ -3,6 +3,7 @@
 
 pub mod cases;
 pub mod oracle;
+pub mod terminal;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -65,6 +66,22 @@ fn probe(folder: &Path) -> bool {
 /// Returns the root of the workspace.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a parent folder").to_path_buf()
+}
+
+/// Says whether the tests run as root.
+pub fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata("/proc/self").is_ok_and(|it| it.uid() == 0)
+}
+
+/// Gives everything below `path` to `uid`.
+pub fn give(path: &Path, uid: u32) {
+    std::os::unix::fs::lchown(path, Some(uid), Some(uid)).expect("chown");
+    if path.is_dir() && !path.is_symlink() {
+        for entry in std::fs::read_dir(path).expect("a folder").flatten() {
+            give(&entry.path(), uid);
+        }
+    }
 }
 
 /// Says by name that a test cannot run here, and why.
@@ -136,6 +153,28 @@ impl Place {
         command.env("XDG_STATE_HOME", self.root.join("state"));
         command.env("XDG_RUNTIME_DIR", self.root.join("runtime"));
         command.stdin(Stdio::null());
+        command
+    }
+
+    /// The same as user `uid`, who is given everything below the root and a copy of the executable there: the
+    /// executable itself may lie where others cannot go. Only root can ask for it.
+    pub fn stockade_as<I, A>(&self, uid: u32, arguments: I) -> Command
+    where
+        I: IntoIterator<Item = A>,
+        A: AsRef<std::ffi::OsStr>,
+    {
+        let copy = self.root.join("stockade");
+        if !copy.exists() {
+            std::fs::copy(stockade(), &copy).expect("a copy of the executable");
+        }
+        give(&self.root, uid);
+        let own = self.stockade(arguments);
+        let mut command = Command::new("setpriv");
+        let id = uid.to_string();
+        command.args(["--reuid", &id, "--regid", &id, "--clear-groups"]).arg(copy);
+        command.args(own.get_args()).env_clear();
+        command.envs(own.get_envs().filter_map(|(key, value)| Some((key, value?))));
+        command.current_dir(self.project()).stdin(Stdio::null());
         command
     }
 

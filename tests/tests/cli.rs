@@ -415,50 +415,6 @@ fn empty_commands_and_nul_bytes_are_refused() {
 }
 
 #[test]
-fn a_person_at_the_terminal_is_asked_and_heard() {
-    let name = "a_person_at_the_terminal_is_asked_and_heard";
-    if Command::new("script").arg("--version").output().is_err() {
-        return skip(name, "the program `script`, which gives a terminal, is not installed");
-    }
-    let ask = r#"{"permissions": {"ask": ["Bash(touch:*)"]}}"#;
-    for (answer, status, made) in
-        [("once\n", 0, true), ("deny\n", 120, false), ("what\nd\n", 120, false)]
-    {
-        let place = Place::new("terminal");
-        place.write("settings.json", ask);
-        let line = format!(
-            "{} run --settings {} 'touch made.txt'",
-            stockade().display(),
-            place.root.join("settings.json").display()
-        );
-        let mut command = Command::new("script");
-        command.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
-        command.current_dir(place.project()).env_clear();
-        command.envs([("PATH", "/usr/bin:/bin"), ("LANG", "C.UTF-8"), ("SHELL", "/bin/sh")]);
-        command.env("HOME", place.home()).env("XDG_STATE_HOME", place.root.join("state"));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().expect("script starts");
-        let mut stdin = child.stdin.take().expect("its input");
-        let mut stdout = child.stdout.take().expect("its output");
-        // What is typed before the question stands there does not count, so wait for it.
-        let mut seen = Vec::new();
-        let mut byte = [0];
-        while !text(&seen).contains("run it?") && stdout.read(&mut byte).expect("its output") > 0 {
-            seen.push(byte[0]);
-        }
-        assert!(
-            text(&seen).contains("stockade: needs a person: `touch made.txt`"),
-            "{}",
-            text(&seen)
-        );
-        stdin.write_all(answer.as_bytes()).expect("it reads");
-        stdout.read_to_end(&mut seen).expect("its output");
-        assert_eq!(child.wait().expect("it ends").code(), Some(status), "{}", text(&seen));
-        assert_eq!(place.project().join("made.txt").exists(), made, "{answer}");
-    }
-}
-
-#[test]
 fn the_agent_shows_what_run_shows_when_nobody_watches() {
     let place = Place::new("agent");
     stockade_tests::executable("stockade-agent");

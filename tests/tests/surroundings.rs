@@ -1,19 +1,16 @@
 //! The main job in the surroundings that people really have: as root, as an ordinary user, in somebody else's
 //! clone, without git, with odd paths, with a nearly empty environment.
 
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use stockade_tests::{Place, skip, stockade};
+use stockade_tests::{Place, give, is_root, skip};
 
 /// A line with a pipeline, a redirection and a git command.
 const LINE: &str =
     "git --version 2>&1 | tee seen.txt | wc -l; printf 'done\\n' > end.txt; cat end.txt";
-
-fn is_root() -> bool {
-    std::fs::metadata("/proc/self").is_ok_and(|it| it.uid() == 0)
-}
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -24,27 +21,6 @@ fn assert_ran(output: &Output, project: &Path) {
     let seen = (output.status.code(), text(&output.stdout));
     assert_eq!(seen, (Some(0), "1\ndone\n".to_owned()), "{}", text(&output.stderr));
     assert_eq!(std::fs::read_to_string(project.join("end.txt")).expect("the file"), "done\n");
-}
-
-/// Gives everything below `path` to `uid`.
-fn give(path: &Path, uid: u32) {
-    chown(path, Some(uid), Some(uid)).expect("chown");
-    if path.is_dir() && !path.is_symlink() {
-        for entry in std::fs::read_dir(path).expect("a folder").flatten() {
-            give(&entry.path(), uid);
-        }
-    }
-}
-
-/// The same command as user `uid`.
-fn as_user(command: &Command, uid: u32) -> Command {
-    let mut other = Command::new("setpriv");
-    let id = uid.to_string();
-    other.args(["--reuid", &id, "--regid", &id, "--clear-groups"]).arg(command.get_program());
-    other.args(command.get_args()).env_clear();
-    other.envs(command.get_envs().filter_map(|(key, value)| Some((key, value?))));
-    other.current_dir(command.get_current_dir().expect("a working directory"));
-    other
 }
 
 #[test]
@@ -59,27 +35,9 @@ fn it_runs_as_an_ordinary_user() {
     if !is_root() {
         return skip(name, "the tests run as an ordinary user already; the test above is this one");
     }
-    // The executable may lie where others cannot go: a copy is put where they can.
     let place = Place::new("ordinary");
-    let copy = place.root.join("stockade");
-    std::fs::copy(stockade(), &copy).expect("a copy of the executable");
-    give(&place.root, 65534);
-    let plain = place.stockade(["run", "--no-daemon", "--", LINE]);
-    let mut command = as_user(&plain, 65534);
-    let mut argv: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
-    for argument in &mut argv {
-        if Path::new(argument) == stockade() {
-            *argument = copy.clone().into();
-        }
-    }
-    let mut replaced = Command::new("setpriv");
-    replaced
-        .args(argv)
-        .env_clear()
-        .envs(command.get_envs().filter_map(|(key, value)| Some((key, value?))));
-    command = replaced;
-    let output = command.current_dir(place.project()).output().expect("setpriv");
-    assert_ran(&output, &place.project());
+    let mut command = place.stockade_as(65534, ["run", "--no-daemon", "--", LINE]);
+    assert_ran(&command.output().expect("setpriv"), &place.project());
     let owner = std::fs::metadata(place.project().join("end.txt")).expect("the file").uid();
     assert_eq!(owner, 65534);
 }

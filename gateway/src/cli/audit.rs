@@ -31,10 +31,7 @@ pub(crate) fn audit(common: Common, command: AuditCommand) -> Result<ExitCode, F
 }
 
 fn join(before: Common, after: &Common) -> Result<Common, Failure> {
-    before.join(after.clone()).map_err(|option| {
-        let message = format!("`{option}` stands both before and after the subcommand");
-        Failure::new(Code::InvalidRequest, message, "give it once")
-    })
+    before.join(after.clone()).map_err(super::twice)
 }
 
 /// Returns the places of the log that the options name, or of the one in use.

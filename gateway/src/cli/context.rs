@@ -99,7 +99,11 @@ pub(crate) fn standard_input(what: &str) -> Result<String, Failure> {
     })?;
     if bytes.len() as u64 > LONGEST_TEXT {
         let message = format!("{what} on standard input is longer than {LONGEST_TEXT} bytes");
-        return Err(Failure::new(Code::InvalidRequest, message, "put it into a script and run that"));
+        return Err(Failure::new(
+            Code::InvalidRequest,
+            message,
+            "put it into a script and run that",
+        ));
     }
     String::from_utf8(bytes).map_err(|_| {
         Failure::new(

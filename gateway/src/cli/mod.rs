@@ -11,6 +11,7 @@ mod failure;
 mod generate;
 mod hook;
 mod parse;
+mod policy;
 mod run;
 mod serve;
 mod setup;
@@ -78,12 +79,7 @@ fn asks_for_json(arguments: &[OsString]) -> bool {
 
 fn dispatch(arguments: Arguments) -> Result<ExitCode, Failure> {
     let before = arguments.before;
-    let join = |after: Common| {
-        before.clone().join(after).map_err(|option| {
-            let message = format!("`{option}` stands both before and after the subcommand");
-            Failure::new(Code::InvalidRequest, message, "give it once")
-        })
-    };
+    let join = |after: Common| before.clone().join(after).map_err(twice);
     match arguments.command {
         Command::Run(mut options) => {
             options.common = join(options.common)?;
@@ -110,6 +106,14 @@ fn dispatch(arguments: Arguments) -> Result<ExitCode, Failure> {
             let common = join(common)?;
             audit::audit(common, command)
         }
+        Command::Policy(options) => {
+            let args::Policy { common, command } = options;
+            let after = match &command {
+                args::PolicyCommand::Show(options) | args::PolicyCommand::Trust(options) => options,
+            };
+            let common = join(common)?.join(after.common.clone()).map_err(twice)?;
+            wait(policy::policy(common, command))?
+        }
         Command::Hook(mut options) => {
             options.common = join(options.common)?;
             Ok(hook::run(&options))
@@ -122,6 +126,12 @@ fn dispatch(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Completions(options) => generate::completions(&options),
         Command::Man(options) => generate::manual(&options),
     }
+}
+
+/// The failure of an option that is given before and after a subcommand.
+fn twice(option: &str) -> Failure {
+    let message = format!("`{option}` stands both before and after the subcommand");
+    Failure::new(Code::InvalidRequest, message, "give it once")
 }
 
 /// Runs `work` on this thread. One thread is all a call needs, and it starts fastest.

@@ -32,7 +32,9 @@ pub(crate) struct Printer(JoinHandle<Option<std::io::Error>>);
 impl Printer {
     /// Waits until everything is printed. Returns why some of it could not be, but for a reader that went away.
     pub(crate) fn join(self) -> Option<std::io::Error> {
-        self.0.join().unwrap_or_else(|_| Some(std::io::Error::other("the thread that prints broke off")))
+        self.0
+            .join()
+            .unwrap_or_else(|_| Some(std::io::Error::other("the thread that prints broke off")))
     }
 }
 

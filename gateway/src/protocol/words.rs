@@ -5,7 +5,7 @@
 //! the direction of what is read.
 
 use super::errors::Failure;
-use super::types::{DecisionView, PartView, RunResult};
+use super::types::{Answer, DecisionView, PartView, Question, RunResult};
 
 /// Longest piece of a command that is shown, in characters.
 const SHOWN: usize = 240;
@@ -20,6 +20,38 @@ pub fn verdict(decision: &DecisionView, command: &str, here: &str) -> String {
         lines.push(format!("  try: {}", one_line(&decision.help)));
     }
     lines.join("\n")
+}
+
+/// Returns a question as a person reads it, with a line end behind the last line.
+pub fn question(question: &Question) -> String {
+    let mut lines = vec![verdict(&question.decision, &question.command, "")];
+    if question.decision.commands.len() != 1 {
+        lines.push(format!("  whole command: {}", quoted(&question.command)));
+    }
+    if let Some(always) = &question.always {
+        let (rule, file) = (quoted(&always.rule), one_line(&always.file));
+        lines.push(format!("  always writes the allow rule {rule} to {file}"));
+    }
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+/// Returns what stands in front of the place where a person answers.
+pub fn prompt(question: &Question) -> &'static str {
+    match question.always {
+        Some(_) => "  run it? once, always, deny: ",
+        None => "  run it? once, deny: ",
+    }
+}
+
+/// Reads a person's answer; none when it is not clear.
+pub fn answer(line: &str, question: &Question) -> Option<Answer> {
+    match line.trim() {
+        "once" | "o" | "yes" | "y" => Some(Answer::Once),
+        "always" | "a" if question.always.is_some() => Some(Answer::Always),
+        "deny" | "d" | "no" | "n" => Some(Answer::Deny),
+        _ => None,
+    }
 }
 
 /// Returns the two lines that tell that stockade itself could not, and what to do.
@@ -141,6 +173,7 @@ fn place_of_rule(decision: &DecisionView, here: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::types::AlwaysOffer;
 
     fn part(text: &str, start: u32, decision: &str) -> PartView {
         PartView {
@@ -187,6 +220,40 @@ mod tests {
             verdict(&decision, "ls;make", "/p"),
             "stockade: needs a person: `make` (second of 2 parts)\n  because no rule speaks of it"
         );
+    }
+
+    fn asked(always: Option<AlwaysOffer>) -> Question {
+        Question {
+            decision: DecisionView {
+                decision: "ask".into(),
+                reason: "no rule speaks of it".into(),
+                commands: vec![part("rm \u{202e}txt", 0, "ask")],
+                ..DecisionView::default()
+            },
+            command: "rm \u{202e}txt".into(),
+            always,
+        }
+    }
+
+    #[test]
+    fn the_question_names_the_rule_and_the_file_and_cannot_be_spoofed() {
+        let offer = AlwaysOffer { rule: "Bash(rm:*)".into(), file: "/p/x\u{1b}[2J".into() };
+        assert_eq!(
+            question(&asked(Some(offer))),
+            "stockade: needs a person: `rm \\u{202e}txt`\n  because no rule speaks of it\n  \
+             always writes the allow rule `Bash(rm:*)` to /p/x\\u{1b}[2J\n"
+        );
+    }
+
+    #[test]
+    fn only_a_clear_yes_is_one() {
+        let offer = AlwaysOffer { rule: "Bash(rm:*)".into(), file: "/p/x".into() };
+        let (without, with) = (asked(None), asked(Some(offer)));
+        assert_eq!(answer("once\n", &with), Some(Answer::Once));
+        assert_eq!(answer("a\n", &with), Some(Answer::Always));
+        assert_eq!(answer("a\n", &without), None);
+        assert_eq!(answer("\n", &with), None);
+        assert_eq!(answer("d\n", &with), Some(Answer::Deny));
     }
 
     #[test]

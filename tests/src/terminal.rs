@@ -1,0 +1,65 @@
+//! A person at a terminal: `script` of util-linux gives the terminal, the test reads the screen and types.
+
+use std::io::{Read as _, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use crate::Place;
+
+/// A program on a terminal of its own.
+#[derive(Debug)]
+pub struct Terminal {
+    child: Child,
+    keys: ChildStdin,
+    screen: ChildStdout,
+    seen: Vec<u8>,
+    read: usize,
+}
+
+impl Terminal {
+    /// Starts `program` with these arguments on a new terminal in the project of `place`; none when `script` is not
+    /// installed.
+    pub fn start(place: &Place, program: &std::path::Path, arguments: &[&str]) -> Option<Terminal> {
+        let quoted = |word: &str| format!("'{}'", word.replace('\'', r"'\''"));
+        let words: Vec<String> = arguments.iter().map(|word| quoted(word)).collect();
+        let line = format!("exec {} {}", quoted(&program.to_string_lossy()), words.join(" "));
+        let mut command = Command::new("script");
+        command.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
+        command.current_dir(place.project()).env_clear().env("SHELL", "/bin/sh");
+        let plain = place.stockade([""; 0]);
+        command.envs(plain.get_envs().filter_map(|(key, value)| Some((key, value?))));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().ok()?;
+        let keys = child.stdin.take().expect("its input");
+        let screen = child.stdout.take().expect("its output");
+        Some(Terminal { child, keys, screen, seen: Vec::new(), read: 0 })
+    }
+
+    /// Waits until the screen shows `text` behind what was waited for before; panics if it never does.
+    pub fn wait_for(&mut self, text: &str) {
+        let mut byte = [0];
+        loop {
+            let new = String::from_utf8_lossy(self.seen.get(self.read..).unwrap_or_default());
+            if new.contains(text) {
+                self.read = self.seen.len();
+                return;
+            }
+            let more = self.screen.read(&mut byte).expect("its output");
+            assert!(more > 0, "the screen never shows `{text}`: {new}");
+            self.seen.extend(byte);
+        }
+    }
+
+    /// Types `keys`.
+    pub fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).expect("it reads");
+        self.keys.flush().expect("it reads");
+    }
+
+    /// Waits for the end and returns the exit status and all that the screen showed.
+    pub fn end(mut self) -> (Option<i32>, String) {
+        self.screen.read_to_end(&mut self.seen).expect("its output");
+        drop(self.keys);
+        let status = self.child.wait().expect("it ends");
+        (status.code(), String::from_utf8_lossy(&self.seen).into_owned())
+    }
+}

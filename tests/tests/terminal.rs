@@ -1,0 +1,220 @@
+//! A person at a terminal is asked, understood, and heard only when they mean it.
+
+use std::path::Path;
+use std::process::Output;
+
+use serde_json::Value;
+use stockade_tests::terminal::Terminal;
+use stockade_tests::{Place, executable, skip, stockade};
+
+/// Asks about every command that no rule allows.
+const CAREFUL: &str = r#"{"sandbox": {"autoAllowBashIfSandboxed": false}}"#;
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Starts `stockade` on a terminal, or says that this test cannot run.
+fn start(test: &str, place: &Place, arguments: &[&str]) -> Option<Terminal> {
+    start_program(test, place, stockade(), arguments)
+}
+
+fn start_program(
+    test: &str,
+    place: &Place,
+    program: &Path,
+    arguments: &[&str],
+) -> Option<Terminal> {
+    let terminal = Terminal::start(place, program, arguments);
+    if terminal.is_none() {
+        skip(test, "the program `script`, which gives a terminal, is not installed");
+    }
+    terminal
+}
+
+fn careful(name: &str) -> Place {
+    let place = Place::new(name);
+    place.write("home/.config/stockade/settings.json", CAREFUL);
+    place
+}
+
+/// Returns the members of the newest record of `kind`.
+fn newest(place: &Place, kind: &str) -> Value {
+    let output = place.output(["audit", "tail", "--json", "-n", "1", "--kind", kind]);
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("no {kind}: {output:?}"))
+}
+
+fn assert_intact(place: &Place) {
+    let output: Output = place.output(["audit", "verify"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+}
+
+#[test]
+fn once_runs_it_and_deny_does_not() {
+    for (answer, status, made, said) in [
+        ("once\n", 0, true, "allow"),
+        ("y\n", 0, true, "allow"),
+        ("deny\n", 120, false, "deny"),
+        ("what\nd\n", 120, false, "deny"),
+        ("\n\n\n", 120, false, "deny"),
+    ] {
+        let place = careful("terminal");
+        let test = "once_runs_it_and_deny_does_not";
+        let Some(mut terminal) = start(test, &place, &["run", "touch made.txt"]) else { return };
+        terminal.wait_for("stockade: needs a person: `touch made.txt`");
+        terminal.wait_for("run it?");
+        terminal.press(answer);
+        let (code, screen) = terminal.end();
+        assert_eq!(code, Some(status), "{screen}");
+        assert_eq!(place.project().join("made.txt").exists(), made, "{screen}");
+        assert_eq!(newest(&place, "approval")["answer"], said);
+        assert_intact(&place);
+    }
+}
+
+#[test]
+fn what_is_typed_before_the_question_is_no_answer() {
+    let place = careful("early");
+    // A hook holds the question up until the keys are typed.
+    place.write("hook.sh", "#!/bin/sh\nwhile ! [ -e \"$HOME/typed\" ]; do sleep 0.05; done\n");
+    let path = place.root.join("hook.sh");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&path, mode).expect("chmod");
+    let hook = serde_json::json!({"type": "command", "command": path});
+    let settings = serde_json::json!({
+        "sandbox": {"autoAllowBashIfSandboxed": false},
+        "hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [hook]}]},
+    });
+    place.write("home/.config/stockade/settings.json", &settings.to_string());
+    let test = "what_is_typed_before_the_question_is_no_answer";
+    let Some(mut terminal) = start(test, &place, &["run", "touch made.txt"]) else { return };
+    terminal.press("once\n");
+    terminal.wait_for("once"); // the terminal has taken it
+    place.write("home/typed", "");
+    terminal.wait_for("run it?");
+    terminal.press("deny\n");
+    let (code, screen) = terminal.end();
+    assert_eq!(code, Some(120), "{screen}");
+    assert!(!place.project().join("made.txt").exists(), "{screen}");
+}
+
+#[test]
+fn always_shows_the_rule_and_its_file_and_is_not_asked_again() {
+    let place = careful("always");
+    let test = "always_shows_the_rule_and_its_file_and_is_not_asked_again";
+    let Some(mut terminal) = start(test, &place, &["run", "touch made.txt"]) else { return };
+    let file = place.project().join(".stockade/settings.local.json");
+    terminal.wait_for("always writes the allow rule `Bash(touch");
+    terminal.wait_for(&format!("to {}", file.display()));
+    terminal.wait_for("run it?");
+    terminal.press("always\n");
+    let (code, screen) = terminal.end();
+    assert_eq!(code, Some(0), "{screen}");
+    assert!(place.project().join("made.txt").exists());
+    let rules: Value =
+        serde_json::from_slice(&std::fs::read(&file).expect("the file")).expect("it");
+    let rule = rules["permissions"]["allow"][0].as_str().expect("a rule");
+    assert!(screen.contains(&format!("`{rule}`")), "{rule}: {screen}");
+    assert_eq!(newest(&place, "grant")["rule"], rule);
+    std::fs::remove_file(place.project().join("made.txt")).expect("it was made");
+    let output = place.output(["run", "touch made.txt"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(place.project().join("made.txt").exists());
+    let exclude = std::fs::read_to_string(place.project().join(".git/info/exclude"));
+    assert_eq!(exclude.expect("it"), "/.stockade/settings.local.json\n");
+    // Something else is still asked about.
+    assert_eq!(place.output(["run", "mkdir made"]).status.code(), Some(121));
+    assert_intact(&place);
+}
+
+#[test]
+fn ctrl_c_at_the_question_runs_nothing_and_is_recorded() {
+    let place = careful("ctrl-c");
+    let test = "ctrl_c_at_the_question_runs_nothing_and_is_recorded";
+    let Some(mut terminal) = start(test, &place, &["run", "touch made.txt"]) else { return };
+    terminal.wait_for("run it?");
+    terminal.press("\x03");
+    let (code, screen) = terminal.end();
+    assert_eq!(code, Some(121), "{screen}");
+    assert!(!place.project().join("made.txt").exists(), "{screen}");
+    assert_eq!(newest(&place, "approval")["answer"], "withdrawn");
+    assert_intact(&place);
+}
+
+#[test]
+fn ctrl_c_ends_the_command_and_its_result_is_recorded() {
+    let place = Place::new("ctrl-c-run");
+    let test = "ctrl_c_ends_the_command_and_its_result_is_recorded";
+    let Some(mut terminal) = start(test, &place, &["run", "echo begun; sleep 100"]) else { return };
+    terminal.wait_for("begun");
+    terminal.press("\x03");
+    let (code, screen) = terminal.end();
+    assert_eq!(code, Some(130), "{screen}");
+    assert_eq!(newest(&place, "result")["interrupted"], true);
+    assert_intact(&place);
+}
+
+#[test]
+fn without_a_terminal_nobody_is_asked() {
+    let place = careful("nobody");
+    let output = place.output(["run", "touch made.txt"]);
+    assert_eq!(output.status.code(), Some(121), "{}", text(&output.stderr));
+    let first = "stockade: needs a person: `touch made.txt`";
+    assert!(text(&output.stderr).starts_with(first), "{}", text(&output.stderr));
+    assert!(!place.project().join("made.txt").exists());
+}
+
+#[test]
+fn the_agent_asks_at_the_terminal_like_run() {
+    let agent = executable("stockade-agent");
+    stockade();
+    for (answer, status, made) in
+        [("once\n", 0, true), ("deny\n", 120, false), ("\x03", 121, false)]
+    {
+        let place = careful("agent");
+        let test = "the_agent_asks_at_the_terminal_like_run";
+        let arguments = ["run", "touch made.txt"];
+        let Some(mut terminal) = start_program(test, &place, &agent, &arguments) else { return };
+        terminal.wait_for("stockade: needs a person: `touch made.txt`");
+        terminal.wait_for("run it?");
+        terminal.press(answer);
+        let (code, screen) = terminal.end();
+        assert_eq!(code, Some(status), "{screen}");
+        assert_eq!(place.project().join("made.txt").exists(), made, "{screen}");
+    }
+}
+
+#[test]
+fn a_project_permits_nothing_before_a_person_trusts_its_file() {
+    let place = careful("trust");
+    let allow = r#"{"permissions": {"allow": ["Bash(touch:*)"], "deny": ["Bash(mkdir:*)"]}}"#;
+    place.write("project/.stockade/settings.json", allow);
+    let status = |line: &str| place.output(["check", line]).status.code();
+    // What forbids counts at once, what permits does not.
+    assert_eq!((status("touch x"), status("mkdir x")), (Some(121), Some(120)));
+    let nobody = place.output(["policy", "trust"]);
+    assert_eq!(nobody.status.code(), Some(121), "{}", text(&nobody.stderr));
+    let test = "a_project_permits_nothing_before_a_person_trusts_its_file";
+    for (answer, trusted) in [("no\n", false), ("yes\n", true)] {
+        let Some(mut terminal) = start(test, &place, &["policy", "trust"]) else { return };
+        terminal.wait_for("Bash(touch:*)");
+        terminal.wait_for("trust this content?");
+        terminal.press(answer);
+        let (code, screen) = terminal.end();
+        assert_eq!(code, Some(if trusted { 0 } else { 120 }), "{screen}");
+        assert_eq!(status("touch x"), Some(if trusted { 0 } else { 121 }));
+    }
+    assert!(newest(&place, "grant")["rule"].to_string().contains("settings.json"));
+    let show: Value =
+        serde_json::from_slice(&place.output(["policy", "show", "--json"]).stdout).expect("JSON");
+    let rules = show["rules"].as_array().expect("rules").iter();
+    let rules: Vec<_> = rules.map(|it| (it["effect"].as_str(), it["rule"].as_str())).collect();
+    let allow_and_deny =
+        [(Some("allow"), Some("Bash(touch:*)")), (Some("deny"), Some("Bash(mkdir:*)"))];
+    assert_eq!(rules, allow_and_deny, "{show}");
+    assert_eq!(show["warnings"], serde_json::json!([]));
+    // Another content waits again.
+    place.write("project/.stockade/settings.json", &format!("{allow}\n"));
+    assert_eq!(status("touch x"), Some(121));
+    assert_intact(&place);
+}
