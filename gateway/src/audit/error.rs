@@ -67,20 +67,18 @@ pub(crate) enum Error {
 }
 
 impl Error {
-    /// The stable code on the wire.
-    pub(crate) const CODE: &'static str = "audit_unavailable";
-
     /// Returns what a person can do about it, one sentence.
     pub(crate) fn help(&self) -> String {
         match self {
             Error::Write { step, directory, .. } => format!(
-                "{step} failed: make room or give the rights back, or name another place with --audit-dir and \
+                "{step} failed: make room, lift the limit or give the rights back, or name another place with --audit-dir and \
                  --state-dir; `stockade audit verify {}` tells what the log holds",
                 directory.display()
             ),
             Error::Read { step, .. } => format!("{step} failed: name the folder with --audit-dir"),
             Error::Damaged { directory, .. } => format!(
-                "see `stockade audit verify {}`; what was lost can only be accepted with `stockade audit repair`",
+                "`stockade audit verify {0}` says what is wrong; `stockade audit repair {0}` makes again what follows from \
+                 the lines; put back what is missing, or name another log with --audit-dir and --state-dir",
                 directory.display()
             ),
             Error::Busy { .. } => "use the socket of that gateway, or stop it".into(),

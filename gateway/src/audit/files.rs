@@ -125,7 +125,8 @@ pub(super) fn replace_note(path: &Path, content: &[u8], durability: Durability) 
     }
 }
 
-fn is_full(error: &io::Error) -> bool {
+/// Says whether an error is one of a disk that has no room.
+pub(super) fn is_full(error: &io::Error) -> bool {
     [Errno::NOSPC, Errno::DQUOT]
         .iter()
         .any(|full| error.raw_os_error() == Some(full.raw_os_error()))

@@ -170,7 +170,7 @@ impl Journal {
             receipts.push(receipt);
         }
         let opened = self.open_commands(batch, &receipts)?;
-        let written = self.write(&text).and_then(|()| self.cover(&after));
+        let written = self.write(&text, batch).and_then(|()| self.cover(&after));
         if let Err(error) = written {
             if self.take_back() {
                 for id in &opened {
@@ -246,7 +246,7 @@ impl Journal {
         move |source| scene.write(step, &path)(source)
     }
 
-    fn write(&mut self, text: &[u8]) -> Result<(), Error> {
+    fn write(&mut self, text: &[u8], batch: &[Prepared]) -> Result<(), Error> {
         let name = files::segment_name(self.position.segment);
         let failed = self.failed("append to", &name);
         self.check_active()?;
@@ -256,7 +256,13 @@ impl Journal {
             return Err(self.scene.damaged("no open segment"));
         };
         if needed > active.reserved {
-            active.reserved = reserve(&active.file, end, needed).map_err(&failed)?;
+            // How a command ended goes into the room that was reserved when it began.
+            let is_end = batch.iter().all(|record| record.follow == Follow::Closes);
+            match reserve(&active.file, end, needed) {
+                Ok(reserved) => active.reserved = reserved,
+                Err(error) if is_end && files::is_full(&error) => {}
+                Err(error) => return Err(failed(error)),
+            }
         }
         active.file.write_all_at(text, end).map_err(&failed)?;
         if let Err(error) = rustix::fs::fdatasync(&active.file) {
@@ -458,7 +464,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Ends in order: the cache is written, reserved blocks are given back.
+    /// Ends in order: the cache is written. Reserved blocks stay with the segment, for the next gateway.
     pub(super) fn finish(&mut self) {
         if self.edge_size != self.position.next() {
             // Without the cache the next open reads a few lines more.

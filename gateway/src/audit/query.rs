@@ -2,11 +2,12 @@
 //!
 //! A front end calls [`search`], [`tail`], [`why`] or [`report`] with the folder of the log. Each answer
 //! holds stored records: `--json` prints [`Record::bytes`] and a line feed, byte for byte; a terminal gets
-//! [`table`] or [`Story::text`], in which text from outside is escaped. [`Answer::broken`] is to be told
+//! [`table`] or [`story::Story::text`], in which text from outside is escaped. [`Answer::broken`] is to be told
 //! whenever it is there: the chain of what was read does not hold. Exit status: 0 found, 1 nothing found,
 //! 122 for an error. Nothing is written and no key is needed.
 
 pub(crate) mod filter;
+mod report;
 mod story;
 
 use std::collections::BTreeMap;
@@ -20,8 +21,8 @@ use super::files;
 use super::hash::{Hash, sha256};
 use super::line::{self, Head, Lines, Step};
 pub(crate) use filter::Filter;
-#[allow(unused_imports)] // Named by who keeps a story.
-pub(crate) use story::{Story, Which, why};
+pub(crate) use report::{By, report};
+pub(crate) use story::{Which, why};
 
 /// A stored record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -158,87 +159,6 @@ impl Follow {
     /// Returns where the chain does not hold.
     pub(crate) fn broken(&self) -> Option<&str> {
         self.reader.broken.as_deref()
-    }
-}
-
-/// By what [`report`] counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum By {
-    Rule,
-    User,
-    Agent,
-    Program,
-    Verdict,
-    Day,
-    Host,
-}
-
-/// One line of a report.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Count {
-    pub(crate) name: String,
-    pub(crate) count: u64,
-    pub(crate) first: String,
-    pub(crate) last: String,
-    /// The strictest verdict.
-    pub(crate) worst: String,
-}
-
-/// Counts the decisions that `filter` lets through.
-pub(crate) fn report(directory: &Path, filter: &Filter, by: By) -> Result<Vec<Count>, Error> {
-    let mut counts: BTreeMap<String, Count> = BTreeMap::new();
-    let mut reader = Reader::new(directory);
-    while let Some(record) = reader.next()? {
-        if record.kind != "decision" || !filter.lets(&record) {
-            continue;
-        }
-        let time = record.text(&["time"]).unwrap_or_default().to_owned();
-        let verdict = record.text(&["verdict", "decision"]).unwrap_or_default();
-        for name in names(&record, by) {
-            let count = counts.entry(name.clone()).or_insert_with(|| Count {
-                name,
-                count: 0,
-                first: time.clone(),
-                last: String::new(),
-                worst: String::new(),
-            });
-            count.count += 1;
-            count.last = time.clone();
-            if severity(verdict) >= severity(&count.worst) {
-                count.worst = verdict.to_owned();
-            }
-        }
-    }
-    Ok(counts.into_values().collect())
-}
-
-fn severity(verdict: &str) -> u8 {
-    match verdict {
-        "allow" => 1,
-        "ask" => 2,
-        "deny" => 3,
-        _ => 0,
-    }
-}
-
-fn names(record: &Record, by: By) -> Vec<String> {
-    let one = |keys: &[&str]| vec![record.text(keys).unwrap_or_default().to_owned()];
-    match by {
-        By::Rule => {
-            let rules = record.list(&["rules"]).iter().filter_map(|rule| rule.get("text")?.text());
-            rules.map(str::to_owned).collect()
-        }
-        By::User => {
-            vec![record.whole(&["caller", "uid"]).map_or_else(String::new, |uid| uid.to_string())]
-        }
-        By::Agent => one(&["agent", "name"]),
-        By::Program => programs(record).map(str::to_owned).collect(),
-        By::Verdict => one(&["verdict", "decision"]),
-        By::Day => {
-            let time = record.text(&["time"]).unwrap_or_default();
-            vec![time.get(..10).unwrap_or_default().to_owned()]
-        }
-        By::Host => one(&["host", "name"]),
     }
 }
 

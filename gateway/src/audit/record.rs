@@ -70,22 +70,12 @@ pub(crate) enum Body {
     Decision(Box<Decision>),
     /// A question was answered, withdrawn or expired.
     Approval(Approval),
-    /// A program was executed below a granted command.
-    Exec(Box<Exec>),
     /// A command ended, or never started.
     Result(Box<Outcome>),
     /// A remembered permission was made, used up or revoked.
     Grant(Grant),
-    /// A front end connected or left.
-    Session(Box<Session>),
-    /// A key changes.
-    Key(Key),
-    /// Segments are about to be removed by retention.
-    Prune(Prune),
     /// Something is missing or was not provable.
     Gap(Gap),
-    /// A person accepted a loss.
-    Repair(Repair),
 }
 
 impl Body {
@@ -96,14 +86,9 @@ impl Body {
             Body::PolicyLoad(_) => "policy_load",
             Body::Decision(_) => "decision",
             Body::Approval(_) => "approval",
-            Body::Exec(_) => "exec",
             Body::Result(_) => "result",
             Body::Grant(_) => "grant",
-            Body::Session(_) => "session",
-            Body::Key(_) => "key",
-            Body::Prune(_) => "prune",
             Body::Gap(_) => "gap",
-            Body::Repair(_) => "repair",
         }
     }
 
@@ -112,16 +97,8 @@ impl Body {
         match self {
             Body::Decision(decision) => decision.repeats.as_deref(),
             Body::Approval(approval) => Some(&approval.reference),
-            Body::Exec(exec) => Some(&exec.reference),
             Body::Result(outcome) => Some(&outcome.reference),
-            Body::Segment(_)
-            | Body::PolicyLoad(_)
-            | Body::Grant(_)
-            | Body::Session(_)
-            | Body::Key(_)
-            | Body::Prune(_)
-            | Body::Gap(_)
-            | Body::Repair(_) => None,
+            Body::Segment(_) | Body::PolicyLoad(_) | Body::Grant(_) | Body::Gap(_) => None,
         }
     }
 }
@@ -217,7 +194,6 @@ pub(crate) struct Approval {
 pub(crate) enum Answer {
     Allow,
     Deny,
-    Expired,
     Withdrawn,
 }
 
@@ -226,37 +202,7 @@ pub(crate) enum Answer {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Scope {
     Once,
-    Session,
     Always,
-}
-
-/// A program that was executed below a granted command.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Exec {
-    /// Id of the decision.
-    #[serde(skip)]
-    pub(crate) reference: String,
-    pub(crate) pid: u32,
-    pub(crate) ppid: u32,
-    pub(crate) cwd: Text,
-    pub(crate) argv: Vec<Text>,
-    pub(crate) exe: Text,
-    pub(crate) file: ProgramFile,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) interpreter: Option<Text>,
-    /// `launcher`, `notify` or `audit`.
-    pub(crate) seen_by: &'static str,
-    /// `match`, `mismatch` or `unseen`.
-    pub(crate) verified: &'static str,
-}
-
-/// The file of a program.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct ProgramFile {
-    pub(crate) dev: String,
-    pub(crate) inode: String,
-    pub(crate) bytes: u64,
-    pub(crate) sha256: Option<String>,
 }
 
 /// How a command ended, or that it never started.
@@ -317,7 +263,6 @@ impl Outcome {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Agreement {
     AsDecided,
-    Differently,
     NotRun,
     Unknown,
 }
@@ -371,43 +316,6 @@ pub(crate) struct Grant {
     pub(crate) expires: Option<String>,
 }
 
-/// A front end connected or left.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Session {
-    /// `start` or `end`.
-    pub(crate) action: &'static str,
-    pub(crate) agent: decision::Agent,
-    pub(crate) caller: caller::Caller,
-    pub(crate) mode: Text,
-}
-
-/// A key changes.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Key {
-    /// `sign` or `redact`.
-    #[serde(rename = "use")]
-    pub(crate) purpose: &'static str,
-    pub(crate) new: String,
-    pub(crate) reason: Text,
-}
-
-/// Segments that retention removes.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Prune {
-    pub(crate) segments: Vec<PrunedSegment>,
-    pub(crate) reason: Text,
-}
-
-/// One segment that retention removes.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct PrunedSegment {
-    pub(crate) name: String,
-    pub(crate) first_seq: u64,
-    pub(crate) last_seq: u64,
-    pub(crate) last_sha256: String,
-    pub(crate) sha256: String,
-}
-
 /// Something that is missing or was not provable.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Gap {
@@ -424,20 +332,4 @@ pub(crate) struct Gap {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) sha256: Option<String>,
     pub(crate) detail: Text,
-}
-
-/// A loss that a person accepted.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Repair {
-    pub(crate) who: Who,
-    pub(crate) why: Text,
-    pub(crate) lost: Lost,
-    pub(crate) old_checkpoint: String,
-}
-
-/// The records that were lost.
-#[derive(Debug, Clone, Copy, Serialize)]
-pub(crate) struct Lost {
-    pub(crate) first_seq: u64,
-    pub(crate) last_seq: u64,
 }

@@ -68,15 +68,6 @@ impl Redactor {
         let is_source = command == Some(tree.source());
         extras(&commands, &found, command.unwrap_or_default(), is_source)
     }
-
-    /// Returns `text` with what looks like a secret masked, for text that is in no record.
-    pub(crate) fn text(&self, text: &str) -> String {
-        let spots = self.rules.shapes(text.as_bytes());
-        match mask::apply(text.as_bytes(), spots, self) {
-            Some(masked) => String::from_utf8_lossy(&masked.text).into_owned(),
-            None => text.into(),
-        }
-    }
 }
 
 fn extras(

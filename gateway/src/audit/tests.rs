@@ -1,7 +1,6 @@
 //! The log as a whole: what is written opens, goes on and survives.
 
-mod cost;
-mod crash;
+pub(super) mod crash;
 mod full;
 pub(super) mod sample;
 

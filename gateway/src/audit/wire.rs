@@ -46,14 +46,9 @@ pub(super) fn prepare(
         Body::Segment(it) => members_of(it)?,
         Body::PolicyLoad(it) => members_of(it)?,
         Body::Approval(it) => members_of(it)?,
-        Body::Exec(it) => members_of(it)?,
         Body::Result(it) => members_of(it)?,
         Body::Grant(it) => members_of(it)?,
-        Body::Session(it) => members_of(&**it)?,
-        Body::Key(it) => members_of(it)?,
-        Body::Prune(it) => members_of(it)?,
         Body::Gap(it) => members_of(it)?,
-        Body::Repair(it) => members_of(it)?,
     };
     let masks = mask(&mut members, &extras, redactor);
     let redacted = serde_json::to_value(masks).map_err(|error| error.to_string())?;
@@ -78,23 +73,12 @@ fn follow(body: &Body) -> Follow {
         },
         Body::Approval(approval) => match approval.answer {
             Answer::Allow => Follow::None,
-            Answer::Deny | Answer::Expired | Answer::Withdrawn => Follow::Closes,
+            Answer::Deny | Answer::Withdrawn => Follow::Closes,
         },
         Body::Result(outcome) => match outcome.agreement {
-            Agreement::AsDecided
-            | Agreement::Differently
-            | Agreement::NotRun
-            | Agreement::Unknown => Follow::Closes,
+            Agreement::AsDecided | Agreement::NotRun | Agreement::Unknown => Follow::Closes,
         },
-        Body::Segment(_)
-        | Body::PolicyLoad(_)
-        | Body::Exec(_)
-        | Body::Grant(_)
-        | Body::Session(_)
-        | Body::Key(_)
-        | Body::Prune(_)
-        | Body::Gap(_)
-        | Body::Repair(_) => Follow::None,
+        Body::Segment(_) | Body::PolicyLoad(_) | Body::Grant(_) | Body::Gap(_) => Follow::None,
     }
 }
 

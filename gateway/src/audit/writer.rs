@@ -8,14 +8,14 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use tokio::sync::{mpsc, oneshot};
 
-use super::clock;
 use super::error::{Error, Scene};
 use super::files::{self, Durability};
 use super::hash::hex;
 use super::journal::{self, Journal, Parts};
 use super::keys::{self, Keys};
-use super::record::{Agreement, Body, Gap, Outcome};
+use super::record::{Agreement, Body, Outcome};
 use super::redact::Redactor;
+use super::refused::Refused;
 use super::running::Running;
 use super::wire::{Follow, Prepared};
 use super::{GatewayMode, Places, Receipt, Rotation};
@@ -32,6 +32,30 @@ pub(super) struct Job {
 
 /// Opens or makes the log, under its lock.
 pub(super) fn open(
+    places: &Places,
+    mode: GatewayMode,
+    rotation: Rotation,
+) -> Result<Journal, Error> {
+    let opened = begin(places, mode, rotation).and_then(|mut journal| {
+        let found = journal.load()?;
+        if !found.is_empty() {
+            journal.append(&found)?;
+        }
+        Ok(journal)
+    });
+    let mut refused = Refused::new(&places.state);
+    match &opened {
+        Ok(journal) => {
+            refused.prepare();
+            journal.release(mode);
+        }
+        Err(_) => refused.count(1),
+    }
+    opened
+}
+
+/// Takes the lock and reads or makes the keys. The lock is held, and the log is not read yet.
+pub(super) fn begin(
     places: &Places,
     mode: GatewayMode,
     rotation: Rotation,
@@ -65,13 +89,7 @@ pub(super) fn open(
         running,
         lock,
     };
-    let mut journal = Journal::new(parts);
-    let found = journal.load()?;
-    if !found.is_empty() {
-        journal.append(&found)?;
-    }
-    journal.release(mode);
-    Ok(journal)
+    Ok(Journal::new(parts))
 }
 
 /// Says whether this log has not begun: no signed note anywhere, and at most its first segment.
@@ -85,7 +103,7 @@ fn is_unborn(scene: &Scene, places: &Places) -> Result<bool, Error> {
 
 /// Appends until every sender is gone, then ends in order.
 pub(super) fn run(mut journal: Journal, mut queue: mpsc::Receiver<Job>) {
-    let mut refused = Refused::default();
+    let mut refused = Refused::new(&journal.places.state);
     while let Some(first) = queue.blocking_recv() {
         let mut batch = vec![first];
         while batch.len() < BATCH {
@@ -96,8 +114,14 @@ pub(super) fn run(mut journal: Journal, mut queue: mpsc::Receiver<Job>) {
         }
         let (records, answers): (Vec<Prepared>, Vec<_>) =
             batch.into_iter().map(|job| (job.record, job.answer)).unzip();
-        let written =
-            refused.lift(&mut journal).and_then(|()| journal.locked(|it| it.append(&records)));
+        let written = journal.locked(|it| {
+            if let Some(gap) = refused.gap() {
+                let record = it.prepared(&Body::Gap(gap))?;
+                it.append(std::slice::from_ref(&record))?;
+                refused.clear();
+            }
+            it.append(&records)
+        });
         match written {
             Ok(receipts) => {
                 let mut abandoned = Vec::new();
@@ -129,43 +153,6 @@ fn not_run(journal: &mut Journal, abandoned: &[String]) {
         let _ = journal
             .prepared(&body)
             .and_then(|record| journal.locked(|it| it.append(std::slice::from_ref(&record))));
-    }
-}
-
-/// Requests that were refused because the log was down; named once it is up again.
-#[derive(Debug, Default)]
-struct Refused {
-    count: u64,
-    from: String,
-    to: String,
-}
-
-impl Refused {
-    fn count(&mut self, more: usize) {
-        self.to = clock::now();
-        if self.count == 0 {
-            self.from = self.to.clone();
-        }
-        self.count += more as u64;
-    }
-
-    /// Records the refusals, if there were any.
-    fn lift(&mut self, journal: &mut Journal) -> Result<(), Error> {
-        if self.count == 0 {
-            return Ok(());
-        }
-        let record = journal.prepared(&Body::Gap(Gap {
-            reason: "refused",
-            from: Some(self.from.clone()),
-            to: Some(self.to.clone()),
-            count: Some(self.count),
-            bytes: None,
-            sha256: None,
-            detail: "requests were refused because they could not be recorded".into(),
-        }))?;
-        journal.locked(|it| it.append(std::slice::from_ref(&record)))?;
-        *self = Refused::default();
-        Ok(())
     }
 }
 

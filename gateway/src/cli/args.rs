@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::audit::query;
+
 /// The gate between an AI agent and a shell.
 ///
 /// Reads each command as a tree, decides it against layered rules, runs it confined and records it.
@@ -221,14 +223,30 @@ pub(crate) enum AuditCommand {
         Exit status: 0 intact, 1 changed or damaged, 122 could not be checked.")]
     Verify(Verify),
     /// Show the newest records.
-    #[command(after_help = "Example:\n  stockade audit tail -n 5")]
+    #[command(after_help = "Example:\n  stockade audit tail -n 5 --follow\n\n\
+        Exit status: 0 found, 1 nothing found, 122 could not.")]
     Tail(Tail),
     /// Show the records for which all conditions hold.
-    #[command(after_help = "Example:\n  stockade audit search --verdict deny --since -2h")]
+    #[command(after_help = "Example:\n  stockade audit search --verdict deny --since -2h\n\n\
+        Exit status: 0 found, 1 nothing found, 122 could not.")]
     Search(Search),
     /// Tell why a call was decided as it was, and what came of it.
-    #[command(after_help = "Example:\n  stockade audit why last")]
+    #[command(after_help = "Example:\n  stockade audit why last\n\n\
+        Exit status: 0 found, 1 nothing found, 122 could not.")]
     Why(Why),
+    /// Count decisions by rule, program, user and more.
+    #[command(after_help = "Example:\n  stockade audit report --by rule --since -24h\n\n\
+        Exit status: 0 found, 1 nothing found, 122 could not.")]
+    Report(Report),
+    /// Print the newest signed note, to be kept elsewhere.
+    #[command(after_help = "Example:\n  stockade audit checkpoint > note\n  \
+        stockade audit verify --checkpoint note\n\n\
+        Exit status: 0 printed, 1 there is no log yet, 122 could not.")]
+    Checkpoint(Checkpoint),
+    /// Make tiles, seals and caches again, which follow from the lines; accepts no loss.
+    #[command(after_help = "Example:\n  stockade audit repair\n\n\
+        Exit status: 0 the log is intact, 1 it is changed or damaged, 122 it cannot be continued.")]
+    Repair(Repair),
 }
 
 /// `stockade audit verify`.
@@ -260,6 +278,9 @@ pub(crate) struct Tail {
     pub common: Common,
     #[command(flatten)]
     pub conditions: Conditions,
+    /// Who decided, such as rule or human.
+    #[arg(long, value_name = "WHO")]
+    pub by: Option<String>,
     /// How many records.
     #[arg(short = 'n', value_name = "N", default_value_t = 10)]
     pub count: usize,
@@ -275,6 +296,9 @@ pub(crate) struct Search {
     pub common: Common,
     #[command(flatten)]
     pub conditions: Conditions,
+    /// Who decided, such as rule or human.
+    #[arg(long, value_name = "WHO")]
+    pub by: Option<String>,
     /// Show the newest records first.
     #[arg(long)]
     pub reverse: bool,
@@ -293,6 +317,41 @@ pub(crate) struct Why {
     pub which: String,
 }
 
+/// `stockade audit report`.
+#[derive(Debug, Args)]
+pub(crate) struct Report {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(flatten)]
+    pub conditions: Conditions,
+    /// By what to count.
+    #[arg(long, value_name = "WHAT", value_enum, default_value = "verdict")]
+    pub by: query::By,
+}
+
+/// `stockade audit checkpoint`.
+#[derive(Debug, Args)]
+pub(crate) struct Checkpoint {
+    #[command(flatten)]
+    pub common: Common,
+    /// The log, if it is not the one in use.
+    #[arg(value_name = "DIR")]
+    pub directory: Option<PathBuf>,
+    /// Print the public key that checks the notes instead.
+    #[arg(long)]
+    pub vkey: bool,
+}
+
+/// `stockade audit repair`.
+#[derive(Debug, Args)]
+pub(crate) struct Repair {
+    #[command(flatten)]
+    pub common: Common,
+    /// The log, if it is not the one in use.
+    #[arg(value_name = "DIR")]
+    pub directory: Option<PathBuf>,
+}
+
 /// Conditions on records; all must hold.
 #[derive(Debug, Args)]
 pub(crate) struct Conditions {
@@ -308,9 +367,6 @@ pub(crate) struct Conditions {
     /// What was decided: allow, ask or deny.
     #[arg(long, value_name = "VERDICT")]
     pub verdict: Option<String>,
-    /// Who decided, such as rule or human.
-    #[arg(long, value_name = "WHO")]
-    pub by: Option<String>,
     /// Code of the reason.
     #[arg(long, value_name = "CODE")]
     pub code: Option<String>,

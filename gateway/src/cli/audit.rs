@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::args::{AuditCommand, Common, Conditions, Search, Tail, Verify, Why};
+use super::args::{
+    AuditCommand, Checkpoint, Common, Conditions, Repair, Report, Search, Tail, Verify, Why,
+};
 use super::{context, failure};
-use crate::audit::Error;
 use crate::audit::query::filter::{Filter, when};
 use crate::audit::query::{self, Answer, Order, Record, Which};
 use crate::audit::verify::{self, Repairs, Strictness, Trust};
+use crate::audit::{Error, note, repair};
 use crate::places::Places;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::words;
@@ -27,6 +29,9 @@ pub(crate) fn audit(common: Common, command: AuditCommand) -> Result<ExitCode, F
         AuditCommand::Tail(options) => tail(&join(common, &options.common)?, &options),
         AuditCommand::Search(options) => search(&join(common, &options.common)?, &options),
         AuditCommand::Why(options) => why(&join(common, &options.common)?, &options),
+        AuditCommand::Report(options) => report(&join(common, &options.common)?, &options),
+        AuditCommand::Checkpoint(options) => checkpoint(&join(common, &options.common)?, &options),
+        AuditCommand::Repair(options) => repair(&join(common, &options.common)?, options),
     }
 }
 
@@ -53,13 +58,21 @@ fn verify(common: &Common, options: Verify) -> Result<ExitCode, Failure> {
     };
     let strictness = if options.strict { Strictness::Strict } else { Strictness::Notes };
     let repairs = if options.accept_repairs { Repairs::Accepted } else { Repairs::Refused };
-    let report = verify::verify(&verify::Options {
-        directory: places.audit,
-        trust,
-        checkpoints: options.checkpoint,
-        strictness,
-        repairs,
-    });
+    told(
+        common,
+        &verify::Options {
+            directory: places.audit,
+            trust,
+            checkpoints: options.checkpoint,
+            strictness,
+            repairs,
+        },
+    )
+}
+
+/// Checks a log and tells what came of it.
+fn told(common: &Common, options: &verify::Options) -> Result<ExitCode, Failure> {
+    let report = verify::verify(options);
     let text = if common.json { report.json().to_string() } else { report.text() };
     failure::print(text.trim_end()).map_err(failure::unwritable)?;
     match (report.exit_code(), &report.unchecked) {
@@ -72,9 +85,65 @@ fn verify(common: &Common, options: Verify) -> Result<ExitCode, Failure> {
     }
 }
 
+/// Makes derived files again, says which, and checks the log.
+fn repair(common: &Common, options: Repair) -> Result<ExitCode, Failure> {
+    let places = places(common, options.directory)?;
+    let made = repair::repair(&places.of_log()).map_err(|error| {
+        let message = words::one_line(&error.to_string());
+        Failure::new(Code::AuditUnavailable, message, error.help())
+    })?;
+    for path in &made {
+        failure::tell(&format!("made again: {}", words::one_line(&path.to_string_lossy())));
+    }
+    if made.is_empty() {
+        failure::tell("stockade: nothing had to be made again");
+    }
+    told(
+        common,
+        &verify::Options {
+            directory: places.audit,
+            trust: Trust::State(places.audit_state),
+            checkpoints: Vec::new(),
+            strictness: Strictness::Notes,
+            repairs: Repairs::Refused,
+        },
+    )
+}
+
+fn report(common: &Common, options: &Report) -> Result<ExitCode, Failure> {
+    let directory = places(common, None)?.audit;
+    let filter = filter(common, &options.conditions, None)?;
+    let tally =
+        query::report(&directory, &filter, options.by).map_err(|error| unreadable(&error))?;
+    if let Some(broken) = &tally.broken {
+        failure::tell(&broken_chain(broken));
+    }
+    if tally.is_empty() {
+        return Ok(ExitCode::from(NOTHING));
+    }
+    let text = if common.json { tally.json() } else { tally.table() };
+    failure::print(text.trim_end()).map_err(unwritable)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn checkpoint(common: &Common, options: &Checkpoint) -> Result<ExitCode, Failure> {
+    let places = places(common, options.directory.clone())?.of_log();
+    let Some(note) = note::newest(&places).map_err(|error| unreadable(&error))? else {
+        failure::tell("stockade: there is no log yet");
+        return Ok(ExitCode::from(NOTHING));
+    };
+    if options.vkey {
+        failure::print(&note.key).map_err(unwritable)?;
+    } else {
+        let mut stdout = std::io::stdout().lock();
+        stdout.write_all(&note.bytes).and_then(|()| stdout.flush()).map_err(unwritable)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 fn tail(common: &Common, options: &Tail) -> Result<ExitCode, Failure> {
     let directory = places(common, None)?.audit;
-    let filter = filter(common, &options.conditions)?;
+    let filter = filter(common, &options.conditions, options.by.as_deref())?;
     let (answer, mut follow) =
         query::tail(&directory, &filter, options.count).map_err(|error| unreadable(&error))?;
     let status = show(common, &answer)?;
@@ -97,7 +166,7 @@ fn tail(common: &Common, options: &Tail) -> Result<ExitCode, Failure> {
 
 fn search(common: &Common, options: &Search) -> Result<ExitCode, Failure> {
     let directory = places(common, None)?.audit;
-    let filter = filter(common, &options.conditions)?;
+    let filter = filter(common, &options.conditions, options.by.as_deref())?;
     let order =
         if options.reverse { Order::Newest(options.limit) } else { Order::Oldest(options.limit) };
     show(common, &query::search(&directory, &filter, order).map_err(|error| unreadable(&error))?)
@@ -148,7 +217,7 @@ fn print_stored<'a>(records: impl Iterator<Item = &'a Record>) -> Result<(), Fai
     stdout.flush().map_err(failure::unwritable)
 }
 
-fn filter(common: &Common, conditions: &Conditions) -> Result<Filter, Failure> {
+fn filter(common: &Common, conditions: &Conditions, by: Option<&str>) -> Result<Filter, Failure> {
     let time = |text: &Option<String>| match text {
         None => Ok(None),
         Some(text) => when(text).map(Some).ok_or_else(|| {
@@ -167,7 +236,7 @@ fn filter(common: &Common, conditions: &Conditions) -> Result<Filter, Failure> {
     Ok(Filter {
         kind: conditions.kind.clone(),
         verdict: conditions.verdict.clone(),
-        by: conditions.by.clone(),
+        by: by.map(str::to_owned),
         code: conditions.code.clone(),
         rule: conditions.rule.clone(),
         layer: conditions.layer.clone(),
@@ -198,6 +267,8 @@ fn broken_chain(broken: &str) -> String {
 }
 
 fn unreadable(error: &Error) -> Failure {
-    let message = format!("the log cannot be read: {error}");
-    Failure::new(Code::AuditUnavailable, message, error.help())
+    let message = error.to_string();
+    // Who only reads never meant to run anything.
+    let message = message.strip_suffix("; nothing was run").unwrap_or(&message);
+    Failure::new(Code::AuditUnavailable, words::one_line(message), error.help())
 }

@@ -104,7 +104,8 @@ fn dispatch(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Audit(options) => {
             let args::Audit { common, command } = *options;
             let common = join(common)?;
-            audit::audit(common, command)
+            // A repair writes, and has to meet a limit as an error as well.
+            wait(async { audit::audit(common, command) })?
         }
         Command::Policy(options) => {
             let args::Policy { common, command } = options;
@@ -140,10 +141,23 @@ fn wait<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
     let runtime = runtime.map_err(|error| {
         Failure::new(Code::Internal, format!("the runtime cannot be started: {error}"), "")
     })?;
+    let limits = runtime.block_on(async { meet_limits() });
+    limits.map_err(|error| {
+        Failure::new(Code::Internal, format!("signals cannot be received: {error}"), "")
+    })?;
     let result = runtime.block_on(work);
     // A thread that still reads standard input would hold the end up for as long as nothing is typed.
     runtime.shutdown_background();
     Ok(result)
+}
+
+/// Makes a write beyond the limit of a file's size the error EFBIG, of which the log speaks, instead of the
+/// end of this process (setrlimit(2)). A signal that is received, unlike one that is ignored, has its
+/// default again in the programs that are started (execve(2)).
+fn meet_limits() -> std::io::Result<()> {
+    let number = rustix::process::Signal::XFSZ.as_raw();
+    // The runtime goes on receiving it when nobody listens.
+    tokio::signal::unix::signal(tokio::signal::unix::SignalKind::from_raw(number)).map(drop)
 }
 
 fn not_utf8(index: usize, argument: &OsStr) -> Failure {

@@ -39,10 +39,14 @@ async fn records_are_found_by_what_they_say() {
     assert_eq!(why(directory, &Which::Last).unwrap().unwrap().decision.id, third.id);
     assert!(why(directory, &Which::read("01KAJ8Q5W3V7Z9X1C2B4N6M8K0")).unwrap().is_none());
     let counts = report(directory, &Filter::default(), By::Verdict).unwrap();
+    assert_eq!(counts.broken, None);
+    let counted: serde_json::Value = serde_json::from_str(&counts.json()).unwrap();
     assert_eq!(
-        counts.iter().map(|it| (it.name.as_str(), it.count)).collect::<Vec<_>>(),
-        [("allow", 3)]
+        (&counted["name"], &counted["count"], &counted["worst"]),
+        (&"allow".into(), &3.into(), &"allow".into())
     );
+    let agents = report(directory, &Filter::default(), By::Agent).unwrap().table();
+    assert_eq!(agents.lines().count(), 2, "{agents}");
 }
 
 #[tokio::test]

@@ -34,7 +34,7 @@ fn a_child_writes_until_it_is_killed() {
     });
 }
 
-pub(super) fn check(scratch: &Scratch) -> crate::audit::verify::Report {
+pub(in crate::audit) fn check(scratch: &Scratch) -> crate::audit::verify::Report {
     verify(&Options {
         directory: scratch.places.directory.clone(),
         trust: Trust::State(scratch.places.state.clone()),

@@ -1,0 +1,321 @@
+//! What cannot be recorded does not run, and the reason is told in one clear line.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use stockade_tests::{Place, skip, stockade};
+
+const SMALL_DISK: &str = "STOCKADE_TEST_SMALL_DISK";
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Runs a command that leaves a file in the project, and says whether it did.
+fn run(place: &Place) -> (Output, bool) {
+    let trace = place.project().join("ran");
+    if trace.exists() {
+        fs::remove_file(&trace).expect("the trace of the run before");
+    }
+    let output = place.output(["run", "touch ran"]);
+    (output, trace.exists())
+}
+
+fn runs(place: &Place) {
+    let (output, ran) = run(place);
+    assert_eq!((output.status.code(), ran), (Some(0), true), "{}", text(&output.stderr));
+}
+
+/// Asserts that nothing runs, and that the first line says why.
+fn refuses(place: &Place, line: &str) {
+    let (output, ran) = run(place);
+    let told = text(&output.stderr);
+    assert_eq!((output.status.code(), ran), (Some(122), false), "{told}");
+    assert_eq!(told.lines().next(), Some(line), "{told}");
+    assert!(told.contains("\n  try: "), "{told}");
+}
+
+fn log(place: &Place) -> String {
+    place.state().join("audit").display().to_string()
+}
+
+fn verifies(place: &Place) {
+    let output = place.output(["audit", "verify"]);
+    assert_eq!(output.status.code(), Some(0), "{}{}", text(&output.stdout), text(&output.stderr));
+}
+
+#[test]
+fn a_limit_of_file_size_is_an_error_and_the_command_gets_the_signal_back() {
+    let place = Place::new("limit");
+    let mut command = Command::new("bash");
+    command.args(["-c", "ulimit -f 1 && exec \"$@\"", "bash"]).arg(stockade());
+    command.args(["run", "touch ran"]).current_dir(place.project());
+    command.env("HOME", place.home()).env("XDG_STATE_HOME", place.root.join("state"));
+    command.env("XDG_RUNTIME_DIR", place.root.join("runtime"));
+    let output = command.output().expect("bash starts");
+    let line = format!(
+        "stockade: audit log {} cannot be written: File too large (EFBIG); nothing was run",
+        log(&place)
+    );
+    let told = text(&output.stderr);
+    assert_eq!((output.status.code(), told.lines().next()), (Some(122), Some(line.as_str())));
+    assert!(!place.project().join("ran").exists());
+    runs(&place);
+    let signals = place.output(["run", "grep -E '^Sig(Ign|Blk)' /proc/self/status"]);
+    for line in text(&signals.stdout).lines() {
+        let digits = line.split_ascii_whitespace().last().unwrap_or_default();
+        let set = u64::from_str_radix(digits, 16).expect("a set of signals");
+        assert_eq!(set & (1 << 24), 0, "SIGXFSZ is not the default: {line}");
+    }
+    assert!(!signals.stdout.is_empty(), "{}", text(&signals.stderr));
+    verifies(&place);
+}
+
+#[test]
+fn a_missing_segment_key_or_state_is_named_and_nothing_runs() {
+    let place = Place::new("missing");
+    runs(&place);
+    let directory = log(&place);
+    let state = place.state().display().to_string();
+    let without = |path: &str, line: &str| {
+        let aside = format!("{path}.aside");
+        fs::rename(path, &aside).expect("the file is there");
+        refuses(&place, line);
+        assert!(!Path::new(path).exists(), "a new `{path}` was made");
+        fs::rename(&aside, path).expect("the file comes back");
+    };
+    without(
+        &format!("{state}/audit/00000001.jsonl"),
+        &format!(
+            "stockade: audit log {directory} cannot be continued: it ends after 0 records, and 4 were signed; \
+             nothing was run"
+        ),
+    );
+    for key in ["keys/sign.key", "keys/redact.key", "trust.vkey"] {
+        let path = format!("{state}/{key}");
+        without(
+            &path,
+            &format!(
+                "stockade: audit log {directory} cannot be continued: `{path}` is missing or altered; a new one \
+                 would not be believed; nothing was run"
+            ),
+        );
+    }
+    runs(&place);
+    verifies(&place);
+}
+
+#[test]
+fn a_state_path_that_is_a_file_is_named_and_nothing_runs() {
+    let place = Place::new("file");
+    fs::write(place.state(), "not a folder").expect("a file");
+    let line = format!(
+        "stockade: the state directory `{}` cannot be used: it is not a directory",
+        place.state().display()
+    );
+    refuses(&place, &line);
+    fs::remove_file(place.state()).expect("the file goes");
+    runs(&place);
+}
+
+#[test]
+fn a_folder_without_rights_is_named_and_nothing_runs() {
+    const TEST: &str = "a_folder_without_rights_is_named_and_nothing_runs";
+    const AGAIN: &str = "STOCKADE_TEST_ORDINARY";
+    if std::env::var_os(AGAIN).is_none() && Path::new("/proc/self").exists() {
+        use std::os::unix::fs::MetadataExt as _;
+        let user = fs::metadata("/proc/self").expect("this process").uid();
+        if user == 0 {
+            // Rights do not bind root: the same test as an ordinary user, in a folder of its own.
+            let home = std::env::temp_dir().join(format!("ordinary-{}", std::process::id()));
+            fs::create_dir(&home).expect("a folder");
+            std::os::unix::fs::chown(&home, Some(65_534), Some(65_534)).expect("its owner");
+            let done = Command::new("setpriv")
+                .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+                .arg(std::env::current_exe().expect("this test"))
+                .args(["--exact", TEST, "--nocapture"])
+                .env(AGAIN, "1")
+                .env("HOME", &home)
+                .current_dir(&home)
+                .output();
+            let removed = fs::remove_dir_all(&home);
+            match done {
+                Err(error) => skip(TEST, &format!("no `setpriv`: {error}")),
+                Ok(done) => {
+                    let told = format!("{}{}", text(&done.stdout), text(&done.stderr));
+                    print!("{told}");
+                    assert!(done.status.success(), "{told}");
+                }
+            }
+            removed.expect("the folder goes");
+            return;
+        }
+    }
+    let place = Place::new("rights");
+    runs(&place);
+    let rights = |path: &Path, mode: u32| {
+        use std::os::unix::fs::PermissionsExt as _;
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("the mode changes");
+    };
+    let directory = place.state().join("audit");
+    rights(&directory, 0o500);
+    rights(&directory.join("00000001.jsonl"), 0o400);
+    let line = format!(
+        "stockade: audit log {} cannot be written: Permission denied (EACCES); nothing was run",
+        log(&place)
+    );
+    refuses(&place, &line);
+    rights(&directory.join("00000001.jsonl"), 0o600);
+    rights(&directory, 0o700);
+    rights(&place.state(), 0o500);
+    let (output, ran) = run(&place);
+    rights(&place.state(), 0o700);
+    assert_eq!((output.status.code(), ran), (Some(122), false), "{}", text(&output.stderr));
+    runs(&place);
+    verifies(&place);
+}
+
+#[test]
+fn a_full_disk_refuses_in_words_and_the_next_record_names_the_gap() {
+    const TEST: &str = "a_full_disk_refuses_in_words_and_the_next_record_names_the_gap";
+    if std::env::var_os(SMALL_DISK).is_some() {
+        return on_a_small_disk();
+    }
+    let place = Place::new("full");
+    let user = {
+        use std::os::unix::fs::MetadataExt as _;
+        fs::metadata("/proc/self").expect("this process").uid()
+    };
+    let script = "mount -t tmpfs -o size=1000k,mode=755 none \"$1\" || exit 77; exec \"$2\" --exact \"$3\" --nocapture";
+    let done = Command::new("unshare")
+        .args([if user == 0 { "-m" } else { "-rm" }, "sh", "-c", script, "sh"])
+        .arg(&place.root)
+        .arg(std::env::current_exe().expect("this test"))
+        .arg(TEST)
+        .env(SMALL_DISK, &place.root)
+        .output();
+    match done {
+        Ok(done) if done.status.success() => print!("{}", text(&done.stdout)),
+        Ok(done) if !text(&done.stdout).contains("running 1 test") => {
+            skip(TEST, &format!("no small disk can be had: {}", text(&done.stderr)));
+        }
+        Ok(done) => panic!("{}{}", text(&done.stdout), text(&done.stderr)),
+        Err(error) => skip(TEST, &format!("no `unshare`: {error}")),
+    }
+}
+
+/// The test above in a mount namespace where the state has one megabyte.
+fn on_a_small_disk() {
+    // The project lies on the large disk: the command itself could run.
+    let place = Place::new("small");
+    let disk = std::env::var_os(SMALL_DISK).map(std::path::PathBuf::from).expect("the small disk");
+    let state = disk.join("stockade");
+    let start = |command: &str| {
+        let mut command = place.stockade(["run", command]);
+        command.env("XDG_STATE_HOME", &disk);
+        command.output().expect("the executable starts")
+    };
+    assert_eq!(start("true").status.code(), Some(0));
+    let filler = disk.join("filler");
+    let mut size = 4 << 20;
+    while size > 512 {
+        let mut content = fs::read(&filler).unwrap_or_default();
+        content.resize(content.len() + size, b'x');
+        // Writing until it does not fit, in ever smaller steps.
+        if fs::write(&filler, content).is_err() {
+            size /= 2;
+        }
+    }
+    let line = format!(
+        "stockade: audit log {} cannot be written: No space left on device (ENOSPC); nothing was run",
+        state.join("audit").display()
+    );
+    let trace = place.project().join("ran");
+    // Blocks that the log has reserved still take a few commands.
+    let mut refused = start("touch ran");
+    for _ in 0..50 {
+        if refused.status.code() != Some(0) {
+            break;
+        }
+        fs::remove_file(&trace).expect("it ran");
+        refused = start("touch ran");
+    }
+    for refused in [refused, start("touch ran")] {
+        let told = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(122), "{told}");
+        assert_eq!(told.lines().next(), Some(line.as_str()), "{told}");
+        assert!(!trace.exists());
+    }
+    fs::remove_file(&filler).expect("room again");
+    let after = start("touch ran");
+    assert_eq!(after.status.code(), Some(0), "{}", text(&after.stderr));
+    assert!(trace.exists());
+    let audit = |arguments: &[&str]| {
+        let mut command = place.stockade(["audit"]);
+        command.args(arguments).env("XDG_STATE_HOME", &disk);
+        let output = command.output().expect("the executable starts");
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{}{}",
+            text(&output.stdout),
+            text(&output.stderr)
+        );
+        text(&output.stdout)
+    };
+    audit(&["verify"]);
+    let gaps = audit(&["search", "--kind", "gap", "--json"]);
+    let read = |line: &str| serde_json::from_str::<serde_json::Value>(line).expect("a record");
+    // The first refusal may be named before the second, when that much still fits.
+    let refused = gaps.lines().map(read).filter(|gap| gap["reason"] == "refused");
+    let count: u64 = refused.filter_map(|gap| gap["count"].as_u64()).sum();
+    assert_eq!(count, 2, "{gaps}");
+}
+
+#[test]
+fn questions_to_the_log_have_answers_and_statuses() {
+    let place = Place::new("questions");
+    runs(&place);
+    let audit = |arguments: &[&str]| {
+        let mut words = vec!["audit"];
+        words.extend_from_slice(arguments);
+        place.output(words)
+    };
+    let status = |arguments: &[&str]| audit(arguments).status.code();
+    let stored = fs::read(place.state().join("audit/00000001.jsonl")).expect("the segment");
+    let all = audit(&["tail", "-n", "100", "--json"]);
+    let kept = stored.split(|byte| *byte == 0).next().unwrap_or_default();
+    assert_eq!(text(&all.stdout), text(kept));
+    assert_eq!(status(&["search", "--verdict", "deny"]), Some(1));
+    assert_eq!(status(&["report", "--by", "program", "--until", "-2h"]), Some(1));
+    let report = text(&audit(&["report", "--by", "program"]).stdout);
+    assert!(report.lines().nth(1).is_some_and(|line| line.ends_with("  touch")), "{report}");
+    for which in ["last", "2"] {
+        assert!(text(&audit(&["why", which]).stdout).starts_with("allowed `touch ran`\n"));
+    }
+    assert_eq!(status(&["why", "999"]), Some(1));
+    let note = audit(&["checkpoint"]);
+    let path = place.root.join("note");
+    fs::write(&path, &note.stdout).expect("a note kept elsewhere");
+    runs(&place);
+    let path = path.to_str().expect("a path");
+    assert_eq!(status(&["verify", "--checkpoint", path]), Some(0));
+    assert_eq!(status(&["repair"]), Some(0));
+    let segment = place.state().join("audit/00000001.jsonl");
+    let changed =
+        text(&fs::read(&segment).expect("the segment")).replacen("touch ran", "touch ram", 1);
+    fs::write(&segment, changed).expect("an edit");
+    assert_eq!(status(&["verify"]), Some(1));
+    let broken = audit(&["report"]);
+    assert!(text(&broken.stderr).starts_with("stockade: the chain of the log does not hold"));
+    let nowhere = place.root.join("nowhere");
+    let nowhere = nowhere.to_str().expect("a path");
+    assert_eq!(status(&["verify", nowhere]), Some(122));
+    assert_eq!(status(&["checkpoint", nowhere]), Some(1));
+    assert_eq!(status(&["repair", nowhere]), Some(122));
+    for command in ["verify", "tail", "search", "why", "report", "checkpoint", "repair"] {
+        let help = text(&audit(&[command, "--help"]).stdout);
+        assert!(help.contains("Example:") && help.contains("Exit status:"), "{command}: {help}");
+    }
+}
