@@ -566,6 +566,9 @@ impl Arguments {
                 AuditCommand::Tail(options) => &options.common,
                 AuditCommand::Search(options) => &options.common,
                 AuditCommand::Why(options) => &options.common,
+                AuditCommand::Report(options) => &options.common,
+                AuditCommand::Checkpoint(options) => &options.common,
+                AuditCommand::Repair(options) => &options.common,
             },
             Command::Agent(_) | Command::Completions(_) | Command::Man(_) => {
                 return self.before.json;

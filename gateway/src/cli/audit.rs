@@ -122,7 +122,7 @@ fn report(common: &Common, options: &Report) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::from(NOTHING));
     }
     let text = if common.json { tally.json() } else { tally.table() };
-    failure::print(text.trim_end()).map_err(unwritable)?;
+    failure::print(text.trim_end()).map_err(failure::unwritable)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -133,10 +133,10 @@ fn checkpoint(common: &Common, options: &Checkpoint) -> Result<ExitCode, Failure
         return Ok(ExitCode::from(NOTHING));
     };
     if options.vkey {
-        failure::print(&note.key).map_err(unwritable)?;
+        failure::print(&note.key).map_err(failure::unwritable)?;
     } else {
         let mut stdout = std::io::stdout().lock();
-        stdout.write_all(&note.bytes).and_then(|()| stdout.flush()).map_err(unwritable)?;
+        stdout.write_all(&note.bytes).and_then(|()| stdout.flush()).map_err(failure::unwritable)?;
     }
     Ok(ExitCode::SUCCESS)
 }
