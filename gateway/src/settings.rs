@@ -105,7 +105,8 @@ fn digest(texts: &[SettingsText]) -> String {
     hex(&whole.finalize())
 }
 
-fn collect(sources: &Sources<'_>) -> Result<Vec<SettingsText>, Failure> {
+/// Finds the settings texts of all layers, weakest first; blocks on the file system.
+pub(crate) fn collect(sources: &Sources<'_>) -> Result<Vec<SettingsText>, Failure> {
     let mut texts = vec![profile(sources.context.profile.as_deref())?];
     let policy = managed(sources, sources.managed)?;
     let user_directory = match variable(sources.context, "XDG_CONFIG_HOME").map(PathBuf::from) {

@@ -30,6 +30,7 @@ pub use knowledge::{DEFAULT_SETTINGS, ProtectedName, protected_names};
 pub use layer::{Layer, Origin};
 pub use lint::lint;
 pub use load::load;
+pub use load::values::{SettingsValue, settings_values};
 pub use merged::Rules;
 pub use rule::Rule;
 pub use settings::{

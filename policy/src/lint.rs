@@ -16,20 +16,15 @@ pub fn lint(rules: &Rules) -> Vec<Problem> {
     let mut seen: HashMap<(&str, Decision), &Rule> = HashMap::new();
     let bare: Vec<&Rule> =
         rules.rules().iter().filter(|rule| rule.specifier == Specifier::Every).collect();
-    let denials: Vec<(&Rule, &CommandPattern)> = rules
-        .rules()
-        .iter()
-        .filter(|rule| rule.effect == Decision::Deny)
-        .filter_map(|rule| pattern(rule).map(|pattern| (rule, pattern)))
-        .filter(|(_, pattern)| !pattern.is_exact())
-        .collect();
     for rule in rules.rules() {
         if let Some(first) = seen.insert((&rule.text, rule.effect), rule) {
             let message = format!("the same rule stands in {}", place(first));
             found.push(problem(rule, message, "keep one of them".to_owned()));
             continue;
         }
-        found.extend(hidden(rule, &bare).or_else(|| denied(rule, &denials)));
+        found.extend(hidden(rule, &bare).or_else(|| denied(rules, rule)));
+        found.extend(narrower(rules, rule));
+        found.extend(never(rule));
         found.extend(broad(rule));
     }
     found
@@ -76,15 +71,61 @@ fn hidden(rule: &Rule, bare: &[&Rule]) -> Option<Problem> {
 }
 
 /// An allow or ask rule whose every command a deny rule refuses.
-fn denied(rule: &Rule, denials: &[(&Rule, &CommandPattern)]) -> Option<Problem> {
+fn denied(rules: &Rules, rule: &Rule) -> Option<Problem> {
     if rule.effect == Decision::Deny {
         return None;
     }
-    let words = pattern(rule)?.spelled()?;
-    let (winner, _) = denials.iter().find(|(_, denial)| denial.strikes_raw(words.as_bytes()))?;
+    let winner = wider(rules, rule, Decision::Deny)?;
     let message =
         format!("`{}` in {} refuses all that this rule speaks of", winner.text, place(winner));
     Some(problem(rule, message, "take one of the two out".to_owned()))
+}
+
+/// A rule beside a wider one of the same list.
+fn narrower(rules: &Rules, rule: &Rule) -> Option<Problem> {
+    let wider = wider(rules, rule, rule.effect)?;
+    if rule.effect == Decision::Allow && pattern(rule).is_some_and(CommandPattern::is_exact) {
+        // An exact rule covers what a wildcard does not: options that start, load or write.
+        return None;
+    }
+    let message = format!("`{}` in {} covers all of this already", wider.text, place(wider));
+    Some(problem(rule, message, "take this one out".to_owned()))
+}
+
+/// Returns another wildcard rule of this effect that matches all that the rule matches.
+fn wider<'r>(rules: &'r Rules, rule: &Rule, effect: Decision) -> Option<&'r Rule> {
+    let own = pattern(rule).filter(|_| rule.tool == "Bash")?;
+    let words = own.spelled()?;
+    let first = own.first_words()?.into_iter().next()?;
+    let candidates = rules.index(effect).commands(&[Some(first)]);
+    let candidates = candidates.into_iter().filter_map(|id| rules.rule(id));
+    candidates.filter(|wide| !std::ptr::eq(*wide, rule)).find(|wide| {
+        pattern(wide).is_some_and(|pattern| {
+            !pattern.is_exact() && pattern != own && pattern.strikes_raw(words.as_bytes())
+        })
+    })
+}
+
+/// An allow rule that no command meets.
+fn never(rule: &Rule) -> Option<Problem> {
+    if rule.effect != Decision::Allow || rule.tool != "Bash" {
+        return None;
+    }
+    let pattern = pattern(rule)?;
+    let first = pattern.first_words()?.into_iter().next()?;
+    if first.contains(&b'$') || first.contains(&b'~') {
+        let message =
+            "the shell puts something else for the first word, and a word that is known only \
+                       later meets no allow rule"
+                .to_owned();
+        return Some(problem(rule, message, "write the path out".to_owned()));
+    }
+    if first.contains(&b'=') && !pattern.is_exact() {
+        let message = "a wildcard rule that begins with an assignment covers nothing".to_owned();
+        let help = "leave the assignment out, or write the whole command".to_owned();
+        return Some(problem(rule, message, help));
+    }
+    None
 }
 
 /// A wildcard rule for a program that runs what it is given.

@@ -4,6 +4,7 @@ mod hooks;
 mod permissions;
 mod sandbox;
 mod source;
+pub(crate) mod values;
 
 use stockade_parser::json::{Dialect, Value, read};
 

@@ -1,5 +1,7 @@
 //! The command line as types; help, completions and manual pages come from here.
 
+pub(crate) mod policy;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -36,9 +38,9 @@ pub(crate) enum Command {
     /// Read and check the log.
     #[command(after_help = EXAMPLE_AUDIT)]
     Audit(Box<Audit>),
-    /// Show the rules that count and where they come from; trust the settings files of a project.
-    #[command(after_help = EXAMPLE_POLICY)]
-    Policy(Policy),
+    /// Show the rules, look for mistakes in them, test and compare them; trust the files of a project.
+    #[command(after_help = policy::EXAMPLE)]
+    Policy(Box<policy::Policy>),
     /// Show what this machine can enforce, and what to do about what is missing.
     #[command(after_help = EXAMPLE_DOCTOR)]
     Doctor(Doctor),
@@ -72,7 +74,6 @@ const EXAMPLE_CHECK: &str = "Example:\n  stockade check --explain 'cat notes.txt
 const EXAMPLE_PARSE: &str =
     "Example:\n  stockade parse 'find . -name \"*.rs\" | xargs wc -l > lines.txt'";
 const EXAMPLE_AUDIT: &str = "Example:\n  stockade audit tail -n 5";
-const EXAMPLE_POLICY: &str = "Example:\n  stockade policy show";
 const EXAMPLE_DOCTOR: &str = "Example:\n  stockade doctor";
 const EXAMPLE_SERVE: &str = "Example:\n  stockade serve &";
 const EXAMPLE_HOOK: &str = "Example, in the settings of Claude Code:\n  \
@@ -417,38 +418,6 @@ pub(crate) struct Conditions {
     pub tag: Option<String>,
 }
 
-/// `stockade policy`.
-#[derive(Debug, Args)]
-pub(crate) struct Policy {
-    #[command(flatten)]
-    pub common: Common,
-    /// What to do with the rules.
-    #[command(subcommand)]
-    pub command: PolicyCommand,
-}
-
-/// What to do with the rules.
-#[derive(Debug, Subcommand)]
-pub(crate) enum PolicyCommand {
-    /// Show the settings files that count and every rule with its origin.
-    #[command(after_help = EXAMPLE_POLICY)]
-    Show(PolicyOptions),
-    /// Trust the settings files of this project, after reading them at a terminal.
-    ///
-    /// What denies or asks in a file of a project counts at once; what permits waits until a person has
-    /// trusted exactly this content.
-    #[command(after_help = "Example:\n  stockade policy trust\n\n\
-        Exit status: 0 trusted, or nothing waits; 120 not trusted; 121 there is no terminal.")]
-    Trust(PolicyOptions),
-}
-
-/// Options of `stockade policy show` and `trust`.
-#[derive(Debug, Args)]
-pub(crate) struct PolicyOptions {
-    #[command(flatten)]
-    pub common: Common,
-}
-
 /// `stockade doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
@@ -556,10 +525,8 @@ impl Arguments {
             Command::Serve(options) => &options.common,
             Command::Hook(options) => &options.common,
             Command::Setup(options) => &options.common,
-            Command::Policy(options) => match &options.command {
-                _ if options.common.json => &options.common,
-                PolicyCommand::Show(options) | PolicyCommand::Trust(options) => &options.common,
-            },
+            Command::Policy(options) if options.common.json => &options.common,
+            Command::Policy(options) => options.command.common(),
             Command::Audit(options) => match &options.command {
                 _ if options.common.json => &options.common,
                 AuditCommand::Verify(options) => &options.common,

@@ -156,7 +156,11 @@ pub(super) fn read_line(
     Ok(length)
 }
 
-fn request(line: &[u8], call: &context::Call, run_hooks: bool) -> Result<CheckRequest, Failure> {
+pub(super) fn request(
+    line: &[u8],
+    call: &context::Call,
+    run_hooks: bool,
+) -> Result<CheckRequest, Failure> {
     let invalid = |reason: String| {
         Failure::new(
             Code::InvalidRequest,

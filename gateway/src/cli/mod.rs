@@ -107,14 +107,7 @@ fn dispatch(arguments: Arguments) -> Result<ExitCode, Failure> {
             // A repair writes, and has to meet a limit as an error as well.
             wait(async { audit::audit(common, command) })?
         }
-        Command::Policy(options) => {
-            let args::Policy { common, command } = options;
-            let after = match &command {
-                args::PolicyCommand::Show(options) | args::PolicyCommand::Trust(options) => options,
-            };
-            let common = join(common)?.join(after.common.clone()).map_err(twice)?;
-            wait(policy::policy(common, command))?
-        }
+        Command::Policy(options) => policy::policy(*options, join),
         Command::Hook(mut options) => {
             options.common = join(options.common)?;
             Ok(hook::run(&options))

@@ -1,133 +1,113 @@
-//! `stockade policy`: what counts and where it comes from, and a person's trust in the files of a project.
+//! `stockade policy`: what the rules are, what is wrong with them, what a change would change, and
+//! a person's trust in the files of a project.
+
+mod diff;
+mod lint;
+mod show;
+mod test;
+mod trust;
+mod witnesses;
 
 use std::path::Path;
 use std::process::ExitCode;
 
-use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
-use stockade_policy::{Layer, Rule, SettingsText};
+use serde_json::Value;
+use stockade_policy::{Origin, Verdict};
 
-use super::args::{Common, PolicyCommand};
-use super::ask::Terminal;
-use super::{context, failure};
-use crate::answer::unrecorded;
-use crate::approve;
-use crate::audit::record::{Body, Grant};
-use crate::audit::{GatewayMode, Log};
+use super::args::Common;
+use super::args::policy::{Policy, PolicyCommand};
+use super::{context, failure, wait};
 use crate::facts::Place;
-use crate::places::{self, Places};
-use crate::protocol::errors::{Code, Failure};
+use crate::judge::{self, Asked, Hooks, Scene};
+use crate::parse::Scanner;
+use crate::places::Places;
+use crate::protocol::errors::Failure;
+use crate::protocol::types::Context;
 use crate::protocol::words;
-use crate::settings::{self, Snapshot, Sources, trust};
+use crate::settings::Sources;
 
-/// Does what `command` names.
-pub(crate) async fn policy(common: Common, command: PolicyCommand) -> Result<ExitCode, Failure> {
-    let call = context::call(&common, "policy")?;
-    let places = Places::find(&call.options, |name| std::env::var_os(name))?;
-    let place = Place::find(&call.cwd, &call.context)?;
-    let snapshot = settings::read(&Sources {
-        managed: Path::new(places::MANAGED),
-        managed_owner: 0,
-        state: &places.state,
-        place: &place,
-        context: &call.context,
-    })?;
-    match command {
-        PolicyCommand::Show(_) => show(&common, &snapshot),
-        PolicyCommand::Trust(_) => trust(&places, &snapshot).await,
-    }
-}
+/// Exit status when something was found.
+const FOUND: u8 = 1;
 
-fn show(common: &Common, snapshot: &Snapshot) -> Result<ExitCode, Failure> {
-    if common.json {
-        failure::print(&object(snapshot).to_string()).map_err(failure::unwritable)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let mut lines = vec!["files, weakest layer first".to_owned()];
-    lines.extend(snapshot.texts.iter().map(|text| {
-        let waits = if text.trusted { "" } else { "  waits for trust" };
-        let file = words::one_line(&text.file.to_string_lossy());
-        format!("  {:8} {file}{waits}", text.layer.name())
-    }));
-    lines.push("rules, strongest layer first".to_owned());
-    lines.extend(snapshot.rules.rules().iter().map(|rule| {
-        let file = words::one_line(&rule.origin.file.to_string_lossy());
-        let (effect, layer, line) =
-            (rule.effect.name(), rule.origin.layer.name(), rule.origin.line);
-        format!("  {effect:5} {layer:8} {}  {file}:{line}", words::one_line(&rule.text))
-    }));
-    failure::print(&lines.join("\n")).map_err(failure::unwritable)?;
-    if !common.quiet {
-        for warning in &snapshot.warnings {
-            failure::tell(&format!("stockade: warning: {}", words::one_line(warning)));
+/// Does what `options` name; `join` puts the options before the subcommand to those behind it.
+pub(super) fn policy(
+    options: Policy,
+    join: impl Fn(Common) -> Result<Common, Failure>,
+) -> Result<ExitCode, Failure> {
+    let common = join(options.common)?;
+    let join = |inner: Common| common.clone().join(inner).map_err(super::twice);
+    match options.command {
+        PolicyCommand::Show(mut options) => {
+            options.common = join(options.common)?;
+            show::show(&options)
+        }
+        PolicyCommand::Lint(mut options) => {
+            options.common = join(options.common)?;
+            wait(lint::lint(options))?
+        }
+        PolicyCommand::Test(mut options) => {
+            options.common = join(options.common)?;
+            wait(test::test(options))?
+        }
+        PolicyCommand::Diff(mut options) => {
+            options.common = join(options.common)?;
+            wait(diff::diff(options))?
+        }
+        PolicyCommand::Trust(mut options) => {
+            options.common = join(options.common)?;
+            wait(trust::trust(options))?
         }
     }
-    Ok(ExitCode::SUCCESS)
 }
 
-fn object(snapshot: &Snapshot) -> Value {
-    let file = |text: &SettingsText| json!({"layer": text.layer.name(), "file": text.file.to_string_lossy(), "trusted": text.trusted});
-    let rule = |rule: &Rule| {
-        json!({
-            "rule": rule.text,
-            "effect": rule.effect.name(),
-            "source": rule.origin.layer.name(),
-            "file": rule.origin.file.to_string_lossy(),
-            "line": rule.origin.line,
-            "column": rule.origin.column,
-        })
-    };
-    json!({
-        "files": snapshot.texts.iter().map(file).collect::<Vec<_>>(),
-        "rules": snapshot.rules.rules().iter().map(rule).collect::<Vec<_>>(),
-        "warnings": snapshot.warnings,
-        "settings_sha256": snapshot.sha256,
-    })
+/// What is needed to judge calls without a log: nothing of this runs or records anything.
+struct Court {
+    call: context::Call,
+    places: Places,
+    place: Place,
+    scanner: Scanner,
 }
 
-/// Puts each file that waits for trust before the person at the terminal, whole. Nobody else can trust one.
-async fn trust(places: &Places, snapshot: &Snapshot) -> Result<ExitCode, Failure> {
-    let waiting = snapshot.texts.iter().filter(|text| !text.trusted).collect::<Vec<_>>();
-    if waiting.is_empty() {
-        failure::tell("stockade: no settings file of this project waits for trust");
-        return Ok(ExitCode::SUCCESS);
+impl Court {
+    fn new(common: &Common) -> Result<Court, Failure> {
+        let mut call = context::call(common, "policy")?;
+        call.context.interactive = true;
+        let places = Places::find(&call.options, |name| std::env::var_os(name))?;
+        let place = Place::find(&call.cwd, &call.context)?;
+        let scanner = Scanner::new(call.options.executable()?);
+        Ok(Court { call, places, place, scanner })
     }
-    let Some(terminal) = Terminal::open() else {
-        let files = waiting.iter().map(|text| words::quoted(&text.file.to_string_lossy()));
-        failure::tell(&format!(
-            "stockade: needs a person: trust in {}\n  try: `stockade policy trust` at a terminal",
-            files.collect::<Vec<_>>().join(", ")
-        ));
-        return Ok(ExitCode::from(failure::NEEDS_PERSON));
-    };
-    places.prepare()?;
-    let log = Log::open(&places.of_log(), GatewayMode::Embedded).map_err(|it| unrecorded(&it))?;
-    for text in waiting {
-        let name = words::quoted(&text.file.to_string_lossy());
-        let shown = format!(
-            "stockade: {name} comes with the project; what it permits counts once you trust it:\n\n{}\n\n",
-            words::lines(String::from_utf8_lossy(&text.text).trim_end())
-        );
-        if !terminal.confirm(&shown, "  trust this content? yes, no: ") {
-            failure::tell(&format!("stockade: {name} is not trusted"));
-            return Ok(ExitCode::from(failure::DENIED));
+
+    /// Where the settings of this machine are looked for.
+    fn sources(&self) -> Sources<'_> {
+        Sources {
+            managed: Path::new(crate::places::MANAGED),
+            managed_owner: 0,
+            state: &self.places.state,
+            place: &self.place,
+            context: &self.call.context,
         }
-        log.record(Body::Grant(grant(text))).await.map_err(|error| unrecorded(&error))?;
-        trust::trust(&places.state, &text.file, &text.text).map_err(|error| {
-            let message = format!("trust in {name} cannot be written down: {error}");
-            Failure::new(Code::StateUnusable, message, "")
-        })?;
-        failure::tell(&format!("stockade: {name} is trusted until its content changes"));
     }
-    Ok(ExitCode::SUCCESS)
+
+    fn context(&self) -> &Context {
+        &self.call.context
+    }
+
+    /// Judges a call by the rules of `scene`; hooks have no say.
+    async fn judge(&self, scene: &Scene, tool: &str, input: Value) -> Result<Verdict, Failure> {
+        let hooks = Hooks::Recorded(Box::default());
+        let asked = Asked { tool, input, id: "policy", context: self.context(), hooks };
+        Ok(judge::judge(&self.scanner, scene, asked).await?.verdict)
+    }
+
+    /// Names a place as people read it, files of the project relative to the working directory.
+    fn named(&self, origin: &Origin) -> String {
+        let file = origin.file.strip_prefix(&self.place.cwd).unwrap_or(&origin.file);
+        let file = words::one_line(&file.display().to_string());
+        format!("{file}:{}:{}", origin.line, origin.column)
+    }
 }
 
-fn grant(text: &SettingsText) -> Grant {
-    let digest = places::hex(&Sha256::digest(&text.text));
-    let layer = match text.layer {
-        Layer::Local => "local",
-        Layer::Builtin | Layer::User | Layer::Project | Layer::Flag | Layer::Policy => "project",
-    };
-    let rule = format!("settings of {}, sha256 {digest}", text.file.display());
-    Grant { rule: rule.into(), layer, action: "made", who: Some(approve::who()), expires: None }
+fn print(line: &str) -> Result<(), Failure> {
+    failure::print(line).map_err(failure::unwritable)
 }

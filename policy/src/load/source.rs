@@ -1,5 +1,6 @@
 //! One settings text: where its values stand, and what was wrong in it.
 
+use std::cell::Cell;
 use std::path::Path;
 
 use stockade_parser::Span;
@@ -11,6 +12,9 @@ use crate::settings::{Problem, SettingsText, Severity};
 pub(super) struct Source<'a> {
     text: &'a SettingsText,
     lines: Vec<usize>,
+    /// The place that was asked about last, as offset of its line, its own offset and its column: whoever
+    /// goes through a long line in order counts each of its bytes once.
+    last: Cell<(usize, usize, usize)>,
 }
 
 /// What was wrong.
@@ -23,7 +27,7 @@ impl<'a> Source<'a> {
     pub fn new(text: &'a SettingsText) -> Source<'a> {
         let breaks = text.text.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
         let lines = [0].into_iter().chain(breaks.map(|(at, _)| at + 1)).collect();
-        Source { text, lines }
+        Source { text, lines, last: Cell::new((0, 0, 0)) }
     }
 
     pub fn layer(&self) -> Layer {
@@ -49,8 +53,14 @@ impl<'a> Source<'a> {
         let line = self.lines.partition_point(|start| *start <= at);
         let start =
             line.checked_sub(1).and_then(|index| self.lines.get(index)).copied().unwrap_or(0);
-        let before = self.text.text.get(start..at).unwrap_or_default();
-        let column = String::from_utf8_lossy(before).chars().count();
+        let (from, known) = match self.last.get() {
+            (line, place, column) if line == start && place <= at => (place, column),
+            _ => (start, 0),
+        };
+        let between = self.text.text.get(from..at).unwrap_or_default();
+        // The first byte of each character of UTF-8 counts.
+        let column = known + between.iter().filter(|byte| **byte & 0xC0 != 0x80).count();
+        self.last.set((start, at, column));
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         Origin {
             layer: self.text.layer,

@@ -1,0 +1,109 @@
+//! The options of `stockade policy`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::Common;
+
+/// Example of `stockade policy`.
+pub(crate) const EXAMPLE: &str = "Example:\n  stockade policy show";
+
+/// `stockade policy`.
+#[derive(Debug, Args)]
+pub(crate) struct Policy {
+    #[command(flatten)]
+    pub common: Common,
+    /// What to do with the rules.
+    #[command(subcommand)]
+    pub command: PolicyCommand,
+}
+
+/// What to do with the rules.
+#[derive(Debug, Subcommand)]
+pub(crate) enum PolicyCommand {
+    /// Show every rule, hook and setting that counts here, and where each stands.
+    #[command(after_help = "Example:\n  stockade policy show\n\n\
+        Exit status: 0 shown, 122 settings that cannot be used.")]
+    Show(Show),
+    /// Warn about keys and rules that do not do what they seem to do.
+    #[command(after_help = "Example:\n  stockade policy lint\n\n\
+        Exit status: 0 nothing found, 1 something found, 122 could not look.")]
+    Lint(Lint),
+    /// Decide written cases and show those that are decided otherwise.
+    #[command(after_help = "Example:\n  stockade policy test .stockade/cases/git.jsonl\n\n\
+        A case is a line such as {\"tool\": \"Bash\", \"input\": {\"command\": \"git push\"}, \"expect\": \"ask\"}.\n\
+        Exit status: 0 all as expected, 1 at least one otherwise, 122 could not decide.")]
+    Test(Test),
+    /// Show commands that two settings files decide differently.
+    #[command(after_help = "Example:\n  stockade policy diff old.json new.json\n\n\
+        Exit status: 0 no difference found, 1 differences, 122 could not compare.")]
+    Diff(Diff),
+    /// Trust the settings files of this project, after reading them at a terminal.
+    ///
+    /// What denies or asks in a file of a project counts at once; what permits waits until a person has
+    /// trusted exactly this content.
+    #[command(after_help = "Example:\n  stockade policy trust\n\n\
+        Exit status: 0 trusted, or nothing waits; 120 not trusted; 121 there is no terminal.")]
+    Trust(Trust),
+}
+
+impl PolicyCommand {
+    /// Returns the options that all of these share.
+    pub(crate) fn common(&self) -> &Common {
+        match self {
+            PolicyCommand::Show(options) => &options.common,
+            PolicyCommand::Lint(options) => &options.common,
+            PolicyCommand::Test(options) => &options.common,
+            PolicyCommand::Diff(options) => &options.common,
+            PolicyCommand::Trust(options) => &options.common,
+        }
+    }
+}
+
+/// `stockade policy show`.
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// `stockade policy lint`.
+#[derive(Debug, Args)]
+pub(crate) struct Lint {
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// `stockade policy test`.
+#[derive(Debug, Args)]
+pub(crate) struct Test {
+    #[command(flatten)]
+    pub common: Common,
+    /// Run hooks that match.
+    #[arg(long)]
+    pub run_hooks: bool,
+    /// Case files [default: .stockade/cases/*.jsonl of the project].
+    #[arg(value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+}
+
+/// `stockade policy diff`.
+#[derive(Debug, Args)]
+pub(crate) struct Diff {
+    #[command(flatten)]
+    pub common: Common,
+    /// Settings before.
+    #[arg(value_name = "A")]
+    pub before: PathBuf,
+    /// Settings after.
+    #[arg(value_name = "B")]
+    pub after: PathBuf,
+}
+
+/// `stockade policy trust`.
+#[derive(Debug, Args)]
+pub(crate) struct Trust {
+    #[command(flatten)]
+    pub common: Common,
+}

@@ -1,0 +1,107 @@
+//! `stockade policy lint`: what is wrong with the settings, and what the rules let through.
+
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+use stockade_policy::{By, Decision, Layer, Origin, Problem, SandboxState, Severity};
+
+use super::super::args::policy::Lint;
+use super::show::{place, put};
+use super::witnesses::{Witness, witnesses};
+use super::{Court, FOUND, print};
+use crate::judge::Scene;
+use crate::protocol::errors::Failure;
+use crate::protocol::words;
+use crate::settings::{self, Snapshot};
+
+/// Looks through the settings of this directory.
+pub(super) async fn lint(options: Lint) -> Result<ExitCode, Failure> {
+    let court = Court::new(&options.common)?;
+    let mut texts = settings::collect(&court.sources())?;
+    // What waits for trust is looked through as well: its author is asking.
+    texts.iter_mut().for_each(|text| text.trusted = true);
+    let loaded = stockade_policy::load(&texts);
+    let mut problems = loaded.problems;
+    problems.extend(stockade_policy::lint(&loaded.rules));
+    if problems.iter().all(|problem| problem.severity == Severity::Warning) {
+        let shown = shown(&court, settings::merge(texts)?).await?;
+        problems.retain(|known| !shown.iter().any(|better| is_better(better, known)));
+        problems.extend(shown);
+    }
+    problems.sort_by(|a, b| {
+        let key = |problem: &Problem| {
+            let origin = &problem.origin;
+            (problem.severity == Severity::Warning, origin.file.clone(), origin.line, origin.column)
+        };
+        key(a).cmp(&key(b))
+    });
+    match options.common.json {
+        true => print(&json!(problems.iter().map(object).collect::<Vec<_>>()).to_string())?,
+        false => tell(&court, &problems)?,
+    }
+    Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FOUND) })
+}
+
+/// A witness that was judged says more than a guess about the same rule.
+fn is_better(better: &Problem, known: &Problem) -> bool {
+    better.origin == known.origin && known.message.contains(", such as `")
+}
+
+/// Judges the witnesses without the sandbox, and returns for each allow rule the first that it let through.
+async fn shown(court: &Court, snapshot: Snapshot) -> Result<Vec<Problem>, Failure> {
+    let made = Scene::with(court.place.clone(), snapshot, court.context(), &court.places)?;
+    let scene = Scene { sandbox: SandboxState::Off, root: false, ..made };
+    let mut found: Vec<Problem> = Vec::new();
+    for witness in witnesses()? {
+        let input = json!({ "command": witness.command });
+        let verdict = court.judge(&scene, "Bash", input).await?;
+        if verdict.decision != Decision::Allow || verdict.by != By::Rule {
+            continue;
+        }
+        let Some(rule) = verdict.decisive_rule() else { continue };
+        let known = found.iter().any(|problem| problem.origin == rule.origin);
+        // What holds without a settings file is not the reader's to mend.
+        if !known && rule.origin.layer != Layer::Builtin {
+            found.push(problem(&witness, &rule.text, rule.origin.clone()));
+        }
+    }
+    Ok(found)
+}
+
+fn problem(witness: &Witness, rule: &str, origin: Origin) -> Problem {
+    Problem {
+        severity: Severity::Warning,
+        origin,
+        text: rule.to_owned(),
+        message: format!("this allows `{}`, which {}", witness.command, witness.shows),
+        help: "name what is meant more closely, or ask for it in `ask`".to_owned(),
+    }
+}
+
+fn name(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Warning => "warning",
+        Severity::Refusal => "error",
+    }
+}
+
+fn tell(court: &Court, problems: &[Problem]) -> Result<(), Failure> {
+    for problem in problems {
+        print(&format!("{}: {}", name(problem.severity), words::one_line(&problem.message)))?;
+        print(&format!("  --> {}", court.named(&problem.origin)))?;
+        print(&format!("   |  {}", words::one_line(&problem.text)))?;
+        if !problem.help.is_empty() {
+            print(&format!("   = help: {}", words::one_line(&problem.help)))?;
+        }
+    }
+    Ok(())
+}
+
+fn object(problem: &Problem) -> Value {
+    let mut object = place(&problem.origin);
+    put(&mut object, "severity", json!(name(problem.severity)));
+    put(&mut object, "message", json!(problem.message));
+    put(&mut object, "text", json!(problem.text));
+    put(&mut object, "help", json!(problem.help));
+    object
+}
