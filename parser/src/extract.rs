@@ -1,6 +1,7 @@
 //! From the flat syntax tree to commands: one walk over the events, with a stack of what is being built.
 
 mod arithmetic;
+mod assigned;
 mod commands;
 mod effects;
 mod hidden;
@@ -212,6 +213,10 @@ pub(crate) struct Walk<'a> {
     pub bodies: Vec<scope::Scope>,
     /// Names that were looked up: whether the text sets them to numbers only.
     pub integers: std::collections::HashMap<Vec<u8>, bool>,
+    /// Names that are arrays since somewhere in the text.
+    pub arrays: std::collections::BTreeSet<Vec<u8>>,
+    /// Operands `NAME=(...)` that the grammar read as arrays: command and word.
+    pub array_operands: std::collections::BTreeSet<(u32, usize)>,
 }
 
 /// Reads `source` and lists what it could start, write and read.
@@ -267,6 +272,8 @@ pub(crate) fn extract(
         steps,
         bodies: Vec::new(),
         integers: std::collections::HashMap::new(),
+        arrays: std::collections::BTreeSet::new(),
+        array_operands: std::collections::BTreeSet::new(),
     };
     walk.start_state();
     walk.hidden_bytes(&text);

@@ -43,6 +43,10 @@ impl Walk<'_> {
         let kind = self.kind_of(&words, true);
         let only_assigns = words.is_empty();
         for assignment in &assignments {
+            self.integer_assigned(&assignment.name, Some(&assignment.value), assignment.span);
+            if assignment.array {
+                self.array_named(&assignment.name);
+            }
             if only_assigns {
                 self.variable_changes(&assignment.name, Some(&assignment.value), assignment.span);
             } else {

@@ -1,6 +1,7 @@
 //! What builtins do to the shell that runs them.
 
 use crate::extract::Walk;
+use crate::extract::assigned::Attributes;
 use crate::extract::nested::join;
 use crate::extract::shell::Value;
 use crate::{CommandKind, Directory, Reason, SimpleCommand, Word, WordClass};
@@ -72,7 +73,7 @@ impl Walk<'_> {
         match name.as_slice() {
             b"cd" | b"pushd" | b"popd" => self.change_directory(&command, operands),
             b"export" | b"declare" | b"typeset" | b"local" | b"readonly" => {
-                self.declare(&name, operands);
+                self.declare(index, &name, operands);
             }
             b"unset" | b"read" | b"mapfile" | b"readarray" | b"getopts" | b"wait" => {
                 self.change_names(&name, operands);
@@ -137,8 +138,9 @@ impl Walk<'_> {
     }
 
     /// `export` and its kin.
-    fn declare(&mut self, name: &[u8], operands: &[Word]) {
-        for word in operands {
+    fn declare(&mut self, index: u32, name: &[u8], operands: &[Word]) {
+        let attributes = Attributes::of(operands);
+        for (place, word) in operands.iter().enumerate() {
             let known = match &word.class {
                 WordClass::Exact(text) => text.clone(),
                 WordClass::Unknown { prefix, .. } if prefix.contains(&b'=') => prefix.clone(),
@@ -161,10 +163,18 @@ impl Walk<'_> {
             let equals = known.iter().position(|byte| *byte == b'=');
             let variable = known.get(..equals.unwrap_or(known.len())).unwrap_or_default();
             let variable = variable.strip_suffix(b"+").unwrap_or(variable).to_vec();
+            if self.array_operands.contains(&(index, place + 1)) && !attributes.integer {
+                self.array_named(&variable);
+            } else {
+                self.declared(&variable, word, attributes);
+            }
             let value =
                 equals.and_then(|at| known.get(at + 1..)).filter(|_| word.exact().is_some());
             let value = value
                 .map(|value| Word { span: word.span, class: WordClass::Exact(value.to_vec()) });
+            if equals.is_some() {
+                self.integer_assigned(&variable, value.as_ref(), word.span);
+            }
             if equals.is_some() || name != b"export" {
                 self.variable_changes(&variable, value.as_ref(), word.span);
                 self.shell.set(&variable, if equals.is_some() { Value::Set } else { Value::Lost });
@@ -178,7 +188,16 @@ impl Walk<'_> {
             match word.exact() {
                 Some(name) => {
                     let name = name.to_vec();
-                    self.variable_changes(&name, None, word.span);
+                    // The name may stand in one word with its option: `-vNAME`.
+                    for name in names_in(&name) {
+                        self.variable_changes(name, None, word.span);
+                        if builtin != b"unset" {
+                            self.integer_assigned(name, None, word.span);
+                        }
+                        if matches!(builtin, b"read" | b"mapfile" | b"readarray") {
+                            self.array_named(name);
+                        }
+                    }
                 }
                 None if word.may_start_with(b"P")
                     || word.may_start_with(b"I")
@@ -259,4 +278,13 @@ impl Walk<'_> {
 
 fn may_have(words: &[Word], option: &[u8]) -> bool {
     words.iter().any(|word| word.may_start_with(option))
+}
+
+/// Returns the names that `word` may hold: itself, or what stands behind option letters in it.
+fn names_in(word: &[u8]) -> impl Iterator<Item = &[u8]> {
+    /// More letters than any builtin here has options.
+    const LETTERS: usize = 16;
+    let last = if word.starts_with(b"-") { LETTERS } else { 0 };
+    let first = if word.starts_with(b"-") { 2 } else { 0 };
+    (first..=last).filter_map(move |from| word.get(from..)).filter(|name| !name.is_empty())
 }

@@ -77,7 +77,7 @@ impl Walk<'_> {
                 let scope = self.enter(Ends::Branch, None, None);
                 Build::Scope { scope, piece: None }
             }
-            Kind::Branch => self.open_branch(),
+            Kind::Branch => self.open_branch(span),
             Kind::CaseItem => self.scope(Ends::Branch, Position::Compound, None),
             Kind::Loop => {
                 let scope = self.enter_repeated(Position::Compound);
@@ -137,7 +137,7 @@ impl Walk<'_> {
     }
 
     /// The body of a condition or loop.
-    fn open_branch(&mut self) -> Build {
+    fn open_branch(&mut self, span: Span) -> Build {
         if let Some(Build::For { scope: None, .. }) = self.builds.last() {
             self.enter_loop_head();
         }
@@ -145,6 +145,10 @@ impl Walk<'_> {
             && !name.is_empty()
         {
             let name = name.clone();
+            if let Some(detail) = crate::state::effect_of(&name, None) {
+                self.shell.shake(detail);
+            }
+            self.integer_assigned(&name, None, span);
             self.shell.set(&name, Value::Set);
         }
         let scope = self.enter(Ends::Branch, Some(Position::Compound), None);
@@ -352,6 +356,9 @@ impl Walk<'_> {
         };
         let Head { name, append, array, operand } = head;
         if operand {
+            if array {
+                self.array_operands.insert((collecting.command, collecting.words.len()));
+            }
             collecting.words.push(operand_word(&name, append, &value, array, span));
             collecting.origins.push(event.link);
             return;
