@@ -25,6 +25,8 @@ pub struct Finding {
     pub ran: usize,
     /// Those of them that the tree has word for word.
     pub exact: usize,
+    /// For each program that the tree has with exact words only, in order, whether it ran.
+    pub predicted: Vec<bool>,
     /// What got past. Empty if the tree is opaque.
     pub missed: Vec<Miss>,
 }

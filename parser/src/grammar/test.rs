@@ -25,7 +25,11 @@ impl Parser<'_> {
                 .iter()
                 .find_map(|text| Some((*text, parser.ahead(text)?)))
         };
-        if !self.substitution_ahead()
+        let mode = self.test_mode(node);
+        // A regular expression may begin with what is an operator elsewhere.
+        let regex = mode == WordMode::Regex && matches!(self.peek(), Some(b'(' | b'|'));
+        if !regex
+            && !self.substitution_ahead()
             && let Some((text, end)) = operator(self)
         {
             self.take_continuations();
@@ -43,11 +47,10 @@ impl Parser<'_> {
         }
         match self.peek() {
             None => return Err(self.missing(node, "`]]` is expected")),
-            Some(b';' | b'&' | b'|') => return Err(self.error("unexpected token in `[[`")),
+            Some(b';' | b'&' | b'|') if !regex => return Err(self.error("unexpected token in `[[`")),
             Some(_) => {}
         }
         self.stack.push(again(depth));
-        let mode = self.test_mode(node);
         self.push_word(mode, flag::PATTERN);
         Ok(())
     }

@@ -210,6 +210,10 @@ impl Parser<'_> {
             match byte {
                 b'}' => break,
                 b'\\' if mode == OperandMode::Plain => self.escape(),
+                // The quote behind a backslash opens nothing, although both stay in the value.
+                b'\\' if self.byte(self.pos + 1) == Some(b'\'') && self.in_here_body == 0 => {
+                    self.leaf(Kind::Literal, self.pos + 2);
+                }
                 b'\\' => self.escape_in_double(true),
                 b'\'' if mode == OperandMode::QuotedLiteral => {
                     self.stack.push(Frame::Operand { node, mode });

@@ -161,3 +161,18 @@ fn time_behind_a_pipe_is_a_word() {
     "#]],
     );
 }
+
+#[test]
+fn a_regular_expression_may_begin_with_a_parenthesis() {
+    for text in [
+        "[[ a =~ (b|$(ls)) ]]; id",
+        "[[ a =~ ( b ) ]] && id",
+        "[[ a =~ |b ]]; id",
+        "[[ (a =~ b) && (c == d) ]]; id",
+        "foo=x; id \"${foo%d\\'}\"",
+    ] {
+        let shown = crate::show(text);
+        assert!(!shown.contains("syntax"), "{text}: {shown}");
+        assert!(shown.contains("Top: \"id\""), "{text}: {shown}");
+    }
+}

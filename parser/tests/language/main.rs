@@ -8,6 +8,7 @@ mod errors;
 mod expansions;
 mod heredocs;
 mod limits;
+mod manual;
 mod properties;
 mod quotes;
 mod redirections;

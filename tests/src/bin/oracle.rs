@@ -157,6 +157,8 @@ struct Sums {
     flagged: usize,
     ran: usize,
     exact: usize,
+    predicted: usize,
+    happened: usize,
     missed: usize,
     broken: usize,
 }
@@ -176,7 +178,7 @@ fn many(cage: &Cage, samples: &[Sample], examination: Examination) -> ExitCode {
     let sums = sums.into_inner().unwrap_or_default();
     let texts = samples.len().max(1);
     println!(
-        "{} texts: {} flagged ({:.1} %), {} missed, {} not run; {} programs ran, {} of them as the tree has them word for word",
+        "{} texts: {} flagged ({:.1} %), {} missed, {} not run; {} programs ran, {} of them as the tree has them word for word ({:.3}); {} programs with exact words only, {} of them ran ({:.3})",
         samples.len(),
         sums.flagged,
         100.0 * sums.flagged as f64 / texts as f64,
@@ -184,12 +186,17 @@ fn many(cage: &Cage, samples: &[Sample], examination: Examination) -> ExitCode {
         sums.broken,
         sums.ran,
         sums.exact,
+        sums.exact as f64 / sums.ran.max(1) as f64,
+        sums.predicted,
+        sums.happened,
+        sums.happened as f64 / sums.predicted.max(1) as f64,
     );
     if sums.missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn judge(cage: &Cage, sample: &Sample, examination: Examination, sums: &Mutex<Sums>) {
     let mut add = Sums::default();
+    let mut happened: Vec<bool> = Vec::new();
     // Once where programs succeed and once where they fail: both branches of `&&` are seen.
     for status in [0, 1] {
         match examination(cage, &sample.text, status) {
@@ -197,6 +204,8 @@ fn judge(cage: &Cage, sample: &Sample, examination: Examination, sums: &Mutex<Su
                 add.flagged = usize::from(found.flagged);
                 add.ran += found.ran;
                 add.exact += found.exact;
+                happened.resize(found.predicted.len(), false);
+                happened.iter_mut().zip(found.predicted).for_each(|(any, ran)| *any |= ran);
             }
             Ok(found) => {
                 add.missed = 1;
@@ -214,6 +223,8 @@ fn judge(cage: &Cage, sample: &Sample, examination: Examination, sums: &Mutex<Su
     sums.flagged += add.flagged;
     sums.ran += add.ran;
     sums.exact += add.exact;
+    sums.predicted += happened.len();
+    sums.happened += happened.iter().filter(|ran| **ran).count();
     sums.missed += add.missed;
     sums.broken += add.broken;
 }

@@ -1,6 +1,6 @@
 //! Compares what happened with what the tree said (S1, S2, S4 of the parser's promises).
 
-use stockade_parser::{CommandTree, Count, SimpleCommand, Word, WordClass};
+use stockade_parser::{CommandKind, CommandTree, Count, SimpleCommand, Word, WordClass};
 
 use super::Finding;
 use super::trace::{Started, Trace, Written};
@@ -39,7 +39,17 @@ pub fn compare(tree: &CommandTree, trace: &Trace) -> Finding {
             }
         }
     }
-    Finding { flagged: false, ran: trace.started.len(), exact, missed: misses }
+    let predicted = tree.commands().iter().filter(|command| is_static(command));
+    let ran = |command| trace.started.iter().any(|started| predicts(command, started));
+    let predicted = predicted.map(ran).collect();
+    Finding { flagged: false, ran: trace.started.len(), exact, predicted, missed: misses }
+}
+
+/// Says whether the tree has a program here, whose words are all exact.
+fn is_static(command: &SimpleCommand) -> bool {
+    command.kind == CommandKind::External
+        && command.words.iter().all(|word| word.exact().is_some())
+        && !command.words.is_empty()
 }
 
 /// Tools that start what their options and programs say through `sh -c`.
