@@ -47,7 +47,9 @@ impl Parser<'_> {
         }
         match self.peek() {
             None => return Err(self.missing(node, "`]]` is expected")),
-            Some(b';' | b'&' | b'|') if !regex => return Err(self.error("unexpected token in `[[`")),
+            Some(b';' | b'&' | b'|') if !regex => {
+                return Err(self.error("unexpected token in `[[`"));
+            }
             Some(_) => {}
         }
         self.stack.push(again(depth));

@@ -4,8 +4,7 @@ use stockade_parser::Reason;
 
 #[test]
 fn the_manual_lists_each_reason_with_its_help() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/parser.md");
-    let manual = std::fs::read_to_string(path).expect("docs/parser.md");
+    let manual = include_str!("../../../docs/parser.md");
     let rows = manual.lines().skip_while(|line| *line != "| code | meaning |").skip(2);
     let listed: Vec<&str> = rows.take_while(|line| line.starts_with('|')).collect();
     let expected: Vec<String> = Reason::ALL

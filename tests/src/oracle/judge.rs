@@ -1,6 +1,6 @@
 //! Compares what happened with what the tree said (S1, S2, S4 of the parser's promises).
 
-use stockade_parser::{CommandKind, CommandTree, Count, SimpleCommand, Word, WordClass};
+use stockade_parser::{CommandKind, CommandTree, Count, Position, SimpleCommand, Word, WordClass};
 
 use super::Finding;
 use super::trace::{Started, Trace, Written};
@@ -45,9 +45,12 @@ pub fn compare(tree: &CommandTree, trace: &Trace) -> Finding {
     Finding { flagged: false, ran: trace.started.len(), exact, predicted, missed: misses }
 }
 
-/// Says whether the tree has a program here, whose words are all exact.
+/// Says whether the tree has a program here whose words are all exact, and which runs unless something before it ends
+/// the text: not in a branch, a body, or for each file that a wrapper finds.
 fn is_static(command: &SimpleCommand) -> bool {
     command.kind == CommandKind::External
+        && command.via.is_empty()
+        && command.position == Position::Top
         && command.words.iter().all(|word| word.exact().is_some())
         && !command.words.is_empty()
 }
