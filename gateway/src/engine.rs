@@ -53,10 +53,13 @@ impl Gateway {
             opening.prepare()?;
             Log::open(&opening.of_log(), mode).map_err(|error| answer::unrecorded(&error))
         });
-        // The tables of programs and names are read while the log opens.
-        let tables = blocking(|| Ok((Programs::builtin(), stockade_policy::protected_names())));
-        let (log, tables) = tokio::join!(log, tables);
-        tables?;
+        let tables = async {
+            // First the worker's start, which waits in line behind this task; then, while the log opens, the
+            // tables of programs and names.
+            tokio::task::yield_now().await;
+            (Programs::builtin(), stockade_policy::protected_names())
+        };
+        let (log, _) = tokio::join!(log, tables);
         Ok(Gateway { log: log?, places, scanner, executable })
     }
 

@@ -330,8 +330,13 @@ impl Reader<'_> {
     }
 
     fn string(&mut self) -> Result<String, Error> {
-        let mut bytes = Vec::new();
         self.at += 1;
+        let rest = self.rest();
+        let length = rest.iter().take_while(|byte| is_plain(**byte)).count();
+        let beginning = rest.get(..length).unwrap_or_default();
+        // Most strings end here, and their memory is asked for once.
+        let mut bytes = beginning.to_vec();
+        self.at += length;
         loop {
             match self.peek() {
                 None => return self.fail("the string is not closed"),
@@ -348,8 +353,7 @@ impl Reader<'_> {
                 }
                 Some(_) => {
                     let rest = self.rest();
-                    let plain = |byte: &u8| *byte >= b' ' && *byte != b'"' && *byte != b'\\';
-                    let length = rest.iter().take_while(|byte| plain(byte)).count();
+                    let length = rest.iter().take_while(|byte| is_plain(**byte)).count();
                     bytes.extend_from_slice(rest.get(..length).unwrap_or_default());
                     self.at += length;
                 }
@@ -404,6 +408,11 @@ impl Reader<'_> {
         self.at += 6;
         Ok(unit)
     }
+}
+
+/// Says whether `byte` stands in a string for itself.
+fn is_plain(byte: u8) -> bool {
+    byte >= b' ' && byte != b'"' && byte != b'\\'
 }
 
 #[cfg(test)]

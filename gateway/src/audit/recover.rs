@@ -77,11 +77,14 @@ impl Journal {
                 self.scene.damaged(format!("`{}`: {}", path.display(), doubt.words()))
             })
         };
-        Ok(Bounds {
-            checkpoint: note.as_deref().map(|note| believed(&path, note)).transpose()?,
-            head: head.as_deref().map(|note| believed(&head_path, note)).transpose()?,
-            note: note.unwrap_or_default(),
-        })
+        let checkpoint = note.as_deref().map(|note| believed(&path, note)).transpose()?;
+        let head = match &head {
+            // The same bytes, read a moment ago: the usual case.
+            Some(_) if head == note => checkpoint.clone(),
+            Some(bytes) => Some(believed(&head_path, bytes)?),
+            None => None,
+        };
+        Ok(Bounds { checkpoint, head, note: note.unwrap_or_default() })
     }
 
     /// Begins the log, or finishes a beginning that was interrupted before anything was answered.

@@ -110,7 +110,8 @@ impl Table {
     fn sort_names(&mut self) -> Result<(), TableError> {
         let text = &self.text;
         let name = |range: &Range<usize>| text.get(range.clone()).unwrap_or_default();
-        self.names.sort_unstable_by_key(|(range, _)| name(range));
+        let bytes = |range: &Range<usize>| text.as_bytes().get(range.clone()).unwrap_or_default();
+        self.names.sort_unstable_by(|(a, _), (b, _)| bytes(a).cmp(bytes(b)));
         let pairs = self.names.windows(2);
         let twice = pairs.filter_map(|pair| match pair {
             [(a, _), (b, _)] if name(a) == name(b) => Some(b),

@@ -6,6 +6,7 @@
 //! installed is named and left out.
 #![forbid(unsafe_code)]
 
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
@@ -14,6 +15,8 @@ use std::time::{Duration, Instant};
 struct Contender {
     name: &'static str,
     argv: Vec<String>,
+    /// What it reads; nothing without one.
+    input: Option<PathBuf>,
     times: Vec<Duration>,
 }
 
@@ -24,15 +27,22 @@ fn main() -> ExitCode {
         return ExitCode::from(122);
     };
     let scratch = std::env::temp_dir().join(format!("stockade-bench-{}", std::process::id()));
-    if let Err(error) = std::fs::create_dir_all(scratch.join("project/.git")) {
+    // A gateway listens only where nobody else may look.
+    let made = std::fs::DirBuilder::new().mode(0o700).create(&scratch);
+    if let Err(error) = made.and_then(|()| std::fs::create_dir_all(scratch.join("project/.git"))) {
         eprintln!("bench: cannot make {}: {error}", scratch.display());
+        return ExitCode::from(122);
+    }
+    let frame = scratch.join("frame.json");
+    if let Err(error) = std::fs::write(&frame, FRAME) {
+        eprintln!("bench: cannot write {}: {error}", frame.display());
         return ExitCode::from(122);
     }
     let daemon = Daemon::start(&stockade, &scratch);
     let mut contenders = contenders(&stockade, &scratch, daemon.is_some());
     for round in 0..=rounds {
         for contender in &mut contenders {
-            let took = time(&contender.argv, &scratch.join("project"));
+            let took = time(contender, &scratch.join("project"));
             match took {
                 Some(took) if round > 0 => contender.times.push(took),
                 Some(_) => {}
@@ -50,10 +60,16 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// What an agent sends to its hook before it runs a command.
+const FRAME: &str = r#"{"hook_event_name":"PreToolUse","session_id":"bench","cwd":"/","tool_name":"Bash",
+"tool_input":{"command":"git status"}}"#;
+
 fn beside_this_executable(name: &str) -> Option<PathBuf> {
     let path = std::env::current_exe().ok()?.with_file_name(name);
     path.is_file().then_some(path)
 }
+
+const HOOK: &str = "stockade hook claude, one shot";
 
 fn contenders(stockade: &Path, scratch: &Path, daemon: bool) -> Vec<Contender> {
     let stockade = stockade.display().to_string();
@@ -65,6 +81,11 @@ fn contenders(stockade: &Path, scratch: &Path, daemon: bool) -> Vec<Contender> {
             "stockade run -- true, one shot",
             format!("{stockade} run --no-daemon --state-dir {state} -- true"),
         ),
+        (
+            "stockade check -- true, one shot",
+            format!("{stockade} check --no-daemon --state-dir {state} -- true"),
+        ),
+        (HOOK, format!("{stockade} hook claude --no-daemon --state-dir {state}")),
     ];
     if daemon {
         lines.push((
@@ -91,7 +112,10 @@ fn contenders(stockade: &Path, scratch: &Path, daemon: bool) -> Vec<Contender> {
     let split = |line: String| line.split(' ').map(str::to_owned).collect();
     lines
         .into_iter()
-        .map(|(name, line)| Contender { name, argv: split(line), times: Vec::new() })
+        .map(|(name, line)| {
+            let input = (name == HOOK).then(|| scratch.join("frame.json"));
+            Contender { name, argv: split(line), input, times: Vec::new() }
+        })
         .collect()
 }
 
@@ -100,13 +124,17 @@ fn on_path(program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-fn time(argv: &[String], cwd: &Path) -> Option<Duration> {
-    let (program, arguments) = argv.split_first()?;
+fn time(contender: &Contender, cwd: &Path) -> Option<Duration> {
+    let (program, arguments) = contender.argv.split_first()?;
+    let input = match &contender.input {
+        Some(path) => Stdio::from(std::fs::File::open(path).ok()?),
+        None => Stdio::null(),
+    };
     let start = Instant::now();
     let status = Command::new(program)
         .args(arguments)
         .current_dir(cwd)
-        .stdin(Stdio::null())
+        .stdin(input)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status()
@@ -156,15 +184,20 @@ fn print(contenders: &mut [Contender]) {
     }
     let at = |times: &[Duration], share: usize| times.get(times.len() * share / 100).copied();
     let base = contenders.first().and_then(|first| at(&first.times, 50)).unwrap_or_default();
-    println!("{:<42} {:>9} {:>9} {:>9} {:>9}", "", "median", "p95", "over bash", "ratio");
+    println!(
+        "{:<42} {:>9} {:>9} {:>9} {:>9} {:>9}",
+        "", "least", "median", "p95", "over bash", "ratio"
+    );
     for contender in contenders.iter() {
-        let (Some(median), Some(high)) = (at(&contender.times, 50), at(&contender.times, 95))
+        let [Some(least), Some(median), Some(high)] =
+            [0, 50, 95].map(|share| at(&contender.times, share))
         else {
             continue;
         };
         println!(
-            "{:<42} {:>6.2} ms {:>6.2} ms {:>6.2} ms {:>8.1}x",
+            "{:<42} {:>6.2} ms {:>6.2} ms {:>6.2} ms {:>6.2} ms {:>8.1}x",
             contender.name,
+            least.as_secs_f64() * 1e3,
             median.as_secs_f64() * 1e3,
             high.as_secs_f64() * 1e3,
             (median.as_secs_f64() - base.as_secs_f64()) * 1e3,
