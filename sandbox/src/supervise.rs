@@ -9,6 +9,7 @@
 mod act;
 mod caller;
 mod guard;
+mod repository;
 mod resolve;
 
 use std::io;
@@ -18,6 +19,7 @@ use crate::linux::syscalls::{self, Fork, Notification};
 use crate::{SandboxSpec, Violation};
 
 pub(crate) use guard::Guard;
+use repository::Made;
 
 /// Calls on files that always go to the supervisor when names are guarded; opens and calls with a mode
 /// go there by their own rows of the filter.
@@ -82,6 +84,7 @@ impl From<io::Error> for Refused {
 pub(crate) struct Supervisor {
     listener: OwnedFd,
     guard: Guard,
+    made: Made,
     terminal: Option<OwnedFd>,
     violations: Vec<Violation>,
     workers: Vec<(i32, u64)>,
@@ -96,6 +99,7 @@ impl Supervisor {
         Supervisor {
             listener,
             guard: Guard::new(spec),
+            made: Made::default(),
             terminal,
             violations: Vec::new(),
             workers: Vec::new(),

@@ -21,3 +21,5 @@ mod life;
 mod reach;
 #[path = "sandbox/refusal.rs"]
 mod refusal;
+#[path = "sandbox/repository.rs"]
+mod repository;

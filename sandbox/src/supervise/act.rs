@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::caller::Caller;
 use super::guard::{Act, Word, violation};
+use super::repository;
 use super::resolve::{self, Link, Named};
 use super::{Answer, Blocking, Refused, Supervisor};
 use crate::linux::syscalls::{self, Notification};
@@ -104,6 +105,54 @@ impl Performer<'_> {
         }
     }
 
+    /// Judges an act at a name that is held by its directory.
+    fn permit_at(&self, act: Act, call: &str, named: &Named) -> Result<(), Refused> {
+        let path = named.path()?;
+        self.permit(act, call, &path)?;
+        self.permit_in_repository(act, call, &named.parent, &path)
+    }
+
+    fn permit_in_repository(
+        &self,
+        act: Act,
+        call: &str,
+        parent: &OwnedFd,
+        path: &Path,
+    ) -> Result<(), Refused> {
+        if !repository::concerns(path) || !self.supervisor.guard.is_in_region(path) {
+            return Ok(());
+        }
+        match repository::forbids(&self.supervisor.made, act, parent, path)? {
+            None => Ok(()),
+            Some(rule) => Err(Refused::Rule(violation("write", call, path, rule.to_owned()))),
+        }
+    }
+
+    /// Judges writing an object that exists, wherever it lies now.
+    fn permit_object(&self, call: &str, object: &OwnedFd) -> Result<(), Refused> {
+        let path = resolve::real_path(object.as_fd())?;
+        self.permit(Act::Make, call, &path)?;
+        let (Some(above), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
+        if !repository::concerns(&path) || !self.supervisor.guard.is_in_region(&path) {
+            return Ok(());
+        }
+        let parent = syscalls::open_path(above, libc::O_PATH, syscalls::NO_LINKS)?;
+        let lookup = libc::O_PATH | libc::O_NOFOLLOW;
+        let again = syscalls::create_at(parent.as_fd(), Path::new(name), lookup, 0)?;
+        let same =
+            [object, &again].map(|it| resolve::metadata(it).map(|it| repository::identity(&it)));
+        let [one, other] = same;
+        // It was moved meanwhile: nobody knows what it is.
+        if one? != other? {
+            return Err(Refused::Errno(libc::EACCES));
+        }
+        if name.eq_ignore_ascii_case(".git") && !self.supervisor.made.holds(object)? {
+            let rule = "builtin: git directory".to_owned();
+            return Err(Refused::Rule(violation("write", call, &path, rule)));
+        }
+        self.permit_in_repository(Act::Make, call, &parent, &path)
+    }
+
     /// Fails as the kernel does, before any other reason, where the name exists.
     fn is_free(named: &Named) -> Result<(), Refused> {
         let lookup = libc::O_PATH | libc::O_NOFOLLOW;
@@ -191,11 +240,16 @@ impl Performer<'_> {
         if named.wants_directory {
             return Err(Refused::Errno(libc::EISDIR));
         }
-        self.permit(Act::Make, "open", &named.path()?)?;
+        self.permit_at(Act::Make, "open", named)?;
         // Exclusive, so that a link put there meanwhile is not followed.
         let flags = flags | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_NOCTTY;
         let parent = named.parent.as_fd();
-        self.with_umask(|| syscalls::create_at(parent, named.name(), flags, mode & 0o7777))
+        let file =
+            self.with_umask(|| syscalls::create_at(parent, named.name(), flags, mode & 0o7777))?;
+        if named.name.eq_ignore_ascii_case(".git") {
+            self.supervisor.made.note(&file)?;
+        }
+        Ok(file)
     }
 
     fn open_object(
@@ -234,7 +288,7 @@ impl Performer<'_> {
         // What has no name any more can be given one only by a call that is judged itself.
         let is_named = kind.is_file() && found.nlink() > 0;
         if writes && is_named && flags & libc::O_PATH == 0 {
-            self.permit(Act::Make, "open", &resolve::real_path(object.as_fd())?)?;
+            self.permit_object("open", object)?;
         }
         if kind.is_char_device() && found.rdev() == libc::makedev(5, 0) {
             return self.open_terminal(flags);
@@ -260,9 +314,14 @@ impl Performer<'_> {
     fn make_directory(&self, base: i32, path: usize, mode: u32) -> Result<Answer, Refused> {
         let named = self.named(base, path)?;
         Self::is_free(&named)?;
-        self.permit(Act::Make, "mkdir", &named.path()?)?;
+        self.permit_at(Act::Make, "mkdir", &named)?;
         let parent = named.parent.as_fd();
         self.with_umask(|| syscalls::make_directory_at(parent, named.name(), mode))?;
+        let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_DIRECTORY;
+        // One that is gone again already needs no memory.
+        if let Ok(directory) = syscalls::create_at(parent, named.name(), flags, 0) {
+            self.supervisor.made.note(&directory)?;
+        }
         Ok(Answer::Value(0))
     }
 
@@ -272,7 +331,7 @@ impl Performer<'_> {
             return Err(Refused::Errno(libc::ENOENT));
         }
         Self::is_free(&named)?;
-        self.permit(Act::Make, "mknod", &named.path()?)?;
+        self.permit_at(Act::Make, "mknod", &named)?;
         let parent = named.parent.as_fd();
         self.with_umask(|| syscalls::make_node_at(parent, named.name(), mode))?;
         Ok(Answer::Value(0))
@@ -285,7 +344,7 @@ impl Performer<'_> {
         if named.wants_directory {
             return Err(Refused::Errno(libc::ENOENT));
         }
-        self.permit(Act::Place, "symlink", &named.path()?)?;
+        self.permit_at(Act::Place, "symlink", &named)?;
         syscalls::symlink_at(&text, named.parent.as_fd(), named.name())?;
         Ok(Answer::Value(0))
     }
@@ -306,13 +365,13 @@ impl Performer<'_> {
         if self.supervisor.guard.judge(Act::Make, &source) == Word::Outside {
             return Err(Refused::Errno(libc::EXDEV));
         }
-        self.permit(Act::Make, "link", &source)?;
+        self.permit_object("link", &object)?;
         let named = self.named(new.0, new.1)?;
         Self::is_free(&named)?;
         if named.wants_directory {
             return Err(Refused::Errno(libc::ENOENT));
         }
-        self.permit(Act::Place, "link", &named.path()?)?;
+        self.permit_at(Act::Place, "link", &named)?;
         syscalls::link_object(object.as_fd(), named.parent.as_fd(), named.name())?;
         Ok(Answer::Value(0))
     }
@@ -335,9 +394,9 @@ impl Performer<'_> {
         if from.name == "." || to.name == "." {
             return Err(Refused::Errno(libc::EBUSY));
         }
-        self.permit(Act::Place, "rename", &to.path()?)?;
+        self.permit_at(Act::Place, "rename", &to)?;
         if flags & libc::RENAME_EXCHANGE != 0 {
-            self.permit(Act::Place, "rename", &from.path()?)?;
+            self.permit_at(Act::Place, "rename", &from)?;
         }
         if from.wants_directory || to.wants_directory {
             let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_DIRECTORY;
@@ -357,7 +416,7 @@ impl Performer<'_> {
             let number = if kind.is_dir() { libc::EISDIR } else { libc::EINVAL };
             return Err(Refused::Errno(number));
         }
-        self.permit(Act::Make, "truncate", &resolve::real_path(object.as_fd())?)?;
+        self.permit_object("truncate", &object)?;
         let file = File::from(reopen(&object, libc::O_WRONLY)?);
         file.set_len(self.caller.argument(1))?;
         Ok(Answer::Value(0))

@@ -95,6 +95,11 @@ impl Guard {
         rule.map_or(Word::Free, |rule| Word::Forbidden(rule.origin.clone()))
     }
 
+    /// Says whether `path` lies in a writable region of the host.
+    pub(super) fn is_in_region(&self, path: &Path) -> bool {
+        self.regions.iter().any(|region| path.starts_with(region))
+    }
+
     /// Says whether a socket at `path` may be connected to.
     pub(super) fn allows_socket(&self, path: &Path) -> bool {
         self.sockets.iter().any(|region| path.starts_with(region))

@@ -41,9 +41,14 @@ impl Named {
     }
 }
 
+/// Returns a path that leads us to an object we hold.
+pub(super) fn own_path(object: BorrowedFd<'_>) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", object.as_raw_fd()))
+}
+
 /// Returns where an object lies, as the kernel tells it.
 pub(super) fn real_path(object: BorrowedFd<'_>) -> io::Result<PathBuf> {
-    std::fs::read_link(format!("/proc/self/fd/{}", object.as_raw_fd()))
+    std::fs::read_link(own_path(object))
 }
 
 /// Returns the type of an object held by descriptor.

@@ -1,0 +1,177 @@
+//! Git directories: what runs code when git is used there later, or leads it elsewhere.
+//!
+//! Names and places are those of `gitrepository-layout(5)`. A git directory is one by its name or by what
+//! lies in it, so that one which a run puts together itself counts, too. What a run may do to those that
+//! it made is more than what it may do to those that were there.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs::Metadata;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path};
+
+use super::guard::Act;
+use super::resolve;
+use crate::linux::syscalls;
+
+/// Most objects that are remembered.
+const MOST_MADE: usize = 100_000;
+
+/// Most hooks that are looked at when a directory becomes a git directory.
+const MOST_HOOKS: usize = 1_000;
+
+/// The directories and `.git` files that this run made, by device and inode.
+#[derive(Debug, Default)]
+pub(super) struct Made(RefCell<BTreeSet<(u64, u64)>>);
+
+impl Made {
+    /// Remembers an object that was just made.
+    pub(super) fn note(&self, object: &OwnedFd) -> io::Result<()> {
+        let mut known = self.0.borrow_mut();
+        // One that is not remembered counts as one that was there: the stricter reading.
+        if known.len() < MOST_MADE {
+            known.insert(identity(&resolve::metadata(object)?));
+        }
+        Ok(())
+    }
+
+    /// Says whether this run made it.
+    pub(super) fn holds(&self, object: &OwnedFd) -> io::Result<bool> {
+        Ok(self.0.borrow().contains(&identity(&resolve::metadata(object)?)))
+    }
+}
+
+/// Returns what tells an object from every other.
+pub(super) fn identity(found: &Metadata) -> (u64, u64) {
+    (found.dev(), found.ino())
+}
+
+/// Says whether [`forbids`] has anything to say of `path`, by its names alone.
+pub(super) fn concerns(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default();
+    let known = [
+        ".git",
+        "hooks",
+        "config",
+        "config.worktree",
+        "commondir",
+        "alternates",
+        "head",
+        "objects",
+        "refs",
+    ];
+    known.iter().any(|known| is(name, known)) || is_hook(path)
+}
+
+/// Returns why `act` at `name` in `parent` is refused, if it is; `path` is its real path.
+pub(super) fn forbids(
+    made: &Made,
+    act: Act,
+    parent: &OwnedFd,
+    path: &Path,
+) -> io::Result<Option<&'static str>> {
+    let name = path.file_name().unwrap_or_default();
+    let above = path.parent().unwrap_or(path);
+    let is_placed = act == Act::Place;
+    if is(name, ".git") && is_placed {
+        return Ok(Some("builtin: git directory"));
+    }
+    if is_hook(path) && is_git(&up(parent)?, above.parent().unwrap_or(above))? {
+        return Ok(Some("builtin: git hooks"));
+    }
+    if is(name, "hooks") && is_placed && is_git(parent, above)? {
+        return Ok(Some("builtin: git hooks"));
+    }
+    if (is(name, "commondir") || is(name, "config.worktree")) && is_git(parent, above)? {
+        return Ok(Some("builtin: git directory"));
+    }
+    if is(name, "config") && is_git(parent, above)? && !made.holds(parent)? {
+        return Ok(Some("builtin: git configuration"));
+    }
+    if is(name, "alternates") && above.ends_with("objects/info") {
+        let directory = up(&up(parent)?)?;
+        let whole = above.ancestors().nth(2).unwrap_or(above);
+        if is_git(&directory, whole)? && !made.holds(&directory)? {
+            return Ok(Some("builtin: git directory"));
+        }
+    }
+    if becomes_git(parent, name)? && (!made.holds(parent)? || has_hooks(parent)?) {
+        return Ok(Some("builtin: git directory"));
+    }
+    Ok(None)
+}
+
+fn is(name: &OsStr, known: &str) -> bool {
+    name.as_bytes().eq_ignore_ascii_case(known.as_bytes())
+}
+
+fn ends_with(name: &OsStr, end: &[u8]) -> bool {
+    let bytes = name.as_bytes();
+    let start = bytes.len().checked_sub(end.len());
+    start.and_then(|start| bytes.get(start..)).is_some_and(|last| last.eq_ignore_ascii_case(end))
+}
+
+/// Says whether `path` is an entry of a directory `hooks` and no sample.
+fn is_hook(path: &Path) -> bool {
+    let mut parts = path.components().rev().map(Component::as_os_str);
+    let name = parts.next().unwrap_or_default();
+    parts.next().is_some_and(|above| is(above, "hooks")) && !ends_with(name, b".sample")
+}
+
+/// Opens the directory above.
+fn up(directory: &OwnedFd) -> io::Result<OwnedFd> {
+    let flags = libc::O_PATH | libc::O_DIRECTORY;
+    syscalls::create_at(directory.as_fd(), Path::new(".."), flags, 0)
+}
+
+fn has(directory: &OwnedFd, name: &str) -> io::Result<bool> {
+    let flags = libc::O_PATH | libc::O_NOFOLLOW;
+    match syscalls::create_at(directory.as_fd(), Path::new(name), flags, 0) {
+        Ok(_) => Ok(true),
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Says whether it is a git directory, or the common one of several, by name or by what it holds.
+fn is_git(directory: &OwnedFd, path: &Path) -> io::Result<bool> {
+    let named = ends_with(path.file_name().unwrap_or_default(), b".git");
+    Ok(named || has(directory, "objects")? && (has(directory, "HEAD")? || has(directory, "refs")?))
+}
+
+/// Says whether `name` makes a git directory of what was none.
+fn becomes_git(directory: &OwnedFd, name: &OsStr) -> io::Result<bool> {
+    let parts = ["objects", "HEAD", "refs"];
+    if !parts.iter().any(|part| is(name, part)) {
+        return Ok(false);
+    }
+    let mut now = [false; 3];
+    for (part, there) in parts.iter().zip(&mut now) {
+        *there = has(directory, part)?;
+    }
+    let is_one = |[objects, head, refs]: [bool; 3]| objects && (head || refs);
+    let mut then = now;
+    for (part, there) in parts.iter().zip(&mut then) {
+        *there |= is(name, part);
+    }
+    Ok(is_one(then) && !is_one(now))
+}
+
+/// Says whether there is a hook that git would run; what cannot be looked at counts as one.
+fn has_hooks(directory: &OwnedFd) -> io::Result<bool> {
+    let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_DIRECTORY;
+    let opened = match syscalls::create_at(directory.as_fd(), Path::new("hooks"), flags, 0) {
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(false),
+        Err(_) => return Ok(true),
+        Ok(opened) => opened,
+    };
+    let path = resolve::own_path(opened.as_fd());
+    let mut entries = std::fs::read_dir(path)?.take(MOST_HOOKS + 1).enumerate();
+    Ok(entries.any(|(index, entry)| {
+        index == MOST_HOOKS || entry.map_or(true, |it| !ends_with(&it.file_name(), b".sample"))
+    }))
+}

@@ -1,0 +1,136 @@
+//! Git directories: what runs code in them later cannot be planted, and ordinary git goes on.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use stockade_sandbox::Access;
+
+use crate::place::{Place, as_root_and_user, rule, run};
+
+fn git_works() -> bool {
+    let found = Command::new("git").arg("--version").output().is_ok();
+    if !found {
+        println!("git is not installed: not tested");
+    }
+    found
+}
+
+/// A project that is a repository, with another repository `sub` and a bare one `bare` in it.
+fn place(name: &str) -> Place {
+    let place = Place::new(name);
+    reset(&place);
+    place
+}
+
+fn reset(place: &Place) {
+    // Made once; copied from then on.
+    let script = "set -e; rm -rf .git *
+        one() { git -C $1 init -q -b main . && git -C $1 config user.name N &&
+            git -C $1 config user.email n@example.invalid && git -C $1 commit -q --allow-empty -m one; }
+        if ! test -d $O/made; then mkdir $O/made; cd $O/made; one .; mkdir sub empty; one sub
+            git clone -q --bare sub bare; cd $P; fi
+        cp -a $O/made/. .";
+    let made = place.plain(script);
+    assert_eq!(made.code, Some(0), "{}", made.text);
+}
+
+#[test]
+fn nothing_that_leads_elsewhere_can_be_put_into_a_git_directory() {
+    as_root_and_user(
+        "repository::nothing_that_leads_elsewhere_can_be_put_into_a_git_directory",
+        || {
+            if !git_works() {
+                return;
+            }
+            let place = place("leads");
+            let rules = ["hooks", "config"]
+                .map(|it| rule(&place.project.join(".git").join(it), Access::Protected));
+            for script in [
+                "echo x > .git/commondir",
+                "echo x > .git/config.worktree",
+                "echo x > .git/objects/info/alternates",
+                "echo x > y && mv y .git/commondir",
+                "ln -s /etc .git/commondir",
+                "echo x > sub/.git/COMMONDIR",
+                "echo x > sub/.git/objects/info/alternates",
+                "git -C sub config core.fsmonitor x",
+                "echo x >> sub/.git/config",
+                "ln sub/.git/config c && echo x >> c",
+                "cp sub/.git/config c && mv c sub/.git/config",
+                "truncate -s 0 sub/.git/config",
+                "git -C bare config core.fsmonitor x",
+                "mv bare/HEAD h && echo x >> bare/config && mv h bare/HEAD",
+                "echo x > bare/commondir",
+                "echo x > empty/e && mv empty sub/.git/hooks2 && mv sub/.git sub/g && ln -s g sub/.git",
+                "mv sub/.git sub/g && mv sub/g sub/.git",
+            ] {
+                place.stops_with(&rules, script, || reset(&place));
+                reset(&place);
+            }
+        },
+    );
+}
+
+#[test]
+fn hooks_cannot_be_planted_in_any_git_directory() {
+    as_root_and_user("repository::hooks_cannot_be_planted_in_any_git_directory", || {
+        if !git_works() {
+            return;
+        }
+        let place = place("hooks");
+        for script in [
+            "echo x > sub/.git/hooks/pre-commit",
+            "cp sub/.git/config h && mv h sub/.git/hooks/pre-commit",
+            "cd sub/.git/hooks && mv *pre-commit.sample pre-commit",
+            "rm -r sub/.git/hooks && mkdir h && echo x > h/pre-commit && mv h sub/.git/hooks",
+            "rm -r sub/.git/hooks && ln -s ../../empty sub/.git/hooks",
+            "echo x > bare/hooks/post-update",
+            "git init -q new && echo x > new/.git/hooks/pre-commit",
+            "git init -q --bare new && ln -s /bin/true new/hooks/pre-receive",
+            "mkdir -p n/hooks n/objects n/refs && echo x > n/hooks/pre-commit && echo x > n/HEAD",
+            "mkdir -p n/hooks && echo x > n/hooks/pre-commit && mkdir n/refs n/objects",
+            "mkdir -p n/hooks n/refs o && echo x > n/hooks/pre-commit && mv o n/objects",
+            "mkdir -p n/h n/refs n/objects && echo x > n/h/pre-commit && mv n/h n/hooks",
+            "mkdir -p n/.git/hooks && echo x > n/.git/hooks/pre-commit",
+        ] {
+            place.stops_with(&[], script, || reset(&place));
+            reset(&place);
+        }
+    });
+}
+
+#[test]
+fn new_repositories_can_be_made_and_used() {
+    as_root_and_user("repository::new_repositories_can_be_made_and_used", || {
+        if !git_works() {
+            return;
+        }
+        let place = place("new");
+        let script = "set -e; export HOME=/tmp; git config --global protocol.file.allow always
+            git config --global user.name N; git config --global user.email n@example.invalid
+            git init -q a; git -C a config user.name M; echo 1 > a/f; git -C a add f; git -C a commit -qm a
+            git init -q --bare b; git clone -q a c; git -C c remote add up ../b; git -C c push -q up HEAD
+            git clone -q --bare a d.git; git clone -q --no-local a e; git clone -q --mirror a m
+            git -C a worktree add -q ../w; git -C w commit -q --allow-empty -m w; git -C a worktree list
+            git -C a submodule --quiet add ../sub s; git -C a commit -qm s; git clone -q --recursive a r
+            git -C c fetch -q; git -C c gc -q; git -C a worktree remove w
+            git -C sub worktree add -q ../sw; git -C sw commit -q --allow-empty -m sw
+            git -C sub stash list; git -C sub gc -q; git -C sub worktree remove sw
+            mkdir -p config refs/objects hooks; echo 1 > hooks/run.sh; echo 1 > config/x; echo 1 > refs/config
+            mv hooks hooks2; mkdir src; mv hooks2 src/hooks; echo 1 > src/hooks/use.ts; echo 1 > HEAD";
+        // `.gitmodules` is the gateway's to guard, not this test's.
+        let mut spec = place.spec(script);
+        spec.files.rules.extend(
+            ["hooks", "config"]
+                .map(|it| rule(&place.project.join(".git").join(it), Access::Protected)),
+        );
+        let ran = run(&spec).unwrap();
+        assert_eq!(ran.exit.code, Some(0), "{} {:?}", ran.text, ran.violations);
+        assert!(exists(&place.project.join("r/s/.git")) && exists(&place.project.join("c/f")));
+    });
+}
+
+fn exists(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok()
+}
