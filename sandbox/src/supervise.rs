@@ -86,6 +86,8 @@ pub(crate) struct Supervisor {
     guard: Guard,
     made: Made,
     terminal: Option<OwnedFd>,
+    /// Files among the three streams.
+    streams: Vec<OwnedFd>,
     violations: Vec<Violation>,
     workers: Vec<(i32, u64)>,
 }
@@ -95,12 +97,14 @@ impl Supervisor {
         listener: OwnedFd,
         spec: &SandboxSpec,
         terminal: Option<OwnedFd>,
+        streams: Vec<OwnedFd>,
     ) -> Supervisor {
         Supervisor {
             listener,
             guard: Guard::new(spec),
             made: Made::default(),
             terminal,
+            streams,
             violations: Vec::new(),
             workers: Vec::new(),
         }

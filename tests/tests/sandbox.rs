@@ -23,3 +23,5 @@ mod reach;
 mod refusal;
 #[path = "sandbox/repository.rs"]
 mod repository;
+#[path = "sandbox/streams.rs"]
+mod streams;

@@ -83,12 +83,13 @@ fn begin(
     let terminal = terminal(&streams);
     match step("fork", syscalls::fork(0))? {
         Fork::Parent(pid) => {
-            drop(streams);
+            // A pipe held here would not end when the command closes it.
+            let files = streams.into_iter().filter(is_file).collect();
             let Prepared { built, supervision, .. } = prepared;
             let supervisor = match supervision {
                 Supervision::None => None,
                 Supervision::Connections | Supervision::Files => {
-                    take_listener(pid, link)?.map(|it| Supervisor::new(it, spec, terminal))
+                    take_listener(pid, link)?.map(|it| Supervisor::new(it, spec, terminal, files))
                 }
             };
             if spec.confine && !spec.hide.contains(&Mechanism::Seccomp) {
@@ -104,6 +105,11 @@ fn begin(
             syscalls::exit_now(super::FAILED)
         }
     }
+}
+
+fn is_file(stream: &OwnedFd) -> bool {
+    let copy = stream.try_clone().map(fs::File::from);
+    copy.and_then(|file| file.metadata()).is_ok_and(|found| found.is_file())
 }
 
 /// Returns the run's terminal, if it has one.

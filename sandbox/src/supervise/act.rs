@@ -185,6 +185,10 @@ impl Performer<'_> {
         for _ in 0..MOST_LINKS {
             let object = match self.final_object(&named, flags)? {
                 Final::Object(object) => object,
+                Final::Descriptor(object) => match self.given_stream(&object, flags)? {
+                    Some(file) => return Ok(Answer::Descriptor { file, close_on_exec }),
+                    None => object,
+                },
                 Final::Elsewhere(next) => {
                     named = next;
                     continue;
@@ -226,7 +230,7 @@ impl Performer<'_> {
             };
         }
         match resolve::link(&self.caller, &named.parent, &named.name)? {
-            Link::Object(object) => Ok(Final::Object(object)),
+            Link::Object(object) => Ok(Final::Descriptor(object)),
             Link::Text(text) => {
                 let text = PathBuf::from(std::ffi::OsStr::from_bytes(&text));
                 let mut next = resolve::parent(&self.caller, &named.parent, &text)?;
@@ -234,6 +238,25 @@ impl Performer<'_> {
                 Ok(Final::Elsewhere(next))
             }
         }
+    }
+
+    /// Returns a copy of the stream that `object` is, if it is a file that the run was given for writing.
+    ///
+    /// The same open file and not a new one: it gives no right that the run does not hold.
+    fn given_stream(&self, object: &OwnedFd, flags: i32) -> io::Result<Option<OwnedFd>> {
+        let wanted = flags & libc::O_ACCMODE;
+        if wanted == libc::O_RDONLY || flags & libc::O_PATH != 0 {
+            return Ok(None);
+        }
+        let identity = repository::identity(&resolve::metadata(object)?);
+        for stream in &self.supervisor.streams {
+            let same = repository::identity(&resolve::metadata(stream)?) == identity;
+            let mode = syscalls::status_flags(stream.as_fd())? & libc::O_ACCMODE;
+            if same && (mode == wanted || mode == libc::O_RDWR) {
+                return stream.try_clone().map(Some);
+            }
+        }
+        Ok(None)
     }
 
     fn create(&self, named: &Named, flags: i32, mode: u32) -> Result<OwnedFd, Refused> {
@@ -381,7 +404,7 @@ impl Performer<'_> {
         let flags = if follow { libc::O_PATH } else { libc::O_PATH | libc::O_NOFOLLOW };
         for _ in 0..MOST_LINKS {
             match self.final_object(&named, flags)? {
-                Final::Object(object) => return Ok(object),
+                Final::Object(object) | Final::Descriptor(object) => return Ok(object),
                 Final::Elsewhere(next) => named = next,
                 Final::Nothing => return Err(Refused::Errno(libc::ENOENT)),
             }
@@ -456,6 +479,8 @@ impl Performer<'_> {
 enum Final {
     Nothing,
     Object(OwnedFd),
+    /// What a descriptor of a process refers to.
+    Descriptor(OwnedFd),
     /// A link that leads there.
     Elsewhere(Named),
 }

@@ -244,6 +244,14 @@ pub(crate) fn change_directory(directory: BorrowedFd<'_>) -> io::Result<()> {
     check(status.into()).map(drop)
 }
 
+/// Returns the flags that an open file has now.
+pub(crate) fn status_flags(file: BorrowedFd<'_>) -> io::Result<i32> {
+    // SAFETY: integers only.
+    let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
+    check(flags.into())?;
+    Ok(flags)
+}
+
 /// Returns how many bytes of the file system at `object` are used.
 pub(crate) fn used_bytes(object: BorrowedFd<'_>) -> io::Result<u64> {
     // SAFETY: zero is a valid value of every field of `statfs64`.
