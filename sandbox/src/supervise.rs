@@ -158,15 +158,23 @@ impl Supervisor {
         self.workers.retain(|(pid, id)| {
             let waiting = syscalls::is_waiting(listener, *id);
             if !waiting {
-                // It may have ended already.
-                let _ = syscalls::kill(*pid, libc::SIGKILL);
+                // It may have ended already. One that is just answering does not take this signal: if it
+                // ended then, the kernel would answer with 0 in its place.
+                let _ = syscalls::kill(*pid, libc::SIGTERM);
             }
             waiting
         });
     }
 
-    /// Forgets a worker that was reaped.
+    /// Forgets a worker that was reaped; a call that it left without an answer is interrupted.
     pub(crate) fn reaped(&mut self, pid: i32) {
+        let listener = self.listener.as_fd();
+        for (_, id) in self.workers.iter().filter(|(worker, _)| *worker == pid) {
+            if syscalls::is_waiting(listener, *id) {
+                // The caller may have ended meanwhile.
+                let _ = syscalls::answer(listener, *id, Err(libc::EINTR));
+            }
+        }
         self.workers.retain(|(worker, _)| *worker != pid);
     }
 
@@ -188,7 +196,11 @@ impl Supervisor {
             }
             Ok(Fork::Child) => {
                 let listener = self.listener.as_fd();
-                let answered = match act::block(&act) {
+                let result = act::block(&act);
+                let signals: Vec<i32> = (1..=31).collect();
+                let masked = syscalls::signal_set(&signals)
+                    .and_then(|signals| syscalls::set_signal_mask(&signals));
+                let answered = match masked.and(result) {
                     Ok(Answer::Descriptor { file, close_on_exec }) => {
                         let file = file.as_fd();
                         syscalls::answer_with_descriptor(listener, call.id, file, close_on_exec)
