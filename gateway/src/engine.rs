@@ -1,5 +1,6 @@
 //! The pipeline: judge, record, decide, run, record.
 
+mod after;
 mod steps;
 
 use std::path::PathBuf;
@@ -17,7 +18,7 @@ use crate::judge;
 use crate::parse::Scanner;
 use crate::places::Places;
 use crate::protocol::errors::Failure;
-use crate::protocol::types::{CommandRequest, RunOutcome};
+use crate::protocol::types::{CommandRequest, Event, RunOutcome};
 use crate::records::{self, Circumstances};
 use crate::run::{self, Lines, Manner};
 use crate::{answer, approve, request, view};
@@ -130,6 +131,7 @@ impl Gateway {
             directory: self.places.task(&receipt.id),
         };
         let Conversation { events, input, control, .. } = conversation;
+        let told = events.clone();
         let outcome = self.execute(grant, &receipt, manner, Lines { events, input, control }).await;
         let state = self.places.state.clone();
         blocking(move || {
@@ -137,7 +139,11 @@ impl Gateway {
             Ok(())
         })
         .await?;
-        outcome.map(|execution| answer::ran(view, &receipt, &execution, &judged))
+        let execution = outcome?;
+        for notice in after::hooks(&request.context, &scene, &judged, &execution).await {
+            let _ = told.send(Event::Notice(notice)).await; // a front end that is gone reads none
+        }
+        Ok(answer::ran(view, &receipt, &execution, &judged))
     }
 
     /// Runs what was granted, and records how it ended before anybody learns of it.

@@ -1,4 +1,4 @@
-//! Runs the command hooks of a call: all that match, at once, each in its own process group, with bounded
+//! Runs the command hooks before and after a call: all that match, at once, each in its own process group, with bounded
 //! time and output, and gone afterwards with everything it started.
 //!
 //! A managed hook that fails in any way blocks the call. Another one that fails is reported and ignored.
@@ -74,14 +74,56 @@ pub(crate) fn matching(hooks: &[Hook], event: HookEvent, tool: &str) -> Vec<usiz
 
 /// Runs the PreToolUse hooks that match, and merges what they say.
 pub(crate) async fn before(hooks: &[Hook], call: &Call<'_>) -> Result<Report, Failure> {
+    let ran = run_all(hooks, HookEvent::PreToolUse, call, &Value::Null).await?;
+    Ok(merge(hooks, ran))
+}
+
+/// Runs the hooks of `event`, which comes after a call, and returns what they have to tell, one text each.
+/// What was done is done: a hook that fails is told of and changes nothing.
+pub(crate) async fn after(
+    hooks: &[Hook],
+    event: HookEvent,
+    call: &Call<'_>,
+    further: &Value,
+) -> Vec<String> {
+    let ran = match run_all(hooks, event, call, further).await {
+        Ok(ran) => ran,
+        Err(failure) => return vec![format!("hooks did not run: {}", failure.message)],
+    };
+    let mut notices = Vec::new();
+    for run in &ran {
+        match (&run.answer, hooks.get(run.index)) {
+            (Ok(answer), _) => {
+                notices.extend(answer.message.clone());
+                notices.extend(answer.context.clone());
+                if answer.verdict == Some(HookVerdict::Deny) && !answer.reason.is_empty() {
+                    notices.push(answer.reason.clone());
+                }
+            }
+            (Err(failure), Some(hook)) => {
+                notices.push(format!("hook {} failed: {failure}", describe(hook)));
+            }
+            (Err(failure), None) => notices.push(format!("a hook failed: {failure}")),
+        }
+    }
+    notices
+}
+
+/// Starts all hooks of `event` that match, and waits for each of them.
+async fn run_all(
+    hooks: &[Hook],
+    event: HookEvent,
+    call: &Call<'_>,
+    further: &Value,
+) -> Result<Vec<Ran>, Failure> {
     let mut tasks = Vec::new();
-    for index in matching(hooks, HookEvent::PreToolUse, call.tool) {
+    for index in matching(hooks, event, call.tool) {
         let Some(hook) = hooks.get(index) else { continue };
         let job = process::Job {
             command: hook.command.clone(),
             variables: variables(hook, call)?,
             cwd: call.place.cwd.clone(),
-            input: input(call).to_string(),
+            input: input(event, call, further).to_string(),
         };
         tasks.push((index, tokio::spawn(process::run(job))));
     }
@@ -93,11 +135,11 @@ pub(crate) async fn before(hooks: &[Hook], call: &Call<'_>) -> Result<Report, Fa
         };
         let answer = match &ended.failure {
             Some(failure) => Err(failure.clone()),
-            None => answer::read(ended.exit, &ended.stdout, &ended.stderr),
+            None => answer::read(event, ended.exit, &ended.stdout, &ended.stderr),
         };
         ran.push(Ran { index, exit: ended.exit, milliseconds: ended.milliseconds, answer });
     }
-    Ok(merge(hooks, ran))
+    Ok(ran)
 }
 
 /// Returns what a recorded outcome of hook `index` says.
@@ -115,13 +157,14 @@ pub(crate) fn recorded(index: usize, outcome: &Value) -> Ran {
         (false, true) => {
             let good = outcome.get("status").and_then(Value::as_i64).is_none_or(|it| it / 100 == 2);
             if good {
-                answer::read(Some(0), stdout.as_bytes(), b"")
+                answer::read(HookEvent::PreToolUse, Some(0), stdout.as_bytes(), b"")
             } else {
                 Err("its status".into())
             }
         }
         (false, false) => {
-            answer::read(status.or(Some(0)), stdout.as_bytes(), text("stderr").as_bytes())
+            let (status, stderr) = (status.or(Some(0)), text("stderr"));
+            answer::read(HookEvent::PreToolUse, status, stdout.as_bytes(), stderr.as_bytes())
         }
     };
     Ran { index, exit: status, milliseconds: 0, answer }
@@ -149,6 +192,7 @@ pub(crate) fn merge(hooks: &[Hook], ran: Vec<Ran>) -> Report {
         let (verdict, reason) = match &run.answer {
             Ok(answer) => {
                 report.notices.extend(answer.message.clone());
+                report.notices.extend(answer.context.clone());
                 (answer.verdict, answer.reason.clone())
             }
             Err(failure) => {
@@ -216,18 +260,22 @@ fn matches_tool(matcher: &str, tool: &str) -> bool {
     Regex::new(matcher).map_or(true, |expression| expression.is_match(tool))
 }
 
-/// Returns what a hook gets on standard input.
-fn input(call: &Call<'_>) -> Value {
-    json!({
+/// Returns what a hook gets on standard input: what holds for each event, and the members of `further`.
+fn input(event: HookEvent, call: &Call<'_>, further: &Value) -> Value {
+    let mut input = json!({
         "session_id": call.context.session.as_deref().unwrap_or(call.id),
         "transcript_path": "",
         "cwd": call.place.cwd,
         "permission_mode": call.mode,
-        "hook_event_name": "PreToolUse",
+        "hook_event_name": event.name(),
         "tool_name": call.tool,
         "tool_input": call.input,
         "tool_use_id": call.id,
-    })
+    });
+    if let (Some(input), Some(further)) = (input.as_object_mut(), further.as_object()) {
+        input.extend(further.clone());
+    }
+    input
 }
 
 /// Returns the environment of a hook. The caller's variables may not lead a managed hook astray, so it gets

@@ -43,6 +43,8 @@ pub(crate) struct Scene {
 /// A call that was judged.
 #[derive(Debug)]
 pub(crate) struct Judged {
+    /// Identity of the call, as hooks were told it.
+    pub(crate) id: String,
     /// The input that was judged, after hooks.
     pub(crate) input: Value,
     /// The input before, and the index of the hook that changed it.
@@ -219,7 +221,8 @@ pub(crate) async fn judge(
     let start = Instant::now();
     let verdict = stockade_policy::evaluate(&scene.snapshot.rules, &call, &facts);
     let took = start.elapsed();
-    Ok(Judged { input, received, tree, facts, verdict, took, hooks: report })
+    let id = asked.id.to_owned();
+    Ok(Judged { id, input, received, tree, facts, verdict, took, hooks: report })
 }
 
 /// Returns the command of a Bash input.

@@ -1,7 +1,7 @@
-//! Reads what a PreToolUse hook answered: an exit status and perhaps JSON.
+//! Reads what a hook answered: an exit status and perhaps JSON.
 
 use serde_json::Value;
-use stockade_policy::HookVerdict;
+use stockade_policy::{HookEvent, HookVerdict};
 
 /// Longest text that is kept of a hook, in characters.
 const MAX_TEXT: usize = 10_000;
@@ -17,18 +17,25 @@ pub(crate) struct Answer {
     pub(crate) updated: Option<Value>,
     /// What to tell the person.
     pub(crate) message: Option<String>,
+    /// What to tell the agent.
+    pub(crate) context: Option<String>,
 }
 
 /// Reads an answer; the error says how the hook failed. Exit status 2 blocks whatever else was said; for any
 /// other, JSON alone counts, and a failure without JSON is a failure of the hook.
-pub(crate) fn read(exit: Option<i32>, stdout: &[u8], stderr: &[u8]) -> Result<Answer, String> {
+pub(crate) fn read(
+    event: HookEvent,
+    exit: Option<i32>,
+    stdout: &[u8],
+    stderr: &[u8],
+) -> Result<Answer, String> {
     let text = String::from_utf8_lossy(stdout);
     let text = text.trim();
     let object = match text.starts_with('{') {
         true => serde_json::from_str::<Value>(text).ok().filter(Value::is_object),
         false => None,
     };
-    let answer = object.map(|object| from_json(&object));
+    let answer = object.map(|object| from_json(event, &object));
     if exit == Some(2) {
         let said = String::from_utf8_lossy(stderr);
         let said = said.trim();
@@ -45,7 +52,7 @@ pub(crate) fn read(exit: Option<i32>, stdout: &[u8], stderr: &[u8]) -> Result<An
     }
 }
 
-fn from_json(object: &Value) -> Result<Answer, String> {
+fn from_json(event: HookEvent, object: &Value) -> Result<Answer, String> {
     let text = |value: &Value, key: &str| match value.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
@@ -60,9 +67,10 @@ fn from_json(object: &Value) -> Result<Answer, String> {
     };
     answer.reason = text(object, "reason")?.unwrap_or_default();
     if let Some(specific) = object.get("hookSpecificOutput") {
-        if specific.get("hookEventName").and_then(Value::as_str) != Some("PreToolUse") {
-            return Err("`hookEventName` of its answer is not `PreToolUse`".into());
+        if specific.get("hookEventName").and_then(Value::as_str) != Some(event.name()) {
+            return Err(format!("`hookEventName` of its answer is not `{}`", event.name()));
         }
+        answer.context = text(specific, "additionalContext")?.map(|context| shorten(&context));
         let said = text(specific, "permissionDecision")?;
         if let Some(said) = said {
             answer.verdict = Some(match said.as_str() {

@@ -91,8 +91,10 @@ impl Collected {
         for event in events {
             let pointer = join(pointer, &event.key);
             match HookEvent::named(&event.key) {
-                Some(known) => self.groups(source, &event.value, &pointer, known, problems),
-                None if OTHER_EVENTS.contains(&event.key.as_str()) => {
+                Some(known) if runs(known) => {
+                    self.groups(source, &event.value, &pointer, known, problems)
+                }
+                known if known.is_some() || OTHER_EVENTS.contains(&event.key.as_str()) => {
                     let message = format!("hooks of `{}` do not run here", event.key);
                     problems.warn(
                         source,
@@ -102,7 +104,7 @@ impl Collected {
                         "they have no effect",
                     );
                 }
-                None => {
+                Some(_) | None => {
                     let message = format!("there is no event `{}`", event.key);
                     problems.warn(source, event.key_span, &pointer, &message, "check its spelling");
                 }
@@ -195,6 +197,18 @@ impl Collected {
         }
         hooks.sort_by_key(|hook| std::cmp::Reverse(hook.origin.layer));
         hooks
+    }
+}
+
+/// Says whether something of ours makes this event happen.
+fn runs(event: HookEvent) -> bool {
+    match event {
+        HookEvent::PreToolUse | HookEvent::PostToolUse | HookEvent::PostToolUseFailure => true,
+        HookEvent::PermissionRequest
+        | HookEvent::PermissionDenied
+        | HookEvent::SessionStart
+        | HookEvent::SessionEnd
+        | HookEvent::ConfigChange => false,
     }
 }
 
