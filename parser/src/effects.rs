@@ -42,9 +42,7 @@ impl Reader<'_> {
             return self.claim_read_only();
         }
         let effect = Effect { kind, word: index, object };
-        if !self.reading.effects.contains(&effect) {
-            self.reading.effects.push(effect);
-        }
+        self.effects_seen.add(&mut self.reading.effects, effect);
     }
 
     /// Adds an effect on what `argument` names.

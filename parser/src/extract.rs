@@ -17,6 +17,7 @@ use std::rc::Rc;
 use crate::event::Kind;
 use crate::grammar::{self, Syntax};
 use crate::marks::Request;
+use crate::program::Rows;
 use crate::tree::Token;
 use crate::word::build::{BraceBudget, Building};
 use crate::{
@@ -185,7 +186,7 @@ pub(crate) struct Run {
 }
 
 pub(crate) struct Walk<'a> {
-    pub programs: &'a Programs,
+    pub rows: Rows<'a>,
     pub limits: &'a Limits,
     pub start: &'a StartState,
     pub source_length: usize,
@@ -209,6 +210,12 @@ pub(crate) struct Walk<'a> {
     pub requests: Vec<Request>,
     pub step_limit: u64,
     pub steps: u64,
+    /// Work spent on values that may or may not have changed.
+    pub blurred: u64,
+    /// Steps that searches of the text for one name may still take.
+    pub search_steps: u64,
+    /// Bytes that values of variables may still take where they are used.
+    pub value_bytes: usize,
     /// Scopes of function bodies.
     pub bodies: Vec<scope::Scope>,
     /// Names that were looked up: whether the text sets them to numbers only.
@@ -218,6 +225,9 @@ pub(crate) struct Walk<'a> {
     /// Operands `NAME=(...)` that the grammar read as arrays: command and word.
     pub array_operands: std::collections::BTreeSet<(u32, usize)>,
 }
+
+/// Bytes of values of variables that are put in where they are used, in one text.
+const VALUE_BYTES: usize = 1 << 20;
 
 /// Reads `source` and lists what it could start, write and read.
 pub(crate) fn extract(
@@ -246,7 +256,7 @@ pub(crate) fn extract(
         position: Position::Top,
     };
     let mut walk = Walk {
-        programs,
+        rows: Rows::new(programs),
         limits,
         start,
         source_length: source.len(),
@@ -270,6 +280,9 @@ pub(crate) fn extract(
         requests: Vec::new(),
         step_limit,
         steps,
+        blurred: 0,
+        search_steps: 8 * source.len() as u64 + 100_000,
+        value_bytes: VALUE_BYTES,
         bodies: Vec::new(),
         integers: std::collections::HashMap::new(),
         arrays: std::collections::BTreeSet::new(),
@@ -359,6 +372,10 @@ impl Walk<'_> {
                     break;
                 }
                 run.at += 1;
+                self.steps += 1;
+                if self.steps > self.step_limit {
+                    return self.give_up();
+                }
                 let Some(event) = text.syntax.events.get(at).copied() else { break };
                 match event.kind {
                     Kind::Close => self.close(&text, event),
@@ -370,6 +387,18 @@ impl Walk<'_> {
                 }
             }
         }
+    }
+
+    /// The walk takes too much work: what is left of the source is opaque.
+    fn give_up(&mut self) {
+        let place = self.runs.last().and_then(|run| {
+            let event = run.text.syntax.events.get(run.at.saturating_sub(1))?;
+            Some(run.text.map.place(event.start))
+        });
+        let end = u32::try_from(self.source_length).unwrap_or(u32::MAX);
+        let span = Span { start: place.unwrap_or(0).min(end), end };
+        self.doubt(Reason::LimitWork, span, "the rest is not read".to_owned(), String::new());
+        self.runs.clear();
     }
 
     fn end_run(&mut self) {
@@ -412,6 +441,6 @@ impl Walk<'_> {
             tokens,
             repairs: Vec::new(),
         };
-        Draft::new(tree, self.requests)
+        Draft::new(tree, self.requests, self.steps)
     }
 }

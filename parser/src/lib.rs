@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod cursor;
+mod distinct;
 mod effects;
 mod event;
 pub mod explain;

@@ -1,12 +1,14 @@
 //! Commands inside commands: what a program starts because of its words, from the program tables.
 
+use std::collections::HashSet;
+
+use crate::distinct::Distinct;
 use crate::effects;
 use crate::options::{Argument, Scanner, Seen, Trouble, is_many, may_be_dangerous};
-use crate::program::Lookup;
 use crate::program::row::{Body, Danger, Input, Operand, Row, Slot, Strip, Style, Takes, Times};
+use crate::program::{Lookup, Rows};
 use crate::{
-    Assignment, CommandKind, Count, Effect, Locality, Programs, Reason, SimpleCommand, Stdin, Word,
-    WordClass,
+    Assignment, CommandKind, Count, Effect, Locality, Reason, SimpleCommand, Stdin, Word, WordClass,
 };
 
 /// What the tables say about one command.
@@ -36,7 +38,7 @@ pub(crate) struct Doubt {
 }
 
 /// Something that a command starts.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Inner {
     /// A command, given as words.
     Command {
@@ -86,7 +88,7 @@ pub(crate) enum Dialect {
 }
 
 /// Reads one command with the tables.
-pub(crate) fn read(programs: &Programs, command: &SimpleCommand) -> Reading {
+pub(crate) fn read(rows: &mut Rows, command: &SimpleCommand) -> Reading {
     let Some(first) = command.words.first().and_then(Word::exact) else {
         return Reading::default();
     };
@@ -94,7 +96,7 @@ pub(crate) fn read(programs: &Programs, command: &SimpleCommand) -> Reading {
         Some(at) => (first.get(..at), first.get(at + 1..).unwrap_or_default()),
         None => (None, first),
     };
-    let row = match programs.look_up(name) {
+    let row = match rows.look_up(name) {
         Lookup::None => return Reading::default(),
         Lookup::Broken => {
             let doubt = Doubt {
@@ -148,6 +150,9 @@ pub(crate) struct Reader<'a> {
     pub(crate) entry: Option<Argument>,
     /// The sed scripts, which are one program.
     pub(crate) sed: Vec<Argument>,
+    pub(crate) effects_seen: Distinct,
+    pub(crate) inner_seen: Distinct,
+    doubts_seen: HashSet<(Reason, u32)>,
 }
 
 impl<'a> Reader<'a> {
@@ -169,6 +174,9 @@ impl<'a> Reader<'a> {
             at: 0,
             entry: None,
             sed: Vec::new(),
+            effects_seen: Distinct::default(),
+            inner_seen: Distinct::default(),
+            doubts_seen: HashSet::new(),
         }
     }
 
@@ -459,11 +467,9 @@ impl<'a> Reader<'a> {
             Reason::EvaluatorText => "pass values as arguments: `sh -c 'run \"$1\"' sh \"$value\"`",
             _ => "",
         };
-        let (detail, help) = (detail.to_owned(), help.to_owned());
-        let doubt = Doubt { reason, word: Some(index), detail, help };
-        let known = |other: &Doubt| other.reason == doubt.reason && other.word == doubt.word;
-        if !self.reading.doubts.iter().any(known) {
-            self.reading.doubts.push(doubt);
+        if self.doubts_seen.insert((reason, index)) {
+            let (detail, help) = (detail.to_owned(), help.to_owned());
+            self.reading.doubts.push(Doubt { reason, word: Some(index), detail, help });
         }
     }
 

@@ -56,6 +56,9 @@ enum Shape {
     Dynamic,
 }
 
+/// Letters of one word that are read as options; more are not understood.
+const MOST_LETTERS: usize = 256;
+
 impl<'a> Scanner<'a> {
     /// Begins in front of `arguments`.
     pub(crate) fn new(body: &'a Body, arguments: Vec<Argument>) -> Scanner<'a> {
@@ -225,6 +228,9 @@ impl<'a> Scanner<'a> {
         let mut rest = letters;
         while let Some((letter, behind)) = rest.split_first() {
             rest = behind;
+            if letters.len() - rest.len() > MOST_LETTERS {
+                return self.unknown(argument.index, "too many letters");
+            }
             if self.body.grammar.number && letter.is_ascii_digit() {
                 continue;
             }
@@ -312,6 +318,9 @@ impl<'a> Scanner<'a> {
             return;
         }
         self.at += 1;
+        if letters.len() > MOST_LETTERS {
+            return self.unknown(argument.index, "too many letters");
+        }
         for letter in letters {
             let name = [b'-', letter];
             match self.named_bytes(&name) {

@@ -7,6 +7,7 @@ mod index;
 mod load;
 pub(crate) mod row;
 
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use index::Table;
@@ -78,6 +79,7 @@ impl Loaded {
 }
 
 /// What the tables say about a name.
+#[derive(Clone, Copy)]
 pub(crate) enum Lookup<'a> {
     /// Nothing: its effects are unknown.
     None,
@@ -85,6 +87,33 @@ pub(crate) enum Lookup<'a> {
     Broken,
     /// A row.
     Row(&'a Row),
+}
+
+/// The rows that one text asks for: each name is looked up once.
+pub(crate) struct Rows<'a> {
+    programs: &'a Programs,
+    known: HashMap<Vec<u8>, Lookup<'a>>,
+}
+
+/// Names that are remembered in [`Rows`].
+const REMEMBERED: usize = 4_096;
+
+impl<'a> Rows<'a> {
+    pub(crate) fn new(programs: &'a Programs) -> Rows<'a> {
+        Rows { programs, known: HashMap::new() }
+    }
+
+    /// Looks up a program by the last component of its path.
+    pub(crate) fn look_up(&mut self, name: &[u8]) -> Lookup<'a> {
+        if let Some(known) = self.known.get(name) {
+            return *known;
+        }
+        let found = self.programs.look_up(name);
+        if self.known.len() < REMEMBERED && name.len() <= 64 {
+            self.known.insert(name.to_vec(), found);
+        }
+        found
+    }
 }
 
 impl Programs {

@@ -125,9 +125,7 @@ impl Reader<'_> {
             directory: self.directory.clone(),
             stdin: None,
         };
-        if !self.reading.inner.contains(&inner) {
-            self.reading.inner.push(inner);
-        }
+        self.inner_seen.add(&mut self.reading.inner, inner);
     }
 
     fn executes(&mut self, index: u32, object: Option<Word>) {

@@ -12,6 +12,7 @@ pub struct Draft {
     tree: CommandTree,
     /// The text and each nested text, for the witness.
     requests: Vec<Request>,
+    steps: u64,
 }
 
 /// Everything that a text could start, write or read, and every part that is not understood.
@@ -60,7 +61,7 @@ pub struct SimpleCommand {
 }
 
 /// `name=value`, `name+=value` or `name[subscript]=value`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Assignment {
     /// The variable, without subscript.
     pub name: Vec<u8>,
@@ -208,7 +209,7 @@ pub enum Stdin {
 }
 
 /// Something that a program does because of an option or operand.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Effect {
     /// What.
     pub kind: EffectKind,
@@ -328,8 +329,13 @@ impl Token {
 
 impl Draft {
     /// Returns a draft with what is to be compared with the witness.
-    pub(crate) fn new(tree: CommandTree, requests: Vec<Request>) -> Draft {
-        Draft { tree, requests }
+    pub(crate) fn new(tree: CommandTree, requests: Vec<Request>, steps: u64) -> Draft {
+        Draft { tree, requests, steps }
+    }
+
+    /// Returns the work steps that reading took; see [`crate::Limits::steps_per_byte`].
+    pub fn steps(&self) -> u64 {
+        self.steps
     }
 
     /// Returns a draft that says of the whole text only that it is not understood.
@@ -347,7 +353,7 @@ impl Draft {
             tokens: vec![Token { kind: TokenKind::Unread, span }],
             repairs: Vec::new(),
         };
-        Draft { tree, requests: Vec::new() }
+        Draft { tree, requests: Vec::new(), steps: 0 }
     }
 
     /// Returns the texts that the witness is to read: the source first, then each nested text.

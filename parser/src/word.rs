@@ -7,7 +7,7 @@ pub(crate) mod glob;
 use crate::{Reason, Span};
 
 /// One word of a command: where it stands and what is known about its value.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Word {
     /// Where it stands in the source.
     pub span: Span,
@@ -16,7 +16,7 @@ pub struct Word {
 }
 
 /// What the text tells about the value of a word.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum WordClass {
     /// Exactly these bytes reach the program, as one argument.
     Exact(Vec<u8>),
@@ -41,7 +41,7 @@ pub enum WordClass {
 }
 
 /// How many arguments an unknown word may become.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Count {
     /// Exactly one.
     One,
@@ -50,7 +50,7 @@ pub enum Count {
 }
 
 /// A piece of a file name pattern.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Glob {
     /// These bytes as they stand.
     Literal(Vec<u8>),

@@ -48,8 +48,7 @@ impl Walk<'_> {
         if let Some(known) = self.integers.get(&key) {
             return *known;
         }
-        self.steps = self.steps.saturating_add(text.bytes.len() as u64 / 4);
-        let keeps = self.steps <= self.step_limit && only_numbers(text, name);
+        let keeps = self.may_search(text) && only_numbers(text, name);
         self.integers.insert(key, keeps);
         keeps
     }
@@ -144,10 +143,18 @@ impl Walk<'_> {
         if let Some(known) = self.associative.get(name) {
             return *known;
         }
-        self.steps = self.steps.saturating_add(text.bytes.len() as u64 / 4);
-        let found = self.steps <= self.step_limit && declares_associative(&text.bytes, name);
+        let found = self.may_search(text) && declares_associative(&text.bytes, name);
         self.associative.insert(name.to_vec(), found);
         found
+    }
+
+    /// Counts a search of the whole text; without leave, the doubtful answer holds.
+    fn may_search(&mut self, text: &Text) -> bool {
+        let cost = text.bytes.len() as u64 / 4 + 1;
+        let Some(left) = self.search_steps.checked_sub(cost) else { return false };
+        self.search_steps = left;
+        self.steps = self.steps.saturating_add(cost);
+        true
     }
 
     /// The end of `${ }`.
@@ -391,9 +398,9 @@ fn in_arithmetic_span(text: &Text, at: usize) -> bool {
 fn set_to_number(before: &[u8], after: &[u8]) -> bool {
     if before.ends_with(b"for ") && after.starts_with(b" in ") {
         let list = after.get(4..).unwrap_or_default();
-        let end = list.iter().position(|byte| matches!(byte, b';' | b'\n')).unwrap_or(list.len());
-        let list = list.get(..end).unwrap_or_default();
-        return list.iter().all(|byte| byte.is_ascii_digit() || b" {}.,-".contains(byte));
+        // The first byte that is no part of a list of numbers must be its end.
+        let other = list.iter().find(|byte| !(byte.is_ascii_digit() || b" {}.,-".contains(byte)));
+        return other.is_none_or(|byte| matches!(byte, b';' | b'\n'));
     }
     let starts = before
         .last()

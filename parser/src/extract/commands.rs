@@ -21,7 +21,7 @@ impl Walk<'_> {
             position: self.positions.last().copied().unwrap_or(Position::Top),
             via: text.via.clone(),
             kind: CommandKind::AssignmentOnly,
-            directory: self.shell.directory.clone(),
+            directory: Directory::Unknown,
             locality: text.locality,
             stdin: self.stdins.last().copied().unwrap_or(Stdin::Inherited),
             effects: Vec::new(),
@@ -32,7 +32,7 @@ impl Walk<'_> {
     }
 
     pub(crate) fn close_simple(&mut self, text: &Text, event: Event, collecting: Collecting) {
-        let Collecting { words, origins, assignments, redirects, command } = collecting;
+        let Collecting { mut words, origins, assignments, redirects, command } = collecting;
         let span = text.map.span(Span { start: event.start, end: event.end });
         let nothing = words.is_empty() && assignments.is_empty() && redirects.is_empty();
         if nothing && self.commands.len() == command as usize + 1 {
@@ -40,6 +40,7 @@ impl Walk<'_> {
             self.commands.pop();
             return;
         }
+        words.shrink_to_fit();
         let kind = self.kind_of(&words, true);
         let only_assigns = words.is_empty();
         for assignment in &assignments {
@@ -56,7 +57,7 @@ impl Walk<'_> {
             }
         }
         let stdin = stdin_of(&redirects);
-        let directory = self.shell.directory.clone();
+        let directory = self.shell.directory_for_list();
         if let Some(slot) = self.commands.get_mut(command as usize) {
             slot.words = words;
             slot.assignments = assignments;
@@ -246,8 +247,11 @@ impl Walk<'_> {
         let value = match assignment.value.exact() {
             Some(bytes) if !assignment.array && !assignment.append => Value::Exact(bytes.to_vec()),
             Some(bytes) if !assignment.array => match self.shell.exact(&assignment.name) {
-                Some(old) => Value::Exact([old, bytes].concat()),
-                None => Value::Set,
+                Some(old) if old.len() + bytes.len() <= self.value_bytes => {
+                    self.value_bytes -= old.len() + bytes.len();
+                    Value::Exact([old, bytes].concat())
+                }
+                Some(_) | None => Value::Set,
             },
             Some(_) | None => Value::Set,
         };
@@ -263,7 +267,7 @@ impl Walk<'_> {
         self.shell.told = true;
         let rest =
             Span { start: span.start, end: u32::try_from(self.source_length).unwrap_or(u32::MAX) };
-        self.doubt(Reason::State, rest, detail, String::new());
+        self.doubt(Reason::State, rest, detail.to_string(), String::new());
     }
 }
 

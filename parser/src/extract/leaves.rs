@@ -211,9 +211,12 @@ impl Walk<'_> {
     }
 
     /// The value of a parameter as far as the text tells.
-    pub(crate) fn parameter(&self, name: &[u8], quoted: bool) -> Parameter {
+    pub(crate) fn parameter(&mut self, name: &[u8], quoted: bool) -> Parameter {
+        let many = matches!(name, b"@");
+        let one = matches!(name, b"?" | b"#" | b"$") || (quoted && !many);
+        let unknown = Parameter::Unknown(if one { Count::One } else { Count::Any });
         if let Some(value) = self.shell.exact(name) {
-            return Parameter::Exact(value.to_vec());
+            return copied(value, &mut self.value_bytes).map_or(unknown, Parameter::Exact);
         }
         if let Some(positional) = &self.shell.positional
             && let Some(index) =
@@ -222,17 +225,15 @@ impl Walk<'_> {
             match positional.get(index) {
                 Some(word) => {
                     if let Some(value) = word.exact() {
-                        return Parameter::Exact(value.to_vec());
+                        return copied(value, &mut self.value_bytes)
+                            .map_or(unknown, Parameter::Exact);
                     }
                 }
                 None if index > 0 => return Parameter::Exact(Vec::new()),
                 None => {}
             }
         }
-        let number = matches!(name, b"?" | b"#" | b"$");
-        let many = matches!(name, b"@");
-        let one = number || (quoted && !many);
-        Parameter::Unknown(if one { Count::One } else { Count::Any })
+        unknown
     }
 
     fn variable_descriptor(&mut self, text: &Text, event: Event) {
@@ -252,4 +253,10 @@ impl Walk<'_> {
         let count = if quoted || self.quoted() { Count::One } else { Count::Any };
         self.unknown(Reason::Substitution, count);
     }
+}
+
+/// Copies a value, within the bytes that values may take in one text.
+fn copied(value: &[u8], left: &mut usize) -> Option<Vec<u8>> {
+    *left = left.checked_sub(value.len())?;
+    Some(value.to_vec())
 }

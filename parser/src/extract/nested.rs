@@ -6,7 +6,9 @@ use crate::extract::{Map, Text, Walk};
 use crate::grammar;
 use crate::lex::quote::decode_backquotes;
 use crate::nested::{self, Dialect, Inner, Reading};
-use crate::{CommandKind, Directory, Locality, Position, Reason, SimpleCommand, Span, Via, Word};
+use crate::{
+    CommandKind, Directory, Locality, Position, Reason, SimpleCommand, Span, Via, Word, WordClass,
+};
 
 /// Entries of `via` in one tree: bounds what deep nesting costs in memory.
 const VIA_ENTRIES: usize = 400_000;
@@ -41,7 +43,7 @@ impl Walk<'_> {
             }
             return;
         }
-        let syntax = self.read_text(&decoded.bytes, span);
+        let syntax = self.read_text(&decoded.bytes);
         let nested = Text {
             bytes: decoded.bytes,
             syntax,
@@ -54,13 +56,14 @@ impl Walk<'_> {
         self.begin(nested, None, Some(scope), depth + 1, sh);
     }
 
-    fn read_text(&mut self, bytes: &[u8], span: Span) -> grammar::Syntax {
-        let left = self.step_limit.saturating_sub(self.steps);
+    fn read_text(&mut self, bytes: &[u8]) -> grammar::Syntax {
+        // A nested text is text like any other; how much of it there may be is limited elsewhere.
         let own =
-            self.limits.steps_per_byte.saturating_mul(bytes.len() as u64).saturating_add(10_000);
-        let syntax = grammar::read(bytes, self.limits, own.min(left.saturating_add(own / 8)));
-        self.steps = self.steps.saturating_add(syntax.steps / 8);
-        let _ = span;
+            self.limits.steps_per_byte.saturating_mul(bytes.len() as u64).saturating_add(1_000);
+        self.step_limit = self.step_limit.saturating_add(own);
+        let left = self.step_limit.saturating_sub(self.steps);
+        let syntax = grammar::read(bytes, self.limits, left);
+        self.steps = self.steps.saturating_add(syntax.steps);
         syntax
     }
 
@@ -88,8 +91,13 @@ impl Walk<'_> {
                 continue;
             }
             let Reading { inner, effects, effects_known, doubts } =
-                nested::read(self.programs, outer);
-            let words: Vec<Span> = outer.words.iter().map(|word| word.span).collect();
+                nested::read(&mut self.rows, outer);
+            self.steps = self.steps.saturating_add(outer.words.len() as u64);
+            let words: Vec<Span> = if doubts.is_empty() {
+                Vec::new()
+            } else {
+                outer.words.iter().map(|word| word.span).collect()
+            };
             let span = outer.span;
             if let Some(slot) = self.commands.get_mut(index as usize) {
                 slot.effects = effects;
@@ -133,7 +141,8 @@ impl Walk<'_> {
             Inner::Command { program, words, assignments, strip, locality, directory, stdin } => {
                 // Each copy of the words counts as text.
                 let place = outer.span;
-                if words.len() > 64 && !self.admit(words.len().saturating_mul(16), place) {
+                let size = words.iter().map(|word| 64 + known_bytes(word)).sum::<usize>();
+                if size > 4_096 && !self.admit(size, place) {
                     return;
                 }
                 let Some(outer) = self.commands.get(index as usize) else { return };
@@ -210,14 +219,16 @@ impl Walk<'_> {
         let Evaluated { bytes, map, via, locality, child, sh, positional, directory, span } =
             evaluated;
         self.nested.push(bytes.clone());
-        if !self.admit(bytes.len(), span) {
+        // Each command in the text has a copy of `via`.
+        let size = bytes.len().saturating_mul(via.len().max(1));
+        if !self.admit(if size > 4_096 { size } else { bytes.len() }, span) {
             return;
         }
         if bytes.contains(&0) {
             self.doubt(Reason::Nul, span, "a NUL byte in a nested text".to_owned(), String::new());
             return;
         }
-        let syntax = self.read_text(&bytes, span);
+        let syntax = self.read_text(&bytes);
         if sh && let Some(place) = syntax.bash_only {
             self.dialect(map.span(place));
         }
@@ -237,6 +248,15 @@ impl Walk<'_> {
         let help = "name bash instead of sh, or write it without this".to_owned();
         let detail = "other shells that are called sh read this otherwise".to_owned();
         self.doubt(Reason::Dialect, span, detail, help);
+    }
+}
+
+/// How many bytes a word holds.
+fn known_bytes(word: &Word) -> usize {
+    match &word.class {
+        WordClass::Exact(bytes) => bytes.len(),
+        WordClass::Pattern { glob, .. } => 64 * glob.len(),
+        WordClass::Unknown { prefix, suffix, .. } => prefix.len() + suffix.len(),
     }
 }
 

@@ -58,8 +58,18 @@ impl Walk<'_> {
         self.stdins.truncate(scope.stdins);
         match scope.ends {
             Ends::Process => self.shell.undo(scope.point),
-            Ends::Branch => self.steps += self.shell.blur(&scope.point),
+            Ends::Branch => self.blur(&scope.point),
             Ends::Body => self.shell.undo_body(scope.point),
+        }
+    }
+
+    /// What changed since `point` may or may not have happened; values are not followed at any price.
+    fn blur(&mut self, point: &Point) {
+        let work = self.shell.blur(point);
+        self.steps = self.steps.saturating_add(work);
+        self.blurred = self.blurred.saturating_add(work);
+        if self.blurred > 4 * self.source_length as u64 + 100_000 {
+            self.shell.lose();
         }
     }
 
@@ -83,7 +93,7 @@ impl Walk<'_> {
         match operation {
             Operation::Or => {
                 if let Some(later) = &chain.later {
-                    self.steps += self.shell.blur(later);
+                    self.blur(later);
                 }
                 self.shell.blur_directory(&chain.start);
                 chain.later = Some(self.shell.point());
@@ -100,7 +110,7 @@ impl Walk<'_> {
 
     pub(crate) fn close_chain(&mut self, chain: Chain) {
         if let Some(later) = &chain.later {
-            self.steps += self.shell.blur(later);
+            self.blur(later);
         }
         self.shell.blur_directory(&chain.start);
         if let Some(process) = chain.process {

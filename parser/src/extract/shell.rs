@@ -1,6 +1,7 @@
 //! What is known about a shell at one point of its text: values, directory, and what shook the ground.
 
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use crate::{Directory, StartState, Word};
 
@@ -35,7 +36,7 @@ pub(crate) struct Shell {
     /// Counts changes of the directory.
     pub directory_changes: u32,
     /// What makes the text after it mean something else.
-    pub shaken: Option<String>,
+    pub shaken: Option<Rc<str>>,
     /// An opaque span says so already.
     pub told: bool,
     /// Values are followed at all: nothing in the text may make that wrong.
@@ -49,7 +50,16 @@ pub(crate) struct Shell {
     pub moves: bool,
     /// Alias expansion is on.
     pub aliases: bool,
+    /// Following values took too much work: none is known any more.
+    lost: bool,
+    /// Bytes that directories may still take in the list of commands.
+    directory_bytes: usize,
 }
+
+/// The longest directory that is followed.
+const DIRECTORY_LENGTH: usize = 4_096;
+/// Bytes that known directories may take in one list of commands.
+const DIRECTORY_BYTES: usize = 4 << 20;
 
 /// A point to which a shell can go back.
 #[derive(Debug, Clone)]
@@ -58,7 +68,7 @@ pub(crate) struct Point {
     horizon: u32,
     directory: Directory,
     pub directory_changes: u32,
-    shaken: Option<String>,
+    shaken: Option<Rc<str>>,
 }
 
 /// Words anywhere in a text that change variables in ways that are not followed.
@@ -170,6 +180,8 @@ impl Shell {
             positional: None,
             moves,
             aliases: false,
+            lost: false,
+            directory_bytes: DIRECTORY_BYTES,
         }
     }
 
@@ -186,6 +198,9 @@ impl Shell {
         if name == b"HOME" {
             self.home = None;
         }
+        if self.lost {
+            return;
+        }
         let entry = Entry { value, epoch: self.epoch };
         let old = self.values.insert(name.to_vec(), entry);
         self.journal.push((name.to_vec(), old));
@@ -193,6 +208,9 @@ impl Shell {
 
     /// The exact value of a variable, if it is known.
     pub(crate) fn exact(&self, name: &[u8]) -> Option<&[u8]> {
+        if self.lost {
+            return None;
+        }
         let Some(entry) = self.values.get(name) else {
             return self
                 .fixed
@@ -208,7 +226,23 @@ impl Shell {
 
     /// Says whether the text surely set the variable before.
     pub(crate) fn is_set(&self, name: &[u8]) -> bool {
-        self.values.get(name).is_some_and(|entry| entry.value != Value::Lost)
+        !self.lost && self.values.get(name).is_some_and(|entry| entry.value != Value::Lost)
+    }
+
+    /// Stops following values.
+    pub(crate) fn lose(&mut self) {
+        self.lost = true;
+    }
+
+    /// Returns the directory for an entry of the list of commands; not known when the list holds too much already.
+    pub(crate) fn directory_for_list(&mut self) -> Directory {
+        if let Directory::Known(path) = &self.directory {
+            match self.directory_bytes.checked_sub(path.len()) {
+                Some(left) => self.directory_bytes = left,
+                None => self.go(Directory::Unknown),
+            }
+        }
+        self.directory.clone()
     }
 
     /// Forgets all exact values: what ran may have changed any.
@@ -260,16 +294,19 @@ impl Shell {
 
     /// Forgets what changed since `point`: it may or may not have happened. Returns the work done.
     pub(crate) fn blur(&mut self, point: &Point) -> u64 {
+        self.blur_directory(point);
+        if self.lost {
+            return 0;
+        }
         let changed = self.journal.get(point.journal..).unwrap_or_default();
-        let work = changed.len() as u64;
-        for (name, old) in changed {
-            let before = old.as_ref().map_or(Value::Lost, |entry| entry.value.clone());
+        // The oldest change of a name comes last: what was before it decides.
+        for (name, old) in changed.iter().rev() {
+            let set = old.as_ref().is_some_and(|entry| entry.value != Value::Lost);
             if let Some(entry) = self.values.get_mut(name) {
-                entry.value = if before == Value::Lost { Value::Lost } else { Value::Set };
+                entry.value = if set { Value::Set } else { Value::Lost };
             }
         }
-        self.blur_directory(point);
-        work
+        changed.len() as u64
     }
 
     /// The directory is not known any more if it changed since `point`.
@@ -281,14 +318,17 @@ impl Shell {
 
     /// The directory changes.
     pub(crate) fn go(&mut self, directory: Directory) {
-        self.directory = directory;
+        self.directory = match directory {
+            Directory::Known(path) if path.len() > DIRECTORY_LENGTH => Directory::Unknown,
+            Directory::Known(_) | Directory::Start | Directory::Unknown => directory,
+        };
         self.directory_changes = self.directory_changes.saturating_add(1);
     }
 
     /// From here on, text may mean something else.
     pub(crate) fn shake(&mut self, detail: String) {
         if self.shaken.is_none() {
-            self.shaken = Some(detail);
+            self.shaken = Some(detail.into());
         }
     }
 }

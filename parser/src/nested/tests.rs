@@ -1,7 +1,9 @@
 //! A reading as one line of text, for the examples of the tables.
 
 use super::*;
-use crate::{Directory, EffectKind, Glob, Operator, Position, Redirect, RedirectTarget, Span};
+use crate::{
+    Directory, EffectKind, Glob, Operator, Position, Programs, Redirect, RedirectTarget, Span,
+};
 
 /// Makes words of a text with blanks, quotes, `$x` and patterns: a small shell for tests only.
 fn words(text: &str) -> Vec<Word> {
@@ -160,7 +162,7 @@ fn command(text: &str) -> SimpleCommand {
 
 /// Reads a command with the built-in tables and shows everything that came out.
 pub(crate) fn show(text: &str) -> String {
-    let reading = read(Programs::builtin(), &command(text));
+    let reading = read(&mut Rows::new(Programs::builtin()), &command(text));
     let mut parts: Vec<String> = reading.inner.iter().map(show_inner).collect();
     for effect in reading.effects.iter().map(show_effect) {
         if !parts.contains(&effect) {
@@ -190,7 +192,7 @@ fn a_path_outside_the_system_adds_commands_but_is_not_trusted() {
 fn a_function_is_not_the_program_of_its_name() {
     let mut command = command("ls");
     command.kind = CommandKind::Function;
-    let reading = read(Programs::builtin(), &command);
+    let reading = read(&mut Rows::new(Programs::builtin()), &command);
     assert_eq!((reading.effects, reading.effects_known), (Vec::new(), false));
 }
 

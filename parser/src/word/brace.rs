@@ -47,7 +47,9 @@ pub(crate) fn expand(word: &Building, budget: &mut BraceBudget) -> Expansion {
         expanded = true;
         let front = units.get(..found.open).unwrap_or_default();
         let back = units.get(found.close + 1..).unwrap_or_default();
-        let cost = (front.len() + back.len() + 8).saturating_mul(found.members.len());
+        // Each expansion looks at the whole word again.
+        let cost = (front.len() + back.len() + 8).saturating_mul(found.members.len())
+            + (found.close - found.open);
         if found.members.is_empty() || found.members.len() > budget.words || cost > budget.bytes {
             // What follows is not tried any more: the limit is one for the whole text.
             budget.words = 0;
@@ -183,11 +185,13 @@ fn split(inner: &[Unit]) -> Vec<Vec<Unit>> {
 
 /// `{1..5}`, `{01..10..2}`, `{a..e}`; no member stands for more than `most`, or for what is not modelled.
 fn range(inner: &[Unit], most: usize) -> Option<Vec<Vec<Unit>>> {
-    let mut text = Vec::with_capacity(inner.len());
+    let mut text = Vec::new();
     for unit in inner {
         match unit {
-            Unit::Byte(byte) => text.push(*byte),
-            Unit::Segment(_) => return None,
+            Unit::Byte(byte) if byte.is_ascii_alphanumeric() || b".+-".contains(byte) => {
+                text.push(*byte);
+            }
+            Unit::Byte(_) | Unit::Segment(_) => return None,
         }
     }
     let text = String::from_utf8(text).ok()?;

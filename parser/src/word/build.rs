@@ -226,7 +226,9 @@ impl Building {
         for segment in old {
             let (start, end) = (segment.start as usize, segment.end as usize);
             let mut from = start;
-            for tilde in starts.iter().copied().filter(|tilde| *tilde >= start && *tilde < end) {
+            let first = starts.partition_point(|tilde| *tilde < start);
+            let inside = starts.iter().skip(first).copied().take_while(|tilde| *tilde < end);
+            for tilde in inside {
                 self.push(segment.piece, bytes.get(from..tilde).unwrap_or_default());
                 let rest = bytes.get(tilde + 1..end).unwrap_or_default();
                 let stop = rest.iter().position(|byte| matches!(byte, b'/' | b':'));

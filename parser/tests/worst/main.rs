@@ -1,0 +1,81 @@
+//! Texts that are built to cost much stay within a few steps for each byte.
+
+mod cases;
+
+use stockade_parser::{Limits, Programs, StartState, parse};
+
+/// Steps for each byte that no text may need, whatever the limit allows.
+const STEPS: u64 = 24;
+
+/// Texts for which the limit of work is the only bound: here-documents that each read on to the end of the text.
+const LIMITED: &[&str] = &["here-documents in substitutions"];
+
+fn stays_below(length: usize) {
+    let mut above = Vec::new();
+    for (name, text) in cases::all(length) {
+        let draft = parse(&text, &StartState::default(), Programs::builtin(), &Limits::default());
+        let bytes: usize = draft.requests().map(<[u8]>::len).sum();
+        let bytes = bytes.max(text.len()) as u64;
+        let most = if LIMITED.contains(&name.as_str()) { 65 } else { STEPS };
+        // The walk may search small texts more often.
+        if draft.steps() > most * bytes + 100_000 {
+            above.push((name, draft.steps() / bytes));
+        }
+    }
+    assert_eq!(above, [], "steps for each byte, of texts of {length} bytes");
+}
+
+#[test]
+fn costly_texts_take_few_steps() {
+    // Unoptimised code takes minutes for the longer ones.
+    stays_below(if cfg!(debug_assertions) { 16 << 10 } else { 64 << 10 });
+}
+
+#[test]
+#[ignore = "a minute without optimisation: run with `--release -- --ignored`"]
+fn costly_texts_of_1_mib_take_few_steps() {
+    stays_below(1 << 20);
+}
+
+#[test]
+fn deep_nests_of_each_kind_fit_on_a_small_stack() {
+    let run = || {
+        // Two of the nests have two levels in each of theirs.
+        for (name, text) in cases::nests(450) {
+            let draft =
+                parse(&text, &StartState::default(), Programs::builtin(), &Limits::default());
+            let tree = draft.confirm(&[]);
+            let deep =
+                tree.opaque_spans().iter().any(|opaque| opaque.reason.code() == "limit-depth");
+            assert!(!deep, "{name}");
+        }
+    };
+    let thread = std::thread::Builder::new().stack_size(256 << 10).spawn(run).unwrap();
+    thread.join().unwrap();
+}
+
+#[test]
+fn too_much_work_makes_the_rest_opaque() {
+    let limits = Limits { steps_per_byte: 0, ..Limits::default() };
+    let text = "a;".repeat(50_000);
+    let draft = parse(text.as_bytes(), &StartState::default(), Programs::builtin(), &limits);
+    let tree = draft.confirm(&[]);
+    let work = tree.opaque_spans().iter().find(|opaque| opaque.reason.code() == "limit-work");
+    assert_eq!(work.map(|work| work.span.end), Some(100_000));
+}
+
+#[test]
+fn values_that_double_are_not_followed_for_ever() {
+    let text = ["a=b;", &"a=$a$a;".repeat(100)].concat();
+    let limits = Limits::default();
+    let draft = parse(text.as_bytes(), &StartState::default(), Programs::builtin(), &limits);
+    assert_eq!(draft.confirm(&[]).commands().len(), 101);
+}
+
+#[test]
+fn a_variable_set_twice_in_a_branch_may_still_be_unset() {
+    let text = b"if a; then x=1; x=2; fi; echo $((x))";
+    let start = StartState { closed_environment: false, ..StartState::default() };
+    let tree = parse(text, &start, Programs::builtin(), &Limits::default()).confirm(&[]);
+    assert!(tree.opaque_spans().iter().any(|opaque| opaque.reason.code() == "arith-name"));
+}
