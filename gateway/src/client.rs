@@ -103,7 +103,7 @@ impl Client {
     /// Connects to the running gateway, or makes one in this process.
     ///
     /// A named socket must answer. At the default place a gateway is used if one of the same user and
-    /// version listens, and if neither the log nor the state directory is named: those are the gateway's.
+    /// version listens (one of another version is an error), and if neither the log nor the state directory is named: those are the gateway's.
     pub async fn connect(options: Options) -> Result<Client, Failure> {
         let named_places = options.audit_directory.is_some() || options.state_directory.is_some();
         match (&options.socket, &options.default_socket) {
@@ -119,6 +119,8 @@ impl Client {
             (None, Some(path)) if !options.embedded && !named_places => {
                 match Connection::open(path).await {
                     Ok(connection) => Ok(Client { way: Way::Socket(Box::new(connection)) }),
+                    // It holds the log, so nothing else can serve; and it may decide otherwise.
+                    Err(failure) if failure.code == Code::VersionMismatch => Err(failure),
                     // Nobody listens there, or a stranger: this process is the gateway, with the same
                     // rules and the same log.
                     Err(_) => Client::embedded(options).await,

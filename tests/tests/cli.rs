@@ -371,6 +371,22 @@ fn ctrl_c_reaches_the_command_and_the_record_is_written() {
     last_record_is_a_result(&place);
 }
 
+#[test]
+fn a_signal_to_the_gate_ends_everything_that_was_started_and_records_it() {
+    for (name, status) in [("TERM", 143), ("HUP", 143)] {
+        let place = Place::new("signal");
+        let line = "setsid sh -c 'sleep 600; touch survived.txt' & echo begun; sleep 600";
+        let mut command = place.stockade(["run", "--no-daemon", line]);
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut seen = [0; 6];
+        child.stdout.as_mut().expect("its output").read_exact(&mut seen).expect("a line");
+        signal(child.id(), name);
+        assert_eq!(child.wait().expect("it ends").code(), Some(status), "{name}");
+        last_record_is_a_result(&place);
+        assert!(!place.project().join("survived.txt").exists());
+    }
+}
+
 /// Asserts that the newest record is the result of a command, and that the log holds.
 fn last_record_is_a_result(place: &Place) {
     let tail = place.output(["audit", "tail", "--json", "-n", "1"]);
@@ -422,6 +438,10 @@ fn the_agent_shows_what_run_shows_when_nobody_watches() {
     let agent = place.output(["agent", "run", "echo out; echo err >&2; exit 5"]);
     assert_eq!((agent.status.code(), agent.stdout), (run.status.code(), run.stdout));
     assert_eq!(text(&agent.stderr), text(&run.stderr));
+    place.write("input", "one\ntwo\n");
+    let mut command = place.stockade(["agent", "run", "--", "cat", "-"]);
+    command.stdin(std::fs::File::open(place.root.join("input")).expect("a file"));
+    assert_eq!(text(&command.output().expect("it starts").stdout), "one\ntwo\n");
 }
 
 /// A command of a console block, and what it prints.

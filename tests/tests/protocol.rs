@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::{Value, json};
-use stockade_tests::Place;
+use stockade_tests::{Place, is_root, skip};
 
 /// A gateway of one test; ended with the test.
 struct Gateway {
@@ -18,8 +18,11 @@ struct Gateway {
 impl Gateway {
     /// Starts `stockade serve` and waits until it says that it is ready.
     fn start(place: &Place) -> Gateway {
+        Gateway::start_with(place, place.stockade(["serve"]))
+    }
+
+    fn start_with(place: &Place, mut command: Command) -> Gateway {
         let socket = place.root.join("runtime/stockade/gateway.sock");
-        let mut command = place.stockade(["serve"]);
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the gateway starts");
         let mut line = String::new();
         let stdout = child.stdout.take().expect("its output");
@@ -312,4 +315,98 @@ fn a_client_that_goes_away_ends_its_command_and_the_record_says_so() {
     assert_eq!(record["kind"], "result", "{record}");
     assert_eq!(place.output(["audit", "verify"]).status.code(), Some(0));
     assert!(!place.project().join("survived.txt").exists());
+}
+
+#[test]
+fn another_user_gets_no_word_out_of_a_gateway() {
+    let name = "another_user_gets_no_word_out_of_a_gateway";
+    if !is_root() {
+        return skip(name, "only root can be two users");
+    }
+    let place = Place::new("other-user");
+    let command = place.stockade_as(65534, ["serve"]);
+    let gateway = Gateway::start_with(&place, command);
+    // Root passes every mode: what is left is what the kernel says about the other end.
+    let mut peer = gateway.connect();
+    let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "hello", "params": {"protocol": 1}});
+    let _ = peer.stream.write_all(format!("{hello}\n").as_bytes()); // it may be closed already
+    assert_eq!(peer.next(), None);
+    let socket = gateway.socket.to_str().expect("a path");
+    let output = place.output(["run", "--socket", socket, "touch made.txt"]);
+    assert_eq!(output.status.code(), Some(122));
+    let first = format!("stockade: no gateway of yours answers at `{socket}`: uid 65534 listens there");
+    assert!(text(&output.stderr).starts_with(&first), "{}", text(&output.stderr));
+    assert!(!place.project().join("made.txt").exists());
+    // Its own user is served.
+    let mut own = place.stockade_as(65534, ["run", "--socket", socket, "touch made.txt"]);
+    assert_eq!(own.output().expect("setpriv").status.code(), Some(0));
+    assert_eq!(gateway.end(), Some(0));
+}
+
+#[test]
+fn the_gateway_at_the_default_place_is_used_and_no_second_one_writes_its_log() {
+    let place = Place::new("default-place");
+    let gateway = Gateway::start(&place);
+    let output = place.output(["run", "echo through"]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "through\n".to_owned()));
+    let records = text(&place.output(["audit", "search", "--json", "--kind", "segment"]).stdout);
+    assert_eq!(records.lines().count(), 1, "{records}");
+    for arguments in [
+        &["serve"][..],
+        &["serve", "--socket", "../runtime/other/second.sock"],
+        &["run", "--no-daemon", "touch made.txt"],
+    ] {
+        let output = place.output(arguments);
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(122), "{arguments:?}: {stderr}");
+        assert!(stderr.starts_with("stockade: ") && stderr.lines().count() == 2, "{stderr}");
+    }
+    assert!(!place.project().join("made.txt").exists());
+    assert_eq!(gateway.end(), Some(0));
+    assert_eq!(place.output(["audit", "verify"]).status.code(), Some(0));
+}
+
+#[test]
+fn a_gateway_that_is_told_to_end_ends_its_commands_and_records_them() {
+    let place = Place::new("told-to-end");
+    let gateway = Gateway::start(&place);
+    let mut command = place.stockade(["run", "echo begun; sleep 600; touch survived.txt"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut line = String::new();
+    let mut stdout = BufReader::new(child.stdout.take().expect("its output"));
+    stdout.read_line(&mut line).expect("a line");
+    assert_eq!(line, "begun\n");
+    assert_eq!(gateway.end(), Some(0));
+    let output = child.wait_with_output().expect("it ends");
+    assert!(!output.status.success(), "{}", text(&output.stderr));
+    let tail = place.output(["audit", "tail", "--json", "-n", "1", "--kind", "result"]);
+    let record: Value = serde_json::from_slice(&tail.stdout).expect("one record");
+    assert_eq!(record["interrupted"], true, "{record}");
+    assert_eq!(place.output(["audit", "verify"]).status.code(), Some(0));
+    assert!(!place.project().join("survived.txt").exists());
+}
+
+#[test]
+fn a_gateway_of_another_version_is_not_used_and_not_passed_over() {
+    let place = Place::new("other-version");
+    let socket = place.root.join("runtime/stockade/gateway.sock");
+    std::fs::create_dir_all(socket.parent().expect("a folder")).expect("a folder");
+    let listener = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
+    let other = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client");
+        let mut line = String::new();
+        BufReader::new(stream.try_clone().expect("it")).read_line(&mut line).expect("hello");
+        let hello: Value = serde_json::from_str(&line).expect("a line of JSON");
+        let error = json!({"code": -32012, "message": "this gateway is version 9",
+            "data": {"code": "version_mismatch", "message": "this gateway is version 9", "help": ""}});
+        let answer = json!({"jsonrpc": "2.0", "id": hello["id"], "error": error});
+        writeln!(stream, "{answer}").expect("it reads");
+    });
+    let output = place.output(["run", "--json", "touch made.txt"]);
+    other.join().expect("the other gateway ends");
+    let object: Value = serde_json::from_slice(&output.stdout).expect("an object");
+    assert_eq!(output.status.code(), Some(122));
+    assert_eq!(object["error"]["code"], "version_mismatch", "{object}");
+    assert_eq!(text(&output.stderr).lines().count(), 2, "{}", text(&output.stderr));
+    assert!(!place.project().join("made.txt").exists());
 }
