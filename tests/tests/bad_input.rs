@@ -393,6 +393,15 @@ fn closed_descriptors_change_nothing_but_what_is_seen() {
 }
 
 #[test]
+fn a_log_that_cannot_be_read_is_named() {
+    let place = Place::new("no-log");
+    for subcommand in ["verify", "tail", "search", "why"] {
+        let output = place.output(["audit", subcommand, "--json"]);
+        assert_refused(&place, &output, "stockade: the log c", "audit_unavailable");
+    }
+}
+
+#[test]
 fn output_that_nobody_can_take_is_told() {
     let place = Place::new("full");
     for arguments in

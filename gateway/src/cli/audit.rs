@@ -73,14 +73,21 @@ fn verify(common: &Common, options: Verify) -> Result<ExitCode, Failure> {
 /// Checks a log and tells what came of it.
 fn told(common: &Common, options: &verify::Options) -> Result<ExitCode, Failure> {
     let report = verify::verify(options);
-    let text = if common.json { report.json().to_string() } else { report.text() };
-    failure::print(text.trim_end()).map_err(failure::unwritable)?;
-    match (report.exit_code(), &report.unchecked) {
-        (failure::FAILED, Some(reason)) => Ok(failure::fail(&Failure::new(
+    let failure = report.unchecked.as_ref().map(|reason| {
+        Failure::new(
             Code::AuditUnavailable,
             format!("the log could not be checked: {reason}"),
             "name the log with its directory, and its keys with `--trust`",
-        ))),
+        )
+    });
+    let text = if common.json {
+        failure::with_error(report.json(), failure.as_ref()).to_string()
+    } else {
+        report.text()
+    };
+    failure::print(text.trim_end()).map_err(failure::unwritable)?;
+    match (report.exit_code(), &failure) {
+        (failure::FAILED, Some(failure)) => Ok(failure::fail(failure)),
         (status, _) => Ok(ExitCode::from(status)),
     }
 }

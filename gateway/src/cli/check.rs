@@ -22,11 +22,7 @@ pub(crate) async fn check(options: args::Check) -> Result<ExitCode, Failure> {
         Err(failure) if json => failure,
         told => return told,
     };
-    let mut object = answer(&refusal(&failure));
-    if let Some(members) = object.as_object_mut() {
-        members.insert("error".into(), json!(failure));
-    }
-    print(&object)?;
+    print(&failure::with_error(answer(&refusal(&failure)), Some(&failure)))?;
     Ok(failure::fail(&failure))
 }
 

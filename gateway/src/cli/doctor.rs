@@ -15,18 +15,21 @@ pub(crate) fn doctor(options: &args::Doctor) -> Result<ExitCode, Failure> {
     let host = Host::probe();
     let lacking: Vec<Protection> =
         REQUIRED.iter().copied().filter(|protection| !host.enforced.holds(*protection)).collect();
-    let text =
-        if options.common.json { object(&host, &lacking).to_string() } else { report(&host) };
-    failure::print(&text).map_err(failure::unwritable)?;
-    if lacking.is_empty() {
-        return Ok(ExitCode::SUCCESS);
-    }
     let names: Vec<&str> = lacking.iter().map(|protection| protection.name()).collect();
-    Ok(failure::fail(&Failure::new(
-        Code::SandboxUnavailable,
-        format!("this machine cannot enforce what is required by default: {}", names.join(", ")),
-        "the lines marked `missing` and `fails` say what would give it",
-    )))
+    let failure = (!lacking.is_empty()).then(|| {
+        Failure::new(
+            Code::SandboxUnavailable,
+            format!("this machine cannot enforce what is required by default: {}", names.join(", ")),
+            "the lines marked `missing` and `fails` say what would give it",
+        )
+    });
+    let text = if options.common.json {
+        failure::with_error(object(&host, &lacking), failure.as_ref()).to_string()
+    } else {
+        report(&host)
+    };
+    failure::print(&text).map_err(failure::unwritable)?;
+    Ok(failure.map_or(ExitCode::SUCCESS, |failure| failure::fail(&failure)))
 }
 
 fn report(host: &Host) -> String {

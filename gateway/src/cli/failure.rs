@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::words;
@@ -34,6 +34,14 @@ pub(crate) fn fail(failure: &Failure) -> ExitCode {
 pub(crate) fn fail_in_json(failure: &Failure) -> ExitCode {
     let _ = print(&json!({ "error": failure }).to_string()); // the status says it, too
     fail(failure)
+}
+
+/// Returns the object of an answer, with the failure that it ends in, if any.
+pub(crate) fn with_error(mut object: Value, failure: Option<&Failure>) -> Value {
+    if let (Some(members), Some(failure)) = (object.as_object_mut(), failure) {
+        members.insert("error".into(), json!(failure));
+    }
+    object
 }
 
 /// Returns the failure of a standard output that takes nothing.

@@ -274,9 +274,5 @@ fn failed(failure: &Failure) -> Value {
         reason: failure.message.clone(),
         ..DecisionView::default()
     };
-    let mut object = refused(&decision, None);
-    if let (Some(members), Ok(error)) = (object.as_object_mut(), serde_json::to_value(failure)) {
-        members.insert("error".into(), error);
-    }
-    object
+    failure::with_error(refused(&decision, None), Some(failure))
 }
