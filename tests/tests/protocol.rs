@@ -334,7 +334,8 @@ fn another_user_gets_no_word_out_of_a_gateway() {
     let socket = gateway.socket.to_str().expect("a path");
     let output = place.output(["run", "--socket", socket, "touch made.txt"]);
     assert_eq!(output.status.code(), Some(122));
-    let first = format!("stockade: no gateway of yours answers at `{socket}`: uid 65534 listens there");
+    let first =
+        format!("stockade: no gateway of yours answers at `{socket}`: uid 65534 listens there");
     assert!(text(&output.stderr).starts_with(&first), "{}", text(&output.stderr));
     assert!(!place.project().join("made.txt").exists());
     // Its own user is served.
@@ -371,7 +372,8 @@ fn a_gateway_that_is_told_to_end_ends_its_commands_and_records_them() {
     let place = Place::new("told-to-end");
     let gateway = Gateway::start(&place);
     let mut command = place.stockade(["run", "echo begun; sleep 600; touch survived.txt"]);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut child =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     let mut line = String::new();
     let mut stdout = BufReader::new(child.stdout.take().expect("its output"));
     stdout.read_line(&mut line).expect("a line");

@@ -19,7 +19,10 @@ pub(crate) fn doctor(options: &args::Doctor) -> Result<ExitCode, Failure> {
     let failure = (!lacking.is_empty()).then(|| {
         Failure::new(
             Code::SandboxUnavailable,
-            format!("this machine cannot enforce what is required by default: {}", names.join(", ")),
+            format!(
+                "this machine cannot enforce what is required by default: {}",
+                names.join(", ")
+            ),
             "the lines marked `missing` and `fails` say what would give it",
         )
     });
