@@ -3,6 +3,7 @@
 //! Frames as recorded from the agents themselves are in `tests/fixtures/agents/`.
 
 use serde_json::{Map, Value};
+use stockade_parser::json::{self, Dialect};
 
 use super::Agent;
 use super::table::{AgentRow, ToolRow};
@@ -50,6 +51,10 @@ pub(crate) fn read(agent: Agent, row: &AgentRow, bytes: &[u8]) -> Result<Frame, 
     if bytes.len() > LIMIT_BYTES {
         return Err(format!("the frame is longer than {} MiB", LIMIT_BYTES >> 20));
     }
+    // The strict reader first: a key that stands twice could mean one thing here and another to the agent.
+    json::read(bytes, Dialect::Strict).map_err(|error| {
+        format!("the frame is no JSON object: byte {}: {}", error.at, error.message)
+    })?;
     let frame: Value = serde_json::from_slice(bytes)
         .map_err(|error| format!("the frame is no JSON object: {error}"))?;
     if !frame.is_object() {

@@ -79,6 +79,8 @@ fn what_is_not_understood_is_blocked_with_the_reason() {
     );
     assert!(read("{}{}").starts_with("the frame is no JSON object"));
     assert_eq!(read("[]"), "the frame is no JSON object");
+    let twice = r#"{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls","command":"rm x"}}"#;
+    assert!(read(twice).ends_with("the key `command` stands here a second time"));
     assert_eq!(read("{}"), "the frame does not name its event");
     assert_eq!(read(r#"{"hook_event_name":"PreToolUse"}"#), "the frame has no `tool_name`");
     let no_input = r#"{"hook_event_name":"PreToolUse","tool_name":"Bash","cwd":"/p"}"#;
