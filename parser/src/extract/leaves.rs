@@ -1,6 +1,7 @@
 //! Tokens: what each adds to the word that is being built.
 
 use crate::event::{Event, Kind, Operation, flag};
+use crate::extract::shell::contains;
 use crate::extract::{Build, Text, Walk};
 use crate::grammar::redirect::{operator_of, push_without_continuations, token_text};
 use crate::lex::quote::decode_ansi;
@@ -55,7 +56,13 @@ impl Walk<'_> {
                     bytes.get(start..bytes.len().saturating_sub(1)).unwrap_or_default(),
                     &mut value,
                 );
-                self.push(Piece::Quoted, &value);
+                // Outside of UTF-8 bash leaves `\u` of more than ASCII as an escape.
+                let coded = [b"\\u".as_slice(), b"\\U"].iter().any(|code| contains(bytes, code));
+                if coded && !value.is_ascii() {
+                    self.unknown(Reason::Version, Count::One);
+                } else {
+                    self.push(Piece::Quoted, &value);
+                }
             }
             Kind::Parameter => self.parameter_leaf(text, event),
             Kind::Backquote => self.backquote(text, event),

@@ -135,9 +135,10 @@ fn special_variables_are_not_followed() {
     check(
         "RANDOM=a; echo $RANDOM",
         expect![[r#"
-        Top: RANDOM="a"
-        Top: "echo" <any number of parameter "".."">
-    "#]],
+            Top: RANDOM="a"
+            Top: "echo" <any number of parameter "".."">
+            arith-name at "RANDOM=a": `RANDOM` evaluates its value
+        "#]],
     );
 }
 
