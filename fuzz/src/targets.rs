@@ -58,6 +58,11 @@ fn options_hold(text: &[u8]) {
         return;
     }
     let (name, rest) = text.split_at(end);
+    // The first word of some programs holds options without a dash; behind an option it is a file like others.
+    let bundles = [&b"tar"[..], b"gtar", b"bsdtar", b"ar", b"ps", b"busybox", b"toybox"];
+    if bundles.iter().any(|bundle| name.ends_with(bundle)) && !rest.starts_with(b" -") {
+        return;
+    }
     let with = [name, b" --no-such-option-anywhere", rest].concat();
     if read(text, &seen).is_dynamic() {
         // Operands of a text are words like others; what they are taken for may only get less clear.
