@@ -2,6 +2,7 @@
 
 use stockade_parser::SimpleCommand;
 
+use crate::facts::Mode;
 use crate::index::RuleId;
 use crate::pattern::command::Strike;
 use crate::verdict::Decision;
@@ -41,7 +42,11 @@ fn part(
     // Outside the sandbox the exact rule is the one that counts.
     let exact = cover::exact_at_or_above(shell, index, exact).filter(|_| context.unconfined);
     draft.cover = match exact.as_ref().or(rules.iter().min()) {
-        Some(rule) => Cover::Rule(*rule),
+        // INVARIANT: a rule never makes plan mode ask about what is harmless without it.
+        Some(rule) => match cover::without_rule(context, shell, index) {
+            harmless @ Cover::Builtin(_) if context.mode == Mode::Plan => harmless,
+            _ => Cover::Rule(*rule),
+        },
         None => cover::without_rule(context, shell, index),
     };
     draft

@@ -193,11 +193,14 @@ pub(super) fn cover_path(
     let rule = allowed.iter().map(|hit| hit.rule).min();
     draft.add(allowed);
     let inside = paths::is_inside(names, context.facts, &context.directories);
+    let harmless = "it is read inside the working directories";
     draft.cover = match (rule, access) {
-        (Some(rule), _) => Cover::Rule(rule),
-        (None, Access::Read) if inside => {
-            Cover::Builtin("it is read inside the working directories".to_owned())
+        // INVARIANT: a rule never makes plan mode ask about what is harmless without it.
+        (Some(_), Access::Read) if inside && context.mode == Mode::Plan => {
+            Cover::Builtin(harmless.to_owned())
         }
+        (Some(rule), _) => Cover::Rule(rule),
+        (None, Access::Read) if inside => Cover::Builtin(harmless.to_owned()),
         (None, Access::Write) if inside && accepts_edits(context.mode) => {
             Cover::Mode("edits inside the working directories are accepted".to_owned())
         }
