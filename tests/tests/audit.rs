@@ -127,7 +127,9 @@ fn a_folder_without_rights_is_named_and_nothing_runs() {
         use std::os::unix::fs::MetadataExt as _;
         let user = fs::metadata("/proc/self").expect("this process").uid();
         if user == 0 {
-            // Rights do not bind root: the same test as an ordinary user, in a folder of its own.
+            // Rights do not bind root: the same test as an ordinary user, in a folder of its own. That user cannot
+            // build the executable, so it is there before.
+            stockade_tests::stockade();
             let home = std::env::temp_dir().join(format!("ordinary-{}", std::process::id()));
             fs::create_dir(&home).expect("a folder");
             std::os::unix::fs::chown(&home, Some(65_534), Some(65_534)).expect("its owner");
