@@ -161,6 +161,8 @@ fn arguments_that_are_not_utf8_are_named() {
 #[test]
 fn each_subcommand_has_help_with_an_example() {
     let place = Place::new("help");
+    // The help of `agent` comes from the executable beside.
+    stockade_tests::executable("stockade-agent");
     let all = text(&place.output(["--help"]).stdout);
     let names: Vec<&str> = all
         .lines()

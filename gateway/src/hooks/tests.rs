@@ -105,7 +105,7 @@ fn a_hook_that_hangs_is_ended_with_all_it_started() {
 #[test]
 fn what_a_hook_leaves_behind_does_not_hold_the_call_up() {
     let folder = Folder::new();
-    let script = "sleep 1000 & setsid sleep 1000 & exit 0";
+    let script = "cat > /dev/null; sleep 1000 & setsid sleep 1000 & exit 0";
     let start = std::time::Instant::now();
     let report = report(&folder, &[hook(&folder, Layer::User, script)]);
     assert_eq!((outcome(&report), report.notices.len()), (None, 0));
