@@ -195,7 +195,7 @@ fn temporary_directories_exist_and_are_the_runs_own() {
         spec.files.private_tmp = Some(own.clone());
         assert_eq!(place.run(&spec).text, "/tmp:\nkept\n\n/var/tmp:\nkept\n");
         assert_eq!(fs::read_to_string(own.join("kept")).unwrap(), "kept\n");
-        let host = std::env::temp_dir().join(format!("stockade-host-{}", std::process::id()));
+        let host = Path::new("/tmp").join(format!("stockade-host-{}", std::process::id()));
         fs::write(&host, "").unwrap();
         let inside = place.confined(&format!("test -e {}", host.display()));
         fs::remove_file(&host).unwrap();
@@ -207,7 +207,7 @@ fn temporary_directories_exist_and_are_the_runs_own() {
 fn a_project_under_tmp_is_writable_there_and_alone() {
     as_root_and_user("files::a_project_under_tmp_is_writable_there_and_alone", || {
         let place = Place::new("under-tmp");
-        let project = std::env::temp_dir().join(format!("stockade project {}", std::process::id()));
+        let project = Path::new("/tmp").join(format!("stockade project {}", std::process::id()));
         fs::create_dir(&project).unwrap();
         let mut spec = place.spec("echo made > new && ls /tmp && pwd");
         spec.program.cwd = project.clone();
