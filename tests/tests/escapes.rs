@@ -1,10 +1,13 @@
 //! A wildcard allow rule for a program covers its ordinary uses and none of the forms by which it starts other
 //! programs, loads code or writes files.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 use stockade_parser::json::{Dialect, read};
 use stockade_policy::{Decision, Layer, load};
 use stockade_tests::cases::{answer, plain_facts, texts};
+use stockade_tests::oracle::tree;
 use stockade_tests::root;
 
 fn lines(path: &str) -> Vec<Value> {
@@ -12,10 +15,18 @@ fn lines(path: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
+fn text(line: &Value, key: &str) -> String {
+    line[key].as_str().expect("a text").to_owned()
+}
+
 /// What `Bash(PROGRAM *)` alone decides about a command.
 fn decided(program: &str, command: &str) -> Decision {
-    let rule = format!("Bash({program} *)");
-    let settings = serde_json::json!({"permissions": {"allow": [rule]}}).to_string();
+    decided_by(vec![format!("Bash({program} *)")], command)
+}
+
+/// What these allow rules alone decide about a command.
+fn decided_by(rules: Vec<String>, command: &str) -> Decision {
+    let settings = serde_json::json!({"permissions": {"allow": rules}}).to_string();
     let facts = plain_facts();
     let loaded = load(&texts(&[(Layer::User, true, settings)], &facts.home, &facts.project));
     let input = serde_json::json!({ "command": command }).to_string();
@@ -27,13 +38,12 @@ fn decided(program: &str, command: &str) -> Decision {
 fn escape_forms_do_not_pass_under_a_wildcard_rule() {
     let cases = lines("tests/cases/escapes.jsonl");
     assert!(cases.len() >= 300);
-    let text = |case: &Value, key: &str| case[key].as_str().expect("a text").to_owned();
     let passed: Vec<String> = cases
         .iter()
         .filter(|case| decided(&text(case, "program"), &text(case, "command")) == Decision::Allow)
         .map(|case| text(case, "command"))
         .collect();
-    println!("{} of {} pass", passed.len(), cases.len());
+    println!("{} of {} pass: {passed:?}", passed.len(), cases.len());
     assert!(passed.len() * 50 <= cases.len(), "{}", passed.join("\n"));
 }
 
@@ -56,19 +66,61 @@ fn ordinary_uses_stay_allowed_under_a_wildcard_rule() {
     }
 }
 
-/// Measures; what the share of harmless uses is needs eyes, for the corpus does not say which are harmless.
+/// What the rules `Bash(PROGRAM *)` for every program that the text names, and `also`, decide about it.
+fn decided_with_all(command: &str, also: &[&str]) -> Decision {
+    let tree = tree::read(command.as_bytes());
+    let named = tree.commands().iter().filter(|command| command.via.is_empty());
+    let programs = named.filter_map(|command| command.words.first()?.exact());
+    let rules = programs.map(|name| format!("Bash({} *)", String::from_utf8_lossy(name)));
+    decided_by(rules.chain(also.iter().map(|rule| (*rule).to_owned())).collect(), command)
+}
+
 #[test]
-fn the_share_of_manual_examples_that_a_wildcard_rule_allows_is_told() {
-    let (mut allowed, mut all) = (0, 0);
+fn harmless_uses_stay_allowed_under_wildcard_rules() {
+    // What is not in this file was read and held to be harmless.
+    let marks: BTreeMap<String, String> = lines("tests/corpus/tldr-uses.jsonl")
+        .iter()
+        .map(|mark| (text(mark, "id"), text(mark, "use")))
+        .collect();
+    let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    let mut asked = Vec::new();
     for line in lines("tests/corpus/tldr.jsonl") {
-        let command = line["command"].as_str().expect("a text");
+        let command = text(&line, "command");
         let program = command.split(' ').next().unwrap_or_default();
         let plain = program.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
-        if plain && !program.is_empty() {
-            all += 1;
-            allowed += usize::from(decided(program, command) == Decision::Allow);
+        if !plain || program.is_empty() {
+            continue;
+        }
+        let kind = marks.get(&text(&line, "id")).map_or("harmless", String::as_str);
+        let allowed = decided_with_all(&command, &[]) == Decision::Allow;
+        let (allowed_so_far, all) = counts.entry(kind).or_default();
+        *all += 1;
+        *allowed_so_far += usize::from(allowed);
+        if kind == "harmless" && !allowed {
+            asked.push(command);
         }
     }
-    println!("{allowed} of {all} examples are allowed under `Bash(PROGRAM *)`");
-    assert!(allowed * 10 >= all * 7, "{allowed} of {all}");
+    for (kind, (allowed, all)) in &counts {
+        println!("{kind}: {allowed} of {all} are allowed");
+    }
+    let (allowed, all) = counts["harmless"];
+    assert!(all >= 500, "{all}");
+    assert!(allowed * 100 >= all * 97, "{allowed} of {all}; asked:\n{}", asked.join("\n"));
+}
+
+/// A rule for a program says nothing about the file of a redirection; one for the file does.
+#[test]
+fn redirections_are_allowed_by_a_rule_for_the_file() {
+    let marks = lines("tests/corpus/tldr-uses.jsonl");
+    let redirect = |line: &&Value| {
+        marks.iter().any(|mark| mark["use"] == "redirect" && mark["id"] == line["id"])
+    };
+    let corpus = lines("tests/corpus/tldr.jsonl");
+    let asked: Vec<String> = corpus
+        .iter()
+        .filter(redirect)
+        .map(|line| text(line, "command"))
+        .filter(|command| decided_with_all(command, &["Edit(./**)"]) != Decision::Allow)
+        .collect();
+    assert_eq!(asked, ["genfstab -U /mnt >> /mnt/etc/fstab"]);
 }

@@ -113,12 +113,23 @@ fn effect_reached(
             (spelled && word > 0) || is_script(context, command, effect)
         }
         EffectKind::Settings => spelled && word > 0,
+        EffectKind::ProjectCode if is_elsewhere(context, command, effect) => false,
         EffectKind::ProjectCode if listed(&knowledge().spelled_out, program(command)) => spelled,
         EffectKind::ProjectCode => !option || word == 0,
         EffectKind::Write => {
             (spelled && word > 0) || (!option && is_plain_write(context, command, effect))
         }
     }
+}
+
+/// The code is that of a directory outside the working directories, such as of `git -C /elsewhere`.
+fn is_elsewhere(context: &Context<'_>, command: &SimpleCommand, effect: &Effect) -> bool {
+    effect.word > 0
+        && command.effects.iter().any(|other| {
+            other.kind == EffectKind::Read
+                && other.word == effect.word
+                && !is_inside(context, command, other.object.as_ref())
+        })
 }
 
 /// A script file of the project that an interpreter is given: what a wildcard rule for the interpreter is for.
