@@ -63,6 +63,9 @@ fn join(sandbox: &mut SandboxSettings, rule: &Rule, anchors: Anchors<'_>) {
             push(&mut sandbox.deny_read, pattern.absolute(anchors), &rule.origin);
         }
         (Specifier::Domain(pattern), Decision::Allow) => {
+            if sandbox.managed_domains_only && rule.origin.layer != crate::layer::Layer::Policy {
+                return;
+            }
             push(&mut sandbox.allowed_domains, pattern.text(), &rule.origin);
         }
         (Specifier::Domain(pattern), Decision::Deny) => {

@@ -14,6 +14,7 @@ mod layer;
 mod lint;
 mod load;
 mod merged;
+mod network;
 mod paths;
 mod pattern;
 mod rule;
@@ -32,6 +33,8 @@ pub use lint::lint;
 pub use load::load;
 pub use load::values::{SettingsValue, settings_values};
 pub use merged::Rules;
+pub use network::name::{Host, HostError, HostName};
+pub use network::{HostRule, NetworkRules, Reach};
 pub use rule::Rule;
 pub use settings::{
     CommandHook, Hook, HookEvent, LoadedSettings, Problem, SandboxSettings, Settings, SettingsText,

@@ -301,8 +301,10 @@ impl Merging {
         if locks.unsandboxed {
             sandbox.excluded.retain(|(_, origin)| origin.layer == Layer::Policy);
         }
+        sandbox.managed_domains_only = locks.domains;
         if locks.domains {
             sandbox.allowed_domains.retain(|(_, origin)| origin.layer == Layer::Policy);
+            sandbox.allow_private.retain(|(_, origin)| origin.layer == Layer::Policy);
         }
         if locks.read_paths {
             sandbox.allow_read.retain(|(_, origin)| origin.layer == Layer::Policy);

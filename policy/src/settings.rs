@@ -114,6 +114,12 @@ pub struct SandboxSettings {
     pub denied_domains: Vec<(String, Origin)>,
     /// A host that is not listed is refused, not asked.
     pub strict_allowlist: bool,
+    /// Only hosts that managed settings allow are reached, and nobody is asked about others.
+    pub managed_domains_only: bool,
+    /// Hosts whose addresses may be private ones.
+    pub allow_private: Vec<(String, Origin)>,
+    /// No way out at all, and where that is said.
+    pub network_off: Option<Origin>,
     /// Sockets that may be reached.
     pub allow_unix_sockets: Vec<(String, Origin)>,
     /// Names of variables that are passed although their name looks like a secret.
@@ -140,6 +146,9 @@ impl Default for SandboxSettings {
             allowed_domains: Vec::new(),
             denied_domains: Vec::new(),
             strict_allowlist: false,
+            managed_domains_only: false,
+            allow_private: Vec::new(),
+            network_off: None,
             allow_unix_sockets: Vec::new(),
             env_pass: Vec::new(),
             env_deny: Vec::new(),

@@ -5,19 +5,19 @@ use stockade_parser::json::Value;
 use super::source::{Source, join};
 use super::{Merging, texts};
 use crate::layer::{Layer, Origin};
+use crate::network::HostRule;
 use crate::pattern::command::CommandPattern;
-use crate::settings::SandboxSettings;
+use crate::settings::{SandboxSettings, Severity};
 
 /// A list of texts with origins in the merged settings.
 type List = fn(&mut SandboxSettings) -> &mut Vec<(String, Origin)>;
 
 /// Keys whose meaning is the gateway's.
-const FURTHER: [&str; 21] = [
+const FURTHER: [&str; 19] = [
     "backend",
     "limits",
     "execVerification",
     "allowDevices",
-    "allowPrivate",
     "ignoreViolations",
     "enableWeakerNestedSandbox",
     "enableWeakerNetworkIsolation",
@@ -30,7 +30,6 @@ const FURTHER: [&str; 21] = [
     "network.httpProxyPort",
     "network.socksProxyPort",
     "network.tlsTerminate",
-    "network.allowPrivate",
     "network.allowMachLookup",
     "filesystem.hideNames",
     "required",
@@ -118,11 +117,15 @@ impl Merging {
                 }
             }
             "network.allowedDomains" => {
-                self.plain(source, value, pointer, |s| &mut s.allowed_domains, true)
+                self.hosts(source, value, pointer, |s| &mut s.allowed_domains, true)
             }
             "network.deniedDomains" => {
-                self.plain(source, value, pointer, |s| &mut s.denied_domains, false)
+                self.hosts(source, value, pointer, |s| &mut s.denied_domains, false)
             }
+            "allowPrivate" | "network.allowPrivate" => {
+                self.hosts(source, value, pointer, |s| &mut s.allow_private, true)
+            }
+            "network.enabled" => self.network(source, value, pointer),
             "network.allowUnixSockets" => {
                 self.paths(source, value, pointer, |s| &mut s.allow_unix_sockets, true)
             }
@@ -224,7 +227,9 @@ impl Merging {
         }
     }
 
-    fn plain(
+    /// Takes rules about hosts. One that cannot be read allows nothing; among those that deny it refuses the
+    /// file, since nobody knows what it was meant to keep away.
+    fn hosts(
         &mut self,
         source: &Source<'_>,
         value: &Value,
@@ -239,7 +244,25 @@ impl Merging {
         }
         for (element, text, pointer) in texts {
             let origin = source.origin(element.span, &pointer);
-            push(list(&mut self.settings.sandbox), text, origin);
+            let Err(error) = HostRule::new(&text, origin.clone()) else {
+                push(list(&mut self.settings.sandbox), text, origin);
+                continue;
+            };
+            let severity = if widens { Severity::Warning } else { Severity::Refusal };
+            let message = format!("this names no host: {error}");
+            let help = "write `host`, `*.host`, an address, or one of them with `:port`";
+            self.problems.add(severity, source, element.span, &pointer, &message, help);
+        }
+    }
+
+    /// `false` from any layer leaves no way out; `true` only says what is so anyway.
+    fn network(&mut self, source: &Source<'_>, value: &Value, pointer: &str) {
+        if value.boolean().is_none() {
+            let message = "a truth value is expected here; it counts as false";
+            self.warn(source, value, pointer, message, "write true or false");
+        }
+        if value.boolean() != Some(true) {
+            self.settings.sandbox.network_off = Some(source.origin(value.span, pointer));
         }
     }
 

@@ -50,6 +50,11 @@ impl DomainPattern {
         if self.below { format!("*.{labels}") } else { labels }
     }
 
+    /// Says whether it is `*` alone.
+    pub fn is_every(&self) -> bool {
+        self.every
+    }
+
     /// Says whether the host is matched.
     pub fn matches(&self, host: &str) -> bool {
         if self.every {
