@@ -17,6 +17,7 @@ mod facts;
 mod hooks;
 mod json_text;
 mod judge;
+mod net;
 mod places;
 mod plan;
 pub mod protocol;
@@ -34,6 +35,8 @@ mod view;
 
 pub use cli::main;
 pub use engine::Gateway;
+#[doc(hidden)]
+pub use net::decode;
 
 #[allow(dead_code, unused_imports)]
 mod parse;

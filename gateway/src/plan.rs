@@ -198,6 +198,7 @@ fn files(ground: &Ground<'_>, temporary: &Path) -> Result<Files, Failure> {
         rules: rules.0,
         guarded_names: guarded_names(),
         private_tmp: Some(temporary.to_path_buf()),
+        sockets: Vec::new(),
     })
 }
 

@@ -30,6 +30,7 @@ fn main() {
             }],
             guarded_names: vec![".guarded".into()],
             private_tmp: None,
+            sockets: Vec::new(),
         },
         network: Network::Off,
         limits: Limits::default(),

@@ -22,6 +22,8 @@ pub(crate) enum Report {
     Ready(Enforced),
     /// Nothing runs.
     Failed(Failure),
+    /// The listeners of the run come with this frame, before anything else is reported.
+    Listening,
     /// The command ended.
     Ended(Exit, Vec<Violation>),
 }
@@ -113,7 +115,7 @@ macro_rules! numbers {
         }
     )* };
 }
-numbers! { u8 u32 u64 i32 }
+numbers! { u8 u16 u32 u64 i32 }
 
 impl Wire for bool {
     fn put(&self, out: &mut Vec<u8>) {
@@ -221,7 +223,7 @@ macro_rules! structures {
 
 structures! {
     Program { path, argv, environment, cwd }
-    Files { rules, guarded_names, private_tmp }
+    Files { rules, guarded_names, private_tmp, sockets }
     FileRule { path, access, origin }
     Limits { processes, memory_bytes, file_bytes, descriptors, descriptors_hard, shm_bytes }
     Exit { code, signal, user, system, max_rss_kib }
@@ -248,11 +250,32 @@ macro_rules! choices {
 
 choices! {
     Access { Write = 0, ReadOnly = 1, Read = 2, None = 3, Protected = 4 }
-    Network { Off = 0, Host = 1 }
     Mediation { None = 0, Writes = 1 }
     Mechanism {
         UserNamespace = 0, NetworkNamespace = 1, ProcMount = 2, Landlock = 3, Seccomp = 4,
         Notification = 5,
+    }
+}
+
+impl Wire for Network {
+    fn put(&self, out: &mut Vec<u8>) {
+        match self {
+            Network::Off => 0_u8.put(out),
+            Network::Host => 1_u8.put(out),
+            Network::Proxy { http, socks } => {
+                2_u8.put(out);
+                http.put(out);
+                socks.put(out);
+            }
+        }
+    }
+    fn take(from: &mut &[u8]) -> Option<Network> {
+        match u8::take(from)? {
+            0 => Some(Network::Off),
+            1 => Some(Network::Host),
+            2 => Some(Network::Proxy { http: Wire::take(from)?, socks: Wire::take(from)? }),
+            _ => None,
+        }
     }
 }
 
@@ -379,6 +402,7 @@ impl Wire for Report {
                 1_u8.put(out);
                 failure.put(out);
             }
+            Report::Listening => 3_u8.put(out),
             Report::Ended(exit, violations) => {
                 2_u8.put(out);
                 exit.put(out);
@@ -391,6 +415,7 @@ impl Wire for Report {
             0 => Wire::take(from).map(Report::Ready),
             1 => Wire::take(from).map(Report::Failed),
             2 => Some(Report::Ended(Wire::take(from)?, Wire::take(from)?)),
+            3 => Some(Report::Listening),
             _ => None,
         }
     }

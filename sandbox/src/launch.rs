@@ -117,7 +117,7 @@ fn namespaces(spec: &SandboxSpec) -> i32 {
         return 0;
     }
     let own_network =
-        spec.network == Network::Off && !spec.hide.contains(&Mechanism::NetworkNamespace);
+        spec.network != Network::Host && !spec.hide.contains(&Mechanism::NetworkNamespace);
     libc::CLONE_NEWUSER
         | libc::CLONE_NEWNS
         | libc::CLONE_NEWPID
@@ -182,7 +182,7 @@ fn agree(
     let enforced = match next_report(&report)? {
         Some(Report::Ready(enforced)) => enforced,
         Some(Report::Failed(failure)) => return Err(failure),
-        Some(Report::Ended(..)) | None => return Err(silent()),
+        Some(Report::Ended(..) | Report::Listening) | None => return Err(silent()),
     };
     require(spec, &enforced)?;
     let seen = step("control", syscalls::poll(&[(control.as_fd(), 0)], Some(Duration::ZERO)))?;
@@ -194,7 +194,7 @@ fn agree(
     match next_report(&report)? {
         None => Ok(enforced),
         Some(Report::Failed(failure)) => Err(failure),
-        Some(Report::Ready(_) | Report::Ended(..)) => Err(silent()),
+        Some(Report::Ready(_) | Report::Ended(..) | Report::Listening) => Err(silent()),
     }
 }
 
@@ -292,7 +292,7 @@ fn finish(orders: &UnixStream, ended: Option<Ended>) -> Report {
     let said = codec::receive(orders).ok().flatten().and_then(|it| Report::from_bytes(&it).ok());
     let (mut exit, violations): (Exit, Vec<Violation>) = match said {
         Some(Report::Ended(exit, violations)) => (exit, violations),
-        Some(Report::Ready(_) | Report::Failed(_)) | None => {
+        Some(Report::Ready(_) | Report::Failed(_) | Report::Listening) | None => {
             (Exit { signal: Some(libc::SIGKILL), ..Exit::default() }, Vec::new())
         }
     };

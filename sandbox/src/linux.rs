@@ -1,6 +1,7 @@
 //! The Linux backend: namespaces, Landlock and seccomp, with our own small bindings.
 
 pub(crate) mod bpf;
+pub(crate) mod egress;
 pub(crate) mod foreign;
 pub(crate) mod landlock;
 pub(crate) mod layout;

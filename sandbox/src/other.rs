@@ -14,6 +14,15 @@ pub enum Child {}
 #[derive(Debug)]
 pub enum Stopper {}
 
+/// The ways out of a run; there are none here.
+#[derive(Debug)]
+pub struct Listeners {
+    /// For HTTP.
+    pub http: std::os::fd::OwnedFd,
+    /// For SOCKS.
+    pub socks: std::os::fd::OwnedFd,
+}
+
 /// Refuses: nothing runs plain where it cannot be confined.
 pub fn spawn(_: &Path, spec: &SandboxSpec, _: Stdio) -> Result<(Child, Enforced), Error> {
     let first = spec.required.first().copied();
@@ -33,6 +42,11 @@ impl Child {
     /// Waits for the end and returns also what was refused.
     pub fn wait_with_violations(self) -> io::Result<(Exit, Vec<Violation>)> {
         match self {}
+    }
+
+    /// Gives up the listeners of a run.
+    pub fn take_listeners(&mut self) -> Option<Listeners> {
+        match *self {}
     }
 
     /// Returns a handle that can end the command.
@@ -65,5 +79,10 @@ pub fn launch() -> i32 {
 
 /// Refuses.
 pub fn confine_worker() -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Refuses.
+pub fn confine_proxy() -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::codec::{self, Failure, Order, Report, Wire};
 use crate::linux::syscalls;
+use crate::spec::{Mechanism, Network};
 use crate::{Enforced, Error, Exit, SandboxSpec, Stdio, Violation};
 /// Longest time that a launcher may take to report; its own limits are shorter.
 const START_LIMIT: Duration = Duration::from_secs(30);
@@ -19,6 +20,17 @@ const START_LIMIT: Duration = Duration::from_secs(30);
 pub struct Child {
     control: UnixStream,
     process: process::Child,
+    listeners: Option<Listeners>,
+}
+
+/// The ways out of a run with [`crate::Network::Proxy`]: listening sockets on its private loopback. Whoever
+/// holds them serves the command; when they are closed, nothing answers there any more.
+#[derive(Debug)]
+pub struct Listeners {
+    /// For HTTP.
+    pub http: OwnedFd,
+    /// For SOCKS.
+    pub socks: OwnedFd,
 }
 
 /// Ends a running command from another thread.
@@ -47,8 +59,8 @@ pub fn spawn(
         .stderr(process::Stdio::null())
         .spawn()
         .map_err(started)?;
-    let mut child = Child { control, process };
-    let reported = hand_over(&child.control, spec, stdio);
+    let mut child = Child { control, process, listeners: None };
+    let reported = hand_over(&mut child, spec, stdio);
     if !matches!(reported, Ok(Report::Ready(_))) {
         // It has nothing to do any more, and may be no launcher at all. It may have ended already.
         let _ = child.process.kill();
@@ -56,22 +68,33 @@ pub fn spawn(
     match reported? {
         Report::Ready(enforced) => Ok((child, enforced)),
         Report::Failed(failure) => Err(error(failure, spec)),
-        Report::Ended(..) => Err(Error::Report { source: io::ErrorKind::InvalidData.into() }),
+        Report::Ended(..) | Report::Listening => {
+            Err(Error::Report { source: io::ErrorKind::InvalidData.into() })
+        }
     }
 }
 
 /// Sends spec and descriptors and waits for what came of them.
-fn hand_over(control: &UnixStream, spec: &SandboxSpec, stdio: Stdio) -> Result<Report, Error> {
+fn hand_over(child: &mut Child, spec: &SandboxSpec, stdio: Stdio) -> Result<Report, Error> {
+    let Child { control, listeners, .. } = child;
     send_spec(control, spec, &stdio).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidInput => Error::Spec { reason: error.to_string() },
         _ => Error::Report { source: error },
     })?;
     // The pipes must close when the command's own copies do.
     drop(stdio);
-    let report = || {
+    let mut report = || {
         control.set_read_timeout(Some(START_LIMIT))?;
-        let report = receive_report(control)?;
+        let mut report = receive_start(control, listeners)?;
+        if matches!(report, Report::Listening) {
+            report = receive_start(control, listeners)?;
+        }
         control.set_read_timeout(None)?;
+        let wanted = matches!(spec.network, Network::Proxy { .. }) && spec.confine;
+        let network = !spec.hide.contains(&Mechanism::NetworkNamespace);
+        if matches!(report, Report::Ready(_)) && listeners.is_some() != (wanted && network) {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
         Ok(report)
     };
     report().map_err(|source| Error::Report { source })
@@ -99,6 +122,22 @@ fn send_spec(control: &UnixStream, spec: &SandboxSpec, stdio: &Stdio) -> io::Res
     let mut control = control;
     control.write_all(header.get(sent..).unwrap_or_default())?;
     control.write_all(&payload)
+}
+
+/// Receives one frame, and the listeners that may come with it.
+fn receive_start(control: &UnixStream, listeners: &mut Option<Listeners>) -> io::Result<Report> {
+    let mut header = [0; 4];
+    let (count, descriptors) = syscalls::receive_with_descriptors(control.as_fd(), &mut header)?;
+    if count != header.len() {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let report = Report::from_bytes(&codec::receive_payload(control, header)?)?;
+    match (&report, <[OwnedFd; 2]>::try_from(descriptors)) {
+        (Report::Listening, Ok([http, socks])) => *listeners = Some(Listeners { http, socks }),
+        (Report::Listening, Err(_)) => return Err(io::ErrorKind::InvalidData.into()),
+        (Report::Ready(_) | Report::Failed(_) | Report::Ended(..), _) => {}
+    }
+    Ok(report)
 }
 
 fn receive_report(control: &UnixStream) -> io::Result<Report> {
@@ -132,8 +171,15 @@ impl Child {
         self.process.wait()?;
         match report? {
             Report::Ended(exit, violations) => Ok((exit, violations)),
-            Report::Failed(_) | Report::Ready(_) => Err(io::ErrorKind::InvalidData.into()),
+            Report::Failed(_) | Report::Ready(_) | Report::Listening => {
+                Err(io::ErrorKind::InvalidData.into())
+            }
         }
+    }
+
+    /// Gives up the listeners of a run with a proxy; none the second time.
+    pub fn take_listeners(&mut self) -> Option<Listeners> {
+        self.listeners.take()
     }
 
     /// Returns a handle that can end the command while another thread waits.
@@ -177,4 +223,10 @@ pub fn launch() -> i32 {
 /// memory: for the scan worker, before it has a second thread. After it any other call kills the process.
 pub fn confine_worker() -> io::Result<()> {
     crate::linux::worker::confine()
+}
+
+/// Takes from this process all but what carrying connections needs: files but those of the name service, new
+/// programs, other processes, servers of its own. For the proxy, before it has a second thread.
+pub fn confine_proxy() -> io::Result<()> {
+    crate::linux::egress::confine()
 }

@@ -68,6 +68,8 @@ pub struct Files {
     pub guarded_names: Vec<OsString>,
     /// Directory that `/tmp` and `/var/tmp` show; made by the gateway, 0700.
     pub private_tmp: Option<PathBuf>,
+    /// Sockets, and directories of sockets, that may be connected to besides those in writable regions.
+    pub sockets: Vec<PathBuf>,
 }
 
 /// One path and what holds for it and everything beneath.
@@ -101,6 +103,14 @@ pub enum Access {
 pub enum Network {
     /// A private loopback and nothing else.
     Off,
+    /// A private loopback with two listeners on 127.0.0.1, which the gateway gets and serves: the only way
+    /// out. Both are there before the command starts.
+    Proxy {
+        /// Port for HTTP.
+        http: u16,
+        /// Port for SOCKS.
+        socks: u16,
+    },
     /// The host's network.
     Host,
 }

@@ -7,6 +7,7 @@
 //! arguments that the caller could change meanwhile, and it has no more rights to files than the caller.
 
 mod act;
+mod address;
 mod caller;
 mod guard;
 mod repository;
@@ -71,6 +72,8 @@ enum Refused {
     Errno(i32),
     /// By a rule.
     Rule(Violation),
+    /// By a rule, with the error number that the kernel would have given.
+    Noted(Violation, i32),
 }
 
 impl From<io::Error> for Refused {
@@ -141,6 +144,10 @@ impl Supervisor {
             }
             Ok(Answer::Wait(act)) => self.start_worker(&call, act),
             Err(Refused::Errno(number)) => self.answer(&call, Err(number)),
+            Err(Refused::Noted(violation, number)) => {
+                self.note(violation);
+                self.answer(&call, Err(number))
+            }
             Err(Refused::Rule(violation)) => {
                 self.note(violation);
                 self.answer(&call, Err(libc::EPERM))

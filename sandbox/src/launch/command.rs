@@ -209,7 +209,7 @@ fn filter(
     }
     use Protection::{Keyring, Network as Net, Privilege, Syscalls, Tty};
     steps.layer("system-call filter", &[Syscalls, Tty, Privilege, Keyring]);
-    if spec.network == Network::Off {
+    if spec.network != Network::Host {
         steps.layer("system-call filter", &[Net]);
     }
     Ok(())

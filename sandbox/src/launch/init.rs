@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -79,7 +80,7 @@ fn begin(
     link: &mut Link,
 ) -> Result<(i32, Option<Built>, Option<Supervisor>), Failure> {
     let prepared =
-        if spec.confine { confine(spec, ids, foreign, &streams)? } else { unconfined()? };
+        if spec.confine { confine(spec, ids, foreign, &streams, link)? } else { unconfined()? };
     let terminal = terminal(&streams);
     match step("fork", syscalls::fork(0))? {
         Fork::Parent(pid) => {
@@ -150,13 +151,14 @@ fn confine(
     ids: (u32, u32),
     foreign: Foreign,
     streams: &StandardStreams,
+    link: &Link,
 ) -> Result<Prepared, Failure> {
     let mut steps = Steps::default();
     let kill = libc::c_ulong::from(libc::SIGKILL.unsigned_abs());
     step("parent death signal", syscalls::prctl(libc::PR_SET_PDEATHSIG, kill, 0))?;
     map_ids(spec, ids)?;
     step("dumpable", syscalls::prctl(libc::PR_SET_DUMPABLE, 0, 0))?;
-    network(spec, &mut steps)?;
+    network(spec, &link.control, &mut steps)?;
     steps.notes.clone_from(&foreign.notes);
     let built = mounts::build(spec, foreign)?;
     let supervision = supervision(spec, &built);
@@ -178,22 +180,42 @@ fn map_ids(spec: &SandboxSpec, (uid, gid): (u32, u32)) -> Result<(), Failure> {
     write("/proc/self/uid_map", format!("{uid} {uid} 1\n"))
 }
 
-fn network(spec: &SandboxSpec, steps: &mut Steps) -> Result<(), Failure> {
+fn network(spec: &SandboxSpec, control: &UnixStream, steps: &mut Steps) -> Result<(), Failure> {
     match spec.network {
         Network::Host => {
             steps.partial(Protection::Network, "the spec grants the host's network");
             steps.partial(Protection::Loopback, "the spec grants the host's network");
         }
-        Network::Off if spec.hide.contains(&Mechanism::NetworkNamespace) => {
+        Network::Off | Network::Proxy { .. }
+            if spec.hide.contains(&Mechanism::NetworkNamespace) =>
+        {
             steps.missing(Protection::Loopback, "there is no network namespace");
         }
-        Network::Off => {
+        Network::Off | Network::Proxy { .. } => {
             step("loopback", syscalls::loopback_up())?;
+            if let Network::Proxy { http, socks } = spec.network {
+                step("listeners", listen(control, http, socks))?;
+            }
             let both = [Protection::Network, Protection::Loopback];
             steps.layer("network namespace", &both);
         }
     }
     Ok(())
+}
+
+/// Opens the two ways to the gateway in this network namespace and gives them to it. Nothing of the command
+/// is there yet that could take the ports.
+fn listen(control: &UnixStream, http: u16, socks: u16) -> io::Result<()> {
+    let [http, socks] = [http, socks].map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)));
+    let (http, socks) = (http?, socks?);
+    let payload = Report::Listening.to_bytes();
+    let mut frame = codec::frame_header(&payload)?.to_vec();
+    frame.extend_from_slice(&payload);
+    let both = [http.as_fd(), socks.as_fd()];
+    match syscalls::send_with_descriptors(control.as_fd(), &frame, &both)? {
+        count if count == frame.len() => Ok(()),
+        _ => Err(io::ErrorKind::WriteZero.into()),
+    }
 }
 
 fn supervision(spec: &SandboxSpec, built: &Built) -> Supervision {

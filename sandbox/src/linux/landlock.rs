@@ -30,6 +30,8 @@ pub(crate) enum Grant {
     Device,
     /// Read and write of one file.
     File,
+    /// Read of one file.
+    ReadFile,
 }
 
 /// A ruleset being built.
@@ -86,6 +88,7 @@ impl Ruleset {
             Grant::Read => EXECUTE | READ_FILE | READ_DIRECTORY,
             Grant::Write => self.handled & !DEVICE_IOCTL,
             Grant::Device => READ_FILE | WRITE_FILE | TRUNCATE | DEVICE_IOCTL,
+            Grant::ReadFile => EXECUTE | READ_FILE,
             Grant::File => EXECUTE | READ_FILE | WRITE_FILE | TRUNCATE,
         };
         syscalls::landlock_allow(self.ruleset.as_fd(), object, rights & self.handled)

@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use super::address;
 use super::caller::Caller;
 use super::guard::{Act, Word, violation};
 use super::repository;
@@ -455,6 +456,15 @@ impl Performer<'_> {
         let socket = self.caller.descriptor(self.caller.number(0))?;
         let (family, rest) = address.split_at_checked(2).unwrap_or((&[], &[]));
         let local = u16::try_from(libc::AF_UNIX).unwrap_or(1).to_ne_bytes();
+        if let Some(there) =
+            address::elsewhere(&address).filter(|_| self.supervisor.guard.only_loopback())
+        {
+            let there = there.to_string();
+            let rule = address::RULE.to_owned();
+            let found = violation("network", "connect", Path::new(&there), rule);
+            // What the kernel would say, which has no route there.
+            return Err(Refused::Noted(found, libc::ENETUNREACH));
+        }
         if family != local || rest.first().is_none_or(|byte| *byte == 0) {
             return Ok(Answer::Wait(Blocking::Connect { socket, address, object: None }));
         }

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::spec::Access;
-use crate::{FileRule, SandboxSpec, Violation};
+use crate::{FileRule, Network, SandboxSpec, Violation};
 
 /// What a call would do at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub(crate) struct Guard {
     names: Vec<Vec<OsString>>,
     rules: Vec<FileRule>,
     sockets: Vec<PathBuf>,
+    /// The run has a loopback interface and no other.
+    only_loopback: bool,
 }
 
 /// Directories of the run's own, where names are free and its sockets may lie.
@@ -52,12 +54,14 @@ impl Guard {
             Access::ReadOnly | Access::None | Access::Protected => true,
             Access::Write | Access::Read => false,
         });
-        let sockets = OWN.iter().map(PathBuf::from).chain(regions.iter().cloned()).collect();
+        let named = regions.iter().chain(&spec.files.sockets).cloned();
+        let sockets = OWN.iter().map(PathBuf::from).chain(named).collect();
         Guard {
             regions,
             names: spec.files.guarded_names.iter().map(|name| parts(Path::new(name))).collect(),
             rules: refusing.cloned().collect(),
             sockets,
+            only_loopback: spec.network != Network::Host,
         }
     }
 
@@ -98,6 +102,11 @@ impl Guard {
     /// Says whether `path` lies in a writable region of the host.
     pub(super) fn is_in_region(&self, path: &Path) -> bool {
         self.regions.iter().any(|region| path.starts_with(region))
+    }
+
+    /// Says whether nothing but the loopback interface is there.
+    pub(super) fn only_loopback(&self) -> bool {
+        self.only_loopback
     }
 
     /// Says whether a socket at `path` may be connected to.
@@ -161,6 +170,7 @@ mod tests {
                 rule("/p/.env", Access::None),
             ],
             sockets: Vec::new(),
+            only_loopback: true,
         };
         let expected = expected.map_or(Word::Free, |rule| match rule {
             "outside" => Word::Outside,

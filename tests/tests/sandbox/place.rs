@@ -96,6 +96,7 @@ impl Place {
                 // With a guarded name every call that makes something goes through the supervisor.
                 guarded_names: vec![".guarded".into()],
                 private_tmp: None,
+                sockets: Vec::new(),
             },
             network: Network::Off,
             limits: Limits { memory_bytes: 4 << 30, ..Limits::default() },

@@ -4,9 +4,9 @@ use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::process::Command;
 
-use stockade_sandbox::{Network, Protection};
+use stockade_sandbox::{Access, Network, Protection};
 
-use crate::place::{Place, as_root_and_user, run};
+use crate::place::{Place, as_root_and_user, rule, run};
 
 #[test]
 fn a_server_of_the_host_cannot_be_reached() {
@@ -119,4 +119,129 @@ fn shared_memory_of_the_host_is_not_there() {
         place.stops(&format!("ipcs -m | awk '{{print $2}}' | grep -qx {id}"), || ());
         place.plain(&format!("ipcrm -m {id}"));
     });
+}
+
+#[test]
+fn a_run_with_a_proxy_reaches_its_listeners_and_nothing_else() {
+    as_root_and_user("reach::a_run_with_a_proxy_reaches_its_listeners_and_nothing_else", || {
+        use std::io::{Read, Write};
+        let place = Place::new("proxy");
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let outside = server.local_addr().unwrap().port();
+        let mut spec = place.spec(&format!(
+            "for port in 29128 29080; do exec 3<>/dev/tcp/127.0.0.1/$port || exit 2; head -c 5 <&3; \
+             echo thanks >&3; exec 3>&-; done; exec 3<>/dev/tcp/127.0.0.1/{outside}"
+        ));
+        spec.network = Network::Proxy { http: 29128, socks: 29080 };
+        let (mut child, enforced, mut output) = crate::place::start(&spec).unwrap();
+        assert!(enforced.holds(Protection::Network) && enforced.holds(Protection::Loopback));
+        let listeners = child.take_listeners().unwrap();
+        assert!(child.take_listeners().is_none());
+        for (listener, word) in [(listeners.http, "http\n"), (listeners.socks, "socks")] {
+            let (mut stream, _) = TcpListener::from(listener).accept().unwrap();
+            stream.write_all(word.as_bytes()).unwrap();
+            let mut said = String::new();
+            stream.read_to_string(&mut said).unwrap();
+            assert_eq!(said, "thanks\n");
+        }
+        let mut text = String::new();
+        output.read_to_string(&mut text).unwrap();
+        let (exit, _) = child.wait_with_violations().unwrap();
+        assert!(text.starts_with("http\nsocks"), "{text}");
+        assert_eq!(exit.code, Some(1), "{text}");
+    });
+}
+
+#[test]
+fn listeners_that_nobody_holds_refuse_at_once() {
+    as_root_and_user("reach::listeners_that_nobody_holds_refuse_at_once", || {
+        let place = Place::new("no-proxy");
+        let mut spec = place.spec(
+            "read line; exec 3<>/dev/tcp/127.0.0.1/29128 && exit 2; \
+             perl -MIO::Socket::INET -e '
+                IO::Socket::INET->new(Listen => 1, LocalAddr => \"127.0.0.1:29128\") or die $!'",
+        );
+        spec.network = Network::Proxy { http: 29128, socks: 29080 };
+        // Standard input is empty, so the command may be ahead of us: dropping first makes the order certain.
+        let (reader, writer) = std::io::pipe().unwrap();
+        let (input, go) = std::io::pipe().unwrap();
+        let stdio = stockade_sandbox::Stdio {
+            stdin: input.into(),
+            stdout: writer.try_clone().unwrap().into(),
+            stderr: writer.into(),
+        };
+        let (mut child, _) =
+            stockade_sandbox::spawn(crate::place::launcher(), &spec, stdio).unwrap();
+        drop(child.take_listeners());
+        drop(go);
+        let text = std::io::read_to_string(reader).unwrap();
+        assert_eq!(child.wait().unwrap().code, Some(0), "{text}");
+        assert!(text.contains("refused"), "{text}");
+    });
+}
+
+#[test]
+fn a_connection_past_the_proxy_is_refused_and_named() {
+    as_root_and_user("reach::a_connection_past_the_proxy_is_refused_and_named", || {
+        let place = Place::new("past-proxy");
+        let connect = |kind: &str, address: &str, port: u16| {
+            format!(
+                "perl -MSocket -e 'socket(S, AF_INET, {kind}, 0) or exit 2; \
+                 connect(S, pack_sockaddr_in({port}, inet_aton(\"{address}\"))) and exit 3; \
+                 $! eq \"Network is unreachable\" or die $!'"
+            )
+        };
+        let mut spec = place.spec(&format!(
+            "{}; {}; {}",
+            connect("SOCK_STREAM", "192.0.2.1", 443),
+            connect("SOCK_STREAM", "192.0.2.1", 443),
+            connect("SOCK_DGRAM", "192.0.2.53", 53),
+        ));
+        spec.network = Network::Proxy { http: 29128, socks: 29080 };
+        let ran = run(&spec).unwrap();
+        assert_eq!(ran.exit.code, Some(0), "{}", ran.text);
+        let seen: Vec<_> =
+            ran.violations.iter().map(|it| (&*it.kind, &*it.object, it.count)).collect();
+        assert_eq!(seen, [("network", "192.0.2.1:443", 2), ("network", "192.0.2.53:53", 1)]);
+    });
+}
+
+#[test]
+fn a_socket_that_is_named_can_be_reached_and_its_neighbour_cannot() {
+    as_root_and_user(
+        "reach::a_socket_that_is_named_can_be_reached_and_its_neighbour_cannot",
+        || {
+            let place = Place::new("named-socket");
+            let folder = std::path::Path::new("/tmp").join(format!(
+                "stockade-named-{}-{}",
+                std::process::id(),
+                crate::place::is_root()
+            ));
+            std::fs::create_dir_all(&folder).unwrap();
+            let bound = |path: &std::path::Path| UnixListener::bind(path).unwrap();
+            let (hidden, open) = (folder.join("hidden"), place.outside.join("open"));
+            let neighbour = place.outside.join("neighbour");
+            let _servers = [bound(&hidden), bound(&open), bound(&neighbour)];
+            let connect = |path: &std::path::Path| {
+                format!(
+                    "perl -MSocket -e 'socket(S, AF_UNIX, SOCK_STREAM, 0) or exit 2; \
+                 connect(S, pack_sockaddr_un(\"{}\")) or exit 1'",
+                    path.display()
+                )
+            };
+            for (named, wanted, expected) in [
+                (&hidden, &hidden, 0),
+                (&open, &open, 0),
+                (&open, &neighbour, 1),
+                (&open, &hidden, 1),
+            ] {
+                let mut spec = place.spec(&connect(wanted));
+                spec.files.sockets = vec![named.clone()];
+                spec.files.rules.push(rule(named, Access::Read));
+                let ran = run(&spec).unwrap();
+                assert_eq!(ran.exit.code, Some(expected), "{} {}", wanted.display(), ran.text);
+            }
+            std::fs::remove_dir_all(&folder).unwrap();
+        },
+    );
 }

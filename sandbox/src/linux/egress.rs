@@ -1,0 +1,110 @@
+//! Takes from the process that carries connections out what it has no need of: files but those of the name
+//! service, new programs, other processes, servers of its own.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use super::bpf::{Case, Row, Table, Test, Verdict};
+use super::landlock::{self, Grant, Ruleset};
+use super::{seccomp, syscalls};
+
+/// What the C library reads to find an address (`nsswitch.conf(5)`, `resolver(5)`, `gai.conf(5)`).
+const FILES: &[&str] = &[
+    "/etc/resolv.conf",
+    "/etc/hosts",
+    "/etc/nsswitch.conf",
+    "/etc/gai.conf",
+    "/etc/host.conf",
+    "/etc/services",
+    "/etc/protocols",
+    "/etc/ld.so.cache",
+];
+
+/// Where its parts lie that are loaded when they are asked for, and where other programs keep its settings.
+const FOLDERS: &[&str] = &[
+    "/lib",
+    "/lib64",
+    "/usr/lib",
+    "/usr/lib64",
+    "/usr/local/lib",
+    "/nix/store",
+    "/run/systemd/resolve",
+    "/run/resolvconf",
+    "/run/NetworkManager",
+];
+
+/// Calls of which it needs none.
+const REFUSED: &[libc::c_long] = &[
+    libc::SYS_execve,
+    libc::SYS_execveat,
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_bind,
+    libc::SYS_listen,
+    libc::SYS_kill,
+    libc::SYS_tkill,
+    libc::SYS_pidfd_open,
+    libc::SYS_pidfd_send_signal,
+    libc::SYS_unshare,
+    libc::SYS_io_uring_setup,
+];
+
+/// Applies it to the calling thread, which must be the only one.
+pub(crate) fn confine() -> io::Result<()> {
+    syscalls::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0)?;
+    syscalls::prctl(libc::PR_SET_DUMPABLE, 0, 0)?;
+    if landlock::abi() > 0 {
+        let ruleset = Ruleset::new()?;
+        for (paths, grant) in [(FILES, Grant::ReadFile), (FOLDERS, Grant::Read)] {
+            for path in paths {
+                // What is not there needs no right.
+                if let Ok(object) = syscalls::open_path(Path::new(path), libc::O_PATH, 0) {
+                    ruleset.allow(object.as_fd(), grant)?;
+                }
+            }
+        }
+        ruleset.restrict()?;
+    }
+    syscalls::seccomp_filter(&table().compile())
+}
+
+fn table() -> Table {
+    let mut table = seccomp::own_table();
+    let denied = Verdict::Errno(libc::EPERM);
+    let row = |cases: Vec<Case>, otherwise: Verdict| Row { cases, otherwise };
+    let mut set = |number: libc::c_long, row: Row| {
+        if let Ok(number) = u32::try_from(number) {
+            table.rows.insert(number, row);
+        }
+    };
+    for number in REFUSED {
+        set(*number, row(Vec::new(), denied));
+    }
+    set(libc::SYS_accept4, row(Vec::new(), Verdict::Allow));
+    // Its flags are in memory; the C library then starts threads by `clone`.
+    set(libc::SYS_clone3, row(Vec::new(), Verdict::Errno(libc::ENOSYS)));
+    let is = |argument: u32, mask: u32, value: i32| Test::Is {
+        argument,
+        mask,
+        value: value.unsigned_abs(),
+    };
+    const TYPE: u32 = 0xF;
+    const ALL: u32 = u32::MAX;
+    let mut sockets = Vec::new();
+    for family in [libc::AF_INET, libc::AF_INET6] {
+        for kind in [libc::SOCK_STREAM, libc::SOCK_DGRAM] {
+            sockets.push(vec![is(0, ALL, family), is(1, TYPE, kind)]);
+        }
+    }
+    // Services of the host that answer for the name service, and the list of own addresses.
+    sockets.push(vec![is(0, ALL, libc::AF_UNIX), is(1, TYPE, libc::SOCK_STREAM)]);
+    sockets.push(vec![is(0, ALL, libc::AF_NETLINK), is(2, ALL, libc::NETLINK_ROUTE)]);
+    let allowed = |tests: Vec<Test>| Case { tests, verdict: Verdict::Allow };
+    let cases = sockets.into_iter().map(allowed).collect();
+    set(libc::SYS_socket, row(cases, Verdict::Errno(libc::EAFNOSUPPORT)));
+    // The C library binds its netlink socket to no address at all, which gives no server.
+    set(libc::SYS_bind, row(vec![allowed(vec![is(2, ALL, 12)])], denied));
+    table
+}
