@@ -30,6 +30,8 @@ pub struct Options {
     pub state_directory: Option<PathBuf>,
     /// The `stockade` executable, which is also launcher and scan worker; none means this process's own.
     pub executable: Option<PathBuf>,
+    /// Commands will be run, not only judged: a launcher is made ready meanwhile.
+    pub runs: bool,
 }
 
 /// A question with the channel for its answer; dropping the channel withdraws it.

@@ -1,9 +1,8 @@
 //! The pipeline: judge, record, decide, run, record.
 
 mod after;
+mod opening;
 mod steps;
-
-use std::path::PathBuf;
 
 use stockade_parser::Programs;
 use stockade_policy::Decision;
@@ -20,15 +19,17 @@ use crate::places::Places;
 use crate::protocol::errors::Failure;
 use crate::protocol::types::{CommandRequest, Event, RunOutcome};
 use crate::records::{self, Circumstances};
-use crate::run::{self, Lines, Manner};
+use crate::run::{self, Launchers, Lines, Manner};
 use crate::{answer, approve, request, view};
+use opening::Opening;
 
 /// The whole gate: takes a request, gives its outcome.
 pub struct Gateway {
     places: Places,
-    log: Log,
+    log: Opening,
     scanner: Scanner,
-    executable: PathBuf,
+    launchers: Launchers,
+    mode: GatewayMode,
 }
 
 impl std::fmt::Debug for Gateway {
@@ -50,18 +51,24 @@ impl Gateway {
         let scanner = Scanner::new(executable.clone());
         scanner.warm();
         let opening = places.clone();
-        let log = blocking(move || {
+        let log = Opening::start(move || {
             opening.prepare()?;
             Log::open(&opening.of_log(), mode).map_err(|error| answer::unrecorded(&error))
         });
-        let tables = async {
-            // First the worker's start, which waits in line behind this task; then, while the log opens, the
-            // tables of programs and names.
-            tokio::task::yield_now().await;
-            (Programs::builtin(), stockade_policy::protected_names())
-        };
-        let (log, _) = tokio::join!(log, tables);
-        Ok(Gateway { log: log?, places, scanner, executable })
+        let launchers = Launchers::new(executable);
+        if options.runs {
+            launchers.warm();
+        }
+        // First the worker's start, which waits in line behind this task; then, while the log opens, the
+        // tables of programs and names.
+        tokio::task::yield_now().await;
+        let _ = (Programs::builtin(), stockade_policy::protected_names()); // read once, kept for ever
+        match mode {
+            GatewayMode::Embedded => {}
+            // Nobody is told to come before the log is open.
+            GatewayMode::Daemon | GatewayMode::System => drop(log.log().await?),
+        }
+        Ok(Gateway { log, places, scanner, launchers, mode })
     }
 
     /// Decides one command, runs it if it may, and records both.
@@ -91,6 +98,7 @@ impl Gateway {
         let input = judge::bash_input(&accepted.text, &request);
         let judged = self.judge(&request, &scene, input).await?;
         let command = accepted.after_hooks(&judged)?;
+        let log = self.log.log().await?;
         let view = view::decision(&judged.verdict, &scene.snapshot, judged.input.clone());
         let asking = conversation.questions.take().filter(|_| request.context.interactive);
         let runs = match (judged.verdict.decision, &asking) {
@@ -112,10 +120,10 @@ impl Gateway {
             Outcome::Ask(pending) => {
                 let question = approve::question(&view, &command.text, &scene);
                 let door = &request.context.door;
-                match approve::ask(&self.log, &receipt, question, door, asking).await? {
+                match approve::ask(&log, &receipt, question, door, asking).await? {
                     Answered::Yes(consent, rule) => {
                         let state = &self.places.state;
-                        approve::keep(&self.log, state, &scene, rule, &conversation.events).await?;
+                        approve::keep(&log, state, &scene, rule, &conversation.events).await?;
                         pending.allowed(consent)
                     }
                     Answered::No => return Ok(answer::declined(view, &receipt)),
@@ -125,14 +133,18 @@ impl Gateway {
         };
         answer::tell(&conversation, &scene, &judged).await;
         let manner = Manner {
-            launcher: self.executable.clone(),
             timeout: command.timeout,
             stdin: request.stdin,
             directory: self.places.task(&receipt.id),
         };
         let Conversation { events, input, control, .. } = conversation;
         let told = events.clone();
-        let outcome = self.execute(grant, &receipt, manner, Lines { events, input, control }).await;
+        let lines = Lines { events, input, control };
+        let outcome = self.execute(grant, &log, &receipt, manner, lines).await;
+        match self.mode {
+            GatewayMode::Embedded => {}
+            GatewayMode::Daemon | GatewayMode::System => self.launchers.warm(),
+        }
         let state = self.places.state.clone();
         blocking(move || {
             temporary.end(&state);
@@ -150,19 +162,20 @@ impl Gateway {
     async fn execute(
         &self,
         grant: Grant,
+        log: &Log,
         receipt: &Receipt,
         manner: Manner,
         mut lines: Lines,
     ) -> Result<run::Execution, Failure> {
-        let running = match run::start(grant, &manner).await {
+        let running = match run::start(grant, &self.launchers, &manner).await {
             Ok(running) => running,
             Err(error) => {
-                records::not_run(&self.log, receipt).await.map_err(|it| answer::unrecorded(&it))?;
+                records::not_run(log, receipt).await.map_err(|it| answer::unrecorded(&it))?;
                 return Err(answer::not_started(&error));
             }
         };
         let mut execution = run::follow(running, &manner, &mut lines).await;
-        let recorded = records::result(&self.log, receipt, &execution).await;
+        let recorded = records::result(log, receipt, &execution).await;
         recorded.map_err(|error| answer::ran_unrecorded(&error, &execution))?;
         for event in execution.unsent.drain(..) {
             let _ = lines.events.send(event).await; // a front end that is gone needs nothing

@@ -1,5 +1,6 @@
 //! Runs what was granted: starts it, carries its streams, ends it when it must end.
 
+mod launchers;
 pub(crate) mod output;
 mod pipes;
 
@@ -15,6 +16,7 @@ use tokio::task::JoinHandle;
 use crate::decide::Grant;
 use crate::protocol::types::{Control, Event, Input, Stream};
 
+pub(crate) use launchers::Launchers;
 use output::{Collector, Output};
 
 /// Between TERM and KILL.
@@ -40,8 +42,6 @@ pub(crate) struct Lines {
 /// How to run, besides what was granted.
 #[derive(Debug, Clone)]
 pub(crate) struct Manner {
-    /// This executable, which is its own launcher.
-    pub(crate) launcher: PathBuf,
     /// Time limit.
     pub(crate) timeout: Duration,
     /// Pass standard input on; else it is empty.
@@ -86,11 +86,16 @@ pub(crate) struct Execution {
 }
 
 /// Starts what was granted; the grant is used up.
-pub(crate) async fn start(grant: Grant, manner: &Manner) -> Result<Running, sandbox::Error> {
+pub(crate) async fn start(
+    grant: Grant,
+    launchers: &Launchers,
+    manner: &Manner,
+) -> Result<Running, sandbox::Error> {
     let (theirs, ours) = pipes::stdio(manner.stdin)?;
-    let launcher = manner.launcher.clone();
+    let launcher = launchers.take().await?;
+    // The spec leaves this process here, and nowhere else: a launcher without one has nothing to run.
     let spec = grant.into_spec();
-    let spawned = tokio::task::spawn_blocking(move || sandbox::spawn(&launcher, &spec, theirs));
+    let spawned = tokio::task::spawn_blocking(move || launcher.run(&spec, theirs));
     let (child, enforced) = spawned.await.map_err(|_| pipes::broken("the launcher's thread"))??;
     let started = (SystemTime::now(), Instant::now());
     let stop = Stop(child.stopper().map_err(|source| sandbox::Error::Report { source })?);

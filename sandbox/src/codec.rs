@@ -5,10 +5,13 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::linux::syscalls;
 use crate::spec::{Access, FileRule, Files, Limits, Mechanism, Mediation, Network, Program};
 use crate::{Enforced, Exit, Protection, SandboxSpec, State, Violation};
 
@@ -51,8 +54,20 @@ pub(crate) fn send(mut to: impl Write, payload: &[u8]) -> io::Result<()> {
     to.write_all(&frame)
 }
 
+/// Writes one frame, and with its first bytes `descriptors`.
+pub(crate) fn send_with(
+    mut to: &UnixStream,
+    payload: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    let header = frame_header(payload)?;
+    let sent = syscalls::send_with_descriptors(to.as_fd(), &header, descriptors)?;
+    to.write_all(header.get(sent..).unwrap_or_default())?;
+    to.write_all(payload)
+}
+
 /// Returns the four bytes before a payload.
-pub(crate) fn frame_header(payload: &[u8]) -> io::Result<[u8; 4]> {
+fn frame_header(payload: &[u8]) -> io::Result<[u8; 4]> {
     if payload.len() > FRAME_LIMIT_BYTES {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the frame is longer than 4 MiB"));
     }

@@ -6,6 +6,7 @@
 
 mod command;
 mod init;
+mod ready;
 mod sweep;
 
 use std::fs::File;
@@ -19,6 +20,7 @@ use crate::linux::foreign::Foreign;
 use crate::linux::syscalls::{self, Ended, Fork};
 use crate::spec::Mechanism;
 use crate::{Enforced, Exit, Network, Protection, SandboxSpec, State, Violation};
+use ready::Ready;
 
 /// Longest time for all steps before the command starts; a dead network mount must not hang it.
 const START_LIMIT: Duration = Duration::from_secs(10);
@@ -81,9 +83,11 @@ fn send(to: &UnixStream, report: &Report) -> io::Result<()> {
 }
 
 fn monitor(control: &UnixStream) -> Result<Report, Failure> {
-    let (spec, streams) = step("receive", receive_spec(control))?;
     step("subreaper", syscalls::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0))?;
-    let confined = start(&spec, streams, control)?;
+    // Whatever it cannot do in advance is done, and its failure told, when the spec is here.
+    let ready = Ready::prepare(control).ok();
+    let (spec, streams) = step("receive", receive_spec(control))?;
+    let confined = start(&spec, streams, control, ready)?;
     step("dumpable", syscalls::prctl(libc::PR_SET_DUMPABLE, 0, 0))?;
     let Confined { pid, orders, report, consent } = confined;
     let started = agree(&spec, control, report, consent);
@@ -111,6 +115,15 @@ fn receive_spec(control: &UnixStream) -> io::Result<(SandboxSpec, StandardStream
     Ok((spec, streams))
 }
 
+/// The namespaces of a run that gets all of them.
+const ALL_NAMESPACES: i32 = libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWCGROUP
+    | libc::CLONE_NEWNET;
+
 /// Returns the namespaces of a run.
 fn namespaces(spec: &SandboxSpec) -> i32 {
     if !spec.confine {
@@ -118,55 +131,79 @@ fn namespaces(spec: &SandboxSpec) -> i32 {
     }
     let own_network =
         spec.network != Network::Host && !spec.hide.contains(&Mechanism::NetworkNamespace);
-    libc::CLONE_NEWUSER
-        | libc::CLONE_NEWNS
-        | libc::CLONE_NEWPID
-        | libc::CLONE_NEWIPC
-        | libc::CLONE_NEWUTS
-        | libc::CLONE_NEWCGROUP
-        | if own_network { libc::CLONE_NEWNET } else { 0 }
+    if own_network { ALL_NAMESPACES } else { ALL_NAMESPACES & !libc::CLONE_NEWNET }
 }
 
-/// Starts the confined side.
+/// Starts the confined side, with what was made ready where that fits.
 fn start(
     spec: &SandboxSpec,
     streams: StandardStreams,
     control: &UnixStream,
+    ready: Option<Ready>,
 ) -> Result<Confined, Failure> {
     if spec.confine && spec.hide.contains(&Mechanism::UserNamespace) {
-        return Err(no_namespaces(spec, "hidden by the spec"));
+        return Err(no_namespaces(spec.required.first(), "hidden by the spec"));
     }
-    let (report, report_writer) = step("pipe", io::pipe())?;
-    let (consent_reader, consent) = step("pipe", io::pipe())?;
-    let (orders, their_orders) = step("socket pair", UnixStream::pair())?;
-    let (handover, handover_taker) = step("socket pair", UnixStream::pair())?;
-    let link = Link {
-        handover,
-        handover_taker,
-        control: step("control", control.try_clone())?,
-        orders: their_orders,
-        report: report_writer,
-        consent: consent_reader,
-    };
     let ids = syscalls::ids();
     let foreign = if spec.confine { Foreign::prepare(spec, ids) } else { Foreign::default() };
-    match syscalls::fork(namespaces(spec)) {
-        Err(error) if spec.confine => Err(no_namespaces(spec, &error.to_string())),
-        Err(error) => step("fork", Err(error)),
-        Ok(Fork::Parent(pid)) => Ok(Confined { pid, orders, report, consent }),
-        Ok(Fork::Child) => {
-            drop((orders, report, consent));
-            let status = init::run(spec, ids, foreign, streams, link);
-            syscalls::exit_now(status)
+    match ready {
+        Some(ready) if ready.fits(spec, &foreign) => step("spec", ready.give(spec, &streams)),
+        unfit => {
+            drop(unfit);
+            let (link, confined) = step("control", Link::new(control))?;
+            match syscalls::fork(namespaces(spec)) {
+                Err(error) if spec.confine => {
+                    Err(no_namespaces(spec.required.first(), &error.to_string()))
+                }
+                Err(error) => step("fork", Err(error)),
+                Ok(Fork::Parent(pid)) => Ok(confined.with(pid)),
+                Ok(Fork::Child) => {
+                    drop(confined);
+                    let status = init::run(spec, ids, foreign, streams, link);
+                    syscalls::exit_now(status)
+                }
+            }
         }
     }
 }
 
+impl Link {
+    /// Makes what connects the two sides.
+    fn new(control: &UnixStream) -> io::Result<(Link, Unstarted)> {
+        let (report, report_writer) = io::pipe()?;
+        let (consent_reader, consent) = io::pipe()?;
+        let (orders, their_orders) = UnixStream::pair()?;
+        let (handover, handover_taker) = UnixStream::pair()?;
+        let link = Link {
+            handover,
+            handover_taker,
+            control: control.try_clone()?,
+            orders: their_orders,
+            report: report_writer,
+            consent: consent_reader,
+        };
+        Ok((link, Unstarted { orders, report, consent }))
+    }
+}
+
+/// The monitor's ends before there is another side.
+struct Unstarted {
+    orders: UnixStream,
+    report: PipeReader,
+    consent: PipeWriter,
+}
+
+impl Unstarted {
+    fn with(self, pid: i32) -> Confined {
+        let Unstarted { orders, report, consent } = self;
+        Confined { pid, orders, report, consent }
+    }
+}
+
 /// Returns the refusal of a machine without user namespaces.
-fn no_namespaces(spec: &SandboxSpec, reason: &str) -> Failure {
-    let protection = spec.required.first().copied().unwrap_or(Protection::WriteOutside);
+fn no_namespaces(required: Option<&Protection>, reason: &str) -> Failure {
     Failure::Unenforceable {
-        protection,
+        protection: required.copied().unwrap_or(Protection::WriteOutside),
         reason: format!("namespaces cannot be made: {reason}"),
         help: crate::help::namespaces(),
     }

@@ -31,10 +31,14 @@ mod violation;
 pub use enforced::{Enforced, Protection, State};
 pub use host::{Host, Probe};
 #[cfg(not(target_os = "linux"))]
-pub use other::{Child, Listeners, Stopper, confine_proxy, confine_worker, launch, spawn};
+pub use other::{
+    Child, Launcher, Listeners, Stopper, confine_proxy, confine_worker, launch, spawn,
+};
 pub use run::{Error, Exit, Stdio};
 #[cfg(target_os = "linux")]
-pub use spawn::{Child, Listeners, Stopper, confine_proxy, confine_worker, launch, spawn};
+pub use spawn::{
+    Child, Launcher, Listeners, Stopper, confine_proxy, confine_worker, launch, spawn,
+};
 pub use spec::{
     Access, FileRule, Files, Limits, Mechanism, Mediation, Network, Program, SandboxSpec,
 };

@@ -1,6 +1,6 @@
 //! Gateway side: start the launcher, send spec and descriptors, read the report.
 
-use std::io::{self, Write};
+use std::io;
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -39,55 +39,92 @@ pub struct Stopper {
     control: UnixStream,
 }
 
-/// Starts `launcher` (this same executable) as `stockade launch`, confined as `spec` says.
-///
-/// Returns when the command has started or the first step that failed is known; nothing runs on error.
+/// A launcher that waits for its spec. Dropping it ends it; it has run nothing.
+#[derive(Debug)]
+pub struct Launcher {
+    control: UnixStream,
+    /// Taken when it becomes a [`Child`].
+    process: Option<process::Child>,
+}
+
+impl Launcher {
+    /// Starts `executable` (this same one) as `stockade launch`, which makes ready what needs no spec.
+    pub fn start(executable: &Path) -> Result<Launcher, Error> {
+        let started = |source| Error::Launcher { path: executable.to_path_buf(), source };
+        let (control, theirs) = UnixStream::pair().map_err(started)?;
+        let process = Command::new(executable)
+            .arg("launch")
+            .env_clear()
+            .current_dir("/")
+            .stdin(OwnedFd::from(theirs))
+            .stdout(process::Stdio::null())
+            .stderr(process::Stdio::null())
+            .spawn()
+            .map_err(started)?;
+        Ok(Launcher { control, process: Some(process) })
+    }
+
+    /// Has it start a command, confined as `spec` says.
+    ///
+    /// Returns when the command has started or the first step that failed is known; nothing runs on error.
+    pub fn run(mut self, spec: &SandboxSpec, stdio: Stdio) -> Result<(Child, Enforced), Error> {
+        check(spec)?;
+        let (report, listeners) = hand_over(&self.control, spec, stdio)?;
+        match report {
+            Report::Ready(enforced) => {
+                let gone = || Error::Report { source: io::ErrorKind::BrokenPipe.into() };
+                let process = self.process.take().ok_or_else(gone)?;
+                let control = self.control.try_clone();
+                let control = control.map_err(|source| Error::Report { source })?;
+                Ok((Child { control, process, listeners }, enforced))
+            }
+            Report::Failed(failure) => Err(error(failure, spec)),
+            Report::Ended(..) | Report::Listening => {
+                Err(Error::Report { source: io::ErrorKind::InvalidData.into() })
+            }
+        }
+    }
+}
+
+impl Drop for Launcher {
+    fn drop(&mut self) {
+        if let Some(process) = &mut self.process {
+            // It has nothing to do any more, and may be no launcher at all. It may have ended already.
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+/// Starts `launcher` and has it run a command: [`Launcher::start`] and [`Launcher::run`] in one.
 pub fn spawn(
     launcher: &Path,
     spec: &SandboxSpec,
     stdio: Stdio,
 ) -> Result<(Child, Enforced), Error> {
     check(spec)?;
-    let started = |source| Error::Launcher { path: launcher.to_path_buf(), source };
-    let (control, theirs) = UnixStream::pair().map_err(started)?;
-    let process = Command::new(launcher)
-        .arg("launch")
-        .env_clear()
-        .current_dir("/")
-        .stdin(OwnedFd::from(theirs))
-        .stdout(process::Stdio::null())
-        .stderr(process::Stdio::null())
-        .spawn()
-        .map_err(started)?;
-    let mut child = Child { control, process, listeners: None };
-    let reported = hand_over(&mut child, spec, stdio);
-    if !matches!(reported, Ok(Report::Ready(_))) {
-        // It has nothing to do any more, and may be no launcher at all. It may have ended already.
-        let _ = child.process.kill();
-    }
-    match reported? {
-        Report::Ready(enforced) => Ok((child, enforced)),
-        Report::Failed(failure) => Err(error(failure, spec)),
-        Report::Ended(..) | Report::Listening => {
-            Err(Error::Report { source: io::ErrorKind::InvalidData.into() })
-        }
-    }
+    Launcher::start(launcher)?.run(spec, stdio)
 }
 
 /// Sends spec and descriptors and waits for what came of them.
-fn hand_over(child: &mut Child, spec: &SandboxSpec, stdio: Stdio) -> Result<Report, Error> {
-    let Child { control, listeners, .. } = child;
-    send_spec(control, spec, &stdio).map_err(|error| match error.kind() {
+fn hand_over(
+    control: &UnixStream,
+    spec: &SandboxSpec,
+    stdio: Stdio,
+) -> Result<(Report, Option<Listeners>), Error> {
+    let streams = [stdio.stdin.as_fd(), stdio.stdout.as_fd(), stdio.stderr.as_fd()];
+    codec::send_with(control, &spec.to_bytes(), &streams).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidInput => Error::Spec { reason: error.to_string() },
         _ => Error::Report { source: error },
     })?;
     // The pipes must close when the command's own copies do.
     drop(stdio);
-    let mut report = || {
+    let report = || {
+        let mut listeners = None;
         control.set_read_timeout(Some(START_LIMIT))?;
-        let mut report = receive_start(control, listeners)?;
+        let mut report = receive_start(control, &mut listeners)?;
         if matches!(report, Report::Listening) {
-            report = receive_start(control, listeners)?;
+            report = receive_start(control, &mut listeners)?;
         }
         control.set_read_timeout(None)?;
         let wanted = matches!(spec.network, Network::Proxy { .. }) && spec.confine;
@@ -95,7 +132,7 @@ fn hand_over(child: &mut Child, spec: &SandboxSpec, stdio: Stdio) -> Result<Repo
         if matches!(report, Report::Ready(_)) && listeners.is_some() != (wanted && network) {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        Ok(report)
+        Ok((report, listeners))
     };
     report().map_err(|source| Error::Report { source })
 }
@@ -112,16 +149,6 @@ fn check(spec: &SandboxSpec) -> Result<(), Error> {
         return Err(Error::Spec { reason: "there are no arguments, not even a name".to_owned() });
     }
     Ok(())
-}
-
-fn send_spec(control: &UnixStream, spec: &SandboxSpec, stdio: &Stdio) -> io::Result<()> {
-    let payload = spec.to_bytes();
-    let header = codec::frame_header(&payload)?;
-    let streams = [stdio.stdin.as_fd(), stdio.stdout.as_fd(), stdio.stderr.as_fd()];
-    let sent = syscalls::send_with_descriptors(control.as_fd(), &header, &streams)?;
-    let mut control = control;
-    control.write_all(header.get(sent..).unwrap_or_default())?;
-    control.write_all(&payload)
 }
 
 /// Receives one frame, and the listeners that may come with it.

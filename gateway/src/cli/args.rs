@@ -23,8 +23,9 @@ pub(crate) struct Arguments {
     pub command: Command,
 }
 
-/// What to do.
+/// What to do. The options of a subcommand are made when it is the one that is called.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum Command {
     /// Decide a command, run it confined and record it.
     #[command(after_help = EXAMPLE_RUN)]

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use super::ask::Terminal;
 use super::{args, context, failure, streams};
-use crate::client::{Client, Conversation, PendingQuestion};
+use crate::client::{Client, Conversation, Options, PendingQuestion};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{
     Answer, AuditReference, CommandRequest, Control, DecisionView, RunOutcome, RunResult,
@@ -52,7 +52,7 @@ async fn attempt(options: args::Run) -> Result<ExitCode, Failure> {
     };
     request.context.interactive = terminal.is_some();
     let signals = Signals::listen()?;
-    let client = Client::connect(call.options).await?;
+    let client = Client::connect(Options { runs: true, ..call.options }).await?;
     let show = match (options.common.json, options.common.quiet) {
         (true, _) => streams::Show::Nothing,
         (false, true) => streams::Show::Output,

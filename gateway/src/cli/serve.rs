@@ -22,7 +22,7 @@ pub(crate) async fn serve(options: args::Serve) -> Result<ExitCode, Failure> {
     let mut interrupt = signal(SignalKind::interrupt()).map_err(internal)?;
     let mut hangup = signal(SignalKind::hangup()).map_err(internal)?;
     let listener = Listener::bind(&path)?;
-    let options = Options { embedded: true, ..call.options };
+    let options = Options { embedded: true, runs: true, ..call.options };
     let gateway = Gateway::open_as(options, GatewayMode::Daemon).await?;
     let ready = format!("listening on {}", path.display());
     // Nobody needs to read it: the socket is what counts.

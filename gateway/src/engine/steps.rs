@@ -37,13 +37,24 @@ impl Gateway {
             context: &request.context,
             hooks: cases::hooks(&request, &scene),
         };
+        self.open_before_hooks(&scene).await?;
         let judged = judge::judge(&self.scanner, &scene, asked).await?;
+        // What could not be recorded is not judged either.
+        drop(self.log.log().await?);
         if request.record {
             let runs = if request.caller_runs { Runs::Caller } else { Runs::Nobody };
             let circumstances = Circumstances::of_check(caller, &request, runs);
             self.record(&scene, &judged, circumstances).await?;
         }
         Ok(cases::answer(&request, &scene, judged))
+    }
+
+    /// Waits for the log where programs of the person run before the decision.
+    async fn open_before_hooks(&self, scene: &Scene) -> Result<(), Failure> {
+        match scene.snapshot.rules.settings().hooks.is_empty() {
+            true => Ok(()),
+            false => self.log.log().await.map(drop),
+        }
     }
 
     pub(super) async fn scene(&self, request: &CommandRequest) -> Result<Scene, Failure> {
@@ -63,6 +74,7 @@ impl Gateway {
         let id = records::call_id()?;
         let context = &request.context;
         let asked = Asked { tool: "Bash", input, id: &id, context, hooks: Hooks::Run };
+        self.open_before_hooks(scene).await?;
         judge::judge(&self.scanner, scene, asked).await
     }
 
@@ -86,7 +98,8 @@ impl Gateway {
         circumstances: Circumstances<'_>,
     ) -> Result<Receipt, Failure> {
         let state = &self.places.audit_state;
-        let recorded = records::decision(&self.log, state, scene, judged, circumstances).await;
+        let log = self.log.log().await?;
+        let recorded = records::decision(&log, state, scene, judged, circumstances).await;
         recorded.map_err(|error| answer::unrecorded(&error))
     }
 }

@@ -1,5 +1,6 @@
 //! Pid 1 of the run: builds the view, gives up its rights, starts the command and reaps.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
@@ -11,7 +12,7 @@ use super::{Link, StandardStreams, command, is_closed, step, sweep};
 use crate::codec::{self, Failure, Order, Report, Wire};
 use crate::linux::foreign::Foreign;
 use crate::linux::landlock::{self, Grant, Ruleset};
-use crate::linux::mounts::{self, Built};
+use crate::linux::mounts::{Built, Stage};
 use crate::linux::seccomp;
 use crate::linux::syscalls::{self, Ended, Fork};
 use crate::spec::{Mechanism, Mediation};
@@ -43,15 +44,34 @@ pub(super) enum Supervision {
     Files,
 }
 
-/// Runs as pid 1; returns its exit status.
+/// Runs as pid 1 of a run whose spec is known; returns its exit status.
 pub(super) fn run(
     spec: &SandboxSpec,
     ids: (u32, u32),
     foreign: Foreign,
     streams: StandardStreams,
+    link: Link,
+) -> i32 {
+    let ground = if spec.confine { lay_ground(ids, &spec.hide).map(Some) } else { Ok(None) };
+    go_on(ground, spec, foreign, streams, link)
+}
+
+/// Runs as pid 1 that does in advance what is the same for every spec, then waits for one.
+pub(super) fn run_ahead(ids: (u32, u32), link: Link) -> i32 {
+    let ground = lay_ground(ids, &BTreeSet::new()).map(Some);
+    // Without a spec there is nothing to do, and nobody to tell.
+    let Ok((spec, streams)) = super::receive_spec(&link.orders) else { return super::FAILED };
+    go_on(ground, &spec, Foreign::default(), streams, link)
+}
+
+fn go_on(
+    ground: Result<Option<Ground>, Failure>,
+    spec: &SandboxSpec,
+    foreign: Foreign,
+    streams: StandardStreams,
     mut link: Link,
 ) -> i32 {
-    match begin(spec, ids, foreign, streams, &mut link) {
+    match ground.and_then(|ground| begin(ground, spec, foreign, streams, &mut link)) {
         Ok((pid, built, supervisor)) => {
             let Link { control, orders, report, consent, .. } = link;
             drop((report, consent));
@@ -73,14 +93,16 @@ pub(super) fn run(
 }
 
 fn begin(
+    ground: Option<Ground>,
     spec: &SandboxSpec,
-    ids: (u32, u32),
     foreign: Foreign,
     streams: StandardStreams,
     link: &mut Link,
 ) -> Result<(i32, Option<Built>, Option<Supervisor>), Failure> {
-    let prepared =
-        if spec.confine { confine(spec, ids, foreign, &streams, link)? } else { unconfined()? };
+    let prepared = match ground {
+        Some(ground) => confine(ground, spec, foreign, &streams, link)?,
+        None => unconfined()?,
+    };
     let terminal = terminal(&streams);
     match step("fork", syscalls::fork(0))? {
         Fork::Parent(pid) => {
@@ -145,22 +167,32 @@ fn unconfined() -> Result<Prepared, Failure> {
     Ok(Prepared { steps, built: None, supervision: Supervision::None })
 }
 
-/// The list of steps, in order.
+/// What stands before the spec is needed.
+pub(super) struct Ground {
+    stage: Stage,
+}
+
+/// The first steps, which are the same for every spec.
+fn lay_ground(ids: (u32, u32), hide: &BTreeSet<Mechanism>) -> Result<Ground, Failure> {
+    let kill = libc::c_ulong::from(libc::SIGKILL.unsigned_abs());
+    step("parent death signal", syscalls::prctl(libc::PR_SET_PDEATHSIG, kill, 0))?;
+    map_ids(ids)?;
+    step("dumpable", syscalls::prctl(libc::PR_SET_DUMPABLE, 0, 0))?;
+    Ok(Ground { stage: Stage::new(hide)? })
+}
+
+/// The list of steps from there, in order.
 fn confine(
+    ground: Ground,
     spec: &SandboxSpec,
-    ids: (u32, u32),
     foreign: Foreign,
     streams: &StandardStreams,
     link: &Link,
 ) -> Result<Prepared, Failure> {
     let mut steps = Steps::default();
-    let kill = libc::c_ulong::from(libc::SIGKILL.unsigned_abs());
-    step("parent death signal", syscalls::prctl(libc::PR_SET_PDEATHSIG, kill, 0))?;
-    map_ids(spec, ids)?;
-    step("dumpable", syscalls::prctl(libc::PR_SET_DUMPABLE, 0, 0))?;
     network(spec, &link.control, &mut steps)?;
     steps.notes.clone_from(&foreign.notes);
-    let built = mounts::build(spec, foreign)?;
+    let built = ground.stage.build(spec, foreign)?;
     let supervision = supervision(spec, &built);
     report_mounts(spec, &built, supervision, &mut steps);
     give_up_capabilities(&mut steps)?;
@@ -169,10 +201,10 @@ fn confine(
 }
 
 /// Maps the caller's ids onto themselves; no other id exists inside.
-fn map_ids(spec: &SandboxSpec, (uid, gid): (u32, u32)) -> Result<(), Failure> {
+fn map_ids((uid, gid): (u32, u32)) -> Result<(), Failure> {
     let write = |path: &str, text: String| {
         fs::write(path, text).map_err(|error| {
-            super::no_namespaces(spec, &format!("`{path}` cannot be written: {error}"))
+            super::no_namespaces(None, &format!("`{path}` cannot be written: {error}"))
         })
     };
     write("/proc/self/setgroups", "deny".to_owned())?;
@@ -208,14 +240,7 @@ fn network(spec: &SandboxSpec, control: &UnixStream, steps: &mut Steps) -> Resul
 fn listen(control: &UnixStream, http: u16, socks: u16) -> io::Result<()> {
     let [http, socks] = [http, socks].map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)));
     let (http, socks) = (http?, socks?);
-    let payload = Report::Listening.to_bytes();
-    let mut frame = codec::frame_header(&payload)?.to_vec();
-    frame.extend_from_slice(&payload);
-    let both = [http.as_fd(), socks.as_fd()];
-    match syscalls::send_with_descriptors(control.as_fd(), &frame, &both)? {
-        count if count == frame.len() => Ok(()),
-        _ => Err(io::ErrorKind::WriteZero.into()),
-    }
+    codec::send_with(control, &Report::Listening.to_bytes(), &[http.as_fd(), socks.as_fd()])
 }
 
 fn supervision(spec: &SandboxSpec, built: &Built) -> Supervision {

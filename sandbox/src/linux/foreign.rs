@@ -33,6 +33,11 @@ pub(crate) struct Foreign {
 }
 
 impl Foreign {
+    /// Says whether there is none: no mount, and nothing to tell.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.trees.is_empty() && self.opened.is_empty() && self.notes.is_empty()
+    }
+
     /// Makes the mounts of all regions of `spec` that belong to another user than `ids`, when that is root.
     ///
     /// What fails is a note: the region is then as closed as its owner made it.

@@ -3,7 +3,7 @@
 //! The host's tree is cloned and made read-only as a whole; writable regions, pins and masks are put
 //! on top, shorter paths first; then the old root goes away.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
@@ -76,50 +76,14 @@ fn failed<T>(what: &str, path: &Path, result: io::Result<T>) -> Result<T, Failur
     })
 }
 
-/// Builds it and makes it the root of this mount namespace.
-pub(crate) fn build(spec: &SandboxSpec, foreign: Foreign) -> Result<Built, Failure> {
-    let root = Path::new("/");
-    failed("make private", root, syscalls::make_private())?;
-    let (proc_mount, proc_reason) = new_proc(spec);
-    let sources = Sources::open(spec, &foreign)?;
-    let rules: Vec<&FileRule> = sources.rules.iter().collect();
-    let private = private_directories();
-    let mounts = layout::plan(&rules, &private).map_err(|reason| Failure::Spec { reason })?;
-    let trees = sources.clone_trees(&mounts, foreign)?;
-    let mut stage = Stage::new(spec)?;
-    let mut grants = stage.place_all(spec, &mounts, trees)?;
-    stage.place_devices(&mut grants)?;
-    let has_proc = proc_mount.is_some();
-    // The numbers below this one are not given again once the highest was reached.
-    let highest = spec.limits.processes.saturating_add(RESERVED_NUMBERS).to_string();
-    let counts_processes = set(&proc_mount, "sys/kernel/pid_max", &highest);
-    let refuses_nesting = set(&proc_mount, "sys/user/max_user_namespaces", "0");
-    stage.place_proc(proc_mount)?;
-    stage.place_sys()?;
-    stage.finish()?;
-    let shm = stage.shm;
-    grants.push((failed("open", root, open(root))?, Grant::Read));
-    let shm_copy = failed("open", Path::new("/dev/shm"), shm.try_clone())?;
-    grants.push((shm_copy, Grant::Write));
-    Ok(Built {
-        grants,
-        absent: sources.absent,
-        has_proc,
-        proc_reason,
-        counts_processes,
-        refuses_nesting,
-        shm,
-    })
-}
-
 /// Opens an absolute path, following nothing.
 pub(crate) fn open(path: &Path) -> io::Result<OwnedFd> {
     syscalls::open_path(path, libc::O_PATH | libc::O_NOFOLLOW, NO_LINKS)
 }
 
 /// Makes a `/proc` for this process namespace, before anything covers the host's.
-fn new_proc(spec: &SandboxSpec) -> (Option<OwnedFd>, String) {
-    if spec.hide.contains(&Mechanism::ProcMount) {
+fn new_proc(hide: &BTreeSet<Mechanism>) -> (Option<OwnedFd>, String) {
+    if hide.contains(&Mechanism::ProcMount) {
         return (None, "hidden by the spec".to_owned());
     }
     match syscalls::new_file_system(c"proc", &[], INERT) {
@@ -129,7 +93,7 @@ fn new_proc(spec: &SandboxSpec) -> (Option<OwnedFd>, String) {
 }
 
 /// Sets a kernel setting of our own namespaces; says whether it took.
-fn set(proc_mount: &Option<OwnedFd>, name: &str, value: &str) -> bool {
+fn set(proc_mount: Option<&OwnedFd>, name: &str, value: &str) -> bool {
     let Some(mount) = proc_mount else { return false };
     let opened = syscalls::open_at(mount.as_fd(), Path::new(name), libc::O_WRONLY, NO_LINKS);
     opened.and_then(|file| std::fs::File::from(file).write_all(value.as_bytes())).is_ok()
@@ -250,17 +214,24 @@ fn kind(fd: &OwnedFd) -> io::Result<std::fs::FileType> {
 }
 
 /// The new root while it is built, over a small file system that gives masks and mount points.
-struct Stage {
+pub(crate) struct Stage {
     staging: OwnedFd,
     root: OwnedFd,
-    shm: OwnedFd,
+    dev: OwnedFd,
+    proc_mount: Option<OwnedFd>,
+    proc_reason: String,
+    /// The run's devices and terminals, with what Landlock grants on them.
+    devices: Vec<(OwnedFd, Grant)>,
     /// Mounts that become read-only at the end.
     closing: Vec<OwnedFd>,
 }
 
 impl Stage {
-    fn new(spec: &SandboxSpec) -> Result<Stage, Failure> {
+    /// Makes what is the same for every run: the host's tree read-only, `/dev`, `/proc` and `/sys`.
+    pub(crate) fn new(hide: &BTreeSet<Mechanism>) -> Result<Stage, Failure> {
         let path = Path::new("/");
+        failed("make private", path, syscalls::make_private())?;
+        let (proc_mount, proc_reason) = new_proc(hide);
         let host = failed("open", path, open(path))?;
         let root = failed("clone", path, syscalls::clone_tree(host.as_fd(), true))?;
         let attributes = SAFE | ATTRIBUTE_READ_ONLY;
@@ -268,13 +239,48 @@ impl Stage {
         let staging = failed("stage", path, small_file_system(c"0755"))?;
         failed("stage", path, syscalls::attach(staging.as_fd(), host.as_fd()))?;
         failed("stage", path, fill_stage(staging.as_fd()))?;
+        // Every mask is a copy of this mount, and read-only like it.
+        let attributes = ATTRIBUTE_READ_ONLY;
+        failed("stage", path, syscalls::set_attributes(staging.as_fd(), false, attributes))?;
         let place = failed("stage", path, beneath(staging.as_fd(), Path::new("root")))?;
         failed("attach", path, syscalls::attach(root.as_fd(), place.as_fd()))?;
-        let size = std::ffi::CString::new(spec.limits.shm_bytes.to_string()).unwrap_or_default();
-        let options = [(c"mode", c"1777"), (c"size", size.as_c_str()), (c"nr_inodes", c"200000")];
-        let shm = syscalls::new_file_system(c"tmpfs", &options, INERT);
-        let shm = failed("make", Path::new("/dev/shm"), shm)?;
-        Ok(Stage { staging, root, shm, closing: Vec::new() })
+        let dev = failed("make", Path::new("/dev"), small_file_system(c"0755"))?;
+        let (devices, closing) = (Vec::new(), Vec::new());
+        let mut stage = Stage { staging, root, dev, proc_mount, proc_reason, devices, closing };
+        stage.place_devices()?;
+        stage.place_proc()?;
+        stage.place_sys()?;
+        Ok(stage)
+    }
+
+    /// Puts on top what `spec` asks for, and makes it the root of this mount namespace.
+    pub(crate) fn build(mut self, spec: &SandboxSpec, foreign: Foreign) -> Result<Built, Failure> {
+        let sources = Sources::open(spec, &foreign)?;
+        let rules: Vec<&FileRule> = sources.rules.iter().collect();
+        let private = private_directories();
+        let mounts = layout::plan(&rules, &private).map_err(|reason| Failure::Spec { reason })?;
+        let trees = sources.clone_trees(&mounts, foreign)?;
+        let mut grants = self.place_all(spec, &mounts, trees)?;
+        let shm = self.place_shared_memory(spec)?;
+        // The numbers below this one are not given again once the highest was reached.
+        let highest = spec.limits.processes.saturating_add(RESERVED_NUMBERS).to_string();
+        let counts_processes = set(self.proc_mount.as_ref(), "sys/kernel/pid_max", &highest);
+        let refuses_nesting = set(self.proc_mount.as_ref(), "sys/user/max_user_namespaces", "0");
+        self.finish()?;
+        let root = Path::new("/");
+        grants.append(&mut self.devices);
+        grants.push((failed("open", root, open(root))?, Grant::Read));
+        let shm_copy = failed("open", Path::new("/dev/shm"), shm.try_clone())?;
+        grants.push((shm_copy, Grant::Write));
+        Ok(Built {
+            grants,
+            absent: sources.absent,
+            has_proc: self.proc_mount.is_some(),
+            proc_reason: self.proc_reason,
+            counts_processes,
+            refuses_nesting,
+            shm,
+        })
     }
 
     /// Attaches everything that rules and private directories ask for, shorter paths first.
@@ -360,12 +366,10 @@ impl Stage {
         let name = if is_directory { "empty" } else { "nothing" };
         let object = failed("mask", path, beneath(self.staging.as_fd(), Path::new(name)))?;
         let tree = failed("mask", path, syscalls::clone_tree(object.as_fd(), false))?;
-        let attributes = INERT | ATTRIBUTE_READ_ONLY;
-        failed("mask", path, syscalls::set_attributes(tree.as_fd(), false, attributes))?;
         failed("mask", path, syscalls::attach(tree.as_fd(), target.as_fd()))
     }
 
-    fn place_devices(&mut self, grants: &mut Vec<(OwnedFd, Grant)>) -> Result<(), Failure> {
+    fn place_devices(&mut self) -> Result<(), Failure> {
         let path = Path::new("/dev");
         let mut nodes = Vec::new();
         for name in DEVICES {
@@ -380,25 +384,21 @@ impl Stage {
             nodes.push((name, tree));
         }
         let target = self.target(path, true)?;
-        let dev = failed("make", path, small_file_system(c"0755"))?;
-        failed("attach", path, syscalls::attach(dev.as_fd(), target.as_fd()))?;
+        let dev = self.dev.as_fd();
+        failed("attach", path, syscalls::attach(dev, target.as_fd()))?;
         for (name, tree) in nodes {
-            let place = make_target(dev.as_fd(), Path::new(name), false);
+            let place = make_target(dev, Path::new(name), false);
             let place = failed("make", &path.join(name), place)?;
             failed("attach", &path.join(name), syscalls::attach(tree.as_fd(), place.as_fd()))?;
-            grants.push((tree, Grant::Device));
+            self.devices.push((tree, Grant::Device));
         }
-        let pts =
-            failed("make", &path.join("pts"), make_target(dev.as_fd(), Path::new("pts"), true))?;
+        let pts = failed("make", &path.join("pts"), make_target(dev, Path::new("pts"), true))?;
         let options = [(c"mode", c"0620"), (c"ptmxmode", c"0666")];
         let attributes = ATTRIBUTE_NO_SET_ID | ATTRIBUTE_NO_EXECUTION;
         let terminals = syscalls::new_file_system(c"devpts", &options, attributes);
         let terminals = failed("make", &path.join("pts"), terminals)?;
         failed("attach", &path.join("pts"), syscalls::attach(terminals.as_fd(), pts.as_fd()))?;
-        grants.push((terminals, Grant::Device));
-        let shm =
-            failed("make", &path.join("shm"), make_target(dev.as_fd(), Path::new("shm"), true))?;
-        failed("attach", &path.join("shm"), syscalls::attach(self.shm.as_fd(), shm.as_fd()))?;
+        self.devices.push((terminals, Grant::Device));
         for (name, text) in [
             ("fd", "/proc/self/fd"),
             ("stdin", "/proc/self/fd/0"),
@@ -406,22 +406,31 @@ impl Stage {
             ("stderr", "/proc/self/fd/2"),
             ("ptmx", "pts/ptmx"),
         ] {
-            let made = syscalls::symlink_at(Path::new(text), dev.as_fd(), Path::new(name));
+            let made = syscalls::symlink_at(Path::new(text), dev, Path::new(name));
             failed("make", &path.join(name), made)?;
         }
-        self.closing.push(dev);
         Ok(())
     }
 
-    /// Puts the new `/proc` in place, read-only and without what tells of the kernel.
-    fn place_proc(&mut self, mount: Option<OwnedFd>) -> Result<(), Failure> {
+    /// Makes the private shared memory of the run.
+    fn place_shared_memory(&self, spec: &SandboxSpec) -> Result<OwnedFd, Failure> {
+        let path = Path::new("/dev/shm");
+        let size = std::ffi::CString::new(spec.limits.shm_bytes.to_string()).unwrap_or_default();
+        let options = [(c"mode", c"1777"), (c"size", size.as_c_str()), (c"nr_inodes", c"200000")];
+        let shm = failed("make", path, syscalls::new_file_system(c"tmpfs", &options, INERT))?;
+        let place = make_target(self.dev.as_fd(), Path::new("shm"), true);
+        let place = failed("make", path, place)?;
+        failed("attach", path, syscalls::attach(shm.as_fd(), place.as_fd()))?;
+        Ok(shm)
+    }
+
+    /// Puts the new `/proc` in place, without what tells of the kernel.
+    fn place_proc(&self) -> Result<(), Failure> {
         let path = Path::new("/proc");
         let target = self.target(path, true)?;
-        let Some(mount) = mount else { return self.mask(path, &target, true) };
+        let Some(mount) = &self.proc_mount else { return self.mask(path, &target, true) };
         failed("attach", path, syscalls::attach(mount.as_fd(), target.as_fd()))?;
-        self.mask_each(&mount, path, PROC_MASKS)?;
-        self.closing.push(mount);
-        Ok(())
+        self.mask_each(mount, path, PROC_MASKS)
     }
 
     fn place_sys(&mut self) -> Result<(), Failure> {
@@ -451,7 +460,7 @@ impl Stage {
     /// Closes what was open for mount points, and leaves the host's tree.
     fn finish(&self) -> Result<(), Failure> {
         let path = Path::new("/");
-        for mount in &self.closing {
+        for mount in self.closing.iter().chain([&self.dev]).chain(&self.proc_mount) {
             let result = syscalls::set_attributes(mount.as_fd(), false, ATTRIBUTE_READ_ONLY);
             failed("close", path, result)?;
         }
