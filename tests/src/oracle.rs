@@ -9,7 +9,7 @@ pub mod corpus;
 pub mod judge;
 pub mod minimise;
 pub mod mutate;
-pub mod stub;
+pub mod room;
 pub mod trace;
 pub mod tree;
 
@@ -25,8 +25,10 @@ pub struct Finding {
     pub ran: usize,
     /// Those of them that the tree has word for word.
     pub exact: usize,
-    /// For each program that the tree has with exact words only, in order, whether it ran.
-    pub predicted: Vec<bool>,
+    /// Those that the tree has otherwise, as they ran.
+    pub inexact: Vec<Vec<Vec<u8>>>,
+    /// For each program that the tree has with exact words only, in order, its words and whether it ran.
+    pub predicted: Vec<(Vec<u8>, bool)>,
     /// What got past. Empty if the tree is opaque.
     pub missed: Vec<Miss>,
 }

@@ -4,17 +4,19 @@
 //! `… -- --mutants 1000 --seed 7` runs damaged texts with a planted command (`--authority`: also those that only
 //! the witness doubts);
 //! `… -- --flags [--show CODE]` only counts why texts are opaque;
+//! `--why` prints what is lost of exact words;
 //! `… -- --text 'ls | wc'` runs one text and prints what it did.
 
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use stockade_tests::oracle::cage::Cage;
 use stockade_tests::oracle::corpus::{self, Numbers, Sample};
 use stockade_tests::oracle::judge::Miss;
 use stockade_tests::oracle::{
-    Finding, examine, examine_authority, measure, minimise, mutate, stub, tree,
+    Finding, examine, examine_authority, measure, minimise, mutate, room, tree,
 };
 
 /// How often a failing text is run again to make it small.
@@ -23,8 +25,8 @@ const MINIMISE_TRIES: usize = 150;
 fn main() -> ExitCode {
     let mut arguments = std::env::args();
     let name = arguments.next().unwrap_or_default();
-    if name.rsplit('/').next() != Some("oracle") {
-        return ExitCode::from(stub::main());
+    if name.rsplit('/').next() == Some(room::NAME) {
+        return ExitCode::from(room::main());
     }
     let arguments: Vec<String> = arguments.collect();
     let value = |option: &str| {
@@ -52,15 +54,41 @@ fn main() -> ExitCode {
         match value("--mutants").and_then(|count| count.parse().ok()) {
             Some(count) => (mutants(count, seed), chosen),
             None => {
-                let only = value("--file");
-                let wanted = |name: &&str| only.as_deref().is_none_or(|only| only == *name);
-                (
-                    corpus::FILES.into_iter().filter(wanted).flat_map(corpus::read).collect(),
-                    measure as Examination,
-                )
+                let texts = files(&arguments).iter().flat_map(|name| corpus::read(name)).collect();
+                (texts, measure as Examination)
             }
         };
-    many(&cage, &samples, examination)
+    let threads = value("--threads").and_then(|count| count.parse().ok()).unwrap_or(2);
+    let statuses = if value("--mutants").is_some() { Statuses::OneOfBoth } else { Statuses::Both };
+    many(&cage, &samples, examination, statuses, threads)
+}
+
+/// What the stubs exit with.
+#[derive(Clone, Copy)]
+enum Statuses {
+    /// Once where programs succeed and once where they fail: both branches of `&&` are seen.
+    Both,
+    /// One of the two, in turn: twice as many texts in the same time.
+    OneOfBoth,
+}
+
+impl Statuses {
+    fn of(self, number: usize) -> &'static [u8] {
+        match self {
+            Statuses::Both => &[0, 1],
+            Statuses::OneOfBoth if number.is_multiple_of(2) => &[0],
+            Statuses::OneOfBoth => &[1],
+        }
+    }
+}
+
+/// The files that are asked for: the one behind `--file`, or the whole corpus.
+fn files(arguments: &[String]) -> Vec<String> {
+    let at = arguments.iter().position(|argument| argument == "--file");
+    match at.and_then(|at| arguments.get(at + 1)) {
+        Some(file) => vec![file.clone()],
+        None => corpus::FILES.map(str::to_owned).to_vec(),
+    }
 }
 
 /// Counts why texts are opaque, without running any; with `--show CODE` prints those with that reason.
@@ -69,8 +97,8 @@ fn flags(arguments: &[String]) -> ExitCode {
         .iter()
         .position(|argument| argument == "--show")
         .and_then(|at| arguments.get(at + 1));
-    for name in corpus::FILES {
-        let samples = corpus::read(name);
+    for name in files(arguments) {
+        let samples = corpus::read(&name);
         let mut reasons = std::collections::BTreeMap::<&str, usize>::new();
         let mut flagged = 0;
         for sample in &samples {
@@ -163,14 +191,23 @@ struct Sums {
     broken: usize,
 }
 
-fn many(cage: &Cage, samples: &[Sample], examination: Examination) -> ExitCode {
+fn many(
+    cage: &Cage,
+    samples: &[Sample],
+    examination: Examination,
+    statuses: Statuses,
+    threads: usize,
+) -> ExitCode {
+    let began = Instant::now();
     let next = AtomicUsize::new(0);
     let sums = Mutex::new(Sums::default());
     std::thread::scope(|scope| {
-        for _ in 0..2 {
+        for _ in 0..threads {
             scope.spawn(|| {
-                while let Some(sample) = samples.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    judge(cage, sample, examination, &sums);
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(sample) = samples.get(number) else { break };
+                    judge(cage, sample, examination, statuses.of(number), &sums);
                 }
             });
         }
@@ -191,21 +228,39 @@ fn many(cage: &Cage, samples: &[Sample], examination: Examination) -> ExitCode {
         sums.happened,
         sums.happened as f64 / sums.predicted.max(1) as f64,
     );
+    let seconds = began.elapsed().as_secs_f64();
+    println!("{seconds:.0} s, {:.0} texts a second", texts as f64 / seconds);
     if sums.missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn judge(cage: &Cage, sample: &Sample, examination: Examination, sums: &Mutex<Sums>) {
+fn judge(
+    cage: &Cage,
+    sample: &Sample,
+    examination: Examination,
+    statuses: &[u8],
+    sums: &Mutex<Sums>,
+) {
+    let why = std::env::args().any(|argument| argument == "--why");
     let mut add = Sums::default();
-    let mut happened: Vec<bool> = Vec::new();
-    // Once where programs succeed and once where they fail: both branches of `&&` are seen.
-    for status in [0, 1] {
+    let mut happened: Vec<(Vec<u8>, bool)> = Vec::new();
+    for &status in statuses {
         match examination(cage, &sample.text, status) {
             Ok(found) if found.missed.is_empty() => {
                 add.flagged = usize::from(found.flagged);
                 add.ran += found.ran;
                 add.exact += found.exact;
-                happened.resize(found.predicted.len(), false);
-                happened.iter_mut().zip(found.predicted).for_each(|(any, ran)| *any |= ran);
+                if why {
+                    for argv in &found.inexact {
+                        println!("NOT EXACT {}: {}", sample.id, shown(&argv.join(&b' ')));
+                    }
+                }
+                match happened.is_empty() {
+                    true => happened = found.predicted,
+                    false => happened
+                        .iter_mut()
+                        .zip(found.predicted)
+                        .for_each(|((_, any), (_, ran))| *any |= ran),
+                }
             }
             Ok(found) => {
                 add.missed = 1;
@@ -214,9 +269,14 @@ fn judge(cage: &Cage, sample: &Sample, examination: Examination, sums: &Mutex<Su
             }
             Err(reason) => {
                 add.broken = 1;
-                println!("NOT RUN {}: {reason}", sample.id);
+                println!("FAULT {}: {reason}", sample.id);
                 break;
             }
+        }
+    }
+    if why {
+        for (words, _) in happened.iter().filter(|(_, ran)| !ran) {
+            println!("NOT RUN {}: {}\n    {}", sample.id, shown(words), shown(&sample.text));
         }
     }
     let mut sums = sums.lock().expect("no thread panics");
@@ -224,7 +284,7 @@ fn judge(cage: &Cage, sample: &Sample, examination: Examination, sums: &Mutex<Su
     sums.ran += add.ran;
     sums.exact += add.exact;
     sums.predicted += happened.len();
-    sums.happened += happened.iter().filter(|ran| **ran).count();
+    sums.happened += happened.iter().filter(|(_, ran)| *ran).count();
     sums.missed += add.missed;
     sums.broken += add.broken;
 }
@@ -239,6 +299,10 @@ fn report(cage: &Cage, sample: &Sample, status: u8, misses: &[Miss], examination
     println!("MISSED {}: {:?}", sample.id, String::from_utf8_lossy(&small));
     let misses_of_small = missed(&small);
     println!("  {}", show(if misses_of_small.is_empty() { misses } else { &misses_of_small }));
+}
+
+fn shown(bytes: &[u8]) -> String {
+    format!("{:?}", String::from_utf8_lossy(bytes))
 }
 
 fn show(misses: &[Miss]) -> String {

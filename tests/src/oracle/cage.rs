@@ -1,24 +1,34 @@
 //! A place where a hostile text can run: namespaces, a root of its own, stubs for programs, a time limit.
 
-use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::fs;
-use std::io;
-use std::os::unix::ffi::OsStrExt;
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
+use super::room;
 use super::trace::{self, Trace};
 
 /// The home and working directory of every text.
 pub const HOME: &str = "/work";
 
-/// How long one text may run.
-const TIME_LIMIT: Duration = Duration::from_millis(1_500);
+/// Where the stubs are, which is all of `PATH`.
+pub const STUBS: &str = "/stubs";
+
+/// How long the answer about one text may take. Beyond it, something went wrong with the room.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Texts that run in one room, which keeps its traces small.
+const TEXTS: usize = 1_000;
+
+/// What a program that is not really there does: prints two lines and exits as the cage says.
+const STUB: &[u8] =
+    b"#!/usr/bin/sh\nprintf 'f1\\nf2\\n'\nread status </stubs/.status\nexit $status\n";
 
 /// Programs that are really there, for what they start themselves. Those that this machine lacks are stubs.
 const REAL: &[&str] = &[
@@ -27,36 +37,35 @@ const REAL: &[&str] = &[
     "flock", "ed",
 ];
 
-/// What runs in the new namespaces before bash: mounts, then the root is changed.
+/// What runs in the new namespaces: mounts, then the room in another root, traced.
 const SETUP: &str = r#"
 set -e
 mount --bind "$ROOT" "$ROOT"
 mount -o remount,bind,ro "$ROOT"
-mount -t tmpfs -o size=16m tmpfs "$ROOT/work"
-mount -t tmpfs -o size=16m tmpfs "$ROOT/tmp"
-mount --bind "$RUN/stubs" "$ROOT/stubs"
+for folder in work tmp stubs; do mount -t tmpfs -o size=16m tmpfs "$ROOT/$folder"; done
 mount --bind /dev/null "$ROOT/dev/null"
 mount -t proc proc "$ROOT/proc"
 ulimit -f 65536
 ulimit -v 4194304
 ulimit -c 0
-exec strace -f -qq -xx -s 200000 -o "$RUN/trace" -e signal=none \
+exec strace -f --seccomp-bpf -qq -xx -s 200000 -o "$TRACE" -e signal=none \
   -e trace=execve,execveat,open,openat,creat,clone,clone3,fork,vfork \
-  unshare -R "$ROOT" -w "$HOME" /usr/bin/env -i PATH=/stubs HOME="$HOME" LC_ALL=C \
-  /usr/bin/bash --noprofile --norc -c "$1"
+  unshare -R "$ROOT" -w / /usr/bin/room
 "#;
 
 /// A root folder with copies of a few programs, used by many runs.
 #[derive(Debug)]
 pub struct Cage {
     folder: PathBuf,
-    runs: AtomicU64,
+    opened: AtomicU64,
+    /// Rooms in which no text runs at this moment.
+    rooms: Mutex<Vec<Room>>,
 }
 
 impl Cage {
-    /// Builds a cage in which `stub` stands for every program that is not there. An error is the reason why
-    /// texts cannot be run on this machine.
-    pub fn build(stub: &Path) -> Result<Cage, String> {
+    /// Builds a cage; `oracle` is the program of that name, which runs the texts in it. An error is the reason
+    /// why texts cannot be run on this machine.
+    pub fn build(oracle: &Path) -> Result<Cage, String> {
         static CAGES: AtomicU64 = AtomicU64::new(0);
         for tool in ["strace", "unshare", "mount", "bash", "ldd"] {
             if find(tool).is_none() {
@@ -65,8 +74,12 @@ impl Cage {
         }
         let number = CAGES.fetch_add(1, Ordering::Relaxed);
         let name = format!("stockade-oracle-{}-{number}", std::process::id());
-        let cage = Cage { folder: std::env::temp_dir().join(name), runs: AtomicU64::new(0) };
-        cage.furnish(stub).map_err(|error| format!("the cage cannot be built: {error}"))?;
+        let cage = Cage {
+            folder: std::env::temp_dir().join(name),
+            opened: AtomicU64::new(0),
+            rooms: Mutex::default(),
+        };
+        cage.furnish(oracle).map_err(|error| format!("the cage cannot be built: {error}"))?;
         let trace = cage.run(b"oracle-probe works >f", 0)?;
         let expected = vec![b"oracle-probe".to_vec(), b"works".to_vec()];
         if !trace.started.iter().any(|started| started.argv == expected) {
@@ -79,7 +92,7 @@ impl Cage {
         self.folder.join("root")
     }
 
-    fn furnish(&self, stub: &Path) -> io::Result<()> {
+    fn furnish(&self, oracle: &Path) -> io::Result<()> {
         let root = self.root();
         for folder in ["work", "tmp", "stubs", "dev", "proc", "usr/bin", "etc"] {
             fs::create_dir_all(root.join(folder))?;
@@ -94,7 +107,10 @@ impl Cage {
                 self.install(&program, &root.join("usr/bin").join(name))?;
             }
         }
-        self.install(stub, &root.join("usr/bin/stub"))
+        let stub = root.join("usr/bin/stub");
+        fs::write(&stub, STUB)?;
+        fs::set_permissions(&stub, fs::Permissions::from_mode(0o755))?;
+        self.install(oracle, &root.join("usr/bin").join(room::NAME))
     }
 
     /// Copies a program and the libraries it is linked with.
@@ -115,76 +131,105 @@ impl Cage {
 
     /// Runs `text` and returns what it started and opened. An error is a fault of the cage, not of the text.
     pub fn run(&self, text: &[u8], status: u8) -> Result<Trace, String> {
-        let number = self.runs.fetch_add(1, Ordering::Relaxed);
-        let run = self.folder.join(format!("run-{number}"));
-        let result = self.run_in(&run, text, status).map_err(|error| format!("the cage: {error}"));
-        // A folder left behind costs space only, and the whole cage goes at the end.
-        let _ = fs::remove_dir_all(&run);
-        result
+        let fault = |error: io::Error| format!("the cage: {error}");
+        let free = self.rooms.lock().map_err(|error| error.to_string())?.pop();
+        if let Some(mut room) = free
+            && let Ok(trace) = room.run(text, status)
+        {
+            self.keep(room);
+            return Ok(trace);
+        }
+        // A text can end its room, for example with `kill -9 -1`: what it did until then counts.
+        let mut room = self.open().map_err(fault)?;
+        match room.run(text, status) {
+            Ok(trace) => {
+                self.keep(room);
+                Ok(trace)
+            }
+            Err(_) => room.trace().map_err(fault),
+        }
     }
 
-    fn run_in(&self, run: &Path, text: &[u8], status: u8) -> io::Result<Trace> {
-        let stubs = run.join("stubs");
-        fs::create_dir_all(&stubs)?;
-        fs::write(stubs.join(".status"), [status])?;
-        for name in names(text) {
-            let real = self.root().join("usr/bin").join(OsStr::from_bytes(name)).exists();
-            let target =
-                if real { [b"/usr/bin/", name].concat() } else { b"/usr/bin/stub".to_vec() };
-            // Names that differ only for this file system, or are too long for it, have no stub.
-            let _ = symlink(OsStr::from_bytes(&target), stubs.join(OsStr::from_bytes(name)));
+    fn keep(&self, room: Room) {
+        if room.texts < TEXTS
+            && let Ok(mut rooms) = self.rooms.lock()
+        {
+            rooms.push(room);
         }
-        let mut unshare = Command::new("unshare");
-        unshare
-            .args([
-                "--user",
-                "--map-root-user",
-                "--mount",
-                "--pid",
-                "--fork",
-                "--net",
-                "--ipc",
-                "--uts",
-            ])
-            .args(["--mount-proc", "--kill-child", "sh", "-c", SETUP, "sh"])
-            .arg(OsStr::from_bytes(text))
-            .env("ROOT", self.root())
-            .env("RUN", run)
+    }
+
+    /// Makes namespaces, and in them a process that runs one text after the other.
+    fn open(&self) -> io::Result<Room> {
+        let number = self.opened.fetch_add(1, Ordering::Relaxed);
+        let trace = self.folder.join(format!("trace-{number}"));
+        fs::write(&trace, b"")?;
+        let mut process = Command::new("unshare")
+            .args(["--user", "--map-root-user", "--mount", "--pid", "--fork", "--net", "--ipc"])
+            .args(["--uts", "--mount-proc", "--kill-child", "sh", "-c", SETUP])
+            .envs([("ROOT", self.root()), ("TRACE", trace.clone())])
             .env("HOME", HOME)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
             .stderr(Stdio::null())
-            .process_group(0);
-        let mut process = unshare.spawn()?;
-        let deadline = Instant::now() + TIME_LIMIT;
-        let mut wait = Duration::from_micros(500);
-        while process.try_wait()?.is_none() {
-            if Instant::now() > deadline {
-                process.kill()?;
-                process.wait()?;
-                break;
-            }
-            std::thread::sleep(wait);
-            wait = (wait * 2).min(Duration::from_millis(10));
-        }
-        Ok(trace::read(&fs::read(run.join("trace"))?))
+            .process_group(0)
+            .spawn()?;
+        let input = process.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        let mut output = process.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        let (sender, answers) = channel();
+        std::thread::spawn(move || {
+            let mut byte = [0];
+            while output.read_exact(&mut byte).is_ok() && sender.send(()).is_ok() {}
+        });
+        Ok(Room { process, input, answers, trace: fs::File::open(&trace)?, path: trace, texts: 0 })
+    }
+}
+
+/// Namespaces with a process in them that runs one text after the other.
+#[derive(Debug)]
+struct Room {
+    process: Child,
+    input: ChildStdin,
+    answers: Receiver<()>,
+    /// Read up to the end of the text before.
+    trace: fs::File,
+    path: PathBuf,
+    texts: usize,
+}
+
+impl Room {
+    fn run(&mut self, text: &[u8], status: u8) -> io::Result<Trace> {
+        self.texts += 1;
+        let length = u32::try_from(text.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let request = [&[status], length.to_le_bytes().as_slice(), text].concat();
+        self.input.write_all(&request)?;
+        self.answers.recv_timeout(PATIENCE).map_err(|_| io::ErrorKind::TimedOut)?;
+        self.trace()
+    }
+
+    /// Reads what was traced since the last time.
+    fn trace(&mut self) -> io::Result<Trace> {
+        let mut log = Vec::new();
+        self.trace.read_to_end(&mut log)?;
+        Ok(trace::read(&log))
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        // The end of `unshare` ends all that is in its namespaces.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = fs::remove_file(&self.path);
     }
 }
 
 impl Drop for Cage {
     fn drop(&mut self) {
+        if let Ok(mut rooms) = self.rooms.lock() {
+            rooms.clear();
+        }
         let _ = fs::remove_dir_all(&self.folder);
     }
-}
-
-/// Every run of characters in `text` that could name a program.
-fn names(text: &[u8]) -> BTreeSet<&[u8]> {
-    let plain =
-        |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.+[]:@%^,".contains(byte) || *byte >= 0x80;
-    let mut names: BTreeSet<&[u8]> = text.split(|byte| !plain(byte)).collect();
-    // `$'\x61'` and the like make others; those are started without success, which the trace shows as well.
-    names.retain(|name| !matches!(*name, b"" | b"." | b".."));
-    names
 }
 
 /// Returns where program `name` is, seen through links.

@@ -1,9 +1,11 @@
 //! The texts, and a generator of numbers that gives the same series for the same seed.
 
+use std::path::PathBuf;
+
 use crate::root;
 
 /// The files of the corpus.
-pub const FILES: [&str; 4] = ["nl2bash", "tldr", "oils", "constructs"];
+pub const FILES: [&str; 5] = ["nl2bash", "tldr", "oils", "constructs", "everyday"];
 
 /// One text of the corpus.
 #[derive(Debug, Clone)]
@@ -14,9 +16,13 @@ pub struct Sample {
     pub text: Vec<u8>,
 }
 
-/// Reads one file of the corpus.
+/// Reads one file of the corpus, or any other file of that form, whose path then ends with `.jsonl`.
 pub fn read(name: &str) -> Vec<Sample> {
-    let path = root().join("tests/corpus").join(format!("{name}.jsonl"));
+    let path = if name.ends_with(".jsonl") {
+        PathBuf::from(name)
+    } else {
+        root().join("tests/corpus").join(format!("{name}.jsonl"))
+    };
     let content = std::fs::read_to_string(&path)
         .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let sample = |line: &str| {

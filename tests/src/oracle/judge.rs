@@ -20,7 +20,7 @@ const SHELLS: &[&[u8]] = &[b"bash", b"sh", b"dash"];
 /// Compares a tree with what its text did.
 pub fn compare(tree: &CommandTree, trace: &Trace) -> Finding {
     let mut misses = Vec::new();
-    let mut exact = 0;
+    let (mut exact, mut inexact) = (0, Vec::new());
     for started in trace.started.iter().filter(|started| !is_helper(started)) {
         let matching: Vec<&SimpleCommand> =
             tree.commands().iter().filter(|command| predicts(command, started)).collect();
@@ -29,7 +29,11 @@ pub fn compare(tree: &CommandTree, trace: &Trace) -> Finding {
         }
         let word_for_word =
             |command: &&SimpleCommand| command.words.iter().all(|word| word.exact().is_some());
-        exact += usize::from(matching.iter().any(word_for_word));
+        if matching.iter().any(word_for_word) {
+            exact += 1;
+        } else {
+            inexact.push(started.argv.clone());
+        }
     }
     for written in &trace.written {
         if SHELLS.contains(&written.by.as_slice()) && !is_own(&written.path) {
@@ -40,9 +44,19 @@ pub fn compare(tree: &CommandTree, trace: &Trace) -> Finding {
         }
     }
     let predicted = tree.commands().iter().filter(|command| is_static(command));
-    let ran = |command| trace.started.iter().any(|started| predicts(command, started));
+    let ran = |command: &SimpleCommand| {
+        let ran = trace.started.iter().any(|started| predicts(command, started));
+        (command.canonical().text, ran)
+    };
     let predicted = predicted.map(ran).collect();
-    Finding { flagged: false, ran: trace.started.len(), exact, predicted, missed: misses }
+    Finding {
+        flagged: false,
+        ran: exact + inexact.len(),
+        exact,
+        inexact,
+        predicted,
+        missed: misses,
+    }
 }
 
 /// Says whether the tree has a program here whose words are all exact, and which runs unless something before it ends

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use super::room;
+
 /// A program that was started, or that somebody tried to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Started {
@@ -31,10 +33,13 @@ pub struct Trace {
     pub written: Vec<Written>,
 }
 
-/// Reads the output of `strace -f -xx -o`.
+/// Reads the output of `strace -f -xx -o` between the marks of the room.
 pub fn read(log: &[u8]) -> Trace {
     let log = String::from_utf8_lossy(log);
-    let lines: Vec<(&str, &str)> = log.lines().filter_map(|line| line.split_once(' ')).collect();
+    let [begin, end] = room::MARKS.map(hex);
+    let part = log.split_once(&begin).map_or(&*log, |(_, after)| after);
+    let part = part.split_once(&end).map_or(part, |(before, _)| before);
+    let lines: Vec<(&str, &str)> = part.lines().filter_map(|line| line.split_once(' ')).collect();
     let parents = parents(&lines);
     let mut image: HashMap<&str, Vec<u8>> = HashMap::new();
     let mut pending: HashMap<&str, Vec<u8>> = HashMap::new();
@@ -118,6 +123,11 @@ fn strings(call: &str) -> Vec<Vec<u8>> {
         rest = after;
     }
     strings
+}
+
+/// Returns `text` as `strace -xx` writes it.
+fn hex(text: &str) -> String {
+    text.bytes().map(|byte| format!("\\x{byte:02x}")).collect()
 }
 
 fn base_name(path: &[u8]) -> Vec<u8> {
