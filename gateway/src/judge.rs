@@ -126,15 +126,18 @@ impl Scene {
         Ok(Scene { place, snapshot, shell, environment, mode, sandbox, interactive, root })
     }
 
-    /// Returns what the parser may assume about the shell that this scene starts.
-    fn start_state(&self) -> StartState {
+    /// Returns what the parser may assume about the shell that runs the text. What a caller gives the shell that
+    /// it starts itself is not known.
+    pub(crate) fn start_state(&self, runner: Runner) -> StartState {
+        let names = self.environment.variables.keys().map(String::as_str).chain(plan::ADDED);
         let home = self.place.home.to_string_lossy().into_owned().into_bytes();
         StartState {
             version: self.shell.version,
             plain_options: true,
             clean_environment: true,
             utf8_or_c: self.environment.is_utf8_or_c(),
-            closed_environment: false,
+            closed_environment: runner == Runner::Gateway,
+            present: names.map(|name| name.as_bytes().to_vec()).collect(),
             known: [(b"HOME".to_vec(), home)].into(),
         }
     }
@@ -158,6 +161,15 @@ impl Scene {
     }
 }
 
+/// Who runs a call that is allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Runner {
+    /// This gateway, with the environment that it builds.
+    Gateway,
+    /// Somebody else, or it is not said who.
+    Caller,
+}
+
 /// A call to judge.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked<'a> {
@@ -171,6 +183,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) context: &'a Context,
     /// What its hooks do.
     pub(crate) hooks: Hooks,
+    /// Who runs it.
+    pub(crate) runner: Runner,
 }
 
 /// Judges a call.
@@ -201,7 +215,7 @@ pub(crate) async fn judge(
         "Bash" => {
             let text = request::command_text(command_of(&input)?)?;
             let limits = Limits::default();
-            Some(scanner.parse(text.as_bytes(), &scene.start_state(), &limits).await)
+            Some(scanner.parse(text.as_bytes(), &scene.start_state(asked.runner), &limits).await)
         }
         _ => None,
     };

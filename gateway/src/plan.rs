@@ -136,6 +136,28 @@ fn working_directories(place: &Place) -> Vec<PathBuf> {
     directories
 }
 
+/// Variables that name the folder for temporary files.
+const TEMPORARY: [&str; 3] = ["TMPDIR", "TMP", "TEMP"];
+
+/// Every variable that a command may get beside those of its environment. The parser takes others for unset, so
+/// whatever adds one names it here.
+pub(crate) const ADDED: [&str; 14] = [
+    "TMPDIR",
+    "TMP",
+    "TEMP",
+    "http_proxy",
+    "https_proxy",
+    "ftp_proxy",
+    "all_proxy",
+    "no_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "FTP_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "SSL_CERT_FILE",
+];
+
 fn program(ground: &Ground<'_>) -> Result<Program, Failure> {
     let (path, argv): (PathBuf, Vec<OsString>) = match &ground.command.words {
         None => {
@@ -152,7 +174,7 @@ fn program(ground: &Ground<'_>) -> Result<Program, Failure> {
     };
     let mut variables = ground.environment.variables.clone();
     if ground.temporary.is_some() {
-        variables.extend(["TMPDIR", "TMP", "TEMP"].map(|name| (name.into(), "/tmp".into())));
+        variables.extend(TEMPORARY.map(|name| (name.into(), "/tmp".into())));
     }
     let environment = variables.into_iter().map(|(name, it)| (name.into(), it.into())).collect();
     Ok(Program { path, argv, environment, cwd: ground.place.cwd.clone() })

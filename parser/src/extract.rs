@@ -220,6 +220,8 @@ pub(crate) struct Walk<'a> {
     pub bodies: Vec<scope::Scope>,
     /// Names that were looked up: whether the text sets them to numbers only.
     pub integers: std::collections::HashMap<Vec<u8>, bool>,
+    /// Names that were looked up: whether the text uses them only.
+    pub unset: std::collections::HashMap<Vec<u8>, bool>,
     /// Names that are arrays since somewhere in the text.
     pub arrays: std::collections::BTreeSet<Vec<u8>>,
     /// Operands `NAME=(...)` that the grammar read as arrays: command and word.
@@ -285,6 +287,7 @@ pub(crate) fn extract(
         value_bytes: VALUE_BYTES,
         bodies: Vec::new(),
         integers: std::collections::HashMap::new(),
+        unset: std::collections::HashMap::new(),
         arrays: std::collections::BTreeSet::new(),
         array_operands: std::collections::BTreeSet::new(),
     };

@@ -1,6 +1,6 @@
 //! The state in which bash starts: what the parser may assume about it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is known about the shell before it reads the first byte of the text.
 ///
@@ -16,8 +16,11 @@ pub struct StartState {
     pub clean_environment: bool,
     /// The locale is C or UTF-8.
     pub utf8_or_c: bool,
-    /// The environment holds only names that are listed, so others are unset.
+    /// The environment holds only the names in `known` and `present`, and bash has no operands behind the text:
+    /// other variables and `$1` and on are unset.
     pub closed_environment: bool,
+    /// Names of variables in the environment whose values are not told.
+    pub present: BTreeSet<Vec<u8>>,
     /// Values of variables that are known exactly, such as `HOME`.
     pub known: BTreeMap<Vec<u8>, Vec<u8>>,
 }
@@ -30,6 +33,7 @@ impl Default for StartState {
             clean_environment: true,
             utf8_or_c: true,
             closed_environment: false,
+            present: BTreeSet::new(),
             known: BTreeMap::new(),
         }
     }

@@ -10,11 +10,13 @@ pub mod judge;
 pub mod minimise;
 pub mod mutate;
 pub mod room;
+pub mod scenery;
 pub mod trace;
 pub mod tree;
 
 use cage::Cage;
 use judge::Miss;
+use scenery::Scenery;
 
 /// What the oracle found out about one text.
 #[derive(Debug, Default)]
@@ -40,13 +42,13 @@ pub fn examine(cage: &Cage, text: &[u8], status: u8) -> Result<Finding, String> 
     if tree.is_dynamic() {
         return Ok(Finding { flagged: true, ..Finding::default() });
     }
-    Ok(judge::compare(&tree, &cage.run(text, status)?))
+    Ok(judge::compare(&tree, &cage.run(text, status, &Scenery::of(&tree))?))
 }
 
 /// Does the same, and runs texts with an opaque tree as well, to count what the tree has all the same.
 pub fn measure(cage: &Cage, text: &[u8], status: u8) -> Result<Finding, String> {
     let tree = tree::read(text);
-    let found = judge::compare(&tree, &cage.run(text, status)?);
+    let found = judge::compare(&tree, &cage.run(text, status, &Scenery::of(&tree))?);
     let missed = if tree.is_dynamic() { Vec::new() } else { found.missed };
     Ok(Finding { flagged: tree.is_dynamic(), missed, ..found })
 }
@@ -59,5 +61,5 @@ pub fn examine_authority(cage: &Cage, text: &[u8], status: u8) -> Result<Finding
     if tree.opaque_spans().iter().any(doubted) {
         return Ok(Finding { flagged: true, ..Finding::default() });
     }
-    Ok(judge::compare(&tree, &cage.run(text, status)?))
+    Ok(judge::compare(&tree, &cage.run(text, status, &Scenery::of(&tree))?))
 }

@@ -18,7 +18,7 @@ use super::args::Common;
 use super::args::policy::{Policy, PolicyCommand};
 use super::{context, failure, wait};
 use crate::facts::Place;
-use crate::judge::{self, Asked, Hooks, Scene};
+use crate::judge::{self, Asked, Hooks, Runner, Scene};
 use crate::parse::Scanner;
 use crate::places::Places;
 use crate::protocol::errors::Failure;
@@ -96,7 +96,8 @@ impl Court {
     /// Judges a call by the rules of `scene`; hooks have no say.
     async fn judge(&self, scene: &Scene, tool: &str, input: Value) -> Result<Verdict, Failure> {
         let hooks = Hooks::Recorded(Box::default());
-        let asked = Asked { tool, input, id: "policy", context: self.context(), hooks };
+        let (context, runner) = (self.context(), Runner::Caller);
+        let asked = Asked { tool, input, id: "policy", context, hooks, runner };
         Ok(judge::judge(&self.scanner, scene, asked).await?.verdict)
     }
 

@@ -6,7 +6,7 @@ use super::{Gateway, blocking};
 use crate::audit::Receipt;
 use crate::audit::record::caller::Caller;
 use crate::audit::record::decision::Runs;
-use crate::judge::{self, Asked, Hooks, Judged, Scene};
+use crate::judge::{self, Asked, Hooks, Judged, Runner, Scene};
 use crate::protocol::errors::Failure;
 use crate::protocol::types::{CheckRequest, CommandRequest, DecisionView};
 use crate::records::{self, Circumstances};
@@ -36,6 +36,11 @@ impl Gateway {
             id: &id,
             context: &request.context,
             hooks: cases::hooks(&request, &scene),
+            // A written case means the same on every machine.
+            runner: match (&request.case, request.caller_runs) {
+                (None, false) => Runner::Gateway,
+                (Some(_), _) | (None, true) => Runner::Caller,
+            },
         };
         self.open_before_hooks(&scene).await?;
         let judged = judge::judge(&self.scanner, &scene, asked).await?;
@@ -73,7 +78,8 @@ impl Gateway {
     ) -> Result<Judged, Failure> {
         let id = records::call_id()?;
         let context = &request.context;
-        let asked = Asked { tool: "Bash", input, id: &id, context, hooks: Hooks::Run };
+        let (hooks, runner) = (Hooks::Run, Runner::Gateway);
+        let asked = Asked { tool: "Bash", input, id: &id, context, hooks, runner };
         self.open_before_hooks(scene).await?;
         judge::judge(&self.scanner, scene, asked).await
     }

@@ -3,7 +3,7 @@
 use crate::cursor::{is_name, is_name_start};
 use crate::event::{Event, flag};
 use crate::extract::leaves::Parameter;
-use crate::extract::shell::Value;
+use crate::extract::shell::{Value, is_special};
 use crate::extract::{Braced, Build, Text, Walk};
 use crate::word::build::{Building, Piece};
 use crate::{Count, Reason, Span};
@@ -36,7 +36,12 @@ impl Walk<'_> {
         if !name.first().is_some_and(|byte| is_name_start(*byte)) {
             return false;
         }
-        (self.start.closed_environment || self.shell.is_set(name)) && self.keeps_integer(text, name)
+        if is_special(name) {
+            // Bash gives it a value, which need not be a number: `PWD`, `_`.
+            return false;
+        }
+        let absent = self.start.closed_environment && !self.start.present.contains(name);
+        (absent || self.shell.is_set(name)) && self.keeps_integer(text, name)
     }
 
     /// Says whether the text sets a name only to numbers.
@@ -149,7 +154,7 @@ impl Walk<'_> {
     }
 
     /// Counts a search of the whole text; without leave, the doubtful answer holds.
-    fn may_search(&mut self, text: &Text) -> bool {
+    pub(crate) fn may_search(&mut self, text: &Text) -> bool {
         let cost = text.bytes.len() as u64 / 4 + 1;
         let Some(left) = self.search_steps.checked_sub(cost) else { return false };
         self.search_steps = left;
@@ -200,9 +205,17 @@ impl Walk<'_> {
         {
             return self.push(Piece::Quoted, b"1");
         }
+        // What stands for a value that is not there is followed only if it is one plain word.
+        let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-./".contains(byte);
+        let instead = braced.operand.literal().filter(|it| !it.is_empty() && it.iter().all(plain));
+        let unset = braced.subscript.is_none() && self.is_unset(&braced.name);
+        if let (true, b"-" | b":-", Some(instead)) = (unset, operator, instead) {
+            return self.push(if quoted { Piece::Quoted } else { Piece::Split }, instead);
+        }
         let usable = match operator {
             b"" => braced.operand.segments.is_empty(),
-            b"-" | b":-" => true,
+            b"-" => !unset,
+            b":-" => true,
             _ => false,
         };
         if usable

@@ -1,7 +1,10 @@
 //! Tokens: what each adds to the word that is being built.
 
+use std::rc::Rc;
+
+use crate::cursor::is_name_start;
 use crate::event::{Event, Kind, Operation, flag};
-use crate::extract::shell::contains;
+use crate::extract::shell::{contains, only_used};
 use crate::extract::{Build, Text, Walk};
 use crate::grammar::redirect::{operator_of, push_without_continuations, token_text};
 use crate::lex::quote::decode_ansi;
@@ -240,7 +243,30 @@ impl Walk<'_> {
                 None => {}
             }
         }
-        unknown
+        let no_operands = self.shell.positional.as_ref().is_some_and(|words| words.len() < 2);
+        let empty = no_operands && (name == b"*" || (name == b"@" && !quoted));
+        if empty || self.is_unset(name) { Parameter::Exact(Vec::new()) } else { unknown }
+    }
+
+    /// Says whether a variable is surely unset: it is not there at the start, and the text does not set it.
+    pub(crate) fn is_unset(&mut self, name: &[u8]) -> bool {
+        if let Some(positional) = &self.shell.positional
+            && let Some(index) =
+                std::str::from_utf8(name).ok().and_then(|name| name.parse::<usize>().ok())
+        {
+            return index > 0 && index >= positional.len();
+        }
+        let plain = name.first().is_some_and(|byte| is_name_start(*byte));
+        if !plain || !self.shell.may_be_unset(name) || self.start.present.contains(name) {
+            return false;
+        }
+        if let Some(unset) = self.unset.get(name) {
+            return *unset;
+        }
+        let Some(source) = self.runs.first().map(|run| Rc::clone(&run.text)) else { return false };
+        let unset = self.may_search(&source) && only_used(&source.bytes, name);
+        self.unset.insert(name.to_vec(), unset);
+        unset
     }
 
     fn variable_descriptor(&mut self, text: &Text, event: Event) {

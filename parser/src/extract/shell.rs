@@ -50,6 +50,8 @@ pub(crate) struct Shell {
     pub moves: bool,
     /// Alias expansion is on.
     pub aliases: bool,
+    /// What the text does not set is unset, but for names of the start and of bash.
+    closed: bool,
     /// Following values took too much work: none is known any more.
     lost: bool,
     /// Bytes that directories may still take in the list of commands.
@@ -72,8 +74,17 @@ pub(crate) struct Point {
 }
 
 /// Words anywhere in a text that change variables in ways that are not followed.
-const UNFOLLOWED: &[&[u8]] =
-    &[b"readonly", b"declare", b"typeset", b"local", b"trap", b"DEBUG", b"set -o", b"set -k"];
+const UNFOLLOWED: &[&[u8]] = &[
+    b"readonly",
+    b"declare",
+    b"typeset",
+    b"local",
+    b"trap",
+    b"DEBUG",
+    b"set -o",
+    b"set -k",
+    b"coproc",
+];
 
 /// Variables that bash gives a meaning: their values are never followed.
 const SPECIAL: &[&[u8]] = &[
@@ -141,6 +152,8 @@ const SPECIAL: &[&[u8]] = &[
     b"MACHTYPE",
     b"LINES",
     b"COLUMNS",
+    b"TERM",
+    b"histchars",
 ];
 
 impl Shell {
@@ -149,7 +162,10 @@ impl Shell {
         let known = start.known.iter().filter(|_| start.clean_environment);
         let fixed: Vec<(Vec<u8>, Vec<u8>)> =
             known.map(|(name, value)| (name.clone(), value.clone())).collect();
-        Shell::with(start, text, fixed)
+        let mut shell = Shell::with(start, text, fixed);
+        shell.closed = start.closed_environment && shell.follows;
+        shell.positional = shell.closed.then(Vec::new);
+        shell
     }
 
     /// A shell that this one starts, with `text`.
@@ -180,6 +196,7 @@ impl Shell {
             positional: None,
             moves,
             aliases: false,
+            closed: false,
             lost: false,
             directory_bytes: DIRECTORY_BYTES,
         }
@@ -224,6 +241,12 @@ impl Shell {
         }
     }
 
+    /// Says whether a variable is unset, if the text does not set it anywhere.
+    pub(crate) fn may_be_unset(&self, name: &[u8]) -> bool {
+        let known = self.values.contains_key(name) || self.fixed.iter().any(|(it, _)| it == name);
+        self.closed && !self.lost && !known && !is_special(name)
+    }
+
     /// Says whether the text surely set the variable before.
     pub(crate) fn is_set(&self, name: &[u8]) -> bool {
         !self.lost && self.values.get(name).is_some_and(|entry| entry.value != Value::Lost)
@@ -250,6 +273,7 @@ impl Shell {
         // A name may be written in pieces, so that the search for it finds nothing; a command further
         // down in a loop may then have changed it.
         self.fixed.clear();
+        self.closed = false;
         self.home = None;
         self.positional = None;
         self.epoch = self.epoch.saturating_add(1);
@@ -333,8 +357,8 @@ impl Shell {
     }
 }
 
-/// Says whether the text mentions a variable only behind `$` or `${`, and not to set it there.
-fn only_used(text: &[u8], name: &[u8]) -> bool {
+/// Says whether the text mentions a variable only behind `$` or `${`, and surely not to set it there.
+pub(crate) fn only_used(text: &[u8], name: &[u8]) -> bool {
     let mut at = 0;
     while let Some(found) = text
         .get(at..)
@@ -343,8 +367,8 @@ fn only_used(text: &[u8], name: &[u8]) -> bool {
         let (start, end) = (at + found, at + found + name.len());
         let before = text.get(..start).unwrap_or_default();
         let after = text.get(end..).unwrap_or_default();
-        let braced =
-            before.ends_with(b"${") && !after.starts_with(b"=") && !after.starts_with(b":=");
+        let sets = [b"=".as_slice(), b":=", b"[", b"\\"].iter().any(|it| after.starts_with(it));
+        let braced = before.ends_with(b"${") && !sets;
         if !(before.ends_with(b"$") || braced) {
             return false;
         }
@@ -353,7 +377,7 @@ fn only_used(text: &[u8], name: &[u8]) -> bool {
     true
 }
 
-fn is_special(name: &[u8]) -> bool {
+pub(crate) fn is_special(name: &[u8]) -> bool {
     SPECIAL.contains(&name)
         || [b"BASH".as_slice(), b"HIST", b"COMP", b"LC_", b"LD_"]
             .iter()

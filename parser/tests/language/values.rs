@@ -182,3 +182,61 @@ fn what_the_start_gives_is_known_unless_the_text_sets_it() {
     assert_eq!(words("HOME=/x; echo ~"), r#""echo" <tilde ""..""> "#.trim_end());
     assert_eq!(words("read HOME; echo \"$HOME\""), r#""echo" <parameter "".."">"#);
 }
+
+/// Returns the words of the last command of `text` in a closed environment that has `PAGER`.
+fn closed(text: &str) -> String {
+    let present = [b"PAGER".to_vec()].into();
+    let start =
+        stockade_parser::StartState { closed_environment: true, present, ..Default::default() };
+    let programs = stockade_parser::Programs::builtin();
+    let draft = stockade_parser::parse(text.as_bytes(), &start, programs, &Default::default());
+    let tree = draft.confirm(&[]);
+    tree.commands().last().unwrap().words.iter().map(crate::word).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn what_nothing_sets_is_empty_in_a_closed_environment() {
+    for (text, words) in [
+        ("a $x \"$x\" b$x ${x}", r#""a" "" "b""#),
+        ("a ${x:-b} ${x-c} \"$1\" $1 $* ${2-d} ${1:-e}", r#""a" "b" "c" "" "d" "e""#),
+        ("$x a", r#""a""#),
+        ("(a \"$x\")", r#""a" """#),
+    ] {
+        assert_eq!(closed(text), words, "{text}");
+    }
+}
+
+#[test]
+fn what_something_could_set_is_not_empty_in_a_closed_environment() {
+    for text in [
+        "a $PAGER",
+        "a $HOME",
+        "a $_",
+        "a $PWD",
+        "read x; a $x",
+        "read $(b); a $x",
+        ". ./b; a $x",
+        "f() { x=1; }; a $x",
+        "b ${x:=1}; a $x",
+        "b ${x[0]:=1}; a $x",
+        "for x in 1 2; do a $x; done",
+        "while b; do a $x; c{x}>f; done",
+        "coproc b { c; }; a $b_PID",
+        "printf -v \"$(b)\" c; a $x",
+        "eval b=1; a $x",
+        "declare b=1; a $x",
+        "trap 'x=1' USR1; a $x",
+        "set -- b; a $1",
+        "env x=1 bash -c 'a $x'",
+        "bash -c 'a $x'",
+        "f() { a $1; }; f b; a $1",
+    ] {
+        let words = closed(text);
+        assert!(words.contains("parameter"), "{text}: {words}");
+    }
+}
+
+#[test]
+fn a_parameter_that_is_not_there_is_unset_not_empty() {
+    assert_eq!(closed("bash -c 'a ${2-b} ${1-c}' n d"), r#""a" "b" "d""#);
+}

@@ -15,6 +15,7 @@ use std::time::Instant;
 use stockade_tests::oracle::cage::Cage;
 use stockade_tests::oracle::corpus::{self, Numbers, Sample};
 use stockade_tests::oracle::judge::Miss;
+use stockade_tests::oracle::scenery::Scenery;
 use stockade_tests::oracle::{
     Finding, examine, examine_authority, measure, minimise, mutate, room, tree,
 };
@@ -147,7 +148,7 @@ fn one(cage: &Cage, text: &[u8]) -> ExitCode {
         let (code, span) = (opaque.reason.code(), quoted(opaque.span.of(text)));
         println!("opaque  {code} {} {span}", opaque.detail);
     }
-    match cage.run(text, 0) {
+    match cage.run(text, 0, &Scenery::of(&tree)) {
         Ok(trace) => {
             for started in trace.started {
                 println!("started {}", show(&[Miss::Program(started)]));

@@ -12,6 +12,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use super::room;
+use super::scenery::Scenery;
 use super::trace::{self, Trace};
 
 /// The home and working directory of every text.
@@ -80,7 +81,7 @@ impl Cage {
             rooms: Mutex::default(),
         };
         cage.furnish(oracle).map_err(|error| format!("the cage cannot be built: {error}"))?;
-        let trace = cage.run(b"oracle-probe works >f", 0)?;
+        let trace = cage.run(b"oracle-probe works >f", 0, &Scenery::default())?;
         let expected = vec![b"oracle-probe".to_vec(), b"works".to_vec()];
         if !trace.started.iter().any(|started| started.argv == expected) {
             return Err("bash cannot be traced in namespaces of its own".into());
@@ -129,19 +130,20 @@ impl Cage {
         Ok(())
     }
 
-    /// Runs `text` and returns what it started and opened. An error is a fault of the cage, not of the text.
-    pub fn run(&self, text: &[u8], status: u8) -> Result<Trace, String> {
+    /// Runs `text` among `scenery` and returns what it started and opened. An error is a fault of the cage, not of the text.
+    pub fn run(&self, text: &[u8], status: u8, scenery: &Scenery) -> Result<Trace, String> {
+        let scenery = scenery.encode();
         let fault = |error: io::Error| format!("the cage: {error}");
         let free = self.rooms.lock().map_err(|error| error.to_string())?.pop();
         if let Some(mut room) = free
-            && let Ok(trace) = room.run(text, status)
+            && let Ok(trace) = room.run(text, status, &scenery)
         {
             self.keep(room);
             return Ok(trace);
         }
         // A text can end its room, for example with `kill -9 -1`: what it did until then counts.
         let mut room = self.open().map_err(fault)?;
-        match room.run(text, status) {
+        match room.run(text, status, &scenery) {
             Ok(trace) => {
                 self.keep(room);
                 Ok(trace)
@@ -197,10 +199,14 @@ struct Room {
 }
 
 impl Room {
-    fn run(&mut self, text: &[u8], status: u8) -> io::Result<Trace> {
+    fn run(&mut self, text: &[u8], status: u8, scenery: &[u8]) -> io::Result<Trace> {
         self.texts += 1;
-        let length = u32::try_from(text.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
-        let request = [&[status], length.to_le_bytes().as_slice(), text].concat();
+        let mut request = vec![status];
+        for part in [scenery, text] {
+            let length = u32::try_from(part.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+            request.extend(length.to_le_bytes());
+            request.extend_from_slice(part);
+        }
         self.input.write_all(&request)?;
         self.answers.recv_timeout(PATIENCE).map_err(|_| io::ErrorKind::TimedOut)?;
         self.trace()

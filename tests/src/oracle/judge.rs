@@ -1,6 +1,8 @@
 //! Compares what happened with what the tree said (S1, S2, S4 of the parser's promises).
 
-use stockade_parser::{CommandKind, CommandTree, Count, Position, SimpleCommand, Word, WordClass};
+use stockade_parser::{
+    CommandKind, CommandTree, Count, Position, Reason, SimpleCommand, Word, WordClass,
+};
 
 use super::Finding;
 use super::trace::{Started, Trace, Written};
@@ -43,7 +45,11 @@ pub fn compare(tree: &CommandTree, trace: &Trace) -> Finding {
             }
         }
     }
-    let predicted = tree.commands().iter().filter(|command| is_static(command));
+    // What stands behind a mistake is listed for rules that deny; that it runs is not said.
+    let mistakes = tree.opaque_spans().iter().filter(|opaque| opaque.reason == Reason::Syntax);
+    let end = mistakes.map(|opaque| opaque.span.start).min().unwrap_or(u32::MAX);
+    let said = |command: &&SimpleCommand| is_static(command) && command.span.start < end;
+    let predicted = tree.commands().iter().filter(said);
     let ran = |command: &SimpleCommand| {
         let ran = trace.started.iter().any(|started| predicts(command, started));
         (command.canonical().text, ran)

@@ -1,8 +1,8 @@
 //! What runs inside a cage: a process that runs one text after the other, each in an empty home with stubs of its own.
 //!
 //! It is this package's `oracle` program under another name, in the root of the cage. A request on its standard input
-//! is the status of the stubs (a byte), the length of the text (four, little end first) and the text; the answer is a
-//! byte. What happened stands in the trace, between two opens of files that do not exist.
+//! is the status of the stubs (a byte), the scenery and the text, each with its length in front (four bytes, little
+//! end first); the answer is a byte. What happened stands in the trace, between two opens of files that do not exist.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -16,6 +16,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use super::cage::{HOME, STUBS};
+use super::scenery::Scenery;
 
 /// The name of the program in the root of the cage.
 pub const NAME: &str = "room";
@@ -29,11 +30,11 @@ const TIME_LIMIT: Duration = Duration::from_millis(1_000);
 /// Is the room, until its standard input ends.
 pub fn main() -> u8 {
     let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
-    let mut head = [0; 5];
-    while input.read_exact(&mut head).is_ok() {
-        let [status, length @ ..] = head;
-        let mut text = vec![0; u32::from_le_bytes(length) as usize];
-        let done = input.read_exact(&mut text).and_then(|()| run(&text, status));
+    let mut status = [0];
+    while input.read_exact(&mut status).is_ok() {
+        let done = part(&mut input)
+            .and_then(|scenery| Ok((Scenery::decode(&scenery), part(&mut input)?)))
+            .and_then(|(scenery, text)| run(&text, status[0], &scenery));
         if done.is_err() || output.write_all(&[1]).and_then(|()| output.flush()).is_err() {
             return 1;
         }
@@ -41,9 +42,26 @@ pub fn main() -> u8 {
     0
 }
 
-fn run(text: &[u8], status: u8) -> io::Result<()> {
+/// Reads one part of a request.
+fn part(input: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut length = [0; 4];
+    input.read_exact(&mut length)?;
+    let mut part = vec![0; u32::from_le_bytes(length) as usize];
+    input.read_exact(&mut part)?;
+    Ok(part)
+}
+
+fn run(text: &[u8], status: u8, scenery: &Scenery) -> io::Result<()> {
     for folder in [HOME, "/tmp", STUBS] {
         empty(folder.as_ref())?;
+    }
+    let place = |path: &Vec<u8>| Path::new(HOME).join(OsStr::from_bytes(path));
+    for folder in &scenery.folders {
+        // What cannot be made is missing, as it would be without scenery.
+        let _ = fs::create_dir_all(place(folder));
+    }
+    for file in &scenery.files {
+        let _ = fs::write(place(file), b"");
     }
     fs::write(Path::new(STUBS).join(".status"), [b'0' + status, b'\n'])?;
     for name in names(text) {

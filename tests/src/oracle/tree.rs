@@ -17,10 +17,11 @@ thread_local! {
     });
 }
 
-/// Reads `text` as the gateway would: it knows `HOME`, for it sets it, as the cage does.
+/// Reads `text` as the gateway would: it knows the environment, for it sets it, as the cage does.
 pub fn read(text: &[u8]) -> CommandTree {
     let known = [(b"HOME".to_vec(), cage::HOME.as_bytes().to_vec())].into();
-    let start = StartState { known, ..StartState::default() };
+    let present = [b"PATH".to_vec(), b"LC_ALL".to_vec()].into();
+    let start = StartState { known, present, closed_environment: true, ..StartState::default() };
     let draft = parse(text, &start, Programs::builtin(), &Limits::default());
     let witnesses: Vec<Witness> = draft.requests().map(witness).collect();
     draft.confirm(&witnesses)
