@@ -1,6 +1,7 @@
 //! Signs that the witness's tree cannot be trusted, whatever its marks are.
 
 use super::NodeKind;
+use super::lower::lost_dash;
 use super::shape::Shape;
 use crate::{Reason, Span};
 
@@ -140,14 +141,18 @@ fn gap(shape: &Shape, index: usize) -> Option<Span> {
     let end = Span { start: whole.end, end: whole.end };
     shape
         .children(index)
-        .map(|child| shape.span(child))
-        .chain([end])
-        .map(|span| {
+        .map(|child| (Some(child), shape.span(child)))
+        .chain([(None, end)])
+        .map(|(child, span)| {
             let gap = Span { start: reached, end: span.start };
             reached = span.end;
-            gap
+            (child, gap)
         })
-        .find(|gap| !is_blank(gap.of(shape.text())))
+        .find(|(child, gap)| {
+            let dash = child.and_then(|child| lost_dash(shape, child, *gap));
+            dash.is_none() && !is_blank(gap.of(shape.text()))
+        })
+        .map(|(_, gap)| gap)
 }
 
 /// Says whether `gap` holds nothing but what may stand between words.

@@ -19,6 +19,8 @@ pub(super) enum Repair {
     Keyword,
     /// What stands behind the operators of `[ ]` are arguments.
     TestWords,
+    /// A lone `-` in front of a here-document belongs to no node.
+    LostDash,
     /// Operands of `alias` are read as those of `export` are.
     AliasOperand,
 }
@@ -31,6 +33,7 @@ impl Repair {
             Repair::Join => "joined-word",
             Repair::Keyword => "keyword",
             Repair::TestWords => "test-words",
+            Repair::LostDash => "lost-dash",
             Repair::AliasOperand => "alias-operand",
         }
     }
@@ -207,8 +210,14 @@ impl Lowering<'_, '_> {
         let shape = self.shape;
         let mut pieces = Vec::new();
         let mut keyword = false;
+        let mut reached = shape.span(index).start;
         for child in shape.children(index) {
             let span = shape.span(child);
+            let gap = Span { start: std::mem::replace(&mut reached, span.end), end: span.start };
+            if let Some(dash) = lost_dash(shape, child, gap) {
+                self.repairs.push(Repair::LostDash);
+                pieces.push((MarkKind::Word, dash));
+            }
             match shape.kind(child) {
                 NodeKind::VariableAssignment => pieces.push((MarkKind::Assignment, span)),
                 NodeKind::FileRedirect
@@ -386,6 +395,19 @@ impl Lowering<'_, '_> {
 fn is_continuation(text: &[u8], start: u32, end: u32) -> bool {
     let gap = Span { start, end }.of(text);
     gap.chunks(2).all(|pair| pair == b"\\\n")
+}
+
+/// Returns the lone `-` that is all of `gap` in front of the here-document `child` of a statement: the grammar
+/// has no node for it.
+pub(super) fn lost_dash(shape: &Shape, child: usize, gap: Span) -> Option<Span> {
+    let before = gap.of(shape.text());
+    let fits = shape.kind(child) == NodeKind::HeredocRedirect
+        && shape.kind(shape.parent(child)) == NodeKind::RedirectedStatement
+        && before.trim_ascii() == b"-"
+        && before.first().is_some_and(|byte| matches!(byte, b' ' | b'\t'))
+        && !before.contains(&b'\n');
+    let at = gap.start + u32::try_from(before.iter().position(|byte| *byte == b'-')?).ok()?;
+    fits.then_some(Span { start: at, end: at + 1 })
 }
 
 /// Says whether `word` begins like `name=`.

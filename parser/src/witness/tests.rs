@@ -253,3 +253,11 @@ fn each_absence_has_its_reason() {
         witness-nonsense Span { start: 0, end: 2 } "#]]
     .assert_eq(&found.join("\n"));
 }
+
+#[test]
+fn a_dash_in_front_of_a_here_document_is_a_word() {
+    check("python3 - <<E\nx\nE\n", expect![[r#"n⟨python3⟩ w⟨python3⟩ w⟨-⟩ >⟨<<E⟩ H⟨x\n⟩"#]]);
+    check("a - 2>f <<E\nx\nE\n", expect![[r#"witness-guard bytes that belong to no node " - ""#]]);
+    check("a x - - <<E\nx\nE\n", expect![[r#"n⟨a⟩ w⟨a⟩ w⟨x⟩ w⟨-⟩ w⟨-⟩ >⟨<<E⟩ H⟨x\n⟩"#]]);
+    check("a|b - <<E\nx\nE\n", expect![[r#"n⟨a⟩ w⟨a⟩ n⟨b⟩ w⟨b⟩ w⟨-⟩ >⟨<<E⟩ H⟨x\n⟩"#]]);
+}

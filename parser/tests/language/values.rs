@@ -220,7 +220,7 @@ fn what_something_could_set_is_not_empty_in_a_closed_environment() {
         "b ${x:=1}; a $x",
         "b ${x[0]:=1}; a $x",
         "for x in 1 2; do a $x; done",
-        "while b; do a $x; c{x}>f; done",
+        "while b; do a $x; c {x}>f; done; a $x",
         "coproc b { c; }; a $b_PID",
         "printf -v \"$(b)\" c; a $x",
         "eval b=1; a $x",
