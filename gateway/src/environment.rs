@@ -88,11 +88,6 @@ pub(crate) fn without_effects(
     Ok(kept.filter(|(name, _)| is_variable_name(name)).cloned().collect())
 }
 
-/// Returns the names of variables, and patterns of names, that any command may have.
-pub(crate) fn usual() -> Result<&'static [String], Failure> {
-    Ok(&rules()?.pass)
-}
-
 impl Environment {
     /// Says whether the locale is C or UTF-8 (setlocale(3): `LC_ALL`, then `LC_CTYPE`, then `LANG`).
     pub(crate) fn is_utf8_or_c(&self) -> bool {

@@ -136,6 +136,7 @@ impl Scene {
             plain_options: true,
             clean_environment: true,
             utf8_or_c: self.environment.is_utf8_or_c(),
+            no_operands: runner == Runner::Gateway,
             closed_environment: runner == Runner::Gateway,
             present: names.map(|name| name.as_bytes().to_vec()).collect(),
             known: [(b"HOME".to_vec(), home)].into(),

@@ -10,7 +10,7 @@ mod marks;
 mod nested;
 mod nodes;
 mod scope;
-mod shell;
+pub(crate) mod shell;
 
 use std::rc::Rc;
 

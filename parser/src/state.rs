@@ -12,12 +12,13 @@ pub struct StartState {
     pub version: (u32, u32),
     /// The text is read by `bash --noprofile --norc -c`, not in POSIX mode, without aliases and history.
     pub plain_options: bool,
-    /// No variable that changes how bash reads a text is in the environment.
+    /// No variable that changes how bash reads a text is in the environment, and `HOME` begins with `/`.
     pub clean_environment: bool,
     /// The locale is C or UTF-8.
     pub utf8_or_c: bool,
-    /// The environment holds only the names in `known` and `present`, and bash has no operands behind the text:
-    /// other variables and `$1` and on are unset.
+    /// Bash has no operands behind the text: `$1` and on are unset.
+    pub no_operands: bool,
+    /// The environment holds only the names in `known` and `present`: other variables are unset.
     pub closed_environment: bool,
     /// Names of variables in the environment whose values are not told.
     pub present: BTreeSet<Vec<u8>>,
@@ -32,6 +33,7 @@ impl Default for StartState {
             plain_options: true,
             clean_environment: true,
             utf8_or_c: true,
+            no_operands: true,
             closed_environment: false,
             present: BTreeSet::new(),
             known: BTreeMap::new(),

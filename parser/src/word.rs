@@ -77,8 +77,10 @@ impl Word {
             WordClass::Exact(value) => value == bytes,
             WordClass::Pattern { glob, .. } => glob_may_match(glob, bytes, false),
             WordClass::Unknown { count: Count::Any, .. } => true,
-            WordClass::Unknown { count: Count::One, prefix, suffix, .. } => {
-                bytes.len() >= prefix.len() + suffix.len()
+            WordClass::Unknown { count: Count::One, prefix, suffix, reason } => {
+                // Where the home directory is `/`, bash 5.3 makes one slash of two.
+                let shared = usize::from(*reason == Reason::Tilde);
+                bytes.len() + shared >= prefix.len() + suffix.len()
                     && bytes.starts_with(prefix)
                     && bytes.ends_with(suffix)
             }

@@ -17,6 +17,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use stockade_parser::StartState;
 use stockade_parser::json::{Dialect, Kind, Member, Value, read};
 use stockade_policy::{
     Call, Facts, HookOutcome, HookVerdict, Layer, Mode, Origin, Rules, SandboxState, SettingsText,
@@ -224,7 +225,10 @@ pub fn texts(layers: &[(Layer, bool, String)], home: &Path, project: &Path) -> V
 pub fn answer(rules: &Rules, tool: &str, input: &Value, facts: &Facts) -> Verdict {
     if tool == "Bash" {
         let command = input.get("command").and_then(Value::text).unwrap_or_default();
-        let tree = tree::read(command.as_bytes());
+        let tree = tree::read_from(
+            command.as_bytes(),
+            &StartState { no_operands: false, ..StartState::default() },
+        );
         evaluate(rules, &Call::Bash { tree: &tree, input }, facts)
     } else {
         evaluate(rules, &Call::Tool { name: tool, input }, facts)

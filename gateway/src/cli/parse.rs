@@ -12,10 +12,7 @@ use stockade_parser::{
 
 use super::check::{read_line, strict};
 use super::{args, context, failure};
-use crate::environment;
-use crate::judge::{Runner, Scene};
 use crate::parse::Scanner;
-use crate::places::Places;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::words;
 
@@ -26,35 +23,17 @@ const BATCH: usize = 256;
 pub(crate) async fn parse(options: args::Parse) -> Result<ExitCode, Failure> {
     let executable = crate::client::Options::default().executable()?;
     let scanner = Scanner::new(executable);
-    let start = start(&options.common);
     if options.jsonl {
-        return texts(&scanner, &start).await;
+        return texts(&scanner).await;
     }
     let text = context::shown(&context::command_text(options.command)?);
-    let tree = scanner.parse(text.as_bytes(), &start, &Limits::default()).await;
+    let tree = scanner.parse(text.as_bytes(), &StartState::default(), &Limits::default()).await;
     if options.common.json {
         print(&answer(&Value::Null, &tree))?;
     } else {
         failure::print(&explain::tree(&tree)).map_err(failure::unwritable)?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// What `run` would tell the parser here, but no value: the tree holds for every home and every user. Where nothing
-/// could run, only what always holds.
-fn start(common: &args::Common) -> StartState {
-    let scene = || {
-        let call = context::call(common, "parse")?;
-        let places = Places::find(&call.options, |name| std::env::var_os(name))?;
-        Scene::find(&call.cwd, &call.context, &places)
-    };
-    let (Ok(scene), Ok(usual)) = (scene(), environment::usual()) else {
-        return StartState::default();
-    };
-    let mut start = scene.start_state(Runner::Gateway);
-    start.present.extend(std::mem::take(&mut start.known).into_keys());
-    start.present.extend(usual.iter().map(|name| name.as_bytes().to_vec()));
-    start
 }
 
 /// One line of `parse --jsonl`.
@@ -67,7 +46,7 @@ struct Line {
 
 /// Answers one text a line, in order. Lines that are there already are read together; nothing waits for
 /// more. A line that holds no text is answered as unknown and makes the exit status 122.
-async fn texts(scanner: &Scanner, start: &StartState) -> Result<ExitCode, Failure> {
+async fn texts(scanner: &Scanner) -> Result<ExitCode, Failure> {
     let mut input = BufReader::with_capacity(256 << 10, std::io::stdin());
     let mut number = 0u64;
     let mut unread = None;
@@ -86,7 +65,8 @@ async fn texts(scanner: &Scanner, start: &StartState) -> Result<ExitCode, Failur
         }
         let sources =
             read.iter().flatten().map(|line| line.command.clone().into_bytes()).collect::<Vec<_>>();
-        let trees = scanner.parse_batch(sources, start, &Limits::default()).await;
+        let start = StartState::default();
+        let trees = scanner.parse_batch(sources, &start, &Limits::default()).await;
         print_all(&read, trees)?;
     }
     match unread {

@@ -36,11 +36,8 @@ impl Gateway {
             id: &id,
             context: &request.context,
             hooks: cases::hooks(&request, &scene),
-            // A written case means the same on every machine.
-            runner: match (&request.case, request.caller_runs) {
-                (None, false) => Runner::Gateway,
-                (Some(_), _) | (None, true) => Runner::Caller,
-            },
+            // Whoever asks may run it elsewhere.
+            runner: Runner::Caller,
         };
         self.open_before_hooks(&scene).await?;
         let judged = judge::judge(&self.scanner, &scene, asked).await?;

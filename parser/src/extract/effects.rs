@@ -3,7 +3,7 @@
 use crate::extract::Walk;
 use crate::extract::assigned::Attributes;
 use crate::extract::nested::join;
-use crate::extract::shell::Value;
+use crate::extract::shell::{Home, Value};
 use crate::{CommandKind, Directory, Reason, SimpleCommand, Word, WordClass};
 
 /// Letters of `set` that leave the meaning of text alone.
@@ -121,8 +121,8 @@ impl Walk<'_> {
         let popd = command.words.first().and_then(Word::exact) == Some(b"popd");
         let directory = match plain.as_slice() {
             [] if !popd => match self.shell.home.clone() {
-                Some(home) => Directory::Known(home),
-                None => Directory::Unknown,
+                Home::Known(home) => Directory::Known(home),
+                Home::Absolute | Home::Unknown => Directory::Unknown,
             },
             [word] if !popd => match word.exact() {
                 Some(path)

@@ -314,7 +314,7 @@ impl Walk<'_> {
     /// Carries out the expansions of a word.
     pub(crate) fn finish_word(&mut self, building: Building, place: Place) -> Vec<Word> {
         let span = building.span;
-        let finished = building.finish(place, self.shell.home.as_deref(), &mut self.braces);
+        let finished = building.finish(place, &self.shell.home, &mut self.braces);
         if finished.brace_limit {
             let detail = "brace expansion makes too many words, or ones that are not modelled";
             self.doubt(Reason::LimitBrace, span, detail.to_owned(), String::new());

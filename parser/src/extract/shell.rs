@@ -16,6 +16,17 @@ pub(crate) enum Value {
     Lost,
 }
 
+/// What is known about the home directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Home {
+    /// Exactly this.
+    Known(Vec<u8>),
+    /// It begins with `/`: nothing in the text sets it.
+    Absolute,
+    /// The text may set it.
+    Unknown,
+}
+
 #[derive(Debug, Clone)]
 struct Entry {
     value: Value,
@@ -41,7 +52,7 @@ pub(crate) struct Shell {
     pub told: bool,
     /// Values are followed at all: nothing in the text may make that wrong.
     pub follows: bool,
-    pub home: Option<Vec<u8>>,
+    pub home: Home,
     /// Values from the start that nothing in the text changes.
     fixed: Vec<(Vec<u8>, Vec<u8>)>,
     /// `$0` and on, when they are known.
@@ -164,21 +175,31 @@ impl Shell {
             known.map(|(name, value)| (name.clone(), value.clone())).collect();
         let mut shell = Shell::with(start, text, fixed);
         shell.closed = start.closed_environment && shell.follows;
-        shell.positional = shell.closed.then(Vec::new);
+        shell.positional = (start.no_operands && shell.follows).then(Vec::new);
         shell
     }
 
     /// A shell that this one starts, with `text`.
     pub(crate) fn child(&self, start: &StartState, text: &[u8]) -> Shell {
-        Shell::with(start, text, self.fixed.clone())
+        let mut shell = Shell::with(start, text, self.fixed.clone());
+        // Whoever starts it may give it another home: `sudo`, `su`, `ssh`, `env`.
+        shell.fixed.retain(|(name, _)| name != b"HOME");
+        shell.home = match (&self.home, shell.home) {
+            (Home::Unknown, _) | (_, Home::Unknown) => Home::Unknown,
+            (Home::Known(_) | Home::Absolute, Home::Known(_) | Home::Absolute) => Home::Absolute,
+        };
+        shell
     }
 
     fn with(start: &StartState, text: &[u8], mut fixed: Vec<(Vec<u8>, Vec<u8>)>) -> Shell {
         fixed.retain(|(name, _)| (name == b"HOME" || !is_special(name)) && only_used(text, name));
         let follows =
             start.clean_environment && !UNFOLLOWED.iter().any(|word| contains(text, word));
-        let home =
-            start.known.get(b"HOME".as_slice()).filter(|_| !contains(text, b"HOME=")).cloned();
+        let home = match start.known.get(b"HOME".as_slice()) {
+            _ if !start.clean_environment || contains(text, b"HOME=") => Home::Unknown,
+            Some(home) => Home::Known(home.clone()),
+            None => Home::Absolute,
+        };
         let moves = [b"cd".as_slice(), b"pushd", b"popd"].iter().any(|word| contains(text, word));
         Shell {
             values: HashMap::new(),
@@ -213,7 +234,7 @@ impl Shell {
             }
         };
         if name == b"HOME" {
-            self.home = None;
+            self.home = Home::Unknown;
         }
         if self.lost {
             return;
@@ -274,7 +295,7 @@ impl Shell {
         // down in a loop may then have changed it.
         self.fixed.clear();
         self.closed = false;
-        self.home = None;
+        self.home = Home::Unknown;
         self.positional = None;
         self.epoch = self.epoch.saturating_add(1);
         self.horizon = self.epoch;

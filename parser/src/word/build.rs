@@ -1,5 +1,6 @@
 //! A word while its pieces come in, and its classes once all are there.
 
+use crate::extract::shell::Home;
 use crate::word::{brace, glob};
 use crate::{Count, Reason, Span, Word, WordClass};
 
@@ -104,12 +105,7 @@ impl Building {
     }
 
     /// Carries out the expansions of `place` as far as the text alone tells.
-    pub(crate) fn finish(
-        mut self,
-        at: Place,
-        home: Option<&[u8]>,
-        budget: &mut BraceBudget,
-    ) -> Finished {
+    pub(crate) fn finish(mut self, at: Place, home: &Home, budget: &mut BraceBudget) -> Finished {
         let span = self.span;
         let mut finished = Finished::default();
         if let [Segment { piece: Piece::Plain, .. }] = self.segments.as_slice()
@@ -152,7 +148,7 @@ impl Building {
         finished
     }
 
-    fn finish_one(mut self, at: Place, home: Option<&[u8]>, out: &mut Vec<Word>) {
+    fn finish_one(mut self, at: Place, home: &Home, out: &mut Vec<Word>) {
         self.tildes(at, home);
         let span = self.span;
         if let Some(reason) = self.doubt() {
@@ -213,7 +209,7 @@ impl Building {
     }
 
     /// Replaces tildes at the start, and behind `=` and `:` where those count.
-    fn tildes(&mut self, at: Place, home: Option<&[u8]>) {
+    fn tildes(&mut self, at: Place, home: &Home) {
         if !self.bytes.contains(&b'~') {
             return;
         }
@@ -234,8 +230,14 @@ impl Building {
                 let stop = rest.iter().position(|byte| matches!(byte, b'/' | b':'));
                 let name_end = tilde + 1 + stop.unwrap_or(rest.len());
                 match home {
-                    Some(home) if name_end == tilde + 1 => self.push(Piece::Quoted, home),
-                    Some(_) | None => self.push(Piece::Tilde, b""),
+                    Home::Known(home) if name_end == tilde + 1 => self.push(Piece::Quoted, home),
+                    Home::Absolute if name_end == tilde + 1 => {
+                        self.push(Piece::Quoted, b"/");
+                        self.push(Piece::Tilde, b"");
+                    }
+                    Home::Known(_) | Home::Absolute | Home::Unknown => {
+                        self.push(Piece::Tilde, b"");
+                    }
                 }
                 from = name_end;
             }

@@ -9,8 +9,8 @@ fn parameters_are_one_or_any_number_of_words() {
     check(
         "echo $x \"$x\" \"$@\" \"$*\" $# \"a$x\" a$x",
         expect![[r#"
-        Top: "echo" <any number of parameter ""..""> <parameter ""..""> <any number of parameter ""..""> <parameter ""..""> <parameter ""..""> <parameter "a"..""> <any number of parameter "a".."">
-    "#]],
+            Top: "echo" <any number of parameter ""..""> <parameter ""..""> <any number of parameter ""..""> "" <parameter ""..""> <parameter "a"..""> <any number of parameter "a".."">
+        "#]],
     );
 }
 
@@ -71,9 +71,9 @@ fn tildes_are_one_word() {
     check(
         "echo ~ ~/a ~b/c \"~\" a~ x=~ ; x=~:~/b",
         expect![[r#"
-        Top: "echo" <tilde ""..""> <tilde "".."/a"> <tilde "".."/c"> "~" "a~" <tilde "x=".."">
-        Top: x=<tilde "".."/b">
-    "#]],
+            Top: "echo" <tilde "/"..""> <tilde "/".."/a"> <tilde "".."/c"> "~" "a~" <tilde "x=/".."">
+            Top: x=<tilde "/".."/b">
+        "#]],
     );
 }
 

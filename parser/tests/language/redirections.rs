@@ -29,8 +29,8 @@ fn unknown_targets_are_unknown_writes() {
     check(
         "a > $x > *.c > ~/d",
         expect![[r#"
-        Top: "a" [Write file <any number of parameter "".."">] [Write file <pattern * ".c">] [Write file <tilde "".."/d">]
-    "#]],
+            Top: "a" [Write file <any number of parameter "".."">] [Write file <pattern * ".c">] [Write file <tilde "/".."/d">]
+        "#]],
     );
 }
 

@@ -4,6 +4,7 @@
 //! `… -- --mutants 1000 --seed 7` runs damaged texts with a planted command (`--authority`: also those that only
 //! the witness doubts);
 //! `… -- --flags [--show CODE]` only counts why texts are opaque;
+//! `--untold` tells the parser nothing about the environment, as `stockade parse` does;
 //! `--why` prints what is lost of exact words;
 //! `… -- --text 'ls | wc'` runs one text and prints what it did.
 
@@ -34,6 +35,9 @@ fn main() -> ExitCode {
         let at = arguments.iter().position(|argument| argument == option)?;
         arguments.get(at + 1).cloned()
     };
+    if arguments.iter().any(|argument| argument == "--untold") {
+        tree::tell_nothing();
+    }
     if arguments.iter().any(|argument| argument == "--flags") {
         return flags(&arguments);
     }

@@ -1,6 +1,7 @@
 //! The tree of a text, with the witness in this process: the oracle judges the parser, not the worker.
 
 use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use stockade_parser::{
     Absence, CommandTree, Limits, Node, NodeKind, Programs, StartState, Witness, parse,
@@ -17,12 +18,26 @@ thread_local! {
     });
 }
 
+/// Whether the parser is told the environment.
+static TOLD: AtomicBool = AtomicBool::new(true);
+
+/// From now on the parser is told nothing about the environment.
+pub fn tell_nothing() {
+    TOLD.store(false, Ordering::Relaxed);
+}
+
 /// Reads `text` as the gateway would: it knows the environment, for it sets it, as the cage does.
 pub fn read(text: &[u8]) -> CommandTree {
     let known = [(b"HOME".to_vec(), cage::HOME.as_bytes().to_vec())].into();
     let present = [b"PATH".to_vec(), b"LC_ALL".to_vec()].into();
-    let start = StartState { known, present, closed_environment: true, ..StartState::default() };
-    let draft = parse(text, &start, Programs::builtin(), &Limits::default());
+    let told = StartState { known, present, closed_environment: true, ..StartState::default() };
+    let start = if TOLD.load(Ordering::Relaxed) { told } else { StartState::default() };
+    read_from(text, &start)
+}
+
+/// Reads `text` as bash started in state `start` would.
+pub fn read_from(text: &[u8], start: &StartState) -> CommandTree {
+    let draft = parse(text, start, Programs::builtin(), &Limits::default());
     let witnesses: Vec<Witness> = draft.requests().map(witness).collect();
     draft.confirm(&witnesses)
 }
