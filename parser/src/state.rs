@@ -12,7 +12,8 @@ pub struct StartState {
     pub version: (u32, u32),
     /// The text is read by `bash --noprofile --norc -c`, not in POSIX mode, without aliases and history.
     pub plain_options: bool,
-    /// No variable that changes how bash reads a text is in the environment, and `HOME` begins with `/`.
+    /// No variable that changes how bash reads a text is in the environment, and `HOME` begins with `/`
+    /// and holds no blank and no character of a pattern, unless `known` has it.
     pub clean_environment: bool,
     /// The locale is C or UTF-8.
     pub utf8_or_c: bool,

@@ -3,7 +3,7 @@
 use crate::cursor::{is_name, is_name_start};
 use crate::event::{Event, flag};
 use crate::extract::leaves::Parameter;
-use crate::extract::shell::{Value, is_special};
+use crate::extract::shell::{Home, Value, is_special};
 use crate::extract::{Braced, Build, Text, Walk};
 use crate::word::build::{Building, Piece};
 use crate::{Count, Reason, Span};
@@ -224,6 +224,14 @@ impl Walk<'_> {
             && (operator != b":-" || !value.is_empty())
         {
             return self.push(if quoted { Piece::Quoted } else { Piece::Split }, &value);
+        }
+        if operator.is_empty()
+            && braced.subscript.is_none()
+            && braced.name == b"HOME"
+            && self.shell.home == Home::Plain
+        {
+            self.push(Piece::Quoted, b"/");
+            return self.unknown(Reason::Parameter, Count::One);
         }
         self.unknown(Reason::Parameter, count);
     }

@@ -122,7 +122,7 @@ impl Walk<'_> {
         let directory = match plain.as_slice() {
             [] if !popd => match self.shell.home.clone() {
                 Home::Known(home) => Directory::Known(home),
-                Home::Absolute | Home::Unknown => Directory::Unknown,
+                Home::Plain | Home::Absolute | Home::Unknown => Directory::Unknown,
             },
             [word] if !popd => match word.exact() {
                 Some(path)

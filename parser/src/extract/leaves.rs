@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use crate::cursor::is_name_start;
 use crate::event::{Event, Kind, Operation, flag};
-use crate::extract::shell::{contains, only_used};
+use crate::extract::shell::{Home, contains, only_used};
 use crate::extract::{Build, Text, Walk};
 use crate::grammar::redirect::{operator_of, push_without_continuations, token_text};
 use crate::lex::quote::decode_ansi;
@@ -201,6 +201,10 @@ impl Walk<'_> {
             return;
         }
         match self.parameter(name, quoted) {
+            Parameter::Unknown(_) if name == b"HOME" && self.shell.home == Home::Plain => {
+                self.push(Piece::Quoted, b"/");
+                self.unknown(Reason::Parameter, Count::One);
+            }
             Parameter::Exact(value) => {
                 self.push(if quoted { Piece::Quoted } else { Piece::Split }, &value);
             }

@@ -21,7 +21,9 @@ pub(crate) enum Value {
 pub(crate) enum Home {
     /// Exactly this.
     Known(Vec<u8>),
-    /// It begins with `/`: nothing in the text sets it.
+    /// It begins with `/` and holds no blank or pattern: that of the start, which nothing in the text sets.
+    Plain,
+    /// It begins with `/`.
     Absolute,
     /// The text may set it.
     Unknown,
@@ -186,7 +188,7 @@ impl Shell {
         shell.fixed.retain(|(name, _)| name != b"HOME");
         shell.home = match (&self.home, shell.home) {
             (Home::Unknown, _) | (_, Home::Unknown) => Home::Unknown,
-            (Home::Known(_) | Home::Absolute, Home::Known(_) | Home::Absolute) => Home::Absolute,
+            (Home::Known(_) | Home::Plain | Home::Absolute, _) => Home::Absolute,
         };
         shell
     }
@@ -198,7 +200,7 @@ impl Shell {
         let home = match start.known.get(b"HOME".as_slice()) {
             _ if !start.clean_environment || contains(text, b"HOME=") => Home::Unknown,
             Some(home) => Home::Known(home.clone()),
-            None => Home::Absolute,
+            None => Home::Plain,
         };
         let moves = [b"cd".as_slice(), b"pushd", b"popd"].iter().any(|word| contains(text, word));
         Shell {

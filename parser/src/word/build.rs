@@ -231,11 +231,11 @@ impl Building {
                 let name_end = tilde + 1 + stop.unwrap_or(rest.len());
                 match home {
                     Home::Known(home) if name_end == tilde + 1 => self.push(Piece::Quoted, home),
-                    Home::Absolute if name_end == tilde + 1 => {
+                    Home::Plain | Home::Absolute if name_end == tilde + 1 => {
                         self.push(Piece::Quoted, b"/");
                         self.push(Piece::Tilde, b"");
                     }
-                    Home::Known(_) | Home::Absolute | Home::Unknown => {
+                    Home::Known(_) | Home::Plain | Home::Absolute | Home::Unknown => {
                         self.push(Piece::Tilde, b"");
                     }
                 }

@@ -240,3 +240,24 @@ fn what_something_could_set_is_not_empty_in_a_closed_environment() {
 fn a_parameter_that_is_not_there_is_unset_not_empty() {
     assert_eq!(closed("bash -c 'a ${2-b} ${1-c}' n d"), r#""a" "b" "d""#);
 }
+
+#[test]
+fn home_is_no_option_unless_the_text_sets_it() {
+    check("a ~ $HOME \"${HOME}/b\" ${HOME}c ${HOME%b}; bash -c 'a ~ $HOME'", expect![[r#"
+        Top: "a" <tilde "/"..""> <parameter "/"..""> <parameter "/".."/b"> <parameter "/".."c"> <any number of parameter "".."">
+        Top: "bash" "-c" "a ~ $HOME"
+        Wrapped: "a" <tilde "/"..""> <any number of parameter "".."">
+    "#]]);
+    check("HOME=b; a ~ $HOME", expect![[r#"
+        Top: HOME="b"
+        Top: "a" <tilde ""..""> <any number of parameter "".."">
+    "#]]);
+    check("read HOME; a ~ $HOME", expect![[r#"
+        Top: "read" "HOME"
+        Top: "a" <tilde ""..""> <any number of parameter "".."">
+    "#]]);
+    check("HOME=b bash -c 'a ~ $HOME'", expect![[r#"
+        Top: HOME="b" "bash" "-c" "a ~ $HOME"
+        Wrapped: "a" <tilde ""..""> <any number of parameter "".."">
+    "#]]);
+}
