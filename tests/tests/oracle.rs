@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use stockade_tests::oracle::cage::Cage;
 use stockade_tests::oracle::corpus::{self, Numbers, Sample};
-use stockade_tests::oracle::{examine, mutate};
+use stockade_tests::oracle::{examine, mutate, tree};
 
 /// Texts of each kind in the gate.
 const SAMPLE: usize = 150;
@@ -69,4 +69,44 @@ fn every_planted_command_is_in_the_tree() {
         })
         .collect();
     check(&samples);
+}
+
+#[test]
+fn braces_expand_as_bash_expands_them() {
+    let pieces = ["{", "}", ",", "..", "a", "b", "1", "3", "'", "x{", ",}", "{a", "\\,", "-"];
+    let mut numbers = Numbers::new(SEED);
+    let mut words: Vec<String> = Vec::new();
+    while words.len() < 3_000 {
+        let length = 2 + numbers.below(9);
+        let word: String = (0..length).map(|_| *numbers.one_of(&pieces)).collect();
+        // A quote needs its other half.
+        if word.matches('\'').count().is_multiple_of(2) {
+            words.push(word);
+        }
+    }
+    let script: String = words.iter().map(|word| format!("printf '<%s>' x {word}; echo\n")).collect();
+    let output = std::process::Command::new("bash").args(["--norc", "-c", &script]).output();
+    let Ok(output) = output else {
+        stockade_tests::skip("oracle::braces_expand_as_bash_expands_them", "there is no bash");
+        return;
+    };
+    let output = String::from_utf8(output.stdout).unwrap();
+    let mut wrong = Vec::new();
+    for (word, line) in words.iter().zip(output.lines()) {
+        let tree = tree::read(format!("p x {word}").as_bytes());
+        let Some(command) = tree.commands().first() else { continue };
+        let values: Option<Vec<String>> = command.words.iter().skip(1).map(exact).collect();
+        if let Some(values) = values {
+            let ours: String = values.iter().map(|value| format!("<{value}>")).collect();
+            if ours != line {
+                wrong.push(format!("{word}: bash {line}, tree {ours}"));
+            }
+        }
+    }
+    assert_eq!(output.lines().count(), words.len());
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), words.len(), wrong.join("\n"));
+}
+
+fn exact(word: &stockade_parser::Word) -> Option<String> {
+    word.exact().map(|bytes| String::from_utf8_lossy(bytes).into_owned())
 }

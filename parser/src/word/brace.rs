@@ -32,41 +32,18 @@ pub(crate) fn possible(word: &Building) -> bool {
     })
 }
 
+/// How deeply braces may stand in braces.
+const DEPTH: usize = 64;
+
 /// Expands the braces of `word`.
 pub(crate) fn expand(word: &Building, budget: &mut BraceBudget) -> Expansion {
-    let units = units(word);
-    let mut done: Vec<Vec<Unit>> = Vec::new();
-    // Words still to look at, the next one last, each with the place from which to look.
-    let mut open: Vec<(Vec<Unit>, usize)> = vec![(units, 0)];
-    let mut expanded = false;
-    while let Some((units, from)) = open.pop() {
-        let Some(found) = find(&units, from, budget.words) else {
-            done.push(units);
-            continue;
-        };
-        expanded = true;
-        let front = units.get(..found.open).unwrap_or_default();
-        let back = units.get(found.close + 1..).unwrap_or_default();
-        // Each expansion looks at the whole word again.
-        let cost = (front.len() + back.len() + 8).saturating_mul(found.members.len())
-            + (found.close - found.open);
-        if found.members.is_empty() || found.members.len() > budget.words || cost > budget.bytes {
-            // What follows is not tried any more: the limit is one for the whole text.
-            budget.words = 0;
-            return Expansion::Limit;
-        }
-        budget.words -= found.members.len();
-        budget.bytes -= cost;
-        for member in found.members.iter().rev() {
-            let mut next = Vec::with_capacity(front.len() + member.len() + back.len());
-            next.extend_from_slice(front);
-            next.extend_from_slice(member);
-            next.extend_from_slice(back);
-            // Members are looked at again: they may hold braces; what is in front was looked at.
-            open.push((next, found.open));
-        }
-    }
-    if !expanded {
+    let mut work = Work { budget, expanded: false };
+    let Some(done) = work.expand(&units(word), 0) else {
+        // What follows is not tried any more: the limit is one for the whole text.
+        budget.words = 0;
+        return Expansion::Limit;
+    };
+    if !work.expanded {
         return Expansion::None;
     }
     Expansion::Words(
@@ -79,10 +56,113 @@ fn is_empty(word: &Building) -> bool {
     word.segments.is_empty()
 }
 
-struct Found {
-    open: usize,
-    close: usize,
-    members: Vec<Vec<Unit>>,
+/// The work of one word. Where something gives `None`, it is too much or not modelled.
+struct Work<'a> {
+    budget: &'a mut BraceBudget,
+    expanded: bool,
+}
+
+impl Work<'_> {
+    /// What `units` become: what is in front of the first expression, its members, and what is behind it, each on its
+    /// own (bash 5.2, braces.c).
+    fn expand(&mut self, units: &[Unit], depth: usize) -> Option<Vec<Vec<Unit>>> {
+        if depth > DEPTH {
+            return None;
+        }
+        let mut results = vec![Vec::new()];
+        let mut rest = units;
+        loop {
+            let Some((open, close)) = self.first_pair(rest)? else {
+                return self.join(&results, rest, &[Vec::new()]);
+            };
+            let inner = rest.get(open + 1..close)?;
+            let members = if inner.contains(&Unit::Byte(b',')) {
+                self.expanded = true;
+                let mut members = Vec::new();
+                for member in split(inner) {
+                    members.extend(self.expand(&member, depth + 1)?);
+                }
+                members
+            } else {
+                match range(inner, self.budget.words) {
+                    Some(members) if members.is_empty() => return None,
+                    Some(members) => {
+                        self.expanded = true;
+                        members
+                    }
+                    None => vec![rest.get(open..=close)?.to_vec()],
+                }
+            };
+            results = self.join(&results, rest.get(..open)?, &members)?;
+            rest = rest.get(close + 1..)?;
+        }
+    }
+
+    /// Puts `middle` and each of `ends` behind each of `starts`.
+    fn join(
+        &mut self,
+        starts: &[Vec<Unit>],
+        middle: &[Unit],
+        ends: &[Vec<Unit>],
+    ) -> Option<Vec<Vec<Unit>>> {
+        if let ([start], [end]) = (starts, ends) {
+            return Some(vec![[start.as_slice(), middle, end.as_slice()].concat()]);
+        }
+        let words = starts.len().checked_mul(ends.len())?;
+        let longest = |words: &[Vec<Unit>]| words.iter().map(Vec::len).max().unwrap_or(0);
+        let size = longest(starts) + middle.len() + longest(ends) + 8;
+        self.budget.words = self.budget.words.checked_sub(words)?;
+        self.budget.bytes = self.budget.bytes.checked_sub(words.checked_mul(size)?)?;
+        let both = |start: &Vec<Unit>| {
+            let start = start.clone();
+            ends.iter().map(move |end| [start.as_slice(), middle, end.as_slice()].concat())
+        };
+        Some(starts.iter().flat_map(both).collect())
+    }
+
+    /// Finds the first braces that belong together; the inner `None` is that there are none.
+    fn first_pair(&mut self, units: &[Unit]) -> Option<Option<(usize, usize)>> {
+        for (at, unit) in units.iter().enumerate() {
+            if *unit != Unit::Byte(b'{') {
+                continue;
+            }
+            let before = at.checked_sub(1).and_then(|before| units.get(before));
+            match (before, units.get(at + 1)) {
+                // `{}` and `{` on their own are plain words.
+                (None, None | Some(Unit::Byte(b'}'))) => continue,
+                // What is quoted may end with a blank, which makes it a word of its own.
+                (Some(Unit::Segment(_)), Some(Unit::Byte(b'}'))) => return None,
+                _ => {}
+            }
+            if let Some(close) = closer(units, at + 1) {
+                return Some(Some((at, close)));
+            }
+            // Each opener without an end looks through the whole rest.
+            self.budget.bytes = self.budget.bytes.checked_sub(units.len() - at)?;
+        }
+        Some(None)
+    }
+}
+
+/// Finds the `}` that ends what begins at `from`: one with a comma or `..` before it that stands directly inside.
+/// Others are text.
+fn closer(units: &[Unit], from: usize) -> Option<usize> {
+    let (mut depth, mut separated) = (0_usize, false);
+    for (at, unit) in units.iter().enumerate().skip(from) {
+        let Unit::Byte(byte) = unit else { continue };
+        let next = |offset: usize| units.get(at + offset);
+        match byte {
+            b'}' if depth == 0 && separated => return Some(at),
+            b'}' => depth = depth.saturating_sub(1),
+            b'{' => depth += 1,
+            b',' if depth == 0 => separated = true,
+            b'.' if depth == 0 && next(1) == Some(&Unit::Byte(b'.')) => {
+                separated |= next(2) != Some(&Unit::Byte(b'}'));
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 fn units(word: &Building) -> Vec<Unit> {
@@ -114,52 +194,6 @@ fn rebuild(word: &Building, units: &[Unit]) -> Building {
     }
     built.span = Span { ..word.span };
     built
-}
-
-/// Finds the first brace expression that expands, from `from` on.
-fn find(units: &[Unit], from: usize, most: usize) -> Option<Found> {
-    let pairs = pairs(units);
-    let mut at = from;
-    while at < units.len() {
-        if units.get(at) == Some(&Unit::Byte(b'{'))
-            && let Ok(pair) = pairs.binary_search_by_key(&at, |pair| pair.0)
-            && let Some((open, close, commas)) = pairs.get(pair).copied()
-        {
-            let inner = units.get(open + 1..close).unwrap_or_default();
-            if commas {
-                return Some(Found { open, close, members: split(inner) });
-            }
-            if let Some(members) = range(inner, most) {
-                return Some(Found { open, close, members });
-            }
-        }
-        at += 1;
-    }
-    None
-}
-
-/// The pairs of braces, by place of the opener, and whether a comma stands directly inside.
-fn pairs(units: &[Unit]) -> Vec<(usize, usize, bool)> {
-    let mut open: Vec<(usize, bool)> = Vec::new();
-    let mut pairs = Vec::new();
-    for (at, unit) in units.iter().enumerate() {
-        match unit {
-            Unit::Byte(b'{') => open.push((at, false)),
-            Unit::Byte(b',') => {
-                if let Some(last) = open.last_mut() {
-                    last.1 = true;
-                }
-            }
-            Unit::Byte(b'}') => {
-                if let Some((start, commas)) = open.pop() {
-                    pairs.push((start, at, commas));
-                }
-            }
-            Unit::Byte(_) | Unit::Segment(_) => {}
-        }
-    }
-    pairs.sort_unstable();
-    pairs
 }
 
 /// Splits at the commas that stand directly inside.

@@ -85,3 +85,20 @@ fn a_target_of_several_words_opens_nothing() {
     "#]],
     );
 }
+
+#[test]
+fn a_closing_brace_without_a_comma_before_it_is_text() {
+    check(
+        "echo {l},} {a},b},c} a{b},c} {},a} x{},a} {{a},b} {a}b,c} {a..},b}",
+        expect![[r#"
+            Top: "echo" "l}" "a},c}" "b,c}" "ab}" "ac" "{},a}" "x}" "xa" "{a}" "b" "a}b" "c" "a..}" "b"
+        "#]],
+    );
+}
+
+#[test]
+fn what_is_behind_an_expression_is_read_on_its_own() {
+    check("echo {a,{b}c} {{a,b}..c} {a,b}{},c} {{a,b},c", expect![[r#"
+        Top: "echo" "a" "{b}c" "a..c" "b..c" "a{},c}" "b{},c}" "{a,c" "{b,c"
+    "#]]);
+}
