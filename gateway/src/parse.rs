@@ -60,16 +60,8 @@ impl Scanner {
         draft.confirm(&witnesses)
     }
 
-    /// Reads each of `sources` as a text of its own, with one trip to the worker for all of them.
-    pub(crate) async fn parse_batch(
-        &self,
-        sources: Vec<Vec<u8>>,
-        start: &StartState,
-        limits: &Limits,
-    ) -> Vec<CommandTree> {
-        let read =
-            |source: &Vec<u8>| stockade_parser::parse(source, start, Programs::builtin(), limits);
-        let drafts: Vec<Draft> = sources.iter().map(read).collect();
+    /// Confirms each of `drafts`, with one trip to the worker for all of them.
+    pub(crate) async fn confirm_all(&self, drafts: Vec<Draft>) -> Vec<CommandTree> {
         let counts: Vec<usize> = drafts.iter().map(|draft| draft.requests().count()).collect();
         let texts = drafts.iter().flat_map(Draft::requests).map(<[u8]>::to_vec).collect();
         let mut witnesses = self.read(texts).await.into_iter();

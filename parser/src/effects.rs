@@ -18,7 +18,7 @@
 use crate::nested::{Reader, Reading};
 use crate::options::Argument;
 use crate::program::row::Slot;
-use crate::{Count, Effect, EffectKind, Word, WordClass};
+use crate::{Count, Effect, EffectKind, Object, Word};
 
 /// Gives the effect `ReadOnly` if the command claims it and nothing speaks against it.
 pub(crate) fn conclude(reading: &mut Reading, claimed: bool) {
@@ -28,7 +28,9 @@ pub(crate) fn conclude(reading: &mut Reading, claimed: bool) {
         && reading.doubts.is_empty()
         && reading.effects.iter().all(reads)
     {
-        reading.effects.insert(0, Effect { kind: EffectKind::ReadOnly, word: 0, object: None });
+        reading
+            .effects
+            .insert(0, Effect { kind: EffectKind::ReadOnly, word: 0, object: Object::Unknown });
     }
     if !reading.doubts.is_empty() {
         reading.effects_known = false;
@@ -41,6 +43,11 @@ impl Reader<'_> {
         if kind == EffectKind::ReadOnly {
             return self.claim_read_only();
         }
+        let object = match object {
+            None => Object::Unknown,
+            Some(word) if self.command.words.get(index as usize) == Some(&word) => Object::Cause,
+            Some(word) => Object::Other(Box::new(word)),
+        };
         let effect = Effect { kind, word: index, object };
         self.effects_seen.add(&mut self.reading.effects, effect);
     }
@@ -74,8 +81,7 @@ impl Reader<'_> {
         match (directory.exact(), word.exact()) {
             (_, Some(file)) if file.starts_with(b"/") => None,
             (Some(directory), Some(file)) => {
-                let class = WordClass::Exact([directory, b"/", file].concat());
-                Some(Word { span: word.span, class })
+                Some(Word::literal(word.span, [directory, b"/", file].concat()))
             }
             _ => Some(crate::options::unknown(word, Count::Any, b"", b"")),
         }

@@ -22,7 +22,7 @@ use crate::tree::Token;
 use crate::word::build::{BraceBudget, Building};
 use crate::{
     Assignment, CommandTree, Draft, Limits, Locality, Notice, Opaque, Position, Programs, Reason,
-    Redirect, SimpleCommand, Span, StartState, Stdin, Target, Via, Word,
+    Redirect, Shared, SimpleCommand, Span, StartState, Stdin, Target, Via, Word,
 };
 
 use shell::Shell;
@@ -33,7 +33,7 @@ pub(crate) struct Text {
     pub syntax: Syntax,
     pub map: Map,
     /// Wrappers and evaluators around the whole text.
-    pub via: Vec<Via>,
+    pub via: Shared<Via>,
     pub locality: Locality,
     /// Position of commands that stand at its top.
     pub position: Position,
@@ -253,7 +253,7 @@ pub(crate) fn extract(
         bytes: source.to_vec(),
         syntax,
         map: Map::Same,
-        via: Vec::new(),
+        via: Shared::EMPTY,
         locality: Locality::Here,
         position: Position::Top,
     };

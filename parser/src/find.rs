@@ -187,6 +187,6 @@ fn many(word: &Word, prefix: &[u8]) -> Word {
     if prefix.is_empty() {
         return crate::options::unknown(word, Count::Any, b"", b"");
     }
-    let glob = vec![Glob::Literal(prefix.to_vec()), Glob::Other(b"{}".to_vec())];
+    let glob = vec![Glob::Literal(prefix.to_vec()), Glob::Other(b"{}".to_vec())].into();
     Word { span: word.span, class: WordClass::Pattern { glob, may_stay_literal: false } }
 }

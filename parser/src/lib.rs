@@ -25,6 +25,7 @@ mod reason;
 mod slots;
 mod source;
 mod state;
+mod thin;
 mod tree;
 mod witness;
 mod word;
@@ -34,13 +35,14 @@ pub use program::{Programs, TableError};
 pub use reason::Reason;
 pub use source::{Position as SourcePosition, Span};
 pub use state::StartState;
+pub use thin::{Bytes, Shared, Thin};
 pub use tree::{
     Assignment, Canonical, CommandKind, CommandTree, Directory, Draft, Effect, EffectKind,
-    Locality, Notice, Opaque, Operator, Position, Redirect, RedirectTarget, SimpleCommand, Stdin,
-    Target, Token, TokenKind, Via,
+    Locality, Notice, Object, Opaque, Operator, Position, Redirect, RedirectTarget, SimpleCommand,
+    Stdin, Target, Token, TokenKind, Via,
 };
 pub use witness::{Absence, Node, NodeKind, Witness};
-pub use word::{Count, Glob, Word, WordClass};
+pub use word::{Count, Glob, Word, WordClass, Words};
 
 /// Reads `source` as bash started in state `start` would, with what `programs` says about programs.
 ///

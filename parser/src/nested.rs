@@ -8,7 +8,8 @@ use crate::options::{Argument, Scanner, Seen, Trouble, is_many, may_be_dangerous
 use crate::program::row::{Body, Danger, Input, Operand, Row, Slot, Strip, Style, Takes, Times};
 use crate::program::{Lookup, Rows};
 use crate::{
-    Assignment, CommandKind, Count, Effect, Locality, Reason, SimpleCommand, Stdin, Word, WordClass,
+    Assignment, CommandKind, Count, Effect, Locality, Reason, SimpleCommand, Stdin, Thin, Word,
+    WordClass,
 };
 
 /// What the tables say about one command.
@@ -497,8 +498,8 @@ fn nothing_known() -> WordClass {
     WordClass::Unknown {
         reason: Reason::Substitution,
         count: Count::Any,
-        prefix: Vec::new(),
-        suffix: Vec::new(),
+        prefix: Thin::EMPTY,
+        suffix: Thin::EMPTY,
     }
 }
 
@@ -512,7 +513,7 @@ enum AssignmentShape {
 fn assignment(word: &Word) -> AssignmentShape {
     let (known, exact) = match &word.class {
         WordClass::Exact(bytes) => (bytes.as_slice(), true),
-        WordClass::Unknown { count: Count::One, prefix, .. } => (prefix.as_slice(), false),
+        WordClass::Unknown { count: Count::One, prefix, .. } => (&**prefix, false),
         WordClass::Pattern { .. } | WordClass::Unknown { .. } => return AssignmentShape::Maybe,
     };
     let Some(at) = known.iter().position(|byte| *byte == b'=') else {
@@ -523,13 +524,13 @@ fn assignment(word: &Word) -> AssignmentShape {
         WordClass::Unknown { reason, count, suffix, .. } => WordClass::Unknown {
             reason: *reason,
             count: *count,
-            prefix: value,
+            prefix: value.into(),
             suffix: suffix.clone(),
         },
-        WordClass::Exact(_) | WordClass::Pattern { .. } => WordClass::Exact(value),
+        WordClass::Exact(_) | WordClass::Pattern { .. } => WordClass::Exact(value.into()),
     };
     AssignmentShape::Yes(Assignment {
-        name: known.get(..at).unwrap_or_default().to_vec(),
+        name: known.get(..at).unwrap_or_default().into(),
         array: false,
         append: false,
         value: Word { span: word.span, class },

@@ -1,7 +1,7 @@
 //! Words read with an option grammar: which are options, which their values, which operands.
 
 use crate::program::row::{Body, OptionRow, Slot, Style, Takes};
-use crate::{Count, Glob, Reason, Word, WordClass};
+use crate::{Count, Glob, Reason, Thin, Word, WordClass};
 
 /// A word of the command, or a part of one, and the index of the word.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -341,9 +341,8 @@ impl<'a> Scanner<'a> {
             return;
         };
         let span = values.first().map(|value| value.word.span).unwrap_or_default();
-        let arguments = words
-            .into_iter()
-            .map(|bytes| Argument { word: Word { span, class: WordClass::Exact(bytes) }, index });
+        let arguments =
+            words.into_iter().map(|bytes| Argument { word: Word::literal(span, bytes), index });
         self.arguments.splice(self.at..self.at, arguments);
     }
 }
@@ -365,15 +364,17 @@ fn known_part(word: &Word) -> Option<(&[u8], Option<Word>)> {
             let class = WordClass::Unknown {
                 reason: *reason,
                 count: Count::One,
-                prefix: Vec::new(),
+                prefix: Thin::EMPTY,
                 suffix: suffix.clone(),
             };
             Some((prefix, Some(Word { span: word.span, class })))
         }
         WordClass::Pattern { glob, may_stay_literal } => {
             let Some((Glob::Literal(first), rest)) = glob.split_first() else { return None };
-            let class =
-                WordClass::Pattern { glob: rest.to_vec(), may_stay_literal: *may_stay_literal };
+            let class = WordClass::Pattern {
+                glob: rest.to_vec().into(),
+                may_stay_literal: *may_stay_literal,
+            };
             Some((first, Some(Word { span: word.span, class })))
         }
     }
@@ -382,18 +383,20 @@ fn known_part(word: &Word) -> Option<(&[u8], Option<Word>)> {
 /// Returns the word made of `known` and the part behind it.
 fn join(known: &[u8], rest: Option<Word>) -> Word {
     match rest {
-        None => Word { span: crate::Span::default(), class: WordClass::Exact(known.to_vec()) },
+        None => Word::literal(crate::Span::default(), known),
         Some(Word { span, class }) => {
             let class = match class {
-                WordClass::Exact(bytes) => WordClass::Exact([known, &bytes].concat()),
+                WordClass::Exact(bytes) => WordClass::Exact([known, &*bytes].concat().into()),
                 WordClass::Unknown { reason, count, prefix, suffix } => {
-                    let prefix = [known, &prefix].concat();
+                    let prefix = [known, &*prefix].concat().into();
                     WordClass::Unknown { reason, count, prefix, suffix }
                 }
-                WordClass::Pattern { mut glob, may_stay_literal } => {
-                    if !known.is_empty() {
-                        glob.insert(0, Glob::Literal(known.to_vec()));
-                    }
+                WordClass::Pattern { glob, may_stay_literal } if known.is_empty() => {
+                    WordClass::Pattern { glob, may_stay_literal }
+                }
+                WordClass::Pattern { glob, may_stay_literal } => {
+                    let first = [Glob::Literal(known.to_vec())];
+                    let glob = [first.as_slice(), &*glob].concat().into();
                     WordClass::Pattern { glob, may_stay_literal }
                 }
             };
@@ -502,8 +505,8 @@ pub(crate) fn unknown(word: &Word, count: Count, prefix: &[u8], suffix: &[u8]) -
     let class = WordClass::Unknown {
         reason: Reason::Substitution,
         count,
-        prefix: prefix.to_vec(),
-        suffix: suffix.to_vec(),
+        prefix: prefix.to_vec().into(),
+        suffix: suffix.to_vec().into(),
     };
     Word { span: word.span, class }
 }

@@ -15,7 +15,7 @@ impl Reader<'_> {
             Slot::Effect(kind) => self.effect(*kind, argument.index, None),
             Slot::Edit => self.effect(EffectKind::Write, argument.index, None),
             Slot::Replace => {
-                let class = WordClass::Exact(b"{}".to_vec());
+                let class = WordClass::Exact(b"{}".into());
                 self.replace = Some(Word { span: argument.word.span, class });
             }
             Slot::StdinProgram(dialect) => self.stdin_program(*dialect, argument),
@@ -219,7 +219,7 @@ impl Reader<'_> {
     fn command_with_input(&mut self, words: Vec<Argument>) {
         let mut words = words;
         if words.is_empty() {
-            let class = WordClass::Exact(b"echo".to_vec());
+            let class = WordClass::Exact(b"echo".into());
             words.push(Argument { word: Word { span: self.command.span, class }, index: 0 });
         }
         let last = words.last().map_or(0, |argument| argument.index);
@@ -270,7 +270,7 @@ impl Reader<'_> {
         // The name ends at `=`; what is behind it is a value and is not evaluated.
         let (known, exact) = match &value.word.class {
             WordClass::Exact(bytes) => (bytes.as_slice(), true),
-            WordClass::Unknown { count: Count::One, prefix, .. } => (prefix.as_slice(), false),
+            WordClass::Unknown { count: Count::One, prefix, .. } => (&**prefix, false),
             WordClass::Pattern { glob, .. } => match glob.first() {
                 Some(Glob::Literal(first)) => (first.as_slice(), false),
                 _ => (b"".as_slice(), false),
@@ -340,7 +340,7 @@ impl Reader<'_> {
         let texts: Option<Vec<&[u8]>> = scripts.iter().map(|script| script.word.exact()).collect();
         let word = match texts {
             Some(texts) => {
-                let class = WordClass::Exact(texts.join(&b'\n'));
+                let class = WordClass::Exact(texts.join(&b'\n').into());
                 Word { span: first.word.span, class }
             }
             None => unknown(&first.word, Count::One, b"", b""),
@@ -350,7 +350,7 @@ impl Reader<'_> {
 
     fn findings(&mut self, findings: &Findings, index: u32) {
         let span = self.word(index).span;
-        let exact = |bytes: &Vec<u8>| Word { span, class: WordClass::Exact(bytes.clone()) };
+        let exact = |bytes: &Vec<u8>| Word::literal(span, bytes.as_slice());
         for file in &findings.reads {
             self.effect_on(EffectKind::Read, &Argument { word: exact(file), index });
         }
@@ -415,7 +415,7 @@ fn fits(pattern: &str, word: &Word) -> Fit {
     };
     let (known, exact) = match &word.class {
         WordClass::Exact(bytes) => (bytes.as_slice(), true),
-        WordClass::Unknown { count: Count::One, prefix, .. } => (prefix.as_slice(), false),
+        WordClass::Unknown { count: Count::One, prefix, .. } => (&**prefix, false),
         WordClass::Unknown { .. } | WordClass::Pattern { .. } => return Fit::Maybe,
     };
     let mut at = 0;
@@ -454,11 +454,11 @@ fn fits(pattern: &str, word: &Word) -> Fit {
 fn rest_of(word: &Word, at: usize) -> Word {
     let cut = |bytes: &[u8]| bytes.get(at..).unwrap_or_default().to_vec();
     let class = match &word.class {
-        WordClass::Exact(bytes) => WordClass::Exact(cut(bytes)),
+        WordClass::Exact(bytes) => WordClass::Exact(cut(bytes).into()),
         WordClass::Unknown { reason, count, prefix, suffix } => WordClass::Unknown {
             reason: *reason,
             count: *count,
-            prefix: cut(prefix),
+            prefix: cut(prefix).into(),
             suffix: suffix.clone(),
         },
         WordClass::Pattern { .. } => word.class.clone(),

@@ -3,7 +3,7 @@
 use crate::event::Kind;
 use crate::grammar::Syntax;
 use crate::marks::Request;
-use crate::{Reason, Span, Word};
+use crate::{Bytes, Reason, Shared, Span, Thin, Word, Words};
 
 /// A parsed text that the witness has not confirmed yet.
 #[derive(Debug, Clone)]
@@ -35,15 +35,15 @@ pub struct CommandTree {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SimpleCommand {
     /// The command word and its arguments, in order; empty for bare assignments and redirections.
-    pub words: Vec<Word>,
+    pub words: Words,
     /// Assignments in front of the command word.
-    pub assignments: Vec<Assignment>,
+    pub assignments: Thin<Assignment>,
     /// Redirections of this command.
-    pub redirects: Vec<Redirect>,
+    pub redirects: Thin<Redirect>,
     /// Where it stands.
     pub position: Position,
     /// Wrappers and evaluators through which it is reached, outermost first.
-    pub via: Vec<Via>,
+    pub via: Shared<Via>,
     /// What kind of command the first word names.
     pub kind: CommandKind,
     /// The directory in which it runs.
@@ -53,7 +53,7 @@ pub struct SimpleCommand {
     /// Where its standard input comes from.
     pub stdin: Stdin,
     /// What its options and operands do, from the program tables.
-    pub effects: Vec<Effect>,
+    pub effects: Shared<Effect>,
     /// Its effects are known: a row of the tables speaks of it and knew every option.
     pub effects_known: bool,
     /// The command in the outer source (for a nested text, the word that holds it).
@@ -64,7 +64,7 @@ pub struct SimpleCommand {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Assignment {
     /// The variable, without subscript.
-    pub name: Vec<u8>,
+    pub name: Bytes,
     /// A subscript or an array value is present.
     pub array: bool,
     /// `+=`.
@@ -179,7 +179,7 @@ pub enum Directory {
     /// The one in which the text starts.
     Start,
     /// This one, absolute or relative to the start, after a `cd` whose operand is exact.
-    Known(Vec<u8>),
+    Known(Shared<u8>),
     /// Only the running shell knows.
     Unknown,
 }
@@ -215,8 +215,30 @@ pub struct Effect {
     pub kind: EffectKind,
     /// The word that causes it: an index into [`SimpleCommand::words`].
     pub word: u32,
-    /// What it is done to, where the text tells.
-    pub object: Option<Word>,
+    /// What it is done to.
+    pub object: Object,
+}
+
+/// What an effect is done to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Object {
+    /// The text does not tell.
+    Unknown,
+    /// The word that causes it, whole.
+    Cause,
+    /// This.
+    Other(Box<Word>),
+}
+
+impl Effect {
+    /// Returns what the effect is done to, where the text tells; `words` are those of the command.
+    pub fn object<'a>(&'a self, words: &'a [Word]) -> Option<&'a Word> {
+        match &self.object {
+            Object::Unknown => None,
+            Object::Cause => words.get(self.word as usize),
+            Object::Other(word) => Some(word),
+        }
+    }
 }
 
 /// A kind of effect.

@@ -4,7 +4,7 @@ pub(crate) mod brace;
 pub(crate) mod build;
 pub(crate) mod glob;
 
-use crate::{Reason, Span};
+use crate::{Bytes, Reason, Span, Thin};
 
 /// One word of a command: where it stands and what is known about its value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -19,11 +19,11 @@ pub struct Word {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum WordClass {
     /// Exactly these bytes reach the program, as one argument.
-    Exact(Vec<u8>),
+    Exact(Bytes),
     /// A file name pattern: any number of names that match, or the pattern itself when none does.
     Pattern {
         /// The pattern after quote removal.
-        glob: Vec<Glob>,
+        glob: Thin<Glob>,
         /// The word reaches the program as typed when nothing matches.
         may_stay_literal: bool,
     },
@@ -34,9 +34,9 @@ pub enum WordClass {
         /// How many arguments it may become.
         count: Count,
         /// Bytes that the first argument surely begins with; of use only with [`Count::One`].
-        prefix: Vec<u8>,
+        prefix: Thin<u8>,
         /// Bytes that the last argument surely ends with; of use only with [`Count::One`].
-        suffix: Vec<u8>,
+        suffix: Thin<u8>,
     },
 }
 
@@ -63,6 +63,11 @@ pub enum Glob {
 }
 
 impl Word {
+    /// Returns a word of which the value is known.
+    pub fn literal(span: Span, value: impl Into<Bytes>) -> Word {
+        Word { span, class: WordClass::Exact(value.into()) }
+    }
+
     /// Returns the value if the text alone tells it.
     pub fn exact(&self) -> Option<&[u8]> {
         match &self.class {
@@ -74,7 +79,7 @@ impl Word {
     /// Says whether an argument made from this word could equal `bytes`; true when in doubt.
     pub fn may_equal(&self, bytes: &[u8]) -> bool {
         match &self.class {
-            WordClass::Exact(value) => value == bytes,
+            WordClass::Exact(value) => value.as_slice() == bytes,
             WordClass::Pattern { glob, .. } => glob_may_match(glob, bytes, false),
             WordClass::Unknown { count: Count::Any, .. } => true,
             WordClass::Unknown { count: Count::One, prefix, suffix, reason } => {
@@ -107,5 +112,61 @@ fn glob_may_match(glob: &[Glob], bytes: &[u8], open: bool) -> bool {
         first.starts_with(bytes) || bytes.starts_with(first)
     } else {
         bytes.starts_with(first)
+    }
+}
+
+/// The words of a command; a single one is stored in place.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Words(List);
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+enum List {
+    #[default]
+    None,
+    One(Word),
+    Many(Box<[Word]>),
+}
+
+impl std::ops::Deref for Words {
+    type Target = [Word];
+
+    fn deref(&self) -> &[Word] {
+        match &self.0 {
+            List::None => &[],
+            List::One(word) => std::slice::from_ref(word),
+            List::Many(words) => words,
+        }
+    }
+}
+
+impl From<Vec<Word>> for Words {
+    fn from(words: Vec<Word>) -> Words {
+        match <[Word; 1]>::try_from(words) {
+            Ok([word]) => Words(List::One(word)),
+            Err(words) if words.is_empty() => Words(List::None),
+            Err(words) => Words(List::Many(words.into())),
+        }
+    }
+}
+
+impl<'a> IntoIterator for &'a Words {
+    type Item = &'a Word;
+    type IntoIter = std::slice::Iter<'a, Word>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SimpleCommand;
+
+    #[test]
+    fn words_and_commands_are_small() {
+        assert_eq!(size_of::<Word>(), 32);
+        assert_eq!(size_of::<Words>(), 32);
+        assert_eq!(size_of::<SimpleCommand>(), 104);
     }
 }

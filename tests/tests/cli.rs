@@ -330,6 +330,64 @@ fn texts_are_parsed_line_by_line() {
     assert_eq!(child.wait().expect("it ends").code(), Some(0));
 }
 
+/// A stream of texts: several batches, with bad lines among them.
+fn stream(lines: usize) -> String {
+    let mut text = String::new();
+    for number in 0..lines {
+        match number {
+            10 => text.push_str("no JSON\n"),
+            700 => text.push_str("{\"id\": 700}\n"),
+            900 => text.push_str("{\"id\": 900, \"command\": \"a \\ud800\"}\n"),
+            1200 => text.push_str(&format!("\"{}\"\n", "a".repeat(9 << 20))),
+            _ => text.push_str(&format!("{}\n", json!({"id": number, "command": format!("run {number} | b")}))),
+        }
+    }
+    text
+}
+
+#[test]
+fn a_stream_of_texts_keeps_its_order_past_bad_lines_with_one_worker() {
+    const LINES: usize = 2_000;
+    let place = Place::new("stream");
+    let trace = place.home().join("trace");
+    // strace counts the starts of the worker from outside; without it the rest is tested all the same.
+    let traced = std::process::Command::new("strace").arg("-V").output().is_ok();
+    let mut command = if traced {
+        let mut command = std::process::Command::new("strace");
+        command.args(["-f", "-qq", "-e", "trace=execve", "-o"]).arg(&trace).arg(stockade());
+        command.args(["parse", "--jsonl"]);
+        command
+    } else {
+        eprintln!("strace is not installed: the starts of the worker are not counted");
+        place.stockade(["parse", "--jsonl"])
+    };
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut stdin = child.stdin.take().expect("its input");
+    let writer = std::thread::spawn(move || stdin.write_all(stream(LINES).as_bytes()));
+    let output = child.wait_with_output().expect("it ends");
+    writer.join().expect("the writer").expect("it reads everything");
+    assert_eq!(output.status.code(), Some(122));
+    let answers: Vec<Value> = text(&output.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    assert_eq!(answers.len(), LINES);
+    for (number, answer) in answers.iter().enumerate() {
+        let seen = (&answer["id"], &answer["dynamic"], answer["commands"].as_array().map(Vec::len));
+        match number {
+            10 | 1200 => assert_eq!(seen, (&Value::Null, &json!(true), Some(0)), "{number}"),
+            700 | 900 => assert_eq!(seen, (&json!(number), &json!(true), Some(0)), "{number}"),
+            _ => assert_eq!(seen, (&json!(number), &json!(false), Some(2)), "{number}"),
+        }
+    }
+    if traced {
+        let trace = std::fs::read_to_string(trace).expect("the trace");
+        let starts = trace.lines().filter(|line| line.contains("\"scan\"]")).count();
+        assert_eq!(starts, 1, "{trace}");
+    }
+}
+
 #[test]
 fn what_could_deceive_a_reader_is_written_out() {
     let place = Place::new("escape");

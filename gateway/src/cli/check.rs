@@ -13,7 +13,7 @@ use crate::protocol::types::{Case, CheckRequest, Context, DecisionView};
 use crate::protocol::words;
 
 /// Longest line of `--jsonl`, in bytes.
-const LONGEST_LINE: usize = 8 << 20;
+pub(super) const LONGEST_LINE: usize = 8 << 20;
 
 /// Decides what `options` names and tells the answer; what cannot be decided is a denial for a program.
 pub(crate) async fn check(options: args::Check) -> Result<ExitCode, Failure> {

@@ -1,16 +1,17 @@
 //! `stockade parse`: what a text could start, write and read.
 
-use std::io::{BufReader, Stdin, Write as _};
+use std::io::{BufRead as _, BufReader, Stdin, Write as _};
 use std::process::ExitCode;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 use stockade_parser::{
-    CommandTree, Limits, Opaque, Reason, SimpleCommand, SourcePosition, StartState, Target, Word,
-    explain,
+    CommandTree, Draft, Limits, Opaque, Programs, Reason, SimpleCommand, SourcePosition, StartState,
+    Target, Word, explain,
 };
+use tokio::sync::mpsc;
 
-use super::check::{read_line, strict};
+use super::check::{LONGEST_LINE, read_line, strict};
 use super::{args, context, failure};
 use crate::parse::Scanner;
 use crate::protocol::errors::{Code, Failure};
@@ -44,30 +45,43 @@ struct Line {
     command: String,
 }
 
+/// Lines that were read together, and what the parser made of those that hold a text.
+struct Batch {
+    read: Vec<Result<Line, Unread>>,
+    drafts: Vec<Draft>,
+}
+
+/// A line that holds no text: its id, if that can be told, and why.
+struct Unread {
+    id: Value,
+    reason: String,
+}
+
+/// Batches that are parsed while the worker still reads the one before them.
+const BATCHES_AHEAD: usize = 2;
+
 /// Answers one text a line, in order. Lines that are there already are read together; nothing waits for
 /// more. A line that holds no text is answered as unknown and makes the exit status 122.
+///
+/// A thread reads and parses lines while the worker, in its process, reads the texts of the batch before.
 async fn texts(scanner: &Scanner) -> Result<ExitCode, Failure> {
-    let mut input = BufReader::with_capacity(256 << 10, std::io::stdin());
-    let mut number = 0u64;
-    let mut unread = None;
-    loop {
-        let lines = next_lines(&mut input)?;
-        if lines.is_empty() {
-            break;
-        }
-        let mut read = Vec::with_capacity(lines.len());
-        for line in &lines {
+    scanner.warm();
+    let (sender, mut batches) = mpsc::channel(BATCHES_AHEAD);
+    let reader = tokio::task::spawn_blocking(move || read_batches(&sender));
+    let (mut number, mut unread) = (0_u64, None);
+    while let Some(Batch { read, drafts }) = batches.recv().await {
+        for line in &read {
             number += 1;
-            read.push(text(line));
-            if let (Some(Err(reason)), None) = (read.last(), &unread) {
+            if let (Err(Unread { reason, .. }), None) = (line, &unread) {
                 unread = Some(format!("line {number} is no text: {reason}"));
             }
         }
-        let sources =
-            read.iter().flatten().map(|line| line.command.clone().into_bytes()).collect::<Vec<_>>();
-        let start = StartState::default();
-        let trees = scanner.parse_batch(sources, &start, &Limits::default()).await;
+        let trees = scanner.confirm_all(drafts).await;
         print_all(&read, trees)?;
+    }
+    match reader.await {
+        Ok(read) => read?,
+        Err(error) => return Err(Failure::new(Code::Internal, error.to_string(), "")),
     }
     match unread {
         None => Ok(ExitCode::SUCCESS),
@@ -79,16 +93,49 @@ async fn texts(scanner: &Scanner) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Waits for one line and takes those that were read along with it, without empty ones.
-fn next_lines(input: &mut BufReader<Stdin>) -> Result<Vec<Vec<u8>>, Failure> {
+/// Reads lines to the end of standard input, parses them, and hands them on.
+fn read_batches(batches: &mpsc::Sender<Batch>) -> Result<(), Failure> {
+    let mut input = BufReader::with_capacity(256 << 10, std::io::stdin());
+    let (start, limits) = (StartState::default(), Limits::default());
+    loop {
+        let lines = next_lines(&mut input)?;
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let read: Vec<_> = lines
+            .into_iter()
+            .map(|line| match line {
+                Ok(line) => text(&line),
+                Err(reason) => Err(Unread { id: Value::Null, reason }),
+            })
+            .collect();
+        let parse = |line: &Line| {
+            stockade_parser::parse(line.command.as_bytes(), &start, Programs::builtin(), &limits)
+        };
+        let drafts = read.iter().flatten().map(parse).collect();
+        // Nobody receives any more only when writing failed, and then that is the failure.
+        if batches.blocking_send(Batch { read, drafts }).is_err() {
+            return Ok(());
+        }
+    }
+}
+
+/// Waits for one line and takes those that were read along with it, without empty ones. Of a line that is too
+/// long only that is kept, and why.
+fn next_lines(input: &mut BufReader<Stdin>) -> Result<Vec<Result<Vec<u8>, String>>, Failure> {
     let mut lines = Vec::new();
     loop {
         let mut line = Vec::new();
-        if read_line(input, &mut line)? == 0 {
-            return Ok(lines);
-        }
-        if !line.trim_ascii().is_empty() {
-            lines.push(line);
+        match read_line(input, &mut line) {
+            Ok(0) => return Ok(lines),
+            Ok(_) if line.trim_ascii().is_empty() => {}
+            Ok(_) => lines.push(Ok(line)),
+            // Only a line that is cut short leaves something behind.
+            Err(failure) if line.len() > LONGEST_LINE => {
+                input.skip_until(b'\n').map_err(|_| failure.clone())?;
+                lines.push(Err(failure.message));
+            }
+            Err(failure) => return Err(failure),
         }
         let more = input.buffer().contains(&b'\n');
         if !lines.is_empty() && (!more || lines.len() >= BATCH) {
@@ -97,11 +144,40 @@ fn next_lines(input: &mut BufReader<Stdin>) -> Result<Vec<Vec<u8>>, Failure> {
     }
 }
 
-fn text(line: &[u8]) -> Result<Line, String> {
-    serde_json::from_value(strict(line)?).map_err(|error| error.to_string())
+fn text(line: &[u8]) -> Result<Line, Unread> {
+    let value = match strict(line) {
+        Ok(value) => value,
+        Err(reason) => return Err(without_surrogates(line, reason)),
+    };
+    let id = value.get("id").cloned().unwrap_or_default();
+    serde_json::from_value(value).map_err(|error| Unread { id, reason: error.to_string() })
 }
 
-fn print_all(read: &[Result<Line, String>], trees: Vec<CommandTree>) -> Result<(), Failure> {
+/// Half of a surrogate pair is no text, but the line is answered with its id.
+fn without_surrogates(line: &[u8], reason: String) -> Unread {
+    let mut mended = line.to_vec();
+    let mut at = 0;
+    while let Some(byte) = mended.get(at).copied() {
+        let escape = mended.get_mut(at..at + 6).filter(|_| byte == b'\\');
+        at += match escape {
+            Some([_, b'u', b'd' | b'D', b'8' | b'9' | b'a'..=b'f' | b'A'..=b'F', _, _]) => {
+                mended.splice(at..at + 6, *b"\\ufffd");
+                6
+            }
+            _ if byte == b'\\' => 2,
+            _ => 1,
+        };
+    }
+    match strict(&mended) {
+        Ok(value) => Unread {
+            id: value.get("id").cloned().unwrap_or_default(),
+            reason: format!("not-utf8: {reason}"),
+        },
+        Err(_) => Unread { id: Value::Null, reason },
+    }
+}
+
+fn print_all(read: &[Result<Line, Unread>], trees: Vec<CommandTree>) -> Result<(), Failure> {
     let mut trees = trees.into_iter();
     let mut text = Vec::new();
     for line in read {
@@ -110,7 +186,7 @@ fn print_all(read: &[Result<Line, String>], trees: Vec<CommandTree>) -> Result<(
                 Some(tree) => answer(&line.id, &tree),
                 None => nothing(&line.id, "the text was not read"),
             },
-            Err(reason) => nothing(&Value::Null, reason),
+            Err(Unread { id, reason }) => nothing(id, reason),
         };
         text.extend_from_slice(value.to_string().as_bytes());
         text.push(b'\n');

@@ -5,8 +5,9 @@ use crate::extract::shell::Value;
 use crate::extract::{Build, Collecting, Redirecting, Text, Walk};
 use crate::word::build::unknown_word;
 use crate::{
-    Assignment, CommandKind, Count, Directory, Effect, EffectKind, Operator, Position, Reason,
-    Redirect, RedirectTarget, SimpleCommand, Span, Stdin, Target, Word, WordClass,
+    Assignment, Bytes, CommandKind, Count, Directory, Effect, EffectKind, Object, Operator,
+    Position, Reason, Redirect, RedirectTarget, Shared, SimpleCommand, Span, Stdin, Target, Thin,
+    Word, WordClass, Words,
 };
 
 impl Walk<'_> {
@@ -15,16 +16,16 @@ impl Walk<'_> {
         let index = u32::try_from(self.commands.len()).unwrap_or(u32::MAX);
         self.via_entries = self.via_entries.saturating_add(text.via.len());
         self.commands.push(SimpleCommand {
-            words: Vec::new(),
-            assignments: Vec::new(),
-            redirects: Vec::new(),
+            words: Words::default(),
+            assignments: Thin::EMPTY,
+            redirects: Thin::EMPTY,
             position: self.positions.last().copied().unwrap_or(Position::Top),
             via: text.via.clone(),
             kind: CommandKind::AssignmentOnly,
             directory: Directory::Unknown,
             locality: text.locality,
             stdin: self.stdins.last().copied().unwrap_or(Stdin::Inherited),
-            effects: Vec::new(),
+            effects: Shared::EMPTY,
             effects_known: false,
             span,
         });
@@ -32,7 +33,7 @@ impl Walk<'_> {
     }
 
     pub(crate) fn close_simple(&mut self, text: &Text, event: Event, collecting: Collecting) {
-        let Collecting { mut words, origins, assignments, redirects, command } = collecting;
+        let Collecting { words, origins, assignments, redirects, command } = collecting;
         let span = text.map.span(Span { start: event.start, end: event.end });
         let nothing = words.is_empty() && assignments.is_empty() && redirects.is_empty();
         if nothing && self.commands.len() == command as usize + 1 {
@@ -40,7 +41,6 @@ impl Walk<'_> {
             self.commands.pop();
             return;
         }
-        words.shrink_to_fit();
         let kind = self.kind_of(&words, true);
         let only_assigns = words.is_empty();
         for assignment in &assignments {
@@ -59,9 +59,9 @@ impl Walk<'_> {
         let stdin = stdin_of(&redirects);
         let directory = self.shell.directory_for_list();
         if let Some(slot) = self.commands.get_mut(command as usize) {
-            slot.words = words;
-            slot.assignments = assignments;
-            slot.redirects = redirects;
+            slot.words = words.into();
+            slot.assignments = assignments.into();
+            slot.redirects = redirects.into();
             slot.kind = kind;
             slot.span = span;
             slot.directory = directory;
@@ -108,8 +108,8 @@ impl Walk<'_> {
     fn list_targets(&mut self, index: u32) {
         let Some(command) = self.commands.get(index as usize) else { return };
         let redirects = command.redirects.clone();
-        for redirect in redirects {
-            self.list_target(&redirect, Some(index));
+        for redirect in &redirects {
+            self.list_target(redirect, Some(index));
         }
     }
 
@@ -149,11 +149,14 @@ impl Walk<'_> {
                 found.push(Effect {
                     kind: EffectKind::Network,
                     word: 0,
-                    object: Some(word.clone()),
+                    object: Object::Other(Box::new(word.clone())),
                 });
             }
         }
-        command.effects.extend(found);
+        if !found.is_empty() {
+            command.effects =
+                command.effects.iter().cloned().chain(found).collect::<Vec<_>>().into();
+        }
     }
 
     /// The end of a redirection; a here-document is read first.
@@ -173,7 +176,7 @@ impl Walk<'_> {
                 found.ok().and_then(|at| documents.get(at)).and_then(|document| document.body);
             let open = body
                 .and_then(|body| text.syntax.events.get(body as usize).map(|open| (body, *open)));
-            let empty = Word { span, class: WordClass::Exact(Vec::new()) };
+            let empty = Word { span, class: WordClass::Exact(Bytes::EMPTY) };
             let redirecting = Redirecting { read: true, target: Some(empty), ..redirecting };
             match open {
                 Some((body, open)) if open.kind == Kind::HereBody && open.link != u32::MAX => {
@@ -224,7 +227,7 @@ impl Walk<'_> {
             first != b"read"
                 && (crate::state::is_builtin(first) || self.shell.functions.contains(first))
         });
-        if name == b"IFS" && !splits {
+        if **name == *b"IFS" && !splits {
             return;
         }
         self.doubt(Reason::State, span, detail, String::new());

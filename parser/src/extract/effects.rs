@@ -121,7 +121,7 @@ impl Walk<'_> {
         let popd = command.words.first().and_then(Word::exact) == Some(b"popd");
         let directory = match plain.as_slice() {
             [] if !popd => match self.shell.home.clone() {
-                Home::Known(home) => Directory::Known(home),
+                Home::Known(home) => Directory::Known(home.into()),
                 Home::Plain | Home::Absolute | Home::Unknown => Directory::Unknown,
             },
             [word] if !popd => match word.exact() {
@@ -142,8 +142,8 @@ impl Walk<'_> {
         let attributes = Attributes::of(operands);
         for (place, word) in operands.iter().enumerate() {
             let known = match &word.class {
-                WordClass::Exact(text) => text.clone(),
-                WordClass::Unknown { prefix, .. } if prefix.contains(&b'=') => prefix.clone(),
+                WordClass::Exact(text) => text.to_vec(),
+                WordClass::Unknown { prefix, .. } if prefix.contains(&b'=') => prefix.to_vec(),
                 WordClass::Pattern { .. } | WordClass::Unknown { .. } => {
                     self.shell.forget();
                     let name = String::from_utf8_lossy(name);
@@ -170,8 +170,7 @@ impl Walk<'_> {
             }
             let value =
                 equals.and_then(|at| known.get(at + 1..)).filter(|_| word.exact().is_some());
-            let value = value
-                .map(|value| Word { span: word.span, class: WordClass::Exact(value.to_vec()) });
+            let value = value.map(|value| Word::literal(word.span, value));
             if equals.is_some() {
                 self.integer_assigned(&variable, value.as_ref(), word.span);
             }

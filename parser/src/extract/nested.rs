@@ -7,7 +7,8 @@ use crate::grammar;
 use crate::lex::quote::decode_backquotes;
 use crate::nested::{self, Dialect, Inner, Reading};
 use crate::{
-    CommandKind, Directory, Locality, Position, Reason, SimpleCommand, Span, Via, Word, WordClass,
+    CommandKind, Directory, Locality, Position, Reason, Shared, SimpleCommand, Span, Thin, Via,
+    Word, WordClass,
 };
 
 /// Entries of `via` in one tree: bounds what deep nesting costs in memory.
@@ -17,7 +18,7 @@ const VIA_ENTRIES: usize = 400_000;
 struct Evaluated {
     bytes: Vec<u8>,
     map: Map,
-    via: Vec<Via>,
+    via: Shared<Via>,
     locality: Locality,
     child: bool,
     sh: bool,
@@ -100,7 +101,7 @@ impl Walk<'_> {
             };
             let span = outer.span;
             if let Some(slot) = self.commands.get_mut(index as usize) {
-                slot.effects = effects;
+                slot.effects = effects.into();
                 slot.effects_known = effects_known;
             }
             for doubt in doubts {
@@ -146,13 +147,12 @@ impl Walk<'_> {
                     return;
                 }
                 let Some(outer) = self.commands.get(index as usize) else { return };
-                let mut via = outer.via.clone();
-                via.push(Via { program, command: index, strip });
+                let via = through(&outer.via, Via { program, command: index, strip });
                 let span =
                     words.iter().map(|word| word.span).reduce(Span::join).unwrap_or(outer.span);
                 let in_shell = outer.kind == CommandKind::Builtin;
                 let made = SimpleCommand {
-                    assignments: Vec::new(),
+                    assignments: Thin::EMPTY,
                     redirects: outer.redirects.clone(),
                     position: Position::Wrapped,
                     via,
@@ -160,10 +160,10 @@ impl Walk<'_> {
                     directory: directory_in(&outer.directory, directory.as_ref()),
                     locality: if locality == Locality::Here { outer.locality } else { locality },
                     stdin: stdin.unwrap_or(outer.stdin),
-                    effects: Vec::new(),
+                    effects: Shared::EMPTY,
                     effects_known: false,
                     span,
-                    words,
+                    words: words.into(),
                 };
                 self.via_entries = self.via_entries.saturating_add(made.via.len());
                 let number = u32::try_from(self.commands.len()).unwrap_or(u32::MAX);
@@ -173,13 +173,13 @@ impl Walk<'_> {
                 for assignment in &assignments {
                     let value = Some(&assignment.value);
                     if let Some(detail) = crate::state::effect_of(&assignment.name, value)
-                        && assignment.name != b"IFS"
+                        && *assignment.name != *b"IFS"
                     {
                         self.doubt(Reason::State, span, detail, String::new());
                     }
                 }
                 if let Some(slot) = self.commands.get_mut(number as usize) {
-                    slot.assignments = assignments;
+                    slot.assignments = assignments.into();
                 }
                 self.check_command(number);
                 if in_shell {
@@ -188,8 +188,7 @@ impl Walk<'_> {
                 work.push(number);
             }
             Inner::Text { program, word, bytes, dialect, positional, strip, locality, child } => {
-                let mut via = outer.via.clone();
-                via.push(Via { program, command: index, strip });
+                let via = through(&outer.via, Via { program, command: index, strip });
                 let span = outer.words.get(word as usize).map_or(outer.span, |word| word.span);
                 let map = origin
                     .and_then(|(text, origins)| {
@@ -251,6 +250,11 @@ impl Walk<'_> {
     }
 }
 
+/// Returns the chain `outer` with one more wrapper.
+fn through(outer: &[Via], via: Via) -> Shared<Via> {
+    outer.iter().cloned().chain([via]).collect::<Vec<_>>().into()
+}
+
 /// How many bytes a word holds.
 fn known_bytes(word: &Word) -> usize {
     match &word.class {
@@ -269,11 +273,11 @@ fn directory_in(outer: &Directory, change: Option<&Word>) -> Directory {
 /// The directory `path` as seen from `from`.
 pub(crate) fn join(from: &Directory, path: &[u8]) -> Directory {
     if path.starts_with(b"/") {
-        return Directory::Known(path.to_vec());
+        return Directory::Known(path.to_vec().into());
     }
     match from {
-        Directory::Start => Directory::Known(path.to_vec()),
-        Directory::Known(base) => Directory::Known([base.as_slice(), b"/", path].concat()),
+        Directory::Start => Directory::Known(path.to_vec().into()),
+        Directory::Known(base) => Directory::Known([&**base, b"/", path].concat().into()),
         Directory::Unknown => Directory::Unknown,
     }
 }

@@ -5,7 +5,7 @@ use crate::extract::scope::{Ends, Scope};
 use crate::extract::shell::Value;
 use crate::extract::{Braced, Build, Collecting, Redirecting, Run, Text, Walk};
 use crate::word::build::{Building, Piece, Place};
-use crate::{Assignment, Count, Position, Reason, Span, Stdin, Word, WordClass};
+use crate::{Assignment, Bytes, Count, Position, Reason, Span, Stdin, Thin, Word, WordClass};
 
 impl Walk<'_> {
     pub(crate) fn open(&mut self, text: &Text, event: Event, at: usize) {
@@ -109,7 +109,7 @@ impl Walk<'_> {
         if collecting.assignments.is_empty() {
             return;
         }
-        let names: Vec<Vec<u8>> =
+        let names: Vec<Bytes> =
             collecting.assignments.iter().map(|assignment| assignment.name.clone()).collect();
         for name in names {
             self.shell.set(&name, Value::Lost);
@@ -349,7 +349,7 @@ impl Walk<'_> {
     fn close_assignment(&mut self, event: Event, head: Head, building: Building, span: Span) {
         let mut words = self.finish_word(building, Place::Value);
         let value =
-            words.pop().unwrap_or_else(|| Word { span, class: WordClass::Exact(Vec::new()) });
+            words.pop().unwrap_or_else(|| Word { span, class: WordClass::Exact(Bytes::EMPTY) });
         let Some(Build::Simple(collecting)) = self.builds.last_mut() else {
             // An element of an array.
             return;
@@ -363,6 +363,7 @@ impl Walk<'_> {
             collecting.origins.push(event.link);
             return;
         }
+        let name = name.into();
         collecting.assignments.push(Assignment { name, array, append, value, span });
         // Later assignments of the same command see this one.
         if let Some(Build::Simple(collecting)) = self.builds.last()
@@ -416,20 +417,20 @@ fn operand_word(name: &[u8], append: bool, value: &Word, array: bool, span: Span
     let class = match &value.class {
         WordClass::Exact(bytes) if !array => {
             front.extend_from_slice(bytes);
-            WordClass::Exact(front)
+            WordClass::Exact(front.into())
         }
         WordClass::Exact(_) | WordClass::Pattern { .. } => WordClass::Unknown {
             reason: Reason::Parameter,
             count: Count::One,
-            prefix: front,
-            suffix: Vec::new(),
+            prefix: front.into(),
+            suffix: Thin::EMPTY,
         },
         WordClass::Unknown { reason, prefix, suffix, .. } => {
             front.extend_from_slice(prefix);
             WordClass::Unknown {
                 reason: *reason,
                 count: Count::One,
-                prefix: front,
+                prefix: front.into(),
                 suffix: suffix.clone(),
             }
         }

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::{
-    Directory, EffectKind, Glob, Operator, Position, Programs, Redirect, RedirectTarget, Span,
+    Directory, EffectKind, Glob, Operator, Position, Programs, Redirect, RedirectTarget, Shared,
+    Span, Thin,
 };
 
 /// Makes words of a text with blanks, quotes, `$x` and patterns: a small shell for tests only.
@@ -40,16 +41,19 @@ fn words(text: &str) -> Vec<Word> {
             }
         }
         let class = match unknown {
-            Some(count) => {
-                WordClass::Unknown { reason: Reason::Parameter, count, prefix: value, suffix }
-            }
+            Some(count) => WordClass::Unknown {
+                reason: Reason::Parameter,
+                count,
+                prefix: value.into(),
+                suffix: suffix.into(),
+            },
             None if !glob.is_empty() => {
                 if !value.is_empty() {
                     glob.push(Glob::Literal(value));
                 }
-                WordClass::Pattern { glob, may_stay_literal: true }
+                WordClass::Pattern { glob: glob.into(), may_stay_literal: true }
             }
-            None => WordClass::Exact(value),
+            None => WordClass::Exact(value.into()),
         };
         words.push(Word { span: Span::default(), class });
     }
@@ -109,7 +113,7 @@ fn show_inner(inner: &Inner) -> String {
     }
 }
 
-fn show_effect(effect: &Effect) -> String {
+fn show_effect(effect: &Effect, words: &[Word]) -> String {
     let name = match effect.kind {
         EffectKind::ReadOnly => return "read-only".into(),
         EffectKind::Execute => return "execute".into(),
@@ -120,7 +124,7 @@ fn show_effect(effect: &Effect) -> String {
         EffectKind::ProjectCode => return "project-code".into(),
         EffectKind::Settings => return "settings".into(),
     };
-    match &effect.object {
+    match effect.object(words) {
         Some(word) => format!("{name} {}", show_word(word)),
         None => format!("{name} ?"),
     }
@@ -145,16 +149,16 @@ fn command(text: &str) -> SimpleCommand {
     let builtin = words.first().and_then(Word::exact).is_some_and(crate::state::is_builtin);
     let kind = if builtin { CommandKind::Builtin } else { CommandKind::External };
     SimpleCommand {
-        words,
-        assignments: Vec::new(),
+        words: words.into(),
+        assignments: Thin::EMPTY,
         stdin: if redirects.is_empty() { Stdin::Inherited } else { Stdin::Text },
-        redirects,
+        redirects: redirects.into(),
         position: Position::Top,
-        via: Vec::new(),
+        via: Shared::EMPTY,
         kind,
         directory: Directory::Start,
         locality: Locality::Here,
-        effects: Vec::new(),
+        effects: Shared::EMPTY,
         effects_known: false,
         span: Span::default(),
     }
@@ -162,9 +166,10 @@ fn command(text: &str) -> SimpleCommand {
 
 /// Reads a command with the built-in tables and shows everything that came out.
 pub(crate) fn show(text: &str) -> String {
-    let reading = read(&mut Rows::new(Programs::builtin()), &command(text));
+    let command = command(text);
+    let reading = read(&mut Rows::new(Programs::builtin()), &command);
     let mut parts: Vec<String> = reading.inner.iter().map(show_inner).collect();
-    for effect in reading.effects.iter().map(show_effect) {
+    for effect in reading.effects.iter().map(|effect| show_effect(effect, &command.words)) {
         if !parts.contains(&effect) {
             parts.push(effect);
         }

@@ -2,7 +2,7 @@
 
 use crate::extract::shell::Home;
 use crate::word::{brace, glob};
-use crate::{Count, Reason, Span, Word, WordClass};
+use crate::{Bytes, Count, Reason, Span, Thin, Word, WordClass};
 
 /// What a segment of a word is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,13 +111,13 @@ impl Building {
         if let [Segment { piece: Piece::Plain, .. }] = self.segments.as_slice()
             && !self.bytes.iter().any(|byte| is_active(*byte))
         {
-            finished.words.push(Word { span, class: WordClass::Exact(self.bytes) });
+            finished.words.push(Word { span, class: WordClass::Exact(self.bytes.into()) });
             return finished;
         }
         if self.segments.is_empty() {
             // Nothing but continuations, or an empty value.
             if at != Place::Argument || span.start < span.end {
-                finished.words.push(Word { span, class: WordClass::Exact(Vec::new()) });
+                finished.words.push(Word { span, class: WordClass::Exact(Bytes::EMPTY) });
             }
             return finished;
         }
@@ -158,7 +158,7 @@ impl Building {
         let split = self.segments.iter().any(|segment| segment.piece == Piece::Split);
         match at {
             Place::Value | Place::Single => {
-                out.push(Word { span, class: WordClass::Exact(self.bytes) });
+                out.push(Word { span, class: WordClass::Exact(self.bytes.into()) });
             }
             // Behind a lone `$`, bash leaves the whole word in one piece.
             Place::Argument | Place::Target if split && self.open_dollar => {
@@ -167,8 +167,8 @@ impl Building {
             Place::Argument | Place::Target if split => self.split(out),
             Place::Argument | Place::Target => {
                 let class = match glob::pattern(&self.bytes, &self.segments) {
-                    Some(glob) => WordClass::Pattern { glob, may_stay_literal: true },
-                    None => WordClass::Exact(self.bytes),
+                    Some(glob) => WordClass::Pattern { glob: glob.into(), may_stay_literal: true },
+                    None => WordClass::Exact(self.bytes.into()),
                 };
                 out.push(Word { span, class });
             }
@@ -203,8 +203,9 @@ impl Building {
             .take_while(known)
             .last()
             .map_or(self.bytes.len(), |first| first.start as usize);
-        let prefix = self.bytes.get(..prefix_end as usize).unwrap_or_default().to_vec();
-        let suffix = self.bytes.get(suffix_start..).unwrap_or_default().to_vec();
+        let prefix = self.bytes.get(..prefix_end as usize).unwrap_or_default();
+        let suffix = self.bytes.get(suffix_start..).unwrap_or_default();
+        let (prefix, suffix) = (prefix.to_vec().into(), suffix.to_vec().into());
         Word { span, class: WordClass::Unknown { reason, count, prefix, suffix } }
     }
 
@@ -295,8 +296,8 @@ impl Building {
                 let done =
                     std::mem::replace(part, Building { span: part.span, ..Building::default() });
                 let class = match glob::pattern(&done.bytes, &done.segments) {
-                    Some(glob) => WordClass::Pattern { glob, may_stay_literal: true },
-                    None => WordClass::Exact(done.bytes),
+                    Some(glob) => WordClass::Pattern { glob: glob.into(), may_stay_literal: true },
+                    None => WordClass::Exact(done.bytes.into()),
                 };
                 out.push(Word { span: part.span, class });
             }
@@ -337,7 +338,7 @@ fn is_name(text: &[u8]) -> bool {
 pub(crate) fn unknown_word(span: Span, reason: Reason, count: Count) -> Word {
     Word {
         span,
-        class: WordClass::Unknown { reason, count, prefix: Vec::new(), suffix: Vec::new() },
+        class: WordClass::Unknown { reason, count, prefix: Thin::EMPTY, suffix: Thin::EMPTY },
     }
 }
 

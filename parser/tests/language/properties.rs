@@ -135,7 +135,7 @@ proptest! {
         let tree = read(&text);
         let words = &tree.commands()[0].words;
         prop_assert_eq!(words.len(), 2);
-        prop_assert_eq!(&words[1].class, &WordClass::Exact(bytes));
+        prop_assert_eq!(&words[1].class, &WordClass::Exact(bytes.into()));
     }
 
     #[test]
@@ -158,7 +158,7 @@ proptest! {
         let inner = words.join(" ");
         let tree = read(format!("eval '{inner}'").as_bytes());
         let expected: Vec<WordClass> =
-            words.iter().map(|word| WordClass::Exact(word.clone().into_bytes())).collect();
+            words.iter().map(|word| WordClass::Exact(word.as_bytes().into())).collect();
         let found = tree.commands().iter().any(|command| {
             command.words.iter().map(|word| word.class.clone()).collect::<Vec<_>>() == expected
         });

@@ -186,7 +186,7 @@ fn is_read_only(context: &Context<'_>, command: &SimpleCommand) -> bool {
         && !(moved && listed(&tables.directory_sensitive, program(command)))
         && !listed(&tables.directory_changers, program(command))
         && command.effects.iter().all(|effect| match effect.kind {
-            EffectKind::Read => reads_inside(context, command, effect.object.as_ref()),
+            EffectKind::Read => reads_inside(context, command, effect.object(&command.words)),
             _ => true,
         })
 }
@@ -236,7 +236,9 @@ fn changes_directory_inside(context: &Context<'_>, command: &SimpleCommand) -> b
 fn is_accepted_edit(context: &Context<'_>, command: &SimpleCommand) -> bool {
     let kinds = |effect: &Effect| match effect.kind {
         EffectKind::ReadOnly => true,
-        EffectKind::Read | EffectKind::Write => is_inside(context, command, effect.object.as_ref()),
+        EffectKind::Read | EffectKind::Write => {
+            is_inside(context, command, effect.object(&command.words))
+        }
         EffectKind::Execute
         | EffectKind::Network
         | EffectKind::LoadCode

@@ -69,10 +69,7 @@ fn operands(row: &Remover, command: &SimpleCommand) -> Vec<Word> {
             RemoverOperands::Assigned(key) => {
                 let value =
                     bytes.strip_prefix(key.as_bytes()).and_then(|rest| rest.strip_prefix(b"="));
-                found.extend(value.map(|value| Word {
-                    span: word.span,
-                    class: WordClass::Exact(value.to_vec()),
-                }));
+                found.extend(value.map(|value| Word::literal(word.span, value)));
             }
             RemoverOperands::All
             | RemoverOperands::First

@@ -255,7 +255,7 @@ pub(super) fn judge_command(context: &Context<'_>, draft: &mut Draft, command: &
             | EffectKind::ProjectCode
             | EffectKind::Settings => continue,
         };
-        let Some(word) = &effect.object else {
+        let Some(word) = effect.object(&command.words) else {
             // It may be done to anything.
             if !context.is_confined() {
                 draft.add(possible_hits(context, access, None));
@@ -349,7 +349,7 @@ pub(super) fn path_words(command: &SimpleCommand) -> Vec<Vec<u8>> {
     let mut found: Vec<Vec<u8>> = command
         .effects
         .iter()
-        .filter_map(|effect| effect.object.as_ref()?.exact().map(<[u8]>::to_vec))
+        .filter_map(|effect| effect.object(&command.words)?.exact().map(<[u8]>::to_vec))
         .collect();
     let all = !command.effects_known
         || listed(&tables.directory_changers, base)

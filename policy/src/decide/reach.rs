@@ -140,17 +140,19 @@ fn is_script(context: &Context<'_>, command: &SimpleCommand, effect: &Effect) ->
         |place: usize| command.words.get(place).is_some_and(|word| !word.may_start_with(b"-"));
     let behind = place.checked_sub(1).is_some_and(plain);
     let reads = |other: &Effect| {
-        other.kind == EffectKind::Read && other.word == effect.word && other.object == effect.object
+        other.kind == EffectKind::Read
+            && other.word == effect.word
+            && other.object(&command.words) == effect.object(&command.words)
     };
     plain(place)
         && behind
         && command.effects.iter().any(reads)
-        && effect.object.as_ref().is_some_and(|object| object.exact().is_some())
-        && is_inside(context, command, effect.object.as_ref())
+        && effect.object(&command.words).is_some_and(|object| object.exact().is_some())
+        && is_inside(context, command, effect.object(&command.words))
 }
 
 /// Says whether the write is what the program's name says, inside the working directories.
 fn is_plain_write(context: &Context<'_>, command: &SimpleCommand, effect: &Effect) -> bool {
     listed(&knowledge().writers, program(command))
-        && is_inside(context, command, effect.object.as_ref())
+        && is_inside(context, command, effect.object(&command.words))
 }

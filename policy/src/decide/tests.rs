@@ -3,8 +3,8 @@ use std::collections::BTreeMap;
 use expect_test::{Expect, expect};
 use stockade_parser::json::{Dialect, read};
 use stockade_parser::{
-    Assignment, CommandKind, Count, Directory, Effect, EffectKind, Locality, Opaque, Operator,
-    Position, Reason, SimpleCommand, Span, Stdin, Target, Word, WordClass,
+    Assignment, CommandKind, Count, Directory, Effect, EffectKind, Locality, Object, Opaque,
+    Operator, Position, Reason, Shared, SimpleCommand, Span, Stdin, Target, Thin, Word, WordClass,
 };
 
 use super::*;
@@ -63,7 +63,7 @@ impl Text {
                 });
             } else if let (true, Some((name, value))) = (words.is_empty(), piece.split_once('=')) {
                 assignments.push(Assignment {
-                    name: name.as_bytes().to_vec(),
+                    name: name.as_bytes().into(),
                     array: false,
                     append: false,
                     value: self::word(value, 0),
@@ -76,16 +76,16 @@ impl Text {
         let program = words.first().and_then(|w: &Word| w.exact()).unwrap_or_default().to_vec();
         let (effects, effects_known) = effects(&program, &words);
         self.commands.push(SimpleCommand {
-            words,
-            assignments,
-            redirects: Vec::new(),
+            words: words.into(),
+            assignments: assignments.into(),
+            redirects: Thin::EMPTY,
             position: Position::Top,
-            via: Vec::new(),
+            via: Shared::EMPTY,
             kind: CommandKind::External,
             directory: Directory::Start,
             locality: Locality::Here,
             stdin: Stdin::Inherited,
-            effects,
+            effects: effects.into(),
             effects_known,
             span,
         });
@@ -105,16 +105,19 @@ impl Text {
 
 fn word(piece: &str, at: usize) -> Word {
     let class = if piece.starts_with('$') {
-        let (prefix, suffix) = (Vec::new(), Vec::new());
+        let (prefix, suffix) = (Thin::EMPTY, Thin::EMPTY);
         WordClass::Unknown { reason: Reason::Parameter, count: Count::One, prefix, suffix }
     } else {
-        WordClass::Exact(piece.as_bytes().to_vec())
+        WordClass::Exact(piece.as_bytes().into())
     };
     Word { span: Span::new(at, at + piece.len()), class }
 }
 
 fn effects(program: &[u8], words: &[Word]) -> (Vec<Effect>, bool) {
-    let effect = |kind, word, object: Option<&Word>| Effect { kind, word, object: object.cloned() };
+    let effect = |kind, word, object: Option<&Word>| {
+        let object = object.map_or(Object::Unknown, |it| Object::Other(Box::new(it.clone())));
+        Effect { kind, word, object }
+    };
     let mut found = Vec::new();
     match program {
         b"cat" | b"ls" => {

@@ -1,4 +1,4 @@
-use stockade_parser::{Reason, Span};
+use stockade_parser::{Reason, Span, Thin};
 
 use super::*;
 
@@ -7,8 +7,8 @@ fn word(text: &str) -> Word {
     let unknown = |count| WordClass::Unknown {
         reason: Reason::Parameter,
         count,
-        prefix: Vec::new(),
-        suffix: Vec::new(),
+        prefix: Thin::EMPTY,
+        suffix: Thin::EMPTY,
     };
     let class = match text {
         "$ONE" => unknown(Count::One),
@@ -16,10 +16,10 @@ fn word(text: &str) -> Word {
         text if text.starts_with("src/$") => WordClass::Unknown {
             reason: Reason::Parameter,
             count: Count::One,
-            prefix: b"src/".to_vec(),
-            suffix: Vec::new(),
+            prefix: b"src/".to_vec().into(),
+            suffix: Thin::EMPTY,
         },
-        text => WordClass::Exact(text.replace('_', " ").into_bytes()),
+        text => WordClass::Exact(text.replace('_', " ").into_bytes().into()),
     };
     Word { span, class }
 }
