@@ -165,8 +165,8 @@ mod tests {
 
     #[test]
     fn words_and_commands_are_small() {
-        assert_eq!(size_of::<Word>(), 32);
-        assert_eq!(size_of::<Words>(), 32);
-        assert_eq!(size_of::<SimpleCommand>(), 104);
+        assert_eq!(size_of::<Word>(), 40);
+        assert_eq!(size_of::<Words>(), 40);
+        assert_eq!(size_of::<SimpleCommand>(), 112);
     }
 }

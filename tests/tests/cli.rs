@@ -339,7 +339,10 @@ fn stream(lines: usize) -> String {
             700 => text.push_str("{\"id\": 700}\n"),
             900 => text.push_str("{\"id\": 900, \"command\": \"a \\ud800\"}\n"),
             1200 => text.push_str(&format!("\"{}\"\n", "a".repeat(9 << 20))),
-            _ => text.push_str(&format!("{}\n", json!({"id": number, "command": format!("run {number} | b")}))),
+            _ => text.push_str(&format!(
+                "{}\n",
+                json!({"id": number, "command": format!("run {number} | b")})
+            )),
         }
     }
     text

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use stockade_parser::{
-    CommandTree, Draft, Limits, Opaque, Programs, Reason, SimpleCommand, SourcePosition, StartState,
-    Target, Word, explain,
+    CommandTree, Draft, Limits, Opaque, Programs, Reason, SimpleCommand, SourcePosition,
+    StartState, Target, Word, explain,
 };
 use tokio::sync::mpsc;
 
