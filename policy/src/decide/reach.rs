@@ -128,7 +128,7 @@ fn is_elsewhere(context: &Context<'_>, command: &SimpleCommand, effect: &Effect)
         && command.effects.iter().any(|other| {
             other.kind == EffectKind::Read
                 && other.word == effect.word
-                && !is_inside(context, command, other.object.as_ref())
+                && !is_inside(context, command, other.object(&command.words))
         })
 }
 
