@@ -7,11 +7,11 @@ use std::path::PathBuf;
 
 use tokio::sync::{mpsc, oneshot};
 
-use crate::Gateway;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{
     Answer, CheckRequest, CommandRequest, Control, DecisionView, Event, Input, Question, RunOutcome,
 };
+use crate::{Gateway, Spare};
 use connection::Connection;
 pub(crate) use connection::WINDOW;
 
@@ -32,6 +32,8 @@ pub struct Options {
     pub executable: Option<PathBuf>,
     /// Commands will be run, not only judged: a launcher is made ready meanwhile.
     pub runs: bool,
+    /// What was forked when the process began.
+    pub spare: Spare,
 }
 
 /// A question with the channel for its answer; dropping the channel withdraws it.
@@ -75,6 +77,13 @@ impl Options {
             default_socket: default_socket(|name| std::env::var_os(name)),
             ..Options::default()
         }
+    }
+
+    /// Says whether this process will be the gateway, as far as can be seen without asking: nothing listens.
+    pub(crate) fn stays_embedded(&self) -> bool {
+        let named_places = self.audit_directory.is_some() || self.state_directory.is_some();
+        let listens = self.default_socket.as_ref().is_some_and(|path| path.exists());
+        self.socket.is_none() && (self.embedded || named_places || !listens)
     }
 
     /// Returns the `stockade` executable, to be started as launcher and as scan worker.

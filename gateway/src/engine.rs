@@ -48,14 +48,14 @@ impl Gateway {
     pub(crate) async fn open_as(options: Options, mode: GatewayMode) -> Result<Gateway, Failure> {
         let places = Places::find(&options, |name| std::env::var_os(name))?;
         let executable = options.executable()?;
-        let scanner = Scanner::new(executable.clone());
+        let scanner = Scanner::new(executable.clone(), options.spare.clone());
         scanner.warm();
         let opening = places.clone();
         let log = Opening::start(move || {
             opening.prepare()?;
             Log::open(&opening.of_log(), mode).map_err(|error| answer::unrecorded(&error))
         });
-        let launchers = Launchers::new(executable);
+        let launchers = Launchers::new(executable, options.spare.launcher());
         if options.runs {
             launchers.warm();
         }
@@ -143,7 +143,7 @@ impl Gateway {
         let outcome = self.execute(grant, &log, &receipt, manner, lines).await;
         match self.mode {
             GatewayMode::Embedded => {}
-            GatewayMode::Daemon | GatewayMode::System => self.launchers.warm(),
+            GatewayMode::Daemon | GatewayMode::System => self.launchers.replace(),
         }
         let state = self.places.state.clone();
         blocking(move || {

@@ -28,6 +28,7 @@ mod serve;
 mod settings;
 mod setup;
 mod shell;
+mod spare;
 mod temporary;
 #[cfg(test)]
 mod testing;
@@ -37,6 +38,7 @@ pub use cli::main;
 pub use engine::Gateway;
 #[doc(hidden)]
 pub use net::decode;
+pub use spare::Spare;
 
 #[allow(dead_code, unused_imports)]
 mod parse;

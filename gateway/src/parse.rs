@@ -11,6 +11,7 @@ use stockade_parser::{Absence, CommandTree, Draft, Limits, Programs, StartState,
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
+use crate::spare::Spare;
 use worker::Desk;
 pub(crate) use worker::Start;
 
@@ -32,9 +33,10 @@ enum Request {
 }
 
 impl Scanner {
-    /// Makes a scanner whose worker is `executable`, started as `stockade scan` at the first need.
-    pub(crate) fn new(executable: PathBuf) -> Scanner {
-        Scanner::with(Start::Executable(executable))
+    /// Makes a scanner whose worker is the spare one, and after its end or without it `executable`, started as
+    /// `stockade scan` at the first need.
+    pub(crate) fn new(executable: PathBuf, spare: Spare) -> Scanner {
+        Scanner::with(Start::Executable(executable, spare))
     }
 
     fn with(start: Start) -> Scanner {

@@ -69,6 +69,7 @@ fn take_control() -> io::Result<UnixStream> {
     let control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let nothing = File::open("/dev/null")?;
     syscalls::duplicate_onto(nothing.as_fd(), 0)?;
+    syscalls::duplicate_onto(nothing.as_fd(), 1)?;
     // The terminal's signals go to the gateway's group, not to the monitor.
     syscalls::setsid()?;
     Ok(control)

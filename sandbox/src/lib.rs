@@ -26,13 +26,15 @@ mod spec;
 mod steps;
 #[cfg(target_os = "linux")]
 mod supervise;
+#[cfg(target_os = "linux")]
+mod twin;
 mod violation;
 
 pub use enforced::{Enforced, Protection, State};
 pub use host::{Host, Probe};
 #[cfg(not(target_os = "linux"))]
 pub use other::{
-    Child, Launcher, Listeners, Stopper, confine_proxy, confine_worker, launch, spawn,
+    Child, Launcher, Listeners, Stopper, Twin, confine_proxy, confine_worker, launch, spawn,
 };
 pub use run::{Error, Exit, Stdio};
 #[cfg(target_os = "linux")]
@@ -42,4 +44,6 @@ pub use spawn::{
 pub use spec::{
     Access, FileRule, Files, Limits, Mechanism, Mediation, Network, Program, SandboxSpec,
 };
+#[cfg(target_os = "linux")]
+pub use twin::Twin;
 pub use violation::Violation;

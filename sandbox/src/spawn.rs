@@ -11,7 +11,9 @@ use std::time::Duration;
 use crate::codec::{self, Failure, Order, Report, Wire};
 use crate::linux::syscalls;
 use crate::spec::{Mechanism, Network};
+use crate::twin::{Process, Twin};
 use crate::{Enforced, Error, Exit, SandboxSpec, Stdio, Violation};
+
 /// Longest time that a launcher may take to report; its own limits are shorter.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
@@ -19,7 +21,7 @@ const START_LIMIT: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Child {
     control: UnixStream,
-    process: process::Child,
+    process: Process,
     listeners: Option<Listeners>,
 }
 
@@ -43,8 +45,7 @@ pub struct Stopper {
 #[derive(Debug)]
 pub struct Launcher {
     control: UnixStream,
-    /// Taken when it becomes a [`Child`].
-    process: Option<process::Child>,
+    process: Process,
 }
 
 impl Launcher {
@@ -61,37 +62,33 @@ impl Launcher {
             .stderr(process::Stdio::null())
             .spawn()
             .map_err(started)?;
-        Ok(Launcher { control, process: Some(process) })
+        // Dropping the handle of the standard library neither ends the process nor waits for it.
+        let pid = i32::try_from(process.id());
+        let pid = pid.map_err(|_| started(io::ErrorKind::InvalidData.into()))?;
+        Ok(Launcher { control, process: Process::new(pid) })
+    }
+
+    /// Makes one as a twin of this process, which must have one thread and should have read nothing yet.
+    pub fn fork() -> io::Result<Launcher> {
+        let Twin { socket, process } = Twin::fork(launch)?;
+        Ok(Launcher { control: socket, process })
     }
 
     /// Has it start a command, confined as `spec` says.
     ///
     /// Returns when the command has started or the first step that failed is known; nothing runs on error.
-    pub fn run(mut self, spec: &SandboxSpec, stdio: Stdio) -> Result<(Child, Enforced), Error> {
+    pub fn run(self, spec: &SandboxSpec, stdio: Stdio) -> Result<(Child, Enforced), Error> {
         check(spec)?;
-        let (report, listeners) = hand_over(&self.control, spec, stdio)?;
-        match report {
-            Report::Ready(enforced) => {
-                let gone = || Error::Report { source: io::ErrorKind::BrokenPipe.into() };
-                let process = self.process.take().ok_or_else(gone)?;
-                let control = self.control.try_clone();
-                let control = control.map_err(|source| Error::Report { source })?;
+        let Launcher { control, process } = self;
+        // On every error it is killed: it has nothing to do any more, and may be no launcher at all.
+        match hand_over(&control, spec, stdio)? {
+            (Report::Ready(enforced), listeners) => {
                 Ok((Child { control, process, listeners }, enforced))
             }
-            Report::Failed(failure) => Err(error(failure, spec)),
-            Report::Ended(..) | Report::Listening => {
+            (Report::Failed(failure), _) => Err(error(failure, spec)),
+            (Report::Ended(..) | Report::Listening, _) => {
                 Err(Error::Report { source: io::ErrorKind::InvalidData.into() })
             }
-        }
-    }
-}
-
-impl Drop for Launcher {
-    fn drop(&mut self) {
-        if let Some(process) = &mut self.process {
-            // It has nothing to do any more, and may be no launcher at all. It may have ended already.
-            let _ = process.kill();
-            let _ = process.wait();
         }
     }
 }
@@ -216,7 +213,7 @@ impl Child {
 
     /// Returns the process number of the monitor, whose end is the end of the run.
     pub fn monitor(&self) -> u32 {
-        self.process.id()
+        self.process.pid.unsigned_abs()
     }
 }
 

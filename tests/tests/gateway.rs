@@ -1,6 +1,6 @@
 //! The pipeline from request to answer, through the executable: what is decided, what runs, what is left.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
@@ -144,6 +144,38 @@ fn secrets_and_shell_traps_are_not_in_the_environment() {
     for absent in ["hidden-value", "BASH_ENV", "trapped", "ghp_"] {
         assert!(!seen.contains(absent), "{absent} in {seen}");
     }
+}
+
+#[test]
+fn no_process_of_a_run_but_the_gateway_holds_the_environment_and_arguments_of_the_call() {
+    let place = Place::new("gateway-wiped");
+    let line = "echo ready; read x; cat /proc/1/cmdline | tr -d '\\0' | wc -c";
+    let mut command = place.stockade(["run", "--no-daemon", "--", line]);
+    command.env("CALL_TOKEN", "mark-of-the-call").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut gateway = command.spawn().expect("stockade starts");
+    let mut output = BufReader::new(gateway.stdout.take().expect("a pipe"));
+    let mut read = || {
+        let mut line = String::new();
+        output.read_line(&mut line).expect("a line");
+        line
+    };
+    assert_eq!(read(), "ready\n");
+    // The gateway, whose environment it is, shows that the mark can be found.
+    assert_eq!(processes_with("mark-of-the-call"), [gateway.id()]);
+    writeln!(gateway.stdin.take().expect("a pipe")).expect("it reads");
+    assert_eq!(read().trim(), "0");
+    assert!(gateway.wait().expect("it ends").success());
+}
+
+/// Returns the processes in whose environment `mark` stands, as far as they can be looked at.
+fn processes_with(mark: &str) -> Vec<u32> {
+    let numbers = std::fs::read_dir("/proc").expect("/proc").flatten();
+    let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let holds = |number: &u32| {
+        let bytes = std::fs::read(format!("/proc/{number}/environ")).unwrap_or_default();
+        text(&bytes).contains(mark)
+    };
+    numbers.filter(holds).collect()
 }
 
 #[test]

@@ -11,14 +11,15 @@ use crate::client::Client;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{Case, CheckRequest, Context, DecisionView};
 use crate::protocol::words;
+use crate::spare::Spare;
 
 /// Longest line of `--jsonl`, in bytes.
 pub(super) const LONGEST_LINE: usize = 8 << 20;
 
 /// Decides what `options` names and tells the answer; what cannot be decided is a denial for a program.
-pub(crate) async fn check(options: args::Check) -> Result<ExitCode, Failure> {
+pub(crate) async fn check(options: args::Check, spare: Spare) -> Result<ExitCode, Failure> {
     let json = options.common.json && !options.jsonl;
-    let failure = match decide(options).await {
+    let failure = match decide(options, spare).await {
         Err(failure) if json => failure,
         told => return told,
     };
@@ -26,8 +27,9 @@ pub(crate) async fn check(options: args::Check) -> Result<ExitCode, Failure> {
     Ok(failure::fail(&failure))
 }
 
-async fn decide(options: args::Check) -> Result<ExitCode, Failure> {
+async fn decide(options: args::Check, spare: Spare) -> Result<ExitCode, Failure> {
     let mut call = context::call(&options.common, "check")?;
+    call.options.spare = spare;
     // Whether a person could be asked is the run's matter; here a question stays one.
     call.context.interactive = true;
     let (tool, input, shown) = match (options.jsonl, &options.tool, &options.input) {

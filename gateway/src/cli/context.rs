@@ -11,6 +11,7 @@ use crate::client::Options;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{CommandText, Context};
 use crate::request::quoted;
+use crate::spare::{Purpose, Spare};
 
 /// Longest command text that is read from standard input, in bytes.
 const LONGEST_TEXT: u64 = 4 << 20;
@@ -74,6 +75,16 @@ pub(crate) fn options(common: &Common, here: &Path) -> Options {
         audit_directory: common.audit_dir.as_ref().map(|path| here.join(path)),
         state_directory: common.state_dir.as_ref().map(|path| here.join(path)),
         ..Options::from_environment()
+    }
+}
+
+/// Forks what this process will need if it is the gateway itself. First of all, while there is one thread and
+/// nothing but the command line was read.
+pub(crate) fn spare(common: &Common, purpose: Purpose) -> Spare {
+    // Only whether places are named matters here, not where they are.
+    match options(common, Path::new("/")).stays_embedded() {
+        true => Spare::fork(purpose),
+        false => Spare::default(),
     }
 }
 

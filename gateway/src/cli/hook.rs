@@ -8,12 +8,13 @@ use clap::Parser as _;
 use clap::error::ErrorKind;
 
 use super::{args, context, failure};
-use crate::client::Client;
+use crate::client::{Client, Options};
 use crate::protocol::errors::{Code, Failure};
 use crate::serve::hook::answer::{Answer, blocked};
 use crate::serve::hook::frame::LIMIT_BYTES;
 use crate::serve::hook::handle::{Running, handle};
 use crate::serve::hook::{Agent, print, supervise};
+use crate::spare::{Purpose, Spare};
 
 /// Word that tells the executable to be the handler; put in front of the arguments by the supervisor alone.
 pub(super) const HANDLER: &str = "hook-handler";
@@ -43,7 +44,11 @@ pub(super) fn handler(arguments: &[OsString]) -> ExitCode {
         return ExitCode::from(failure::FAILED);
     };
     let arguments: Vec<OsString> = std::iter::once(name).chain(rest).cloned().collect();
-    match parsed(&arguments).map(|options| super::wait(answer(options))) {
+    let answered = parsed(&arguments).map(|options| {
+        let spare = context::spare(&options.common, Purpose::Judge);
+        super::wait(answer(options, spare))
+    });
+    match answered {
         Ok(Ok(Ok(status))) => status,
         Ok(Ok(Err(failure)) | Err(failure)) => failure::fail(&failure),
         Err(_) => ExitCode::from(failure::FAILED),
@@ -77,8 +82,8 @@ pub(super) fn run(options: &args::Hook) -> ExitCode {
 }
 
 /// Is the handler: its answer goes to the supervisor as one JSON object.
-async fn answer(options: args::Hook) -> Result<ExitCode, Failure> {
-    let answer = match judged(&options).await {
+async fn answer(options: args::Hook, spare: Spare) -> Result<ExitCode, Failure> {
+    let answer = match judged(&options, spare).await {
         Ok(answer) => answer,
         Err(failure) => blocked(options.agent, &failure.message),
     };
@@ -91,7 +96,7 @@ fn lost(reason: &str) -> Failure {
     Failure::new(Code::Internal, format!("the answer cannot be written: {reason}"), "")
 }
 
-async fn judged(options: &args::Hook) -> Result<Answer, Failure> {
+async fn judged(options: &args::Hook, spare: Spare) -> Result<Answer, Failure> {
     let mut frame = Vec::new();
     let limit = u64::try_from(LIMIT_BYTES).unwrap_or(u64::MAX).saturating_add(1);
     let read = std::io::stdin().lock().take(limit).read_to_end(&mut frame);
@@ -99,7 +104,7 @@ async fn judged(options: &args::Hook) -> Result<Answer, Failure> {
         Failure::new(Code::InvalidRequest, format!("standard input cannot be read: {error}"), "")
     })?;
     let call = context::call(&options.common, "hook")?;
-    let mut client = Client::connect(call.options).await?;
+    let mut client = Client::connect(Options { spare, ..call.options }).await?;
     let running = if options.rewrite { Running::Rewritten(launcher()?) } else { Running::InAgent };
     Ok(handle(options.agent, &frame, &call.context, &running, &mut client).await)
 }

@@ -26,6 +26,7 @@ use clap::error::ErrorKind;
 
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::words;
+use crate::spare::Purpose;
 use args::{Arguments, Command, Common};
 
 /// Is the `stockade` executable: reads the command line and does what it says.
@@ -83,11 +84,13 @@ fn dispatch(arguments: Arguments) -> Result<ExitCode, Failure> {
     match arguments.command {
         Command::Run(mut options) => {
             options.common = join(options.common)?;
-            wait(run::run(options))?
+            let spare = context::spare(&options.common, Purpose::Run);
+            wait(run::run(options, spare))?
         }
         Command::Check(mut options) => {
             options.common = join(options.common)?;
-            wait(check::check(options))?
+            let spare = context::spare(&options.common, Purpose::Judge);
+            wait(check::check(options, spare))?
         }
         Command::Serve(mut options) => {
             options.common = join(options.common)?;

@@ -16,6 +16,7 @@ use super::{args, context, failure};
 use crate::parse::Scanner;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::words;
+use crate::spare::Spare;
 
 /// Most texts that go to the worker in one trip.
 const BATCH: usize = 256;
@@ -23,7 +24,7 @@ const BATCH: usize = 256;
 /// Prints the tree of what `options` names.
 pub(crate) async fn parse(options: args::Parse) -> Result<ExitCode, Failure> {
     let executable = crate::client::Options::default().executable()?;
-    let scanner = Scanner::new(executable);
+    let scanner = Scanner::new(executable, Spare::default());
     if options.jsonl {
         return texts(&scanner).await;
     }

@@ -25,6 +25,7 @@ use crate::protocol::errors::Failure;
 use crate::protocol::types::Context;
 use crate::protocol::words;
 use crate::settings::Sources;
+use crate::spare::Spare;
 
 /// Exit status when something was found.
 const FOUND: u8 = 1;
@@ -74,7 +75,7 @@ impl Court {
         call.context.interactive = true;
         let places = Places::find(&call.options, |name| std::env::var_os(name))?;
         let place = Place::find(&call.cwd, &call.context)?;
-        let scanner = Scanner::new(call.options.executable()?);
+        let scanner = Scanner::new(call.options.executable()?, Spare::default());
         Ok(Court { call, places, place, scanner })
     }
 

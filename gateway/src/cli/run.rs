@@ -14,15 +14,16 @@ use crate::protocol::types::{
     Answer, AuditReference, CommandRequest, Control, DecisionView, RunOutcome, RunResult,
 };
 use crate::protocol::{status, words};
+use crate::spare::Spare;
 
 /// How often Ctrl-C is handed on before it ends the command.
 const PATIENCE: u32 = 3;
 const SIGINT: i32 = 2;
 
 /// Runs the command of `options` to its end and returns its exit status.
-pub(crate) async fn run(options: args::Run) -> Result<ExitCode, Failure> {
+pub(crate) async fn run(options: args::Run, spare: Spare) -> Result<ExitCode, Failure> {
     let json = options.common.json;
-    let failure = match attempt(options).await {
+    let failure = match attempt(options, spare).await {
         Err(failure) if json => failure,
         told => return told,
     };
@@ -30,7 +31,7 @@ pub(crate) async fn run(options: args::Run) -> Result<ExitCode, Failure> {
     Ok(ending.tell(&RunOutcome::Failed(failure), None))
 }
 
-async fn attempt(options: args::Run) -> Result<ExitCode, Failure> {
+async fn attempt(options: args::Run, spare: Spare) -> Result<ExitCode, Failure> {
     let call = context::call(&options.common, "run")?;
     let reads_text = matches!(options.command.as_slice(), [dash] if dash == "-");
     let command = context::command_text(options.command)?;
@@ -52,7 +53,7 @@ async fn attempt(options: args::Run) -> Result<ExitCode, Failure> {
     };
     request.context.interactive = terminal.is_some();
     let signals = Signals::listen()?;
-    let client = Client::connect(Options { runs: true, ..call.options }).await?;
+    let client = Client::connect(Options { runs: true, spare, ..call.options }).await?;
     let show = match (options.common.json, options.common.quiet) {
         (true, _) => streams::Show::Nothing,
         (false, true) => streams::Show::Output,

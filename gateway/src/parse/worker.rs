@@ -1,16 +1,20 @@
 //! The worker process: started once and kept, replaced when it dies or stalls.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use stockade_parser::{Absence, Node, NodeKind, Witness};
+use stockade_sandbox::Twin;
 use stockade_witness::{Refusal, Seen, SeenNode, frames};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
+
+use crate::spare::Spare;
 
 /// How long a worker may take until it says hello.
 const START_DEADLINE: Duration = Duration::from_secs(2);
@@ -28,8 +32,8 @@ const FATAL_TEXTS: usize = 4_096;
 /// How a worker is started.
 #[derive(Debug, Clone)]
 pub(crate) enum Start {
-    /// This executable as `stockade scan`, without environment.
-    Executable(PathBuf),
+    /// The spare worker of this process; without one this executable as `stockade scan`, without environment.
+    Executable(PathBuf, Spare),
     /// A thread of the test, unconfined.
     #[cfg(test)]
     Thread(fn(std::os::unix::net::UnixStream)),
@@ -43,13 +47,23 @@ pub(super) struct Desk {
     fatal: VecDeque<[u8; 32]>,
 }
 
+type Input = Box<dyn AsyncWrite + Send + Unpin>;
+type Output = Box<dyn AsyncRead + Send + Unpin>;
+
 /// A worker that is ready.
 struct Worker {
-    input: Box<dyn AsyncWrite + Send + Unpin>,
-    output: BufReader<Box<dyn AsyncRead + Send + Unpin>>,
+    input: Input,
+    output: BufReader<Output>,
     kinds: Vec<NodeKind>,
-    /// Killed when dropped.
-    process: Option<Child>,
+    process: Process,
+}
+
+/// What a worker runs in; killed when dropped.
+enum Process {
+    Executed(Child),
+    Forked(Twin),
+    #[cfg(test)]
+    Thread,
 }
 
 /// Why a worker gave no answer.
@@ -148,28 +162,20 @@ impl Worker {
     /// Starts a worker and waits for its hello; none if it does not say it.
     async fn start(start: &Start) -> Option<Worker> {
         let mut worker = match start {
-            Start::Executable(executable) => {
-                let mut process = Command::new(executable)
-                    .arg("scan")
-                    .env_clear()
-                    .current_dir("/")
-                    .stdin(Stdio::piped())
-                    .stdout(Stdio::piped())
-                    .stderr(Stdio::null())
-                    .kill_on_drop(true)
-                    .spawn()
-                    .ok()?;
-                let (input, output) = (process.stdin.take()?, process.stdout.take()?);
-                Worker::over(Box::new(input), Box::new(output), Some(process))
-            }
+            Start::Executable(executable, spare) => match spare.worker() {
+                Some(twin) => {
+                    let (input, output) = halves(twin.socket().ok()?)?;
+                    Worker::over(input, output, Process::Forked(twin))
+                }
+                None => Worker::execute(executable)?,
+            },
             #[cfg(test)]
             Start::Thread(body) => {
-                let (ours, theirs) = std::os::unix::net::UnixStream::pair().ok()?;
-                ours.set_nonblocking(true).ok()?;
+                let (ours, theirs) = UnixStream::pair().ok()?;
                 let body = *body;
                 std::thread::spawn(move || body(theirs));
-                let (output, input) = tokio::net::UnixStream::from_std(ours).ok()?.into_split();
-                Worker::over(Box::new(input), Box::new(output), None)
+                let (input, output) = halves(ours)?;
+                Worker::over(input, output, Process::Thread)
             }
         };
         let hello = worker.frame().await.ok()?;
@@ -178,18 +184,32 @@ impl Worker {
         Some(worker)
     }
 
-    fn over(
-        input: Box<dyn AsyncWrite + Send + Unpin>,
-        output: Box<dyn AsyncRead + Send + Unpin>,
-        process: Option<Child>,
-    ) -> Worker {
+    /// Starts the executable once more.
+    fn execute(executable: &Path) -> Option<Worker> {
+        let mut process = Command::new(executable)
+            .arg("scan")
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .ok()?;
+        let (input, output) = (process.stdin.take()?, process.stdout.take()?);
+        Some(Worker::over(Box::new(input), Box::new(output), Process::Executed(process)))
+    }
+
+    fn over(input: Input, output: Output, process: Process) -> Worker {
         Worker { input, output: BufReader::new(output), kinds: Vec::new(), process }
     }
 
     fn is_alive(&mut self) -> bool {
         match &mut self.process {
-            Some(process) => matches!(process.try_wait(), Ok(None)),
-            None => true,
+            Process::Executed(process) => matches!(process.try_wait(), Ok(None)),
+            Process::Forked(twin) => twin.is_alive(),
+            #[cfg(test)]
+            Process::Thread => true,
         }
     }
 
@@ -237,6 +257,13 @@ impl Worker {
     async fn frame(&mut self) -> Result<Vec<u8>, Failure> {
         frame(&mut self.output).await
     }
+}
+
+/// Returns the two directions of a socket.
+fn halves(socket: UnixStream) -> Option<(Input, Output)> {
+    socket.set_nonblocking(true).ok()?;
+    let (output, input) = tokio::net::UnixStream::from_std(socket).ok()?.into_split();
+    Some((Box::new(input), Box::new(output)))
 }
 
 /// How long the answer to `text` may take.

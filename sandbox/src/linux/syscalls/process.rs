@@ -259,3 +259,63 @@ pub(crate) fn ids() -> (u32, u32) {
     let gid = unsafe { libc::getegid() };
     (uid, gid)
 }
+
+/// Where the kernel put the arguments and the environment of this process when it was started.
+pub(crate) struct StartStrings([std::ops::Range<usize>; 2]);
+
+impl StartStrings {
+    /// Finds them; fails in a process with a second thread.
+    pub(crate) fn of_this_process() -> io::Result<StartStrings> {
+        let text = std::fs::read_to_string("/proc/self/stat")?;
+        StartStrings::read(&text).ok_or_else(|| {
+            io::Error::other("there is a second thread, or no word of where the arguments are")
+        })
+    }
+
+    /// Reads the text of `/proc/self/stat`: the fields are counted from 1 (`proc_pid_stat(5)`), and the second, a
+    /// name in parentheses, may hold anything.
+    fn read(text: &str) -> Option<StartStrings> {
+        let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
+        let field = |number: usize| fields.get(number.checked_sub(3)?)?.parse::<usize>().ok();
+        let range = |first: usize| {
+            let (start, end) = (field(first)?, field(first + 1)?);
+            (start != 0 && start <= end).then_some(start..end)
+        };
+        (field(20)? == 1).then_some(())?;
+        Some(StartStrings([range(48)?, range(50)?]))
+    }
+
+    /// Overwrites them with zeros, in this process alone.
+    pub(crate) fn wipe(&self) {
+        for range in &self.0 {
+            let start = std::ptr::with_exposed_provenance_mut::<u8>(range.start);
+            // SAFETY: the kernel named this range of the stack as the strings that it wrote when this process was
+            // started. There is one thread, and no reference into them: the standard library and the C library hold
+            // pointers, behind which they find empty strings from now on.
+            unsafe { std::ptr::write_bytes(start, 0, range.len()) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(name: &str, threads: usize) -> Option<[std::ops::Range<usize>; 2]> {
+        let mut fields: Vec<String> = (3..=52).map(|number| (number * 100).to_string()).collect();
+        fields[20 - 3] = threads.to_string();
+        StartStrings::read(&format!("7 ({name}) {}\n", fields.join(" "))).map(|found| found.0)
+    }
+
+    #[test]
+    fn arguments_and_environment_are_found_whatever_the_name_is() {
+        let expected = Some([4800..4900, 5000..5100]);
+        assert_eq!(read("stockade", 1), expected);
+        assert_eq!(read("a) 1 2 3", 1), expected);
+    }
+
+    #[test]
+    fn a_process_with_two_threads_is_not_copied() {
+        assert_eq!(read("stockade", 2), None);
+    }
+}

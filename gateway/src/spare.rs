@@ -1,0 +1,48 @@
+//! Processes that are forked when this one begins, before it has read settings, keys or an environment: to execute
+//! this program again for each of them would cost more than a millisecond.
+
+use std::sync::{Arc, Mutex};
+
+use stockade_sandbox::{Launcher, Twin};
+
+/// A scan worker and a launcher that wait for their first use. Without them both are executed when they are needed.
+#[derive(Debug, Clone, Default)]
+pub struct Spare(Arc<Mutex<Processes>>);
+
+#[derive(Debug, Default)]
+struct Processes {
+    worker: Option<Twin>,
+    launcher: Option<Launcher>,
+}
+
+/// What the calls of this process are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Commands are judged.
+    Judge,
+    /// Commands are judged and run.
+    Run,
+}
+
+impl Spare {
+    /// Forks what `purpose` needs. Must come first of all; with a second thread nothing is forked.
+    pub(crate) fn fork(purpose: Purpose) -> Spare {
+        // The launcher first: it has the longest way to go.
+        let launcher = match purpose {
+            Purpose::Judge => None,
+            Purpose::Run => Launcher::fork().ok(),
+        };
+        let worker = Twin::fork(crate::scan::main).ok();
+        Spare(Arc::new(Mutex::new(Processes { worker, launcher })))
+    }
+
+    /// Takes the scan worker.
+    pub(crate) fn worker(&self) -> Option<Twin> {
+        self.0.lock().ok().and_then(|mut processes| processes.worker.take())
+    }
+
+    /// Takes the launcher.
+    pub(crate) fn launcher(&self) -> Option<Launcher> {
+        self.0.lock().ok().and_then(|mut processes| processes.launcher.take())
+    }
+}

@@ -1,0 +1,78 @@
+//! Ordinary commands, plain and confined.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::table::{self, Contender};
+use crate::{Ground, on_path};
+
+/// Files in the repository that `git status` looks at.
+const FILES: usize = 300;
+
+pub(crate) fn measure(ground: &Ground, rounds: usize) {
+    let project = ground.path("work");
+    if let Err(error) = prepare(&project) {
+        println!("left out, the ordinary commands: {error}");
+        return;
+    }
+    for (program, text, again) in [
+        ("git", "git status --short", ""),
+        ("find", "find /usr -name '*.none'", ""),
+        ("cc", "cc -O2 -o program main.c", ""),
+        ("cargo", "cargo build --offline --quiet", "target"),
+    ] {
+        if !on_path(program) {
+            println!("not installed: {program}");
+            continue;
+        }
+        let mut contenders = vec![Contender::new("bash -c", "bash -c", &[text])];
+        let options = ["--allowed-tools", "Bash", "--", text];
+        contenders.push(Contender::new("run, one shot", &ground.one_shot(), &options));
+        if ground.gateway.is_some() {
+            let line = ground.through_gateway();
+            contenders.push(Contender::new("run, running gateway", &line, &options));
+        }
+        let built = project.join(again);
+        table::in_turn(&mut contenders, rounds, &project, || {
+            if !again.is_empty() {
+                // It is not there the first time.
+                let _ = std::fs::remove_dir_all(&built);
+            }
+        });
+        table::print(text, &contenders);
+    }
+}
+
+/// Makes a repository with a small crate and a small program in C.
+fn prepare(project: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(project.join("src"))?;
+    for number in 0..FILES {
+        let folder = project.join(format!("folder{}", number % 20));
+        std::fs::create_dir_all(&folder)?;
+        std::fs::write(folder.join(format!("file{number}")), number.to_string())?;
+    }
+    std::fs::write(project.join(".gitignore"), "target\nprogram\n")?;
+    std::fs::write(
+        project.join("Cargo.toml"),
+        "[package]\nname = \"small\"\nversion = \"0.1.0\"\nedition = \"2021\"\n\n[workspace]\n",
+    )?;
+    let functions: String = (0..200)
+        .map(|n| format!("pub fn f{n}(x: u64) -> u64 {{ x.rotate_left({n} % 64) }}\n"))
+        .collect();
+    std::fs::write(
+        project.join("src/main.rs"),
+        format!("{functions}fn main() {{ println!(\"{{}}\", f1(2)); }}\n"),
+    )?;
+    let functions: String =
+        (0..400).map(|n| format!("int f{n}(int x) {{ return x * {n} + {n}; }}\n")).collect();
+    std::fs::write(
+        project.join("main.c"),
+        format!("{functions}int main(void) {{ return f0(0); }}\n"),
+    )?;
+    for arguments in [vec!["init", "-q"], vec!["add", "-A"]] {
+        // Without git its line is left out anyway.
+        let _ =
+            Command::new("git").args(arguments).current_dir(project).stderr(Stdio::null()).status();
+    }
+    Ok(())
+}
