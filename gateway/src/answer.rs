@@ -1,6 +1,5 @@
 //! Answers to front ends: refusals, results, and what stockade itself could not do.
 
-use serde_json::{Value, json};
 use stockade_parser::{CommandKind, EffectKind};
 use stockade_policy::{Decision, SandboxState};
 use stockade_sandbox::{self as sandbox, Violation};
@@ -11,6 +10,7 @@ use crate::judge::{Judged, Scene};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{AuditReference, DecisionView, Event, Refusal, RunOutcome, RunResult};
 use crate::records::signal_name;
+use crate::remedy;
 use crate::run::Execution;
 use crate::view;
 
@@ -79,39 +79,25 @@ pub(crate) fn ran(
         task_id: None,
         cwd_after: None,
         sandbox: view::sandbox(&execution.enforced),
-        violations: execution.violations.iter().take(MAX_VIOLATIONS).map(violation).collect(),
+        violations: execution.violations.iter().take(MAX_VIOLATIONS).map(remedy::view).collect(),
         footer: footer(execution, judged),
         audit: reference(receipt),
     }))
-}
-
-fn violation(found: &Violation) -> Value {
-    json!({
-        "kind": found.kind,
-        "syscall": found.call,
-        "path_or_host": found.object,
-        "rule": found.rule,
-        "count": found.count,
-    })
 }
 
 /// Returns one line when the sandbox may be why a command failed. Its output is never read for that: what
 /// counts is what a layer saw, or that a layer without eyes was active and the text could have met it.
 fn footer(execution: &Execution, judged: &Judged) -> String {
     let failed = execution.exit.is_none_or(|exit| exit.code != Some(0));
+    // What was put aside, and a limit that ended something, is told whatever the exit status says.
+    let counts = |found: &&Violation| failed || matches!(found.kind.as_str(), "limit" | "planted");
+    let mut told = execution.violations.iter().filter(counts);
+    if let Some(first) = told.next() {
+        return remedy::footer(first, told.count());
+    }
     let ended = execution.timed_out || execution.interrupted;
     if !failed || ended || judged.facts.sandbox != SandboxState::Enforced {
         return String::new();
-    }
-    if let Some((first, rest)) = execution.violations.split_first() {
-        let more = match rest.len() {
-            0 => String::new(),
-            count => format!(" (+{count} more, see violations)"),
-        };
-        return format!(
-            "stockade: refused {} of {} by {}{more}",
-            first.kind, first.object, first.rule
-        );
     }
     if let Some(note) = execution.enforced.notes.first() {
         return format!("stockade: {note}");
@@ -123,8 +109,8 @@ fn footer(execution: &Execution, judged: &Judged) -> String {
         known || unknown
     };
     match commands.iter().any(network) || commands.is_empty() {
-        true => "stockade: this ran without network, which may be why it failed; `sandbox.network` of the \
-                 settings cannot open it yet"
+        true => "stockade: if the sandbox is why it failed, it was a part of it that cannot name what it refuses: \
+                 reads that `denyRead` forbids, changes of mode, owner or time outside, or that there is no network"
             .into(),
         false => String::new(),
     }

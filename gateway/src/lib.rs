@@ -22,6 +22,7 @@ mod places;
 mod plan;
 pub mod protocol;
 mod records;
+mod remedy;
 mod request;
 mod run;
 mod serve;

@@ -1,6 +1,7 @@
 //! Verdict and settings to [`SandboxSpec`]: what one command may reach, complete and as plain data.
 
 mod globs;
+mod limits;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::access;
 use stockade_policy::{Facts, Origin, SandboxSettings, SandboxState};
 use stockade_sandbox::{
-    Access, FileRule, Files, Limits, Mediation, Network, Program, Protection, SandboxSpec,
+    Access, Fallback, FileRule, Files, Mediation, Network, Program, Protection, SandboxSpec,
 };
 
 use crate::environment::Environment;
@@ -70,6 +71,11 @@ pub(crate) fn prepare(
         shell: &scene.shell,
         environment: &scene.environment,
         temporary: confined,
+        fallback: match facts.sandbox {
+            // The settings accept less, and this machine has no more.
+            SandboxState::Unavailable => Fallback::Static,
+            SandboxState::Enforced | SandboxState::Off => Fallback::Refuse,
+        },
     })?;
     Ok((spec, temporary))
 }
@@ -101,6 +107,8 @@ struct Ground<'a> {
     environment: &'a Environment,
     /// The private temporary directory; none for a command that runs unconfined.
     temporary: Option<&'a Path>,
+    /// What happens where no namespaces can be had.
+    fallback: Fallback,
 }
 
 /// Returns the spec of a command.
@@ -118,10 +126,13 @@ fn plan(ground: &Ground<'_>) -> Result<SandboxSpec, Failure> {
         program: program(ground)?,
         files,
         network: if confine { Network::Off } else { Network::Host },
-        limits: Limits { memory_bytes: memory_limit(), ..Limits::default() },
+        limits: limits::of(ground.sandbox, &ground.place.cwd),
         required: if confine { required } else { BTreeSet::new() },
         mediation: if confine { Mediation::Writes } else { Mediation::None },
         confine,
+        fallback: ground.fallback,
+        landlock_abi: u32::MAX,
+        fail_at: String::new(),
         hide: BTreeSet::new(),
     })
 }
@@ -219,6 +230,7 @@ fn files(ground: &Ground<'_>, temporary: &Path) -> Result<Files, Failure> {
     Ok(Files {
         rules: rules.0,
         guarded_names: guarded_names(),
+        refused_keys: stockade_policy::refused_git_keys().iter().map(OsString::from).collect(),
         private_tmp: Some(temporary.to_path_buf()),
         sockets: Vec::new(),
     })
@@ -313,14 +325,21 @@ fn guarded_names() -> Vec<OsString> {
     names.map(|name| name.segments.iter().collect::<PathBuf>().into_os_string()).collect()
 }
 
+/// Says where a rule about a path comes from: key, pattern, file, line and layer. [`crate::remedy`] reads it.
 fn place_of(pattern: &str, origin: &Origin) -> String {
-    format!("{pattern} ({}:{})", origin.file.display(), origin.line)
+    let keys = origin.pointer.split('/').filter(|key| key.parse::<usize>().is_err());
+    let key = keys.filter(|key| !key.is_empty()).collect::<Vec<_>>().join(".");
+    let (file, line, layer) = (origin.file.display(), origin.line, origin.layer.name());
+    format!("{key} {pattern} ({file}:{line}, {layer})")
 }
 
 /// Says whether this machine can enforce what is required by default, found by trying.
 pub(crate) fn is_available() -> bool {
-    let enforced = stockade_sandbox::Host::probe().enforced;
-    REQUIRED.iter().all(|protection| enforced.holds(*protection))
+    static AVAILABLE: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    *AVAILABLE.get_or_init(|| {
+        let enforced = stockade_sandbox::Host::start().enforced;
+        REQUIRED.iter().all(|protection| enforced.holds(*protection))
+    })
 }
 
 fn expand(pattern: &str) -> Result<Vec<PathBuf>, Failure> {
@@ -334,14 +353,4 @@ fn expand(pattern: &str) -> Result<Vec<PathBuf>, Failure> {
 /// Returns the path behind links, also when its last parts do not exist yet.
 fn real(path: &Path) -> PathBuf {
     crate::facts::names_of(path, Path::new("/")).pop().unwrap_or_else(|| path.to_path_buf())
-}
-
-/// Half of the machine's memory, at least 2 GiB.
-fn memory_limit() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let total = text.lines().find_map(|line| {
-        let rest = line.strip_prefix("MemTotal:")?;
-        rest.split_whitespace().next()?.parse::<u64>().ok()
-    });
-    (total.unwrap_or(0) * 1024 / 2).max(2 << 30)
 }

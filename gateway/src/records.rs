@@ -202,6 +202,13 @@ pub(crate) async fn result(
     let streams = execution.output.streams.iter();
     outcome.streams = streams.map(|carried| stream(log, carried, spill, cut)).collect();
     (outcome.enforced, outcome.missing) = (sandbox.enforced, sandbox.missing);
+    let refused = execution.violations.iter();
+    outcome.touched.denials = refused
+        .map(|found| record::Denial {
+            blocker: format!("{} {}: {}", found.kind, found.call, found.rule).into(),
+            path_or_host: found.object.clone().into(),
+        })
+        .collect();
     log.record(Body::Result(Box::new(outcome))).await
 }
 

@@ -7,6 +7,7 @@ use stockade_parser::json::{Dialect, Value, read};
 
 const PROTECTED: &[u8] = include_bytes!("../../policies/paths/protected.jsonc");
 const CRITICAL: &[u8] = include_bytes!("../../policies/paths/critical.jsonc");
+const GIT: &[u8] = include_bytes!("../../policies/paths/git.jsonc");
 const PERMISSIONS: &[u8] = include_bytes!("../../policies/permissions.jsonc");
 
 /// What holds without any settings file, as the text of a settings file of [`crate::Layer::Builtin`].
@@ -57,6 +58,8 @@ pub(crate) struct FileTool {
 /// Everything together.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Knowledge {
+    /// Keys of git that run programs or lead elsewhere.
+    pub git_keys: Vec<String>,
     pub protected: Vec<ProtectedName>,
     pub removers: Vec<Remover>,
     pub safe_variables: Vec<String>,
@@ -93,6 +96,13 @@ pub fn protected_names() -> &'static [ProtectedName] {
     &KNOWLEDGE.protected
 }
 
+/// Returns the keys that the configuration of a git directory made by a command may not hold: `section.name`
+/// or `section.*`. Without its table every key is refused.
+pub fn refused_git_keys() -> &'static [String] {
+    static EVERY: LazyLock<[String; 1]> = LazyLock::new(|| ["*".to_owned()]);
+    if KNOWLEDGE.git_keys.is_empty() { EVERY.as_slice() } else { &KNOWLEDGE.git_keys }
+}
+
 /// Says whether `name` is in `list`, where an entry may end in `*`.
 pub(crate) fn listed(list: &[String], name: &[u8]) -> bool {
     list.iter().any(|entry| match entry.strip_suffix('*') {
@@ -106,6 +116,7 @@ fn read_all() -> Option<Knowledge> {
     Some(Knowledge {
         protected: table(PROTECTED, protected)?,
         removers: table(CRITICAL, remover)?,
+        git_keys: strings(&read(GIT, Dialect::Commented).ok()?)?,
         safe_variables: strings(permissions.get("safe_variables")?)?,
         unsafe_variables: strings(permissions.get("unsafe_variables")?)?,
         known_tools: strings(permissions.get("known_tools")?)?,

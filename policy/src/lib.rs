@@ -27,7 +27,7 @@ pub use confine::sandbox_settings;
 pub use decide::evaluate;
 pub use explain::explain;
 pub use facts::{Call, Facts, HookOutcome, HookVerdict, Mode, SandboxState};
-pub use knowledge::{DEFAULT_SETTINGS, ProtectedName, protected_names};
+pub use knowledge::{DEFAULT_SETTINGS, ProtectedName, protected_names, refused_git_keys};
 pub use layer::{Layer, Origin};
 pub use lint::lint;
 pub use load::load;

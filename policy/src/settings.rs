@@ -126,6 +126,10 @@ pub struct SandboxSettings {
     pub env_pass: Vec<String>,
     /// Names of variables that are not passed.
     pub env_deny: Vec<String>,
+    /// Limits by their names, in bytes or as a number: what user, flag and policy settings say.
+    pub limits: BTreeMap<String, (u64, Origin)>,
+    /// Limits that project and local settings put lower; they hold only where they are lower.
+    pub lowered_limits: BTreeMap<String, (u64, Origin)>,
     /// Commands that run outside, with the texts of the patterns.
     pub(crate) excluded: Vec<(CommandPattern, Origin)>,
 }
@@ -152,6 +156,8 @@ impl Default for SandboxSettings {
             allow_unix_sockets: Vec::new(),
             env_pass: Vec::new(),
             env_deny: Vec::new(),
+            limits: BTreeMap::new(),
+            lowered_limits: BTreeMap::new(),
             excluded: Vec::new(),
         }
     }

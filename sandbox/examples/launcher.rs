@@ -29,6 +29,7 @@ fn main() {
                 origin: "argument".to_owned(),
             }],
             guarded_names: vec![".guarded".into()],
+            refused_keys: Vec::new(),
             private_tmp: None,
             sockets: Vec::new(),
         },
@@ -37,6 +38,9 @@ fn main() {
         required: Default::default(),
         mediation: Mediation::Writes,
         confine: std::env::var_os("UNCONFINED").is_none(),
+        fallback: stockade_sandbox::Fallback::Refuse,
+        landlock_abi: u32::MAX,
+        fail_at: String::new(),
         hide: Default::default(),
     };
     std::process::exit(run(&spec));

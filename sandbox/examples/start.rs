@@ -74,6 +74,9 @@ fn spec() -> SandboxSpec {
         required: BTreeSet::new(),
         mediation: Mediation::Writes,
         confine: true,
+        fallback: stockade_sandbox::Fallback::Refuse,
+        landlock_abi: u32::MAX,
+        fail_at: String::new(),
         hide: BTreeSet::new(),
     }
 }

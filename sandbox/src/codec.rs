@@ -12,7 +12,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::linux::syscalls;
-use crate::spec::{Access, FileRule, Files, Limits, Mechanism, Mediation, Network, Program};
+use crate::spec::{
+    Access, Fallback, FileRule, Files, Limits, Mechanism, Mediation, Network, Program,
+};
 use crate::{Enforced, Exit, Protection, SandboxSpec, State, Violation};
 
 /// Longest frame.
@@ -238,11 +240,11 @@ macro_rules! structures {
 
 structures! {
     Program { path, argv, environment, cwd }
-    Files { rules, guarded_names, private_tmp, sockets }
+    Files { rules, guarded_names, refused_keys, private_tmp, sockets }
     FileRule { path, access, origin }
-    Limits { processes, memory_bytes, file_bytes, descriptors, descriptors_hard, shm_bytes }
+    Limits { processes, memory_bytes, file_bytes, descriptors, descriptors_hard, shm_bytes, disk_bytes }
     Exit { code, signal, user, system, max_rss_kib }
-    Violation { kind, call, object, rule, count }
+    Violation { kind, call, object, rule, count, errno, pid, program, source }
 }
 
 /// Implements [`Wire`] for an enum without fields, by position.
@@ -265,6 +267,7 @@ macro_rules! choices {
 
 choices! {
     Access { Write = 0, ReadOnly = 1, Read = 2, None = 3, Protected = 4 }
+    Fallback { Refuse = 0, Static = 1 }
     Mediation { None = 0, Writes = 1 }
     Mechanism {
         UserNamespace = 0, NetworkNamespace = 1, ProcMount = 2, Landlock = 3, Seccomp = 4,
@@ -342,8 +345,19 @@ impl Wire for Enforced {
 
 impl Wire for SandboxSpec {
     fn put(&self, out: &mut Vec<u8>) {
-        let SandboxSpec { program, files, network, limits, required, mediation, confine, hide } =
-            self;
+        let SandboxSpec {
+            program,
+            files,
+            network,
+            limits,
+            required,
+            mediation,
+            confine,
+            fallback,
+            landlock_abi,
+            fail_at,
+            hide,
+        } = self;
         program.put(out);
         files.put(out);
         network.put(out);
@@ -351,6 +365,9 @@ impl Wire for SandboxSpec {
         required.iter().copied().collect::<Vec<_>>().put(out);
         mediation.put(out);
         confine.put(out);
+        fallback.put(out);
+        landlock_abi.put(out);
+        fail_at.put(out);
         hide.iter().copied().collect::<Vec<_>>().put(out);
     }
     fn take(from: &mut &[u8]) -> Option<SandboxSpec> {
@@ -362,6 +379,9 @@ impl Wire for SandboxSpec {
             required: Vec::take(from)?.into_iter().collect(),
             mediation: Wire::take(from)?,
             confine: Wire::take(from)?,
+            fallback: Wire::take(from)?,
+            landlock_abi: Wire::take(from)?,
+            fail_at: Wire::take(from)?,
             hide: Vec::take(from)?.into_iter().collect(),
         })
     }

@@ -41,6 +41,17 @@ impl Host {
         }
     }
 
+    /// Starts one confined command and tells what it reports, without the probes of single protections.
+    pub fn start() -> Host {
+        #[cfg(target_os = "linux")]
+        return match std::env::current_exe() {
+            Ok(launcher) => crate::probe::start(&launcher),
+            Err(error) => Host::without(&format!("this executable cannot be found: {error}")),
+        };
+        #[cfg(not(target_os = "linux"))]
+        Host::without("only Linux is supported")
+    }
+
     /// Tries everything once, with `launcher` as the launcher.
     pub fn probe_with(launcher: &Path) -> Host {
         #[cfg(target_os = "linux")]

@@ -5,9 +5,14 @@
 //! ([`command`]). Each ends when the gateway's end of the control socket closes.
 
 mod command;
+mod fixed;
 mod init;
+mod measure;
 mod ready;
 mod sweep;
+mod watch;
+
+pub(crate) use measure::too_many_descriptors;
 
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Write};
@@ -16,14 +21,19 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use crate::codec::{self, Failure, Order, Report, Wire};
+use crate::fault;
+use crate::linux::aliases;
 use crate::linux::foreign::Foreign;
 use crate::linux::syscalls::{self, Ended, Fork};
-use crate::spec::Mechanism;
+use crate::spec::{Fallback, Mechanism};
 use crate::{Enforced, Exit, Network, Protection, SandboxSpec, State, Violation};
 use ready::Ready;
 
 /// Longest time for all steps before the command starts; a dead network mount must not hang it.
 const START_LIMIT: Duration = Duration::from_secs(10);
+
+/// Longest time that pid 1 gets to end the run by itself before it is killed, and the run with it.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// The status of a monitor that could not do its work.
 const FAILED: i32 = 122;
@@ -76,7 +86,19 @@ fn take_control() -> io::Result<UnixStream> {
 }
 
 fn step<T>(name: &str, result: io::Result<T>) -> Result<T, Failure> {
+    let result = if fault::is_at(name) { Err(fault::error()) } else { result };
     result.map_err(|error| Failure::Step { step: name.to_owned(), reason: error.to_string() })
+}
+
+/// How a run is kept apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Isolation {
+    /// By namespaces, and all that builds on them.
+    Namespaces,
+    /// By Landlock, the filter and limits alone.
+    Static,
+    /// Not at all: it was let out.
+    Free,
 }
 
 fn send(to: &UnixStream, report: &Report) -> io::Result<()> {
@@ -87,11 +109,42 @@ fn monitor(control: &UnixStream) -> Result<Report, Failure> {
     step("subreaper", syscalls::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0))?;
     // Whatever it cannot do in advance is done, and its failure told, when the spec is here.
     let ready = Ready::prepare(control).ok();
-    let (spec, streams) = step("receive", receive_spec(control))?;
-    let confined = start(&spec, streams, control, ready)?;
+    let (mut spec, streams) = step("receive", receive_spec(control))?;
+    fault::set(&spec.fail_at);
+    step("receive", Ok(()))?;
+    let others = step("other mounts", aliases::of_rules(&spec.files.rules))?;
+    spec.files.rules.extend(others);
+    let isolation = if spec.confine { Isolation::Namespaces } else { Isolation::Free };
+    let again = match (isolation, spec.fallback) {
+        (Isolation::Namespaces, Fallback::Static) => Some(step("streams", copies(&streams))?),
+        (Isolation::Namespaces | Isolation::Static | Isolation::Free, _) => None,
+    };
+    match attempt(&spec, (isolation, ready), streams, control) {
+        Err(failure @ (Failure::Step { .. } | Failure::Unenforceable { .. })) => match again {
+            // Nothing has run. What this one leaves open is in its report.
+            Some(streams) => attempt(&spec, (Isolation::Static, None), streams, control),
+            None => Err(failure),
+        },
+        result => result,
+    }
+}
+
+fn copies(streams: &StandardStreams) -> io::Result<StandardStreams> {
+    let [stdin, stdout, stderr] = streams;
+    Ok([stdin.try_clone()?, stdout.try_clone()?, stderr.try_clone()?])
+}
+
+/// Starts the run and follows it to its end; on an error nothing has run, or nothing of it is left.
+fn attempt(
+    spec: &SandboxSpec,
+    (isolation, ready): (Isolation, Option<Ready>),
+    streams: StandardStreams,
+    control: &UnixStream,
+) -> Result<Report, Failure> {
+    let confined = start(spec, (isolation, ready), streams, control)?;
     step("dumpable", syscalls::prctl(libc::PR_SET_DUMPABLE, 0, 0))?;
     let Confined { pid, orders, report, consent } = confined;
-    let started = agree(&spec, control, report, consent);
+    let started = agree(spec, control, report, consent);
     let Ok(enforced) = started else {
         end(pid);
         return Err(started.err().unwrap_or(Failure::Exec { errno: 0 }));
@@ -126,9 +179,10 @@ const ALL_NAMESPACES: i32 = libc::CLONE_NEWUSER
     | libc::CLONE_NEWNET;
 
 /// Returns the namespaces of a run.
-fn namespaces(spec: &SandboxSpec) -> i32 {
-    if !spec.confine {
-        return 0;
+fn namespaces(spec: &SandboxSpec, isolation: Isolation) -> i32 {
+    match isolation {
+        Isolation::Namespaces => {}
+        Isolation::Static | Isolation::Free => return 0,
     }
     let own_network =
         spec.network != Network::Host && !spec.hide.contains(&Mechanism::NetworkNamespace);
@@ -138,29 +192,36 @@ fn namespaces(spec: &SandboxSpec) -> i32 {
 /// Starts the confined side, with what was made ready where that fits.
 fn start(
     spec: &SandboxSpec,
+    (isolation, ready): (Isolation, Option<Ready>),
     streams: StandardStreams,
     control: &UnixStream,
-    ready: Option<Ready>,
 ) -> Result<Confined, Failure> {
-    if spec.confine && spec.hide.contains(&Mechanism::UserNamespace) {
+    let by_namespaces = isolation == Isolation::Namespaces;
+    if by_namespaces && spec.hide.contains(&Mechanism::UserNamespace) {
         return Err(no_namespaces(spec.required.first(), "hidden by the spec"));
     }
     let ids = syscalls::ids();
-    let foreign = if spec.confine { Foreign::prepare(spec, ids) } else { Foreign::default() };
+    let foreign = if by_namespaces { Foreign::prepare(spec, ids) } else { Foreign::default() };
     match ready {
-        Some(ready) if ready.fits(spec, &foreign) => step("spec", ready.give(spec, &streams)),
+        Some(ready) if by_namespaces && ready.fits(spec, &foreign) => {
+            step("spec", ready.give(spec, &streams))
+        }
         unfit => {
             drop(unfit);
             let (link, confined) = step("control", Link::new(control))?;
-            match syscalls::fork(namespaces(spec)) {
-                Err(error) if spec.confine => {
+            let forked = match fault::is_at("namespaces") {
+                true => Err(fault::error()),
+                false => syscalls::fork(namespaces(spec, isolation)),
+            };
+            match forked {
+                Err(error) if by_namespaces => {
                     Err(no_namespaces(spec.required.first(), &error.to_string()))
                 }
                 Err(error) => step("fork", Err(error)),
                 Ok(Fork::Parent(pid)) => Ok(confined.with(pid)),
                 Ok(Fork::Child) => {
                     drop(confined);
-                    let status = init::run(spec, ids, foreign, streams, link);
+                    let status = init::run(spec, isolation, (ids, foreign), streams, link);
                     syscalls::exit_now(status)
                 }
             }
@@ -273,14 +334,14 @@ fn require(spec: &SandboxSpec, enforced: &Enforced) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Follows orders until the confined side has ended or must end.
+/// Follows orders until the confined side has ended or must be ended.
 fn watch(control: &UnixStream, orders: &UnixStream, pid: i32) -> io::Result<()> {
     let process = syscalls::process_descriptor(pid)?;
     let mut deadline: Option<Instant> = None;
     loop {
         let rest = deadline.map(|at| at.saturating_duration_since(Instant::now()));
         if rest == Some(Duration::ZERO) {
-            return Ok(());
+            return last_words(orders, &process);
         }
         let waited = [(control.as_fd(), libc::POLLIN), (process.as_fd(), libc::POLLIN)];
         let events = syscalls::poll(&waited, rest)?;
@@ -290,11 +351,11 @@ fn watch(control: &UnixStream, orders: &UnixStream, pid: i32) -> io::Result<()> 
         if events.first().is_none_or(|events| *events == 0) {
             continue;
         }
-        let Some(order) = codec::receive(control)? else { return Ok(()) };
+        let Some(order) = codec::receive(control)? else { return last_words(orders, &process) };
         match Order::from_bytes(&order)? {
-            Order::Signal(signal) => forward(orders, signal)?,
+            Order::Signal(signal) => forward(orders, Order::Signal(signal))?,
             Order::Stop { grace } => {
-                forward(orders, libc::SIGTERM)?;
+                forward(orders, Order::Signal(libc::SIGTERM))?;
                 let at = Instant::now().checked_add(grace);
                 deadline = deadline.into_iter().chain(at).min();
             }
@@ -302,8 +363,14 @@ fn watch(control: &UnixStream, orders: &UnixStream, pid: i32) -> io::Result<()> 
     }
 }
 
-fn forward(orders: &UnixStream, signal: i32) -> io::Result<()> {
-    match codec::send(orders, &Order::Signal(signal).to_bytes()) {
+/// Has pid 1 end the run and look at what it leaves, for a moment.
+fn last_words(orders: &UnixStream, process: &OwnedFd) -> io::Result<()> {
+    forward(orders, Order::Stop { grace: Duration::ZERO })?;
+    syscalls::poll(&[(process.as_fd(), libc::POLLIN)], Some(LAST_WORDS)).map(drop)
+}
+
+fn forward(orders: &UnixStream, order: Order) -> io::Result<()> {
+    match codec::send(orders, &order.to_bytes()) {
         // It has just ended; the loop will see that.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result,

@@ -8,6 +8,8 @@
 mod codec;
 mod enforced;
 #[cfg(target_os = "linux")]
+mod fault;
+#[cfg(target_os = "linux")]
 mod help;
 mod host;
 #[cfg(target_os = "linux")]
@@ -42,7 +44,7 @@ pub use spawn::{
     Child, Launcher, Listeners, Stopper, confine_proxy, confine_worker, launch, spawn,
 };
 pub use spec::{
-    Access, FileRule, Files, Limits, Mechanism, Mediation, Network, Program, SandboxSpec,
+    Access, Fallback, FileRule, Files, Limits, Mechanism, Mediation, Network, Program, SandboxSpec,
 };
 #[cfg(target_os = "linux")]
 pub use twin::Twin;

@@ -1,5 +1,6 @@
 //! The Linux backend: namespaces, Landlock and seccomp, with our own small bindings.
 
+pub(crate) mod aliases;
 pub(crate) mod bpf;
 pub(crate) mod egress;
 pub(crate) mod foreign;

@@ -35,7 +35,23 @@ pub(crate) fn probe(launcher: &Path) -> Host {
         probes.push(without_network(launcher));
     }
     let enforced = believe(enforced, &probes);
-    Host { probes, enforced, kernel: kernel.trim().to_owned(), landlock_abi: landlock::abi() }
+    Host {
+        probes,
+        enforced,
+        kernel: kernel.trim().to_owned(),
+        landlock_abi: landlock::kernel_abi(),
+    }
+}
+
+/// Starts one confined command and tells what it reports.
+pub(crate) fn start(launcher: &Path) -> Host {
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let enforced = match run(launcher, &spec("exit 0", BTreeSet::new())) {
+        Ok((_, enforced)) => enforced,
+        Err(error) => Host::without(&error.to_string()).enforced,
+    };
+    let kernel = kernel.trim().to_owned();
+    Host { probes: Vec::new(), enforced, kernel, landlock_abi: landlock::kernel_abi() }
 }
 
 /// A claim whose probe fails is not made.
@@ -87,7 +103,7 @@ fn user_namespaces() -> Probe {
 }
 
 fn landlock_level() -> Probe {
-    let seen = match landlock::abi() {
+    let seen = match landlock::kernel_abi() {
         0 => Err((
             "the kernel has no Landlock, or it is switched off".to_owned(),
             "add `landlock` to the kernel's `lsm=` parameter".to_owned(),
@@ -198,6 +214,9 @@ fn spec(text: &str, hide: BTreeSet<Mechanism>) -> SandboxSpec {
         required: BTreeSet::new(),
         mediation: Mediation::Writes,
         confine: true,
+        fallback: crate::Fallback::Refuse,
+        landlock_abi: u32::MAX,
+        fail_at: String::new(),
         hide,
     }
 }

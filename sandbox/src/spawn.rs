@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use crate::codec::{self, Failure, Order, Report, Wire};
 use crate::linux::syscalls;
-use crate::spec::{Mechanism, Network};
+use crate::spec::{Fallback, Mechanism, Network};
 use crate::twin::{Process, Twin};
-use crate::{Enforced, Error, Exit, SandboxSpec, Stdio, Violation};
+use crate::{Enforced, Error, Exit, Protection, SandboxSpec, Stdio, Violation};
 
 /// Longest time that a launcher may take to report; its own limits are shorter.
 const START_LIMIT: Duration = Duration::from_secs(30);
@@ -126,8 +126,14 @@ fn hand_over(
         control.set_read_timeout(None)?;
         let wanted = matches!(spec.network, Network::Proxy { .. }) && spec.confine;
         let network = !spec.hide.contains(&Mechanism::NetworkNamespace);
-        if matches!(report, Report::Ready(_)) && listeners.is_some() != (wanted && network) {
-            return Err(io::ErrorKind::InvalidData.into());
+        if let Report::Ready(enforced) = &report {
+            let expected = wanted && network;
+            // Without namespaces there is no place for them; those of a start that failed lead nowhere.
+            if spec.fallback == Fallback::Static && !enforced.holds(Protection::Loopback) {
+                listeners = None;
+            } else if listeners.is_some() != expected {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
         }
         Ok((report, listeners))
     };

@@ -23,9 +23,24 @@ pub struct SandboxSpec {
     pub mediation: Mediation,
     /// Confine at all; false only for a call that a person or rule let out.
     pub confine: bool,
+    /// What happens where no namespaces can be had.
+    pub fallback: Fallback,
+    /// Newest Landlock ABI to use, for tests; [`u32::MAX`] for what the kernel has.
+    pub landlock_abi: u32,
+    /// Step of the launch that is taken as failed, for tests; empty for none.
+    pub fail_at: String,
     /// Mechanisms to take as missing, for tests and `doctor`. Can only make the launcher refuse or
     /// report less; never weakens what is left.
     pub hide: BTreeSet<Mechanism>,
+}
+
+/// What happens where no namespaces can be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Fallback {
+    /// Nothing runs.
+    Refuse,
+    /// Landlock, the filter and limits alone; the report says what that leaves open.
+    Static,
 }
 
 /// A kernel mechanism that protections are made of.
@@ -66,6 +81,9 @@ pub struct Files {
     /// Names that may not be created, replaced or written anywhere in a writable region, such as
     /// `.envrc`, or with several parts `.cargo/config.toml`. Letter case does not matter.
     pub guarded_names: Vec<OsString>,
+    /// Keys that the configuration of a git directory made by the run may not hold: `section.name` in any
+    /// subsection, or `section.*`.
+    pub refused_keys: Vec<OsString>,
     /// Directory that `/tmp` and `/var/tmp` show; made by the gateway, 0700.
     pub private_tmp: Option<PathBuf>,
     /// Sockets, and directories of sockets, that may be connected to besides those in writable regions.
@@ -130,6 +148,8 @@ pub struct Limits {
     pub descriptors_hard: u64,
     /// Private shared memory.
     pub shm_bytes: u64,
+    /// Written to disks by the whole tree.
+    pub disk_bytes: u64,
 }
 
 impl Default for Limits {
@@ -141,6 +161,7 @@ impl Default for Limits {
             descriptors: 1_024,
             descriptors_hard: 65_536,
             shm_bytes: 2 << 30,
+            disk_bytes: 64 << 30,
         }
     }
 }

@@ -9,13 +9,19 @@
 mod act;
 mod address;
 mod caller;
+mod configuration;
+mod fold;
 mod guard;
+mod names;
 mod repository;
 mod resolve;
 
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use crate::linux::bpf::{Table, Verdict};
+use crate::linux::seccomp;
 use crate::linux::syscalls::{self, Fork, Notification};
 use crate::{SandboxSpec, Violation};
 
@@ -29,6 +35,12 @@ pub(crate) const FILE_CALLS: &[libc::c_long] = &[
     libc::SYS_linkat,
     libc::SYS_symlinkat,
     libc::SYS_truncate,
+    libc::SYS_unlinkat,
+    libc::SYS_bind,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_unlink,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_rmdir,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_renameat,
     #[cfg(target_arch = "x86_64")]
@@ -91,6 +103,10 @@ pub(crate) struct Supervisor {
     terminal: Option<OwnedFd>,
     /// Files among the three streams.
     streams: Vec<OwnedFd>,
+    /// What a configuration that the run makes may not set.
+    refused_keys: Vec<OsString>,
+    /// The filter, to know what it refuses.
+    table: Table,
     violations: Vec<Violation>,
     workers: Vec<(i32, u64)>,
 }
@@ -99,6 +115,7 @@ impl Supervisor {
     pub(crate) fn new(
         listener: OwnedFd,
         spec: &SandboxSpec,
+        table: Table,
         terminal: Option<OwnedFd>,
         streams: Vec<OwnedFd>,
     ) -> Supervisor {
@@ -108,6 +125,8 @@ impl Supervisor {
             made: Made::default(),
             terminal,
             streams,
+            refused_keys: spec.files.refused_keys.clone(),
+            table,
             violations: Vec::new(),
             workers: Vec::new(),
         }
@@ -125,7 +144,10 @@ impl Supervisor {
             Err(error) if is_gone(&error) => return Ok(()),
             result => result?,
         };
-        let result = act::perform(self, &call);
+        let result = act::perform(self, &call).map_err(|refused| match refused {
+            Refused::Rule(violation) => Refused::Rule(by(violation, call.thread)),
+            other => other,
+        });
         let answered = match result {
             Ok(Answer::Value(value)) => self.answer(&call, Ok(value)),
             Ok(Answer::Descriptor { file, close_on_exec }) => {
@@ -137,6 +159,7 @@ impl Supervisor {
                 ) {
                     // Its table of descriptors is full.
                     Err(error) if error.raw_os_error() == Some(libc::EMFILE) => {
+                        self.note(by(crate::launch::too_many_descriptors(), call.thread));
                         self.answer(&call, Err(libc::EMFILE))
                     }
                     result => result,
@@ -149,8 +172,9 @@ impl Supervisor {
                 self.answer(&call, Err(number))
             }
             Err(Refused::Rule(violation)) => {
+                let number = violation.errno;
                 self.note(violation);
-                self.answer(&call, Err(libc::EPERM))
+                self.answer(&call, Err(number))
             }
         };
         match answered {
@@ -185,9 +209,28 @@ impl Supervisor {
         self.workers.retain(|(worker, _)| *worker != pid);
     }
 
-    /// Returns what was refused by rules.
+    /// Returns what was refused by rules, and what the run left behind that must not stay as it is. Nothing
+    /// of the run may live any more.
     pub(crate) fn into_violations(self) -> Vec<Violation> {
-        self.violations
+        let mut violations = self.violations;
+        violations.extend(self.made.inspect(&self.refused_keys));
+        violations
+    }
+
+    /// Returns the refusal of a call that the filter refuses by its number and arguments.
+    fn refused_call(&self, call: &Notification) -> Option<Refused> {
+        let number = u32::try_from(call.number).ok()?;
+        let Verdict::Refuse(errno) = self.table.decide(number, call.arguments) else { return None };
+        Some(Refused::Rule(Violation {
+            kind: "syscall".to_owned(),
+            call: seccomp::name(call.number),
+            object: argument_of(call),
+            rule: "builtin: system calls".to_owned(),
+            count: 1,
+            errno,
+            source: "filter".to_owned(),
+            ..Violation::default()
+        }))
     }
 
     fn answer(&self, call: &Notification, result: Result<i64, i32>) -> io::Result<()> {
@@ -237,6 +280,27 @@ impl Supervisor {
             None => {}
         }
     }
+}
+
+/// Returns what tells one refused use of a call from another, for those that have many uses.
+fn argument_of(call: &Notification) -> String {
+    let argument = |index: usize| call.arguments.get(index).copied().unwrap_or(0) & 0xFFFF_FFFF;
+    match libc::c_long::from(call.number) {
+        libc::SYS_ioctl => format!("command {:#x}", argument(1)),
+        libc::SYS_prctl => format!("option {}", argument(0)),
+        libc::SYS_socket | libc::SYS_socketpair => {
+            format!("family {}, type {}, protocol {}", argument(0), argument(1) & 0xF, argument(2))
+        }
+        _ => String::new(),
+    }
+}
+
+/// Adds who tried it.
+fn by(mut violation: Violation, thread: u32) -> Violation {
+    let name = std::fs::read(format!("/proc/{thread}/comm")).unwrap_or_default();
+    violation.program = String::from_utf8_lossy(&name).trim_end().to_owned();
+    violation.pid = thread;
+    violation
 }
 
 /// Says whether an error only means that the caller no longer waits.

@@ -3,9 +3,9 @@
 /// One distinct refused act.
 ///
 /// The texts come from confined programs: escape them before they are shown.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Violation {
-    /// `write`, `network`, `unix-socket`, `limit`: which kind.
+    /// `write`, `network`, `unix-socket`, `syscall`, `limit`, `planted`: which kind.
     pub kind: String,
     /// System call, or the limit's name.
     pub call: String,
@@ -15,4 +15,12 @@ pub struct Violation {
     pub rule: String,
     /// How often it was tried.
     pub count: u32,
+    /// Error number that the caller got; 0 where there was none.
+    pub errno: i32,
+    /// Process that tried it, as the run numbers its own; 0 where none is known.
+    pub pid: u32,
+    /// Name of that process, from itself.
+    pub program: String,
+    /// Layer that saw it: `supervisor`, `filter`, `monitor`, `inspection`.
+    pub source: String,
 }

@@ -5,6 +5,8 @@
 #[path = "sandbox/place.rs"]
 mod place;
 
+#[path = "sandbox/fallback.rs"]
+mod fallback;
 #[path = "sandbox/files.rs"]
 mod files;
 #[path = "sandbox/foreign.rs"]

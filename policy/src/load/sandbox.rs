@@ -74,7 +74,7 @@ impl Merging {
         pointer: &str,
     ) -> bool {
         match key {
-            "network" | "filesystem" | "credentials" | "env" => {
+            "network" | "filesystem" | "credentials" | "env" | "limits" => {
                 self.sandbox_group(source, value, pointer, key)
             }
             "enabled" => self.enabled(source, value, pointer),
@@ -141,6 +141,14 @@ impl Merging {
             "credentials.files" => self.credential_files(source, value, pointer),
             "credentials.envVars" => self.credential_variables(source, value, pointer),
             "env.pass" => self.passed(source, value, pointer),
+            "limits.processes"
+            | "limits.memory"
+            | "limits.fileSize"
+            | "limits.descriptors"
+            | "limits.diskWritten"
+            | "limits.sharedMemory" => {
+                self.limit(source, value, pointer, key.trim_start_matches("limits."));
+            }
             key if FURTHER.contains(&key) => {
                 self.further(source, value, pointer, &format!("sandbox.{key}"));
             }
@@ -266,6 +274,30 @@ impl Merging {
         }
     }
 
+    /// Sets a limit; project and local settings can only lower one.
+    fn limit(&mut self, source: &Source<'_>, value: &Value, pointer: &str, name: &str) {
+        let Some(wanted) = value.whole().or_else(|| bytes(value.text()?)).filter(|it| *it > 0)
+        else {
+            self.refuse_type(
+                source,
+                value,
+                pointer,
+                "a number above 0, or a text such as \"8GiB\"",
+            );
+            return;
+        };
+        let origin = source.origin(value.span, pointer);
+        let sandbox = &mut self.settings.sandbox;
+        if !source.is_shared() {
+            sandbox.limits.insert(name.to_owned(), (wanted, origin));
+            return;
+        }
+        let lowered = sandbox.lowered_limits.get(name).map_or(u64::MAX, |known| known.0);
+        if wanted < lowered {
+            sandbox.lowered_limits.insert(name.to_owned(), (wanted, origin));
+        }
+    }
+
     fn passed(&mut self, source: &Source<'_>, value: &Value, pointer: &str) {
         let Some(names) = self.strings(source, value, pointer) else { return };
         if source.is_shared() {
@@ -351,6 +383,22 @@ impl Merging {
         let place = |index: usize| format!("{pointer}/{index}");
         Some(list.into_iter().map(|(index, v, text)| (v, text.to_owned(), place(index))).collect())
     }
+}
+
+/// Returns the number of bytes that a text such as `512MiB` names.
+fn bytes(text: &str) -> Option<u64> {
+    let digits =
+        text.len().checked_sub(text.trim_start_matches(|it: char| it.is_ascii_digit()).len())?;
+    let (number, unit) = text.split_at_checked(digits)?;
+    let factor = match unit.trim_start() {
+        "" | "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        "TiB" => 1 << 40,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(factor)
 }
 
 /// Returns an absolute path, or one that begins with `~/`.

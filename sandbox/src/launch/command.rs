@@ -1,6 +1,6 @@
 //! The process that becomes the command: the last steps, the report, consent, exec.
 
-use std::ffi::{CString, OsStr};
+use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -9,8 +9,9 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use super::init::{Prepared, Supervision};
-use super::{Link, StandardStreams, step};
+use super::{Isolation, Link, StandardStreams, step};
 use crate::codec::{self, Failure, Report, Wire};
+use crate::linux::bpf::Table;
 use crate::linux::seccomp::{self, Options};
 use crate::linux::{landlock, syscalls};
 use crate::spec::{Limits, Mechanism};
@@ -60,8 +61,7 @@ fn prepare(
     link: &mut Link,
     mut prepared: Prepared,
 ) -> Result<Image, Failure> {
-    let steps = &mut prepared.steps;
-    let image = image(spec)?;
+    let image = image(spec, prepared.isolation)?;
     step("session", syscalls::setsid())?;
     for (number, stream) in (0..).zip(streams) {
         let stream = step("streams", own_stream(spec, stream))?;
@@ -74,32 +74,41 @@ fn prepare(
     enter(&spec.program.cwd)?;
     if spec.confine {
         let counts = prepared.built.as_ref().is_some_and(|built| built.counts_processes);
-        confine(spec, counts, steps)?;
+        confine(spec, counts, &mut prepared.steps)?;
     }
     step("signals", syscalls::reset_signals())?;
     step("descriptors", syscalls::close_on_exec_from(3))?;
     if spec.confine {
-        steps.layer("three descriptors", &[Protection::Fds]);
-        steps.layer("given by the spec", &[Protection::Env]);
-        filter(spec, prepared.supervision, link, steps)?;
+        prepared.steps.layer("three descriptors", &[Protection::Fds]);
+        prepared.steps.layer("given by the spec", &[Protection::Env]);
+        let table = table(spec, &prepared);
+        filter(spec, &table, prepared.supervision, link, &mut prepared.steps)?;
     }
-    step("report", codec::send(&link.report, &Report::Ready(steps.finish()).to_bytes()))?;
+    step("report", codec::send(&link.report, &Report::Ready(prepared.steps.finish()).to_bytes()))?;
     let mut consent = [0];
     step("consent", link.consent.read_exact(&mut consent))?;
     Ok(image)
 }
 
-fn image(spec: &SandboxSpec) -> Result<Image, Failure> {
+fn image(spec: &SandboxSpec, isolation: Isolation) -> Result<Image, Failure> {
     let text = |bytes: &OsStr| {
         CString::new(bytes.as_bytes())
             .map_err(|_| Failure::Spec { reason: "an argument or variable holds a NUL".to_owned() })
     };
     let program = &spec.program;
     let mut environment = Vec::with_capacity(program.environment.len());
+    // Without mounts `/tmp` is the host's: the private directory goes by its own name.
+    let moved = |value: &OsString| match (&spec.files.private_tmp, isolation) {
+        (Some(own), Isolation::Static) if value == "/tmp" => own.clone().into_os_string(),
+        (Some(_) | None, _) => value.clone(),
+    };
     for (name, value) in &program.environment {
         let mut variable = name.clone();
         variable.push("=");
-        variable.push(value);
+        variable.push(match name.to_str() {
+            Some("TMPDIR" | "TMP" | "TEMP") => moved(value),
+            Some(_) | None => value.clone(),
+        });
         environment.push(text(&variable)?);
     }
     Ok(Image {
@@ -132,7 +141,7 @@ fn confine(spec: &SandboxSpec, counts_processes: bool, steps: &mut Steps) -> Res
     }
     step("capabilities", syscalls::set_capabilities(0))?;
     steps.layer("no capabilities", &[Protection::Privilege]);
-    if !spec.hide.contains(&Mechanism::Landlock) && landlock::abi() >= 6 {
+    if landlock::abi(spec) >= 6 {
         // A layer of its own, so that it can neither signal nor trace pid 1.
         step("Landlock", landlock::scope())?;
     }
@@ -159,7 +168,9 @@ fn limits(limits: &Limits, counts_processes: bool, steps: &mut Steps) -> Result<
     // Lower priority is a courtesy, not a protection.
     let _ = syscalls::nice(5);
     let mut open =
-        "memory is sampled, not counted by the kernel: no control group is delegated".to_owned();
+        "memory and what is written to disks are sampled, not counted by the kernel: no control group is \
+         delegated"
+            .to_owned();
     if !counts_processes {
         open.push_str("; the number of processes of a root caller is not limited");
     }
@@ -174,8 +185,23 @@ fn hand_over(listener: &OwnedFd, link: &mut Link) -> Result<(), Failure> {
     step("supervisor", link.handover.read_exact(&mut [0]))
 }
 
+/// Returns the filter of a run.
+pub(super) fn table(spec: &SandboxSpec, prepared: &Prepared) -> Table {
+    let namespaces = prepared.isolation == Isolation::Namespaces;
+    let own_network = namespaces && !spec.hide.contains(&Mechanism::NetworkNamespace);
+    seccomp::table(Options {
+        internet: spec.network == Network::Host || own_network,
+        supervised: prepared.supervision != Supervision::None,
+        guarded: prepared.supervision == Supervision::Files,
+        namespaces,
+        // Landlock forbids it from ABI 3; the mounts always do.
+        truncates: !namespaces && landlock::abi(spec) < 3,
+    })
+}
+
 fn filter(
     spec: &SandboxSpec,
+    table: &Table,
     supervision: Supervision,
     link: &mut Link,
     steps: &mut Steps,
@@ -186,14 +212,7 @@ fn filter(
         }
         return Ok(());
     }
-    let own_network = !spec.hide.contains(&Mechanism::NetworkNamespace);
-    let internet = spec.network == Network::Host || own_network;
-    let options = Options {
-        internet,
-        supervised: supervision != Supervision::None,
-        guarded: supervision == Supervision::Files,
-    };
-    let program = seccomp::table(options).compile();
+    let program = table.compile();
     match supervision {
         Supervision::None => step("system-call filter", syscalls::seccomp_filter(&program))?,
         Supervision::Connections | Supervision::Files => {

@@ -6,10 +6,11 @@ use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
 
-use super::{Link, StandardStreams, command, is_closed, step, sweep};
-use crate::codec::{self, Failure, Order, Report, Wire};
+use super::watch::Watch;
+use super::{Isolation, Link, StandardStreams, command, fixed, step};
+use crate::codec::{self, Failure, Report, Wire};
+use crate::fault;
 use crate::linux::foreign::Foreign;
 use crate::linux::landlock::{self, Grant, Ruleset};
 use crate::linux::mounts::{Built, Stage};
@@ -20,9 +21,6 @@ use crate::steps::Steps;
 use crate::supervise::{Guard, Supervisor};
 use crate::{Exit, Network, Protection, SandboxSpec, Violation};
 
-/// How often the memory of the tree is looked at where no control group counts it.
-const SAMPLE_EVERY: Duration = Duration::from_millis(50);
-
 /// `CAP_SYS_PTRACE`: the supervisor reads the memory of callers that are not its children.
 const KEPT_CAPABILITIES: u32 = 1 << 19;
 
@@ -31,6 +29,7 @@ const SECURE_BITS: libc::c_ulong = 0xEF;
 
 /// What pid 1 knows when the command is started.
 pub(super) struct Prepared {
+    pub(super) isolation: Isolation,
     pub(super) steps: Steps,
     pub(super) built: Option<Built>,
     pub(super) supervision: Supervision,
@@ -47,41 +46,49 @@ pub(super) enum Supervision {
 /// Runs as pid 1 of a run whose spec is known; returns its exit status.
 pub(super) fn run(
     spec: &SandboxSpec,
-    ids: (u32, u32),
-    foreign: Foreign,
+    isolation: Isolation,
+    (ids, foreign): ((u32, u32), Foreign),
     streams: StandardStreams,
     link: Link,
 ) -> i32 {
-    let ground = if spec.confine { lay_ground(ids, &spec.hide).map(Some) } else { Ok(None) };
+    let ground = match isolation {
+        Isolation::Namespaces => lay_ground(ids, &spec.hide),
+        Isolation::Static => Ok(Ground::Static),
+        Isolation::Free => Ok(Ground::Free),
+    };
     go_on(ground, spec, foreign, streams, link)
 }
 
 /// Runs as pid 1 that does in advance what is the same for every spec, then waits for one.
 pub(super) fn run_ahead(ids: (u32, u32), link: Link) -> i32 {
-    let ground = lay_ground(ids, &BTreeSet::new()).map(Some);
+    let ground = lay_ground(ids, &BTreeSet::new());
     // Without a spec there is nothing to do, and nobody to tell.
     let Ok((spec, streams)) = super::receive_spec(&link.orders) else { return super::FAILED };
     go_on(ground, &spec, Foreign::default(), streams, link)
 }
 
 fn go_on(
-    ground: Result<Option<Ground>, Failure>,
+    ground: Result<Ground, Failure>,
     spec: &SandboxSpec,
     foreign: Foreign,
     streams: StandardStreams,
     mut link: Link,
 ) -> i32 {
+    let isolation = match &ground {
+        Ok(Ground::Namespaces(_)) | Err(_) => Isolation::Namespaces,
+        Ok(Ground::Static) => Isolation::Static,
+        Ok(Ground::Free) => Isolation::Free,
+    };
     match ground.and_then(|ground| begin(ground, spec, foreign, streams, &mut link)) {
         Ok((pid, built, supervisor)) => {
             let Link { control, orders, report, consent, .. } = link;
             drop((report, consent));
-            let mut watch = Watch { spec, pid, control, orders, built, supervisor };
+            let mut watch = Watch { spec, isolation, pid, control, orders, built, supervisor };
             let Ok((ended, mut violations)) = watch.until_the_end() else { return super::FAILED };
+            // Whatever the run leaves is looked at when nothing of it can change it any more.
+            watch.end_all();
             violations.extend(watch.supervisor.into_iter().flat_map(Supervisor::into_violations));
             tell(&watch.orders, ended, violations);
-            if !spec.confine {
-                sweep::all_children();
-            }
             0
         }
         Err(failure) => {
@@ -93,27 +100,28 @@ fn go_on(
 }
 
 fn begin(
-    ground: Option<Ground>,
+    ground: Ground,
     spec: &SandboxSpec,
     foreign: Foreign,
     streams: StandardStreams,
     link: &mut Link,
 ) -> Result<(i32, Option<Built>, Option<Supervisor>), Failure> {
     let prepared = match ground {
-        Some(ground) => confine(ground, spec, foreign, &streams, link)?,
-        None => unconfined()?,
+        Ground::Namespaces(stage) => confine(stage, spec, foreign, &streams, link)?,
+        Ground::Static => fixed::confine(spec, &streams)?,
+        Ground::Free => unconfined()?,
     };
     let terminal = terminal(&streams);
     match step("fork", syscalls::fork(0))? {
         Fork::Parent(pid) => {
             // A pipe held here would not end when the command closes it.
             let files = streams.into_iter().filter(is_file).collect();
+            let table = command::table(spec, &prepared);
             let Prepared { built, supervision, .. } = prepared;
             let supervisor = match supervision {
                 Supervision::None => None,
-                Supervision::Connections | Supervision::Files => {
-                    take_listener(pid, link)?.map(|it| Supervisor::new(it, spec, terminal, files))
-                }
+                Supervision::Connections | Supervision::Files => take_listener(pid, link)?
+                    .map(|it| Supervisor::new(it, spec, table, terminal, files)),
             };
             if spec.confine && !spec.hide.contains(&Mechanism::Seccomp) {
                 let program = seccomp::own_table().compile();
@@ -164,12 +172,15 @@ fn unconfined() -> Result<Prepared, Failure> {
     step("subreaper", syscalls::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0))?;
     let mut steps = Steps::default();
     steps.all_off();
-    Ok(Prepared { steps, built: None, supervision: Supervision::None })
+    Ok(Prepared { isolation: Isolation::Free, steps, built: None, supervision: Supervision::None })
 }
 
-/// What stands before the spec is needed.
-pub(super) struct Ground {
-    stage: Stage,
+/// What a run stands on, before its spec is needed.
+enum Ground {
+    /// In namespaces of its own, with the beginnings of its view.
+    Namespaces(Stage),
+    Static,
+    Free,
 }
 
 /// The first steps, which are the same for every spec.
@@ -178,12 +189,12 @@ fn lay_ground(ids: (u32, u32), hide: &BTreeSet<Mechanism>) -> Result<Ground, Fai
     step("parent death signal", syscalls::prctl(libc::PR_SET_PDEATHSIG, kill, 0))?;
     map_ids(ids)?;
     step("dumpable", syscalls::prctl(libc::PR_SET_DUMPABLE, 0, 0))?;
-    Ok(Ground { stage: Stage::new(hide)? })
+    Ok(Ground::Namespaces(Stage::new(hide)?))
 }
 
 /// The list of steps from there, in order.
 fn confine(
-    ground: Ground,
+    stage: Stage,
     spec: &SandboxSpec,
     foreign: Foreign,
     streams: &StandardStreams,
@@ -192,18 +203,22 @@ fn confine(
     let mut steps = Steps::default();
     network(spec, &link.control, &mut steps)?;
     steps.notes.clone_from(&foreign.notes);
-    let built = ground.stage.build(spec, foreign)?;
+    let built = stage.build(spec, foreign)?;
     let supervision = supervision(spec, &built);
     report_mounts(spec, &built, supervision, &mut steps);
     give_up_capabilities(&mut steps)?;
     restrict(spec, &built, streams, &mut steps)?;
-    Ok(Prepared { steps, built: Some(built), supervision })
+    Ok(Prepared { isolation: Isolation::Namespaces, steps, built: Some(built), supervision })
 }
 
 /// Maps the caller's ids onto themselves; no other id exists inside.
 fn map_ids((uid, gid): (u32, u32)) -> Result<(), Failure> {
     let write = |path: &str, text: String| {
-        fs::write(path, text).map_err(|error| {
+        let written = match fault::is_at(path) {
+            true => Err(fault::error()),
+            false => fs::write(path, text),
+        };
+        written.map_err(|error| {
             super::no_namespaces(None, &format!("`{path}` cannot be written: {error}"))
         })
     };
@@ -307,11 +322,12 @@ fn restrict(
     streams: &StandardStreams,
     steps: &mut Steps,
 ) -> Result<(), Failure> {
-    if spec.hide.contains(&Mechanism::Landlock) || landlock::abi() == 0 {
+    let abi = landlock::abi(spec);
+    if abi == 0 {
         return Ok(());
     }
     let name = "Landlock";
-    let ruleset = step(name, Ruleset::new())?;
+    let ruleset = step(name, Ruleset::new(abi))?;
     for (object, grant) in &built.grants {
         step(name, ruleset.allow(object.as_fd(), *grant))?;
     }
@@ -321,146 +337,19 @@ fn restrict(
     let layer = step(name, ruleset.restrict())?;
     use Protection::{KernelSettings, Processes, WriteOutside};
     steps.layer(&layer, &[WriteOutside, KernelSettings]);
-    if landlock::abi() >= 6 && built.has_proc {
+    if abi >= 6 && built.has_proc {
         steps.layer(&layer, &[Processes]);
     }
     Ok(())
 }
 
 /// Lets `/dev/stdout` and its like be opened again where they are a terminal made by the gateway.
-fn allow_terminal(ruleset: &Ruleset, stream: &OwnedFd) -> Result<(), Failure> {
+pub(super) fn allow_terminal(ruleset: &Ruleset, stream: &OwnedFd) -> Result<(), Failure> {
     use std::io::IsTerminal;
     if !stream.is_terminal() {
         return Ok(());
     }
     step("Landlock", ruleset.allow(stream.as_fd(), Grant::Device))
-}
-
-/// What pid 1 has to do with while the command runs.
-struct Watch<'a> {
-    spec: &'a SandboxSpec,
-    pid: i32,
-    control: UnixStream,
-    orders: UnixStream,
-    built: Option<Built>,
-    supervisor: Option<Supervisor>,
-}
-
-impl Watch<'_> {
-    /// Reaps, answers calls, follows orders and looks at the memory until the command has ended.
-    fn until_the_end(&mut self) -> io::Result<(Ended, Vec<Violation>)> {
-        let set = syscalls::signal_set(&[libc::SIGCHLD])?;
-        syscalls::set_signal_mask(&set)?;
-        let children = syscalls::signal_descriptor(&set)?;
-        let mut next_sample = Instant::now() + SAMPLE_EVERY;
-        loop {
-            // A child that ended before the signal was blocked is found here.
-            while let Some(ended) = reap()? {
-                if ended.pid == self.pid {
-                    return Ok((ended, Vec::new()));
-                }
-                if let Some(supervisor) = &mut self.supervisor {
-                    supervisor.reaped(ended.pid);
-                }
-            }
-            self.wait(&children, next_sample)?;
-            if Instant::now() < next_sample {
-                continue;
-            }
-            next_sample = Instant::now() + SAMPLE_EVERY;
-            if let Some(supervisor) = &mut self.supervisor {
-                supervisor.tidy();
-            }
-            if let Some(violation) = self.built.as_ref().and_then(|it| over_memory(self.spec, it)) {
-                return Ok((Ended::killed(self.pid), vec![violation]));
-            }
-        }
-    }
-
-    /// Waits for one thing to happen and deals with it.
-    fn wait(&mut self, children: &OwnedFd, next_sample: Instant) -> io::Result<()> {
-        let mut waited = vec![
-            (children.as_fd(), libc::POLLIN),
-            (self.control.as_fd(), 0),
-            (self.orders.as_fd(), libc::POLLIN),
-        ];
-        waited.extend(self.supervisor.iter().map(|it| (it.listener(), libc::POLLIN)));
-        let rest =
-            self.built.as_ref().map(|_| next_sample.saturating_duration_since(Instant::now()));
-        let events = syscalls::poll(&waited, rest)?;
-        let event = |index: usize| events.get(index).copied().unwrap_or(0);
-        if is_closed(event(1)) || is_closed(event(2)) {
-            if !self.spec.confine {
-                sweep::all_children();
-            }
-            return Err(io::ErrorKind::BrokenPipe.into());
-        }
-        if event(0) != 0 {
-            drain(children)?;
-        }
-        if event(2) & libc::POLLIN != 0 {
-            follow(self.spec, &self.orders)?;
-        }
-        match &mut self.supervisor {
-            Some(supervisor) if event(3) & libc::POLLIN != 0 => supervisor.serve(),
-            Some(_) | None => Ok(()),
-        }
-    }
-}
-
-fn reap() -> io::Result<Option<Ended>> {
-    match syscalls::wait(-1, libc::WNOHANG) {
-        Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(None),
-        result => result,
-    }
-}
-
-fn drain(children: &OwnedFd) -> io::Result<()> {
-    let mut file = fs::File::from(children.try_clone()?);
-    let mut entries = [0; 1024];
-    match file.read(&mut entries) {
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
-        result => result.map(drop),
-    }
-}
-
-fn follow(spec: &SandboxSpec, orders: &UnixStream) -> io::Result<()> {
-    let Some(order) = codec::receive(orders)? else { return Ok(()) };
-    match Order::from_bytes(&order)? {
-        // In the run's process namespace -1 is every process but this one.
-        Order::Signal(signal) if spec.confine => match syscalls::kill(-1, signal) {
-            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
-            result => result,
-        },
-        Order::Signal(signal) => {
-            sweep::signal_descendants(signal);
-            Ok(())
-        }
-        Order::Stop { .. } => Err(io::ErrorKind::InvalidData.into()),
-    }
-}
-
-/// Adds up the private memory of all processes and the shared memory of the run.
-fn over_memory(spec: &SandboxSpec, built: &Built) -> Option<Violation> {
-    const PAGE: u64 = 4096;
-    let mut total = syscalls::used_bytes(built.shm.as_fd()).unwrap_or(0);
-    for entry in fs::read_dir("/proc").ok()?.flatten() {
-        let name = entry.file_name();
-        if name.to_str().is_none_or(|name| name.parse::<u32>().is_err()) {
-            continue;
-        }
-        let Ok(text) = fs::read_to_string(entry.path().join("statm")) else { continue };
-        let mut fields = text.split_whitespace().skip(1).filter_map(|it| it.parse::<u64>().ok());
-        let (resident, shared) = (fields.next().unwrap_or(0), fields.next().unwrap_or(0));
-        total = total.saturating_add(resident.saturating_sub(shared).saturating_mul(PAGE));
-    }
-    (total > spec.limits.memory_bytes).then(|| Violation {
-        kind: "limit".to_owned(),
-        call: "memory".to_owned(),
-        object: format!("{} bytes", spec.limits.memory_bytes),
-        rule: "builtin: sandbox.limits.memory".to_owned(),
-        count: 1,
-    })
 }
 
 /// Tells the monitor how the command ended.

@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use super::{ALL_NAMESPACES, Confined, Link, StandardStreams, init, namespaces};
+use super::{ALL_NAMESPACES, Confined, Isolation, Link, StandardStreams, init, namespaces};
 use crate::SandboxSpec;
 use crate::codec::{self, Wire};
 use crate::linux::foreign::Foreign;
@@ -44,7 +44,10 @@ impl Ready {
         let changed = syscalls::poll(&[(self.mounts.as_fd(), libc::POLLPRI)], Some(Duration::ZERO));
         let same = changed
             .is_ok_and(|events| events.iter().all(|it| it & (libc::POLLPRI | libc::POLLERR) == 0));
-        same && namespaces(spec) == ALL_NAMESPACES && spec.hide.is_empty() && foreign.is_empty()
+        same && namespaces(spec, Isolation::Namespaces) == ALL_NAMESPACES
+            && spec.hide.is_empty()
+            && spec.fail_at.is_empty()
+            && foreign.is_empty()
     }
 
     /// Hands the spec over; from now on it is a run like any other.

@@ -30,7 +30,7 @@ pub(crate) fn signal_descendants(signal: i32) {
 }
 
 /// Returns all descendants, parents first.
-fn descendants() -> Vec<i32> {
+pub(crate) fn descendants() -> Vec<i32> {
     let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     for entry in entries.flatten() {

@@ -6,8 +6,10 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Allow,
-    /// Refused with this error number.
+    /// Refused with this error number: what programs try and can do without.
     Errno(i32),
+    /// Refused with this error number, and told: by the supervisor where there is one.
+    Refuse(i32),
     /// The whole process is killed.
     Kill,
     /// The supervisor answers.
@@ -46,6 +48,8 @@ pub(crate) struct Table {
     /// For numbers above this one, which the table's author did not know.
     pub(crate) newest: u32,
     pub(crate) unknown: Verdict,
+    /// A supervisor hears of what is refused, and answers in the kernel's place.
+    pub(crate) told: bool,
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -74,10 +78,11 @@ const RETURN: u16 = 0x06;
 type Instruction = libc::sock_filter;
 
 impl Verdict {
-    fn value(self) -> u32 {
+    fn value(self, told: bool) -> u32 {
         match self {
+            Verdict::Refuse(_) if told => libc::SECCOMP_RET_USER_NOTIF,
             Verdict::Allow => libc::SECCOMP_RET_ALLOW,
-            Verdict::Errno(number) => {
+            Verdict::Errno(number) | Verdict::Refuse(number) => {
                 libc::SECCOMP_RET_ERRNO | (u32::try_from(number).unwrap_or(0) & 0xFFFF)
             }
             Verdict::Kill => libc::SECCOMP_RET_KILL_PROCESS,
@@ -92,22 +97,22 @@ impl Table {
         let mut program = vec![
             instruction(LOAD, ARCH, 0, 0),
             instruction(EQUAL, ARCHITECTURE, 1, 0),
-            give(Verdict::Kill),
+            self.give(Verdict::Kill),
             instruction(LOAD, NUMBER, 0, 0),
         ];
         #[cfg(target_arch = "x86_64")]
-        program.extend([instruction(AT_LEAST, X32_BIT, 0, 1), give(Verdict::Kill)]);
-        program.extend([instruction(GREATER, self.newest, 0, 1), give(self.unknown)]);
+        program.extend([instruction(AT_LEAST, X32_BIT, 0, 1), self.give(Verdict::Kill)]);
+        program.extend([instruction(GREATER, self.newest, 0, 1), self.give(self.unknown)]);
         program.extend(self.search(&self.ranges()));
         program
     }
 
     /// Splits all numbers into ranges that share one body: (first number, body).
     fn ranges(&self) -> Vec<(u32, Vec<Instruction>)> {
-        let otherwise = vec![give(self.otherwise)];
+        let otherwise = vec![self.give(self.otherwise)];
         let mut ranges: Vec<(u32, Vec<Instruction>)> = vec![(0, otherwise.clone())];
         for (number, row) in &self.rows {
-            ranges.push((*number, body(row)));
+            ranges.push((*number, self.body(row)));
             ranges.push((number.saturating_add(1), otherwise.clone()));
         }
         let mut kept: Vec<(u32, Vec<Instruction>)> = Vec::new();
@@ -126,7 +131,9 @@ impl Table {
     fn search(&self, ranges: &[(u32, Vec<Instruction>)]) -> Vec<Instruction> {
         let (below, above) = ranges.split_at(ranges.len() / 2);
         let (Some(first), false) = (above.first(), below.is_empty()) else {
-            return above.first().map_or_else(|| vec![give(Verdict::Kill)], |only| only.1.clone());
+            return above
+                .first()
+                .map_or_else(|| vec![self.give(Verdict::Kill)], |only| only.1.clone());
         };
         let (left, right) = (self.search(below), self.search(above));
         let distance = u32::try_from(left.len()).unwrap_or(u32::MAX);
@@ -139,20 +146,35 @@ impl Table {
         program.extend(right);
         program
     }
-}
 
-fn body(row: &Row) -> Vec<Instruction> {
-    let mut program: Vec<Instruction> = Vec::new();
-    for case in &row.cases {
-        let mut length = case.tests.iter().map(|test| test.length()).sum::<u8>().saturating_add(1);
-        for test in &case.tests {
-            length = length.saturating_sub(test.length());
-            program.extend(test.instructions(length));
+    fn body(&self, row: &Row) -> Vec<Instruction> {
+        let mut program: Vec<Instruction> = Vec::new();
+        for case in &row.cases {
+            let mut length =
+                case.tests.iter().map(|test| test.length()).sum::<u8>().saturating_add(1);
+            for test in &case.tests {
+                length = length.saturating_sub(test.length());
+                program.extend(test.instructions(length));
+            }
+            program.push(self.give(case.verdict));
         }
-        program.push(give(case.verdict));
+        program.push(self.give(row.otherwise));
+        program
     }
-    program.push(give(row.otherwise));
-    program
+
+    fn give(&self, verdict: Verdict) -> Instruction {
+        instruction(RETURN, verdict.value(self.told), 0, 0)
+    }
+
+    /// Returns what the program says of a call by the native entry: the same rows, read instead of run.
+    pub(crate) fn decide(&self, number: u32, arguments: [u64; 6]) -> Verdict {
+        if number > self.newest {
+            return self.unknown;
+        }
+        let Some(row) = self.rows.get(&number) else { return self.otherwise };
+        let holds = |case: &&Case| case.tests.iter().all(|test| test.holds(&arguments));
+        row.cases.iter().find(holds).map_or(row.otherwise, |case| case.verdict)
+    }
 }
 
 impl Test {
@@ -160,6 +182,17 @@ impl Test {
         match self {
             Test::Is { mask: u32::MAX, .. } | Test::Any { .. } => 2,
             Test::Is { .. } => 3,
+        }
+    }
+
+    fn holds(&self, arguments: &[u64; 6]) -> bool {
+        let low = |argument: u32| {
+            let whole = usize::try_from(argument).ok().and_then(|index| arguments.get(index));
+            u32::try_from(whole.copied().unwrap_or(0) & u64::from(u32::MAX)).unwrap_or(0)
+        };
+        match *self {
+            Test::Is { argument, mask, value } => low(argument) & mask == value,
+            Test::Any { argument, bits } => low(argument) & bits != 0,
         }
     }
 
@@ -184,10 +217,6 @@ impl Test {
 
 fn instruction(code: u16, k: u32, jt: u8, jf: u8) -> Instruction {
     Instruction { code, jt, jf, k }
-}
-
-fn give(verdict: Verdict) -> Instruction {
-    instruction(RETURN, verdict.value(), 0, 0)
 }
 
 fn same(one: &[Instruction], other: &[Instruction]) -> bool {

@@ -55,8 +55,9 @@ const REFUSED: &[libc::c_long] = &[
 pub(crate) fn confine() -> io::Result<()> {
     syscalls::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0)?;
     syscalls::prctl(libc::PR_SET_DUMPABLE, 0, 0)?;
-    if landlock::abi() > 0 {
-        let ruleset = Ruleset::new()?;
+    let abi = landlock::kernel_abi();
+    if abi > 0 {
+        let ruleset = Ruleset::new(abi)?;
         for (paths, grant) in [(FILES, Grant::ReadFile), (FOLDERS, Grant::Read)] {
             for path in paths {
                 // What is not there needs no right.

@@ -4,6 +4,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::syscalls::{self, RulesetAttributes};
+use crate::SandboxSpec;
+use crate::spec::Mechanism;
 
 // Rights of `linux/landlock.h`, by bit.
 const EXECUTE: u64 = 1;
@@ -41,9 +43,17 @@ pub(crate) struct Ruleset {
     abi: u32,
 }
 
-/// Returns the ABI of the kernel that we use: at most 7, the newest known here.
-pub(crate) fn abi() -> u32 {
-    syscalls::landlock_abi().unwrap_or(0).min(7)
+/// Newest ABI known here.
+const NEWEST_ABI: u32 = 7;
+
+/// Returns the ABI that a run uses: that of the kernel, or less where the spec says so; 0 for none.
+pub(crate) fn abi(spec: &SandboxSpec) -> u32 {
+    if spec.hide.contains(&Mechanism::Landlock) { 0 } else { kernel_abi().min(spec.landlock_abi) }
+}
+
+/// Returns the newest ABI that both the kernel and this program know.
+pub(crate) fn kernel_abi() -> u32 {
+    syscalls::landlock_abi().unwrap_or(0).min(NEWEST_ABI)
 }
 
 fn handled(abi: u32) -> u64 {
@@ -61,13 +71,12 @@ fn handled(abi: u32) -> u64 {
 }
 
 impl Ruleset {
-    /// Starts a ruleset that handles every file right and scope of the kernel's ABI.
-    pub(crate) fn new() -> io::Result<Ruleset> {
-        Ruleset::with_network(0)
+    /// Starts a ruleset that handles every file right and scope of `abi`.
+    pub(crate) fn new(abi: u32) -> io::Result<Ruleset> {
+        Ruleset::with_network(abi, 0)
     }
 
-    fn with_network(network: u64) -> io::Result<Ruleset> {
-        let abi = syscalls::landlock_abi()?.min(7);
+    fn with_network(abi: u32, network: u64) -> io::Result<Ruleset> {
         let handled = handled(abi);
         let attributes = RulesetAttributes {
             handled_access_fs: handled,
@@ -114,5 +123,6 @@ pub(crate) fn scope() -> io::Result<()> {
 
 /// Denies every file, every TCP port, and signals and abstract sockets of others.
 pub(crate) fn deny_everything() -> io::Result<()> {
-    Ruleset::with_network(3)?.restrict().map(drop)
+    let abi = syscalls::landlock_abi()?.min(NEWEST_ABI);
+    Ruleset::with_network(abi, 3)?.restrict().map(drop)
 }

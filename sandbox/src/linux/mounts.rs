@@ -14,6 +14,7 @@ use super::layout::{self, Mount, View};
 use super::syscalls::{self, ATTRIBUTE_NO_DEVICES, ATTRIBUTE_NO_EXECUTION, ATTRIBUTE_NO_SET_ID};
 use super::syscalls::{ATTRIBUTE_READ_ONLY, NO_LINKS};
 use crate::codec::Failure;
+use crate::fault;
 use crate::spec::Mechanism;
 use crate::{FileRule, SandboxSpec};
 
@@ -70,6 +71,8 @@ pub(crate) struct Built {
 
 /// Turns an error into the failure of a step about a path.
 fn failed<T>(what: &str, path: &Path, result: io::Result<T>) -> Result<T, Failure> {
+    let is_here = fault::is_at("mounts") || fault::is_at(&format!("mounts: {what}"));
+    let result = if is_here { Err(fault::error()) } else { result };
     result.map_err(|error| Failure::Step {
         step: "mounts".to_owned(),
         reason: format!("{what} `{}`: {error}", path.display()),

@@ -9,16 +9,35 @@ use super::bpf::{Case, Row, Table, Test, Verdict};
 pub(crate) struct Options {
     /// Internet sockets may be made.
     pub(crate) internet: bool,
+    /// There are namespaces: sockets by path, messages of System V and tracing stay inside the run.
+    pub(crate) namespaces: bool,
+    /// The kernel cannot be told to forbid truncating by path.
+    pub(crate) truncates: bool,
     /// A supervisor answers connections.
     pub(crate) supervised: bool,
     /// It answers also calls that make, link, rename and open for writing.
     pub(crate) guarded: bool,
 }
 
-/// Newest call that this list was written for; what is above does not exist.
-const NEWEST: u32 = 466;
+/// Newest call that this list allows, `mseal` of Linux 6.10; what is above does not exist. Those of later
+/// kernels make names or change what files are (`setxattrat` 463, `open_tree_attr` 467, `file_setattr` 469),
+/// or are not known.
+const NEWEST: u32 = 462;
+
+/// Numbers below it that had no meaning when this list was written: first and last.
+#[cfg(target_arch = "x86_64")]
+const UNASSIGNED: (u32, u32) = (335, 423);
+#[cfg(target_arch = "aarch64")]
+const UNASSIGNED: (u32, u32) = (295, 423);
 
 const ALL: u32 = u32::MAX;
+
+/// Pairs of number and name.
+macro_rules! calls {
+    ($($(#[$condition:meta])* $name:ident),* $(,)?) => {
+        [$($(#[$condition])* (libc::$name, stringify!($name))),*]
+    };
+}
 
 /// Every `CLONE_NEW*` flag of `clone`.
 const CLONE_NAMESPACES: u32 = 0x7E02_0000;
@@ -28,67 +47,130 @@ const CLONE_NEWTIME: u32 = 0x80;
 const SET_ID_BITS: u32 = 0o6000;
 
 /// Calls refused whatever their arguments are.
-const REFUSED: &[libc::c_long] = &[
+const REFUSED: &[(libc::c_long, &str)] = &calls![
     // Mounts and roots.
-    libc::SYS_mount,
-    libc::SYS_umount2,
-    libc::SYS_pivot_root,
-    libc::SYS_chroot,
-    libc::SYS_open_tree,
-    libc::SYS_move_mount,
-    libc::SYS_fsopen,
-    libc::SYS_fsconfig,
-    libc::SYS_fsmount,
-    libc::SYS_fspick,
-    libc::SYS_mount_setattr,
-    libc::SYS_setns,
+    SYS_mount,
+    SYS_umount2,
+    SYS_pivot_root,
+    SYS_chroot,
+    SYS_open_tree,
+    SYS_move_mount,
+    SYS_fsopen,
+    SYS_fsconfig,
+    SYS_fsmount,
+    SYS_fspick,
+    SYS_mount_setattr,
+    SYS_setns,
     // Kernel interfaces with a history.
-    libc::SYS_bpf,
-    libc::SYS_perf_event_open,
-    libc::SYS_userfaultfd,
-    libc::SYS_kcmp,
-    libc::SYS_pidfd_getfd,
-    libc::SYS_memfd_secret,
-    libc::SYS_fanotify_init,
-    libc::SYS_open_by_handle_at,
-    libc::SYS_name_to_handle_at,
-    libc::SYS_lookup_dcookie,
-    libc::SYS_keyctl,
-    libc::SYS_add_key,
-    libc::SYS_request_key,
+    SYS_bpf,
+    SYS_perf_event_open,
+    SYS_userfaultfd,
+    SYS_kcmp,
+    SYS_pidfd_getfd,
+    SYS_memfd_secret,
+    SYS_fanotify_init,
+    SYS_open_by_handle_at,
+    SYS_name_to_handle_at,
+    SYS_lookup_dcookie,
+    SYS_keyctl,
+    SYS_add_key,
+    SYS_request_key,
     // The machine.
-    libc::SYS_init_module,
-    libc::SYS_finit_module,
-    libc::SYS_delete_module,
-    libc::SYS_kexec_load,
-    libc::SYS_kexec_file_load,
-    libc::SYS_reboot,
-    libc::SYS_swapon,
-    libc::SYS_swapoff,
-    libc::SYS_quotactl,
-    libc::SYS_quotactl_fd,
-    libc::SYS_settimeofday,
-    libc::SYS_clock_settime,
-    libc::SYS_clock_adjtime,
-    libc::SYS_adjtimex,
-    libc::SYS_acct,
-    libc::SYS_syslog,
-    libc::SYS_sethostname,
-    libc::SYS_setdomainname,
-    libc::SYS_nfsservctl,
-    libc::SYS_vhangup,
+    SYS_init_module,
+    SYS_finit_module,
+    SYS_delete_module,
+    SYS_kexec_load,
+    SYS_kexec_file_load,
+    SYS_reboot,
+    SYS_swapon,
+    SYS_swapoff,
+    SYS_quotactl,
+    SYS_quotactl_fd,
+    SYS_settimeofday,
+    SYS_clock_settime,
+    SYS_clock_adjtime,
+    SYS_adjtimex,
+    SYS_acct,
+    SYS_syslog,
+    SYS_sethostname,
+    SYS_setdomainname,
+    SYS_nfsservctl,
+    SYS_vhangup,
     #[cfg(target_arch = "x86_64")]
-    libc::SYS_iopl,
+    SYS_iopl,
     #[cfg(target_arch = "x86_64")]
-    libc::SYS_ioperm,
+    SYS_ioperm,
     #[cfg(target_arch = "x86_64")]
-    libc::SYS_modify_ldt,
+    SYS_modify_ldt,
     #[cfg(target_arch = "x86_64")]
-    libc::SYS_uselib,
+    SYS_uselib,
     #[cfg(target_arch = "x86_64")]
-    libc::SYS__sysctl,
+    SYS__sysctl,
     #[cfg(target_arch = "x86_64")]
-    libc::SYS_ustat,
+    SYS_ustat,
+];
+
+/// Calls that are refused for some of their arguments, for reports.
+const JUDGED: &[(libc::c_long, &str)] = &calls![
+    SYS_clone,
+    SYS_unshare,
+    SYS_seccomp,
+    SYS_personality,
+    SYS_ioctl,
+    SYS_prctl,
+    SYS_socket,
+    SYS_socketpair,
+    SYS_sendto,
+    SYS_sendmsg,
+    SYS_sendmmsg,
+    SYS_fchmod,
+    SYS_fchmodat,
+    SYS_mkdirat,
+    SYS_openat,
+    SYS_mknodat,
+    #[cfg(target_arch = "x86_64")]
+    SYS_chmod,
+    #[cfg(target_arch = "x86_64")]
+    SYS_mkdir,
+    #[cfg(target_arch = "x86_64")]
+    SYS_open,
+    #[cfg(target_arch = "x86_64")]
+    SYS_creat,
+    #[cfg(target_arch = "x86_64")]
+    SYS_mknod,
+];
+
+/// Returns the name of a call that the table refuses.
+pub(crate) fn name(number: i32) -> String {
+    let number = libc::c_long::from(number);
+    let mut known = REFUSED.iter().chain(JUDGED).chain(WITHOUT_NAMESPACES);
+    known.find(|known| known.0 == number).map_or_else(
+        || format!("call {number}"),
+        |known| known.1.trim_start_matches("SYS_").to_owned(),
+    )
+}
+
+/// What would leave the run where no namespace holds it: memory and messages of System V, POSIX queues,
+/// other processes' memory, and names of sockets.
+const WITHOUT_NAMESPACES: &[(libc::c_long, &str)] = &calls![
+    SYS_shmget,
+    SYS_shmat,
+    SYS_shmctl,
+    SYS_msgget,
+    SYS_msgsnd,
+    SYS_msgrcv,
+    SYS_msgctl,
+    SYS_semget,
+    SYS_semop,
+    SYS_semtimedop,
+    SYS_semctl,
+    SYS_mq_open,
+    SYS_mq_unlink,
+    SYS_ptrace,
+    SYS_process_vm_readv,
+    SYS_process_vm_writev,
+    SYS_process_madvise,
+    SYS_process_mrelease,
 ];
 
 /// Calls that programs can do without and try something else.
@@ -142,6 +224,9 @@ fn case(tests: Vec<Test>, verdict: Verdict) -> Case {
     Case { tests, verdict }
 }
 
+/// `lsm_set_self_attr`: leaves the profile of a security module.
+const LSM_SET_SELF_ATTR: libc::c_long = 460;
+
 /// Returns the table for a run.
 pub(crate) fn table(options: Options) -> Table {
     let mut rows: BTreeMap<u32, Row> = BTreeMap::new();
@@ -150,12 +235,17 @@ pub(crate) fn table(options: Options) -> Table {
             rows.insert(number, Row { cases, otherwise });
         }
     };
-    let denied = Verdict::Errno(libc::EPERM);
-    for number in REFUSED {
+    let denied = Verdict::Refuse(libc::EPERM);
+    let absent = Verdict::Errno(libc::ENOSYS);
+    for number in UNASSIGNED.0..=UNASSIGNED.1 {
+        set(number.into(), Vec::new(), absent);
+    }
+    for (number, _) in REFUSED {
         set(*number, Vec::new(), denied);
     }
+    set(LSM_SET_SELF_ATTR, Vec::new(), absent);
     for number in ABSENT {
-        set(*number, Vec::new(), Verdict::Errno(libc::ENOSYS));
+        set(*number, Vec::new(), absent);
     }
     set(libc::SYS_clone, vec![case(vec![any(0, CLONE_NAMESPACES)], denied)], Verdict::Allow);
     let namespaces = vec![any(0, CLONE_NAMESPACES | CLONE_NEWTIME)];
@@ -168,10 +258,8 @@ pub(crate) fn table(options: Options) -> Table {
     let commands = COMMANDS.iter().map(|value| case(vec![is(1, ALL, *value)], denied));
     set(libc::SYS_ioctl, commands.collect(), Verdict::Allow);
     set(libc::SYS_prctl, process_control(options), Verdict::Allow);
-    for (number, cases, otherwise) in sockets(options) {
-        set(number, cases, otherwise);
-    }
-    for (number, cases, otherwise) in modes(options) {
+    let judged = sockets(options).into_iter().chain(modes(options));
+    for (number, cases, otherwise) in judged {
         set(number, cases, otherwise);
     }
     if options.supervised {
@@ -182,7 +270,21 @@ pub(crate) fn table(options: Options) -> Table {
             set(*number, Vec::new(), Verdict::Notify);
         }
     }
-    Table { rows, otherwise: Verdict::Allow, newest: NEWEST, unknown: Verdict::Errno(libc::ENOSYS) }
+    if !options.namespaces {
+        for (number, _) in WITHOUT_NAMESPACES {
+            set(*number, Vec::new(), denied);
+        }
+    }
+    if options.truncates {
+        set(libc::SYS_truncate, Vec::new(), denied);
+    }
+    Table {
+        rows,
+        otherwise: Verdict::Allow,
+        newest: NEWEST,
+        unknown: absent,
+        told: options.supervised,
+    }
 }
 
 /// What pid 1 needs for none of its work, besides what is refused to commands.
@@ -191,7 +293,6 @@ const NOT_FOR_US: &[libc::c_long] = &[
     libc::SYS_execveat,
     libc::SYS_socket,
     libc::SYS_socketpair,
-    libc::SYS_bind,
     libc::SYS_listen,
     libc::SYS_accept4,
     libc::SYS_ptrace,
@@ -206,13 +307,15 @@ const NOT_FOR_US: &[libc::c_long] = &[
 pub(crate) fn own_table() -> Table {
     // It takes sockets and the listener out of other processes.
     let kept = [libc::SYS_pidfd_getfd];
-    let refused = REFUSED.iter().filter(|number| !kept.contains(number)).chain(NOT_FOR_US);
+    let refused = REFUSED.iter().map(|(number, _)| number);
+    let refused = refused.filter(|number| !kept.contains(number)).chain(NOT_FOR_US);
     let row = || Row { cases: Vec::new(), otherwise: Verdict::Errno(libc::EPERM) };
     Table {
         rows: refused.filter_map(|it| Some((u32::try_from(*it).ok()?, row()))).collect(),
         otherwise: Verdict::Allow,
         newest: NEWEST,
         unknown: Verdict::Errno(libc::ENOSYS),
+        told: false,
     }
 }
 
@@ -222,7 +325,7 @@ fn process_control(options: Options) -> Vec<Case> {
     const PR_SET_MM: u32 = 35;
     const PR_SET_PTRACER: u32 = 0x5961_6D61;
     const PR_SET_DUMPABLE: u32 = 4;
-    let denied = Verdict::Errno(libc::EPERM);
+    let denied = Verdict::Refuse(libc::EPERM);
     let mut cases = vec![
         case(vec![is(0, ALL, PR_SET_MM)], denied),
         case(vec![is(0, ALL, PR_SET_PTRACER)], denied),
@@ -240,14 +343,15 @@ fn sockets(options: Options) -> Vec<Entry> {
     let family = |value: i32| is(0, ALL, value.unsigned_abs());
     let kind = |value: i32| is(1, TYPE, value.unsigned_abs());
     let protocol = |value: i32| is(2, ALL, value.unsigned_abs());
-    let denied = Verdict::Errno(libc::EPERM);
+    let denied = Verdict::Refuse(libc::EPERM);
     let local = vec![
         // An unconnected or connected-again one reaches any path by its send calls.
         case(vec![family(libc::AF_UNIX), kind(libc::SOCK_DGRAM)], denied),
         case(vec![family(libc::AF_UNIX), kind(libc::SOCK_RAW)], denied),
         case(vec![family(libc::AF_UNIX)], Verdict::Allow),
     ];
-    let mut all = local.clone();
+    // Without namespaces every socket of the host could be reached by its path.
+    let mut all = if options.namespaces { local.clone() } else { Vec::new() };
     all.push(case(vec![family(libc::AF_NETLINK), protocol(libc::NETLINK_ROUTE)], Verdict::Allow));
     if options.internet {
         for version in [libc::AF_INET, libc::AF_INET6] {
@@ -262,7 +366,7 @@ fn sockets(options: Options) -> Vec<Entry> {
             }
         }
     }
-    let refused = Verdict::Errno(libc::EAFNOSUPPORT);
+    let refused = Verdict::Refuse(libc::EAFNOSUPPORT);
     let fast_open = libc::MSG_FASTOPEN.unsigned_abs();
     let fast = |argument: u32| vec![case(vec![any(argument, fast_open)], denied)];
     vec![
@@ -276,7 +380,7 @@ fn sockets(options: Options) -> Vec<Entry> {
 
 /// Calls with a mode argument: no set-id bits, no device nodes; opens for writing may be supervised.
 fn modes(options: Options) -> Vec<Entry> {
-    let denied = Verdict::Errno(libc::EPERM);
+    let denied = Verdict::Refuse(libc::EPERM);
     let after = if options.guarded { Verdict::Notify } else { Verdict::Allow };
     let set_id = |argument: u32| case(vec![any(argument, SET_ID_BITS)], denied);
     let making = |flags: u32, mode: u32| {

@@ -72,5 +72,6 @@ fn table() -> Table {
         otherwise: Verdict::Kill,
         newest: u32::MAX,
         unknown: Verdict::Kill,
+        told: false,
     }
 }

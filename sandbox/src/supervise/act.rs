@@ -1,5 +1,6 @@
 //! The calls themselves, performed on our own descriptors.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -10,9 +11,9 @@ use std::path::{Path, PathBuf};
 use super::address;
 use super::caller::Caller;
 use super::guard::{Act, Word, violation};
-use super::repository;
 use super::resolve::{self, Link, Named};
 use super::{Answer, Blocking, Refused, Supervisor};
+use super::{fold, repository};
 use crate::linux::syscalls::{self, Notification};
 
 /// Links followed at the end of a path.
@@ -21,15 +22,25 @@ const MOST_LINKS: u32 = 40;
 /// Longest socket address that the kernel takes.
 const MOST_ADDRESS: usize = 128;
 
+/// The rule of a write that no rule grants.
+const OUTSIDE: &str = "builtin: outside of the writable directories";
+
+/// The rule of a write to a setting of the kernel.
+const KERNEL: &str = "builtin: kernel settings";
+
 /// One call with the supervisor that performs it.
-struct Performer<'a> {
-    supervisor: &'a Supervisor,
-    caller: Caller<'a>,
+pub(super) struct Performer<'a> {
+    pub(super) supervisor: &'a Supervisor,
+    pub(super) caller: Caller<'a>,
 }
 
 /// Performs `call`.
 pub(super) fn perform(supervisor: &Supervisor, call: &Notification) -> Result<Answer, Refused> {
     let caller = Caller::new(supervisor.listener.as_fd(), call);
+    // What the filter refuses by number and arguments comes here only to be told.
+    if let Some(refused) = supervisor.refused_call(call) {
+        return Err(refused);
+    }
     let at = Performer { supervisor, caller };
     let cwd = libc::AT_FDCWD;
     let number = |index: usize| at.caller.number(index);
@@ -42,6 +53,12 @@ pub(super) fn perform(supervisor: &Supervisor, call: &Notification) -> Result<An
         libc::SYS_renameat2 => at.rename((number(0), 1), (number(2), 3), at.caller.bits(4)),
         libc::SYS_truncate => at.truncate(0),
         libc::SYS_connect => at.connect(),
+        libc::SYS_bind => at.bind(),
+        libc::SYS_unlinkat => at.unlink(number(0), 1, number(2)),
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_unlink => at.unlink(cwd, 0, 0),
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_rmdir => at.unlink(cwd, 0, libc::AT_REMOVEDIR),
         #[cfg(target_arch = "x86_64")]
         libc::SYS_open => at.open(cwd, 0, number(1), at.caller.bits(2)),
         #[cfg(target_arch = "x86_64")]
@@ -88,7 +105,7 @@ fn reopen(object: &OwnedFd, flags: i32) -> io::Result<OwnedFd> {
 
 impl Performer<'_> {
     /// Resolves the path in argument `path` from the directory `base`.
-    fn named(&self, base: i32, path: usize) -> Result<Named, Refused> {
+    pub(super) fn named(&self, base: i32, path: usize) -> Result<Named, Refused> {
         let path = self.caller.path(path)?;
         let directory = if path.is_absolute() {
             syscalls::open_path(Path::new("/"), libc::O_PATH, 0)?
@@ -98,18 +115,38 @@ impl Performer<'_> {
         Ok(resolve::parent(&self.caller, &directory, &path)?)
     }
 
-    fn permit(&self, act: Act, call: &str, path: &Path) -> Result<(), Refused> {
+    /// Judges an act at `path`; `held` is what it would change, the object or its directory.
+    pub(super) fn permit(
+        &self,
+        act: Act,
+        call: &str,
+        path: &Path,
+        held: &OwnedFd,
+    ) -> Result<(), Refused> {
         match self.supervisor.guard.judge(act, path) {
             Word::Free => Ok(()),
             Word::Forbidden(rule) => Err(Refused::Rule(violation("write", call, path, rule))),
-            Word::Outside => Err(Refused::Errno(libc::EROFS)),
+            Word::Outside => Err(Self::outside(call, path, held)),
+        }
+    }
+
+    /// Returns the refusal of a write outside of the regions. Where the file's own rights forbid it anyway,
+    /// it is the kernel's and no rule's.
+    fn outside(call: &str, path: &Path, held: &OwnedFd) -> Refused {
+        match syscalls::may_write(held.as_fd()).err().and_then(|error| error.raw_os_error()) {
+            Some(libc::EROFS) | None => {
+                let mut refused = violation("write", call, path, OUTSIDE.to_owned());
+                refused.errno = libc::EROFS;
+                Refused::Rule(refused)
+            }
+            Some(number) => Refused::Errno(number),
         }
     }
 
     /// Judges an act at a name that is held by its directory.
-    fn permit_at(&self, act: Act, call: &str, named: &Named) -> Result<(), Refused> {
+    pub(super) fn permit_at(&self, act: Act, call: &str, named: &Named) -> Result<(), Refused> {
         let path = named.path()?;
-        self.permit(act, call, &path)?;
+        self.permit(act, call, &path, &named.parent)?;
         self.permit_in_repository(act, call, &named.parent, &path)
     }
 
@@ -132,7 +169,7 @@ impl Performer<'_> {
     /// Judges writing an object that exists, wherever it lies now.
     fn permit_object(&self, call: &str, object: &OwnedFd) -> Result<(), Refused> {
         let path = resolve::real_path(object.as_fd())?;
-        self.permit(Act::Make, call, &path)?;
+        self.permit(Act::Make, call, &path, object)?;
         let (Some(above), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
         if !repository::concerns(&path) || !self.supervisor.guard.is_in_region(&path) {
             return Ok(());
@@ -147,15 +184,19 @@ impl Performer<'_> {
         if one? != other? {
             return Err(Refused::Errno(libc::EACCES));
         }
-        if name.eq_ignore_ascii_case(".git") && !self.supervisor.made.holds(object)? {
+        if fold::reaches(name, OsStr::new(".git")) && !self.supervisor.made.holds(object)? {
             let rule = "builtin: git directory".to_owned();
             return Err(Refused::Rule(violation("write", call, &path, rule)));
         }
         self.permit_in_repository(Act::Make, call, &parent, &path)
     }
 
+    fn is_in_region(&self, named: &Named) -> io::Result<bool> {
+        Ok(self.supervisor.guard.is_in_region(&named.path()?))
+    }
+
     /// Fails as the kernel does, before any other reason, where the name exists.
-    fn is_free(named: &Named) -> Result<(), Refused> {
+    pub(super) fn is_free(named: &Named) -> Result<(), Refused> {
         let lookup = libc::O_PATH | libc::O_NOFOLLOW;
         match syscalls::create_at(named.parent.as_fd(), named.name(), lookup, 0) {
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
@@ -165,7 +206,7 @@ impl Performer<'_> {
     }
 
     /// Runs `act` with the caller's file mode creation mask, which the kernel then applies.
-    fn with_umask<T>(&self, act: impl FnOnce() -> io::Result<T>) -> Result<T, Refused> {
+    pub(super) fn with_umask<T>(&self, act: impl FnOnce() -> io::Result<T>) -> Result<T, Refused> {
         let mask = self.caller.umask()?;
         self.caller.still_waits()?;
         let ours = syscalls::umask(mask);
@@ -233,7 +274,7 @@ impl Performer<'_> {
         match resolve::link(&self.caller, &named.parent, &named.name)? {
             Link::Object(object) => Ok(Final::Descriptor(object)),
             Link::Text(text) => {
-                let text = PathBuf::from(std::ffi::OsStr::from_bytes(&text));
+                let text = PathBuf::from(OsStr::from_bytes(&text));
                 let mut next = resolve::parent(&self.caller, &named.parent, &text)?;
                 next.wants_directory |= named.wants_directory;
                 Ok(Final::Elsewhere(next))
@@ -270,7 +311,7 @@ impl Performer<'_> {
         let parent = named.parent.as_fd();
         let file =
             self.with_umask(|| syscalls::create_at(parent, named.name(), flags, mode & 0o7777))?;
-        if named.name.eq_ignore_ascii_case(".git") {
+        if repository::is_remembered(&named.name) {
             self.supervisor.made.note(&file)?;
         }
         Ok(file)
@@ -300,6 +341,14 @@ impl Performer<'_> {
         }
         // Nothing in `/proc` can be written; for reading, the caller has other rights than we.
         if syscalls::is_in_proc(object.as_fd())? {
+            let may = syscalls::may_write(object.as_fd());
+            let is_ours = may.is_err_and(|error| error.raw_os_error() == Some(libc::EROFS));
+            if is_ours && flags & libc::O_PATH == 0 {
+                let path = resolve::real_path(object.as_fd())?;
+                let mut refused = violation("write", "open", &path, KERNEL.to_owned());
+                refused.errno = libc::EACCES;
+                return Err(Refused::Rule(refused));
+            }
             return Err(Refused::Errno(libc::EACCES));
         }
         if unnamed {
@@ -345,6 +394,9 @@ impl Performer<'_> {
         // One that is gone again already needs no memory.
         if let Ok(directory) = syscalls::create_at(parent, named.name(), flags, 0) {
             self.supervisor.made.note(&directory)?;
+            if repository::is_git_name(&named.name) && self.is_in_region(&named)? {
+                self.supervisor.made.note_repository(&directory)?;
+            }
         }
         Ok(Answer::Value(0))
     }
@@ -419,6 +471,12 @@ impl Performer<'_> {
             return Err(Refused::Errno(libc::EBUSY));
         }
         self.permit_at(Act::Place, "rename", &to)?;
+        // What is guarded cannot be put out of the way either; from outside nothing can be moved at all.
+        let source = from.path()?;
+        if let Word::Forbidden(rule) = self.supervisor.guard.judge(Act::Make, &source) {
+            return Err(Refused::Rule(violation("write", "rename", &source, rule)));
+        }
+        self.permit_configuration(&from, &to)?;
         if flags & libc::RENAME_EXCHANGE != 0 {
             self.permit_at(Act::Place, "rename", &from)?;
         }
@@ -428,6 +486,22 @@ impl Performer<'_> {
         }
         syscalls::rename_at(from.parent.as_fd(), from.name(), to.parent.as_fd(), to.name(), flags)?;
         Ok(Answer::Value(0))
+    }
+
+    /// Looks into what becomes the configuration of a git directory, before it does.
+    fn permit_configuration(&self, from: &Named, to: &Named) -> Result<(), Refused> {
+        let path = to.path()?;
+        if !self.supervisor.guard.is_in_region(&path) {
+            return Ok(());
+        }
+        let refused = &self.supervisor.refused_keys;
+        match repository::refused_configuration(refused, from, &to.parent, &path)? {
+            None => Ok(()),
+            Some(key) => {
+                let rule = format!("builtin: git configuration `{key}`");
+                Err(Refused::Rule(violation("write", "rename", &path, rule)))
+            }
+        }
     }
 
     fn truncate(&self, path: usize) -> Result<Answer, Refused> {
@@ -469,7 +543,7 @@ impl Performer<'_> {
             return Ok(Answer::Wait(Blocking::Connect { socket, address, object: None }));
         }
         let path = rest.split(|byte| *byte == 0).next().unwrap_or_default();
-        let path = PathBuf::from(std::ffi::OsStr::from_bytes(path));
+        let path = PathBuf::from(OsStr::from_bytes(path));
         let base = self.caller.directory(libc::AT_FDCWD)?;
         let named = resolve::parent(&self.caller, &base, &path)?;
         let object = self.existing(named, true)?;

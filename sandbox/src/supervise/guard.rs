@@ -1,9 +1,9 @@
 //! Which names may not come into being: a function of paths.
 
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use super::fold;
 use crate::spec::Access;
 use crate::{FileRule, Network, SandboxSpec, Violation};
 
@@ -123,9 +123,7 @@ fn parts(path: &Path) -> Vec<OsString> {
 fn is_guarded(act: Act, inside: &[OsString], name: &[OsString]) -> bool {
     // Folded whether the file system folds or not: the stricter reading.
     let same = |one: &[OsString], other: &[OsString]| {
-        one.iter()
-            .zip(other)
-            .all(|(one, other)| one.as_bytes().eq_ignore_ascii_case(other.as_bytes()))
+        one.iter().zip(other).all(|(one, other)| fold::reaches(one, other))
     };
     if name.is_empty() {
         return false;
@@ -146,6 +144,9 @@ pub(super) fn violation(kind: &str, call: &str, path: &Path, rule: String) -> Vi
         object: path.to_string_lossy().into_owned(),
         rule,
         count: 1,
+        errno: libc::EPERM,
+        source: "supervisor".to_owned(),
+        ..Violation::default()
     }
 }
 
@@ -185,6 +186,8 @@ mod tests {
         check(Act::Make, "/p/.mcp.json", name);
         check(Act::Make, "/p/a/b/.MCP.json", name);
         check(Act::Make, "/p/a/.vscode/tasks.json", Some("builtin: guarded name `.vscode`"));
+        check(Act::Make, "/p/.mcp.j\u{17F}on", name);
+        check(Act::Make, "/p/.mcp.json. ", name);
         check(Act::Make, "/p/mcp.json", None);
     }
 

@@ -5,17 +5,19 @@
 //! it made is more than what it may do to those that were there.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
-use std::ffi::OsStr;
-use std::fs::Metadata;
-use std::io;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Metadata};
+use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path};
 
 use super::guard::Act;
-use super::resolve;
+use super::resolve::{self, Named};
+use super::{configuration, fold};
+use crate::Violation;
 use crate::linux::syscalls;
 
 /// Most objects that are remembered.
@@ -24,14 +26,24 @@ const MOST_MADE: usize = 100_000;
 /// Most hooks that are looked at when a directory becomes a git directory.
 const MOST_HOOKS: usize = 1_000;
 
-/// The directories and `.git` files that this run made, by device and inode.
+/// Most git directories that a run may make: each is held open until it was inspected.
+const MOST_REPOSITORIES: usize = 500;
+
+/// Longest configuration that is read; git's own is a few hundred bytes.
+const MOST_CONFIGURATION: u64 = 1 << 20;
+
+/// What this run made, by device and inode: directories, `.git` files and configurations; and the git
+/// directories among them, held open to be inspected at the end.
 #[derive(Debug, Default)]
-pub(super) struct Made(RefCell<BTreeSet<(u64, u64)>>);
+pub(super) struct Made {
+    objects: RefCell<BTreeSet<(u64, u64)>>,
+    repositories: RefCell<BTreeMap<(u64, u64), OwnedFd>>,
+}
 
 impl Made {
     /// Remembers an object that was just made.
     pub(super) fn note(&self, object: &OwnedFd) -> io::Result<()> {
-        let mut known = self.0.borrow_mut();
+        let mut known = self.objects.borrow_mut();
         // One that is not remembered counts as one that was there: the stricter reading.
         if known.len() < MOST_MADE {
             known.insert(identity(&resolve::metadata(object)?));
@@ -39,10 +51,108 @@ impl Made {
         Ok(())
     }
 
+    /// Remembers a directory that is or becomes a git directory by what the run does.
+    pub(super) fn note_repository(&self, directory: &OwnedFd) -> io::Result<()> {
+        let identity = identity(&resolve::metadata(directory)?);
+        let mut known = self.repositories.borrow_mut();
+        if known.len() >= MOST_REPOSITORIES && !known.contains_key(&identity) {
+            return Err(io::Error::from_raw_os_error(libc::EDQUOT));
+        }
+        self.objects.borrow_mut().insert(identity);
+        known.insert(identity, directory.try_clone()?);
+        Ok(())
+    }
+
     /// Says whether this run made it.
     pub(super) fn holds(&self, object: &OwnedFd) -> io::Result<bool> {
-        Ok(self.0.borrow().contains(&identity(&resolve::metadata(object)?)))
+        Ok(self.objects.borrow().contains(&identity(&resolve::metadata(object)?)))
     }
+
+    /// Looks into every git directory that the run made, when nothing of the run is left. What would run
+    /// programs is put aside, and reported.
+    pub(super) fn inspect(&self, refused: &[OsString]) -> Vec<Violation> {
+        let repositories = self.repositories.borrow();
+        repositories.values().filter_map(|directory| planted(directory, refused)).collect()
+    }
+}
+
+/// Puts a configuration aside that sets a refused key.
+fn planted(directory: &OwnedFd, refused: &[OsString]) -> Option<Violation> {
+    let name = Path::new("config");
+    let path = resolve::real_path(directory.as_fd()).unwrap_or_default();
+    let key = match read_configuration(directory, name) {
+        Ok(None) => return None,
+        Ok(Some(text)) => configuration::refused_key(&text, refused, is_module(&path))?,
+        Err(_) => "what cannot be read".to_owned(),
+    };
+    let aside = Path::new("config.refused");
+    let moved = syscalls::rename_at(directory.as_fd(), name, directory.as_fd(), aside, 0);
+    let rule = match moved {
+        Ok(()) => "builtin: git configuration, put aside as `config.refused`".to_owned(),
+        Err(error) => format!("builtin: git configuration, still there: {error}"),
+    };
+    Some(Violation {
+        kind: "planted".to_owned(),
+        call: key,
+        object: path.join(name).to_string_lossy().into_owned(),
+        rule,
+        count: 1,
+        source: "inspection".to_owned(),
+        ..Violation::default()
+    })
+}
+
+/// Reads a configuration; none if there is none.
+fn read_configuration(directory: &OwnedFd, name: &Path) -> io::Result<Option<Vec<u8>>> {
+    let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let file = match syscalls::create_at(directory.as_fd(), name, flags, 0) {
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(None),
+        result => File::from(result?),
+    };
+    if !file.metadata()?.is_file() {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut text = Vec::new();
+    file.take(MOST_CONFIGURATION + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > MOST_CONFIGURATION {
+        Err(io::ErrorKind::FileTooLarge.into())
+    } else {
+        Ok(Some(text))
+    }
+}
+
+/// Says whether a git directory is that of a submodule.
+fn is_module(path: &Path) -> bool {
+    path.components().any(|part| part.as_os_str() == "modules")
+}
+
+/// Returns the refused key of what `from` names, if it is about to become the configuration at `path`.
+pub(super) fn refused_configuration(
+    refused: &[OsString],
+    from: &Named,
+    parent: &OwnedFd,
+    path: &Path,
+) -> io::Result<Option<String>> {
+    let above = path.parent().unwrap_or(path);
+    if !is(path.file_name().unwrap_or_default(), "config") || !is_git(parent, above)? {
+        return Ok(None);
+    }
+    match read_configuration(&from.parent, from.name()) {
+        Ok(text) => {
+            Ok(text.and_then(|it| configuration::refused_key(&it, refused, is_module(path))))
+        }
+        Err(_) => Ok(Some("what cannot be read".to_owned())),
+    }
+}
+
+/// Says whether a file of this name is remembered when a run makes it.
+pub(super) fn is_remembered(name: &OsStr) -> bool {
+    is(name, ".git") || is(name, "config") || is(name, "config.lock")
+}
+
+/// Says whether a directory of this name is a git directory, whatever it holds.
+pub(super) fn is_git_name(name: &OsStr) -> bool {
+    is(name, ".git")
 }
 
 /// Returns what tells an object from every other.
@@ -86,7 +196,8 @@ pub(super) fn forbids(
     if is(name, "hooks") && is_placed && is_git(parent, above)? {
         return Ok(Some("builtin: git hooks"));
     }
-    if (is(name, "commondir") || is(name, "config.worktree")) && is_git(parent, above)? {
+    // Wherever it lies: next to the files of a linked worktree nothing else tells that it is one.
+    if is(name, "config.worktree") || is(name, "commondir") && is_git(parent, above)? {
         return Ok(Some("builtin: git directory"));
     }
     if is(name, "config") && is_git(parent, above)? && !made.holds(parent)? {
@@ -99,14 +210,22 @@ pub(super) fn forbids(
             return Ok(Some("builtin: git directory"));
         }
     }
-    if becomes_git(parent, name)? && (!made.holds(parent)? || has_hooks(parent)?) {
-        return Ok(Some("builtin: git directory"));
+    if becomes_git(parent, name)? {
+        let config = libc::O_PATH | libc::O_NOFOLLOW;
+        let is_strange = match syscalls::create_at(parent.as_fd(), Path::new("config"), config, 0) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => false,
+            result => !made.holds(&result?)?,
+        };
+        if is_strange || has(parent, "commondir")? || has_hooks(parent)? {
+            return Ok(Some("builtin: git directory"));
+        }
+        made.note_repository(parent)?;
     }
     Ok(None)
 }
 
 fn is(name: &OsStr, known: &str) -> bool {
-    name.as_bytes().eq_ignore_ascii_case(known.as_bytes())
+    fold::reaches(name, OsStr::new(known))
 }
 
 fn ends_with(name: &OsStr, end: &[u8]) -> bool {
@@ -139,7 +258,8 @@ fn has(directory: &OwnedFd, name: &str) -> io::Result<bool> {
 
 /// Says whether it is a git directory, or the common one of several, by name or by what it holds.
 fn is_git(directory: &OwnedFd, path: &Path) -> io::Result<bool> {
-    let named = ends_with(path.file_name().unwrap_or_default(), b".git");
+    let name = path.file_name().unwrap_or_default();
+    let named = ends_with(name, b".git") || is(name, ".git");
     Ok(named || has(directory, "objects")? && (has(directory, "HEAD")? || has(directory, "refs")?))
 }
 

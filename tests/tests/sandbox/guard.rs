@@ -4,7 +4,7 @@ use std::fs;
 
 use stockade_sandbox::{Access, Mechanism, Protection, State};
 
-use crate::place::{Place, as_root_and_user, rule, run};
+use crate::place::{Place, as_root_and_user, rule, run, told};
 
 #[test]
 fn a_guarded_name_cannot_come_into_being() {
@@ -29,6 +29,8 @@ fn a_guarded_name_cannot_come_into_being() {
             "ln f .guarded",
             "mv f .guarded",
             "mv -T d .guarded",
+            "perl -MIO::Socket::UNIX -e 'IO::Socket::UNIX->new(Listen => 1, Local => \".guarded\") or exit 1'",
+            "perl -MIO::Socket::UNIX -e 'IO::Socket::UNIX->new(Listen => 1, Local => \"$ENV{P}/d/.Guarded\") or exit 1'",
             "ln -s .guarded l && echo x > l",
             "exec 3<d && echo x > /proc/self/fd/3/.guarded",
             "exec 3<d && echo x > /dev/fd/3/.guarded",
@@ -70,6 +72,10 @@ fn a_guarded_file_that_exists_cannot_be_written() {
             "truncate -s 1 d/.guarded",
             "perl -e 'truncate(\"d/.guarded\", 0) or exit 1'",
             "echo x > f && mv f d/.guarded",
+            "rm d/.guarded",
+            "perl -e 'unlink(\"d/.guarded\") or exit 1'",
+            "mv d/.guarded l",
+            "perl -e 'syscall(316, -100, $a = \"d/.guarded\", -100, $b = \"l\", 0) == 0 or exit 1'",
         ] {
             place.stops(script, build);
             assert_eq!(fs::read_to_string(&file).unwrap(), "kept", "{script}");
@@ -200,4 +206,77 @@ fn a_caller_that_dies_in_a_blocked_open_leaves_nothing() {
              [ $n = 1 ] && { timeout 1 bash -c 'cat < p > /dev/null'; [ $? = 124 ]; }",
         );
     });
+}
+
+#[test]
+fn a_name_that_some_file_system_folds_to_a_guarded_one_is_guarded() {
+    as_root_and_user(
+        "guard::a_name_that_some_file_system_folds_to_a_guarded_one_is_guarded",
+        || {
+            let place = Place::new("folded");
+            for name in [".gu\u{200D}arded", ".guarded.", ".guarded "] {
+                let undo = || drop(fs::remove_file(place.project.join(name)));
+                place.stops(&format!("echo x > '{name}'"), undo);
+            }
+            let mut spec =
+                place.spec("echo x > 'hoo\u{212A}s' && echo x > 'notes.' && echo x > 'gu\u{AD}'");
+            spec.files.guarded_names = vec!["hooks".into()];
+            assert_ne!(run(&spec).unwrap().exit.code, Some(0));
+            spec.files.guarded_names = vec![".guarded".into()];
+            assert_eq!(run(&spec).unwrap().exit.code, Some(0));
+        },
+    );
+}
+
+#[test]
+fn ordinary_names_are_removed_and_sockets_tell_their_address() {
+    as_root_and_user("guard::ordinary_names_are_removed_and_sockets_tell_their_address", || {
+        let place = Place::new("removed");
+        place.works(
+            "mkdir -p a/b && echo x > a/b/c && ln -s c a/b/l && rm a/b/l && test -f a/b/c && rm -r a && \
+             mkdir e && rmdir e/ && ! rmdir gone 2>/dev/null && echo y > f && ! rmdir f 2>/dev/null && \
+             mkdir d && ! perl -e 'unlink(\"d\") or exit 1' && ! rmdir d/. 2>/dev/null && rmdir d && \
+             mkdir -p s && perl -MIO::Socket::UNIX -e '
+               for my $path (\"own\", \"s/own\", \"./two\", \"$ENV{P}/three\") {
+                 my $s = IO::Socket::UNIX->new(Listen => 1, Local => $path) or die $!;
+                 $s->hostpath eq $path or die $s->hostpath; -S $path or die;
+                 IO::Socket::UNIX->new(Listen => 1, Local => $path) and die; $!{EADDRINUSE} or die $! }'",
+        );
+        let mut spec = place.spec(
+            "cd s && rm own && umask 077 && perl -MIO::Socket::UNIX -e \
+            'IO::Socket::UNIX->new(Listen => 1, Local => \"own\") or die' && stat -c %a own",
+        );
+        spec.program.cwd = place.project.clone();
+        assert_eq!(run(&spec).unwrap().text, "700\n");
+    });
+}
+
+#[test]
+fn a_write_outside_is_reported_and_one_that_the_mode_forbids_is_not() {
+    as_root_and_user(
+        "guard::a_write_outside_is_reported_and_one_that_the_mode_forbids_is_not",
+        || {
+            let place = Place::new("outside-told");
+            let file = place.outside.join("file");
+            fs::write(&file, "kept").unwrap();
+            let ran =
+                run(&place.spec("echo x > $O/new; echo x > $O/file; rm $O/file; mkdir $O/gone/x"))
+                    .unwrap();
+            let rule = "builtin: outside of the writable directories";
+            let (new, file) = (place.outside.join("new"), file.to_str().unwrap());
+            let expected = [
+                ("write", "open", new.to_str().unwrap(), rule),
+                ("write", "open", file, rule),
+                ("write", "unlink", file, rule),
+            ];
+            assert_eq!(told(&ran), expected);
+            let first = &ran.violations[0];
+            assert_eq!((first.errno, &*first.program, &*first.source), (30, "bash", "supervisor"));
+            assert!(first.pid > 1);
+            if !crate::place::is_root() {
+                let ran = run(&place.spec("echo x > /etc/hostname; rm /etc/hostname")).unwrap();
+                assert_eq!(told(&ran), [], "the mode of the file forbids it to everybody but root");
+            }
+        },
+    );
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use stockade_sandbox::Protection;
 
-use crate::place::{Place, as_root_and_user, is_root, run};
+use crate::place::{Place, as_root_and_user, is_root, run, told};
 
 /// Numbers of x86-64; on others these tests say that they do not run.
 fn on_x86_64(test: &str) -> bool {
@@ -58,6 +58,11 @@ fn dangerous_calls_are_refused() {
             ("16, 1, 0x541C, 0", true),      // TIOCLINUX
             ("103, 99, 0, 0", true),         // syslog
             ("135, 0x0400000", true),        // personality READ_IMPLIES_EXEC
+            ("463, -100, 0, 0, 0, 0", true), // setxattrat
+            ("466, -100, 0, 0, 0", true),    // removexattrat
+            ("467, -100, 0, 0, 0, 0", true), // open_tree_attr
+            ("469, -100, 0, 0, 0, 0", true), // file_setattr
+            ("460, 0, 0, 0, 0", true),       // lsm_set_self_attr
         ] {
             let script = call(arguments);
             let outside = place.plain(&script).code;
@@ -68,6 +73,45 @@ fn dangerous_calls_are_refused() {
             }
             assert_eq!(place.confined(&script).code, Some(1), "must be refused: {arguments}");
         }
+    });
+}
+
+#[test]
+fn calls_that_are_not_known_do_not_exist() {
+    as_root_and_user("kernel::calls_that_are_not_known_do_not_exist", || {
+        if !on_x86_64("calls_that_are_not_known_do_not_exist") {
+            return;
+        }
+        let place = Place::new("unknown-calls");
+        // ENOSYS is 38. 335 and 336 are left out: the kernel keeps them for itself.
+        let script = "perl -e 'for my $n (337..423, 463..600, 100000) { $! = 0; syscall($n, -1, 0, 0, 0, 0, 0); \
+             $! == 38 or print \"$n \" }'";
+        assert_eq!(place.confined(script).text, "");
+    });
+}
+
+#[test]
+fn a_refused_call_is_reported_by_name() {
+    as_root_and_user("kernel::a_refused_call_is_reported_by_name", || {
+        if !on_x86_64("a_refused_call_is_reported_by_name") {
+            return;
+        }
+        let place = Place::new("told-calls");
+        let script = "perl -e 'syscall(321, 99, 0, 0); syscall(321, 98, 0, 0); syscall(16, 1, 0x5412, 0); \
+             syscall(41, 40, 1, 0); $! == 97 or die; syscall(272, 0x10000000) == -1 or die; \
+             syscall(435, 0, 0); mkdir(\"d\", 02755) and die; $!{EPERM} or die' && test ! -e d";
+        let ran = run(&place.spec(script)).unwrap();
+        assert_eq!(ran.exit.code, Some(0), "{}", ran.text);
+        let rule = "builtin: system calls";
+        let expected = [
+            ("syscall", "bpf", "", rule),
+            ("syscall", "ioctl", "command 0x5412", rule),
+            ("syscall", "socket", "family 40, type 1, protocol 0", rule),
+            ("syscall", "unshare", "", rule),
+            ("syscall", "mkdir", "", rule),
+        ];
+        assert_eq!(told(&ran), expected);
+        assert_eq!((ran.violations[0].count, &*ran.violations[0].source), (2, "filter"));
     });
 }
 
@@ -171,6 +215,59 @@ fn memory_of_the_tree_is_bounded_and_reported() {
         assert_eq!(ran.exit.signal, Some(9));
         let seen: Vec<_> = ran.violations.iter().map(|it| (&*it.kind, &*it.call)).collect();
         assert_eq!(seen, [("limit", "memory")]);
+    });
+}
+
+/// Runs a bomb of one kind under a low limit; returns what was told of limits.
+fn bomb(
+    place: &Place,
+    script: &str,
+    lower: impl Fn(&mut stockade_sandbox::Limits),
+) -> (crate::place::Ran, Vec<String>) {
+    let mut spec = place.spec(script);
+    lower(&mut spec.limits);
+    let ran = run(&spec).unwrap();
+    let limits = ran.violations.iter().filter(|it| it.kind == "limit");
+    let limits = limits.map(|it| format!("{} {} {}", it.call, it.object, it.rule)).collect();
+    (ran, limits)
+}
+
+#[test]
+fn a_bomb_of_each_kind_ends_and_is_reported_with_its_limit() {
+    as_root_and_user("kernel::a_bomb_of_each_kind_ends_and_is_reported_with_its_limit", || {
+        let place = Place::new("bombs");
+        let fork = "perl -e '$n = 0; while (defined(my $p = fork)) { $p or sleep 100, exit; $n++ } sleep 1; print $n'";
+        let (_, told) = bomb(&place, fork, |limits| limits.processes = 150);
+        assert_eq!(told, ["processes 150 processes builtin: sandbox.limits.processes"]);
+        let (ran, told) = bomb(&place, "perl -e '$x .= \"a\" x (1 << 20) while 1'", |limits| {
+            limits.memory_bytes = 200 << 20;
+        });
+        // One process alone meets its own limit first; either way it ends.
+        assert_ne!(ran.exit.code, Some(0));
+        assert!(
+            told.is_empty() || told == ["memory 209715200 bytes builtin: sandbox.limits.memory"],
+            "{told:?}"
+        );
+        let (ran, told) = bomb(&place, "head -c 4M /dev/zero > large; exit $?", |limits| {
+            limits.file_bytes = 1 << 20;
+        });
+        assert_eq!(ran.exit.code, Some(128 + 25));
+        assert_eq!(told, ["fileSize 1048576 bytes builtin: sandbox.limits.fileSize"]);
+        assert_eq!(fs::metadata(place.project.join("large")).unwrap().len(), 1 << 20);
+        let open = "perl -e 'while (open(my $f, \"<\", \"/dev/null\")) { push @f, $f } print scalar @f; sleep 1'";
+        let (ran, told) = bomb(&place, open, |limits| limits.descriptors = 100);
+        assert!(ran.text.parse::<u32>().unwrap() < 100, "{}", ran.text);
+        assert_eq!(told, ["descriptors 100 descriptors builtin: sandbox.limits.descriptors"]);
+        let open =
+            "perl -e 'while (open(my $f, \">\", \"/tmp/f\")) { push @f, $f } print scalar @f'";
+        let (_, told) = bomb(&place, open, |limits| limits.descriptors = 100);
+        assert!(told.len() == 1 && told[0].starts_with("descriptors "), "{told:?}");
+        let (ran, told) =
+            bomb(&place, "while :; do head -c 1M /dev/zero > x; sync x; done", |limits| {
+                limits.disk_bytes = 30 << 20;
+            });
+        assert_eq!(ran.exit.signal, Some(9));
+        assert_eq!(told, ["diskWritten 31457280 bytes builtin: sandbox.limits.diskWritten"]);
     });
 }
 

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use stockade_sandbox::{
-    Access, Child, Enforced, Error, Exit, FileRule, Files, Limits, Mediation, Network, Program,
-    SandboxSpec, Stdio, Violation, spawn,
+    Access, Child, Enforced, Error, Exit, Fallback, FileRule, Files, Limits, Mediation, Network,
+    Program, SandboxSpec, Stdio, Violation, spawn,
 };
 
 /// Set in the copy of a test that runs as an ordinary user.
@@ -95,6 +95,7 @@ impl Place {
                 rules: vec![rule(&self.project, Access::Write)],
                 // With a guarded name every call that makes something goes through the supervisor.
                 guarded_names: vec![".guarded".into()],
+                refused_keys: ["core.fsmonitor", "core.worktree", "alias.*"].map(Into::into).into(),
                 private_tmp: None,
                 sockets: Vec::new(),
             },
@@ -103,6 +104,9 @@ impl Place {
             required: BTreeSet::new(),
             mediation: Mediation::Writes,
             confine: true,
+            fallback: Fallback::Refuse,
+            landlock_abi: u32::MAX,
+            fail_at: String::new(),
             hide: BTreeSet::new(),
         }
     }
@@ -207,4 +211,9 @@ pub fn run(spec: &SandboxSpec) -> Result<Ran, Error> {
     reader.read_to_end(&mut bytes).unwrap();
     let (exit, violations) = child.wait_with_violations().unwrap();
     Ok(Ran { exit, text: String::from_utf8_lossy(&bytes).into_owned(), enforced, violations })
+}
+
+/// Returns kind, call, object and rule of each refusal of a run.
+pub fn told(ran: &Ran) -> Vec<(&str, &str, &str, &str)> {
+    ran.violations.iter().map(|it| (&*it.kind, &*it.call, &*it.object, &*it.rule)).collect()
 }

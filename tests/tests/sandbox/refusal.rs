@@ -192,3 +192,75 @@ fn the_machine_is_probed_by_doing() {
         assert!(!host.enforced.holds(Protection::WriteOutside));
     });
 }
+
+/// A hardened kernel may say no at any step: then it is one clear refusal, and nothing has run.
+#[test]
+fn a_step_that_fails_is_named_and_nothing_runs() {
+    as_root_and_user("refusal::a_step_that_fails_is_named_and_nothing_runs", || {
+        let place = Place::new("steps");
+        let steps = [
+            "receive",
+            "other mounts",
+            "control",
+            "namespaces",
+            "parent death signal",
+            "/proc/self/setgroups",
+            "/proc/self/gid_map",
+            "/proc/self/uid_map",
+            "dumpable",
+            "loopback",
+            "mounts: make private",
+            "mounts: open",
+            "mounts: clone",
+            "mounts: restrict",
+            "mounts: stage",
+            "mounts: attach",
+            "mounts: make",
+            "mounts: mask",
+            "mounts: find the mount point",
+            "mounts: enter",
+            "mounts: pivot to",
+            "mounts: detach the old",
+            "secure bits",
+            "ambient set",
+            "bounding set",
+            "capabilities",
+            "no new privileges",
+            "Landlock",
+            "fork",
+            "session",
+            "streams",
+            "working directory",
+            "limits",
+            "signals",
+            "descriptors",
+            "system-call filter",
+            "supervisor",
+            "own filter",
+            "report",
+            "consent",
+        ];
+        for name in steps {
+            let mut spec = place.spec("touch ran");
+            spec.files.rules.push(rule(&place.outside, Access::None));
+            spec.fail_at = name.to_owned();
+            match run(&spec) {
+                Err(Error::Step { step, reason }) => {
+                    assert!(name.starts_with(&step) || step == "start", "{name}: {step}: {reason}");
+                }
+                Err(Error::Unenforceable { reason, help, .. }) => {
+                    let about = ["namespaces", "/proc/self"].iter().any(|it| name.starts_with(it));
+                    assert!(
+                        about && reason.contains("not permitted") && !help.is_empty(),
+                        "{name}: {reason}"
+                    );
+                }
+                other => println!("{name}: {other:?}"),
+            }
+            assert!(!place.project.join("ran").exists(), "{name}");
+        }
+        let mut spec = place.spec("touch ran");
+        spec.fail_at = "a step that does not exist".to_owned();
+        assert_eq!(run(&spec).unwrap().exit.code, Some(0));
+    });
+}

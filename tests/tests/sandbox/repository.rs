@@ -53,6 +53,7 @@ fn nothing_that_leads_elsewhere_can_be_put_into_a_git_directory() {
                 "echo x > y && mv y .git/commondir",
                 "ln -s /etc .git/commondir",
                 "echo x > sub/.git/COMMONDIR",
+                "mkdir -p .git/worktrees/w && echo x > .git/worktrees/w/config.worktree",
                 "echo x > sub/.git/objects/info/alternates",
                 "git -C sub config core.fsmonitor x",
                 "echo x >> sub/.git/config",
@@ -100,6 +101,98 @@ fn hooks_cannot_be_planted_in_any_git_directory() {
     });
 }
 
+/// What git runs when somebody uses a repository that a run has made.
+#[test]
+fn a_configuration_that_runs_programs_is_refused_or_put_aside() {
+    as_root_and_user(
+        "repository::a_configuration_that_runs_programs_is_refused_or_put_aside",
+        || {
+            if !git_works() {
+                return;
+            }
+            let place = place("configuration");
+            for script in [
+                "git init -q new && git -C new config core.fsmonitor x",
+                "git init -q new && git -C new config alias.st '!x'",
+                "git init -q --bare new && git -C new config core.worktree /etc",
+                "git clone -q sub new && git -C new config Core.FSMonitor x",
+            ] {
+                place.stops_with(&[], script, || reset(&place));
+                reset(&place);
+            }
+            // By a write that nobody can look into before it is done.
+            let fsmonitor = "printf '[core]\\n\\tfsmonitor = touch ran\\n' >>";
+            for (script, directory) in [
+                (format!("git init -q new && {fsmonitor} new/.git/config"), "new/.git"),
+                (format!("git init -q --bare new && {fsmonitor} new/config"), "new"),
+                (
+                    format!(
+                        "mkdir -p n && {fsmonitor} n/config && mkdir n/refs n/objects && echo x > n/HEAD"
+                    ),
+                    "n",
+                ),
+                (
+                    format!("rm -rf sub/.git && git init -q sub && {fsmonitor} sub/.git/config"),
+                    "sub/.git",
+                ),
+                (
+                    format!(
+                        "git init -q new && mv new moved && {fsmonitor} moved/.git/config; exec sleep 0"
+                    ),
+                    "moved/.git",
+                ),
+                (
+                    format!(
+                        "git init -q new && (sleep 0.3; {fsmonitor} new/.git/config) & sleep 0.1; kill -9 $$"
+                    ),
+                    "new/.git",
+                ),
+            ] {
+                let ran = run(&place.spec(&script)).unwrap();
+                let config = place.project.join(directory).join("config");
+                let text = fs::read_to_string(&config).unwrap_or_default();
+                assert!(!text.contains("fsmonitor"), "{script}: {text}");
+                let planted: Vec<_> =
+                    ran.violations.iter().filter(|it| it.kind == "planted").collect();
+                if fs::exists(config.with_extension("refused")).unwrap() {
+                    let [planted] = planted[..] else { panic!("{script}: {:?}", ran.violations) };
+                    assert_eq!(planted.call, "core.fsmonitor");
+                    assert_eq!(planted.object, config.to_str().unwrap());
+                }
+                reset(&place);
+            }
+        },
+    );
+}
+
+#[test]
+fn a_run_that_is_ended_is_looked_at_too() {
+    as_root_and_user("repository::a_run_that_is_ended_is_looked_at_too", || {
+        if !git_works() {
+            return;
+        }
+        let place = place("ended");
+        let script = "git init -q new && echo '[alias] a = !b' >> new/.git/config && echo ready && sleep 100";
+        for stops in [true, false] {
+            let (child, _, mut reader) = crate::place::start(&place.spec(script)).unwrap();
+            let mut ready = [0; 6];
+            std::io::Read::read_exact(&mut reader, &mut ready).unwrap();
+            if stops {
+                child.stopper().unwrap().stop(std::time::Duration::ZERO).unwrap();
+                let (exit, violations) = child.wait_with_violations().unwrap();
+                assert_eq!(exit.signal, Some(9));
+                let kinds: Vec<_> = violations.iter().map(|it| &*it.kind).collect();
+                assert_eq!(kinds, ["planted"]);
+            } else {
+                drop(child);
+            }
+            assert!(exists(&place.project.join("new/.git/config.refused")), "{stops}");
+            assert!(!exists(&place.project.join("new/.git/config")), "{stops}");
+            reset(&place);
+        }
+    });
+}
+
 #[test]
 fn new_repositories_can_be_made_and_used() {
     as_root_and_user("repository::new_repositories_can_be_made_and_used", || {
@@ -109,7 +202,7 @@ fn new_repositories_can_be_made_and_used() {
         let place = place("new");
         let script = "set -e; export HOME=/tmp; git config --global protocol.file.allow always
             git config --global user.name N; git config --global user.email n@example.invalid
-            git init -q a; git -C a config user.name M; echo 1 > a/f; git -C a add f; git -C a commit -qm a
+            git init -q a; mkdir b0; git init -q --bare b0; git -C a config user.name M; echo 1 > a/f; git -C a add f; git -C a commit -qm a
             git init -q --bare b; git clone -q a c; git -C c remote add up ../b; git -C c push -q up HEAD
             git clone -q --bare a d.git; git clone -q --no-local a e; git clone -q --mirror a m
             git -C a worktree add -q ../w; git -C w commit -q --allow-empty -m w; git -C a worktree list

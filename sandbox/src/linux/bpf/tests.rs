@@ -42,7 +42,7 @@ fn table() -> Table {
             verdict: Verdict::Notify,
         }]),
     );
-    Table { rows, otherwise: Verdict::Allow, newest: 400, unknown: Verdict::Errno(38) }
+    Table { rows, otherwise: Verdict::Allow, newest: 400, unknown: Verdict::Errno(38), told: false }
 }
 
 #[test]
@@ -51,26 +51,51 @@ fn every_number_gets_the_verdict_of_its_row() {
     for number in 0..400 {
         let refused = number == 5 || ((100..300).contains(&number) && (number - 100) % 3 == 0);
         let expected = if refused { Verdict::Errno(1) } else { Verdict::Allow };
-        assert_eq!(run(&program, number, [0; 6]), expected.value(), "call {number}");
+        assert_eq!(run(&program, number, [0; 6]), expected.value(false), "call {number}");
     }
 }
 
 #[test]
 fn unknown_numbers_get_their_own_verdict() {
-    assert_eq!(run(&table().compile(), 401, [0; 6]), Verdict::Errno(38).value());
+    assert_eq!(run(&table().compile(), 401, [0; 6]), Verdict::Errno(38).value(false));
 }
 
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn the_second_entry_kills() {
-    assert_eq!(run(&table().compile(), X32_BIT | 5, [0; 6]), Verdict::Kill.value());
+    assert_eq!(run(&table().compile(), X32_BIT | 5, [0; 6]), Verdict::Kill.value(false));
 }
 
 #[test]
 fn a_case_needs_all_its_tests() {
     let program = table().compile();
     let verdict = |first, second| run(&program, 5, [first, second, 0, 0, 0, 0]);
-    assert_eq!(verdict(0x12, 0x10), Verdict::Notify.value());
-    assert_eq!(verdict(0x12, 0x40), Verdict::Errno(1).value());
-    assert_eq!(verdict(0x13, 0x10), Verdict::Errno(1).value());
+    assert_eq!(verdict(0x12, 0x10), Verdict::Notify.value(false));
+    assert_eq!(verdict(0x12, 0x40), Verdict::Errno(1).value(false));
+    assert_eq!(verdict(0x13, 0x10), Verdict::Errno(1).value(false));
+}
+
+#[test]
+fn reading_the_rows_and_running_the_program_agree() {
+    let table = table();
+    let program = table.compile();
+    for number in (0..420).chain([u32::MAX >> 2]) {
+        for first in [0_u32, 2, 0x12] {
+            for second in [0_u32, 0x10, 0x40] {
+                let wide = u64::from(first) | 1 << 40;
+                let read = table.decide(number, [wide, u64::from(second), 0, 0, 0, 0]);
+                let ran = run(&program, number, [first, second, 0, 0, 0, 0]);
+                assert_eq!(ran, read.value(false), "call {number} {first} {second}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_refusal_is_told_only_where_somebody_listens() {
+    let row = Row { cases: Vec::new(), otherwise: Verdict::Refuse(1) };
+    let mut table = Table { rows: BTreeMap::from([(7, row)]), ..table() };
+    assert_eq!(run(&table.compile(), 7, [0; 6]), Verdict::Errno(1).value(false));
+    table.told = true;
+    assert_eq!(run(&table.compile(), 7, [0; 6]), Verdict::Notify.value(false));
 }

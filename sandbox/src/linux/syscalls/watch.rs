@@ -183,3 +183,29 @@ pub(crate) fn connect(socket: BorrowedFd<'_>, address: &[u8]) -> io::Result<()> 
     let status = unsafe { libc::connect(socket.as_raw_fd(), address.as_ptr().cast(), length) };
     check(status.into()).map(drop)
 }
+
+/// Removes a name as `unlinkat` does.
+pub(crate) fn unlink_at(directory: BorrowedFd<'_>, name: &Path, flags: i32) -> io::Result<()> {
+    let name = c_path(name)?;
+    // SAFETY: the string lives through the call.
+    let status = unsafe { libc::unlinkat(directory.as_raw_fd(), name.as_ptr(), flags) };
+    check(status.into()).map(drop)
+}
+
+/// Gives `socket` the address in `address`.
+pub(crate) fn bind(socket: BorrowedFd<'_>, address: &[u8]) -> io::Result<()> {
+    let length = u32::try_from(address.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: `address` holds `length` bytes that live through the call; the kernel copies them.
+    let status = unsafe { libc::bind(socket.as_raw_fd(), address.as_ptr().cast(), length) };
+    check(status.into()).map(drop)
+}
+
+/// Fails as a write to `object` would, by its mode first and by its mount then (`faccessat2(2)`).
+pub(crate) fn may_write(object: BorrowedFd<'_>) -> io::Result<()> {
+    let flags = libc::AT_EMPTY_PATH | libc::AT_EACCESS;
+    // SAFETY: an empty string that is static, and integers.
+    let status = unsafe {
+        libc::syscall(libc::SYS_faccessat2, object.as_raw_fd(), c"".as_ptr(), libc::W_OK, flags)
+    };
+    check(status).map(drop)
+}

@@ -1,0 +1,51 @@
+//! The limits of a run: the defaults, and what settings say.
+
+use std::path::Path;
+
+use stockade_policy::SandboxSettings;
+use stockade_sandbox::Limits;
+
+/// Least and most of what a run may write to disks by default.
+const DISK: (u64, u64) = (1 << 30, 64 << 30);
+
+/// Returns the limits of a run in `directory`.
+pub(super) fn of(settings: &SandboxSettings, directory: &Path) -> Limits {
+    let of = |name: &str, default: u64| {
+        let base = settings.limits.get(name).map_or(default, |set| set.0);
+        settings.lowered_limits.get(name).map_or(base, |lowered| lowered.0.min(base))
+    };
+    let default = Limits::default();
+    let descriptors = of("descriptors", default.descriptors);
+    Limits {
+        processes: of("processes", default.processes),
+        memory_bytes: of("memory", memory()),
+        file_bytes: of("fileSize", default.file_bytes),
+        descriptors,
+        // A program may raise its own limit, unless the settings speak of it.
+        descriptors_hard: match settings.limits.contains_key("descriptors")
+            || settings.lowered_limits.contains_key("descriptors")
+        {
+            true => descriptors,
+            false => default.descriptors_hard,
+        },
+        shm_bytes: of("sharedMemory", default.shm_bytes),
+        disk_bytes: of("diskWritten", disk(directory)),
+    }
+}
+
+/// Half of the machine's memory, at least 2 GiB.
+fn memory() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = text.lines().find_map(|line| {
+        let rest = line.strip_prefix("MemTotal:")?;
+        rest.split_whitespace().next()?.parse::<u64>().ok()
+    });
+    (total.unwrap_or(0) * 1024 / 2).max(2 << 30)
+}
+
+/// Half of what is free where the project lies, at least 1 and at most 64 GiB.
+fn disk(directory: &Path) -> u64 {
+    let free = rustix::fs::statvfs(directory)
+        .map_or(DISK.0, |found| found.f_bavail.saturating_mul(found.f_frsize));
+    (free / 2).clamp(DISK.0, DISK.1)
+}

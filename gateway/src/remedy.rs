@@ -1,0 +1,300 @@
+//! A refused act as people and programs read it: what was tried, which rule refused it, and the one line of
+//! settings that would allow it.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use stockade_sandbox::Violation;
+
+use crate::protocol::words::one_line;
+
+/// Longest text of a confined program that is told.
+const LONGEST: usize = 4_096;
+
+/// What would allow an act.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Remedy {
+    /// This change of the settings.
+    Change {
+        /// `add`, `remove` or `set`.
+        change: &'static str,
+        /// Dotted key.
+        setting: String,
+        /// What to put there, or to take away.
+        value: Value,
+        /// The lowest layer that may hold it.
+        layer: String,
+    },
+    /// Nothing, and why.
+    Nothing(&'static str),
+}
+
+/// Where a rule stands.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Rule<'a> {
+    /// Key of the settings.
+    key: &'a str,
+    pattern: &'a str,
+    file: &'a str,
+    line: Option<u32>,
+    layer: &'a str,
+}
+
+/// Returns `found` as `violations` holds it.
+pub(crate) fn view(found: &Violation) -> Value {
+    let rule = rule(&found.rule);
+    let remedy = remedy(found);
+    let (remedy, why_not) = match &remedy {
+        Remedy::Change { change, setting, value, layer } => (
+            json!({
+                "change": change, "setting": setting, "value": value, "layer": layer,
+                "text": text(&remedy),
+            }),
+            Value::Null,
+        ),
+        Remedy::Nothing(why) => (Value::Null, (*why).into()),
+    };
+    json!({
+        "kind": found.kind,
+        "syscall": found.call,
+        "path_or_host": shortened(&found.object),
+        "errno": found.errno,
+        "pid": found.pid,
+        "program": shortened(&found.program),
+        "rule": found.rule,
+        "file": rule.as_ref().map(|rule| rule.file),
+        "line": rule.as_ref().and_then(|rule| rule.line),
+        "remedy": remedy,
+        "why_not": why_not,
+        "count": found.count,
+        "source": found.source,
+    })
+}
+
+/// Returns the line that tells of the first of `found`, and how many more there are.
+pub(crate) fn footer(first: &Violation, more: usize) -> String {
+    let object = match first.object.is_empty() {
+        true => String::new(),
+        false => format!(" {}", one_line(&shortened(&first.object))),
+    };
+    let act = match first.kind.as_str() {
+        "limit" => format!("reached the limit {} of{object}", one_line(&first.call)),
+        "planted" => format!("found {} in{object}, set", one_line(&first.call)),
+        _ => format!("refused {} ({}){object}", one_line(&first.call), one_line(&first.kind)),
+    };
+    let more = match more {
+        0 => String::new(),
+        count => format!(" (+{count} more, see violations)"),
+    };
+    let rule = one_line(&shortened(&first.rule));
+    format!("stockade: {act} by {rule}; {}{more}", text(&remedy(first)))
+}
+
+/// Returns a remedy as one line.
+fn text(remedy: &Remedy) -> String {
+    match remedy {
+        Remedy::Change { change: "remove", setting, value, layer } => {
+            format!("to allow: take {value} out of {setting} ({layer} settings)")
+        }
+        Remedy::Change { setting, value, layer, .. } => {
+            format!("to allow: {setting}: {value} ({layer} settings)")
+        }
+        Remedy::Nothing(why) => (*why).to_owned(),
+    }
+}
+
+fn remedy(found: &Violation) -> Remedy {
+    match found.kind.as_str() {
+        "write" => match rule(&found.rule) {
+            Some(rule) => Remedy::Change {
+                change: "remove",
+                setting: rule.key.to_owned(),
+                value: json!([rule.pattern]),
+                layer: rule.layer.to_owned(),
+            },
+            None if found.rule.ends_with("outside of the writable directories") => outside(found),
+            None => Remedy::Nothing(
+                "no setting allows it: it is protected always, and only a call outside of the sandbox can",
+            ),
+        },
+        "unix-socket" => Remedy::Change {
+            change: "add",
+            setting: "sandbox.network.allowUnixSockets".to_owned(),
+            value: json!([found.object]),
+            layer: "user".to_owned(),
+        },
+        "limit" => limit(found),
+        "syscall" => Remedy::Nothing("no setting allows this system call"),
+        "planted" => Remedy::Nothing(
+            "no setting allows it: it would run programs when somebody uses git there",
+        ),
+        _ => Remedy::Nothing("no setting is known that allows it"),
+    }
+}
+
+/// The directory that would have to be writable.
+fn outside(found: &Violation) -> Remedy {
+    let path = Path::new(&found.object);
+    // A file that is there can be opened by a rule of its own; to make or remove one takes its directory.
+    let opens = matches!(found.call.as_str(), "open" | "truncate") && path.is_file();
+    let directory = if opens { Some(path) } else { path.parent() };
+    let own = ["/proc", "/sys", "/dev", "/run"];
+    match directory {
+        Some(directory)
+            if directory != Path::new("/") && !own.iter().any(|own| path.starts_with(own)) =>
+        {
+            Remedy::Change {
+                change: "add",
+                setting: "sandbox.filesystem.allowWrite".to_owned(),
+                value: json!([directory]),
+                layer: "user".to_owned(),
+            }
+        }
+        Some(_) | None => Remedy::Nothing("no setting makes this directory writable"),
+    }
+}
+
+/// Twice the limit, in the form that settings take.
+fn limit(found: &Violation) -> Remedy {
+    let digits = found.object.split(' ').next().and_then(|text| text.parse::<u64>().ok());
+    let Some(twice) = digits.and_then(|value| value.checked_mul(2)) else {
+        return Remedy::Nothing("`sandbox.limits` of the user settings raises it");
+    };
+    let value = match found.object.ends_with(" bytes") {
+        true => json!(format!("{}MiB", (twice >> 20).max(1))),
+        false => json!(twice),
+    };
+    Remedy::Change {
+        change: "set",
+        setting: format!("sandbox.limits.{}", found.call),
+        value,
+        layer: "user".to_owned(),
+    }
+}
+
+/// Reads `KEY PATTERN (FILE:LINE, LAYER)`; none for what is built in.
+fn rule(text: &str) -> Option<Rule<'_>> {
+    let (key, rest) = text.split_once(' ').filter(|(key, _)| !key.ends_with(':'))?;
+    let (rest, layer) = rest.strip_suffix(')')?.rsplit_once(", ")?;
+    let (pattern, place) = rest.rsplit_once(" (")?;
+    let (file, line) = place.rsplit_once(':')?;
+    Some(Rule { key, pattern, file, line: line.parse().ok(), layer })
+}
+
+/// Text of a confined program, cut where it is too long.
+fn shortened(text: &str) -> String {
+    text.chars().take(LONGEST).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn check(kind: &str, call: &str, object: &str, rule: &str, expected: Expect) {
+        let found = Violation {
+            kind: kind.to_owned(),
+            call: call.to_owned(),
+            object: object.to_owned(),
+            rule: rule.to_owned(),
+            count: 1,
+            ..Violation::default()
+        };
+        expected.assert_eq(&footer(&found, 0));
+        let viewed = view(&found);
+        let is_told = viewed["remedy"].is_object() != viewed["why_not"].is_string();
+        assert!(is_told, "{viewed}");
+    }
+
+    #[test]
+    fn each_kind_names_what_would_allow_it() {
+        check(
+            "write",
+            "open",
+            "/etc/x/y",
+            "builtin: outside of the writable directories",
+            expect![[r#"
+            stockade: refused open (write) /etc/x/y by builtin: outside of the writable directories; to allow: sandbox.filesystem.allowWrite: ["/etc/x"] (user settings)"#]],
+        );
+        check(
+            "write",
+            "open",
+            "/x",
+            "builtin: outside of the writable directories",
+            expect![[r#"
+            stockade: refused open (write) /x by builtin: outside of the writable directories; no setting makes this directory writable"#]],
+        );
+        check(
+            "write",
+            "rename",
+            "/p/a b",
+            "sandbox.filesystem.denyWrite /p/a (b) (/h/my settings.json:3, user)",
+            expect![[r#"
+            stockade: refused rename (write) /p/a b by sandbox.filesystem.denyWrite /p/a (b) (/h/my settings.json:3, user); to allow: take ["/p/a (b)"] out of sandbox.filesystem.denyWrite (user settings)"#]],
+        );
+        check(
+            "write",
+            "open",
+            "/p/.mcp.json",
+            "builtin: guarded name `.mcp.json`",
+            expect![[r#"
+            stockade: refused open (write) /p/.mcp.json by builtin: guarded name `.mcp.json`; no setting allows it: it is protected always, and only a call outside of the sandbox can"#]],
+        );
+        check(
+            "unix-socket",
+            "connect",
+            "/s",
+            "builtin: sockets outside the writable regions",
+            expect![[r#"
+            stockade: refused connect (unix-socket) /s by builtin: sockets outside the writable regions; to allow: sandbox.network.allowUnixSockets: ["/s"] (user settings)"#]],
+        );
+        check(
+            "limit",
+            "memory",
+            "2147483648 bytes",
+            "builtin: sandbox.limits.memory",
+            expect![[r#"
+            stockade: reached the limit memory of 2147483648 bytes by builtin: sandbox.limits.memory; to allow: sandbox.limits.memory: "4096MiB" (user settings)"#]],
+        );
+        check(
+            "limit",
+            "processes",
+            "2048 processes",
+            "builtin: sandbox.limits.processes",
+            expect![[r#"
+            stockade: reached the limit processes of 2048 processes by builtin: sandbox.limits.processes; to allow: sandbox.limits.processes: 4096 (user settings)"#]],
+        );
+        check(
+            "syscall",
+            "bpf",
+            "",
+            "builtin: system calls",
+            expect![[r#"
+            stockade: refused bpf (syscall) by builtin: system calls; no setting allows this system call"#]],
+        );
+        check(
+            "planted",
+            "core.fsmonitor",
+            "/p/n/.git/config",
+            "builtin: git configuration, put aside as `config.refused`",
+            expect![[r#"
+            stockade: found core.fsmonitor in /p/n/.git/config, set by builtin: git configuration, put aside as `config.refused`; no setting allows it: it would run programs when somebody uses git there"#]],
+        );
+    }
+
+    #[test]
+    fn what_a_program_writes_moves_no_cursor_and_has_an_end() {
+        let name = "a\u{1b}[2J\u{202e}".to_owned() + &"x".repeat(10_000);
+        let found = Violation {
+            kind: "write".to_owned(),
+            object: name.clone(),
+            program: name,
+            ..Violation::default()
+        };
+        let line = footer(&found, 3);
+        assert!(!line.contains('\u{1b}') && !line.contains('\u{202e}') && line.len() < 5_000);
+        assert!(line.ends_with("(+3 more, see violations)"));
+        assert!(view(&found)["program"].as_str().is_some_and(|text| text.len() < 5_000));
+    }
+}

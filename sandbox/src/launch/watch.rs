@@ -1,0 +1,154 @@
+//! What pid 1 does while the command runs, until nothing of it is left.
+
+use std::fs;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use super::measure::{self, Measure};
+use super::{Isolation, is_closed, sweep};
+use crate::codec::{self, Order, Wire};
+use crate::linux::mounts::Built;
+use crate::linux::syscalls::{self, Ended};
+use crate::supervise::Supervisor;
+use crate::{SandboxSpec, Violation};
+
+/// How often the tree is measured where no control group counts it.
+const SAMPLE_EVERY: Duration = Duration::from_millis(50);
+
+/// What pid 1 has to do with while the command runs.
+pub(super) struct Watch<'a> {
+    pub(super) spec: &'a SandboxSpec,
+    pub(super) isolation: Isolation,
+    pub(super) pid: i32,
+    pub(super) control: UnixStream,
+    pub(super) orders: UnixStream,
+    pub(super) built: Option<Built>,
+    pub(super) supervisor: Option<Supervisor>,
+}
+
+/// What one look at the world calls for.
+enum Go {
+    On,
+    /// The run is to end, or nobody is there for it any more.
+    End,
+}
+
+impl Watch<'_> {
+    /// Reaps, answers calls, follows orders and measures until the command has ended or must end.
+    pub(super) fn until_the_end(&mut self) -> io::Result<(Ended, Vec<Violation>)> {
+        let set = syscalls::signal_set(&[libc::SIGCHLD])?;
+        syscalls::set_signal_mask(&set)?;
+        let children = syscalls::signal_descriptor(&set)?;
+        let mut next_sample = Instant::now() + SAMPLE_EVERY;
+        let mut measure = Measure::new(self.spec);
+        loop {
+            // A child that ended before the signal was blocked is found here.
+            while let Some(ended) = reap()? {
+                if ended.pid == self.pid {
+                    return Ok((ended, measure.at_the_end(ended)));
+                }
+                if let Some(supervisor) = &mut self.supervisor {
+                    supervisor.reaped(ended.pid);
+                }
+            }
+            match self.wait(&children, next_sample)? {
+                Go::On => {}
+                Go::End => return Ok((Ended::killed(self.pid), measure.seen())),
+            }
+            if Instant::now() < next_sample {
+                continue;
+            }
+            next_sample = Instant::now() + SAMPLE_EVERY;
+            if let Some(supervisor) = &mut self.supervisor {
+                supervisor.tidy();
+            }
+            let pids = match self.isolation {
+                Isolation::Namespaces => measure::all(),
+                Isolation::Static => sweep::descendants(),
+                Isolation::Free => continue,
+            };
+            if measure.sample(&pids, self.built.as_ref()) {
+                return Ok((Ended::killed(self.pid), measure.seen()));
+            }
+        }
+    }
+
+    /// Ends all that is left of the run, and waits until it is gone.
+    pub(super) fn end_all(&self) {
+        match self.isolation {
+            Isolation::Namespaces => {
+                // In a process namespace of its own -1 is every process but this one.
+                if std::process::id() == 1 {
+                    // Nothing may be left to kill.
+                    let _ = syscalls::kill(-1, libc::SIGKILL);
+                }
+                while syscalls::wait(-1, 0).is_ok() {}
+            }
+            Isolation::Static | Isolation::Free => sweep::all_children(),
+        }
+    }
+
+    /// Waits for one thing to happen and deals with it.
+    fn wait(&mut self, children: &OwnedFd, next_sample: Instant) -> io::Result<Go> {
+        let mut waited = vec![
+            (children.as_fd(), libc::POLLIN),
+            (self.control.as_fd(), 0),
+            (self.orders.as_fd(), libc::POLLIN),
+        ];
+        waited.extend(self.supervisor.iter().map(|it| (it.listener(), libc::POLLIN)));
+        let measures = self.isolation != Isolation::Free;
+        let rest = measures.then(|| next_sample.saturating_duration_since(Instant::now()));
+        let events = syscalls::poll(&waited, rest)?;
+        let event = |index: usize| events.get(index).copied().unwrap_or(0);
+        if is_closed(event(1)) || is_closed(event(2)) {
+            return Ok(Go::End);
+        }
+        if event(0) != 0 {
+            drain(children)?;
+        }
+        if event(2) & libc::POLLIN != 0
+            && let Go::End = follow(self.isolation, &self.orders)?
+        {
+            return Ok(Go::End);
+        }
+        match &mut self.supervisor {
+            Some(supervisor) if event(3) & libc::POLLIN != 0 => supervisor.serve()?,
+            Some(_) | None => {}
+        }
+        Ok(Go::On)
+    }
+}
+
+fn reap() -> io::Result<Option<Ended>> {
+    match syscalls::wait(-1, libc::WNOHANG) {
+        Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(None),
+        result => result,
+    }
+}
+
+fn drain(children: &OwnedFd) -> io::Result<()> {
+    let mut file = fs::File::from(children.try_clone()?);
+    let mut entries = [0; 1024];
+    match file.read(&mut entries) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+        result => result.map(drop),
+    }
+}
+
+fn follow(isolation: Isolation, orders: &UnixStream) -> io::Result<Go> {
+    let Some(order) = codec::receive(orders)? else { return Ok(Go::End) };
+    match (Order::from_bytes(&order)?, isolation) {
+        // In the run's process namespace -1 is every process but this one.
+        (Order::Signal(signal), Isolation::Namespaces) => match syscalls::kill(-1, signal) {
+            Err(error) if error.raw_os_error() != Some(libc::ESRCH) => Err(error),
+            Ok(()) | Err(_) => Ok(Go::On),
+        },
+        (Order::Signal(signal), Isolation::Static | Isolation::Free) => {
+            sweep::signal_descendants(signal);
+            Ok(Go::On)
+        }
+        (Order::Stop { .. }, _) => Ok(Go::End),
+    }
+}

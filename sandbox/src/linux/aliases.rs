@@ -1,0 +1,131 @@
+//! Other ways to the same object: a second mount of its file system.
+//!
+//! A rule names an object, not a spelling. Where the host shows one directory at two places, a refusal at
+//! the one place is put at the other one too. Same file system and same path in it is same object
+//! (`mountinfo` of `proc(5)`, fields 3 to 5).
+
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use crate::FileRule;
+use crate::spec::Access;
+
+/// One line of `mountinfo`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Shown {
+    device: String,
+    /// What of the file system is shown.
+    root: PathBuf,
+    /// Where.
+    at: PathBuf,
+}
+
+/// Returns the refusals of `rules` once more for every other place where this process sees their objects.
+pub(crate) fn of_rules(rules: &[FileRule]) -> std::io::Result<Vec<FileRule>> {
+    let table = std::fs::read_to_string("/proc/self/mountinfo")?;
+    Ok(aliases(&mounts(&table), rules))
+}
+
+fn mounts(table: &str) -> Vec<Shown> {
+    let shown = |line: &str| {
+        let mut fields = line.split(' ').skip(2);
+        let device = fields.next()?.to_owned();
+        Some(Shown { device, root: path(fields.next()?), at: path(fields.next()?) })
+    };
+    table.lines().filter_map(shown).collect()
+}
+
+/// Undoes the octal escapes of blanks and line ends.
+fn path(field: &str) -> PathBuf {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after.get(..3).and_then(|it| std::str::from_utf8(it).ok());
+        let escaped = digits.and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match (first, escaped) {
+            (b'\\', Some(byte)) => {
+                bytes.push(byte);
+                rest = after.get(3..).unwrap_or_default();
+            }
+            _ => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    PathBuf::from(std::ffi::OsString::from_vec(bytes))
+}
+
+/// Returns the mount that shows `path`: the last one at the longest place.
+fn shows<'a>(mounts: &'a [Shown], path: &Path) -> Option<&'a Shown> {
+    let above = mounts.iter().filter(|mount| path.starts_with(&mount.at));
+    above.max_by_key(|mount| mount.at.components().count())
+}
+
+fn aliases(mounts: &[Shown], rules: &[FileRule]) -> Vec<FileRule> {
+    let mut found: Vec<FileRule> = Vec::new();
+    for rule in rules {
+        let refuses = match rule.access {
+            Access::ReadOnly | Access::Protected | Access::None => true,
+            Access::Write | Access::Read => false,
+        };
+        let Some(mount) = shows(mounts, &rule.path).filter(|_| refuses) else { continue };
+        let inside = rule.path.strip_prefix(&mount.at).unwrap_or(Path::new(""));
+        let object = joined(&mount.root, inside);
+        for other in mounts.iter().filter(|other| other.device == mount.device) {
+            let path = match (object.strip_prefix(&other.root), other.root.strip_prefix(&object)) {
+                (Ok(rest), _) => joined(&other.at, rest),
+                // What is shown there lies beneath the refused directory.
+                (Err(_), Ok(_)) => other.at.clone(),
+                (Err(_), Err(_)) => continue,
+            };
+            // Another mount may cover this one there.
+            let is_seen = shows(mounts, &path).is_some_and(|seen| seen == other);
+            let known = path == rule.path || found.iter().chain(rules).any(|it| it.path == path);
+            let is_own = super::layout::OWN.iter().any(|own| path.starts_with(own));
+            if is_seen && !known && !is_own {
+                found.push(FileRule { path, access: rule.access, origin: rule.origin.clone() });
+            }
+        }
+    }
+    found
+}
+
+fn joined(base: &Path, rest: &Path) -> PathBuf {
+    if rest.as_os_str().is_empty() { base.to_path_buf() } else { base.join(rest) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "1 0 8:1 / / rw - ext4 x rw\n\
+        2 1 8:1 /home/u/p /mnt/same rw - ext4 x rw\n\
+        3 1 8:1 /home/u/p/.git/hooks /mnt/a\\040b rw - ext4 x rw\n\
+        4 1 8:2 / /mnt/other rw - ext4 y rw\n\
+        5 1 8:1 /home/u/p /mnt/covered rw - ext4 x rw\n\
+        6 5 8:2 / /mnt/covered rw - ext4 y rw\n";
+
+    fn check(path: &str, access: Access, expected: &[&str]) {
+        let rule = FileRule { path: path.into(), access, origin: "rule".to_owned() };
+        let found = aliases(&mounts(TABLE), &[rule]);
+        let paths: Vec<_> = found.iter().map(|it| it.path.to_str().unwrap()).collect();
+        assert_eq!(paths, expected);
+        assert!(found.iter().all(|it| it.access == access && it.origin == "rule"));
+    }
+
+    #[test]
+    fn a_refusal_holds_wherever_the_object_is_shown() {
+        check("/home/u/p/.git/config", Access::Protected, &["/mnt/same/.git/config"]);
+        check("/mnt/same/f", Access::None, &["/home/u/p/f"]);
+        check("/home/u/p/.git", Access::ReadOnly, &["/mnt/same/.git", "/mnt/a b"]);
+        check("/home/u/p", Access::None, &["/mnt/same", "/mnt/a b"]);
+    }
+
+    #[test]
+    fn what_grants_is_not_repeated_and_other_file_systems_are_others() {
+        check("/home/u/p", Access::Write, &[]);
+        check("/mnt/other/f", Access::None, &["/mnt/covered/f"]);
+        check("/etc/x", Access::None, &[]);
+    }
+}

@@ -1,0 +1,94 @@
+//! Calls on names that are no opens: removing, and the names of sockets.
+
+use std::ffi::OsStr;
+use std::fs::Metadata;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::act::Performer;
+use super::guard::Act;
+use super::{Answer, Refused, repository, resolve};
+use crate::linux::syscalls;
+
+/// Longest socket address that the kernel takes, `struct sockaddr_storage`.
+const MOST_ADDRESS: usize = 128;
+
+/// The bytes before the path in `struct sockaddr_un`, and all of it.
+const FAMILY_BYTES: usize = 2;
+const MOST_LOCAL: usize = 110;
+
+impl Performer<'_> {
+    /// Removes a name; what must stay as it is cannot be removed either.
+    pub(super) fn unlink(&self, base: i32, path: usize, flags: i32) -> Result<Answer, Refused> {
+        let is_directory = flags & libc::AT_REMOVEDIR != 0;
+        let named = self.named(base, path)?;
+        if named.name == "." {
+            // `.` cannot be removed, `..` is not empty, and the root is in use.
+            return Err(Refused::Errno(if is_directory { libc::EINVAL } else { libc::EISDIR }));
+        }
+        let lookup = libc::O_PATH | libc::O_NOFOLLOW;
+        let object = syscalls::create_at(named.parent.as_fd(), named.name(), lookup, 0)?;
+        if named.wants_directory && !is_directory {
+            let found = resolve::metadata(&object)?.is_dir();
+            return Err(Refused::Errno(if found { libc::EISDIR } else { libc::ENOTDIR }));
+        }
+        let call = if is_directory { "rmdir" } else { "unlink" };
+        self.permit(Act::Make, call, &named.path()?, &named.parent)?;
+        self.caller.still_waits()?;
+        syscalls::unlink_at(named.parent.as_fd(), named.name(), flags)?;
+        Ok(Answer::Value(0))
+    }
+
+    /// Gives a copy of the caller's socket its address: the name of one by path is a name like others.
+    pub(super) fn bind(&self) -> Result<Answer, Refused> {
+        let length = usize::try_from(self.caller.bits(2)).unwrap_or(0);
+        if length > MOST_ADDRESS {
+            return Err(Refused::Errno(libc::EINVAL));
+        }
+        let address = self.caller.bytes(1, length)?;
+        let socket = self.caller.descriptor(self.caller.number(0))?;
+        let (family, rest) = address.split_at_checked(FAMILY_BYTES).unwrap_or((&[], &[]));
+        let local = u16::try_from(libc::AF_UNIX).unwrap_or(1).to_ne_bytes();
+        if family != local || rest.first().is_none_or(|byte| *byte == 0) {
+            self.caller.still_waits()?;
+            syscalls::bind(socket.as_fd(), &address)?;
+            return Ok(Answer::Value(0));
+        }
+        let text = rest.split(|byte| *byte == 0).next().unwrap_or_default();
+        let path = PathBuf::from(OsStr::from_bytes(text));
+        let base = self.caller.directory(libc::AT_FDCWD)?;
+        let named = resolve::parent(&self.caller, &base, &path)?;
+        match Self::is_free(&named) {
+            Err(Refused::Errno(libc::EEXIST)) => return Err(Refused::Errno(libc::EADDRINUSE)),
+            other => other?,
+        }
+        self.permit_at(Act::Place, "bind", &named)?;
+        // What the socket tells of itself is its address as it is given here: the caller's own text where it
+        // leads us to the directory that was looked at, else the bare name in that directory. Whatever the
+        // way is changed to meanwhile, the name was judged, and a socket holds nothing.
+        let identity = |found: &Metadata| repository::identity(found);
+        let here = identity(&resolve::metadata(&named.parent)?);
+        let above = match path.parent() {
+            Some(above) if !above.as_os_str().is_empty() => above,
+            Some(_) | None => Path::new("."),
+        };
+        self.with_umask(|| {
+            syscalls::change_directory(base.as_fd())?;
+            let leads = std::fs::metadata(above).is_ok_and(|found| identity(&found) == here);
+            let mut given = local.to_vec();
+            if leads {
+                given.extend_from_slice(text);
+            } else {
+                syscalls::change_directory(named.parent.as_fd())?;
+                given.extend_from_slice(named.name.as_bytes());
+            }
+            given.push(0);
+            given.truncate(MOST_LOCAL);
+            let bound = syscalls::bind(socket.as_fd(), &given);
+            std::env::set_current_dir("/")?;
+            bound
+        })?;
+        Ok(Answer::Value(0))
+    }
+}
