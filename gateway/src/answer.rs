@@ -1,12 +1,14 @@
 //! Answers to front ends: refusals, results, and what stockade itself could not do.
 
-use stockade_parser::{CommandKind, EffectKind};
+use serde_json::Value;
+use stockade_parser::CommandKind;
 use stockade_policy::{Decision, SandboxState};
 use stockade_sandbox::{self as sandbox, Violation};
 
 use crate::audit::{self, Receipt};
 use crate::client::Conversation;
 use crate::judge::{Judged, Scene};
+use crate::net::report::Refused;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{AuditReference, DecisionView, Event, Refusal, RunOutcome, RunResult};
 use crate::records::signal_name;
@@ -79,23 +81,34 @@ pub(crate) fn ran(
         task_id: None,
         cwd_after: None,
         sandbox: view::sandbox(&execution.enforced),
-        violations: execution.violations.iter().take(MAX_VIOLATIONS).map(remedy::view).collect(),
+        violations: violations(execution),
         footer: footer(execution, judged),
         audit: reference(receipt),
     }))
+}
+
+fn violations(execution: &Execution) -> Vec<Value> {
+    let network = execution.network.refused.iter().map(Refused::view);
+    network.chain(execution.violations.iter().map(remedy::view)).take(MAX_VIOLATIONS).collect()
 }
 
 /// Returns one line when the sandbox may be why a command failed. Its output is never read for that: what
 /// counts is what a layer saw, or that a layer without eyes was active and the text could have met it.
 fn footer(execution: &Execution, judged: &Judged) -> String {
     let failed = execution.exit.is_none_or(|exit| exit.code != Some(0));
+    let ended = execution.timed_out || execution.interrupted;
+    if let Some(broken) = &execution.network.broken {
+        return format!("stockade: {broken}; no connection was made after that");
+    }
+    if let Some((first, rest)) = execution.network.refused.split_first().filter(|_| !ended) {
+        return first.footer(rest.len() + execution.violations.len());
+    }
     // What was put aside, and a limit that ended something, is told whatever the exit status says.
     let counts = |found: &&Violation| failed || matches!(found.kind.as_str(), "limit" | "planted");
     let mut told = execution.violations.iter().filter(counts);
     if let Some(first) = told.next() {
         return remedy::footer(first, told.count());
     }
-    let ended = execution.timed_out || execution.interrupted;
     if !failed || ended || judged.facts.sandbox != SandboxState::Enforced {
         return String::new();
     }
@@ -103,14 +116,12 @@ fn footer(execution: &Execution, judged: &Judged) -> String {
         return format!("stockade: {note}");
     }
     let commands = judged.tree.as_ref().map(|tree| tree.commands()).unwrap_or_default();
-    let network = |command: &stockade_parser::SimpleCommand| {
-        let known = command.effects.iter().any(|effect| effect.kind == EffectKind::Network);
-        let unknown = !command.effects_known && command.kind == CommandKind::External;
-        known || unknown
+    let unknown = |command: &stockade_parser::SimpleCommand| {
+        !command.effects_known && command.kind == CommandKind::External
     };
-    match commands.iter().any(network) || commands.is_empty() {
+    match commands.iter().any(unknown) || commands.is_empty() {
         true => "stockade: if the sandbox is why it failed, it was a part of it that cannot name what it refuses: \
-                 reads that `denyRead` forbids, changes of mode, owner or time outside, or that there is no network"
+                 reads that `denyRead` forbids, or changes of mode, owner or time outside"
             .into(),
         false => String::new(),
     }

@@ -82,7 +82,7 @@ pub(crate) fn question(view: &DecisionView, command: &str, scene: &Scene) -> Que
     let rule = view.suggestion.clone().filter(|_| !settings.managed_rules_only);
     let file = local_file(&scene.place.project).display().to_string();
     let always = rule.map(|rule| AlwaysOffer { rule, file });
-    Question { decision: view.clone(), command: command.into(), always }
+    Question { decision: view.clone(), command: command.into(), always, connection: None }
 }
 
 /// Writes down the rule that a person allowed for good. The command may run whether or not that works.
@@ -95,7 +95,10 @@ pub(crate) async fn keep(
 ) -> Result<(), Failure> {
     let Some(rule) = rule else { return Ok(()) };
     let (project, state, text) = (scene.place.project.clone(), state.to_path_buf(), rule.clone());
-    let written = blocking(move || Ok(remember::remember(&project, &state, &text))).await?;
+    let written = blocking(move || {
+        Ok(remember::remember(&project, &state, &["permissions", "allow"], &text))
+    })
+    .await?;
     let notice = match &written {
         Ok(file) => format!("`{rule}` is allowed from now on, by {}", file.display()),
         Err(error) => format!("`{rule}` could not be saved, so it is asked again: {error}"),
@@ -127,6 +130,6 @@ fn name_of(uid: u32, users: &[u8]) -> Option<String> {
 }
 
 /// Returns the file into which a lasting permission goes.
-fn local_file(project: &Path) -> PathBuf {
+pub(crate) fn local_file(project: &Path) -> PathBuf {
     project.join(".stockade/settings.local.json")
 }

@@ -6,16 +6,20 @@ mod steps;
 
 use stockade_parser::Programs;
 use stockade_policy::Decision;
+use tokio::sync::oneshot;
 
 use crate::approve::Answered;
 use crate::audit::record::caller::Caller;
 use crate::audit::record::decision::Runs;
-use crate::audit::{GatewayMode, Log, Receipt};
+use crate::audit::{GatewayMode, Log};
 use crate::client::{Conversation, Options};
 use crate::decide::{self, Grant, Outcome};
 use crate::judge;
+use crate::net::broker::{Broker, Person};
+use crate::net::report::Report;
 use crate::parse::Scanner;
 use crate::places::Places;
+use crate::plan::Planned;
 use crate::protocol::errors::Failure;
 use crate::protocol::types::{CommandRequest, Event, RunOutcome};
 use crate::records::{self, Circumstances};
@@ -111,9 +115,17 @@ impl Gateway {
         };
         let circumstances = Circumstances::of_run(caller, &request, command.timeout, runs);
         let receipt = self.record(&scene, &judged, circumstances).await?;
-        let Some((spec, temporary)) = planned else {
+        let Some(Planned { spec, temporary, hosts }) = planned else {
             return Ok(answer::not_run(judged.verdict.decision, view, &receipt));
         };
+        let person = asking.clone().map(|questions| Person {
+            questions,
+            events: conversation.events.clone(),
+            command: command.text.clone(),
+            project: scene.place.project.clone(),
+            state: self.places.state.clone(),
+            may_save: !scene.snapshot.rules.settings().managed_rules_only,
+        });
         let grant = match decide::decide(&judged.verdict, &receipt, spec) {
             Outcome::Granted(grant) => grant,
             Outcome::Refused => return Ok(answer::not_run(Decision::Deny, view, &receipt)),
@@ -139,8 +151,14 @@ impl Gateway {
         };
         let Conversation { events, input, control, .. } = conversation;
         let told = events.clone();
-        let lines = Lines { events, input, control };
-        let outcome = self.execute(grant, &log, &receipt, manner, lines).await;
+        let broker = Broker {
+            log: &log,
+            decision: &receipt,
+            executable: self.launchers.executable().to_path_buf(),
+            rules: hosts,
+            person,
+        };
+        let outcome = self.execute(grant, broker, manner, Lines { events, input, control }).await;
         match self.mode {
             GatewayMode::Embedded => {}
             GatewayMode::Daemon | GatewayMode::System => self.launchers.replace(),
@@ -162,19 +180,33 @@ impl Gateway {
     async fn execute(
         &self,
         grant: Grant,
-        log: &Log,
-        receipt: &Receipt,
+        broker: Broker<'_>,
         manner: Manner,
         mut lines: Lines,
     ) -> Result<run::Execution, Failure> {
-        let running = match run::start(grant, &self.launchers, &manner).await {
+        let (log, receipt) = (broker.log, broker.decision);
+        let mut running = match run::start(grant, &self.launchers, &manner).await {
             Ok(running) => running,
             Err(error) => {
                 records::not_run(log, receipt).await.map_err(|it| answer::unrecorded(&it))?;
                 return Err(answer::not_started(&error));
             }
         };
-        let mut execution = run::follow(running, &manner, &mut lines).await;
+        let listeners = running.take_listeners();
+        let (over, ended) = oneshot::channel();
+        let carry = async {
+            match listeners {
+                Some(listeners) => broker.serve(listeners, ended).await,
+                None => Report::default(),
+            }
+        };
+        let follow = async {
+            let execution = run::follow(running, &manner, &mut lines).await;
+            drop(over);
+            execution
+        };
+        let (mut execution, network) = tokio::join!(follow, carry);
+        execution.network = network;
         let recorded = records::result(log, receipt, &execution).await;
         recorded.map_err(|error| answer::ran_unrecorded(&error, &execution))?;
         for event in execution.unsent.drain(..) {

@@ -88,6 +88,14 @@ pub(crate) fn without_effects(
     Ok(kept.filter(|(name, _)| is_variable_name(name)).cloned().collect())
 }
 
+/// Returns the variables by which programs find the proxy of a run.
+pub(crate) fn of_proxy(http: u16, socks: u16) -> Result<Vec<(String, String)>, Failure> {
+    let fill = |text: &String| {
+        text.replace("{http}", &http.to_string()).replace("{socks}", &socks.to_string())
+    };
+    Ok(rules()?.proxy.iter().map(|(name, value)| (name.clone(), fill(value))).collect())
+}
+
 impl Environment {
     /// Says whether the locale is C or UTF-8 (setlocale(3): `LC_ALL`, then `LC_CTYPE`, then `LANG`).
     pub(crate) fn is_utf8_or_c(&self) -> bool {
@@ -107,6 +115,7 @@ struct Rules {
     words: Vec<String>,
     pairs: Vec<(String, String)>,
     value_prefixes: Vec<String>,
+    proxy: Vec<(String, String)>,
 }
 
 fn rules() -> Result<&'static Rules, Failure> {
@@ -130,6 +139,10 @@ fn read_rules() -> Option<Rules> {
         words: list("words")?,
         pairs: list("pairs")?.into_iter().map(pair).collect::<Option<_>>()?,
         value_prefixes: list("value_prefixes")?,
+        proxy: list("proxy")?
+            .into_iter()
+            .map(|text| text.split_once('=').map(|(name, value)| (name.into(), value.into())))
+            .collect::<Option<_>>()?,
     })
 }
 

@@ -1,4 +1,20 @@
 //! The one way out of a confined command: a proxy in a process of its own, and what decides about each
 //! connection that it carries.
 
+pub(crate) mod broker;
 pub mod decode;
+mod messages;
+pub(crate) mod process;
+pub(crate) mod report;
+pub(crate) mod trial;
+pub(crate) mod worker;
+
+use stockade_sandbox::Network;
+
+/// Port of the HTTP listener inside of a run. The network is the run's own, so nothing else is there.
+pub(crate) const HTTP_PORT: u16 = 29128;
+/// Port of the SOCKS listener inside of a run.
+pub(crate) const SOCKS_PORT: u16 = 29080;
+
+/// The network of a run with a proxy.
+pub(crate) const PROXY: Network = Network::Proxy { http: HTTP_PORT, socks: SOCKS_PORT };

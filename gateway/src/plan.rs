@@ -8,14 +8,15 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::access;
-use stockade_policy::{Facts, Origin, SandboxSettings, SandboxState};
+use stockade_policy::{Facts, NetworkRules, Origin, SandboxSettings, SandboxState};
 use stockade_sandbox::{
     Access, Fallback, FileRule, Files, Mediation, Network, Program, Protection, SandboxSpec,
 };
 
-use crate::environment::Environment;
+use crate::environment::{self, Environment};
 use crate::facts::Place;
 use crate::judge::Scene;
+use crate::net;
 use crate::places::Places;
 use crate::protocol::errors::{Code, Failure};
 use crate::request::Command;
@@ -49,7 +50,7 @@ pub(crate) fn prepare(
     command: &Command,
     places: &Places,
     session: Option<&str>,
-) -> Result<(SandboxSpec, Temporary), Failure> {
+) -> Result<Planned, Failure> {
     let temporary = Temporary::make(&places.state, session).map_err(|error| {
         let message =
             format!("no temporary directory can be made in `{}`: {error}", places.state.display());
@@ -63,10 +64,13 @@ pub(crate) fn prepare(
     if confined.is_some() {
         writable(&scene.place)?;
     }
+    let sandbox = stockade_policy::sandbox_settings(&scene.snapshot.rules, facts);
+    let every = scene.snapshot.rules.settings().values.get("sandbox.network.allowAllUnixSockets");
     let spec = plan(&Ground {
         command,
         place: &scene.place,
-        sandbox: &stockade_policy::sandbox_settings(&scene.snapshot.rules, facts),
+        sandbox: &sandbox,
+        every_socket: every.is_some_and(|(value, _)| value.boolean() == Some(true)),
         places,
         shell: &scene.shell,
         environment: &scene.environment,
@@ -77,7 +81,18 @@ pub(crate) fn prepare(
             SandboxState::Enforced | SandboxState::Off => Fallback::Refuse,
         },
     })?;
-    Ok((spec, temporary))
+    Ok(Planned { spec, temporary, hosts: NetworkRules::new(&sandbox) })
+}
+
+/// What is needed to run a command.
+#[derive(Debug)]
+pub(crate) struct Planned {
+    /// What it may reach.
+    pub(crate) spec: SandboxSpec,
+    /// Its private temporary directory.
+    pub(crate) temporary: Temporary,
+    /// Which hosts it may reach through the proxy.
+    pub(crate) hosts: NetworkRules,
 }
 
 /// Refuses a project in which nothing could be written, before anything runs half.
@@ -99,6 +114,8 @@ struct Ground<'a> {
     place: &'a Place,
     /// The settings, with every path absolute.
     sandbox: &'a SandboxSettings,
+    /// Any socket that it can see may be connected to.
+    every_socket: bool,
     /// Our own directories, which no command reads.
     places: &'a Places,
     /// The shell for command texts.
@@ -125,7 +142,11 @@ fn plan(ground: &Ground<'_>) -> Result<SandboxSpec, Failure> {
     Ok(SandboxSpec {
         program: program(ground)?,
         files,
-        network: if confine { Network::Off } else { Network::Host },
+        network: match (confine, has_proxy(ground)) {
+            (true, true) => net::PROXY,
+            (true, false) => Network::Off,
+            (false, _) => Network::Host,
+        },
         limits: limits::of(ground.sandbox, &ground.place.cwd),
         required: if confine { required } else { BTreeSet::new() },
         mediation: if confine { Mediation::Writes } else { Mediation::None },
@@ -135,6 +156,16 @@ fn plan(ground: &Ground<'_>) -> Result<SandboxSpec, Failure> {
         fail_at: String::new(),
         hide: BTreeSet::new(),
     })
+}
+
+/// Says whether a command gets a proxy: the only way out, unless the settings leave none.
+fn has_proxy(ground: &Ground<'_>) -> bool {
+    // Without namespaces there is no place for its listeners.
+    let namespaces = match ground.fallback {
+        Fallback::Refuse => true,
+        Fallback::Static => false,
+    };
+    ground.temporary.is_some() && namespaces && ground.sandbox.network_off.is_none()
 }
 
 /// Returns the directories in which a command may write.
@@ -187,6 +218,9 @@ fn program(ground: &Ground<'_>) -> Result<Program, Failure> {
     if ground.temporary.is_some() {
         variables.extend(TEMPORARY.map(|name| (name.into(), "/tmp".into())));
     }
+    if has_proxy(ground) {
+        variables.extend(environment::of_proxy(net::HTTP_PORT, net::SOCKS_PORT)?);
+    }
     let environment = variables.into_iter().map(|(name, it)| (name.into(), it.into())).collect();
     Ok(Program { path, argv, environment, cwd: ground.place.cwd.clone() })
 }
@@ -196,6 +230,16 @@ fn files(ground: &Ground<'_>, temporary: &Path) -> Result<Files, Failure> {
     let mut rules = Rules(Vec::new());
     for path in beneath_private(ground) {
         rules.add(&path, Access::Read, "builtin: home and programs");
+    }
+    let mut sockets = Vec::new();
+    for (path, origin) in &sandbox.allow_unix_sockets {
+        let socket = real(Path::new(path));
+        // Shown where it lies in a directory of which a command sees its own.
+        rules.add(&socket, Access::Read, &place_of(path, origin));
+        sockets.push(socket);
+    }
+    if ground.every_socket {
+        sockets.push(PathBuf::from("/"));
     }
     let mut writable = working_directories(ground.place);
     for directory in &writable {
@@ -232,7 +276,7 @@ fn files(ground: &Ground<'_>, temporary: &Path) -> Result<Files, Failure> {
         guarded_names: guarded_names(),
         refused_keys: stockade_policy::refused_git_keys().iter().map(OsString::from).collect(),
         private_tmp: Some(temporary.to_path_buf()),
-        sockets: Vec::new(),
+        sockets,
     })
 }
 

@@ -159,7 +159,8 @@ pub(crate) async fn decision(
             profile_sha256: None,
             landlock_abi: None,
             network: match judged.facts.sandbox {
-                SandboxState::Enforced => "off".into(),
+                SandboxState::Enforced if settings.sandbox.network_off.is_some() => "off".into(),
+                SandboxState::Enforced => "proxy".into(),
                 SandboxState::Unavailable | SandboxState::Off => "host".into(),
             },
             enforced: Vec::new(),
@@ -202,14 +203,25 @@ pub(crate) async fn result(
     let streams = execution.output.streams.iter();
     outcome.streams = streams.map(|carried| stream(log, carried, spill, cut)).collect();
     (outcome.enforced, outcome.missing) = (sandbox.enforced, sandbox.missing);
-    let refused = execution.violations.iter();
-    outcome.touched.denials = refused
-        .map(|found| record::Denial {
-            blocker: format!("{} {}: {}", found.kind, found.call, found.rule).into(),
-            path_or_host: found.object.clone().into(),
-        })
-        .collect();
+    outcome.touched = touched(execution);
     log.record(Body::Result(Box::new(outcome))).await
+}
+
+/// Returns what is known of what a command reached, and was kept from.
+fn touched(execution: &Execution) -> record::Touched {
+    let network = execution.network.refused.iter().map(|refused| record::Denial {
+        blocker: format!("network connect: {}", refused.cause.reason()).into(),
+        path_or_host: refused.object.clone().into(),
+    });
+    let others = execution.violations.iter().map(|found| record::Denial {
+        blocker: format!("{} {}: {}", found.kind, found.call, found.rule).into(),
+        path_or_host: found.object.clone().into(),
+    });
+    record::Touched {
+        denials: network.chain(others).collect(),
+        sockets: execution.network.reached.iter().map(|it| it.clone().into()).collect(),
+        ..record::Touched::default()
+    }
 }
 
 /// Records that a command that was decided never started.
@@ -265,6 +277,10 @@ fn file_digests(snapshot: &Snapshot) -> BTreeMap<PathBuf, String> {
     texts.map(|text| (text.file.clone(), hex(&Sha256::digest(&text.text)))).collect()
 }
 
+fn hosts(list: &[(String, stockade_policy::Origin)]) -> Vec<&str> {
+    list.iter().map(|(text, _)| text.as_str()).collect()
+}
+
 /// Returns the id of the record that holds the settings in force, making it when they changed.
 async fn policy_load(log: &Log, state: &Path, snapshot: &Snapshot) -> Result<String, audit::Error> {
     let kept = state.join("policy_load");
@@ -306,6 +322,14 @@ async fn policy_load(log: &Log, state: &Path, snapshot: &Snapshot) -> Result<Str
             "failIfUnavailable": settings.sandbox.fail_if_unavailable,
             "autoAllowBashIfSandboxed": settings.sandbox.auto_allow,
             "allowUnsandboxedCommands": settings.sandbox.allow_unsandboxed,
+            "network": {
+                "enabled": settings.sandbox.network_off.is_none(),
+                "allowedDomains": hosts(&settings.sandbox.allowed_domains),
+                "deniedDomains": hosts(&settings.sandbox.denied_domains),
+                "allowPrivate": hosts(&settings.sandbox.allow_private),
+                "strictAllowlist": settings.sandbox.strict_allowlist,
+                "allowManagedDomainsOnly": settings.sandbox.managed_domains_only,
+            },
         }),
         warnings: snapshot.warnings.iter().map(|warning| warning.clone().into()).collect(),
     };

@@ -124,6 +124,10 @@ fn remedy(found: &Violation) -> Remedy {
             layer: "user".to_owned(),
         },
         "limit" => limit(found),
+        "network" => Remedy::Nothing(
+            "nothing leaves but through the proxy that `HTTP_PROXY` names, to hosts of \
+             `sandbox.network.allowedDomains`",
+        ),
         "syscall" => Remedy::Nothing("no setting allows this system call"),
         "planted" => Remedy::Nothing(
             "no setting allows it: it would run programs when somebody uses git there",

@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::decide::Grant;
+use crate::net::report::Report;
 use crate::protocol::types::{Control, Event, Input, Stream};
 
 pub(crate) use launchers::Launchers;
@@ -60,6 +61,14 @@ pub(crate) struct Running {
     stderr: pipe::Receiver,
     enforced: sandbox::Enforced,
     started: (SystemTime, Instant),
+    listeners: Option<sandbox::Listeners>,
+}
+
+impl Running {
+    /// Gives up the way out of the command, to whoever serves it; closed if nobody does.
+    pub(crate) fn take_listeners(&mut self) -> Option<sandbox::Listeners> {
+        self.listeners.take()
+    }
 }
 
 /// A command that ended.
@@ -83,6 +92,8 @@ pub(crate) struct Execution {
     pub(crate) took: Duration,
     /// Output that the front end has not got yet.
     pub(crate) unsent: Vec<Event>,
+    /// What became of its connections.
+    pub(crate) network: Report,
 }
 
 /// Starts what was granted; the grant is used up.
@@ -96,17 +107,21 @@ pub(crate) async fn start(
     // The spec leaves this process here, and nowhere else: a launcher without one has nothing to run.
     let spec = grant.into_spec();
     let spawned = tokio::task::spawn_blocking(move || launcher.run(&spec, theirs));
-    let (child, enforced) = spawned.await.map_err(|_| pipes::broken("the launcher's thread"))??;
+    let (mut child, enforced) =
+        spawned.await.map_err(|_| pipes::broken("the launcher's thread"))??;
     let started = (SystemTime::now(), Instant::now());
+    let listeners = child.take_listeners();
     let stop = Stop(child.stopper().map_err(|source| sandbox::Error::Report { source })?);
     let wait = tokio::task::spawn_blocking(move || child.wait_with_violations());
     let pipes::Ours { stdin, stdout, stderr } = ours;
-    Ok(Running { stop, wait, stdin, stdout, stderr, enforced, started })
+    Ok(Running { stop, wait, stdin, stdout, stderr, enforced, started, listeners })
 }
 
 /// Carries the streams of a command until it and everything that it started are gone.
 pub(crate) async fn follow(running: Running, manner: &Manner, lines: &mut Lines) -> Execution {
-    let Running { stop, mut wait, mut stdin, stdout, stderr, enforced, started } = running;
+    let Running { stop, mut wait, mut stdin, stdout, stderr, enforced, started, listeners } =
+        running;
+    drop(listeners);
     let mut streams = Streams::new(stdout, stderr, Collector::new(manner.directory.clone()));
     let deadline = tokio::time::sleep(manner.timeout);
     tokio::pin!(deadline);
@@ -161,7 +176,19 @@ pub(crate) async fn follow(running: Running, manner: &Manner, lines: &mut Lines)
     let times = (started.0, ended);
     let (exit, violations) = exit.unzip();
     let violations = violations.unwrap_or_default();
-    Execution { exit, violations, output, enforced, timed_out, interrupted, times, took, unsent }
+    let network = Report::default();
+    Execution {
+        exit,
+        violations,
+        output,
+        enforced,
+        timed_out,
+        interrupted,
+        times,
+        took,
+        unsent,
+        network,
+    }
 }
 
 async fn write(stdin: &mut Option<pipe::Sender>, bytes: &[u8]) -> std::io::Result<usize> {

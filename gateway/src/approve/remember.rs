@@ -1,4 +1,4 @@
-//! Writes an allow rule into the local settings of a project, leaving the rest of the file as it is, and
+//! Writes what a person allowed into the local settings of a project, leaving the rest of the file as it is, and
 //! keeps git from carrying the file.
 
 use std::fs::{self, File};
@@ -13,8 +13,13 @@ use crate::settings::trust;
 const MAX_BYTES: u64 = 1 << 20;
 const EMPTY: &str = "{\n  \"permissions\": {\n    \"allow\": [\n    ]\n  }\n}\n";
 
-/// Adds `rule` to the allow list of the local settings of `project`; blocks on the file system.
-pub(crate) fn remember(project: &Path, state: &Path, rule: &str) -> io::Result<PathBuf> {
+/// Adds `rule` to the list at `keys` of the local settings of `project`; blocks on the file system.
+pub(crate) fn remember(
+    project: &Path,
+    state: &Path,
+    keys: &[&str],
+    rule: &str,
+) -> io::Result<PathBuf> {
     let file = super::local_file(project);
     let folder = project.join(".stockade");
     match folder.symlink_metadata() {
@@ -34,8 +39,9 @@ pub(crate) fn remember(project: &Path, state: &Path, rule: &str) -> io::Result<P
         ));
     }
     let text = match &before {
-        None => with_rule(EMPTY, rule),
-        Some(text) => with_rule(text, rule),
+        None if keys == ["permissions", "allow"] => with_rule(EMPTY, keys, rule),
+        None => with_rule("{}\n", keys, rule),
+        Some(text) => with_rule(text, keys, rule),
     };
     let text = text.ok_or_else(|| io::Error::other("the file is no settings file"))?;
     replace(&file, &text)?;
@@ -87,10 +93,10 @@ fn replace(file: &Path, text: &str) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Returns `text` with `rule` in its allow list; every other byte stays as it is. None when the text is no
+/// Returns `text` with `rule` in its list at `keys`; every other byte stays as it is. None when the text is no
 /// settings object.
-fn with_rule(text: &str, rule: &str) -> Option<String> {
-    json_text::append(text, &["permissions", "allow"], &serde_json::to_string(rule).ok()?)
+fn with_rule(text: &str, keys: &[&str], rule: &str) -> Option<String> {
+    json_text::append(text, keys, &serde_json::to_string(rule).ok()?)
 }
 
 /// Lists the file in `info/exclude` of the repository, which no commit carries.
@@ -118,8 +124,10 @@ mod tests {
     use super::*;
     use crate::testing::Folder;
 
+    const ALLOW: [&str; 2] = ["permissions", "allow"];
+
     fn check(before: &str, after: &str) {
-        assert_eq!(with_rule(before, "Bash(x \"y\")").as_deref(), Some(after));
+        assert_eq!(with_rule(before, &ALLOW, "Bash(x \"y\")").as_deref(), Some(after));
     }
 
     #[test]
@@ -157,7 +165,7 @@ mod tests {
     #[test]
     fn what_is_no_settings_file_is_left_alone() {
         for text in ["", "[]", "{", r#"{"permissions":[]}"#, r#"{"permissions":{"allow":"a"}}"#] {
-            assert_eq!(with_rule(text, "a"), None, "{text}");
+            assert_eq!(with_rule(text, &ALLOW, "a"), None, "{text}");
         }
     }
 
@@ -168,7 +176,7 @@ mod tests {
         fs::create_dir_all(project.join(".git")).unwrap();
         let state = folder.path().join("state");
         for _ in 0..2 {
-            let file = remember(&project, &state, "Bash(make:*)").unwrap();
+            let file = remember(&project, &state, &ALLOW, "Bash(make:*)").unwrap();
             let text = fs::read_to_string(&file).unwrap();
             assert_eq!(
                 text,
@@ -187,8 +195,22 @@ mod tests {
         let folder = Folder::new();
         folder.write(".stockade/settings.local.json", "{}");
         folder.write(".git/index", b"DIRC\0\0\0\x02.stockade/settings.local.json\0");
-        assert!(remember(folder.path(), &folder.path().join("state"), "a").is_err());
+        assert!(remember(folder.path(), &folder.path().join("state"), &ALLOW, "a").is_err());
         let text = fs::read_to_string(super::super::local_file(folder.path())).unwrap();
         assert_eq!(text, "{}");
+    }
+
+    #[test]
+    fn a_host_goes_to_its_own_list() {
+        let folder = Folder::new();
+        let keys = ["sandbox", "network", "allowedDomains"];
+        let state = folder.path().join("state");
+        for host in ["a.example", "b.example:22"] {
+            remember(folder.path(), &state, &keys, host).unwrap();
+        }
+        let text = fs::read_to_string(super::super::local_file(folder.path())).unwrap();
+        let settings: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let expected = serde_json::json!({"sandbox": {"network": {"allowedDomains": ["a.example", "b.example:22"]}}});
+        assert_eq!(settings, expected);
     }
 }

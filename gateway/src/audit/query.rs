@@ -208,7 +208,8 @@ fn row(record: &Record, endings: &BTreeMap<String, String>) -> [String; 10] {
     let time = record.text(&["time"]).unwrap_or_default();
     let command =
         record.text(&["request", "command"]).or_else(|| record.text(&["request", "tool"]));
-    let detail = command.or_else(|| record.text(&["detail"])).or(record.reference.as_deref());
+    let detail = command.or_else(|| record.text(&["to", "host"]));
+    let detail = detail.or_else(|| record.text(&["detail"])).or(record.reference.as_deref());
     [
         record.sequence.to_string(),
         time.get(..19).map_or_else(|| escape(time), |time| format!("{time}Z")),

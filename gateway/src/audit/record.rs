@@ -4,6 +4,7 @@
 //! line of it, so no builder has to think of secrets.
 
 pub(crate) mod caller;
+pub(crate) mod connection;
 pub(crate) mod decision;
 
 use std::path::Path;
@@ -70,6 +71,8 @@ pub(crate) enum Body {
     Decision(Box<Decision>),
     /// A question was answered, withdrawn or expired.
     Approval(Approval),
+    /// A connection of a command is about to be made, is over or was refused.
+    Connection(Box<connection::Connection>),
     /// A command ended, or never started.
     Result(Box<Outcome>),
     /// A remembered permission was made, used up or revoked.
@@ -86,6 +89,7 @@ impl Body {
             Body::PolicyLoad(_) => "policy_load",
             Body::Decision(_) => "decision",
             Body::Approval(_) => "approval",
+            Body::Connection(_) => "connection",
             Body::Result(_) => "result",
             Body::Grant(_) => "grant",
             Body::Gap(_) => "gap",
@@ -97,6 +101,7 @@ impl Body {
         match self {
             Body::Decision(decision) => decision.repeats.as_deref(),
             Body::Approval(approval) => Some(&approval.reference),
+            Body::Connection(connection) => Some(&connection.reference),
             Body::Result(outcome) => Some(&outcome.reference),
             Body::Segment(_) | Body::PolicyLoad(_) | Body::Grant(_) | Body::Gap(_) => None,
         }

@@ -315,6 +315,28 @@ const APPROVAL: &[Field] = &[
     Field("scope", One(&["once", "session", "always"]), M),
     Field("expires", Time, O),
 ];
+const CONNECTION: &[Field] = &[
+    Field("action", One(&["opened", "closed", "refused"]), M),
+    Field("number", Whole, M),
+    Field("way", One(&["http", "connect", "socks"]), M),
+    Field("to", Object(&[Field("host", Bytes, M), Field("port", Whole, M)]), M),
+    Field("addresses", List(&Text), M),
+    Field(
+        "verdict",
+        Object(&[
+            Field("decision", RULING, M),
+            Field("by", One(&["rule", "human", "builtin", "default", "error"]), M),
+            Field("code", Text, M),
+            Field("reason", Bytes, M),
+        ]),
+        M,
+    ),
+    Field("rules", RULES, M),
+    Field("who", WHO, M),
+    Field("count", Whole, M),
+    Field("bytes", Null(&Object(&[Field("sent", Whole, M), Field("received", Whole, M)])), M),
+    Field("duration_us", Null(&Whole), M),
+];
 const SEGMENT: &[Field] = &[
     Field("number", Whole, M),
     Field("format", Whole, M),
@@ -433,6 +455,7 @@ fn own_fields(kind: &str) -> Option<(&'static [Field], Option<bool>)> {
         "decision" => (DECISION, Some(O)),
         "approval" => (APPROVAL, Some(M)),
         "exec" => (EXEC, Some(M)),
+        "connection" => (CONNECTION, Some(M)),
         "result" => (RESULT, Some(M)),
         "grant" => (GRANT, None),
         "session" => (SESSION, None),

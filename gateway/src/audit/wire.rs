@@ -46,6 +46,7 @@ pub(super) fn prepare(
         Body::Segment(it) => members_of(it)?,
         Body::PolicyLoad(it) => members_of(it)?,
         Body::Approval(it) => members_of(it)?,
+        Body::Connection(it) => members_of(it)?,
         Body::Result(it) => members_of(it)?,
         Body::Grant(it) => members_of(it)?,
         Body::Gap(it) => members_of(it)?,
@@ -78,7 +79,11 @@ fn follow(body: &Body) -> Follow {
         Body::Result(outcome) => match outcome.agreement {
             Agreement::AsDecided | Agreement::NotRun | Agreement::Unknown => Follow::Closes,
         },
-        Body::Segment(_) | Body::PolicyLoad(_) | Body::Grant(_) | Body::Gap(_) => Follow::None,
+        Body::Segment(_)
+        | Body::PolicyLoad(_)
+        | Body::Connection(_)
+        | Body::Grant(_)
+        | Body::Gap(_) => Follow::None,
     }
 }
 

@@ -12,7 +12,10 @@ use crate::protocol::words;
 
 /// Probes this machine and tells what came of it; exit status 0 when what is required by default holds.
 pub(crate) fn doctor(options: &args::Doctor) -> Result<ExitCode, Failure> {
-    let host = Host::probe();
+    let mut host = Host::probe();
+    if host.enforced.holds(Protection::Network) {
+        host.probes.push(crate::net::trial::probe());
+    }
     let lacking: Vec<Protection> =
         REQUIRED.iter().copied().filter(|protection| !host.enforced.holds(*protection)).collect();
     let names: Vec<&str> = lacking.iter().map(|protection| protection.name()).collect();

@@ -37,6 +37,7 @@ pub fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     match arguments.get(1).and_then(|word| word.to_str()) {
         Some("launch") => status(stockade_sandbox::launch()),
+        Some("proxy") => status(crate::net::worker::main()),
         Some("scan") => status(crate::scan::main()),
         Some(hook::HANDLER) => hook::handler(&arguments),
         Some("hook") => hook::guarded(&arguments),

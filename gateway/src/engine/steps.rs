@@ -1,17 +1,15 @@
 //! The steps of the pipeline that wait for files, hooks or the log, and calls that are only judged.
 
-use stockade_sandbox::SandboxSpec;
-
 use super::{Gateway, blocking};
 use crate::audit::Receipt;
 use crate::audit::record::caller::Caller;
 use crate::audit::record::decision::Runs;
 use crate::judge::{self, Asked, Hooks, Judged, Runner, Scene};
+use crate::plan::Planned;
 use crate::protocol::errors::Failure;
 use crate::protocol::types::{CheckRequest, CommandRequest, DecisionView};
 use crate::records::{self, Circumstances};
 use crate::request::Command;
-use crate::temporary::Temporary;
 use crate::{answer, cases, plan};
 
 impl Gateway {
@@ -87,7 +85,7 @@ impl Gateway {
         scene: &Scene,
         judged: &Judged,
         command: &Command,
-    ) -> Result<(SandboxSpec, Temporary), Failure> {
+    ) -> Result<Planned, Failure> {
         let (scene, command, places) = (scene.clone(), command.clone(), self.places.clone());
         let (session, facts) = (request.context.session.clone(), judged.facts.clone());
         let prepare = move || plan::prepare(&scene, &facts, &command, &places, session.as_deref());

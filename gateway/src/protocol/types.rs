@@ -192,15 +192,28 @@ pub struct DecisionView {
     pub warnings: Vec<String>,
 }
 
-/// A question that a person must answer before the command may run.
+/// A question that a person must answer before the command may run, or reach a host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Question {
     /// What is asked, with the parts that need an answer.
     pub decision: DecisionView,
     /// The command as text.
     pub command: String,
-    /// The exact rule that "always" would write, and into which file; none when no rule may be saved.
+    /// The exact rule that "always" would write, and into which file; none when no rule may be saved. For a
+    /// connection it is a host of `sandbox.network.allowedDomains`.
     pub always: Option<AlwaysOffer>,
+    /// The connection that the running command asks for; none when the question is whether it may run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection: Option<ConnectionAsked>,
+}
+
+/// A connection that no rule speaks of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConnectionAsked {
+    /// Host, as a rule spells it.
+    pub host: String,
+    /// Port.
+    pub port: u16,
 }
 
 /// What "always" would do.

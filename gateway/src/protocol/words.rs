@@ -5,7 +5,7 @@
 //! the direction of what is read.
 
 use super::errors::Failure;
-use super::types::{Answer, DecisionView, PartView, Question, RunResult};
+use super::types::{Answer, ConnectionAsked, DecisionView, PartView, Question, RunResult};
 
 /// Longest piece of a command that is shown, in characters.
 const SHOWN: usize = 240;
@@ -24,6 +24,9 @@ pub fn verdict(decision: &DecisionView, command: &str, here: &str) -> String {
 
 /// Returns a question as a person reads it, with a line end behind the last line.
 pub fn question(question: &Question) -> String {
+    if let Some(connection) = &question.connection {
+        return connection_question(question, connection);
+    }
     let mut lines = vec![verdict(&question.decision, &question.command, "")];
     if question.decision.commands.len() != 1 {
         lines.push(format!("  whole command: {}", quoted(&question.command)));
@@ -36,11 +39,27 @@ pub fn question(question: &Question) -> String {
     lines.join("\n")
 }
 
+fn connection_question(question: &Question, connection: &ConnectionAsked) -> String {
+    let there = quoted(&format!("{}:{}", connection.host, connection.port));
+    let mut lines = vec![
+        format!("stockade: needs a person: {} wants to reach {there}", quoted(&question.command)),
+        "  because no rule speaks of this host".to_owned(),
+    ];
+    if let Some(always) = &question.always {
+        let (rule, file) = (quoted(&always.rule), one_line(&always.file));
+        lines.push(format!("  always adds {rule} to `sandbox.network.allowedDomains` in {file}"));
+    }
+    lines.push(String::new());
+    lines.join("\n")
+}
+
 /// Returns what stands in front of the place where a person answers.
 pub fn prompt(question: &Question) -> &'static str {
-    match question.always {
-        Some(_) => "  run it? once, always, deny: ",
-        None => "  run it? once, deny: ",
+    match (&question.connection, &question.always) {
+        (None, Some(_)) => "  run it? once, always, deny: ",
+        (None, None) => "  run it? once, deny: ",
+        (Some(_), Some(_)) => "  let it, for this run? once, always, deny: ",
+        (Some(_), None) => "  let it, for this run? once, deny: ",
     }
 }
 
@@ -232,6 +251,7 @@ mod tests {
             },
             command: "rm \u{202e}txt".into(),
             always,
+            connection: None,
         }
     }
 
@@ -261,5 +281,19 @@ mod tests {
         assert_eq!(one_line("a\u{1b}[2J\u{202e}b\nc\r"), "a\\u{1b}[2J\\u{202e}b\\nc\\u{d}");
         assert_eq!(lines("a\tb\n\u{7}"), "a\tb\n\\u{7}");
         assert_eq!(quoted(&"x".repeat(300)).chars().count(), 240 + 3 + " (300 characters)".len());
+    }
+
+    #[test]
+    fn a_question_about_a_host_names_it_and_what_always_would_write() {
+        let offer = AlwaysOffer { rule: "a.example".into(), file: "/p/x".into() };
+        let mut asked = asked(Some(offer));
+        asked.connection = Some(ConnectionAsked { host: "a.example".into(), port: 443 });
+        assert_eq!(
+            question(&asked),
+            "stockade: needs a person: `rm \\u{202e}txt` wants to reach `a.example:443`\n  \
+             because no rule speaks of this host\n  \
+             always adds `a.example` to `sandbox.network.allowedDomains` in /p/x\n"
+        );
+        assert_eq!(prompt(&asked), "  let it, for this run? once, always, deny: ");
     }
 }

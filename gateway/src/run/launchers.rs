@@ -1,7 +1,7 @@
 //! Launchers that wait for their spec. A launcher makes its namespaces before it knows what it will run, so one
 //! that was started early costs a command nothing; it holds nothing and does nothing until it has a spec.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use stockade_sandbox::{Error, Launcher};
@@ -31,6 +31,11 @@ impl Launchers {
     pub(crate) fn new(executable: PathBuf, first: Option<Launcher>) -> Launchers {
         let ready = first.map(Ready::Forked).into_iter().collect();
         Launchers { executable, ready: Mutex::new(ready) }
+    }
+
+    /// The executable, which is also the proxy of a run.
+    pub(crate) fn executable(&self) -> &Path {
+        &self.executable
     }
 
     /// Makes sure that one is ready or on its way, and does not wait for it. Needs a runtime.

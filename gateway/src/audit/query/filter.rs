@@ -116,8 +116,9 @@ impl Filter {
                 .is_none_or(|part| command.is_some_and(|text| text.contains(part)))
             && self.path.as_ref().is_none_or(|path| has_path(record, path))
             && self.host.as_ref().is_none_or(|host| {
-                record.text(&["host", "name"]) == Some(host)
-                    || record.text(&["host", "id"]) == Some(host)
+                [&["host", "name"][..], &["host", "id"], &["to", "host"]]
+                    .iter()
+                    .any(|keys| record.text(keys) == Some(host))
             })
             && self
                 .reference

@@ -217,6 +217,7 @@ fn later(text: &mut String, record: &Record) -> std::fmt::Result {
             record.sequence
         ),
         "exec" => writeln!(text, "  executed {}, record {}", of(&["exe"]), record.sequence),
+        "connection" => connection(text, record),
         "result" => writeln!(
             text,
             "  ended: {} ({}), record {}",
@@ -226,4 +227,35 @@ fn later(text: &mut String, record: &Record) -> std::fmt::Result {
         ),
         _ => writeln!(text, "  {}, record {}", escape(&record.kind), record.sequence),
     }
+}
+
+fn connection(text: &mut String, record: &Record) -> std::fmt::Result {
+    let of = |keys: &[&str]| escape(record.text(keys).unwrap_or("-"));
+    let addresses: Vec<String> =
+        record.list(&["addresses"]).iter().filter_map(Value::text).map(escape).collect();
+    write!(
+        text,
+        "  connection to {}:{} {}",
+        of(&["to", "host"]),
+        record.whole(&["to", "port"]).unwrap_or_default(),
+        of(&["action"])
+    )?;
+    if !addresses.is_empty() {
+        write!(text, " ({})", addresses.join(", "))?;
+    }
+    if let Some(rule) = record.list(&["rules"]).first() {
+        let of = |key: &str| escape(rule.get(key).and_then(Value::text).unwrap_or("-"));
+        let line = rule.get("line").and_then(Value::whole).unwrap_or_default();
+        write!(text, " by `{}` in {}:{line}", of("text"), of("file"))?;
+    }
+    match record.text(&["verdict", "reason"]) {
+        None | Some("") => {}
+        Some(reason) => write!(text, ": {}", escape(reason))?,
+    }
+    if let (Some(sent), Some(received)) =
+        (record.whole(&["bytes", "sent"]), record.whole(&["bytes", "received"]))
+    {
+        write!(text, ", {sent} bytes out, {received} bytes in")?;
+    }
+    writeln!(text, ", record {}", record.sequence)
 }

@@ -1,0 +1,167 @@
+//! One question at a time to the person at the front end, about a host that no rule speaks of.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
+
+use stockade_policy::Host;
+use tokio::sync::{mpsc, oneshot};
+
+use super::Wish;
+use crate::approve;
+use crate::audit::Log;
+use crate::audit::record::{self, Body};
+use crate::client::PendingQuestion;
+use crate::protocol::types::{AlwaysOffer, Answer, ConnectionAsked, DecisionView, Event, Question};
+
+/// A host with a port.
+pub(super) type Key = (Host, u16);
+
+/// The setting that "always" adds to.
+const SETTING: [&str; 3] = ["sandbox", "network", "allowedDomains"];
+
+/// Who can be asked while a command runs, and what "always" would write.
+#[derive(Debug, Clone)]
+pub(crate) struct Person {
+    /// Questions go here.
+    pub(crate) questions: mpsc::Sender<PendingQuestion>,
+    /// Notices go here.
+    pub(crate) events: mpsc::Sender<Event>,
+    /// The command, for the question.
+    pub(crate) command: String,
+    /// The project, whose local settings "always" adds to.
+    pub(crate) project: PathBuf,
+    /// The state directory.
+    pub(crate) state: PathBuf,
+    /// Rules may be saved.
+    pub(crate) may_save: bool,
+}
+
+impl Person {
+    fn question(&self, key: &Key) -> Question {
+        let (host, port) = key;
+        let always = self.may_save.then(|| AlwaysOffer {
+            rule: super::rule_for(key),
+            file: approve::local_file(&self.project).display().to_string(),
+        });
+        Question {
+            decision: DecisionView {
+                decision: "ask".into(),
+                source: "builtin".into(),
+                code: "host_unlisted".into(),
+                reason: format!("no rule speaks of `{host}:{port}`"),
+                ..DecisionView::default()
+            },
+            command: self.command.clone(),
+            always,
+            connection: Some(ConnectionAsked { host: host.to_string(), port: *port }),
+        }
+    }
+
+    /// Writes the host down as one that is allowed for good. The connection may be made whether or not that works.
+    pub(super) async fn keep(&self, log: &Log, rule: &str) {
+        let (project, state, text) = (self.project.clone(), self.state.clone(), rule.to_owned());
+        let write = move || approve::remember::remember(&project, &state, &SETTING, &text);
+        let written = tokio::task::spawn_blocking(write).await;
+        let written = written.unwrap_or_else(|_| Err(std::io::ErrorKind::Other.into()));
+        let notice = match &written {
+            Ok(file) => {
+                format!("`{rule}` is reached without asking from now on, by {}", file.display())
+            }
+            Err(error) => format!("`{rule}` could not be saved, so it is asked again: {error}"),
+        };
+        if written.is_ok() {
+            let grant = record::Grant {
+                rule: format!("{}: {rule}", SETTING.join(".")).into(),
+                layer: "local",
+                action: "made",
+                who: Some(approve::who()),
+                expires: None,
+            };
+            // The connection itself has a record, too, without which it is not made.
+            let _ = log.record(Body::Grant(grant)).await;
+        }
+        let _ = self.events.send(Event::Notice(notice)).await; // a front end that is gone needs no notice
+    }
+}
+
+/// What was said about a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Settled {
+    Once,
+    Always,
+    Declined,
+    Withdrawn,
+}
+
+/// Questions that were put, are put, and will be.
+#[derive(Default)]
+pub(super) struct Asking {
+    put: Option<(Key, oneshot::Receiver<Answer>)>,
+    next: VecDeque<Key>,
+    waiting: HashMap<Key, Vec<Wish>>,
+    said: HashMap<Key, Settled>,
+    abandoned: Vec<Wish>,
+}
+
+impl Asking {
+    /// Returns what was said about a host in this run.
+    pub(super) fn settled(&self, key: &Key) -> Option<Settled> {
+        self.said.get(key).copied()
+    }
+
+    /// Lets a wish wait for the answer about its host.
+    pub(super) fn queue(&mut self, wish: Wish) {
+        let key = wish.key.clone();
+        let waiting = self.waiting.entry(key.clone()).or_default();
+        if waiting.is_empty() {
+            self.next.push_back(key);
+        }
+        waiting.push(wish);
+    }
+
+    /// Puts the next question, when none is put.
+    pub(super) fn put_next(&mut self, person: &Person) {
+        while self.put.is_none() {
+            let Some(key) = self.next.pop_front() else { return };
+            let (answer, answered) = oneshot::channel();
+            let question = person.question(&key);
+            // The channel is empty, since one question is put at a time; else nobody takes them any more.
+            match person.questions.try_send(PendingQuestion { question, answer }) {
+                Ok(()) => self.put = Some((key, answered)),
+                Err(_) => self.abandoned.extend(self.waiting.remove(&key).unwrap_or_default()),
+            }
+        }
+    }
+
+    /// Returns a wish that nobody will be asked about.
+    pub(super) fn abandoned(&mut self) -> Option<Wish> {
+        self.abandoned.pop()
+    }
+
+    /// Waits for the answer to the question that is put. Dropping the future loses nothing.
+    pub(super) async fn answer(&mut self) -> Answer {
+        match &mut self.put {
+            // A front end that goes away without an answer withdraws.
+            Some((_, answered)) => answered.await.unwrap_or(Answer::Withdrawn),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Keeps an answer for the rest of the run.
+    pub(super) fn take(&mut self, answer: Answer) -> Option<(Key, Settled)> {
+        let (key, _) = self.put.take()?;
+        let settled = match answer {
+            Answer::Once => Settled::Once,
+            Answer::Always => Settled::Always,
+            Answer::Deny => Settled::Declined,
+            Answer::Withdrawn => Settled::Withdrawn,
+        };
+        self.said.insert(key.clone(), settled);
+        Some((key, settled))
+    }
+
+    /// Returns the wishes that wait for the answer about a host.
+    pub(super) fn waiting_for(&mut self, key: &Key) -> Vec<Wish> {
+        self.waiting.remove(key).unwrap_or_default()
+    }
+}
