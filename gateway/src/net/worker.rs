@@ -96,3 +96,6 @@ fn accept(listener: &TcpListener, way: Way, desk: &Arc<Desk>) {
         let _ = builder().spawn(work);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! One connection of a confined program: reads its request, has it decided, and answers.
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::net::decode::{http, socks};
 use crate::net::messages::{Said, Way};
 
 /// How long a client may take to say what it wants, from the first byte to the last.
-const REQUEST: Duration = Duration::from_secs(10);
+const REQUEST: Duration = Duration::from_millis(if cfg!(test) { 500 } else { 10_000 });
 /// How long an answer to a client that does not read may take.
 const ANSWER: Duration = Duration::from_secs(10);
 
@@ -47,10 +47,14 @@ fn read_request<T, E>(
             return Ok(None);
         }
         stream.set_read_timeout(Some(rest))?;
-        let count = stream.read(&mut piece)?;
-        if count == 0 {
-            return Ok(None);
-        }
+        let count = match stream.read(&mut piece) {
+            Ok(0) => return Ok(None),
+            Ok(count) => count,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
         bytes.extend_from_slice(piece.get(..count).unwrap_or_default());
     }
 }
