@@ -1,5 +1,8 @@
 //! What is fuzzed, and what must hold.
 
+#[path = "network.rs"]
+mod network;
+
 use std::cell::RefCell;
 
 use stockade_parser::json::{self, Dialect};
@@ -29,6 +32,10 @@ pub const TARGETS: &[Target] = &[
     Target { name: "scan-frames", run: scan_frames_hold },
     Target { name: "json", run: json_holds },
     Target { name: "frames", run: frames_hold },
+    Target { name: "host", run: network::host_holds },
+    Target { name: "http-head", run: network::http_holds },
+    Target { name: "socks", run: network::socks_hold },
+    Target { name: "client-hello", run: network::hello_holds },
 ];
 
 fn read(text: &[u8], witness: &dyn Fn(&[u8]) -> Witness) -> CommandTree {

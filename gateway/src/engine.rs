@@ -118,7 +118,9 @@ impl Gateway {
         let Some(Planned { spec, temporary, hosts }) = planned else {
             return Ok(answer::not_run(judged.verdict.decision, view, &receipt));
         };
-        let person = asking.clone().map(|questions| Person {
+        // In a mode in which questions are refusals, this one is, too.
+        let may_ask = judged.facts.mode != stockade_policy::Mode::DontAsk;
+        let person = asking.clone().filter(|_| may_ask).map(|questions| Person {
             questions,
             events: conversation.events.clone(),
             command: command.text.clone(),

@@ -38,6 +38,12 @@ fn object(place: &Place, line: &str) -> Value {
     object.unwrap_or_else(|_| panic!("{}", text(&output.stderr)))
 }
 
+/// Runs `script` from a file: what a shell opens by itself is asked about when it stands in the command.
+fn script(place: &Place, script: &str) -> Value {
+    place.write("project/try.sh", script);
+    object(place, "bash try.sh")
+}
+
 /// Returns the records of connections.
 fn connections(place: &Place) -> Vec<Value> {
     let output = place.output(["audit", "search", "--json", "--kind", "connection"]);
@@ -199,10 +205,11 @@ fn there_is_no_way_past_the_proxy() {
     user(&place, &json!({ "allowedDomains": ["allowed.example"] }));
     let direct = format!("exec 3<>/dev/tcp/127.0.0.1/{port}");
     works_outside(&place, &direct);
-    assert_ne!(object(&place, &direct)["exit_code"], 0);
+    let refused = script(&place, &direct);
+    assert_eq!(refused["exit_code"], 1, "{refused}");
     // A raw question to a name server, and an address that is not the loopback.
     let dns = "printf x > /dev/udp/192.0.2.53/53; exec 3<>/dev/tcp/192.0.2.1/443";
-    let object = object(&place, dns);
+    let object = script(&place, dns);
     let named: Vec<&str> = object["violations"]
         .as_array()
         .unwrap()
@@ -270,7 +277,7 @@ fn requests_that_two_readers_could_read_in_two_ways_are_refused() {
         (format!("CONNECT {allowed} HTTP/1.1\\r\\nHost: evil.example:443\\r\\n"), "400"),
     ]
     .into();
-    let script: String = shapes
+    let lines: String = shapes
         .iter()
         .map(|(request, _)| {
             format!(
@@ -279,7 +286,7 @@ fn requests_that_two_readers_could_read_in_two_ways_are_refused() {
             )
         })
         .collect();
-    let object = object(&place, &script);
+    let object = script(&place, &lines);
     let expected: Vec<&str> = shapes.iter().map(|shape| shape.1).collect();
     let seen = object["output"].as_str().unwrap();
     assert_eq!(seen.lines().collect::<Vec<_>>(), expected, "{object}");
@@ -291,12 +298,28 @@ fn requests_that_two_readers_could_read_in_two_ways_are_refused() {
 fn without_network_there_is_no_proxy_either() {
     let place = Place::new("network-off");
     user(&place, &json!({ "enabled": false, "allowedDomains": ["*"] }));
-    let object = object(&place, "env | grep -ci proxy; exec 3<>/dev/tcp/127.0.0.1/29128");
+    let object = script(&place, "env | grep -ci proxy; exec 3<>/dev/tcp/127.0.0.1/29128");
     assert_eq!(object["exit_code"], 1);
     assert!(object["output"].as_str().unwrap().starts_with("0\n"), "{object}");
     let decision = place.output(["audit", "tail", "--json", "-n", "1", "--kind", "decision"]);
     let decision: Value = serde_json::from_slice(&decision.stdout).expect("a record");
     assert_eq!(decision["sandbox"]["network"], "off");
+}
+
+#[test]
+fn a_socket_of_the_host_is_reached_when_settings_name_it() {
+    let place = Place::new("network-socket");
+    let path = place.root.join("open.sock");
+    let _server = std::os::unix::net::UnixListener::bind(&path).expect("a socket");
+    let line = format!(
+        "perl -MIO::Socket::UNIX -e 'IO::Socket::UNIX->new(Peer => \"{}\") or die $!'",
+        path.display()
+    );
+    works_outside(&place, &line);
+    let refused = object(&place, &line);
+    assert_eq!(refused["violations"][0]["kind"], "unix-socket", "{refused}");
+    user(&place, &json!({ "allowUnixSockets": [path] }));
+    assert_eq!(object(&place, &line)["exit_code"], 0);
 }
 
 /// Returns the number of the proxy that `gateway` started.

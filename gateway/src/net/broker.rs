@@ -56,6 +56,15 @@ struct Open {
     addresses: Vec<IpAddr>,
 }
 
+/// How a connection ended.
+struct Ending {
+    address: Option<IpAddr>,
+    sent: u64,
+    received: u64,
+    refused: Option<String>,
+    failed: Option<String>,
+}
+
 /// What allows a connection.
 #[derive(Clone)]
 enum Grant {
@@ -196,15 +205,16 @@ impl Session<'_> {
             Said::Found { id, addresses } => self.found(id, addresses).await,
             Said::Ended { id, address, sent, received, refused, failed } => {
                 let Some(open) = self.open.remove(&id) else { return };
-                if let Some(reason) = refused {
-                    let cause = Cause::Traffic(reason);
+                if let Some(reason) = &refused {
+                    let cause = Cause::Traffic(reason.clone());
                     self.report.refuse(object(&open.host, open.port), cause);
                 }
                 if open.made {
                     if address.is_some() {
                         self.report.reached.insert(object(&open.host, open.port));
                     }
-                    self.record_closed(id, &open, address, (sent, received), failed).await;
+                    let ending = Ending { address, sent, received, refused, failed };
+                    self.record_closed(id, &open, ending).await;
                 }
             }
             Said::Malformed { way, reason } => {
@@ -259,6 +269,12 @@ impl Session<'_> {
         let rules = &self.broker.rules;
         let mut objection = "the name service knows no address for it".to_owned();
         for address in addresses {
+            // Who was shown the address itself has named it, as a rule would have.
+            let named = matches!(open.grant, Grant::Person) && open.host == Host::Address(address);
+            if named {
+                open.addresses.push(address);
+                continue;
+            }
             match rules.objection(&open.host, address, open.port) {
                 None => open.addresses.push(address),
                 Some(reason) => objection = format!("it leads to {address}, and {reason}"),

@@ -25,7 +25,7 @@ use dial::System;
 /// Most connections at once.
 const MAX_CONNECTIONS: usize = 256;
 /// Enough for the name service of the C library, and little for each of many connections.
-const STACK: usize = 256 << 10;
+const STACK: usize = 512 << 10;
 /// How long connections may take to end when the gateway says so.
 const FAREWELL: Duration = Duration::from_millis(500);
 

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use stockade_policy::HostRule;
 
 use super::asking::Key;
-use super::{Grant, Open, Session};
+use super::{Ending, Grant, Open, Session};
 use crate::approve;
 use crate::audit::record::connection::{Action, Bytes, Connection, Rule, Target, Verdict};
 use crate::audit::record::{Body, Who};
@@ -75,17 +75,17 @@ impl Session<'_> {
     }
 
     /// Writes down what a connection carried.
-    pub(super) async fn record_closed(
-        &mut self,
-        number: u64,
-        open: &Open,
-        address: Option<IpAddr>,
-        (sent, received): (u64, u64),
-        ending: Option<String>,
-    ) {
+    pub(super) async fn record_closed(&mut self, number: u64, open: &Open, ending: Ending) {
+        let Ending { address, sent, received, refused, failed } = ending;
         let mut record = self.granted(number, open, Action::Closed);
         record.addresses = address.iter().map(IpAddr::to_string).collect();
-        record.verdict.reason = ending.unwrap_or_default().into();
+        if let Some(reason) = refused {
+            let code = "traffic_refused";
+            record.verdict =
+                Verdict { decision: "deny", by: "builtin", code, reason: reason.into() };
+        } else if let Some(reason) = failed {
+            record.verdict.reason = reason.into();
+        }
         record.bytes = Some(Bytes { sent, received });
         record.duration_us = u64::try_from(open.started.elapsed().as_micros()).ok();
         self.write(record).await;
