@@ -100,9 +100,8 @@ pub fn hello_holds(bytes: &[u8]) {
         let seen = hello::read(&text);
         let Ok(hello::Flight::Hello { .. }) = &seen else { continue };
         assert_eq!(hello::read(&[&text[..], b"more"].concat()), seen);
-        let first = (0..=text.len()).find(|end| {
-            !matches!(hello::read(&text[..*end]), Ok(hello::Flight::Partial))
-        });
+        let first = (0..=text.len())
+            .find(|end| !matches!(hello::read(&text[..*end]), Ok(hello::Flight::Partial)));
         assert_eq!(first.map(|end| hello::read(&text[..end])), Some(seen));
     }
 }

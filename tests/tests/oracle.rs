@@ -84,7 +84,8 @@ fn braces_expand_as_bash_expands_them() {
             words.push(word);
         }
     }
-    let script: String = words.iter().map(|word| format!("printf '<%s>' x {word}; echo\n")).collect();
+    let script: String =
+        words.iter().map(|word| format!("printf '<%s>' x {word}; echo\n")).collect();
     let output = std::process::Command::new("bash").args(["--norc", "-c", &script]).output();
     let Ok(output) = output else {
         stockade_tests::skip("oracle::braces_expand_as_bash_expands_them", "there is no bash");

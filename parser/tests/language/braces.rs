@@ -98,7 +98,10 @@ fn a_closing_brace_without_a_comma_before_it_is_text() {
 
 #[test]
 fn what_is_behind_an_expression_is_read_on_its_own() {
-    check("echo {a,{b}c} {{a,b}..c} {a,b}{},c} {{a,b},c", expect![[r#"
+    check(
+        "echo {a,{b}c} {{a,b}..c} {a,b}{},c} {{a,b},c",
+        expect![[r#"
         Top: "echo" "a" "{b}c" "a..c" "b..c" "a{},c}" "b{},c}" "{a,c" "{b,c"
-    "#]]);
+    "#]],
+    );
 }

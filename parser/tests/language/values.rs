@@ -243,21 +243,33 @@ fn a_parameter_that_is_not_there_is_unset_not_empty() {
 
 #[test]
 fn home_is_no_option_unless_the_text_sets_it() {
-    check("a ~ $HOME \"${HOME}/b\" ${HOME}c ${HOME%b}; bash -c 'a ~ $HOME'", expect![[r#"
+    check(
+        "a ~ $HOME \"${HOME}/b\" ${HOME}c ${HOME%b}; bash -c 'a ~ $HOME'",
+        expect![[r#"
         Top: "a" <tilde "/"..""> <parameter "/"..""> <parameter "/".."/b"> <parameter "/".."c"> <any number of parameter "".."">
         Top: "bash" "-c" "a ~ $HOME"
         Wrapped: "a" <tilde "/"..""> <any number of parameter "".."">
-    "#]]);
-    check("HOME=b; a ~ $HOME", expect![[r#"
+    "#]],
+    );
+    check(
+        "HOME=b; a ~ $HOME",
+        expect![[r#"
         Top: HOME="b"
         Top: "a" <tilde ""..""> <any number of parameter "".."">
-    "#]]);
-    check("read HOME; a ~ $HOME", expect![[r#"
+    "#]],
+    );
+    check(
+        "read HOME; a ~ $HOME",
+        expect![[r#"
         Top: "read" "HOME"
         Top: "a" <tilde ""..""> <any number of parameter "".."">
-    "#]]);
-    check("HOME=b bash -c 'a ~ $HOME'", expect![[r#"
+    "#]],
+    );
+    check(
+        "HOME=b bash -c 'a ~ $HOME'",
+        expect![[r#"
         Top: HOME="b" "bash" "-c" "a ~ $HOME"
         Wrapped: "a" <tilde ""..""> <any number of parameter "".."">
-    "#]]);
+    "#]],
+    );
 }
