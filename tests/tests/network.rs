@@ -77,24 +77,24 @@ fn a_host_without_a_rule_is_refused_and_named_with_the_line_that_would_allow_it(
     assert_eq!(object["exit_code"], 22, "{object}");
     assert_eq!(server.requests(), ["GET /a"], "the server was reached");
     let rule = format!("127.0.0.1:{port}");
-    let change = format!("add \"{rule}\" to sandbox.network.allowedDomains");
+    let change = format!("to allow: sandbox.network.allowedDomains: [\"{rule}\"] (local settings)");
     assert_eq!(
         object["violations"],
         json!([{
-            "kind": "network", "syscall": "connect", "path_or_host": rule, "errno": null, "pid": null,
-            "program": null, "rule": "no rule", "file": null, "line": null,
+            "kind": "network", "syscall": "connect", "path_or_host": rule, "errno": 0, "pid": 0,
+            "program": "", "rule": "no rule", "file": null, "line": null,
             "reason": "no rule speaks of this host",
             "remedy": {
                 "change": "add", "setting": "sandbox.network.allowedDomains", "value": [rule],
                 "layer": "local", "text": change,
             },
-            "count": 1, "source": "proxy",
+            "why_not": null, "count": 1, "source": "proxy",
         }])
     );
     let output = run(&place, &line);
     assert!(
         text(&output.stderr).ends_with(&format!(
-            "stockade: refused connection to {rule}: no rule speaks of this host; to allow: {change}\n"
+            "stockade: refused connection to {rule}: no rule speaks of this host; {change}\n"
         )),
         "{output:?}"
     );

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use stockade_policy::{Host, Layer, NetworkRules, Origin, Reach, SandboxSettings};
 use stockade_sandbox::{
-    Child, Files, Limits, Mediation, Probe, Program, SandboxSpec, Stdio, spawn,
+    Child, Fallback, Files, Limits, Mediation, Probe, Program, SandboxSpec, Stdio, spawn,
 };
 
 use super::messages::{self, Said, Told};
@@ -170,5 +170,8 @@ fn spec(listed: u16, other: u16) -> SandboxSpec {
         mediation: Mediation::Writes,
         confine: true,
         hide: std::collections::BTreeSet::new(),
+        fallback: Fallback::Refuse,
+        landlock_abi: u32::MAX,
+        fail_at: String::new(),
     }
 }
