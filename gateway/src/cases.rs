@@ -121,10 +121,12 @@ fn inline(outcomes: &[Value]) -> Report {
 
 /// Returns the answer to a call that was only judged.
 pub(crate) fn answer(request: &CheckRequest, scene: &Scene, judged: Judged) -> DecisionView {
+    let evidence = request.explain.then(|| judged.evidence(scene)).flatten();
     let mut view = view::decision(&judged.verdict, &scene.snapshot, judged.input);
     view.warnings.extend(judged.hooks.notices);
-    if request.explain {
-        view.explanation = stockade_policy::explain(&judged.verdict);
+    if let Some(evidence) = evidence {
+        view.explanation = evidence.text(&judged.verdict, &scene.place.cwd);
+        view.evidence = view::evidence(&evidence, &judged.verdict);
     }
     view
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use stockade_parser::{CommandTree, Limits, StartState, json as strict};
-use stockade_policy::{Call, Facts, Mode, SandboxState, Verdict};
+use stockade_policy::{Call, Evidence, Facts, Mode, RuleFiles, SandboxState, Verdict};
 
 use crate::environment::{self, Additions, Environment};
 use crate::facts::{self, Place};
@@ -45,6 +45,8 @@ pub(crate) struct Scene {
 pub(crate) struct Judged {
     /// Identity of the call, as hooks were told it.
     pub(crate) id: String,
+    /// Name of the tool.
+    pub(crate) tool: String,
     /// The input that was judged, after hooks.
     pub(crate) input: Value,
     /// The input before, and the index of the hook that changed it.
@@ -171,6 +173,22 @@ pub(crate) enum Runner {
     Caller,
 }
 
+impl Judged {
+    /// Returns why the verdict is what it is; none for an input that the verdict was not made of.
+    pub(crate) fn evidence(&self, scene: &Scene) -> Option<Evidence> {
+        let value = positioned(&self.input).ok()?;
+        let call = match &self.tree {
+            Some(tree) => Call::Bash { tree, input: &value },
+            None => Call::Tool { name: &self.tool, input: &value },
+        };
+        let local = scene.place.project.join(".stockade/settings.local.json");
+        let managed = Path::new(crate::places::MANAGED).join("managed-settings.json");
+        let files = RuleFiles { local: &local, managed: &managed };
+        let rules = &scene.snapshot.rules;
+        Some(stockade_policy::explain(rules, &call, &self.facts, &self.verdict, files))
+    }
+}
+
 /// A call to judge.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked<'a> {
@@ -237,7 +255,8 @@ pub(crate) async fn judge(
     let verdict = stockade_policy::evaluate(&scene.snapshot.rules, &call, &facts);
     let took = start.elapsed();
     let id = asked.id.to_owned();
-    Ok(Judged { id, input, received, tree, facts, verdict, took, hooks: report })
+    let tool = asked.tool.to_owned();
+    Ok(Judged { id, tool, input, received, tree, facts, verdict, took, hooks: report })
 }
 
 /// Returns the command of a Bash input.

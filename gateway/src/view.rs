@@ -1,7 +1,7 @@
 //! A verdict as every front door shows it.
 
-use serde_json::Value;
-use stockade_policy::{Decision, Part, RuleMatch, Verdict};
+use serde_json::{Value, json};
+use stockade_policy::{Change, Decision, Evidence, Origin, Part, RuleMatch, Verdict};
 
 use crate::protocol::types::{DecisionView, PartView, RuleView, SandboxView};
 use crate::settings::Snapshot;
@@ -26,6 +26,7 @@ pub(crate) fn decision(verdict: &Verdict, snapshot: &Snapshot, input: Value) -> 
         suggestion: verdict.suggestion.clone(),
         input,
         explanation: String::new(),
+        evidence: Value::Null,
         settings_sha256: snapshot.sha256.clone(),
         warnings: snapshot.warnings.clone(),
     }
@@ -51,6 +52,57 @@ fn part(found: &Part, verdict: &Verdict) -> PartView {
         rule: rule.map(|rule| rule.text.clone()),
         reason: found.reason.clone(),
     }
+}
+
+/// Returns why a verdict is what it is, for programs.
+pub(crate) fn evidence(evidence: &Evidence, verdict: &Verdict) -> Value {
+    let parts = verdict.parts.iter().zip(&evidence.parts).map(|(part, found)| {
+        let forms = found.forms.iter().map(|form| json!({"form": form.name, "text": form.text}));
+        let rules = found.rules.iter().map(|weighed| {
+            let mut object = place(&weighed.text, weighed.effect, &weighed.origin);
+            object["won"] = weighed.won.into();
+            object["why"] = weighed.why.clone().into();
+            object
+        });
+        json!({
+            "text": part.text,
+            "span": [part.span.start, part.span.end],
+            "decision": part.decision.name(),
+            "by": part.by.name(),
+            "reason": part.reason,
+            "forms": forms.collect::<Vec<_>>(),
+            "rules": rules.collect::<Vec<_>>(),
+            "further_rules": found.further,
+        })
+    });
+    let change = match &evidence.change {
+        Change::Add { effect, rules, file, gives } => {
+            json!({"add": rules, "effect": effect.name(), "file": file, "gives": gives.name()})
+        }
+        Change::Remove { rules, gives } => {
+            let rules = rules.iter().map(|(text, origin)| {
+                json!({"rule": text, "file": origin.file, "line": origin.line, "column": origin.column})
+            });
+            json!({"remove": rules.collect::<Vec<_>>(), "gives": gives.name()})
+        }
+        Change::None(why) => json!({ "none": why }),
+    };
+    json!({
+        "parts": parts.collect::<Vec<_>>(),
+        "surroundings": evidence.surroundings,
+        "change": change,
+    })
+}
+
+fn place(rule: &str, effect: Decision, origin: &Origin) -> Value {
+    json!({
+        "rule": rule,
+        "effect": effect.name(),
+        "source": origin.layer.name(),
+        "file": origin.file,
+        "line": origin.line,
+        "column": origin.column,
+    })
 }
 
 /// Returns a verdict that a person or the lack of one turned into a refusal.

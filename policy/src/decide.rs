@@ -4,6 +4,7 @@ mod command;
 mod context;
 mod cover;
 mod critical;
+pub(crate) mod evidence;
 mod files;
 mod part;
 mod reach;
@@ -29,12 +30,14 @@ pub(crate) use tools::path_of_tool;
 pub fn evaluate(rules: &Rules, call: &Call<'_>, facts: &Facts) -> Verdict {
     match call {
         Call::Bash { tree, input } => evaluate_shell(rules, &Shell::of(tree), input, facts),
-        Call::Tool { name, input } => {
-            let context = Context::new(rules, facts, name, input, false);
-            let verdict = conclude(&context, tools::parts(&context));
-            suggest::add_tool(verdict, &context)
-        }
+        Call::Tool { name, input } => evaluate_tool(rules, name, input, facts),
     }
+}
+
+fn evaluate_tool(rules: &Rules, name: &str, input: &Value, facts: &Facts) -> Verdict {
+    let context = Context::new(rules, facts, name, input, false);
+    let verdict = conclude(&context, tools::parts(&context));
+    suggest::add_tool(verdict, &context)
 }
 
 fn evaluate_shell(rules: &Rules, shell: &Shell<'_>, input: &Value, facts: &Facts) -> Verdict {

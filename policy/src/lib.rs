@@ -6,7 +6,6 @@
 
 mod confine;
 mod decide;
-mod explain;
 mod facts;
 mod index;
 mod knowledge;
@@ -25,7 +24,7 @@ use std::path::PathBuf;
 
 pub use confine::sandbox_settings;
 pub use decide::evaluate;
-pub use explain::explain;
+pub use decide::evidence::{Change, Evidence, Form, PartEvidence, RuleFiles, Weighed, explain};
 pub use facts::{Call, Facts, HookOutcome, HookVerdict, Mode, SandboxState};
 pub use knowledge::{DEFAULT_SETTINGS, ProtectedName, protected_names, refused_git_keys};
 pub use layer::{Layer, Origin};

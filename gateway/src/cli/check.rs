@@ -33,7 +33,7 @@ async fn decide(options: args::Check, spare: Spare) -> Result<ExitCode, Failure>
     // Whether a person could be asked is the run's matter; here a question stays one.
     call.context.interactive = true;
     let (tool, input, shown) = match (options.jsonl, &options.tool, &options.input) {
-        (true, _, _) => return cases(call, options.run_hooks).await,
+        (true, _, _) => return cases(call, options.run_hooks, options.explain).await,
         (false, Some(tool), Some(input)) => tool_call(tool, input)?,
         (false, _, _) => {
             let shown = context::shown(&context::command_text(options.command)?);
@@ -104,7 +104,7 @@ struct Line {
 
 /// Answers one case a line. A line that cannot be judged is answered with a refusal, so that the order
 /// holds, and makes the exit status 122.
-async fn cases(call: context::Call, run_hooks: bool) -> Result<ExitCode, Failure> {
+async fn cases(call: context::Call, run_hooks: bool, explain: bool) -> Result<ExitCode, Failure> {
     let mut client = Client::connect(call.options.clone()).await?;
     let mut lines = std::io::stdin().lock();
     let mut unanswered = None;
@@ -119,7 +119,7 @@ async fn cases(call: context::Call, run_hooks: bool) -> Result<ExitCode, Failure
             continue;
         }
         let decided = match request(&line, &call, run_hooks) {
-            Ok(request) => client.check(request).await,
+            Ok(request) => client.check(CheckRequest { explain, ..request }).await,
             Err(failure) => Err(failure),
         };
         let decision = decided.unwrap_or_else(|failure| {
@@ -218,7 +218,7 @@ fn answer(decision: &DecisionView) -> Value {
             "reason": part.reason,
         })
     };
-    json!({
+    let mut told = json!({
         "decision": decision.decision,
         "rule": decision.rule,
         "source": decision.source,
@@ -228,7 +228,11 @@ fn answer(decision: &DecisionView) -> Value {
         "commands": decision.commands.iter().map(part).collect::<Vec<_>>(),
         "reason": decision.reason,
         "input": decision.input,
-    })
+    });
+    if !decision.evidence.is_null() {
+        told["explanation"] = decision.evidence.clone();
+    }
+    told
 }
 
 fn print(value: &Value) -> Result<(), Failure> {

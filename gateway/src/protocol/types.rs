@@ -90,7 +90,7 @@ pub struct CheckRequest {
     pub cwd: String,
     /// Write a record of the decision.
     pub record: bool,
-    /// Fill [`DecisionView::explanation`].
+    /// Fill [`DecisionView::explanation`] and [`DecisionView::evidence`].
     #[serde(default)]
     pub explain: bool,
     /// Run matching hooks; without it a matching hook is only named.
@@ -186,6 +186,9 @@ pub struct DecisionView {
     pub input: Value,
     /// The whole explanation for people, several lines; empty unless asked for.
     pub explanation: String,
+    /// The same for programs; null unless asked for.
+    #[serde(default)]
+    pub evidence: Value,
     /// Digest of the settings that were used.
     pub settings_sha256: String,
     /// Warnings about settings, one line each.

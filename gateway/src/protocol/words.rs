@@ -168,12 +168,18 @@ fn because(decision: &DecisionView, here: &str) -> String {
     let place = place_of_rule(decision, here);
     match &decision.rule {
         Some(rule) => {
-            let effect = match decision.decision.as_str() {
+            // The deciding rule stands first; a deny rule that could match asks.
+            let known = decision.rules.first().filter(|first| first.rule == *rule);
+            let effect = match known.map_or(decision.decision.as_str(), |first| &first.effect) {
                 "allow" => "allow",
                 "ask" => "ask",
                 _ => "deny",
             };
-            format!("by {effect} rule {}{place}", quoted(rule))
+            let possible = match decision.code.as_str() {
+                "rule_possible" => ", which a word that is known only later could match",
+                _ => "",
+            };
+            format!("by {effect} rule {}{place}{possible}", quoted(rule))
         }
         None => format!("because {}{place}", one_line(&decision.reason)),
     }

@@ -8,7 +8,7 @@ use crate::pattern::command::Strike;
 use crate::verdict::Decision;
 
 use super::context::Context;
-use super::part::{Cover, Draft, Hit, Own};
+use super::part::{Cover, Draft, Hit, Own, Subject};
 use super::shell::{Shell, blanket, pattern};
 use super::{cover, critical, files};
 
@@ -29,7 +29,7 @@ fn part(
     exact: &[Option<RuleId>],
     blanket: Option<RuleId>,
 ) -> Draft {
-    let mut draft = Draft::new(command.span, shell.text(command));
+    let mut draft = Draft::new(Subject::Command(index), command.span, shell.text(command));
     draft.confinable = true;
     draft.add(strikes(context, shell, command));
     files::judge_command(context, &mut draft, command);

@@ -66,7 +66,7 @@ pub(super) fn exact_at_or_above(
 }
 
 /// Says whether the command is a wrapper that rules look through: the command inside is judged in its place.
-fn looks_through(shell: &Shell<'_>, index: usize) -> bool {
+pub(super) fn looks_through(shell: &Shell<'_>, index: usize) -> bool {
     started_by(shell, index).any(|(_, via)| via.strip)
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use stockade_parser::{EffectKind, SimpleCommand, Word};
+use stockade_parser::{EffectKind, SimpleCommand, Target, Word};
 
 use crate::facts::Mode;
 use crate::index::PathIndex;
@@ -14,6 +14,7 @@ use crate::verdict::Decision;
 
 use super::context::Context;
 use super::part::{Cover, Draft, Hit, Own};
+use super::shell::{self, Shell};
 
 /// What is done to a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,6 +82,22 @@ fn possible_hits(context: &Context<'_>, access: Access, shape: Option<&Shape>) -
         found.extend(tool_level(context, effect, access));
     }
     found
+}
+
+/// Returns the rules of `effect` that speak of paths with this access, whether they match or not.
+pub(super) fn related(context: &Context<'_>, effect: Decision, access: Access) -> Vec<usize> {
+    let indices = indices(context, effect, access);
+    indices.into_iter().flat_map(|(index, _)| index.all().iter().copied()).collect()
+}
+
+/// Returns the file of a redirection, absolute and as it is written, if the text tells.
+pub(super) fn written_target(
+    context: &Context<'_>,
+    shell: &Shell<'_>,
+    target: &Target,
+) -> Option<PathBuf> {
+    let directory = shell::directory_of(context, shell, target);
+    paths::written(target.word.exact()?, directory.as_deref())
 }
 
 enum Reach {

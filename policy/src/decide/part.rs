@@ -19,9 +19,25 @@ pub(super) struct Hit {
     pub certain: bool,
 }
 
+/// What a part is, with its place in the tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Subject {
+    /// A simple command.
+    Command(usize),
+    /// The target of a redirection that is written.
+    Write(usize),
+    /// The source of one that is read.
+    Read(usize),
+    /// What is not understood, or no command at all.
+    Doubt,
+    /// The call of another tool.
+    Tool,
+}
+
 /// What was found about one part.
 #[derive(Debug, Clone)]
 pub(super) struct Draft {
+    pub subject: Subject,
     pub span: Span,
     pub text: String,
     pub hits: Vec<Hit>,
@@ -78,8 +94,9 @@ impl Hit {
 }
 
 impl Draft {
-    pub fn new(span: Span, text: String) -> Draft {
+    pub fn new(subject: Subject, span: Span, text: String) -> Draft {
         Draft {
+            subject,
             span,
             text,
             hits: Vec::new(),

@@ -13,6 +13,21 @@ use super::context::Context;
 use super::cover::{are_safe, is_inside, program, started_by};
 use super::shell::{Shell, pattern};
 
+/// What a pattern with a wildcard does not reach.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Obstacle<'a> {
+    /// A program that runs what it is given.
+    Executor,
+    /// A program whose options are known to run or write things, and of which no row knows which.
+    Unread,
+    /// A command that it starts.
+    Starts(&'a SimpleCommand),
+    /// An option that changes what runs.
+    Overrides(&'a Word),
+    /// Something that an option or operand does.
+    Effect(&'a Effect),
+}
+
 /// Says whether a pattern that fits the words of a command covers it.
 pub(super) fn reaches(
     context: &Context<'_>,
@@ -21,30 +36,43 @@ pub(super) fn reaches(
     command: &SimpleCommand,
     pattern: &CommandPattern,
 ) -> bool {
+    obstacle(context, shell, index, command, pattern).is_none()
+}
+
+/// Returns why a pattern that fits the words of a command does not cover it.
+pub(super) fn obstacle<'a>(
+    context: &Context<'_>,
+    shell: &Shell<'a>,
+    index: usize,
+    command: &'a SimpleCommand,
+    pattern: &CommandPattern,
+) -> Option<Obstacle<'a>> {
     if pattern.is_exact() {
-        return true;
+        return None;
     }
     let tables = knowledge();
     let program = program(command);
     let executor = listed(&tables.executors, program);
     if executor && (pattern.has_open_program() || context.mode == Mode::Auto) {
-        return false;
+        return Some(Obstacle::Executor);
     }
     let literal = pattern.literal_words();
     // No row of the tables speaks of a program whose options are known to run or write things.
     let unread = !command.effects_known && command.effects.is_empty();
     let doubtful = executor || listed(&tables.option_executors, program);
     if unread && doubtful && !(literal > 1 && listed(&tables.project_runners, program)) {
-        return false;
+        return Some(Obstacle::Unread);
     }
     let project = is_runner(command);
-    let starts = started_by(shell, index).all(|(inner, _)| {
+    let started = started_by(shell, index).map(|(inner, _)| inner).find(|inner| {
         let place = place_of(command, inner);
-        project && place.is_some_and(|place| place < literal)
+        !project || place.is_none_or(|place| place >= literal)
     });
-    starts
-        && !overrides(command, program, literal)
-        && command.effects.iter().all(|effect| effect_reached(context, command, effect, literal))
+    let starts = started.map(Obstacle::Starts);
+    let overrides = || overrides(command, program, literal).map(Obstacle::Overrides);
+    let mut effects = command.effects.iter();
+    let unreached = |effect: &&Effect| !effect_reached(context, command, effect, literal);
+    starts.or_else(overrides).or_else(|| effects.find(unreached).map(Obstacle::Effect))
 }
 
 /// Returns the allow rules for the runner of a command that spell the command out.
@@ -85,16 +113,17 @@ fn place_of(command: &SimpleCommand, inner: &SimpleCommand) -> Option<usize> {
     command.words.iter().position(|word| word.span == first.span)
 }
 
-/// Says whether a word that the pattern does not spell out is, or could be, an option that changes what the
-/// program runs.
-fn overrides(command: &SimpleCommand, program: &[u8], literal: usize) -> bool {
+/// Returns a word that the pattern does not spell out and that is, or could be, an option that changes what
+/// the program runs.
+fn overrides<'a>(command: &'a SimpleCommand, program: &[u8], literal: usize) -> Option<&'a Word> {
     let known = knowledge().override_options.iter().filter(|(name, _)| name.as_bytes() == program);
     let options: Vec<&String> = known.flat_map(|(_, options)| options).collect();
     let words = command.words.iter().enumerate().skip(1);
     let before = words.take_while(|(_, word)| word.exact() != Some(b"--"));
     before
         .filter(|(place, _)| *place >= literal)
-        .any(|(_, word)| options.iter().any(|option| word.may_start_with(option.as_bytes())))
+        .map(|(_, word)| word)
+        .find(|word| options.iter().any(|option| word.may_start_with(option.as_bytes())))
 }
 
 fn effect_reached(

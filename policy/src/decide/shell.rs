@@ -15,7 +15,7 @@ use crate::verdict::Decision;
 use super::command;
 use super::context::Context;
 use super::files::{self, Access};
-use super::part::{Cover, Draft, Hit};
+use super::part::{Cover, Draft, Hit, Subject};
 
 /// Longest text in characters that a rule about particular commands can allow.
 const LONGEST: usize = 10_000;
@@ -97,17 +97,17 @@ pub(crate) fn excluded_from_sandbox(rules: &Rules, shell: &Shell<'_>) -> bool {
 /// Returns what was found about each part, in source order.
 pub(super) fn parts(context: &Context<'_>, shell: &Shell<'_>) -> Vec<Draft> {
     if context.input.get("command").and_then(|value| value.text()).is_none() {
-        let mut draft = Draft::new(shell.whole(), String::new());
+        let mut draft = Draft::new(Subject::Doubt, shell.whole(), String::new());
         draft.hard = Some(("bad_input", "the call has no command text".to_owned()));
         return vec![draft];
     }
     let tool = ToolHits::new(context);
     let mut drafts = command::parts(context, shell);
-    for target in shell.writes {
-        drafts.extend(redirect(context, shell, target, Access::Write));
+    for (place, target) in shell.writes.iter().enumerate() {
+        drafts.extend(redirect(context, shell, target, Subject::Write(place), Access::Write));
     }
-    for target in shell.reads {
-        drafts.extend(redirect(context, shell, target, Access::Read));
+    for (place, target) in shell.reads.iter().enumerate() {
+        drafts.extend(redirect(context, shell, target, Subject::Read(place), Access::Read));
     }
     drafts.extend(doubts(context, shell, &tool));
     for draft in &mut drafts {
@@ -200,7 +200,7 @@ fn doubts(context: &Context<'_>, shell: &Shell<'_>, tool: &ToolHits) -> Vec<Draf
         .into_iter()
         .map(|(span, reason)| {
             let text = String::from_utf8_lossy(span.of(shell.source)).into_owned();
-            let mut draft = Draft::new(span, text);
+            let mut draft = Draft::new(Subject::Doubt, span, text);
             draft.opaque = true;
             if rules_need_text || paths_need_text {
                 let reason = format!("{reason}; deny and ask rules cannot be held against it");
@@ -220,23 +220,33 @@ fn redirect(
     context: &Context<'_>,
     shell: &Shell<'_>,
     target: &Target,
+    subject: Subject,
     access: Access,
 ) -> Option<Draft> {
     if target.word.exact().is_some_and(|path| files::is_no_file(path, access)) {
         return None;
     }
     let text = String::from_utf8_lossy(target.span.of(shell.source)).into_owned();
-    let mut draft = Draft::new(target.span, text);
-    let directory = match target.command.and_then(|index| shell.commands.get(index as usize)) {
+    let mut draft = Draft::new(subject, target.span, text);
+    let directory = directory_of(context, shell, target);
+    let typed = target.word.span.of(shell.source);
+    files::judge_target(context, &mut draft, &target.word, typed, directory.as_deref(), access);
+    Some(draft)
+}
+
+/// Returns the directory at which the target of a redirection begins, if the text tells.
+pub(super) fn directory_of(
+    context: &Context<'_>,
+    shell: &Shell<'_>,
+    target: &Target,
+) -> Option<PathBuf> {
+    match target.command.and_then(|index| shell.commands.get(index as usize)) {
         Some(command) => paths::directory(&command.directory, context.facts),
         None if shell.commands.iter().all(|c| c.directory == Directory::Start) => {
             Some(context.facts.cwd.clone())
         }
         None => None,
-    };
-    let typed = target.word.span.of(shell.source);
-    files::judge_target(context, &mut draft, &target.word, typed, directory.as_deref(), access);
-    Some(draft)
+    }
 }
 
 /// Returns every path that [`parts`] may ask about, absolute and as it is written.

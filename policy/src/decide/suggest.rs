@@ -21,12 +21,6 @@ pub(super) fn add_tool(mut verdict: Verdict, context: &Context<'_>) -> Verdict {
     let open = verdict.decision != Decision::Allow && is_open(&verdict) && !locked(context);
     if open {
         verdict.suggestion = match context.tool {
-            "WebFetch" => context
-                .input
-                .get("url")
-                .and_then(|url| crate::pattern::domain::host_of(url.text()?))
-                .filter(|host| host.plain)
-                .map(|host| format!("WebFetch(domain:{})", host.name)),
             "Read" | "Edit" | "Write" | "MultiEdit" | "NotebookEdit" => {
                 let path = super::path_of_tool(context.tool, context.input, context.facts);
                 let verb = if context.tool == "Read" { "Read" } else { "Edit" };
@@ -35,12 +29,25 @@ pub(super) fn add_tool(mut verdict: Verdict, context: &Context<'_>) -> Verdict {
                     .filter(plain)
                     .map(|path| format!("{verb}(/{path})"))
             }
-            tool if tool.starts_with("mcp__") => Some(tool.to_owned()),
-            _ => None,
+            _ => rule_of_tool(context),
         };
     }
     verdict.help = help(&verdict);
     verdict
+}
+
+/// Returns the narrowest rule for the call of a tool that works on no path, if one can be written.
+pub(super) fn rule_of_tool(context: &Context<'_>) -> Option<String> {
+    match context.tool {
+        "WebFetch" => context
+            .input
+            .get("url")
+            .and_then(|url| crate::pattern::domain::host_of(url.text()?))
+            .filter(|host| host.plain)
+            .map(|host| format!("WebFetch(domain:{})", host.name)),
+        tool if tool.starts_with("mcp__") => Some(tool.to_owned()),
+        _ => None,
+    }
 }
 
 /// Only a question that nothing but a missing rule caused is answered by a rule.
@@ -73,7 +80,7 @@ fn suggestion(verdict: &Verdict, context: &Context<'_>, shell: &Shell<'_>) -> Op
 }
 
 /// Returns the rule for exactly this command, if one can be written.
-fn exact_rule(command: &SimpleCommand) -> Option<String> {
+pub(super) fn exact_rule(command: &SimpleCommand) -> Option<String> {
     let mut words: Vec<String> = Vec::new();
     let safe = cover::are_safe(&command.assignments);
     for assignment in command.assignments.iter().filter(|_| !safe) {

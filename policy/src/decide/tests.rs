@@ -91,7 +91,7 @@ impl Text {
         });
     }
 
-    fn shell(&self) -> Shell<'_> {
+    pub(super) fn shell(&self) -> Shell<'_> {
         Shell {
             source: self.source.as_bytes(),
             commands: &self.commands,

@@ -15,11 +15,11 @@ use crate::verdict::Decision;
 
 use super::context::Context;
 use super::files::{self, Access};
-use super::part::{Cover, Draft, Hit};
+use super::part::{Cover, Draft, Hit, Subject};
 
 /// Returns what was found about the call: one part.
 pub(super) fn parts(context: &Context<'_>) -> Vec<Draft> {
-    let mut draft = Draft::new(Span::default(), context.tool.to_owned());
+    let mut draft = Draft::new(Subject::Tool, Span::default(), context.tool.to_owned());
     for effect in [Decision::Deny, Decision::Ask, Decision::Allow] {
         draft.add(context.tool_hits(effect));
     }

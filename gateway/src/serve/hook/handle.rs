@@ -8,6 +8,7 @@ use super::frame::{Call, Frame, Waiting, read};
 use super::table;
 use crate::client::Client;
 use crate::protocol::types::{CheckRequest, Context, DecisionView};
+use crate::protocol::words;
 
 /// How allowed shell commands are to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,19 +55,27 @@ async fn judge(
         let request = request(agent, waiting, call, context, launcher.is_none());
         decisions.push(client.check(request).await.map_err(|failure| failure.message)?);
     }
-    let words = |decision: &DecisionView| match decision.help.as_str() {
-        "" => decision.reason.clone(),
-        help => format!("{}; {help}", decision.reason),
+    let strictest = |wanted: fn(&str) -> bool| {
+        let found = decisions.iter().position(|decision| wanted(&decision.decision))?;
+        Some(told(decisions.get(found)?, waiting.calls.get(found)?))
     };
-    if let Some(denied) = decisions.iter().find(|decision| decision.decision == "deny") {
-        return Ok(Ruling::Deny(words(denied)));
+    if let Some(reason) = strictest(|decision| decision == "deny") {
+        return Ok(Ruling::Deny(reason));
     }
-    if let Some(asked) = decisions.iter().find(|decision| decision.decision != "allow") {
-        return Ok(Ruling::Ask(words(asked)));
+    if let Some(reason) = strictest(|decision| decision != "allow") {
+        return Ok(Ruling::Ask(reason));
     }
     let Some(first) = decisions.first() else { return Err("the frame holds no call".into()) };
     let rewritten = launcher.map(|launcher| rewritten(waiting, first, launcher)).transpose()?;
     Ok(Ruling::Allow { reason: first.reason.clone(), rewritten })
+}
+
+/// Returns the words that every front door has for a decision, on one line.
+fn told(decision: &DecisionView, call: &Call) -> String {
+    let command = decision.input.get("command").and_then(Value::as_str);
+    let shown = command.map_or_else(|| format!("{} {}", call.tool, decision.input), str::to_owned);
+    let lines = words::verdict(decision, &shown, &call.cwd);
+    lines.lines().map(str::trim).collect::<Vec<_>>().join("; ")
 }
 
 /// Returns the words that run the command through the gate; none when the agent runs it itself.

@@ -1,0 +1,175 @@
+//! The smallest change of the rules that would change the answer, tried out before it is named.
+
+use crate::layer::{Layer, Origin};
+use crate::merged::Rules;
+use crate::rule::{self, Reading};
+use crate::verdict::{By, Decision, Verdict};
+
+use super::{Change, Question, RuleFiles};
+use crate::decide::context::Context;
+use crate::decide::part::{self, Draft, Subject};
+use crate::decide::{evaluate_shell, evaluate_tool, files, suggest, tools};
+
+/// How many rules are taken out one after the other before it is given up.
+const MOST_REMOVED: usize = 8;
+
+/// Returns the smallest change that would change the verdict.
+pub(super) fn smallest(question: &Question<'_>, drafts: &[Draft], at: RuleFiles<'_>) -> Change {
+    let verdict = question.verdict;
+    match (verdict.decision, verdict.by) {
+        (Decision::Allow, _) => refusal(question, drafts, at),
+        (Decision::Ask | Decision::Deny, By::Hook) => {
+            Change::None("a hook decided, and no allow rule goes before it".to_owned())
+        }
+        (Decision::Ask | Decision::Deny, By::Rule) => removal(question),
+        (Decision::Ask | Decision::Deny, _) => permission(question, drafts, at),
+    }
+}
+
+/// The narrowest deny rule for the part that decided.
+fn refusal(question: &Question<'_>, drafts: &[Draft], at: RuleFiles<'_>) -> Change {
+    let wanted = drafts.iter().find_map(|draft| narrowest(question, draft));
+    match wanted {
+        Some(text) => add(question, Decision::Deny, vec![text], at),
+        None => Change::None("no single rule speaks of exactly this call".to_owned()),
+    }
+}
+
+/// The narrowest allow rule for each part that nothing covers.
+fn permission(question: &Question<'_>, drafts: &[Draft], at: RuleFiles<'_>) -> Change {
+    let mut texts = Vec::new();
+    let settled: Vec<_> =
+        drafts.iter().map(|draft| part::settle(question.context, draft)).collect();
+    let open: Vec<usize> = drafts
+        .iter()
+        .zip(&settled)
+        .filter(|(_, settled)| settled.decision != Decision::Allow)
+        .filter_map(|(draft, _)| match draft.subject {
+            Subject::Command(place) => Some(place),
+            Subject::Write(_) | Subject::Read(_) | Subject::Doubt | Subject::Tool => None,
+        })
+        .collect();
+    for (draft, settled) in drafts.iter().zip(settled) {
+        // An exact rule for a command covers what it starts.
+        if settled.decision == Decision::Allow || is_started_by(question, draft, &open) {
+            continue;
+        }
+        if settled.by != By::Default {
+            return Change::None(format!("{}; no allow rule changes that", settled.reason));
+        }
+        match narrowest(question, draft) {
+            Some(text) if texts.contains(&text) => {}
+            Some(text) => texts.push(text),
+            None => {
+                return Change::None(format!(
+                    "no rule can be written for exactly `{}`",
+                    draft.text
+                ));
+            }
+        }
+    }
+    match texts.is_empty() {
+        true => Change::None(format!("{}; no rule changes that", question.verdict.reason)),
+        false => add(question, Decision::Allow, texts, at),
+    }
+}
+
+/// Says whether a part is a command that one of the commands at these places starts.
+fn is_started_by(question: &Question<'_>, draft: &Draft, places: &[usize]) -> bool {
+    let (Subject::Command(place), Some(shell)) = (draft.subject, question.shell) else {
+        return false;
+    };
+    shell.commands.get(place).is_some_and(|command| {
+        command.via.iter().any(|via| places.contains(&(via.command as usize)))
+    })
+}
+
+/// The rules that refuse or ask, one after the other, until the answer is another.
+fn removal(question: &Question<'_>) -> Change {
+    let mut left = question.context.rules.clone();
+    let mut gone = Vec::new();
+    let mut verdict = question.verdict.clone();
+    while gone.len() < MOST_REMOVED {
+        let Some(found) = verdict.decisive_rule().filter(|_| verdict.by == By::Rule).cloned()
+        else {
+            break;
+        };
+        if found.effect == Decision::Allow {
+            break;
+        }
+        left = without(&left, &found.text, &found.origin);
+        gone.push((found.text, found.origin));
+        verdict = judge(question, &left);
+        if verdict.decision < question.verdict.decision {
+            return Change::Remove { rules: gone, gives: verdict.decision };
+        }
+    }
+    Change::None(format!("taking rules out is not enough: {}", verdict.reason))
+}
+
+fn add(question: &Question<'_>, effect: Decision, texts: Vec<String>, at: RuleFiles<'_>) -> Change {
+    let locked = question.context.rules.settings().managed_rules_only && effect != Decision::Deny;
+    let (layer, file) = if locked { (Layer::Policy, at.managed) } else { (Layer::Local, at.local) };
+    let mut rules: Vec<rule::Rule> = question.context.rules.rules().to_vec();
+    for text in &texts {
+        let origin =
+            Origin { layer, file: file.to_owned(), line: 1, column: 1, pointer: String::new() };
+        match rule::read(text, effect, origin, &question.context.facts.project) {
+            Reading::Good(rule) => rules.push(rule),
+            Reading::Odd(..) | Reading::Void(_) | Reading::Malformed(..) => {
+                return Change::None(format!("`{text}` is no rule that counts"));
+            }
+        }
+    }
+    let settings = question.context.rules.settings().clone();
+    let verdict = judge(question, &Rules::new(settings, rules));
+    match verdict.decision == question.verdict.decision {
+        true => Change::None(format!("a rule is not enough: {}", verdict.reason)),
+        false => {
+            Change::Add { effect, rules: texts, file: file.to_owned(), gives: verdict.decision }
+        }
+    }
+}
+
+fn judge(question: &Question<'_>, rules: &Rules) -> Verdict {
+    let Context { facts, tool, input, .. } = question.context;
+    match question.shell {
+        Some(shell) => evaluate_shell(rules, shell, input, facts),
+        None => evaluate_tool(rules, tool, input, facts),
+    }
+}
+
+fn without(rules: &Rules, text: &str, origin: &Origin) -> Rules {
+    let kept = rules.rules().iter().filter(|rule| rule.text != text || rule.origin != *origin);
+    Rules::new(rules.settings().clone(), kept.cloned().collect())
+}
+
+/// Returns the text of the narrowest rule that speaks of a part.
+fn narrowest(question: &Question<'_>, draft: &Draft) -> Option<String> {
+    let context = question.context;
+    let path = |verb: &str, path: &std::path::Path| {
+        let shown = crate::paths::normal(path).display().to_string();
+        (!shown.contains(['*', '?', '[', '\\', '!'])).then(|| format!("{verb}(/{shown})"))
+    };
+    match draft.subject {
+        Subject::Command(place) => suggest::exact_rule(question.shell?.commands.get(place)?),
+        Subject::Write(place) => path(
+            "Edit",
+            &files::written_target(context, question.shell?, question.shell?.writes.get(place)?)?,
+        ),
+        Subject::Read(place) => path(
+            "Read",
+            &files::written_target(context, question.shell?, question.shell?.reads.get(place)?)?,
+        ),
+        Subject::Tool => match tools::path_of_tool(context.tool, context.input, context.facts) {
+            Some(written) => {
+                let edits = crate::knowledge::knowledge().edit_tools.iter();
+                let verb =
+                    if edits.clone().any(|row| row.name == context.tool) { "Edit" } else { "Read" };
+                path(verb, &written)
+            }
+            None => suggest::rule_of_tool(context),
+        },
+        Subject::Doubt => None,
+    }
+}

@@ -1,0 +1,193 @@
+//! Which rules were weighed for a part, which won, and why the others did not.
+
+use stockade_parser::{EffectKind, SimpleCommand, Word};
+
+use super::{Question, Weighed, forms};
+use crate::decide::files::{Access, related};
+use crate::decide::part::{Draft, Hit, Settled, Subject};
+use crate::decide::reach::{self, Obstacle};
+use crate::decide::shell::{Shell, pattern};
+use crate::decide::{context::Context, cover};
+use crate::facts::Mode;
+use crate::index::RuleId;
+use crate::rule::{Rule, Specifier};
+use crate::verdict::{By, Decision};
+
+/// How many rules that do not match are listed for a part.
+const LISTED: usize = 8;
+
+/// Returns the rules that were weighed, the winner first, and how many more were not listed.
+pub(super) fn rules(
+    question: &Question<'_>,
+    draft: &Draft,
+    settled: &Settled,
+) -> (Vec<Weighed>, usize) {
+    let context = question.context;
+    let mut hits = draft.hits.clone();
+    hits.sort_by_key(|hit| (Some(hit.rule) != settled.rule, rank(context, hit.rule), hit.rule));
+    let matched = hits.iter().filter_map(|hit| {
+        let rule = context.rules.rule(hit.rule)?;
+        let won = settled.rule == Some(hit.rule);
+        Some(weighed(rule, won, outcome(context, settled, hit, rule)))
+    });
+    let mut found: Vec<Weighed> = matched.collect();
+    let known: Vec<RuleId> = hits.iter().map(|hit| hit.rule).collect();
+    let mut near = near(question, draft);
+    near.sort_by_key(|id| (rank(context, *id), *id));
+    near.dedup();
+    near.retain(|id| !known.contains(id));
+    let further = near.len().saturating_sub(LISTED);
+    for id in near.into_iter().take(LISTED) {
+        let Some(rule) = context.rules.rule(id) else { continue };
+        found.push(weighed(rule, false, missed(question, draft, id, rule)));
+    }
+    (found, further)
+}
+
+fn rank(context: &Context<'_>, id: RuleId) -> u8 {
+    match context.rules.rule(id).map(|rule| rule.effect) {
+        Some(Decision::Deny) => 0,
+        Some(Decision::Ask) => 1,
+        Some(Decision::Allow) | None => 2,
+    }
+}
+
+fn weighed(rule: &Rule, won: bool, why: String) -> Weighed {
+    Weighed { text: rule.text.clone(), effect: rule.effect, origin: rule.origin.clone(), won, why }
+}
+
+/// Says why a rule that matched won or lost.
+fn outcome(context: &Context<'_>, settled: &Settled, hit: &Hit, rule: &Rule) -> String {
+    if settled.rule == Some(hit.rule) {
+        return match hit.certain {
+            true => "it matches".to_owned(),
+            false => "a word that is known only later could make it match".to_owned(),
+        };
+    }
+    let bare = rule.specifier == Specifier::Every && rule.tool == "Bash";
+    if rule.effect == Decision::Ask && bare && context.auto_allow {
+        return "the command runs confined, which answers what asks about every command".to_owned();
+    }
+    if rule.effect == Decision::Allow && context.mode == Mode::Plan && settled.by != By::Rule {
+        return "plan mode goes before allow rules".to_owned();
+    }
+    let winner = settled.rule.and_then(|id| context.rules.rule(id));
+    match (winner, settled.by) {
+        (Some(winner), By::Rule) if winner.effect > rule.effect => {
+            format!("{} goes before {}", winner.effect.name(), rule.effect.name())
+        }
+        (Some(winner), By::Rule) if winner.effect < rule.effect => {
+            "it could match only by a word that is known later, and something asks already"
+                .to_owned()
+        }
+        (Some(winner), By::Rule) if winner.origin.layer > rule.origin.layer => {
+            format!("it matches too; {} settings are named first", winner.origin.layer.name())
+        }
+        (_, By::Rule) => "it matches too; the other stands first".to_owned(),
+        (_, By::Builtin) if settled.decision == Decision::Allow => {
+            "it is harmless without a rule".to_owned()
+        }
+        (_, By::Builtin) => "this check is always on and goes before allow rules".to_owned(),
+        (_, By::Hook) => "what the hook said goes before it".to_owned(),
+        (_, By::Mode) => "the mode goes before it".to_owned(),
+        (_, By::Human | By::Sandbox | By::Default | By::Error) => {
+            "it does not cover this part".to_owned()
+        }
+    }
+}
+
+/// Returns the rules that speak of the same program, path or tool, whether they match or not.
+fn near(question: &Question<'_>, draft: &Draft) -> Vec<RuleId> {
+    let context = question.context;
+    let mut found = Vec::new();
+    for effect in [Decision::Deny, Decision::Ask, Decision::Allow] {
+        let index = context.rules.index(effect);
+        match (draft.subject, question.shell) {
+            (Subject::Command(place), Some(shell)) => {
+                let Some(command) = shell.commands.get(place) else { continue };
+                let words = shell.forms(command).first_words();
+                if words.iter().any(Option::is_none) {
+                    continue;
+                }
+                found.extend(index.commands(&words));
+            }
+            (Subject::Write(_), _) => found.extend(related(context, effect, Access::Write)),
+            (Subject::Read(_), _) => found.extend(related(context, effect, Access::Read)),
+            (Subject::Tool, _) => found.extend(index.named(context.tool)),
+            (Subject::Command(_) | Subject::Doubt, _) => {}
+        }
+    }
+    found
+}
+
+/// Says why a rule that speaks of the same thing does not match.
+fn missed(question: &Question<'_>, draft: &Draft, id: RuleId, rule: &Rule) -> String {
+    let (Subject::Command(place), Some(shell)) = (draft.subject, question.shell) else {
+        return "it does not match".to_owned();
+    };
+    let (Some(command), Some(pattern)) = (shell.commands.get(place), pattern(question.context, id))
+    else {
+        return "it does not match".to_owned();
+    };
+    if rule.effect != Decision::Allow {
+        return "the words are others".to_owned();
+    }
+    if pattern.is_compound() {
+        return "it names more than one command, and each is judged by itself".to_owned();
+    }
+    if !pattern.covers(&command.words) {
+        return match command.words.iter().any(|word| word.exact().is_none()) {
+            true => "the words are others, or are known only later".to_owned(),
+            false => "the words are others".to_owned(),
+        };
+    }
+    if !cover::are_safe(&command.assignments) {
+        return "no wildcard rule looks past the assignment in front".to_owned();
+    }
+    if cover::looks_through(shell, place) {
+        return "rules look through this wrapper; the command inside is judged".to_owned();
+    }
+    match reach::obstacle(question.context, shell, place, command, pattern) {
+        Some(obstacle) => {
+            let told = told(shell, command, &obstacle);
+            // What always asks is not helped by an exact rule.
+            let helped = draft.hard.is_none() && draft.own.is_none();
+            if helped { format!("{told}; an exact rule does") } else { told }
+        }
+        None => "it does not cover this part".to_owned(),
+    }
+}
+
+fn told(shell: &Shell<'_>, command: &SimpleCommand, obstacle: &Obstacle<'_>) -> String {
+    let shown = |word: &Word| forms::joined(shell.source, std::slice::from_ref(word), None);
+    let program = command.words.first().map(shown).unwrap_or_default();
+    match obstacle {
+        Obstacle::Executor => {
+            format!("this wildcard does not cover `{program}`, which runs what it is given")
+        }
+        Obstacle::Unread => {
+            format!(
+                "a wildcard does not cover `{program}`, whose options could run or write things"
+            )
+        }
+        Obstacle::Starts(inner) => {
+            let text = forms::joined(shell.source, &inner.words, None);
+            format!("a wildcard does not cover that it starts `{text}`")
+        }
+        Obstacle::Overrides(word) => {
+            format!("a wildcard does not cover `{}`, which changes what runs", shown(word))
+        }
+        Obstacle::Effect(effect) => {
+            let does = match effect.kind {
+                EffectKind::Execute => "runs other programs or code",
+                EffectKind::LoadCode => "loads code",
+                EffectKind::ProjectCode => "runs code that others wrote",
+                EffectKind::Settings => "changes settings or a service",
+                EffectKind::Write => "writes a file",
+                EffectKind::ReadOnly | EffectKind::Read | EffectKind::Network => "reaches further",
+            };
+            let word = command.words.get(effect.word as usize).map(shown).unwrap_or_default();
+            format!("a wildcard does not cover `{word}`, which {does}")
+        }
+    }
+}
