@@ -123,7 +123,7 @@ pub(crate) fn collect(sources: &Sources<'_>) -> Result<Vec<SettingsText>, Failur
         || user.as_ref().is_some_and(import);
     texts.extend(user);
     if import && counts(sources.context, "user") {
-        texts.extend(own(&sources.place.home.join(".claude"))?);
+        texts.extend(own(&imported_directory(sources))?);
     }
     let folders: &[&str] = if import { &[".stockade", ".claude"] } else { &[".stockade"] };
     for (layer, source, name) in [
@@ -142,6 +142,14 @@ pub(crate) fn collect(sources: &Sources<'_>) -> Result<Vec<SettingsText>, Failur
         texts.extend(managed(sources, Path::new("/etc/claude-code"))?);
     }
     Ok(texts)
+}
+
+/// Returns the folder of the user settings of the product that is read beside ours.
+fn imported_directory(sources: &Sources<'_>) -> PathBuf {
+    match variable(sources.context, "CLAUDE_CONFIG_DIR").map(PathBuf::from) {
+        Some(directory) if directory.is_absolute() => directory,
+        Some(_) | None => sources.place.home.join(".claude"),
+    }
 }
 
 fn counts(context: &Context, source: &str) -> bool {

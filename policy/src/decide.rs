@@ -178,4 +178,4 @@ fn said(ours: &str, theirs: &str) -> String {
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

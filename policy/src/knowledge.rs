@@ -77,6 +77,10 @@ pub(crate) struct Knowledge {
     pub option_executors: Vec<String>,
     pub project_runners: Vec<String>,
     pub spelled_out: Vec<String>,
+    pub looked_through: Vec<String>,
+    pub starters: Vec<String>,
+    pub system_directories: Vec<String>,
+    pub foreign_directories: Vec<String>,
     pub override_options: BTreeMap<String, Vec<String>>,
     /// The built-in tables could not be read; nothing is then known to be harmless.
     pub broken: bool,
@@ -137,6 +141,10 @@ fn read_all() -> Option<Knowledge> {
         option_executors: strings(permissions.get("option_executors")?)?,
         project_runners: strings(permissions.get("project_runners")?)?,
         spelled_out: strings(permissions.get("spelled_out")?)?,
+        looked_through: strings(permissions.get("looked_through")?)?,
+        starters: strings(permissions.get("starters")?)?,
+        system_directories: strings(permissions.get("system_directories")?)?,
+        foreign_directories: strings(permissions.get("foreign_directories")?)?,
         override_options: permissions
             .get("override_options")?
             .members()?

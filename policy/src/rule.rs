@@ -75,11 +75,15 @@ impl Rule {
     }
 }
 
+/// Longest rule in bytes. A command that a rule could allow is shorter.
+const LONGEST: usize = 16_384;
+
 /// Reads a rule of list `effect` in a file anchored at `source`.
 pub(crate) fn read(text: &str, effect: Decision, origin: Origin, source: &Path) -> Reading {
+    let kept = text.get(..text.len().min(LONGEST)).unwrap_or_default();
     let make = |tool: &str, specifier: Specifier| Rule {
         effect,
-        text: text.to_owned(),
+        text: kept.to_owned(),
         origin: origin.clone(),
         tool: tool.to_owned(),
         specifier,
@@ -93,6 +97,11 @@ pub(crate) fn read(text: &str, effect: Decision, origin: Origin, source: &Path) 
             Reading::Malformed(rule, complaint)
         }
     };
+    if text.len() > LONGEST {
+        let tool = text.split_once('(').map_or("", |(tool, _)| tool).trim();
+        let tool = if tool.len() > LONGEST { "" } else { tool };
+        return malformed(tool, "the rule is longer than any command", "write a shorter rule");
+    }
     let (tool, inside) = match split(text) {
         Ok(parts) => parts,
         Err((tool, message, help)) => return malformed(tool, message, help),
@@ -349,6 +358,16 @@ mod tests {
             assert_eq!(outcome(text, Decision::Allow), allow, "allow {text}");
             assert_eq!(outcome(text, Decision::Deny), deny, "deny {text}");
         }
+    }
+
+    #[test]
+    fn a_rule_of_a_megabyte_asks_where_it_would_have_refused() {
+        let long = format!("Bash({})", "a".repeat(1 << 20));
+        let Reading::Malformed(rule, _) = reading(&long, Decision::Deny) else { panic!() };
+        assert_eq!((rule.effect, rule.tool.as_str()), (Decision::Ask, "Bash"));
+        assert!(rule.text.len() <= LONGEST);
+        assert_eq!(outcome(&long, Decision::Allow), "void");
+        assert_eq!(outcome(&"a".repeat(1 << 20), Decision::Deny), "malformed");
     }
 
     #[test]

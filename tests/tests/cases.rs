@@ -1,11 +1,15 @@
 //! The case files, which are the manual of the rules, and the recorded decisions.
 
+use std::io::Write as _;
 use std::path::PathBuf;
+use std::process::Stdio;
 
 use stockade_parser::json::{Dialect, Kind, Value, read};
 use stockade_policy::{Facts, Layer, Mode, SandboxState, load};
-use stockade_tests::cases::{answer, cases_of, judge, layer_named, outcome, plain_facts, texts};
-use stockade_tests::root;
+use stockade_tests::cases::{
+    Case, answer, cases_of, judge, layer_named, outcome, plain_facts, texts,
+};
+use stockade_tests::{Place, root};
 
 fn files() -> Vec<PathBuf> {
     let folder = std::fs::read_dir(root().join("tests/cases")).expect("the folder of the cases");
@@ -123,5 +127,91 @@ fn json(value: &Value) -> String {
             };
             format!("{{{}}}", members.iter().map(member).collect::<Vec<_>>().join(","))
         }
+    }
+}
+
+/// Returns the case as a line of `check --jsonl`; none for one that needs links, hooks or a sandbox.
+fn line_of(case: &Case) -> Option<String> {
+    let plain =
+        Facts { mode: case.facts.mode, interactive: case.facts.interactive, ..plain_facts() };
+    if case.facts != plain || !case.input.is_empty() {
+        return None;
+    }
+    let mut layers = serde_json::Map::new();
+    for (layer, _, text) in &case.layers {
+        let value: serde_json::Value = serde_json::from_str(text).ok()?;
+        let known = ["sandbox", "hooks"].iter().any(|key| value.get(key).is_some());
+        if known || *layer == Layer::Builtin {
+            return None;
+        }
+        if layers.insert(layer.name().to_owned(), value).is_some() {
+            return None;
+        }
+    }
+    let (tool, input) = match case.question.split_once(" {") {
+        Some((tool, rest)) if tool.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') => {
+            match serde_json::from_str(&format!("{{{rest}")) {
+                Ok(input) => (tool, input),
+                Err(_) => ("Bash", serde_json::json!({ "command": case.question })),
+            }
+        }
+        Some(_) | None => ("Bash", serde_json::json!({ "command": case.question })),
+    };
+    let trusted = case.layers.iter().all(|(_, trusted, _)| *trusted);
+    let line = serde_json::json!({
+        "layers": layers, "mode": case.facts.mode.name(), "cwd": case.facts.cwd, "home": case.facts.home,
+        "tool": tool, "input": input, "trusted": trusted, "interactive": case.facts.interactive,
+    });
+    Some(line.to_string())
+}
+
+#[test]
+fn the_executable_answers_the_case_files() {
+    let mut asked = Vec::new();
+    for path in files() {
+        let text = std::fs::read_to_string(&path).expect("a case file");
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        let cases = cases_of(&name, &text).into_iter();
+        asked.extend(cases.filter_map(|case| Some((line_of(&case)?, case))));
+    }
+    assert!(asked.len() >= 300, "{}", asked.len());
+    let place = Place::new("case-files");
+    let mut child = place
+        .stockade(["check", "--no-daemon", "--jsonl"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("stockade starts");
+    let mut input = child.stdin.take().expect("an input");
+    let lines: String = asked.iter().map(|(line, _)| format!("{line}\n")).collect();
+    let writer = std::thread::spawn(move || input.write_all(lines.as_bytes()));
+    let output = child.wait_with_output().expect("it ends");
+    writer.join().expect("the writer ends").expect("it reads all");
+    let answers = String::from_utf8(output.stdout).expect("UTF-8");
+    assert_eq!(answers.lines().count(), asked.len());
+    let mut wrong = Vec::new();
+    for (answer, (_, case)) in answers.lines().zip(&asked) {
+        let answer: serde_json::Value = serde_json::from_str(answer).expect("JSON");
+        let wanted = case.expectation.split_whitespace().next().unwrap_or_default();
+        if answer["decision"] != wanted {
+            wrong.push(format!("{}: `{}`: {answer}", case.place, case.question));
+        }
+    }
+    println!("{} cases", asked.len());
+    assert!(wrong.is_empty(), "{} are wrong\n{}", wrong.len(), wrong.join("\n"));
+}
+#[test]
+fn zz_fill() {
+    let path = root().join("tests/cases/16-bypasses.md");
+    let text = std::fs::read_to_string(&path).unwrap();
+    for case in cases_of("x", &text) {
+        let loaded = load(&texts(&case.layers, &case.facts.home, &case.facts.project));
+        let w = judge(&Case { expectation: "zzz".into(), ..case.clone() });
+        let _ = loaded;
+        println!(
+            "FILL\t{}\t{}",
+            case.question,
+            w.first().map_or(String::new(), |w| w.replace('\n', " "))
+        );
     }
 }

@@ -227,6 +227,7 @@ fn answer(decision: &DecisionView) -> Value {
         "column": decision.column,
         "commands": decision.commands.iter().map(part).collect::<Vec<_>>(),
         "reason": decision.reason,
+        "settings_sha256": decision.settings_sha256,
         "input": decision.input,
     });
     if !decision.evidence.is_null() {

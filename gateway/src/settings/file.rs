@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags};
 use crate::protocol::errors::{Code, Failure};
 
 /// Largest settings file in bytes.
-const MAX_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 16 << 20;
 /// Most drop-in files in a managed directory.
 const MAX_DROP_INS: usize = 1_000;
 

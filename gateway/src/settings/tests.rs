@@ -148,7 +148,7 @@ fn a_huge_file_is_one_refusal() {
         case.failure(),
         (
             Code::SettingsRejected,
-            "the settings file `home/.config/stockade/settings.json` is rejected: it is larger than 1048576 bytes"
+            "the settings file `home/.config/stockade/settings.json` is rejected: it is larger than 16777216 bytes"
                 .into()
         )
     );
@@ -180,4 +180,94 @@ fn the_digest_changes_with_content_and_trust() {
     trust::trust(&case.folder.path().join("state"), &path, b"{}").unwrap();
     let trusted = case.read().unwrap().sha256;
     assert!(none != waiting && waiting != trusted && none.len() == 64);
+}
+
+#[test]
+fn import_reads_each_file_of_the_other_product_at_its_own_layer() {
+    let mut case = Case::new();
+    for file in [
+        "home/.claude/settings.json",
+        "project/.claude/settings.json",
+        "project/.claude/settings.local.json",
+        "elsewhere/settings.json",
+    ] {
+        case.folder.write(file, "{}");
+    }
+    assert_eq!(case.files(), []);
+    case.context.import = vec!["claude-code".into()];
+    let file = |layer: Layer, name: &str| (layer, name.to_string(), layer != Layer::Project);
+    let shared = [
+        file(Layer::Project, "project/.claude/settings.json"),
+        file(Layer::Local, "project/.claude/settings.local.json"),
+    ];
+    let user = file(Layer::User, "home/.claude/settings.json");
+    assert_eq!(case.files(), [[user].as_slice(), &shared].concat());
+    let elsewhere = case.folder.path().join("elsewhere").display().to_string();
+    case.context.environment = vec![("CLAUDE_CONFIG_DIR".into(), elsewhere)];
+    let user = file(Layer::User, "elsewhere/settings.json");
+    assert_eq!(case.files(), [[user].as_slice(), &shared].concat());
+}
+
+#[test]
+fn import_by_the_user_file_is_enough_and_by_a_project_file_is_not() {
+    let case = Case::new();
+    case.folder.write("home/.claude/settings.json", "{}");
+    case.folder.write("project/.stockade/settings.json", r#"{"import": ["claude-code"]}"#);
+    assert_eq!(case.files(), [(Layer::Project, "project/.stockade/settings.json".into(), false)]);
+    case.folder.write("home/.config/stockade/settings.json", r#"{"import": ["claude-code"]}"#);
+    assert_eq!(case.files().len(), 3);
+}
+
+#[test]
+fn a_drop_in_that_cannot_be_read_refuses_and_the_rest_still_stands() {
+    let case = Case::new();
+    case.folder
+        .write("managed/managed-settings.json", r#"{"permissions": {"deny": ["Bash(a:*)"]}}"#);
+    let bad = case.folder.write("managed/managed-settings.d/10.json", "{");
+    let (code, message) = case.failure();
+    assert_eq!(code, Code::SettingsRejected);
+    assert!(message.contains("10.json:1:"), "{message}");
+    std::fs::remove_file(bad).unwrap();
+    // An entry that is wrong leaves the others of its file, and those of the other files.
+    case.folder.write(
+        "managed/managed-settings.d/20.json",
+        r#"{"permissions": {"allow": ["Bash(", "Bash(c)"], "deny": ["Bash(b:*)"]}, "unknown": 1}"#,
+    );
+    let snapshot = case.read().unwrap();
+    let texts: Vec<&str> = snapshot.rules.rules().iter().map(|rule| rule.text.as_str()).collect();
+    assert_eq!(texts, ["Bash(a:*)", "Bash(c)", "Bash(b:*)"]);
+    assert_eq!(snapshot.warnings.len(), 2);
+}
+
+#[test]
+fn a_drop_in_that_is_a_link_or_belongs_to_somebody_else_refuses() {
+    let case = Case::new();
+    let target = case.folder.write("home/mine.json", "{}");
+    case.folder.write("managed/managed-settings.d/10.json", "{}");
+    symlink(&target, case.folder.path().join("managed/managed-settings.d/20.json")).unwrap();
+    assert_eq!(case.failure().0, Code::SettingsUnreadable);
+    std::fs::remove_file(case.folder.path().join("managed/managed-settings.d/20.json")).unwrap();
+    if !rustix::process::geteuid().is_root() {
+        println!("that another owner is refused is not tested: that needs root");
+        return;
+    }
+    let drop_in = case.folder.path().join("managed/managed-settings.d/10.json");
+    std::os::unix::fs::chown(&drop_in, Some(12_345), None).unwrap();
+    let (code, message) = case.failure();
+    assert_eq!(code, Code::SettingsRejected);
+    assert!(
+        message.ends_with("`managed/managed-settings.d/10.json`: it belongs to uid 12345"),
+        "{message}"
+    );
+}
+
+#[test]
+fn an_edit_counts_at_the_next_reading() {
+    let case = Case::new();
+    let user = case.folder.write("home/.config/stockade/settings.json", "{}");
+    let before = case.read().unwrap();
+    std::fs::write(&user, r#"{"permissions": {"deny": ["Bash(a)"]}}"#).unwrap();
+    let after = case.read().unwrap();
+    assert_eq!((before.rules.rules().len(), after.rules.rules().len()), (0, 1));
+    assert_ne!(before.sha256, after.sha256);
 }

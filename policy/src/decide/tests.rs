@@ -152,7 +152,7 @@ pub(super) fn facts() -> Facts {
     }
 }
 
-pub(super) fn rules(layers: &[(Layer, &str)]) -> Rules {
+pub(crate) fn rules(layers: &[(Layer, &str)]) -> Rules {
     let texts: Vec<SettingsText> = layers
         .iter()
         .map(|(layer, text)| SettingsText {

@@ -109,6 +109,19 @@ impl PathPattern {
         matches!(self.anchor, Anchor::Source(_))
     }
 
+    /// Says whether a segment asks for a character out of none, such as `[z-a]`.
+    pub fn has_empty_class(&self) -> bool {
+        self.segments.iter().any(|segment| match segment {
+            Segment::Glob(tokens) => tokens.iter().any(|token| match token {
+                Token::Class { negated: false, ranges } => {
+                    ranges.iter().all(|(low, high)| low > high)
+                }
+                Token::Class { .. } | Token::Byte(_) | Token::Star | Token::Question => false,
+            }),
+            Segment::Deep | Segment::Literal(_) => false,
+        })
+    }
+
     /// Returns a segment that every matched path holds, if there is one.
     pub fn key(&self) -> Option<&[u8]> {
         let literals = self.segments.iter().filter_map(|segment| match segment {

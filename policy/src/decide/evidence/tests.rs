@@ -27,20 +27,29 @@ fn check(layers: &[(Layer, &str)], facts: &Facts, command: &str, expected: Expec
 fn a_managed_lock_sends_the_rule_to_the_managed_file() {
     let locked = "{'allowManagedPermissionRulesOnly': true, 'permissions': {'ask': ['Bash(b:*)']}}";
     let below = "{'permissions': {'allow': ['Bash(a:*)']}}";
-    check(&[(Layer::Policy, locked), (Layer::User, below)], &facts(), "a x", expect![[r#"
+    check(
+        &[(Layer::Policy, locked), (Layer::User, below)],
+        &facts(),
+        "a x",
+        expect![[r#"
         `a x`: asked
           because no rule allows it
           compared: a x
         mode: default
         sandbox: off, so nothing is allowed for being confined
         rules: allow and ask rules of managed settings alone count
-        smallest change: the allow rule `Bash(a x)` in /m/managed.json; tried, and then it is allowed"#]]);
+        smallest change: the allow rule `Bash(a x)` in /m/managed.json; tried, and then it is allowed"#]],
+    );
 }
 
 #[test]
 fn two_rules_that_refuse_are_both_named() {
     let user = "{'permissions': {'deny': ['Bash(a:*)', 'Bash(* x)'], 'allow': ['Bash(a x)']}}";
-    check(&[(Layer::User, user)], &facts(), "a x", expect![[r#"
+    check(
+        &[(Layer::User, user)],
+        &facts(),
+        "a x",
+        expect![[r#"
         `a x`: denied
           because of the deny rule `Bash(a:*)` in user.json:1:27: it matches
           compared: a x
@@ -48,14 +57,19 @@ fn two_rules_that_refuse_are_both_named() {
           lost: allow rule `Bash(a x)` in user.json:1:64: deny goes before allow
         mode: default
         sandbox: off, so nothing is allowed for being confined
-        smallest change: without `Bash(a:*)` in user.json:1:27 and `Bash(* x)` in user.json:1:40; tried, and then it is allowed"#]]);
+        smallest change: without `Bash(a:*)` in user.json:1:27 and `Bash(* x)` in user.json:1:40; tried, and then it is allowed"#]],
+    );
 }
 
 #[test]
 fn rules_that_are_many_are_counted() {
     let many: Vec<String> = (0..12).map(|index| format!("'Bash(a w{index})'")).collect();
     let user = format!("{{'permissions': {{'allow': [{}]}}}}", many.join(","));
-    check(&[(Layer::User, &user)], &facts(), "a x", expect![[r#"
+    check(
+        &[(Layer::User, &user)],
+        &facts(),
+        "a x",
+        expect![[r#"
         `a x`: asked
           because no rule allows it
           compared: a x
@@ -70,13 +84,18 @@ fn rules_that_are_many_are_counted() {
           and 4 more rules that do not match
         mode: default
         sandbox: off, so nothing is allowed for being confined
-        smallest change: the allow rule `Bash(a x)` in local.json; tried, and then it is allowed"#]]);
+        smallest change: the allow rule `Bash(a x)` in local.json; tried, and then it is allowed"#]],
+    );
 }
 
 #[test]
 fn what_is_not_understood_has_no_rule() {
     let user = "{'permissions': {'deny': ['Bash(b:*)']}}";
-    check(&[(Layer::User, user)], &facts(), "a ; ?", expect![[r#"
+    check(
+        &[(Layer::User, user)],
+        &facts(),
+        "a ; ?",
+        expect![[r#"
         part 1 of 2, `a`: asked
           because no rule allows it
           compared: a
@@ -84,7 +103,8 @@ fn what_is_not_understood_has_no_rule() {
           because not understood: bash would not accept this, or it is a construct that is not read yet; deny and ask rules cannot be held against it
         mode: default
         sandbox: off, so nothing is allowed for being confined
-        smallest change: none; not understood: bash would not accept this, or it is a construct that is not read yet; deny and ask rules cannot be held against it; no allow rule changes that"#]]);
+        smallest change: none; not understood: bash would not accept this, or it is a construct that is not read yet; deny and ask rules cannot be held against it; no allow rule changes that"#]],
+    );
 }
 
 #[test]
