@@ -82,7 +82,8 @@ fn broad(rule: &Rule) -> Option<Problem> {
         return Some(problem(rule, message, "spell the program out".to_owned()));
     }
     let first = pattern.first_words()?.into_iter().next()?;
-    let starts_only = listed(&knowledge().starters, &first);
+    let tables = knowledge();
+    let starts_only = listed(&tables.starters, &first) || listed(&tables.looked_through, &first);
     if pattern.literal_words() == 1
         && !pattern.is_exact()
         && !starts_only

@@ -225,10 +225,9 @@ pub fn texts(layers: &[(Layer, bool, String)], home: &Path, project: &Path) -> V
 pub fn answer(rules: &Rules, tool: &str, input: &Value, facts: &Facts) -> Verdict {
     if tool == "Bash" {
         let command = input.get("command").and_then(Value::text).unwrap_or_default();
-        let tree = tree::read_from(
-            command.as_bytes(),
-            &StartState { no_operands: false, ..StartState::default() },
-        );
+        let known = [(b"HOME".to_vec(), facts.home.to_string_lossy().into_owned().into())].into();
+        let start = StartState { no_operands: false, known, ..StartState::default() };
+        let tree = tree::read_from(command.as_bytes(), &start);
         evaluate(rules, &Call::Bash { tree: &tree, input }, facts)
     } else {
         evaluate(rules, &Call::Tool { name: tool, input }, facts)

@@ -134,7 +134,7 @@ fn json(value: &Value) -> String {
 fn line_of(case: &Case) -> Option<String> {
     let plain =
         Facts { mode: case.facts.mode, interactive: case.facts.interactive, ..plain_facts() };
-    if case.facts != plain || !case.input.is_empty() {
+    if case.facts != plain || !case.input.is_empty() || case.question == "problems" {
         return None;
     }
     let mut layers = serde_json::Map::new();
@@ -199,19 +199,4 @@ fn the_executable_answers_the_case_files() {
     }
     println!("{} cases", asked.len());
     assert!(wrong.is_empty(), "{} are wrong\n{}", wrong.len(), wrong.join("\n"));
-}
-#[test]
-fn zz_fill() {
-    let path = root().join("tests/cases/16-bypasses.md");
-    let text = std::fs::read_to_string(&path).unwrap();
-    for case in cases_of("x", &text) {
-        let loaded = load(&texts(&case.layers, &case.facts.home, &case.facts.project));
-        let w = judge(&Case { expectation: "zzz".into(), ..case.clone() });
-        let _ = loaded;
-        println!(
-            "FILL\t{}\t{}",
-            case.question,
-            w.first().map_or(String::new(), |w| w.replace('\n', " "))
-        );
-    }
 }

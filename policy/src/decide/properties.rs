@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 
-use super::tests::{Text, facts, rules, show, verdict};
+use super::evidence::Change;
+use super::tests::{Text, evidence, facts, rules, show, verdict};
 use crate::facts::{Facts, Mode, SandboxState};
 use crate::layer::Layer;
 use crate::verdict::Decision;
@@ -119,6 +120,30 @@ proptest! {
         let mut wider = lists.clone();
         wider.allow.push(more);
         prop_assert!(wider.decide(&facts, &command) <= lists.decide(&facts, &command));
+    }
+
+    #[test]
+    fn an_allow_rule_never_lifts_what_a_rule_refuses(lists in lists(), more in rule(), facts in any_facts(), command in command()) {
+        let text = Text::new(&command);
+        let code = |lists: &Lists| verdict(&rules(&[(Layer::User, &lists.settings())]), &facts, &text).code;
+        let before = code(&lists);
+        let mut wider = lists.clone();
+        wider.allow.push(more);
+        if before == "rule_deny" {
+            prop_assert_eq!(code(&wider), before);
+        }
+    }
+
+    #[test]
+    fn the_smallest_change_is_one(lists in lists(), facts in any_facts(), command in command()) {
+        let rules = rules(&[(Layer::User, &lists.settings())]);
+        let text = Text::new(&command);
+        let before = verdict(&rules, &facts, &text);
+        match evidence(&rules, &facts, &text, &before).change {
+            Change::Add { gives, .. } => prop_assert_ne!(gives, before.decision),
+            Change::Remove { gives, .. } => prop_assert!(gives < before.decision),
+            Change::None(why) => prop_assert!(!why.is_empty()),
+        }
     }
 
     #[test]

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use expect_test::{Expect, expect};
 use stockade_parser::json::{Dialect, read};
@@ -7,6 +8,7 @@ use stockade_parser::{
     Operator, Position, Reason, Shared, SimpleCommand, Span, Stdin, Target, Thin, Word, WordClass,
 };
 
+use super::evidence::{Evidence, Question, RuleFiles};
 use super::*;
 use crate::facts::{HookOutcome, SandboxState};
 use crate::layer::{Layer, Origin};
@@ -174,6 +176,16 @@ pub(super) fn show(verdict: &Verdict) -> String {
 pub(super) fn verdict(rules: &Rules, facts: &Facts, text: &Text) -> Verdict {
     let input = read(br#"{"command":"x"}"#, Dialect::Strict).unwrap();
     evaluate_shell(rules, &text.shell(), &input, facts)
+}
+
+/// Explains the verdict on a text.
+pub(super) fn evidence(rules: &Rules, facts: &Facts, text: &Text, verdict: &Verdict) -> Evidence {
+    let input = read(br#"{"command":"x"}"#, Dialect::Strict).unwrap();
+    let shell = text.shell();
+    let context = Context::new(rules, facts, "Bash", &input, shell.excluded(rules));
+    let question = Question { context: &context, shell: Some(&shell), verdict };
+    let (local, managed) = (Path::new("/p/local.json"), Path::new("/m/managed.json"));
+    question.answer(shell::parts(&context, &shell), RuleFiles { local, managed })
 }
 
 fn decide(settings: &str, facts: &Facts, command: &str) -> String {

@@ -18,27 +18,81 @@ fn check(layer: Layer, settings: &str, expected: Expect) {
 #[test]
 fn commands_that_no_call_meets() {
     let allow = "{'permissions': {'allow': ['Bash($HOME/x *)', 'Bash(~/bin/x)', 'Bash(A=1 x *)', 'Bash(timeout:*)', 'Bash(sudo *)', 'Bash(nice -n 5 x *)', 'Bsh', 'Bash(git status)', 'mcp__a__b']}}";
-    check(Layer::User, allow, expect![[""]]);
+    check(
+        Layer::User,
+        allow,
+        expect![[r#"
+            Bash($HOME/x *): the shell puts something else for the first word, and a word that is known only later meets no allow rule; write the path out
+            Bash(~/bin/x): the shell puts something else for the first word, and a word that is known only later meets no allow rule; write the path out
+            Bash(A=1 x *): a wildcard rule that begins with an assignment covers nothing; leave the assignment out, or write the whole command
+            Bash(timeout:*): rules look through `timeout`, so this wildcard is never tried; write a rule for the command behind it
+            Bash(sudo *): a wildcard does not cover what `sudo` starts; write the whole command
+            Bash(nice -n 5 x *): rules look through `nice`, so this wildcard is never tried; write a rule for the command behind it
+            Bsh: no tool is called `Bsh`; tool names are case-sensitive, such as `Bash` or `WebFetch`
+        "#]],
+    );
 }
 
 #[test]
 fn paths_that_resolve_nowhere() {
     let deny = "{'permissions': {'deny': ['Read(/etc/shadow)', 'Read($HOME/.ssh/**)', 'Read(~bob/x)', 'Read([z-a])', 'Read(.env )', 'Read(//etc/shadow)', 'Read(~/.ssh/**)', 'Read(.env)', 'Edit(/var/x)']}}";
-    check(Layer::User, deny, expect![[""]]);
+    check(
+        Layer::User,
+        deny,
+        expect![[r#"
+        Read(/etc/shadow): a single `/` begins at the place of the settings, not at `/etc`; write `//` for the root of the file system
+        Read($HOME/.ssh/**): a variable in a rule is not replaced; write `~/` for the home directory, or the path from `//` on
+        Read(~bob/x): only `~/` stands for a home directory; write the path from `//` on
+        Read([z-a]): a range in `[ ]` holds no character; write it from low to high
+        Read(.env ): a blank at the end belongs to the name; take the blank out
+        Edit(/var/x): a single `/` begins at the place of the settings, not at `/var`; write `//` for the root of the file system
+    "#]],
+    );
     // A project may well have a directory `var`, and hardly one called `etc`.
-    check(Layer::Project, deny, expect![[""]]);
+    check(
+        Layer::Project,
+        deny,
+        expect![[r#"
+        Read(/etc/shadow): a single `/` begins at the place of the settings, not at `/etc`; write `//` for the root of the file system
+        Read($HOME/.ssh/**): a variable in a rule is not replaced; write `~/` for the home directory, or the path from `//` on
+        Read(~bob/x): only `~/` stands for a home directory; write the path from `//` on
+        Read([z-a]): a range in `[ ]` holds no character; write it from low to high
+        Read(.env ): a blank at the end belongs to the name; take the blank out
+    "#]],
+    );
 }
 
 #[test]
 fn hosts_that_cannot_be() {
     let deny = "{'permissions': {'deny': ['WebFetch(domain:b\u{fc}cher.example)', 'WebFetch(domain:a_b.example)', 'WebFetch(domain:a!b)', 'WebFetch(domain:1.2.3)', 'WebFetch(domain:127.0.0.1)', 'WebFetch(domain:*.example)']}}";
-    check(Layer::User, deny, expect![[""]]);
+    check(
+        Layer::User,
+        deny,
+        expect![[r#"
+        WebFetch(domain:bücher.example): hosts with other letters than those of ASCII are written in another form; write the form that begins with `xn--`
+        WebFetch(domain:a!b): no host has such a name; write the host alone, such as `docs.example.com`
+        WebFetch(domain:1.2.3): no host and no address has such a name; write four numbers up to 255
+    "#]],
+    );
 }
 
 #[test]
 fn rules_that_wider_ones_hide() {
     let settings = "{'permissions': {'allow': ['Read(a)', 'Edit(b)', 'WebFetch(domain:x.a.org)', 'mcp__m__t', 'Bash(ls -l *)', 'Bash(ls *)', 'Bash(cargo *)', 'Bash(cargo test *)', 'Bash(rm x)', 'Bash(git push main)'], 'deny': ['Read(a)', 'Read(b)', 'WebFetch(domain:*.a.org)', 'mcp__m__*', 'Bash(rm:*)', 'Bash(git * main)']}}";
-    check(Layer::User, settings, expect![[""]]);
+    check(
+        Layer::User,
+        settings,
+        expect![[r#"
+        Read(a): `Read(a)` in user.json:1 refuses all that this rule speaks of; take one of the two out
+        Edit(b): `Read(b)` in user.json:1 refuses all that this rule speaks of; take one of the two out
+        WebFetch(domain:x.a.org): `WebFetch(domain:*.a.org)` in user.json:1 refuses all that this rule speaks of; take one of the two out
+        mcp__m__t: `mcp__m__*` in user.json:1 speaks of every call already; take one of the two out
+        Bash(ls -l *): `Bash(ls *)` in user.json:1 covers all of this already; take this one out
+        Bash(cargo *): `cargo` runs what its words name, such as `cargo ./script`; spell out the first operand as well
+        Bash(rm x): `Bash(rm:*)` in user.json:1 refuses all that this rule speaks of; take one of the two out
+        Bash(git push main): `Bash(git * main)` in user.json:1 refuses all that this rule speaks of; take one of the two out
+    "#]],
+    );
 }
 
 #[test]
@@ -50,5 +104,11 @@ fn rules_are_compared_with_bounded_work() {
         many.join(","),
         exact.join(",")
     );
-    check(Layer::User, &settings, expect![[""]]);
+    check(
+        Layer::User,
+        &settings,
+        expect![[r#"
+        Bash(a * b0 *): there are too many rules with a star in the middle to compare each with all others; write fewer of them
+    "#]],
+    );
 }

@@ -81,7 +81,7 @@ fn command(question: &Question<'_>, command: &SimpleCommand) -> Vec<Form> {
             | EffectKind::ProjectCode
             | EffectKind::Settings => continue,
         };
-        if let Some(word) = &effect.object {
+        if let Some(word) = effect.object(&command.words) {
             found.extend(file(question, word, directory.as_deref(), access));
         }
     }

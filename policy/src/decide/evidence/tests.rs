@@ -1,25 +1,14 @@
-use std::path::Path;
-
 use expect_test::{Expect, expect};
-use stockade_parser::json::{Dialect, read};
 
 use super::*;
-use crate::decide::evaluate_shell;
-use crate::decide::tests::{Text, facts, rules};
+use crate::decide::tests::{Text, evidence, facts, rules, verdict};
 use crate::layer::Layer;
 
 fn check(layers: &[(Layer, &str)], facts: &Facts, command: &str, expected: Expect) {
     let rules = rules(layers);
     let text = Text::new(command);
-    let shell = text.shell();
-    let input = read(format!("{{\"command\": \"{command}\"}}").as_bytes(), Dialect::Strict);
-    let input = input.unwrap();
-    let verdict = evaluate_shell(&rules, &shell, &input, facts);
-    let context = Context::new(&rules, facts, "Bash", &input, shell.excluded(&rules));
-    let question = Question { context: &context, shell: Some(&shell), verdict: &verdict };
-    let files =
-        RuleFiles { local: Path::new("/p/local.json"), managed: Path::new("/m/managed.json") };
-    let evidence = question.answer(shell::parts(&context, &shell), files);
+    let verdict = verdict(&rules, facts, &text);
+    let evidence = evidence(&rules, facts, &text, &verdict);
     expected.assert_eq(&evidence.text(&verdict, &facts.cwd));
 }
 
