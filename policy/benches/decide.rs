@@ -2,6 +2,8 @@
 //!
 //! `cargo bench -p stockade-policy`
 
+#![allow(missing_docs, reason = "the macro makes a function without documentation")]
+
 use std::collections::BTreeMap;
 use std::hint::black_box;
 
