@@ -74,6 +74,11 @@ impl Launcher {
         Ok(Launcher { control: socket, process })
     }
 
+    /// Returns the process number of the monitor.
+    pub fn monitor(&self) -> u32 {
+        self.process.pid.unsigned_abs()
+    }
+
     /// Has it start a command, confined as `spec` says.
     ///
     /// Returns when the command has started or the first step that failed is known; nothing runs on error.

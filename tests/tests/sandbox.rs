@@ -21,6 +21,8 @@ mod kernel;
 mod life;
 #[path = "sandbox/reach.rs"]
 mod reach;
+#[path = "sandbox/ready.rs"]
+mod ready;
 #[path = "sandbox/refusal.rs"]
 mod refusal;
 #[path = "sandbox/repository.rs"]
