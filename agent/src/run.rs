@@ -196,6 +196,7 @@ fn request(command: Vec<String>, cwd: String) -> CommandRequest {
         description: None,
         unsandboxed: false,
         stdin: false,
+        report_cwd: false,
         context: Context {
             environment: std::env::vars_os().filter_map(text).collect(),
             door: "agent".into(),

@@ -62,6 +62,7 @@ pub(crate) fn ran(
     receipt: &Receipt,
     execution: &Execution,
     judged: &Judged,
+    cwd_after: Option<String>,
 ) -> RunOutcome {
     let exit = execution.exit.unwrap_or_default();
     let output = &execution.output;
@@ -79,7 +80,7 @@ pub(crate) fn ran(
         spill_path: output.spill.as_ref().map(|path| path.display().to_string()),
         truncated: output.truncated,
         task_id: None,
-        cwd_after: None,
+        cwd_after,
         sandbox: view::sandbox(&execution.enforced),
         violations: violations(execution),
         footer: footer(execution, judged),

@@ -166,16 +166,17 @@ impl Gateway {
             GatewayMode::Daemon | GatewayMode::System => self.launchers.replace(),
         }
         let state = self.places.state.clone();
-        blocking(move || {
+        let cwd_after = blocking(move || {
+            let cwd_after = temporary.cwd_after();
             temporary.end(&state);
-            Ok(())
+            Ok(cwd_after)
         })
         .await?;
         let execution = outcome?;
         for notice in after::hooks(&request.context, &scene, &judged, &execution).await {
             let _ = told.send(Event::Notice(notice)).await; // a front end that is gone reads none
         }
-        Ok(answer::ran(view, &receipt, &execution, &judged))
+        Ok(answer::ran(view, &receipt, &execution, &judged, cwd_after))
     }
 
     /// Runs what was granted, and records how it ended before anybody learns of it.

@@ -19,6 +19,7 @@ use crate::judge::Scene;
 use crate::net;
 use crate::places::Places;
 use crate::protocol::errors::{Code, Failure};
+use crate::protocol::types::CommandRequest;
 use crate::request::Command;
 use crate::settings::trust;
 use crate::shell::{self, Shell};
@@ -49,17 +50,25 @@ pub(crate) fn prepare(
     facts: &Facts,
     command: &Command,
     places: &Places,
-    session: Option<&str>,
+    request: &CommandRequest,
 ) -> Result<Planned, Failure> {
-    let temporary = Temporary::make(&places.state, session).map_err(|error| {
+    let unusable = |error: std::io::Error| {
         let message =
             format!("no temporary directory can be made in `{}`: {error}", places.state.display());
         let help = "make room, or name another directory with `--state-dir DIR`";
         Failure::new(Code::StateUnusable, message, help)
-    })?;
+    };
+    let session = request.context.session.as_deref();
+    let mut temporary = Temporary::make(&places.state, session).map_err(unusable)?;
+    let own = temporary.path().to_path_buf();
     let confined = match facts.sandbox {
-        SandboxState::Enforced | SandboxState::Unavailable => Some(temporary.path()),
+        SandboxState::Enforced | SandboxState::Unavailable => Some(own.as_path()),
         SandboxState::Off => None,
+    };
+    let seen_as = if confined.is_some() { Path::new("/tmp") } else { &own };
+    let start_file = match request.report_cwd && command.words.is_none() {
+        true => Some(temporary.ask_for_cwd(seen_as).map_err(unusable)?),
+        false => None,
     };
     if confined.is_some() {
         writable(&scene.place)?;
@@ -80,6 +89,7 @@ pub(crate) fn prepare(
             SandboxState::Unavailable => Fallback::Static,
             SandboxState::Enforced | SandboxState::Off => Fallback::Refuse,
         },
+        start_file: start_file.as_deref(),
     })?;
     Ok(Planned { spec, temporary, hosts: NetworkRules::new(&sandbox) })
 }
@@ -126,6 +136,8 @@ struct Ground<'a> {
     temporary: Option<&'a Path>,
     /// What happens where no namespaces can be had.
     fallback: Fallback,
+    /// A file that bash reads first, as the command sees it.
+    start_file: Option<&'a Path>,
 }
 
 /// Returns the spec of a command.
@@ -220,6 +232,9 @@ fn program(ground: &Ground<'_>) -> Result<Program, Failure> {
     }
     if has_proxy(ground) {
         variables.extend(environment::of_proxy(net::HTTP_PORT, net::SOCKS_PORT)?);
+    }
+    if let Some(start_file) = ground.start_file {
+        variables.insert("BASH_ENV".into(), start_file.to_string_lossy().into_owned());
     }
     let environment = variables.into_iter().map(|(name, it)| (name.into(), it.into())).collect();
     Ok(Program { path, argv, environment, cwd: ground.place.cwd.clone() })

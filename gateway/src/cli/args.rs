@@ -54,6 +54,9 @@ pub(crate) enum Command {
     /// Put an agent behind the gate, or take it out again.
     #[command(after_help = EXAMPLE_SETUP)]
     Setup(Setup),
+    /// Be the shell of an agent: judge what it is given, and run it as `run` does.
+    #[command(after_help = EXAMPLE_SHELL)]
+    Shell(Shell),
     /// Run a command with a live view of its output.
     #[command(after_help = EXAMPLE_AGENT)]
     Agent(Agent),
@@ -84,6 +87,10 @@ const EXAMPLE_HOOK: &str = "Example, in the settings of Claude Code:\n  \
 const EXAMPLE_SETUP: &str = "Example:\n  stockade setup claude --dry-run\n\n\
     What a file held before is kept beside it, under its name with .before-stockade.\n\
     `stockade setup --undo --all` takes every agent out; do that before you remove stockade.";
+const EXAMPLE_SHELL: &str = "Example:\n  stockade shell -lc 'git status'\n\n\
+    Takes the options of bash. Also when started under a name that ends in `sh`, such as a link\n\
+    called `bash`: put it where an agent looks for its shell (`stockade setup` does). Without a\n\
+    command on a terminal it becomes the real bash. Exit status as for `stockade run`.";
 const EXAMPLE_AGENT: &str = "Example:\n  stockade agent run 'echo hello'";
 const EXAMPLE_COMPLETIONS: &str = "Example:\n  stockade completions bash";
 const EXAMPLE_MAN: &str = "Example:\n  stockade man run";
@@ -471,6 +478,18 @@ pub(crate) struct Setup {
     pub undo: bool,
 }
 
+/// `stockade shell`.
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct Shell {
+    /// Show this help.
+    #[arg(long, action = clap::ArgAction::Help)]
+    help: Option<bool>,
+    /// Options of bash, a script, positional parameters; `-c TEXT` for a text.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+    pub arguments: Vec<String>,
+}
+
 /// `stockade agent`.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
@@ -538,7 +557,7 @@ impl Arguments {
                 AuditCommand::Checkpoint(options) => &options.common,
                 AuditCommand::Repair(options) => &options.common,
             },
-            Command::Agent(_) | Command::Completions(_) | Command::Man(_) => {
+            Command::Agent(_) | Command::Shell(_) | Command::Completions(_) | Command::Man(_) => {
                 return self.before.json;
             }
         };

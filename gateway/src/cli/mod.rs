@@ -15,6 +15,7 @@ mod policy;
 mod run;
 mod serve;
 mod setup;
+mod shell;
 mod streams;
 
 use std::ffi::{OsStr, OsString};
@@ -35,6 +36,9 @@ use args::{Arguments, Command, Common};
 /// threads.
 pub fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
+    if shell::is_shell(&arguments) {
+        return shell::start(&arguments);
+    }
     match arguments.get(1).and_then(|word| word.to_str()) {
         Some("launch") => status(stockade_sandbox::launch()),
         Some("proxy") => status(crate::net::worker::main()),
@@ -120,6 +124,7 @@ fn dispatch(arguments: Arguments) -> Result<ExitCode, Failure> {
             options.common = join(options.common)?;
             setup::setup(&options)
         }
+        Command::Shell(options) => shell::shell(before, "bash", options.arguments),
         Command::Agent(options) => agent::start(&options),
         Command::Completions(options) => generate::completions(&options),
         Command::Man(options) => generate::manual(&options),

@@ -7,13 +7,14 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::ask::Terminal;
-use super::{args, context, failure, streams};
+use super::{args, context, failure, shell, streams};
 use crate::client::{Client, Conversation, Options, PendingQuestion};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{
     Answer, AuditReference, CommandRequest, Control, DecisionView, RunOutcome, RunResult,
 };
 use crate::protocol::{status, words};
+use crate::serve::shell::inside;
 use crate::spare::Spare;
 
 /// How often Ctrl-C is handed on before it ends the command.
@@ -35,10 +36,12 @@ async fn attempt(options: args::Run, spare: Spare) -> Result<ExitCode, Failure> 
     let call = context::call(&options.common, "run")?;
     let reads_text = matches!(options.command.as_slice(), [dash] if dash == "-");
     let command = context::command_text(options.command)?;
+    if inside::own_confinement() && !options.common.json {
+        return Err(shell::within(&command)?);
+    }
     let shown = context::shown(&command);
-    let terminal = Terminal::open();
     let stdin = !reads_text && !streams::stdin_is_terminal();
-    let mut request = CommandRequest {
+    let request = CommandRequest {
         command,
         cwd: call.cwd.clone(),
         timeout_ms: options
@@ -49,17 +52,15 @@ async fn attempt(options: args::Run, spare: Spare) -> Result<ExitCode, Failure> 
         description: options.description,
         unsandboxed: options.unsandboxed,
         stdin,
+        report_cwd: false,
         context: call.context,
     };
-    request.context.interactive = terminal.is_some();
-    let signals = Signals::listen()?;
-    let client = Client::connect(Options { runs: true, spare, ..call.options }).await?;
     let show = match (options.common.json, options.common.quiet) {
         (true, _) => streams::Show::Nothing,
         (false, true) => streams::Show::Output,
         (false, false) => streams::Show::All,
     };
-    let (outcome, lost) = converse(client, request, signals, terminal, show).await?;
+    let (outcome, lost) = perform(Options { spare, ..call.options }, request, show).await?;
     Ok(Ending {
         json: options.common.json,
         quiet: options.common.quiet,
@@ -67,6 +68,20 @@ async fn attempt(options: args::Run, spare: Spare) -> Result<ExitCode, Failure> 
         cwd: call.cwd,
     }
     .tell(&outcome, lost))
+}
+
+/// Has the gateway that `options` name run `request`, with the terminal of this process for its questions.
+/// Also returns why output could not be passed on, if that was so.
+pub(super) async fn perform(
+    options: Options,
+    mut request: CommandRequest,
+    show: streams::Show,
+) -> Result<(RunOutcome, Option<std::io::Error>), Failure> {
+    let terminal = Terminal::open();
+    request.context.interactive = terminal.is_some();
+    let signals = Signals::listen()?;
+    let client = Client::connect(Options { runs: true, ..options }).await?;
+    converse(client, request, signals, terminal, show).await
 }
 
 /// Runs the command, and meanwhile passes on output, input, signals and questions. Also returns why output
@@ -168,15 +183,20 @@ impl Signals {
 }
 
 /// How the outcome is told.
-struct Ending {
-    json: bool,
-    quiet: bool,
-    command: String,
-    cwd: String,
+pub(super) struct Ending {
+    /// One object on standard output.
+    pub json: bool,
+    /// No line about what the sandbox refused.
+    pub quiet: bool,
+    /// The command, as people read it.
+    pub command: String,
+    /// Where it was to run.
+    pub cwd: String,
 }
 
 impl Ending {
-    fn tell(&self, outcome: &RunOutcome, lost: Option<std::io::Error>) -> ExitCode {
+    /// Tells the outcome, and returns the exit status that says the same.
+    pub(super) fn tell(&self, outcome: &RunOutcome, lost: Option<std::io::Error>) -> ExitCode {
         let lost = lost.or_else(|| self.print(|| object(outcome)));
         match outcome {
             RunOutcome::Ran(result) => {

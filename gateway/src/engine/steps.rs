@@ -87,8 +87,8 @@ impl Gateway {
         command: &Command,
     ) -> Result<Planned, Failure> {
         let (scene, command, places) = (scene.clone(), command.clone(), self.places.clone());
-        let (session, facts) = (request.context.session.clone(), judged.facts.clone());
-        let prepare = move || plan::prepare(&scene, &facts, &command, &places, session.as_deref());
+        let (request, facts) = (request.clone(), judged.facts.clone());
+        let prepare = move || plan::prepare(&scene, &facts, &command, &places, &request);
         blocking(prepare).await
     }
 

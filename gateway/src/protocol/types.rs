@@ -42,6 +42,9 @@ pub struct CommandRequest {
     pub unsandboxed: bool,
     /// The caller sends standard input; else it is empty.
     pub stdin: bool,
+    /// Fill [`RunResult::cwd_after`].
+    #[serde(default)]
+    pub report_cwd: bool,
     /// Context that decides besides the command.
     pub context: Context,
 }

@@ -18,7 +18,7 @@ mod table;
 mod tests;
 
 use answer::{Answer, blocked};
-pub(crate) use table::TEXT as TABLE;
+pub(crate) use table::{TEXT as TABLE, marks};
 
 /// Most bytes of a handler's answer.
 const ANSWER_LIMIT_BYTES: u64 = 32 << 20;

@@ -2,4 +2,5 @@
 
 mod connection;
 pub(crate) mod hook;
+pub(crate) mod shell;
 pub(crate) mod socket;

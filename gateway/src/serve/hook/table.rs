@@ -57,3 +57,16 @@ fn strings(value: Option<&Value>) -> Result<Vec<String>, String> {
         .map(|it| it.text().map(str::to_owned).ok_or_else(|| "a string is expected".to_owned()))
         .collect()
 }
+
+/// Returns the variables that agents set for what they start.
+pub(crate) fn marks() -> Result<Vec<String>, String> {
+    let table = json::read(TEXT.as_bytes(), Dialect::Commented).map_err(|error| error.message)?;
+    let mut marks = Vec::new();
+    for row in table.members().ok_or("the table is no object")? {
+        let listed = row.value.get("shell").and_then(|shell| shell.get("marks"));
+        if listed.is_some() {
+            marks.extend(strings(listed)?);
+        }
+    }
+    Ok(marks)
+}

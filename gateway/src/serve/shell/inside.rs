@@ -1,0 +1,70 @@
+//! Whether this process runs in a confinement that this very executable made.
+//!
+//! The kernel says so, not the environment: system calls are filtered, new privileges are off for good, and
+//! process 1 of this process's namespace is this executable as the launcher, filtered too. A command text can
+//! bring that about only by running outside of the gate already.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+/// File system type of procfs (`statfs(2)`).
+const PROCFS: u64 = 0x9fa0;
+
+/// Says whether this process is confined by a launcher of this executable. What cannot be read is a no.
+pub(crate) fn own_confinement() -> bool {
+    let genuine =
+        rustix::fs::statfs("/proc").is_ok_and(|found| u64::try_from(found.f_type) == Ok(PROCFS));
+    genuine
+        && std::process::id() != 1
+        && is_filtered("/proc/self/status", true)
+        && is_filtered("/proc/1/status", false)
+        && fs::read("/proc/1/cmdline").is_ok_and(|line| is_launcher(&line))
+}
+
+/// Says whether a process has a system-call filter and, where it is asked for, no way to new privileges.
+fn is_filtered(status: &str, without_new: bool) -> bool {
+    let text = fs::read_to_string(status).unwrap_or_default();
+    let has = |line: &str| text.lines().any(|found| found == line);
+    has("Seccomp:\t2") && (!without_new || has("NoNewPrivs:\t1"))
+}
+
+/// Says whether a command line is that of this executable as the launcher.
+fn is_launcher(line: &[u8]) -> bool {
+    let mut words = line.split(|byte| *byte == 0);
+    let (Some(program), Some(b"launch"), Some(b""), None) =
+        (words.next(), words.next(), words.next(), words.next())
+    else {
+        return false;
+    };
+    is_this_executable(Path::new(std::ffi::OsStr::from_bytes(program)))
+}
+
+/// Says whether `path` is the file that this process runs.
+pub(crate) fn is_this_executable(path: &Path) -> bool {
+    match (fs::metadata(path), fs::metadata("/proc/self/exe")) {
+        (Ok(one), Ok(own)) => {
+            path.is_absolute() && (one.dev(), one.ino()) == (own.dev(), own.ino())
+        }
+        (Err(_), _) | (_, Err(_)) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_is_not_confined_by_us() {
+        assert!(!own_confinement());
+        let own = fs::read_link("/proc/self/exe").unwrap();
+        assert!(is_this_executable(&own) && !is_this_executable(Path::new("/bin/sh")));
+        let line = |rest: &str| [own.as_os_str().as_bytes(), rest.as_bytes()].concat();
+        assert!(is_launcher(&line("\0launch\0")));
+        for wrong in ["\0launch\0x\0", "\0scan\0", "\0launch", ""] {
+            assert!(!is_launcher(&line(wrong)), "{wrong:?}");
+        }
+        assert!(!is_launcher(b"/bin/sh\0launch\0"));
+    }
+}

@@ -1,0 +1,239 @@
+//! What agents put around a command, recognised exactly; the templates are data, in `policies/agents.jsonc`.
+//!
+//! Only the command inside is judged and only that runs, so a text that merely looks like a wrapping gains
+//! nothing: what it holds is judged like any other. A text that fits no template is judged whole.
+
+use std::path::{Path, PathBuf};
+
+use stockade_parser::json::{self, Dialect, Value};
+
+use super::{inside, marker};
+use crate::serve::hook::TABLE;
+
+/// The wrappings of one agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Row {
+    templates: Vec<Vec<Piece>>,
+    marker: Option<(String, String)>,
+}
+
+/// One piece of a template, in the order of the text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Piece {
+    times: Times,
+    parts: Vec<Part>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Times {
+    Once,
+    AtMostOnce,
+    Any,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part {
+    Literal(String),
+    /// The command as one shell word.
+    Word,
+    /// The command as it stands, up to the pieces behind it.
+    Text,
+    /// A word that is passed over, such as the name of a file.
+    Any,
+    /// The file into which the last working directory goes.
+    Marker,
+}
+
+/// A command that stood in a wrapping.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Unwrapped {
+    /// The command.
+    pub text: String,
+    /// Where the agent looks up in which directory it ended.
+    pub marker: Option<PathBuf>,
+}
+
+/// Returns the command inside the wrapping of an agent, if `text` is one. `folders` hold temporary files.
+pub(crate) fn unwrap(text: &str, folders: &[PathBuf]) -> Result<Option<Unwrapped>, String> {
+    let table = json::read(TABLE.as_bytes(), Dialect::Commented).map_err(|error| error.message)?;
+    for member in table.members().ok_or("the table is no object")? {
+        let Some(shell) = member.value.get("shell") else { continue };
+        let row = row(shell)?;
+        let found = row.templates.iter().find_map(|pieces| fit(text, pieces, &row, folders));
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the command of a line that runs it through this very executable, as the hook writes it.
+pub(crate) fn through_gate(text: &str) -> Option<String> {
+    let (program, rest) = word(text)?;
+    let (run, rest) = word(rest.strip_prefix(' ')?)?;
+    let (dashes, rest) = word(rest.strip_prefix(' ')?)?;
+    let (command, rest) = word(rest.strip_prefix(' ')?)?;
+    let ours = inside::is_this_executable(Path::new(&program));
+    (ours && run == "run" && dashes == "--" && rest.is_empty()).then_some(command)
+}
+
+fn row(shell: &Value) -> Result<Row, String> {
+    let templates = shell.get("wrappings").and_then(Value::elements).unwrap_or_default();
+    let template = |value: &Value| {
+        let pieces = value.elements().ok_or("a wrapping is a list")?;
+        pieces.iter().map(|it| it.text().map(piece).ok_or("a piece is a string")).collect()
+    };
+    let templates = templates.iter().map(template).collect::<Result<_, &str>>()?;
+    let marker = match shell.get("marker").and_then(Value::elements) {
+        Some([prefix, suffix]) => match (prefix.text(), suffix.text()) {
+            (Some(prefix), Some(suffix)) => Some((prefix.to_owned(), suffix.to_owned())),
+            (_, _) => return Err("`marker` holds strings".into()),
+        },
+        Some(_) => return Err("`marker` is a prefix and a suffix".into()),
+        None => None,
+    };
+    Ok(Row { templates, marker })
+}
+
+/// Reads a piece: `?` in front makes it optional, `*` repeats it, and `%` encloses the names of holes.
+fn piece(text: &str) -> Piece {
+    let (times, text) = match (text.strip_prefix('?'), text.strip_prefix('*')) {
+        (Some(rest), _) => (Times::AtMostOnce, rest),
+        (None, Some(rest)) => (Times::Any, rest),
+        (None, None) => (Times::Once, text),
+    };
+    let part = |(index, part): (usize, &str)| match (index % 2, part) {
+        (1, "word") => Part::Word,
+        (1, "text") => Part::Text,
+        (1, "any") => Part::Any,
+        (1, "marker") => Part::Marker,
+        (_, literal) => Part::Literal(literal.to_owned()),
+    };
+    let parts =
+        text.split('%').enumerate().map(part).filter(|it| *it != Part::Literal(String::new()));
+    Piece { times, parts: parts.collect() }
+}
+
+fn fit(text: &str, pieces: &[Piece], row: &Row, folders: &[PathBuf]) -> Option<Unwrapped> {
+    let mut found = Unwrapped::default();
+    let mut rest = text;
+    for (index, piece) in pieces.iter().enumerate() {
+        loop {
+            let mut tried = found.clone();
+            let behind = pieces.get(index + 1..).unwrap_or_default();
+            match (one(rest, piece, behind, row, folders, &mut tried), piece.times) {
+                (Some(left), Times::Any) if left.len() < rest.len() => {
+                    (rest, found) = (left, tried)
+                }
+                (Some(left), Times::Once | Times::AtMostOnce) => {
+                    (rest, found) = (left, tried);
+                    break;
+                }
+                (None, Times::Once) => return None,
+                (_, Times::Any | Times::AtMostOnce) => break,
+            }
+        }
+    }
+    (rest.is_empty() && !found.text.is_empty()).then_some(found)
+}
+
+/// Returns what is left of `text` behind one piece.
+fn one<'a>(
+    text: &'a str,
+    piece: &Piece,
+    behind: &[Piece],
+    row: &Row,
+    folders: &[PathBuf],
+    found: &mut Unwrapped,
+) -> Option<&'a str> {
+    let mut rest = text;
+    for (index, part) in piece.parts.iter().enumerate() {
+        rest = match part {
+            Part::Literal(literal) => rest.strip_prefix(literal.as_str())?,
+            Part::Any => word(rest)?.1,
+            Part::Word => {
+                let (command, left) = word(rest)?;
+                found.text = command;
+                left
+            }
+            Part::Marker => {
+                let (path, left) = word(rest)?;
+                let (prefix, suffix) = row.marker.as_ref()?;
+                found.marker = Some(marker::path(&path, (prefix, suffix), folders)?);
+                left
+            }
+            Part::Text => {
+                let tail = piece.parts.get(index + 1..).unwrap_or_default().iter();
+                let tail = tail.chain(behind.iter().flat_map(|piece| &piece.parts));
+                let literals = tail.map(|part| match part {
+                    Part::Literal(literal) => Some(literal.as_str()),
+                    Part::Word | Part::Text | Part::Any | Part::Marker => None,
+                });
+                let end: String = literals.collect::<Option<Vec<_>>>()?.concat();
+                found.text = rest.strip_suffix(end.as_str())?.to_owned();
+                rest.get(found.text.len()..)?
+            }
+        };
+    }
+    Some(rest)
+}
+
+/// Reads one word of shell text that means fixed bytes, quoted in any way (bash manual, 3.1.2); returns its value
+/// and what follows. None where the word is empty or an expansion could change it.
+fn word(text: &str) -> Option<(String, &str)> {
+    let mut value = String::new();
+    let mut rest = text;
+    loop {
+        let Some(first) = rest.chars().next() else { break };
+        let inner = rest.get(first.len_utf8()..)?;
+        rest = match first {
+            '\'' => {
+                let (quoted, left) = inner.split_once('\'')?;
+                value.push_str(quoted);
+                left
+            }
+            '"' => double_quoted(inner, &mut value)?,
+            '\\' => {
+                let escaped = inner.chars().next().filter(|next| *next != '\n')?;
+                value.push(escaped);
+                inner.get(escaped.len_utf8()..)?
+            }
+            plain if plain.is_alphanumeric() || "_./:,+@=-".contains(plain) => {
+                value.push(plain);
+                inner
+            }
+            _ => break,
+        };
+    }
+    (rest.len() < text.len()).then_some((value, rest))
+}
+
+fn double_quoted<'a>(text: &'a str, value: &mut String) -> Option<&'a str> {
+    let mut rest = text;
+    loop {
+        let first = rest.chars().next()?;
+        let inner = rest.get(first.len_utf8()..)?;
+        rest = match first {
+            '"' => return Some(inner),
+            '$' | '`' => return None,
+            '\\' => match inner.chars().next()? {
+                next @ ('$' | '`' | '"' | '\\') => {
+                    value.push(next);
+                    inner.get(1..)?
+                }
+                '\n' => return None,
+                _ => {
+                    value.push('\\');
+                    inner
+                }
+            },
+            other => {
+                value.push(other);
+                inner
+            }
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,250 @@
+//! `stockade shell` where an agent, a program or a person expects a shell.
+
+use std::io::Write as _;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use stockade_tests::terminal::Terminal;
+use stockade_tests::{Place, root, skip, stockade};
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Status, standard output and standard error.
+fn seen(output: &Output) -> (Option<i32>, String, String) {
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+/// Makes a link to the executable that is called `name`.
+fn link(place: &Place, name: &str) -> PathBuf {
+    let link = place.root.join(name);
+    symlink(stockade(), &link).expect("a link");
+    link
+}
+
+/// Returns the shell under the name `bash`, in the project, with the environment of the place.
+fn bash(place: &Place, arguments: &[&str]) -> Command {
+    let path = place.root.join("bash");
+    let path = if path.exists() { path } else { link(place, "bash") };
+    let plain = place.stockade([""; 0]);
+    let mut command = Command::new(path);
+    command.args(arguments).current_dir(place.project()).env_clear().stdin(Stdio::null());
+    command.envs(plain.get_envs().filter_map(|(key, value)| Some((key, value?))));
+    command
+}
+
+fn run(place: &Place, arguments: &[&str]) -> (Option<i32>, String, String) {
+    seen(&bash(place, arguments).output().expect("it starts"))
+}
+
+fn denying(name: &str) -> Place {
+    let place = Place::new(name);
+    let settings = r#"{"permissions": {"deny": ["Bash(touch:*)"]}}"#;
+    place.write("home/.config/stockade/settings.json", settings);
+    place
+}
+
+#[test]
+fn every_form_of_a_text_runs_with_its_status_and_streams() {
+    let place = Place::new("forms");
+    let line = "echo out; echo err >&2; exit 7";
+    let expected = (Some(7), "out\n".to_owned(), "err\n".to_owned());
+    for form in [
+        &["-c", line][..],
+        &["-lc", line],
+        &["-l", "-c", line],
+        &["-c", "-l", line],
+        &["-ic", line],
+    ] {
+        assert_eq!(run(&place, form), expected, "{form:?}");
+    }
+    let plain = place.output(["shell", "-c", line]);
+    assert_eq!(seen(&plain), expected);
+    let positional = run(&place, &["-ec", "echo \"$0 $1\"; false; echo never", "name", "one"]);
+    assert_eq!(positional.0, Some(1), "{}", positional.2);
+    assert_eq!(positional.1, "name one\n");
+    assert_eq!(run(&place, &["-c", "kill -TERM $$"]).0, Some(143));
+    assert_eq!(run(&place, &["-c", ""]), (Some(0), String::new(), String::new()));
+}
+
+#[test]
+fn what_is_denied_does_not_run_in_any_form() {
+    let place = denying("denied");
+    place.write("script.sh", "touch made.txt\n");
+    let script = place.root.join("script.sh");
+    for form in [
+        &["-c", "touch made.txt"][..],
+        &["-lc", "touch made.txt"],
+        &["-O", "extglob", "-c", "touch made.txt"],
+        &["-c", "touch \"$0\"", "made.txt"],
+        &["-c", "bash -c 'touch made.txt'"],
+    ] {
+        let (status, _, told) = run(&place, form);
+        assert_eq!(status, Some(120), "{form:?}: {told}");
+        assert!(told.starts_with("stockade: denied `touch"), "{form:?}: {told}");
+        assert!(told.contains("Bash(touch:*)"), "{form:?}: {told}");
+    }
+    assert!(!place.project().join("made.txt").exists());
+    // A script is a program like others: it runs confined.
+    let (status, _, told) = run(&place, &[&script.display().to_string()]);
+    assert_eq!((status, place.project().join("made.txt").exists()), (Some(0), true), "{told}");
+}
+
+#[test]
+fn standard_input_is_judged_whole_before_anything_runs() {
+    let place = denying("stdin");
+    let given = |line: &str| {
+        let mut child = bash(&place, &[]);
+        child.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = child.spawn().expect("it starts");
+        child.stdin.take().expect("its input").write_all(line.as_bytes()).expect("it reads");
+        seen(&child.wait_with_output().expect("it ends"))
+    };
+    assert_eq!(given("echo one\necho two\n"), (Some(0), "one\ntwo\n".into(), String::new()));
+    let (status, out, told) = given("echo one\ntouch made.txt\n");
+    assert_eq!((status, out.as_str()), (Some(120), ""), "{told}");
+    assert_eq!(given(""), (Some(0), String::new(), String::new()));
+}
+
+#[test]
+fn options_that_are_not_understood_are_refused() {
+    let place = Place::new("odd-options");
+    for form in [&["-c"][..], &["--dump-strings", "-c", "ls"], &["-Z"]] {
+        let (status, out, told) = run(&place, form);
+        assert_eq!((status, out.as_str()), (Some(122), ""), "{form:?}");
+        assert!(told.starts_with("stockade: "), "{told}");
+    }
+}
+
+#[test]
+fn nothing_of_the_environment_runs_before_the_command_is_judged() {
+    let place = denying("environment");
+    place.write("start.sh", "echo ran > \"$HOME/ran\"\n");
+    let start = place.root.join("start.sh");
+    for (line, expected) in [("touch made.txt", 120), ("echo ok", 0)] {
+        let mut command = bash(&place, &["-lc", line]);
+        command.env("BASH_ENV", &start).env("ENV", &start).env("SHELLOPTS", "xtrace");
+        command.env("BASH_FUNC_echo%%", "() { touch made.txt; }").env("STOCKADE", "1");
+        let (status, out, told) = seen(&command.output().expect("it starts"));
+        assert_eq!(status, Some(expected), "{told}");
+        assert_eq!(out, if expected == 0 { "ok\n" } else { "" });
+    }
+    assert!(!place.home().join("ran").exists() && !place.project().join("made.txt").exists());
+}
+
+/// The lines that agents were recorded to give their shell, with another command inside.
+fn recorded(agent: &str, command: &str) -> String {
+    let file = root().join("tests/fixtures/agents/shell_argv.json");
+    let table: Value = serde_json::from_slice(&std::fs::read(file).expect("it")).expect("JSON");
+    let calls = table[agent].as_array().expect("calls").iter();
+    let line = calls.filter(|call| call["role"] == "command").next_back().expect("a command");
+    let line = line["argv"].as_array().and_then(|argv| argv.last()?.as_str()).expect("a line");
+    let quoted = format!("'{}'", command.replace('\'', r#"'"'"'"#));
+    let before = r#"'printf '"'"'REWRITTEN_%s'"'"' OUT'"#;
+    line.replace(before, &quoted).replace("printf 'REWRITTEN_%s' OUT", command)
+}
+
+#[test]
+fn the_command_in_an_agents_wrapping_is_judged_and_not_the_wrapping() {
+    let place = denying("wrapping");
+    for agent in ["claude", "claude330", "gemini2"] {
+        let ran = run(&place, &["-c", &recorded(agent, "printf '%s' \"it's\"; exit 5")]);
+        assert_eq!(ran, (Some(5), "it's".into(), String::new()), "{agent}");
+        let (status, _, told) = run(&place, &["-c", &recorded(agent, "echo a && touch made.txt")]);
+        assert_eq!(status, Some(120), "{agent}: {told}");
+        assert!(told.starts_with("stockade: denied `touch made.txt`"), "{agent}: {told}");
+        // What stands behind the wrapping makes it another text, which is judged as such.
+        let more = format!("{}; touch made.txt", recorded(agent, "echo a"));
+        let (status, out, told) = run(&place, &["-c", &more]);
+        assert_eq!((status, out.as_str()), (Some(120), ""), "{agent}: {told}");
+    }
+    assert!(!place.project().join("made.txt").exists());
+}
+
+#[test]
+fn the_file_for_the_last_directory_is_written_after_a_success_alone() {
+    let place = Place::new("marker");
+    let temporary = place.root.join("temporary");
+    std::fs::create_dir(&temporary).expect("a folder");
+    std::fs::create_dir(place.project().join("inner")).expect("a folder");
+    let marker = temporary.join("claude-1f2e-cwd");
+    let line = |command: &str| {
+        recorded("claude", command).replace("/tmp/claude-e3fd-cwd", &marker.display().to_string())
+    };
+    let run = |command: &str| {
+        let mut shell = bash(&place, &["-c", &line(command)]);
+        seen(&shell.env("TMPDIR", &temporary).output().expect("it starts"))
+    };
+    assert_eq!(run("cd inner; false").0, Some(1));
+    assert!(!marker.exists());
+    assert_eq!(run("cd inner"), (Some(0), String::new(), String::new()));
+    let inner = place.project().join("inner").canonicalize().expect("it");
+    assert_eq!(std::fs::read_to_string(&marker).expect("it"), format!("{}\n", inner.display()));
+    // The command's own trap and exit status stay its own.
+    assert_eq!(run("trap 'echo bye' EXIT; cd /").1, "bye\n");
+}
+
+#[test]
+fn stockade_in_stockade_asks_nothing_and_hides_nothing() {
+    let place = denying("chain");
+    let shell = link(&place, "bash");
+    let gate = stockade().display();
+    // What the hook makes of a command, given to the shell: one decision, one record, the command itself.
+    let rewritten = format!("'{gate}' 'run' '--' 'echo once'");
+    assert_eq!(run(&place, &["-c", &recorded("claude", &rewritten)]).1, "once\n");
+    let tail = place.output(["audit", "tail", "--json", "-n", "10", "--kind", "decision"]);
+    let lines: Vec<Value> =
+        text(&tail.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].to_string().contains("echo once"), "{lines:?}");
+    let denied = format!("'{gate}' 'run' '--' 'touch made.txt'");
+    assert_eq!(run(&place, &["-c", &recorded("claude", &denied)]).0, Some(120));
+    // Inside of a confined command it is the plain shell, still confined.
+    place.write(
+        "project/inner.sh",
+        "$SHELL -c 'echo inner; echo x > ~/outside'; $GATE run 'echo again'\n",
+    );
+    let mut command = bash(&place, &["-c", "bash inner.sh"]);
+    command.env("SHELL", &shell).env("GATE", stockade());
+    let (status, out, told) = seen(&command.output().expect("it starts"));
+    assert_eq!((status, out.as_str()), (Some(0), "inner\nagain\n"), "{told}");
+    assert!(!place.home().join("outside").exists());
+    // Outside nothing that a text or a variable says makes it one.
+    let mut command = bash(&place, &["-c", "STOCKADE=1 exec -a launch bash -c 'touch made.txt'"]);
+    assert_eq!(command.env("STOCKADE", "1").output().expect("it starts").status.code(), Some(120));
+}
+
+#[test]
+fn a_person_at_a_terminal_gets_the_plain_shell_and_an_agent_none() {
+    let place = Place::new("person");
+    let shell = link(&place, "bash");
+    let test = "a_person_at_a_terminal_gets_the_plain_shell_and_an_agent_none";
+    let Some(mut terminal) = Terminal::start(&place, &shell, &["--norc"]) else {
+        return skip(test, "the program `script`, which gives a terminal, is not installed");
+    };
+    terminal.press("echo $((40+2)) > \"$HOME/made\"; exit 3\n");
+    let (status, screen) = terminal.end();
+    assert_eq!(status, Some(3), "{screen}");
+    assert_eq!(std::fs::read_to_string(place.home().join("made")).expect("it was written"), "42\n");
+    let line = ["CLAUDECODE=1".to_owned(), shell.display().to_string()];
+    let line: Vec<&str> = line.iter().map(String::as_str).collect();
+    let Some(terminal) = Terminal::start(&place, "/usr/bin/env".as_ref(), &line) else { return };
+    let (status, screen) = terminal.end();
+    assert_eq!(status, Some(122), "{screen}");
+    assert!(
+        screen.contains("an agent (`CLAUDECODE` is set) gets no shell to type into"),
+        "{screen}"
+    );
+}
+
+#[test]
+fn without_a_gateway_that_works_nothing_runs() {
+    let place = Place::new("broken");
+    place.write("home/.config/stockade/settings.json", "{ not json");
+    let (status, out, told) = run(&place, &["-c", "echo ran"]);
+    assert_eq!((status, out.as_str()), (Some(122), ""), "{told}");
+    assert!(told.starts_with("stockade: "), "{told}");
+}
