@@ -15,8 +15,9 @@ pub(crate) fn append(text: &str, path: &[&str], element: &str) -> Option<String>
         match place.get(key) {
             Some(found) => place = found,
             None => {
+                let value = format!("[{element}]");
                 let (at, insertion) =
-                    into_object(text, place, &member(path.get(depth..)?, element)?)?;
+                    into_object(text, place, &nested(path.get(depth..)?, &value)?)?;
                 return checked(text, at, at, &insertion, path, &added);
             }
         }
@@ -68,6 +69,53 @@ pub(crate) fn element(
     text.get(found.span.start as usize..found.span.end as usize).map(str::to_owned)
 }
 
+/// Returns `text` with `value` as the member at `path`, whose objects are made where they are missing. None when
+/// the text is no JSON object, or something else stands there. `value` is JSON text.
+pub(crate) fn put(text: &str, path: &[&str], value: &str) -> Option<String> {
+    let root = json::read(text.as_bytes(), Dialect::Strict).ok()?;
+    root.members()?;
+    let added = json::read(value.as_bytes(), Dialect::Strict).ok()?;
+    let mut place = &root;
+    for (depth, key) in path.iter().enumerate() {
+        match place.get(key) {
+            Some(found) => place = found,
+            None => {
+                let (at, insertion) =
+                    into_object(text, place, &nested(path.get(depth..)?, value)?)?;
+                let made = format!("{}{insertion}{}", text.get(..at)?, text.get(at..)?);
+                return (plain(&at_path(&made, path)?) == plain(&added)).then_some(made);
+            }
+        }
+    }
+    (plain(place) == plain(&added)).then(|| text.to_owned())
+}
+
+/// Returns `text` without the member at `path`, if it is there. None when the text is no JSON object.
+pub(crate) fn take(text: &str, path: &[&str]) -> Option<String> {
+    let root = json::read(text.as_bytes(), Dialect::Strict).ok()?;
+    root.members()?;
+    let (last, objects) = path.split_last()?;
+    let parent = objects.iter().try_fold(&root, |place, key| place.get(key));
+    let Some(members) = parent.and_then(Value::members) else { return Some(text.to_owned()) };
+    let Some(index) = members.iter().position(|member| member.key == *last) else {
+        return Some(text.to_owned());
+    };
+    let ours = members.get(index)?;
+    let before = index.checked_sub(1).and_then(|index| members.get(index));
+    let (start, end) = match (before, members.get(index + 1)) {
+        (Some(before), _) => (before.value.span.end, ours.value.span.end),
+        (None, Some(after)) => (ours.key_span.start, after.key_span.start),
+        (None, None) => (ours.key_span.start, ours.value.span.end),
+    };
+    Some(format!("{}{}", text.get(..start as usize)?, text.get(end as usize..)?))
+}
+
+/// Returns the value at `path`.
+pub(crate) fn at_path(text: &str, path: &[&str]) -> Option<Value> {
+    let root = json::read(text.as_bytes(), Dialect::Strict).ok()?;
+    path.iter().try_fold(&root, |place, key| place.get(key)).cloned()
+}
+
 /// Replaces a piece of `text`, and sees that the list at `path` then holds what was added.
 fn checked(
     text: &str,
@@ -102,10 +150,10 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// Returns the text of a member that leads along `path` to a list with `element`.
-fn member(path: &[&str], element: &str) -> Option<String> {
+/// Returns the text of a member that leads along `path` to `value`.
+fn nested(path: &[&str], value: &str) -> Option<String> {
     let (last, objects) = path.split_last()?;
-    let innermost = format!("{}: [{element}]", serde_json::to_string(last).ok()?);
+    let innermost = format!("{}: {value}", serde_json::to_string(last).ok()?);
     objects.iter().rev().try_fold(innermost, |inner, key| {
         Some(format!("{}: {{ {inner} }}", serde_json::to_string(key).ok()?))
     })
@@ -156,6 +204,27 @@ mod tests {
         for wrong in ["", "[]", "{", r#"{"a":1}"#, r#"{"a":{"b":{}}}"#, "// c\n{}"] {
             assert_eq!(append(wrong, &["a", "b"], "1"), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_member_is_put_and_taken_and_all_else_stays() {
+        let check = |before: &str, after: &str, again: &str| {
+            assert_eq!(put(before, &["e", "k"], "\"v\"").as_deref(), Some(after), "{before}");
+            assert_eq!(take(after, &["e", "k"]).as_deref(), Some(again), "{after}");
+        };
+        check("{}", r#"{ "e": { "k": "v" } }"#, r#"{ "e": {  } }"#);
+        check(r#"{"e":{"z":1}}"#, r#"{"e":{"k": "v","z":1}}"#, r#"{"e":{"z":1}}"#);
+        check(
+            "{\n  \"e\": {\n    \"z\": 1\n  }\n}",
+            "{\n  \"e\": {\n    \"k\": \"v\",\n    \"z\": 1\n  }\n}",
+            "{\n  \"e\": {\n    \"z\": 1\n  }\n}",
+        );
+        let there = r#"{"e":{"z":1, "k":"v"}}"#;
+        check(there, there, r#"{"e":{"z":1}}"#);
+        for wrong in ["[]", r#"{"e":1}"#, r#"{"e":{"k":"other"}}"#, "{"] {
+            assert_eq!(put(wrong, &["e", "k"], "\"v\""), None, "{wrong}");
+        }
+        assert_eq!(take(r#"{"e":1}"#, &["e", "k"]).as_deref(), Some(r#"{"e":1}"#));
     }
 
     #[test]

@@ -3,16 +3,18 @@
 //! Where each agent wants what is data, in `policies/agents.jsonc`. A file that is not understood is left alone.
 
 mod files;
+pub(crate) mod inspect;
+mod link;
 mod row;
 
 use std::path::{Path, PathBuf};
 
-use stockade_parser::json::{Kind, Value};
+use stockade_parser::json::{Kind as Json, Value};
 
 use crate::json_text;
 use crate::protocol::errors::{Code, Failure};
 use crate::serve::hook::Agent;
-use row::What;
+use row::{What, Written};
 
 /// A settings file that is not there yet.
 const EMPTY: &str = "{}\n";
@@ -42,6 +44,8 @@ pub(crate) struct Surroundings {
 pub(crate) struct Change {
     /// The file.
     pub path: PathBuf,
+    /// What it is.
+    pub kind: Kind,
     /// What it holds now; none when it is not there.
     pub before: Option<String>,
     /// What it will hold; none when it will go.
@@ -52,68 +56,228 @@ pub(crate) struct Change {
     pub after_words: String,
 }
 
-/// Returns what putting `agent` behind the gate would change.
+/// What a changed file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A text.
+    Text,
+    /// A symbolic link; what it holds is where it leads.
+    Link,
+}
+
+/// Returns what putting `agent` behind the gate would change, in the order in which it is to be written.
 pub(crate) fn install(
     agent: Agent,
     scope: Scope,
     around: &Surroundings,
-) -> Result<Change, Failure> {
+) -> Result<Vec<Change>, Failure> {
     let row = row::read(agent)?;
-    let path = row.path(agent, scope, around)?;
-    let before = files::read(&path)?;
-    let command = hook_command(agent, &around.executable)?;
-    let gate = text_of(&around.executable)?;
-    let after = match &row.what {
-        What::Own(content) => {
-            own(&path, before.as_deref(), &row::filled(content, &path, &command, &gate))?
-        }
-        What::Entry { list, entry } => {
-            let list: Vec<&str> = list.iter().map(String::as_str).collect();
-            let text = before.as_deref().filter(|text| !text.trim().is_empty()).unwrap_or(EMPTY);
-            let without = json_text::remove(text, &list, |value| is_ours(agent, value));
-            let entry = row::in_json(entry, &command);
-            let made = without.and_then(|without| match unchanged(text, &without, &entry) {
-                true => Some(text.to_owned()),
-                false => json_text::append(&without, &list, &entry),
-            });
-            made.ok_or_else(|| not_understood(&path))?
-        }
-    };
-    Ok(Change { path, before, after: Some(after), mode: row.mode, after_words: row.after })
+    let lines = Lines::of(agent, around)?;
+    let mut changes: Vec<Change> = Vec::new();
+    for layer in &row.layers {
+        let path = layer.path(agent, scope, around)?;
+        let change = change_of(&mut changes, path, &row)?;
+        let text = change.after.as_deref();
+        change.after = Some(match &layer.what {
+            What::Own(content) => own(&change.path, text, &lines.filled(content, &change.path))?,
+            What::Entry { .. } | What::Shell { .. } => {
+                let text = text.filter(|text| !text.trim().is_empty()).unwrap_or(EMPTY);
+                added(agent, text, layer, &lines).ok_or_else(|| not_understood(&change.path))?
+            }
+        });
+    }
+    if row.layers.iter().any(|layer| matches!(layer.what, What::Shell { .. })) {
+        // First, so that no settings name a shell that is not there.
+        changes.insert(0, link::made(agent, around)?);
+    }
+    if let Some(last) = changes.last_mut() {
+        last.after_words = row.after;
+    }
+    Ok(changes)
 }
 
-/// Returns what taking `agent` out again would change; none when nothing of ours is there.
+/// Returns what taking `agent` out again would change; nothing when nothing of ours is there.
 pub(crate) fn uninstall(
     agent: Agent,
     scope: Scope,
     around: &Surroundings,
-) -> Result<Option<Change>, Failure> {
+) -> Result<Vec<Change>, Failure> {
     let row = row::read(agent)?;
-    let path = row.path(agent, scope, around)?;
-    let Some(before) = files::read(&path)? else { return Ok(None) };
-    let after = match &row.what {
-        What::Own(_) if files::is_ours(&before) => None,
-        What::Own(_) => return Ok(None),
-        What::Entry { list, .. } => {
-            let list: Vec<&str> = list.iter().map(String::as_str).collect();
-            let without = json_text::remove(&before, &list, |value| is_ours(agent, value));
-            let without = without.ok_or_else(|| not_understood(&path))?;
-            if without == before {
-                return Ok(None);
+    let mut changes: Vec<Change> = Vec::new();
+    for layer in &row.layers {
+        let path = layer.path(agent, scope, around)?;
+        let change = change_of(&mut changes, path, &row)?;
+        let Some(text) = change.after.clone() else { continue };
+        change.after = match &layer.what {
+            What::Own(_) if files::is_ours(&text) => None,
+            What::Own(_) => Some(text),
+            What::Entry { .. } | What::Shell { .. } => {
+                Some(without(agent, &text, layer).ok_or_else(|| not_understood(&change.path))?)
             }
-            // Nothing else changed since set-up: the file gets back what it held, to the byte.
-            let backup = files::backup(&path)?;
-            let kept = backup.as_deref().unwrap_or(EMPTY);
-            let entry = json_text::element(&before, &list, |value| is_ours(agent, value));
-            let made = entry.and_then(|entry| json_text::append(kept, &list, &entry));
-            match made.as_deref() == Some(before.as_str()) {
-                true => backup,
-                false => Some(without),
-            }
+        };
+    }
+    for change in &mut changes {
+        restore(agent, &row.layers, scope, around, change)?;
+    }
+    if row.layers.iter().any(|layer| matches!(layer.what, What::Shell { .. }))
+        && !is_named_elsewhere(agent, &row.layers, scope, around)?
+    {
+        changes.push(link::removed(agent, around)?);
+    }
+    changes.retain(|change| !change.is_nothing());
+    Ok(changes)
+}
+
+/// Returns the change of the file at `path`, which begins as no change.
+fn change_of<'a>(
+    changes: &'a mut Vec<Change>,
+    path: PathBuf,
+    row: &row::Row,
+) -> Result<&'a mut Change, Failure> {
+    let index = match changes.iter().position(|change| change.path == path) {
+        Some(index) => index,
+        None => {
+            let before = files::read(&path)?;
+            let (after, mode, after_words) = (before.clone(), row.mode, String::new());
+            changes.push(Change { path, kind: Kind::Text, before, after, mode, after_words });
+            changes.len() - 1
         }
     };
-    let mode = row.mode;
-    Ok(Some(Change { path, before: Some(before), after, mode, after_words: String::new() }))
+    changes.get_mut(index).ok_or_else(|| {
+        Failure::new(Code::Internal, "a change was lost", "this is a fault of stockade; report it")
+    })
+}
+
+/// Gives a file back what it held before set-up, to the byte, if nothing else in it has changed since.
+fn restore(
+    agent: Agent,
+    layers: &[Written],
+    scope: Scope,
+    around: &Surroundings,
+    change: &mut Change,
+) -> Result<(), Failure> {
+    let (Some(before), Some(after)) = (&change.before, &change.after) else { return Ok(()) };
+    if before == after {
+        return Ok(());
+    }
+    let backup = files::backup(&change.path)?;
+    let mut made = Some(backup.clone().filter(|it| !it.trim().is_empty()).unwrap_or(EMPTY.into()));
+    for layer in layers {
+        if layer.path(agent, scope, around)? != change.path {
+            continue;
+        }
+        made = made.and_then(|text| match &layer.what {
+            What::Entry { list, .. } => {
+                let list = keys(list);
+                match json_text::element(before, &list, |value| is_ours(agent, value)) {
+                    Some(entry) => json_text::append(&text, &list, &entry),
+                    None => Some(text),
+                }
+            }
+            What::Shell { path } => match shell_of(agent, before, path) {
+                Some(shell) => json_text::put(&text, &keys(path), &shell),
+                None => Some(text),
+            },
+            What::Own(_) => None,
+        });
+    }
+    if made.as_ref() == Some(before) {
+        change.after = backup;
+    }
+    Ok(())
+}
+
+/// Says whether the settings of another scope name the link to our shell.
+fn is_named_elsewhere(
+    agent: Agent,
+    layers: &[Written],
+    scope: Scope,
+    around: &Surroundings,
+) -> Result<bool, Failure> {
+    let other = match scope {
+        Scope::User => Scope::Project,
+        Scope::Project => Scope::User,
+    };
+    for layer in layers {
+        let What::Shell { path } = &layer.what else { continue };
+        let Ok(file) = layer.path(agent, other, around) else { continue };
+        let text = files::read(&file)?.unwrap_or_default();
+        if shell_of(agent, &text, path).is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Returns `text` with what a layer says.
+fn added(agent: Agent, text: &str, layer: &Written, lines: &Lines) -> Option<String> {
+    match &layer.what {
+        What::Entry { list, entry } => {
+            let list = keys(list);
+            let without = json_text::remove(text, &list, |value| is_ours(agent, value))?;
+            let entry = row::in_json(entry, &lines.command);
+            match unchanged(text, &without, &entry) {
+                true => Some(text.to_owned()),
+                false => json_text::append(&without, &list, &entry),
+            }
+        }
+        What::Shell { path } => {
+            let shell = format!("\"{}\"", row::json_inner(&lines.shell));
+            let without = match shell_of(agent, text, path) {
+                Some(found) if found != shell => json_text::take(text, &keys(path))?,
+                Some(_) | None => text.to_owned(),
+            };
+            json_text::put(&without, &keys(path), &shell)
+        }
+        What::Own(_) => None,
+    }
+}
+
+/// Returns `text` without what a layer says.
+fn without(agent: Agent, text: &str, layer: &Written) -> Option<String> {
+    match &layer.what {
+        What::Entry { list, .. } => {
+            json_text::remove(text, &keys(list), |value| is_ours(agent, value))
+        }
+        What::Shell { path } => match shell_of(agent, text, path) {
+            Some(_) => json_text::take(text, &keys(path)),
+            None => json_text::at_path(text, &[]).map(|_| text.to_owned()),
+        },
+        What::Own(_) => None,
+    }
+}
+
+/// Returns the member that names our shell, as JSON text; none when another shell stands there, or none.
+fn shell_of(agent: Agent, text: &str, path: &[String]) -> Option<String> {
+    let found = json_text::at_path(text, &keys(path))?;
+    let shell = found.text()?;
+    let ours = shell.ends_with(&link::tail(agent));
+    ours.then(|| format!("\"{}\"", row::json_inner(shell)))
+}
+
+fn keys(path: &[String]) -> Vec<&str> {
+    path.iter().map(String::as_str).collect()
+}
+
+/// What set-up writes, as text.
+struct Lines {
+    command: String,
+    gate: String,
+    shell: String,
+}
+
+impl Lines {
+    fn of(agent: Agent, around: &Surroundings) -> Result<Lines, Failure> {
+        Ok(Lines {
+            command: hook_command(agent, &around.executable)?,
+            gate: text_of(&around.executable)?,
+            shell: text_of(&link::path(agent, around))?,
+        })
+    }
+
+    fn filled(&self, content: &str, path: &Path) -> String {
+        row::filled(content, path, &self.command, &self.gate)
+    }
 }
 
 impl Change {
@@ -124,11 +288,20 @@ impl Change {
 
     /// Writes the file whole or not at all, and keeps what it held before beside it.
     pub(crate) fn apply(&self) -> Result<(), Failure> {
-        files::apply(self)
+        match self.kind {
+            Kind::Text => files::apply(self),
+            Kind::Link => link::apply(self),
+        }
     }
 
     /// Returns the change as lines that begin with `-` or `+`, without what stays.
     pub(crate) fn difference(&self) -> String {
+        if self.kind == Kind::Link {
+            let line = |sign: &str, it: &Option<String>| {
+                it.as_ref().map_or_else(String::new, |it| format!("{sign}link to {it}\n"))
+            };
+            return format!("{}{}", line("-", &self.before), line("+", &self.after));
+        }
         let lines = |text: &Option<String>| -> Vec<String> {
             text.as_deref().unwrap_or_default().lines().map(str::to_owned).collect()
         };
@@ -168,15 +341,15 @@ fn text_of(path: &Path) -> Result<String, Failure> {
 /// Says whether a list element is one that set-up wrote, in this or an earlier version.
 fn is_ours(agent: Agent, value: &Value) -> bool {
     match &value.kind {
-        Kind::String(text) => {
+        Json::String(text) => {
             let hook = format!(" hook {}", agent.name());
             let Some((program, rest)) = text.split_once(&hook) else { return false };
             let name = program.trim_matches('\'').rsplit('/').next().unwrap_or_default();
             name == "stockade" && (rest.is_empty() || rest.starts_with(' '))
         }
-        Kind::Array(elements) => elements.iter().any(|element| is_ours(agent, element)),
-        Kind::Object(members) => members.iter().any(|member| is_ours(agent, &member.value)),
-        Kind::Null | Kind::Bool(_) | Kind::Number(_) => false,
+        Json::Array(elements) => elements.iter().any(|element| is_ours(agent, element)),
+        Json::Object(members) => members.iter().any(|member| is_ours(agent, &member.value)),
+        Json::Null | Json::Bool(_) | Json::Number(_) => false,
     }
 }
 
@@ -200,7 +373,7 @@ fn not_understood(path: &Path) -> Failure {
     Failure::new(
         Code::InvalidRequest,
         format!("`{}` is no JSON that can be changed safely; nothing was written", path.display()),
-        "mend the file, or put the lines of the README there yourself",
+        "mend the file (no comments, no key twice, no other shell named there), or put the lines of the README there yourself",
     )
 }
 

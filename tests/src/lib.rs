@@ -1,6 +1,7 @@
 //! The harness of the tests: finds the executable that ships, and gives each test places of its own.
 #![forbid(unsafe_code)]
 
+pub mod agents;
 pub mod cases;
 pub mod oracle;
 pub mod terminal;

@@ -78,7 +78,8 @@ const EXAMPLE_CHECK: &str = "Example:\n  stockade check --explain 'cat notes.txt
 const EXAMPLE_PARSE: &str =
     "Example:\n  stockade parse 'find . -name \"*.rs\" | xargs wc -l > lines.txt'";
 const EXAMPLE_AUDIT: &str = "Example:\n  stockade audit tail -n 5";
-const EXAMPLE_DOCTOR: &str = "Example:\n  stockade doctor";
+const EXAMPLE_DOCTOR: &str = "Example:\n  stockade doctor --agent claude\n\n\
+    Exit status: 0 what is required holds, 122 it does not.";
 const EXAMPLE_SERVE: &str = "Example:\n  stockade serve &";
 const EXAMPLE_HOOK: &str = "Example, in the settings of Claude Code:\n  \
     {\"hooks\":{\"PreToolUse\":[{\"matcher\":\"*\",\"hooks\":[{\"type\":\"command\",\n  \
@@ -431,6 +432,9 @@ pub(crate) struct Conditions {
 pub(crate) struct Doctor {
     #[command(flatten)]
     pub common: Common,
+    /// Say instead whether the gate is in force for this agent, and try its hook.
+    #[arg(long, value_name = "AGENT", value_enum)]
+    pub agent: Option<crate::serve::hook::Agent>,
 }
 
 /// `stockade serve`.

@@ -1,5 +1,7 @@
 //! `stockade doctor`: what this machine can enforce, found by doing it.
 
+mod agent;
+
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
@@ -12,6 +14,9 @@ use crate::protocol::words;
 
 /// Probes this machine and tells what came of it; exit status 0 when what is required by default holds.
 pub(crate) fn doctor(options: &args::Doctor) -> Result<ExitCode, Failure> {
+    if let Some(agent) = options.agent {
+        return agent::doctor(options, agent);
+    }
     let mut host = Host::probe();
     if host.enforced.holds(Protection::Network) {
         host.probes.push(crate::net::trial::probe());

@@ -12,15 +12,7 @@ use crate::setup::{Change, Scope, Surroundings, install, uninstall};
 /// Does what `options` name, agent by agent; one that fails does not hold up the others.
 pub(super) fn setup(options: &args::Setup) -> Result<ExitCode, Failure> {
     let call = context::call(&options.common, "setup")?;
-    let place = Place::find(&call.cwd, &call.context)?;
-    let executable = std::env::current_exe().and_then(std::fs::canonicalize).map_err(|error| {
-        Failure::new(
-            Code::Internal,
-            format!("the path of this executable is not known: {error}"),
-            "",
-        )
-    })?;
-    let around = Surroundings { home: place.home, project: place.project, executable };
+    let around = surroundings(&call)?;
     let agents = match options.agent {
         Some(agent) => vec![agent],
         None => Agent::ALL.to_vec(),
@@ -34,48 +26,57 @@ pub(super) fn setup(options: &args::Setup) -> Result<ExitCode, Failure> {
     Ok(status)
 }
 
+/// Returns the folders and the executable that a set-up is about.
+pub(super) fn surroundings(call: &context::Call) -> Result<Surroundings, Failure> {
+    let place = Place::find(&call.cwd, &call.context)?;
+    let executable = std::env::current_exe().and_then(std::fs::canonicalize).map_err(|error| {
+        Failure::new(
+            Code::Internal,
+            format!("the path of this executable is not known: {error}"),
+            "",
+        )
+    })?;
+    Ok(Surroundings { home: place.home, project: place.project, executable })
+}
+
 fn one(agent: Agent, options: &args::Setup, around: &Surroundings) -> Result<(), Failure> {
     let scopes = match (options.scope, options.agent) {
         (None, None) => vec![Scope::User, Scope::Project],
         (scope, _) => vec![scope.unwrap_or(Scope::User)],
     };
     for scope in scopes {
-        let change = match options.undo {
-            false => Some(install(agent, scope, around)?),
+        let changes = match options.undo {
+            false => install(agent, scope, around)?,
             // Where an agent reads nothing from a project, nothing of ours is there.
             true if options.agent.is_none() && scope == Scope::Project => {
                 uninstall(agent, scope, around).unwrap_or_default()
             }
             true => uninstall(agent, scope, around)?,
         };
-        tell(agent, options, change.as_ref());
-        if let Some(change) = change.filter(|change| !change.is_nothing() && !options.dry_run) {
-            change.apply()?;
+        if changes.is_empty() && options.agent.is_some() {
+            let name = agent.name();
+            failure::tell(&format!("stockade: nothing of stockade is in the settings of {name}"));
+        }
+        for change in &changes {
+            tell(agent, options, change);
+            if !change.is_nothing() && !options.dry_run {
+                change.apply()?;
+            }
         }
     }
     Ok(())
 }
 
-fn tell(agent: Agent, options: &args::Setup, change: Option<&Change>) {
+fn tell(agent: Agent, options: &args::Setup, change: &Change) {
     let name = agent.name();
-    match change {
-        None if options.agent.is_none() => {}
-        None => {
-            failure::tell(&format!("stockade: nothing of stockade is in the settings of {name}"))
-        }
-        Some(change) if change.is_nothing() => {
-            failure::tell(&format!(
-                "stockade: {name} is set up already in {}",
-                change.path.display()
-            ));
-        }
-        Some(change) => {
-            let verb = if options.dry_run { "would change" } else { "changed" };
-            failure::tell(&format!("stockade: {name}: {verb} {}", change.path.display()));
-            failure::tell(words::lines(change.difference().trim_end()).as_str());
-            if !change.after_words.is_empty() {
-                failure::tell(&format!("  then: {}", change.after_words));
-            }
-        }
+    if change.is_nothing() {
+        let path = change.path.display();
+        return failure::tell(&format!("stockade: {name} is set up already in {path}"));
+    }
+    let verb = if options.dry_run { "would change" } else { "changed" };
+    failure::tell(&format!("stockade: {name}: {verb} {}", change.path.display()));
+    failure::tell(words::lines(change.difference().trim_end()).as_str());
+    if !change.after_words.is_empty() {
+        failure::tell(&format!("  then: {}", change.after_words));
     }
 }

@@ -32,6 +32,8 @@ pub enum Code {
     VersionMismatch,
     /// Something of ours failed that has no code of its own.
     Internal,
+    /// The gate is not in force for an agent.
+    AgentUnguarded,
 }
 
 /// Something that stockade itself could not do; nothing was run unless the message says so.
@@ -58,7 +60,7 @@ impl Failure {
 
 impl Code {
     /// Every code, in the order of their numbers in the protocol.
-    pub const ALL: [Code; 13] = [
+    pub const ALL: [Code; 14] = [
         Code::InvalidRequest,
         Code::NotUtf8,
         Code::SettingsRejected,
@@ -72,6 +74,7 @@ impl Code {
         Code::GatewayUnreachable,
         Code::VersionMismatch,
         Code::Internal,
+        Code::AgentUnguarded,
     ];
 
     /// Returns what can be done about any failure of this kind, one line.
@@ -90,6 +93,7 @@ impl Code {
             }
             Code::GatewayUnreachable => "start one with `stockade serve`",
             Code::VersionMismatch => "end the running gateway, and start it again in this version",
+            Code::AgentUnguarded => "`stockade setup` puts an agent behind the gate",
             Code::Internal => "try it again; `stockade doctor` says what this machine can do",
         }
     }
@@ -110,6 +114,7 @@ impl Code {
             Code::GatewayUnreachable => "gateway_unreachable",
             Code::VersionMismatch => "version_mismatch",
             Code::Internal => "internal",
+            Code::AgentUnguarded => "agent_unguarded",
         }
     }
 }

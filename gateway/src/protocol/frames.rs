@@ -86,6 +86,7 @@ pub fn number(code: Code) -> i64 {
         Code::GatewayUnreachable => -32011,
         Code::VersionMismatch => -32012,
         Code::Internal => -32013,
+        Code::AgentUnguarded => -32014,
     }
 }
 

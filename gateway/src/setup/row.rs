@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use stockade_parser::json::{self, Dialect, Value};
+use stockade_parser::json::{self, Dialect, Kind, Value};
 
 use super::{Scope, Surroundings};
 use crate::protocol::errors::{Code, Failure};
@@ -11,14 +11,27 @@ use crate::serve::hook::{Agent, TABLE};
 /// The set-up of one agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Row {
-    user: String,
-    project: Option<String>,
-    /// What is written.
-    pub what: What,
+    /// What is written, one layer of the gate after the other: first the hook.
+    pub layers: Vec<Written>,
     /// Permission bits of a file that is made.
     pub mode: u32,
     /// What is left for the person to do.
     pub after: String,
+    /// Members of the agent's settings that put its hooks out of force: file, path, value.
+    pub off: Vec<(String, Vec<String>, bool)>,
+    /// Where trust in a hook is kept: file, and what follows the path of the hook's file there.
+    pub trust: Option<(String, String)>,
+    /// What the agent sends for a shell command, as JSON text with marks.
+    pub frame: String,
+}
+
+/// One layer of the gate in the files of an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Written {
+    user: String,
+    project: Option<String>,
+    /// What is written.
+    pub what: What,
 }
 
 /// What is written into a file.
@@ -33,6 +46,11 @@ pub(super) enum What {
     },
     /// A whole file.
     Own(String),
+    /// A member of a JSON file of the agent: the path of its shell.
+    Shell {
+        /// Path of the member.
+        path: Vec<String>,
+    },
 }
 
 /// Returns the row of `agent`.
@@ -44,28 +62,72 @@ pub(super) fn read(agent: Agent) -> Result<Row, Failure> {
 
 fn row(agent: Agent) -> Result<Row, String> {
     let table = json::read(TABLE.as_bytes(), Dialect::Commented).map_err(|error| error.message)?;
-    let row = table.get(agent.name()).and_then(|row| row.get("setup")).ok_or("no `setup`")?;
-    let text = |key: &str| row.get(key).and_then(Value::text).map(str::to_owned);
-    let what = match (row.get("list"), row.get("entry"), text("content")) {
+    let row = table.get(agent.name()).ok_or("the agent is missing")?;
+    let setup = row.get("setup").ok_or("no `setup`")?;
+    let text = |key: &str| setup.get(key).and_then(Value::text).map(str::to_owned);
+    let what = match (setup.get("list"), setup.get("entry"), text("content")) {
         (Some(list), Some(entry), None) => {
-            let keys = list.elements().ok_or("`list` is no list")?;
-            let keys = keys.iter().map(|key| key.text().map(str::to_owned)).collect::<Option<_>>();
-            let span = entry.span.start as usize..entry.span.end as usize;
-            let entry = TABLE.get(span).ok_or("`entry` has no text")?;
-            What::Entry { list: keys.ok_or("`list` holds strings")?, entry: entry.to_owned() }
+            What::Entry { list: strings(Some(list))?, entry: source(entry)? }
         }
         (None, None, Some(content)) => What::Own(content),
         _ => return Err("either `list` and `entry`, or `content`".into()),
     };
+    let mut layers = vec![written(setup, what)?];
+    if let Some(shell) = setup.get("shell") {
+        layers.push(written(shell, What::Shell { path: strings(shell.get("path"))? })?);
+    }
     let mode = match text("mode") {
         Some(digits) => u32::from_str_radix(&digits, 8).map_err(|_| "`mode` is octal digits")?,
         None => 0o644,
     };
-    let after = text("after").unwrap_or_default();
-    Ok(Row { user: text("user").ok_or("no `user`")?, project: text("project"), what, mode, after })
+    let off = row.get("off").and_then(Value::elements).unwrap_or_default();
+    let off = off.iter().map(|it| {
+        let file = it.get("file").and_then(Value::text).ok_or("no `file`")?.to_owned();
+        match it.get("value").map(|value| &value.kind) {
+            Some(Kind::Bool(value)) => Ok((file, strings(it.get("path"))?, *value)),
+            Some(_) | None => Err("`value` is true or false".to_owned()),
+        }
+    });
+    let trust = row.get("trust").map(|it| {
+        let text = |key: &str| it.get(key).and_then(Value::text).map(str::to_owned);
+        Some((text("file")?, text("key")?))
+    });
+    Ok(Row {
+        layers,
+        mode,
+        after: text("after").unwrap_or_default(),
+        off: off.collect::<Result<_, String>>()?,
+        trust: trust.map(|it| it.ok_or("`trust` has `file` and `key`")).transpose()?,
+        frame: source(row.get("frame").ok_or("no `frame`")?)?,
+    })
 }
 
-impl Row {
+fn written(value: &Value, what: What) -> Result<Written, String> {
+    let text = |key: &str| value.get(key).and_then(Value::text).map(str::to_owned);
+    Ok(Written { user: text("user").ok_or("no `user`")?, project: text("project"), what })
+}
+
+/// Returns the text of a value as it stands in the table.
+fn source(value: &Value) -> Result<String, String> {
+    let span = value.span.start as usize..value.span.end as usize;
+    TABLE.get(span).map(str::to_owned).ok_or_else(|| "a value has no text".to_owned())
+}
+
+fn strings(value: Option<&Value>) -> Result<Vec<String>, String> {
+    let keys = value.and_then(Value::elements).ok_or("a list is missing")?;
+    let keys = keys.iter().map(|key| key.text().map(str::to_owned)).collect::<Option<_>>();
+    keys.ok_or_else(|| "the list holds strings".to_owned())
+}
+
+/// Returns the path that the table means: below the home directory, absolute, or in the project.
+pub(super) fn placed(path: &str, around: &Surroundings) -> PathBuf {
+    match path.strip_prefix("~/") {
+        Some(rest) => around.home.join(rest),
+        None => around.project.join(path),
+    }
+}
+
+impl Written {
     /// Returns the file that is changed for `scope`.
     pub(super) fn path(
         &self,
@@ -74,12 +136,9 @@ impl Row {
         around: &Surroundings,
     ) -> Result<PathBuf, Failure> {
         match scope {
-            Scope::User => Ok(match self.user.strip_prefix("~/") {
-                Some(rest) => around.home.join(rest),
-                None => PathBuf::from(&self.user),
-            }),
+            Scope::User => Ok(placed(&self.user, around)),
             Scope::Project => {
-                self.project.as_ref().map(|path| around.project.join(path)).ok_or_else(|| {
+                self.project.as_ref().map(|path| placed(path, around)).ok_or_else(|| {
                     Failure::new(
                         Code::InvalidRequest,
                         format!("{} reads no hooks from a project", agent.name()),
@@ -104,7 +163,7 @@ pub(super) fn filled(content: &str, path: &Path, command: &str, gate: &str) -> S
 }
 
 /// A text as it stands between the quotes of a JSON string, which is one of JavaScript too.
-fn json_inner(text: &str) -> String {
+pub(super) fn json_inner(text: &str) -> String {
     let quoted = serde_json::Value::from(text).to_string();
     quoted.trim_start_matches('"').strip_suffix('"').unwrap_or_default().to_owned()
 }

@@ -11,25 +11,43 @@ fn around(folder: &Folder) -> Surroundings {
     }
 }
 
+/// Puts an agent behind the gate and returns what that changed.
+fn installed(agent: Agent, scope: Scope, around: &Surroundings) -> Vec<Change> {
+    let changes = install(agent, scope, around).unwrap();
+    for change in &changes {
+        change.apply().unwrap();
+    }
+    changes
+}
+
+fn undone(agent: Agent, scope: Scope, around: &Surroundings) {
+    for change in uninstall(agent, scope, around).unwrap() {
+        change.apply().unwrap();
+    }
+}
+
 #[test]
 fn every_agent_goes_in_and_out_and_leaves_nothing() {
     for agent in Agent::ALL {
         let folder = Folder::new();
         let around = around(&folder);
-        let change = install(agent, Scope::User, &around).unwrap();
-        assert_eq!(change.before, None, "{agent:?}");
-        change.apply().unwrap();
+        let changes = installed(agent, Scope::User, &around);
+        assert!(changes.iter().all(|change| change.before.is_none()), "{agent:?}");
+        let hook = |change: &&Change| change.after.as_ref().is_some_and(|it| it.contains("hook"));
+        let change = changes.iter().find(hook).unwrap();
         let written = std::fs::read_to_string(&change.path).unwrap();
         assert!(written.contains("/opt/a b/stockade"), "{agent:?}: {written}");
         if change.path.extension().is_some_and(|it| it == "json") {
             let value: serde_json::Value = serde_json::from_str(&written).unwrap();
             assert!(value.to_string().contains(&format!("hook {}", agent.name())), "{written}");
         }
-        assert!(install(agent, Scope::User, &around).unwrap().is_nothing(), "{agent:?}: again");
-        let undone = uninstall(agent, Scope::User, &around).unwrap().unwrap();
-        undone.apply().unwrap();
-        assert!(!change.path.exists(), "{agent:?}");
-        assert_eq!(uninstall(agent, Scope::User, &around).unwrap(), None, "{agent:?}");
+        let again = install(agent, Scope::User, &around).unwrap();
+        assert!(again.iter().all(Change::is_nothing), "{agent:?}: again");
+        for undone in uninstall(agent, Scope::User, &around).unwrap() {
+            undone.apply().unwrap();
+        }
+        assert!(changes.iter().all(|it| it.path.symlink_metadata().is_err()), "{agent:?}");
+        assert_eq!(uninstall(agent, Scope::User, &around).unwrap(), [], "{agent:?}");
     }
 }
 
@@ -41,33 +59,67 @@ fn what_the_file_held_comes_back_to_the_byte() {
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
     let before = "{\n\t\"model\": \"x\",\n\t\"hooks\": {\"PreToolUse\": [ {\"matcher\":\"Bash\",\"hooks\":[]} ]}\n}";
     std::fs::write(&file, before).unwrap();
-    let change = install(Agent::Claude, Scope::User, &around).unwrap();
-    change.apply().unwrap();
+    let changes = installed(Agent::Claude, Scope::User, &around);
     let with = std::fs::read_to_string(&file).unwrap();
     assert!(
-        with.starts_with(
-            "{\n\t\"model\": \"x\",\n\t\"hooks\": {\"PreToolUse\": [ {\"matcher\":\"Bash\""
-        ),
+        with.contains("\t\"model\": \"x\",\n\t\"hooks\": {\"PreToolUse\": [ {\"matcher\":\"Bash\""),
         "{with}"
     );
-    uninstall(Agent::Claude, Scope::User, &around).unwrap().unwrap().apply().unwrap();
+    undone(Agent::Claude, Scope::User, &around);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), before);
     // Changed by the agent in between: only our entry goes.
-    change.apply().unwrap();
+    changes.iter().for_each(|change| change.apply().unwrap());
     std::fs::write(&file, with.replace("\"x\"", "\"y\"")).unwrap();
-    uninstall(Agent::Claude, Scope::User, &around).unwrap().unwrap().apply().unwrap();
-    assert_eq!(std::fs::read_to_string(&file).unwrap(), before.replace("\"x\"", "\"y\""));
+    undone(Agent::Claude, Scope::User, &around);
+    let left: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    let mut expected: serde_json::Value = serde_json::from_str(before).unwrap();
+    expected["model"] = "y".into();
+    expected["env"] = serde_json::json!({});
+    assert_eq!(left, expected);
 }
 
 #[test]
 fn a_moved_executable_takes_the_place_of_the_old_one() {
     let folder = Folder::new();
     let mut around = around(&folder);
-    install(Agent::Gemini, Scope::Project, &around).unwrap().apply().unwrap();
-    around.executable = "/usr/bin/stockade".into();
-    let change = install(Agent::Gemini, Scope::Project, &around).unwrap();
-    let after = change.after.clone().unwrap();
-    assert_eq!((after.matches("stockade").count(), after.contains("/opt")), (1, false), "{after}");
+    for agent in [Agent::Gemini, Agent::Claude, Agent::OpenCode] {
+        around.executable = "/opt/a b/stockade".into();
+        installed(agent, Scope::Project, &around);
+        around.executable = "/usr/bin/stockade".into();
+        let changes = installed(agent, Scope::Project, &around);
+        let after: String = changes.iter().filter_map(|change| change.after.clone()).collect();
+        assert!(after.contains("/usr/bin/stockade") && !after.contains("/opt"), "{after}");
+    }
+}
+
+#[test]
+fn both_layers_are_written_and_another_shell_is_not_replaced() {
+    let folder = Folder::new();
+    let around = around(&folder);
+    for (agent, file, member) in [
+        (Agent::Claude, ".claude/settings.json", ["env", "CLAUDE_CODE_SHELL"].as_slice()),
+        (Agent::OpenCode, ".config/opencode/opencode.json", ["shell"].as_slice()),
+    ] {
+        let link = around.home.join(".local/share/stockade").join(agent.name()).join("bash");
+        installed(agent, Scope::User, &around);
+        let text = std::fs::read_to_string(around.home.join(file)).unwrap();
+        let shell = json_text::at_path(&text, member).unwrap();
+        assert_eq!(shell.text(), link.to_str());
+        assert_eq!(std::fs::read_link(&link).unwrap(), around.executable);
+        // The link stays as long as one scope needs it.
+        installed(agent, Scope::Project, &around);
+        undone(agent, Scope::User, &around);
+        assert!(link.symlink_metadata().is_ok(), "{agent:?}");
+        undone(agent, Scope::Project, &around);
+        assert!(link.symlink_metadata().is_err(), "{agent:?}");
+    }
+    let file = around.home.join(".claude/settings.json");
+    std::fs::write(&file, r#"{"env": {"CLAUDE_CODE_SHELL": "/opt/my/bash"}}"#).unwrap();
+    let before = std::fs::read_to_string(&file).unwrap();
+    assert!(install(Agent::Claude, Scope::User, &around).is_err());
+    assert_eq!(uninstall(Agent::Claude, Scope::User, &around).unwrap(), []);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), before);
 }
 
 #[test]
@@ -88,5 +140,5 @@ fn a_file_that_is_not_understood_is_left_alone() {
     std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
     std::fs::write(&hook, "#!/bin/sh\necho mine\n").unwrap();
     assert!(install(Agent::Cline, Scope::User, &around).is_err());
-    assert_eq!(uninstall(Agent::Cline, Scope::User, &around).unwrap(), None);
+    assert_eq!(uninstall(Agent::Cline, Scope::User, &around).unwrap(), []);
 }

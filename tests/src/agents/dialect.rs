@@ -44,7 +44,8 @@ pub fn results(request: &Value) -> Vec<String> {
 
 /// The messages of a request and the parts of their contents, in order.
 fn parts(request: &Value) -> Vec<&Value> {
-    let lists = ["messages", "input", "contents"].iter().filter_map(|key| request.get(key)?.as_array());
+    let lists =
+        ["messages", "input", "contents"].iter().filter_map(|key| request.get(key)?.as_array());
     let mut found = Vec::new();
     for message in lists.flatten() {
         found.push(message);
@@ -57,8 +58,10 @@ fn parts(request: &Value) -> Vec<&Value> {
 
 /// Says whether a person's words in a request hold `word`.
 fn asked_with(request: &Value, word: &str) -> bool {
-    let lists = ["messages", "input", "contents"].iter().filter_map(|key| request.get(key)?.as_array());
-    let mut people = lists.flatten().filter(|message| message.get("role").is_some_and(|it| it == "user"));
+    let lists =
+        ["messages", "input", "contents"].iter().filter_map(|key| request.get(key)?.as_array());
+    let mut people =
+        lists.flatten().filter(|message| message.get("role").is_some_and(|it| it == "user"));
     people.any(|message| match message.get("content").or_else(|| message.get("parts")) {
         Some(Value::String(text)) => text.contains(word),
         Some(Value::Array(parts)) => parts
@@ -73,7 +76,9 @@ fn asked_with(request: &Value, word: &str) -> bool {
 fn tools(request: &Value) -> Vec<String> {
     let mut names = Vec::new();
     for tool in request.get("tools").and_then(Value::as_array).into_iter().flatten() {
-        let inner = tool.get("functionDeclarations").and_then(Value::as_array);
+        // Gemini's declarations, and a namespace of tools as Codex sends it.
+        let inner =
+            ["functionDeclarations", "tools"].iter().find_map(|key| tool.get(key)?.as_array());
         let single = [tool.get("function").unwrap_or(tool)];
         for one in inner.into_iter().flatten().chain(single) {
             names.extend(one.get("name").and_then(Value::as_str).map(str::to_owned));
@@ -114,7 +119,9 @@ impl Dialect {
         let offered = tools(request);
         let shell = ["Bash", "exec_command", "shell_command", "run_shell_command", "bash"];
         let shell = shell.iter().find(|name| offered.iter().any(|it| it == *name));
-        let Some(shell) = shell else { return Step::Words("{\"next_speaker\":\"user\",\"reasoning\":\"\"}".into()) };
+        let Some(shell) = shell else {
+            return Step::Words("{\"next_speaker\":\"user\",\"reasoning\":\"\"}".into());
+        };
         let sub = asked_with(request, SUBTASK);
         let commands = if sub { &script.sub_commands } else { &script.commands };
         let done = results(request).len();
@@ -153,10 +160,16 @@ fn delegate(offered: &[String]) -> Option<Step> {
     let has = |name: &str| offered.iter().any(|it| it == name);
     if has("Agent") || has("Task") {
         let name = if has("Agent") { "Agent" } else { "Task" };
-        return call(name, json!({"description": "steps", "prompt": prompt, "subagent_type": "general-purpose"}));
+        return call(
+            name,
+            json!({"description": "steps", "prompt": prompt, "subagent_type": "general-purpose"}),
+        );
     }
     if has("task") {
-        return call("task", json!({"description": "steps", "prompt": prompt, "subagent_type": "general"}));
+        return call(
+            "task",
+            json!({"description": "steps", "prompt": prompt, "subagent_type": "general"}),
+        );
     }
     if has("spawn_agent") {
         return call("spawn_agent", json!({"message": prompt}));
@@ -179,7 +192,9 @@ fn wait(request: &Value) -> Step {
 
 /// Server-sent events with a name each.
 fn events(list: &[Value]) -> String {
-    let one = |event: &Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or("message"));
+    let one = |event: &Value| {
+        format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or("message"))
+    };
     list.iter().map(one).collect()
 }
 
@@ -190,9 +205,11 @@ fn messages(step: &Step, streamed: bool) -> String {
             json!({"type": "input_json_delta", "partial_json": input.to_string()}),
             "tool_use",
         ),
-        Step::Words(text) => {
-            (json!({"type": "text", "text": ""}), json!({"type": "text_delta", "text": text}), "end_turn")
-        }
+        Step::Words(text) => (
+            json!({"type": "text", "text": ""}),
+            json!({"type": "text_delta", "text": text}),
+            "end_turn",
+        ),
     };
     let usage = json!({"input_tokens": 1, "output_tokens": 1});
     let message = |content: Value, reason: Value| {
@@ -220,8 +237,14 @@ fn messages(step: &Step, streamed: bool) -> String {
 
 fn responses(step: &Step) -> String {
     let item = match step {
-        Step::Call(name, input) => json!({"type": "function_call", "id": fresh("fc"), "call_id": fresh("call"),
-            "name": name, "arguments": input.to_string()}),
+        Step::Call(name, input) => {
+            let mut item = json!({"type": "function_call", "id": fresh("fc"), "call_id": fresh("call"),
+                "name": name, "arguments": input.to_string()});
+            if name.ends_with("_agent") {
+                item["namespace"] = json!("multi_agent_v1");
+            }
+            item
+        }
         Step::Words(text) => json!({"type": "message", "id": fresh("msg"), "role": "assistant",
             "content": [{"type": "output_text", "text": text}]}),
     };
@@ -255,12 +278,18 @@ fn chat(step: &Step, streamed: bool) -> String {
         json!({"id": id, "object": "chat.completion.chunk", "created": 1, "model": "mock-1", "usage": usage,
             "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]})
     };
-    format!("data: {}\n\ndata: {}\n\ndata: [DONE]\n\n", chunk(message, Value::Null), chunk(json!({}), json!(reason)))
+    format!(
+        "data: {}\n\ndata: {}\n\ndata: [DONE]\n\n",
+        chunk(message, Value::Null),
+        chunk(json!({}), json!(reason))
+    )
 }
 
 fn generate(step: &Step, streamed: bool) -> String {
     let part = match step {
-        Step::Call(name, input) => json!({"functionCall": {"id": fresh("call"), "name": name, "args": input}}),
+        Step::Call(name, input) => {
+            json!({"functionCall": {"id": fresh("call"), "name": name, "args": input}})
+        }
         Step::Words(text) => json!({"text": text}),
     };
     let answer = json!({

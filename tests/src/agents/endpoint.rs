@@ -60,7 +60,11 @@ impl Endpoint {
     }
 }
 
-fn serve(stream: TcpStream, script: &Script, seen: &Mutex<Vec<(String, String)>>) -> std::io::Result<()> {
+fn serve(
+    stream: TcpStream,
+    script: &Script,
+    seen: &Mutex<Vec<(String, String)>>,
+) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut writer = stream;
     loop {
@@ -107,7 +111,8 @@ fn body(reader: &mut BufReader<TcpStream>) -> std::io::Result<String> {
     loop {
         let mut size = String::new();
         reader.read_line(&mut size)?;
-        let size = u64::from_str_radix(size.trim().split(';').next().unwrap_or_default(), 16).unwrap_or(0);
+        let size =
+            u64::from_str_radix(size.trim().split(';').next().unwrap_or_default(), 16).unwrap_or(0);
         let mut end = String::new();
         if size == 0 {
             reader.read_line(&mut end)?;

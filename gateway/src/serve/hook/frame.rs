@@ -61,8 +61,12 @@ pub(crate) fn read(agent: Agent, row: &AgentRow, bytes: &[u8]) -> Result<Frame, 
         return Err("the frame is no JSON object".into());
     }
     let event = event(agent, &frame)?;
-    if !row.events.iter().any(|known| known == event) {
+    if row.others.iter().any(|known| known == event) {
         return Ok(Frame::Other);
+    }
+    if !row.events.iter().any(|known| known == event) {
+        let event = event.escape_debug();
+        return Err(format!("the event `{event}` is not known to this version of stockade"));
     }
     let event = event.to_owned();
     let (name, input) = tool(agent, &event, &frame)?;

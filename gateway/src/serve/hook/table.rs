@@ -12,6 +12,8 @@ pub(crate) const TEXT: &str = include_str!("../../../../policies/agents.jsonc");
 pub(crate) struct AgentRow {
     /// Names of events at which a call waits for an answer.
     pub events: Vec<String>,
+    /// Names of events at which nothing waits.
+    pub others: Vec<String>,
     /// Its tools by their name there.
     pub tools: BTreeMap<String, ToolRow>,
 }
@@ -32,11 +34,12 @@ pub(crate) fn row(name: &str) -> Result<AgentRow, String> {
     let table = json::read(TEXT.as_bytes(), Dialect::Commented).map_err(|error| error.message)?;
     let row = table.get(name).ok_or_else(|| format!("no agent is called `{name}`"))?;
     let events = strings(row.get("events"))?;
+    let others = strings(row.get("others"))?;
     let mut tools = BTreeMap::new();
     for member in row.get("tools").and_then(Value::members).ok_or("`tools` is missing")? {
         tools.insert(member.key.clone(), tool(&member.value)?);
     }
-    Ok(AgentRow { events, tools })
+    Ok(AgentRow { events, others, tools })
 }
 
 fn tool(value: &Value) -> Result<ToolRow, String> {

@@ -87,6 +87,10 @@ fn what_is_not_understood_is_blocked_with_the_reason() {
     assert_eq!(read(no_input), "the frame has no `tool_input`");
     let no_command = r#"{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":1},"cwd":"/p"}"#;
     assert_eq!(read(no_command), "the shell tool has no `command`");
+    assert_eq!(
+        read(r#"{"hook_event_name":"BeforeShell"}"#),
+        "the event `BeforeShell` is not known to this version of stockade"
+    );
     let relative = r#"{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls"},"cwd":"p"}"#;
     assert_eq!(read(relative), "the working directory is not absolute");
 }

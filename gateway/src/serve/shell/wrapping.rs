@@ -180,7 +180,7 @@ fn one<'a>(
 
 /// Reads one word of shell text that means fixed bytes, quoted in any way (bash manual, 3.1.2); returns its value
 /// and what follows. None where the word is empty or an expansion could change it.
-fn word(text: &str) -> Option<(String, &str)> {
+pub(crate) fn word(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut rest = text;
     loop {

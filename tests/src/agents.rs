@@ -1,0 +1,220 @@
+//! Real agents, driven by a scripted model on the loopback interface: what reaches a shell and what does not.
+
+pub mod clients;
+pub mod dialect;
+pub mod endpoint;
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::Place;
+use clients::Client;
+use endpoint::{Endpoint, Script};
+
+/// One line of the table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// The agent.
+    pub agent: &'static str,
+    /// Through which layer of the gate.
+    pub path: &'static str,
+    /// What was tried.
+    pub case: &'static str,
+    /// What came of it.
+    pub result: String,
+    /// It is as it must be.
+    pub good: bool,
+}
+
+/// The command of each case, by the file that it would make.
+const ALLOWED: &str = "echo x > allowed.txt";
+const DENIED: &str = "touch denied.txt";
+const KILLED: &str = "echo x > killed.txt";
+const GARBAGE: &str = "echo x > garbage.txt";
+const HUNG: &str = "echo x > hung.txt";
+const SUB_ALLOWED: &str = "echo x > sub-allowed.txt";
+const SUB_DENIED: &str = "touch sub-denied.txt";
+/// The rule that denies, as the reason names it.
+const RULE: &str = "Bash(touch:*)";
+
+/// A hook of the person's own settings that harms the process which runs it, as the command says.
+const HARM: &str = r#"#!/bin/sh
+frame=$(cat)
+case $frame in
+*killed.txt*) kill -KILL $PPID ;;
+*garbage.txt*) echo garbage > /proc/$PPID/fd/1 ;;
+*hung.txt*) exec sleep 60 ;;
+esac
+"#;
+
+/// Drives `client` behind the hook that set-up writes, with all that can go wrong in it.
+pub fn through_hook(client: Client, program: &Path) -> Vec<Line> {
+    let place = place(client, "hook");
+    let commands = [ALLOWED, DENIED, KILLED, GARBAGE, HUNG].map(str::to_owned).to_vec();
+    let sub_commands = [SUB_ALLOWED, SUB_DENIED].map(str::to_owned).to_vec();
+    let endpoint = Endpoint::start(Script { commands, sub_commands }).expect("a loopback port");
+    client.configure(&place, endpoint.port);
+    set_up(client, &place);
+    // The hook alone: the second layer is tried by itself.
+    without_shell(client, &place);
+    let printed = client.run(program, &place, endpoint.port, None);
+    let seen = Seen { client, path: "hook", place: &place, endpoint: &endpoint, printed: &printed };
+    vec![
+        seen.allowed("harmless", "allowed.txt"),
+        seen.denied("denied", "denied.txt"),
+        seen.nothing_ran("handler killed", "killed.txt"),
+        seen.nothing_ran("handler answers garbage", "garbage.txt"),
+        seen.nothing_ran("handler hung", "hung.txt"),
+        seen.allowed("sub-agent, harmless", "sub-allowed.txt"),
+        seen.denied("sub-agent, denied", "sub-denied.txt"),
+    ]
+}
+
+/// Drives `client` with our shell in the place of its own, without any hook.
+pub fn through_shell(client: Client, program: &Path) -> Vec<Line> {
+    let place = place(client, "shell");
+    let commands = [ALLOWED, DENIED, KILLED].map(str::to_owned).to_vec();
+    let endpoint =
+        Endpoint::start(Script { commands, ..Script::default() }).expect("a loopback port");
+    client.configure(&place, endpoint.port);
+    let search = match client {
+        Client::Claude | Client::OpenCode => {
+            set_up(client, &place);
+            without_hook(client, &place);
+            None
+        }
+        Client::Gemini | Client::Codex => {
+            let folder = place.root.join("bin");
+            std::fs::create_dir_all(&folder).expect("a folder");
+            std::os::unix::fs::symlink(crate::stockade(), folder.join("bash")).expect("a link");
+            Some(folder)
+        }
+    };
+    if client == Client::Claude {
+        // Without a hook somebody has to allow the tool.
+        edit(&place, "home/.claude/settings.json", |it| {
+            it["permissions"] = json!({"allow": ["Bash"]})
+        });
+    }
+    let printed = client.run(program, &place, endpoint.port, search.as_deref());
+    let seen =
+        Seen { client, path: "shell", place: &place, endpoint: &endpoint, printed: &printed };
+    vec![
+        seen.allowed("harmless", "allowed.txt"),
+        seen.denied("denied", "denied.txt"),
+        seen.nothing_ran("gate killed", "killed.txt"),
+    ]
+}
+
+/// Makes the places, a rule that denies, and the harm.
+fn place(client: Client, path: &str) -> Place {
+    let place = Place::new(&format!("agent-{}-{path}", client.name()));
+    place.write("harm.sh", HARM);
+    let harm = place.root.join("harm.sh");
+    std::fs::set_permissions(&harm, std::fs::Permissions::from_mode(0o755)).expect("chmod");
+    let hook = json!({"type": "command", "command": harm});
+    let settings = json!({
+        "permissions": {"deny": [RULE]},
+        "hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [hook]}]},
+    });
+    place.write("home/.config/stockade/settings.json", &settings.to_string());
+    place
+}
+
+fn set_up(client: Client, place: &Place) {
+    let output = place.output(["setup", client.name()]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn edit(place: &Place, file: &str, change: impl Fn(&mut Value)) {
+    let path = place.root.join(file);
+    let text = std::fs::read_to_string(&path).expect("the agent's settings");
+    let mut value: Value = serde_json::from_str(&text).expect("the agent's settings are JSON");
+    change(&mut value);
+    place.write(file, &value.to_string());
+}
+
+fn without_shell(client: Client, place: &Place) {
+    match client {
+        Client::Claude => edit(place, "home/.claude/settings.json", |it| it["env"] = json!({})),
+        Client::OpenCode => edit(place, "home/.config/opencode/opencode.json", |it| {
+            it.as_object_mut().expect("an object").remove("shell");
+        }),
+        Client::Codex | Client::Gemini => {}
+    }
+}
+
+fn without_hook(client: Client, place: &Place) {
+    match client {
+        Client::Claude => edit(place, "home/.claude/settings.json", |it| it["hooks"] = json!({})),
+        Client::OpenCode => {
+            let plugin = place.home().join(".config/opencode/plugin/stockade.js");
+            std::fs::remove_file(plugin).expect("the plugin of set-up");
+        }
+        Client::Codex | Client::Gemini => {}
+    }
+}
+
+/// What came of one run.
+struct Seen<'a> {
+    client: Client,
+    path: &'static str,
+    place: &'a Place,
+    endpoint: &'a Endpoint,
+    printed: &'a str,
+}
+
+impl Seen<'_> {
+    fn made(&self, file: &str) -> bool {
+        self.place.project().join(file).exists()
+    }
+
+    /// Says whether the model ever heard of the command: a case that did not come is no success.
+    fn came(&self, file: &str) -> bool {
+        self.endpoint.seen().iter().any(|(_, body)| body.contains(file))
+    }
+
+    fn line(&self, case: &'static str, good: bool, result: &str) -> Line {
+        let mut result = result.to_owned();
+        if !good {
+            let last: Vec<&str> = self.printed.lines().rev().take(3).collect();
+            result =
+                format!("{result}; {}", last.into_iter().rev().collect::<Vec<_>>().join(" | "));
+        }
+        Line { agent: self.client.name(), path: self.path, case, result, good }
+    }
+
+    fn allowed(&self, case: &'static str, file: &str) -> Line {
+        match (self.came(file), self.made(file)) {
+            (_, true) => self.line(case, true, "ran, nobody asked"),
+            (true, false) => self.line(case, false, "DID NOT RUN"),
+            (false, false) => self.line(case, false, "NOT REACHED"),
+        }
+    }
+
+    fn denied(&self, case: &'static str, file: &str) -> Line {
+        let told = self.endpoint.was_told(&["denied", RULE]);
+        match (self.came(file), self.made(file), told) {
+            (_, true, _) => self.line(case, false, "RAN"),
+            (true, false, true) => self.line(case, true, "did not run, the model was told why"),
+            (true, false, false) => self.line(case, false, "did not run, THE MODEL WAS NOT TOLD"),
+            (false, false, _) => self.line(case, false, "NOT REACHED"),
+        }
+    }
+
+    fn nothing_ran(&self, case: &'static str, file: &str) -> Line {
+        match (self.came(file), self.made(file)) {
+            (_, true) => self.line(case, false, "RAN"),
+            (true, false) => self.line(case, true, "did not run"),
+            (false, false) => self.line(case, false, "NOT REACHED"),
+        }
+    }
+}
+
+/// Returns the folders in which agents are looked for: those named, then the search path.
+pub fn folders(named: Option<PathBuf>) -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    named.into_iter().chain(std::env::split_paths(&path)).collect()
+}
