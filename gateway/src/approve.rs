@@ -1,5 +1,6 @@
 //! Puts a question to a person, records the answer, and remembers what they allowed for good.
 
+pub(crate) mod asked;
 pub(crate) mod remember;
 
 use std::path::{Path, PathBuf};
@@ -8,6 +9,7 @@ use std::time::Instant;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::answer::unrecorded;
+use crate::approve::asked::Agreed;
 use crate::audit::record::{self, Body};
 use crate::audit::{Log, Receipt};
 use crate::client::PendingQuestion;
@@ -16,7 +18,7 @@ use crate::judge::Scene;
 use crate::protocol::errors::Failure;
 use crate::protocol::types::{AlwaysOffer, Answer, DecisionView, Event, Question};
 
-/// The consent of a person to one command, durable in the log. Only [`ask`] makes one.
+/// The consent of a person to one command, durable in the log. Only [`ask`] and [`agreed`] make one.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Consent(());
@@ -74,6 +76,27 @@ pub(crate) async fn ask(
     });
     log.record(body).await.map_err(|error| unrecorded(&error))?;
     Ok(outcome)
+}
+
+/// Records that the person of the agent behind `door` said yes there, and gives their consent.
+pub(crate) async fn agreed(
+    log: &Log,
+    decision: &Receipt,
+    question: &Question,
+    _agreed: Agreed,
+) -> Result<Answered, Failure> {
+    let body = Body::Approval(record::Approval {
+        reference: decision.id.clone(),
+        answer: record::Answer::Allow,
+        who: Some(who()),
+        channel: "agent".into(),
+        waited_ms: 0,
+        shown_hmac: log.redactor().digest(question.command.as_bytes()),
+        scope: record::Scope::Once,
+        expires: None,
+    });
+    log.record(body).await.map_err(|error| unrecorded(&error))?;
+    Ok(Answered::Yes(Consent(()), None))
 }
 
 /// Returns the question about a call, with what "always" would write.

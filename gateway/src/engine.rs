@@ -105,9 +105,11 @@ impl Gateway {
         let log = self.log.log().await?;
         let view = view::decision(&judged.verdict, &scene.snapshot, judged.input.clone());
         let asking = conversation.questions.take().filter(|_| request.context.interactive);
-        let runs = match (judged.verdict.decision, &asking) {
-            (Decision::Allow, _) | (Decision::Ask, Some(_)) => Runs::Gateway,
-            (Decision::Deny, _) | (Decision::Ask, None) => Runs::Nobody,
+        let agreed = self.agreed_elsewhere(caller.pid, &request, &scene, &judged).await?;
+        let runs = match (judged.verdict.decision, &asking, &agreed) {
+            (Decision::Allow, _, _) => Runs::Gateway,
+            (Decision::Ask, Some(_), _) | (Decision::Ask, _, Some(_)) => Runs::Gateway,
+            (Decision::Deny, _, _) | (Decision::Ask, None, None) => Runs::Nobody,
         };
         let planned = match runs {
             Runs::Gateway => Some(self.plan(&request, &scene, &judged, &command).await?),
@@ -134,7 +136,11 @@ impl Gateway {
             Outcome::Ask(pending) => {
                 let question = approve::question(&view, &command.text, &scene);
                 let door = &request.context.door;
-                match approve::ask(&log, &receipt, question, door, asking).await? {
+                let answered = match agreed {
+                    Some(agreed) => approve::agreed(&log, &receipt, &question, agreed).await?,
+                    None => approve::ask(&log, &receipt, question, door, asking).await?,
+                };
+                match answered {
                     Answered::Yes(consent, rule) => {
                         let state = &self.places.state;
                         approve::keep(&log, state, &scene, rule, &conversation.events).await?;

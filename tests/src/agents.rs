@@ -42,9 +42,14 @@ const RULE: &str = "Bash(touch:*)";
 /// A hook of the person's own settings that harms the process which runs it, as the command says.
 const HARM: &str = r#"#!/bin/sh
 frame=$(cat)
+gate=$PPID
+case $(readlink /proc/$gate/exe) in
+*/stockade) ;;
+*) gate=$(cut -d' ' -f4 /proc/$gate/stat) ;;
+esac
 case $frame in
-*killed.txt*) kill -KILL $PPID ;;
-*garbage.txt*) echo garbage > /proc/$PPID/fd/1 ;;
+*killed.txt*) kill -KILL $gate ;;
+*garbage.txt*) echo garbage > /proc/$gate/fd/1 ;;
 *hung.txt*) exec sleep 60 ;;
 esac
 "#;

@@ -140,8 +140,9 @@ fn a_rewritten_command_runs_through_the_gate() {
 #[test]
 fn a_handler_that_dies_hangs_or_babbles_blocks() {
     let place = Place::new("faults");
-    let harm = "#!/bin/sh\nframe=$(cat)\ncase $frame in\n*killed*) kill -KILL $PPID ;;\n\
-                *stopped*) kill -STOP $PPID ;;\n*garbage*) echo garbage > /proc/$PPID/fd/1 ;;\nesac\n";
+    let harm = "#!/bin/sh\nframe=$(cat)\ngate=$PPID\ncase $(readlink /proc/$gate/exe) in\n*/stockade) ;;\n\
+                *) gate=$(cut -d' ' -f4 /proc/$gate/stat) ;;\nesac\ncase $frame in\n*killed*) kill -KILL $gate ;;\n\
+                *stopped*) kill -STOP $gate ;;\n*garbage*) echo garbage > /proc/$gate/fd/1 ;;\nesac\n";
     place.write("harm.sh", harm);
     let path = place.root.join("harm.sh");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("chmod");

@@ -254,3 +254,48 @@ fn without_a_gateway_that_works_nothing_runs() {
     assert_eq!((status, out.as_str()), (Some(122), ""), "{told}");
     assert!(told.starts_with("stockade: "), "{told}");
 }
+
+#[test]
+fn what_an_agents_person_allowed_is_not_asked_again() {
+    let place = Place::new("agreed");
+    let careful = r#"{"sandbox": {"autoAllowBashIfSandboxed": false}}"#;
+    place.write("home/.config/stockade/settings.json", careful);
+    let frame = |command: &str| {
+        let frame = serde_json::json!({"session_id": "s", "cwd": place.project(), "hook_event_name": "PreToolUse",
+            "tool_name": "Bash", "tool_input": {"command": command}, "tool_use_id": "t"});
+        place.write(&format!("frame-{command}.json"), &frame.to_string());
+        place.root.join(format!("frame-{command}.json")).display().to_string()
+    };
+    let (made, other) = (frame("touch made.txt"), frame("touch other.txt"));
+    // A process that is the agent to both: it gives the hook a frame, and its shell the command.
+    let agent = |steps: &str| {
+        place.write("agent.sh", &format!("hook() {{ \"$GATE\" hook claude --rewrite < \"$1\" > ../answer; }}\n{steps}\ntrue\n"));
+        let plain = place.stockade([""; 0]);
+        let mut command = Command::new("bash");
+        command.arg(place.root.join("agent.sh")).current_dir(place.project()).env_clear();
+        command.envs(plain.get_envs().filter_map(|(key, value)| Some((key, value?))));
+        let shell = place.root.join("bash");
+        let shell = if shell.exists() { shell } else { link(&place, "bash") };
+        command.env("GATE", stockade()).env("AGENT_SHELL", shell);
+        seen(&command.output().expect("bash"))
+    };
+    let run = "\"$AGENT_SHELL\" -c 'touch made.txt' 2> ../told; echo $?";
+    // Without a question before, nobody has said yes.
+    assert_eq!(agent(run).1, "121\n");
+    let (_, out, told) = agent(&format!("hook '{made}'\n{run}\nrm -f made.txt\n{run}"));
+    assert!(
+        std::fs::read_to_string(place.root.join("answer")).expect("it").contains("\"ask\""),
+        "{told}"
+    );
+    assert_eq!(out, "0\n121\n", "once, and not a second time: {told}");
+    assert!(!place.project().join("made.txt").exists());
+    // The agent's next call means that the answer was no.
+    assert_eq!(agent(&format!("hook '{made}'\nhook '{other}'\n{run}")).1, "121\n");
+    // Another command is another question.
+    let another = run.replace("made.txt'", "made.txt made2.txt'");
+    assert_eq!(agent(&format!("hook '{made}'\n{another}")).1, "121\n");
+    let approval = place.output(["audit", "tail", "--json", "-n", "1", "--kind", "approval"]);
+    let approval: Value = serde_json::from_slice(&approval.stdout).expect("one record");
+    assert_eq!((&approval["answer"], &approval["channel"]), (&"allow".into(), &"agent".into()));
+    assert_eq!(place.output(["audit", "verify"]).status.code(), Some(0));
+}

@@ -55,7 +55,7 @@ pub(super) fn handler(arguments: &[OsString]) -> ExitCode {
     }
 }
 
-fn parsed(arguments: &[OsString]) -> Result<args::Hook, clap::Error> {
+fn parsed(arguments: &[OsString]) -> Result<args::agents::Hook, clap::Error> {
     let arguments = args::Arguments::try_parse_from(arguments)?;
     let refused = |message: String| clap::Error::raw(ErrorKind::ArgumentConflict, message);
     match arguments.command {
@@ -70,7 +70,7 @@ fn parsed(arguments: &[OsString]) -> Result<args::Hook, clap::Error> {
 }
 
 /// Supervises a handler: this same executable with the same arguments.
-pub(super) fn run(options: &args::Hook) -> ExitCode {
+pub(super) fn run(options: &args::agents::Hook) -> ExitCode {
     let handler = std::env::current_exe().map(|executable| {
         let mut handler = Command::new(executable);
         handler.arg(HANDLER).args(std::env::args_os().skip(1)).stdin(Stdio::inherit());
@@ -82,7 +82,7 @@ pub(super) fn run(options: &args::Hook) -> ExitCode {
 }
 
 /// Is the handler: its answer goes to the supervisor as one JSON object.
-async fn answer(options: args::Hook, spare: Spare) -> Result<ExitCode, Failure> {
+async fn answer(options: args::agents::Hook, spare: Spare) -> Result<ExitCode, Failure> {
     let answer = match judged(&options, spare).await {
         Ok(answer) => answer,
         Err(failure) => blocked(options.agent, &failure.message),
@@ -96,7 +96,7 @@ fn lost(reason: &str) -> Failure {
     Failure::new(Code::Internal, format!("the answer cannot be written: {reason}"), "")
 }
 
-async fn judged(options: &args::Hook, spare: Spare) -> Result<Answer, Failure> {
+async fn judged(options: &args::agents::Hook, spare: Spare) -> Result<Answer, Failure> {
     let mut frame = Vec::new();
     let limit = u64::try_from(LIMIT_BYTES).unwrap_or(u64::MAX).saturating_add(1);
     let read = std::io::stdin().lock().take(limit).read_to_end(&mut frame);

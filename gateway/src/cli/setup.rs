@@ -10,7 +10,7 @@ use crate::serve::hook::Agent;
 use crate::setup::{Change, Scope, Surroundings, install, uninstall};
 
 /// Does what `options` name, agent by agent; one that fails does not hold up the others.
-pub(super) fn setup(options: &args::Setup) -> Result<ExitCode, Failure> {
+pub(super) fn setup(options: &args::agents::Setup) -> Result<ExitCode, Failure> {
     let call = context::call(&options.common, "setup")?;
     let around = surroundings(&call)?;
     let agents = match options.agent {
@@ -39,7 +39,7 @@ pub(super) fn surroundings(call: &context::Call) -> Result<Surroundings, Failure
     Ok(Surroundings { home: place.home, project: place.project, executable })
 }
 
-fn one(agent: Agent, options: &args::Setup, around: &Surroundings) -> Result<(), Failure> {
+fn one(agent: Agent, options: &args::agents::Setup, around: &Surroundings) -> Result<(), Failure> {
     let scopes = match (options.scope, options.agent) {
         (None, None) => vec![Scope::User, Scope::Project],
         (scope, _) => vec![scope.unwrap_or(Scope::User)],
@@ -67,7 +67,7 @@ fn one(agent: Agent, options: &args::Setup, around: &Surroundings) -> Result<(),
     Ok(())
 }
 
-fn tell(agent: Agent, options: &args::Setup, change: &Change) {
+fn tell(agent: Agent, options: &args::agents::Setup, change: &Change) {
     let name = agent.name();
     if change.is_nothing() {
         let path = change.path.display();

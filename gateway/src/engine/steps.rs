@@ -1,16 +1,22 @@
 //! The steps of the pipeline that wait for files, hooks or the log, and calls that are only judged.
 
+use stockade_policy::Decision;
+
 use super::{Gateway, blocking};
+use crate::approve::asked::{self, Agreed};
 use crate::audit::Receipt;
 use crate::audit::record::caller::Caller;
 use crate::audit::record::decision::Runs;
 use crate::judge::{self, Asked, Hooks, Judged, Runner, Scene};
 use crate::plan::Planned;
-use crate::protocol::errors::Failure;
+use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{CheckRequest, CommandRequest, DecisionView};
 use crate::records::{self, Circumstances};
 use crate::request::Command;
 use crate::{answer, cases, plan};
+
+/// The front door through which an agent's shell comes.
+const SHELL: &str = "shell";
 
 impl Gateway {
     /// Judges one call without running anything.
@@ -39,6 +45,7 @@ impl Gateway {
         };
         self.open_before_hooks(&scene).await?;
         let judged = judge::judge(&self.scanner, &scene, asked).await?;
+        let pid = caller.pid;
         // What could not be recorded is not judged either.
         drop(self.log.log().await?);
         if request.record {
@@ -46,7 +53,50 @@ impl Gateway {
             let circumstances = Circumstances::of_check(caller, &request, runs);
             self.record(&scene, &judged, circumstances).await?;
         }
+        if request.caller_asks {
+            self.put_elsewhere(pid, &scene, &judged).await?;
+        }
         Ok(cases::answer(&request, &scene, judged))
+    }
+
+    /// Keeps in mind that the caller asks a person of its own about this call, instead of the one before.
+    async fn put_elsewhere(&self, pid: u32, scene: &Scene, judged: &Judged) -> Result<(), Failure> {
+        let (state, cwd) = (self.places.state.clone(), scene.place.cwd.clone());
+        let command = judge::command_of(&judged.input).ok();
+        let asks = judged.verdict.decision == Decision::Ask;
+        let command = command.filter(|_| asks && judged.tree.is_some());
+        blocking(move || {
+            asked::forget(&state, pid);
+            let Some(command) = command else { return Ok(()) };
+            asked::note(&state, asked::Asked { command: &command, cwd: &cwd }, pid).map_err(
+                |error| {
+                    let message =
+                        format!("the question cannot be kept in `{}`: {error}", state.display());
+                    Failure::new(Code::StateUnusable, message, "")
+                },
+            )
+        })
+        .await
+    }
+
+    /// Returns the yes that the person of an agent gave to this command, if the agent's hook asked for it.
+    pub(super) async fn agreed_elsewhere(
+        &self,
+        pid: u32,
+        request: &CommandRequest,
+        scene: &Scene,
+        judged: &Judged,
+    ) -> Result<Option<Agreed>, Failure> {
+        let asks = judged.verdict.decision == Decision::Ask;
+        if !asks || request.context.door != SHELL || judged.received.is_some() {
+            return Ok(None);
+        }
+        let (state, cwd) = (self.places.state.clone(), scene.place.cwd.clone());
+        let command = judge::command_of(&judged.input)?;
+        blocking(move || {
+            Ok(asked::take(&state, asked::Asked { command: &command, cwd: &cwd }, pid))
+        })
+        .await
     }
 
     /// Waits for the log where programs of the person run before the decision.

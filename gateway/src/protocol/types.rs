@@ -102,6 +102,9 @@ pub struct CheckRequest {
     /// The caller runs the call itself, unconfined: nothing is allowed because it would run confined.
     #[serde(default)]
     pub caller_runs: bool,
+    /// The caller puts a question to a person of its own, and goes on only after a yes.
+    #[serde(default)]
+    pub caller_asks: bool,
     /// Inputs that stand in for those of this machine.
     #[serde(default)]
     pub case: Option<Case>,

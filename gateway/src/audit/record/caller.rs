@@ -70,6 +70,24 @@ impl Caller {
     }
 }
 
+/// A process that the kernel names: its start tells it from a later one with the same number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Process {
+    pub(crate) pid: u32,
+    pub(crate) start: u64,
+}
+
+/// Returns process `pid` and those above it, without the first of its namespace.
+pub(crate) fn processes_above(pid: u32) -> Vec<Process> {
+    let (mut found, mut pid) = (Vec::new(), pid);
+    while pid > 1 && found.len() < 4 * MAX_PARENTS {
+        let Some(stat) = stat(pid) else { break };
+        found.push(Process { pid, start: stat.start });
+        pid = stat.parent;
+    }
+    found
+}
+
 fn folder(pid: u32) -> PathBuf {
     Path::new("/proc").join(pid.to_string())
 }

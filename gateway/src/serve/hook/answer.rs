@@ -90,13 +90,17 @@ pub(crate) fn blocked(agent: Agent, reason: &str) -> Answer {
 /// Turns a question into a refusal where the agent would run the command, hang, or knows no question.
 fn downgraded(agent: Agent, event: &str, ruling: &Ruling) -> Ruling {
     let Ruling::Ask(reason) = ruling else { return ruling.clone() };
-    let asks = match agent {
+    if asks(agent, event) { ruling.clone() } else { Ruling::Deny(reason.clone()) }
+}
+
+/// Says whether the agent puts a question to its person at `event`, and goes on only after a yes.
+pub(crate) fn asks(agent: Agent, event: &str) -> bool {
+    match agent {
         Agent::Claude | Agent::Copilot | Agent::Cursor => true,
         // At this event no answer means that the agent puts its own question.
         Agent::Codex => event == "PermissionRequest",
         Agent::Gemini | Agent::OpenCode | Agent::Cline => false,
-    };
-    if asks { ruling.clone() } else { Ruling::Deny(reason.clone()) }
+    }
 }
 
 /// A reason is never blank and stands on one line.

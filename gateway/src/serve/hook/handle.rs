@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Agent;
-use super::answer::{Answer, Ruling, answer, blocked, takes_new_input};
+use super::answer::{Answer, Ruling, answer, asks, blocked, takes_new_input};
 use super::frame::{Call, Frame, Waiting, read};
 use super::table;
 use crate::client::Client;
@@ -108,6 +108,7 @@ fn request(
         record: true,
         run_hooks: true,
         caller_runs,
+        caller_asks: asks(agent, &waiting.event),
         context,
         ..CheckRequest::default()
     }

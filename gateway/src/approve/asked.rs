@@ -1,0 +1,122 @@
+//! Questions that an agent puts to its own person, so that nobody is asked twice.
+//!
+//! Where the hook answers "ask", the agent asks, and goes on only after a yes. The same command then comes to
+//! our shell, from the same agent. What connects both is kept in the state directory, which no confined command
+//! reads: the command, its directory, and the processes above the hook, as the kernel names them. Text and
+//! environment of a command have no part in it. Each question serves once, for a while, and only until the
+//! agent's next call.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use sha2::{Digest as _, Sha256};
+
+use crate::audit::record::caller::{Process, processes_above};
+use crate::places::{hex, private_directory};
+
+/// How long a person may think about a question of their agent.
+const LASTS: Duration = Duration::from_secs(10 * 60);
+
+/// That the person of an agent said yes to a command; only [`take`] makes one.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Agreed(());
+
+/// A command that an agent's person is asked about.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    /// The text.
+    pub(crate) command: &'a str,
+    /// Where it would run.
+    pub(crate) cwd: &'a Path,
+}
+
+impl Asked<'_> {
+    /// Returns the file of this question.
+    fn file(&self, state: &Path) -> PathBuf {
+        let mut digest = Sha256::new();
+        digest.update(self.cwd.as_os_str().as_encoded_bytes());
+        digest.update([0]);
+        digest.update(self.command.as_bytes());
+        folder(state).join(hex(&digest.finalize()))
+    }
+}
+
+fn folder(state: &Path) -> PathBuf {
+    state.join("asked")
+}
+
+/// Notes that the agent above process `pid` puts a question to its person.
+pub(crate) fn note(state: &Path, asked: Asked<'_>, pid: u32) -> io::Result<()> {
+    private_directory(&folder(state))?;
+    let line = |process: Process| format!("{} {}\n", process.pid, process.start);
+    let text: String = processes_above(pid).into_iter().map(line).collect();
+    let path = asked.file(state);
+    let new = path.with_extension(format!("{}.tmp", std::process::id()));
+    let mut options = fs::OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    file.write_all(text.as_bytes())?;
+    fs::rename(&new, &path)
+}
+
+/// Forgets the questions of the agent above process `pid`: it has gone on to another call.
+pub(crate) fn forget(state: &Path, pid: u32) {
+    for entry in fs::read_dir(folder(state)).into_iter().flatten().flatten() {
+        if is_from(&entry.path(), &processes_above(pid)) {
+            let _ = fs::remove_file(entry.path()); // one that is gone was taken
+        }
+    }
+}
+
+/// Takes the yes of an agent's person to a command that the agent, one of the two processes from `pid` up, gives
+/// to our shell.
+pub(crate) fn take(state: &Path, asked: Asked<'_>, pid: u32) -> Option<Agreed> {
+    let path = asked.file(state);
+    let age = path.metadata().ok()?.modified().ok()?;
+    let fresh = SystemTime::now().duration_since(age).is_ok_and(|age| age < LASTS);
+    // Without a daemon the process above the shell called; with one, the shell itself did.
+    let near: Vec<Process> = processes_above(pid).into_iter().take(2).collect();
+    let agent = is_from(&path, &near);
+    // Taken or too old, it serves nobody else; without this it might serve twice.
+    fs::remove_file(&path).ok()?;
+    (fresh && agent).then_some(Agreed(()))
+}
+
+/// Says whether one of `processes` is above the hook that noted the question.
+fn is_from(path: &Path, processes: &[Process]) -> bool {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let noted = |process: &Process| {
+        let line = format!("{} {}", process.pid, process.start);
+        text.lines().any(|found| found == line)
+    };
+    processes.iter().any(noted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Folder;
+
+    #[test]
+    fn a_yes_serves_the_same_command_of_the_same_agent_once() {
+        let folder = Folder::new();
+        let state = folder.path();
+        let me = std::process::id();
+        let asked = |command| Asked { command, cwd: Path::new("/p") };
+        note(state, asked("make"), me).unwrap();
+        assert!(take(state, asked("make x"), me).is_none());
+        assert!(take(state, Asked { command: "make", cwd: Path::new("/") }, me).is_none());
+        assert!(take(state, asked("make"), me).is_some());
+        assert!(take(state, asked("make"), me).is_none());
+        // Another process that claims it gets nothing, and nobody does after it.
+        note(state, asked("make"), me).unwrap();
+        assert!(take(state, asked("make"), 1).is_none());
+        assert!(take(state, asked("make"), me).is_none());
+        note(state, asked("make"), me).unwrap();
+        forget(state, me);
+        assert!(take(state, asked("make"), me).is_none());
+    }
+}

@@ -1,0 +1,74 @@
+//! Options of the subcommands through which agents come.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use super::{Common, duration};
+
+/// Shown below the help.
+pub(crate) const EXAMPLE_HOOK: &str = "Example, in the settings of Claude Code:\n  \
+    {\"hooks\":{\"PreToolUse\":[{\"matcher\":\"*\",\"hooks\":[{\"type\":\"command\",\n  \
+    \"command\":\"/usr/local/bin/stockade hook claude\"}]}]}}\n\n\
+    Every failure of stockade itself is the agent's explicit refusal: exit status 2, or a cancel.";
+
+/// Shown below the help.
+pub(crate) const EXAMPLE_SETUP: &str = "Example:\n  stockade setup claude --dry-run\n\n\
+    What a file held before is kept beside it, under its name with .before-stockade.\n\
+    `stockade setup --undo --all` takes every agent out; do that before you remove stockade.";
+
+/// Shown below the help.
+pub(crate) const EXAMPLE_SHELL: &str = "Example:\n  stockade shell -lc 'git status'\n\n\
+    Takes the options of bash. Also when started under a name that ends in `sh`, such as a link\n\
+    called `bash`: put it where an agent looks for its shell (`stockade setup` does). Without a\n\
+    command on a terminal it becomes the real bash. Exit status as for `stockade run`.";
+
+/// `stockade hook`.
+#[derive(Debug, Args)]
+pub(crate) struct Hook {
+    #[command(flatten)]
+    pub common: Common,
+    /// The agent whose frame is on standard input.
+    #[arg(value_name = "AGENT", value_enum)]
+    pub agent: crate::serve::hook::Agent,
+    /// Have an allowed shell command run through `stockade run`, where the agent takes a new input.
+    #[arg(long)]
+    pub rewrite: bool,
+    /// Refuse when no answer was found in this time; keep it below the agent's own limit.
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s")]
+    pub deadline: Duration,
+}
+
+/// `stockade setup`.
+#[derive(Debug, Args)]
+pub(crate) struct Setup {
+    #[command(flatten)]
+    pub common: Common,
+    /// The agent.
+    #[arg(value_name = "AGENT", value_enum, required_unless_present = "all")]
+    pub agent: Option<crate::serve::hook::Agent>,
+    /// Every agent; only with `--undo`.
+    #[arg(long, requires = "undo", conflicts_with = "agent")]
+    pub all: bool,
+    /// Whose sessions go through the gate [default: user].
+    #[arg(long, value_enum)]
+    pub scope: Option<crate::setup::Scope>,
+    /// Show what would change, and change nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Take the agent out again.
+    #[arg(long)]
+    pub undo: bool,
+}
+
+/// `stockade shell`.
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct Shell {
+    /// Show this help.
+    #[arg(long, action = clap::ArgAction::Help)]
+    help: Option<bool>,
+    /// Options of bash, a script, positional parameters; `-c TEXT` for a text.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+    pub arguments: Vec<String>,
+}
