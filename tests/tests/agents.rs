@@ -108,7 +108,9 @@ fn recorded_frames_are_allowed_or_denied_with_the_reason() {
         let denied = given(&place, agent, &["--rewrite"], denied.as_bytes());
         let (word, reason) = decision(&denied);
         assert_eq!((word.as_str(), denied.status.code()), ("deny", Some(0)), "{agent}");
-        assert!(reason.contains("Bash(touch:*)"), "{agent}: {reason}");
+        let expected =
+            "denied `touch made.txt` (second part of a pipeline); by deny rule `Bash(touch:*)` in";
+        assert!(reason.starts_with(expected), "{agent}: {reason}");
     }
 }
 
@@ -238,6 +240,27 @@ fn tools_and_events_that_are_not_known_are_not_allowed() {
             assert_blocked(agent, &given(&place, agent, &[], version.as_bytes()), "a new event");
         }
     }
+}
+
+#[test]
+fn tools_of_the_agent_itself_are_left_to_it_where_no_rule_speaks() {
+    let place = Place::new("inner");
+    for (agent, file, event, tool, name) in [
+        ("claude", "hook_claude330", "PreToolUse", "\"Bash\"", "\"Agent\""),
+        ("gemini", "hook_gemini", "BeforeTool", "\"run_shell_command\"", "\"invoke_agent\""),
+        ("opencode", "hook_opencode", "PreToolUse", "\"bash\"", "\"task\""),
+    ] {
+        let called = frame(&place, file, event, "pwd").replace(tool, name);
+        let output = given(&place, agent, &["--rewrite"], called.as_bytes());
+        let expected = if agent == "opencode" { "allow" } else { "none" };
+        assert_eq!(decision(&output).0, expected, "{agent}: {}", text(&output.stderr));
+        assert_eq!(output.status.code(), Some(0), "{agent}");
+    }
+    let settings = r#"{"permissions": {"deny": ["Agent"]}}"#;
+    place.write("home/.config/stockade/settings.json", settings);
+    let called =
+        frame(&place, "hook_claude330", "PreToolUse", "pwd").replace("\"Bash\"", "\"Agent\"");
+    assert_eq!(decision(&given(&place, "claude", &[], called.as_bytes())).0, "deny");
 }
 
 #[test]

@@ -29,6 +29,8 @@ pub(crate) struct Waiting {
     pub calls: Vec<Call>,
     /// The tool input as the agent sent it, for a rewrite.
     pub raw_input: Value,
+    /// The tool reaches nothing but the agent itself.
+    pub inner: bool,
     /// The agent's session.
     pub session: Option<String>,
     /// The agent is in its plan mode: the one mode of an agent that counts, because it only tightens.
@@ -70,6 +72,7 @@ pub(crate) fn read(agent: Agent, row: &AgentRow, bytes: &[u8]) -> Result<Frame, 
     }
     let event = event.to_owned();
     let (name, input) = tool(agent, &event, &frame)?;
+    let inner = row.inner.contains(&name);
     let cwd = cwd(&frame)?;
     let calls = match row.tools.get(&name) {
         Some(tool) => renamed(tool, &name, &input, &cwd)?,
@@ -84,7 +87,7 @@ pub(crate) fn read(agent: Agent, row: &AgentRow, bytes: &[u8]) -> Result<Frame, 
     let session = ["session_id", "sessionId", "taskId", "conversation_id"];
     let session = session.iter().find_map(|key| frame.get(key)?.as_str()).map(str::to_owned);
     let plan = text(&frame, "permission_mode") == Some("plan");
-    Ok(Frame::Calls(Box::new(Waiting { event, calls, raw_input: input, session, plan })))
+    Ok(Frame::Calls(Box::new(Waiting { event, calls, raw_input: input, inner, session, plan })))
 }
 
 fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {

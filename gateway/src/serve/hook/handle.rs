@@ -55,17 +55,23 @@ async fn judge(
         let request = request(agent, waiting, call, context, launcher.is_none());
         decisions.push(client.check(request).await.map_err(|failure| failure.message)?);
     }
-    let strictest = |wanted: fn(&str) -> bool| {
-        let found = decisions.iter().position(|decision| wanted(&decision.decision))?;
-        Some(told(decisions.get(found)?, waiting.calls.get(found)?))
-    };
-    if let Some(reason) = strictest(|decision| decision == "deny") {
-        return Ok(Ruling::Deny(reason));
-    }
-    if let Some(reason) = strictest(|decision| decision != "allow") {
-        return Ok(Ruling::Ask(reason));
+    let judged = || waiting.calls.iter().zip(&decisions);
+    if let Some((call, denied)) = judged().find(|(_, decision)| decision.decision == "deny") {
+        return Ok(Ruling::Deny(told(denied, call)));
     }
     let Some(first) = decisions.first() else { return Err("the frame holds no call".into()) };
+    if let Some((call, asked)) = judged().find(|(_, decision)| decision.decision != "allow") {
+        // No rule speaks of it, and it reaches nothing but the agent: what it starts comes here by itself.
+        let inner = waiting.inner && asked.rule.is_none();
+        return Ok(match (inner, agent) {
+            (false, _) => Ruling::Ask(told(asked, call)),
+            // Its plugin goes on only after a plain yes.
+            (true, Agent::OpenCode) => {
+                Ruling::Allow { reason: "a tool of the agent itself".into(), rewritten: None }
+            }
+            (true, _) => Ruling::NoObjection,
+        });
+    }
     let rewritten = launcher.map(|launcher| rewritten(waiting, first, launcher)).transpose()?;
     Ok(Ruling::Allow { reason: first.reason.clone(), rewritten })
 }

@@ -14,6 +14,8 @@ pub(crate) struct AgentRow {
     pub events: Vec<String>,
     /// Names of events at which nothing waits.
     pub others: Vec<String>,
+    /// Tools that reach nothing but the agent itself.
+    pub inner: Vec<String>,
     /// Its tools by their name there.
     pub tools: BTreeMap<String, ToolRow>,
 }
@@ -35,11 +37,12 @@ pub(crate) fn row(name: &str) -> Result<AgentRow, String> {
     let row = table.get(name).ok_or_else(|| format!("no agent is called `{name}`"))?;
     let events = strings(row.get("events"))?;
     let others = strings(row.get("others"))?;
+    let inner = strings(row.get("inner"))?;
     let mut tools = BTreeMap::new();
     for member in row.get("tools").and_then(Value::members).ok_or("`tools` is missing")? {
         tools.insert(member.key.clone(), tool(&member.value)?);
     }
-    Ok(AgentRow { events, others, tools })
+    Ok(AgentRow { events, others, inner, tools })
 }
 
 fn tool(value: &Value) -> Result<ToolRow, String> {
