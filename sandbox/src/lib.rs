@@ -44,7 +44,8 @@ pub use spawn::{
     Child, Launcher, Listeners, Stopper, confine_proxy, confine_worker, launch, spawn,
 };
 pub use spec::{
-    Access, Fallback, FileRule, Files, Limits, Mechanism, Mediation, Network, Program, SandboxSpec,
+    Access, Fallback, FileRule, Files, INIT_NAME, Limits, Mechanism, Mediation, Network, Program,
+    SandboxSpec,
 };
 #[cfg(target_os = "linux")]
 pub use twin::Twin;

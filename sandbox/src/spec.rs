@@ -6,6 +6,9 @@ use std::path::PathBuf;
 
 use crate::Protection;
 
+/// Name that the kernel gives for pid 1 of a confined run (at most 15 bytes, `proc_pid_comm(5)`).
+pub const INIT_NAME: &str = "stockade-init";
+
 /// What one command may reach while it runs. Paths are absolute and already resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxSpec {

@@ -9,6 +9,7 @@ use std::process::{Command, ExitCode};
 
 use super::args::Common;
 use super::{context, failure, run, streams};
+use crate::client::Options;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{CommandRequest, CommandText, RunOutcome};
 use crate::request::MAX_TIMEOUT;
@@ -16,6 +17,7 @@ use crate::serve::hook::marks;
 use crate::serve::shell::options::{Asked, read};
 use crate::serve::shell::wrapping::{self, Unwrapped};
 use crate::serve::shell::{inside, marker};
+use crate::spare::{Purpose, Spare};
 
 /// Where the real shell is. What a search path says is the caller's word.
 const REAL: [&str; 4] = ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh"];
@@ -75,7 +77,10 @@ pub(super) fn shell(
     match command {
         // An empty text does nothing, in any shell.
         None => Ok(ExitCode::SUCCESS),
-        Some(wanted) => super::wait(wanted.run(common))?,
+        Some(wanted) => {
+            let spare = context::spare(&common, Purpose::Run);
+            super::wait(wanted.run(common, spare))?
+        }
     }
 }
 
@@ -119,7 +124,7 @@ impl Wanted {
         Ok(wanted.map(|wanted| Wanted { stdin: false, ..wanted }))
     }
 
-    async fn run(self, common: Common) -> Result<ExitCode, Failure> {
+    async fn run(self, common: Common, spare: Spare) -> Result<ExitCode, Failure> {
         let call = context::call(&common, "shell")?;
         let Wanted { command, stdin, marker } = self;
         let shown = context::shown(&command);
@@ -136,7 +141,8 @@ impl Wanted {
             report_cwd: marker.is_some(),
             context: call.context,
         };
-        let (outcome, lost) = run::perform(call.options, request, streams::Show::Output).await?;
+        let (outcome, lost) =
+            run::perform(Options { spare, ..call.options }, request, streams::Show::Output).await?;
         if let (Some(marker), RunOutcome::Ran(result)) = (&marker, &outcome) {
             // As the agent's own line does, only after a success.
             let cwd = result.cwd_after.as_ref().filter(|_| result.exit_code == Some(0));

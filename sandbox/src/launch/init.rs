@@ -67,6 +67,12 @@ pub(super) fn run_ahead(ids: (u32, u32), link: Link) -> i32 {
     go_on(ground, &spec, Foreign::default(), streams, link)
 }
 
+/// Has the kernel name pid 1, so that who looks from inside sees whose confinement it is (`proc_pid_comm(5)`).
+fn bear_name() {
+    // Without it, stockade in a confined command refuses instead of going on.
+    let _ = fs::write("/proc/self/comm", crate::INIT_NAME);
+}
+
 fn go_on(
     ground: Result<Ground, Failure>,
     spec: &SandboxSpec,
@@ -185,6 +191,7 @@ enum Ground {
 
 /// The first steps, which are the same for every spec.
 fn lay_ground(ids: (u32, u32), hide: &BTreeSet<Mechanism>) -> Result<Ground, Failure> {
+    bear_name();
     let kill = libc::c_ulong::from(libc::SIGKILL.unsigned_abs());
     step("parent death signal", syscalls::prctl(libc::PR_SET_PDEATHSIG, kill, 0))?;
     map_ids(ids)?;

@@ -1,11 +1,10 @@
-//! Whether this process runs in a confinement that this very executable made.
+//! Whether this process runs in a confinement that our launcher made.
 //!
 //! The kernel says so, not the environment: system calls are filtered, new privileges are off for good, and
-//! process 1 of this process's namespace is this executable as the launcher, filtered too. A command text can
-//! bring that about only by running outside of the gate already.
+//! process 1 of this process's namespace is filtered too and bears the name that our launcher gives it. A command
+//! text can bring that about only by running outside of the gate already.
 
 use std::fs;
-use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
@@ -20,7 +19,7 @@ pub(crate) fn own_confinement() -> bool {
         && std::process::id() != 1
         && is_filtered("/proc/self/status", true)
         && is_filtered("/proc/1/status", false)
-        && fs::read("/proc/1/cmdline").is_ok_and(|line| is_launcher(&line))
+        && fs::read_to_string("/proc/1/comm").is_ok_and(|name| is_launcher(&name))
 }
 
 /// Says whether a process has a system-call filter and, where it is asked for, no way to new privileges.
@@ -30,15 +29,9 @@ fn is_filtered(status: &str, without_new: bool) -> bool {
     has("Seccomp:\t2") && (!without_new || has("NoNewPrivs:\t1"))
 }
 
-/// Says whether a command line is that of this executable as the launcher.
-fn is_launcher(line: &[u8]) -> bool {
-    let mut words = line.split(|byte| *byte == 0);
-    let (Some(program), Some(b"launch"), Some(b""), None) =
-        (words.next(), words.next(), words.next(), words.next())
-    else {
-        return false;
-    };
-    is_this_executable(Path::new(std::ffi::OsStr::from_bytes(program)))
+/// Says whether a process of this name, as the kernel gives it, is our launcher's.
+fn is_launcher(name: &str) -> bool {
+    name.strip_suffix('\n') == Some(stockade_sandbox::INIT_NAME)
 }
 
 /// Says whether `path` is the file that this process runs.
@@ -60,11 +53,6 @@ mod tests {
         assert!(!own_confinement());
         let own = fs::read_link("/proc/self/exe").unwrap();
         assert!(is_this_executable(&own) && !is_this_executable(Path::new("/bin/sh")));
-        let line = |rest: &str| [own.as_os_str().as_bytes(), rest.as_bytes()].concat();
-        assert!(is_launcher(&line("\0launch\0")));
-        for wrong in ["\0launch\0x\0", "\0scan\0", "\0launch", ""] {
-            assert!(!is_launcher(&line(wrong)), "{wrong:?}");
-        }
-        assert!(!is_launcher(b"/bin/sh\0launch\0"));
+        assert!(is_launcher("stockade-init\n") && !is_launcher("stockade\n") && !is_launcher(""));
     }
 }
