@@ -171,3 +171,23 @@ fn a_failure_of_ours_blocks_in_every_form() {
         }
     }
 }
+
+#[test]
+fn a_sub_agent_and_what_it_runs_are_told_apart() {
+    let text = include_str!("../../../../tests/fixtures/agents/hook_claude_subagent.json");
+    let recorded: Value = serde_json::from_str(text).unwrap();
+    let row = table::row("claude").unwrap();
+    let frames = recorded["frames"]["PreToolUse"].as_array().unwrap().iter();
+    let read = frames.map(|frame| {
+        match read(Agent::Claude, &row, frame["stdin"].to_string().as_bytes()) {
+            Ok(Frame::Calls(waiting)) => (waiting.calls[0].tool.clone(), waiting.inner),
+            other => panic!("{other:?}"),
+        }
+    });
+    assert_eq!(read.collect::<Vec<_>>(), [("Agent".to_owned(), true), ("Bash".to_owned(), false)]);
+    // What runs a command, reads, writes or reaches out is never the agent's own affair.
+    for agent in Agent::ALL {
+        let row = table::row(agent.name()).unwrap();
+        assert!(row.inner.iter().all(|name| !row.tools.contains_key(name)), "{agent:?}");
+    }
+}
