@@ -108,8 +108,7 @@ fn recorded_frames_are_allowed_or_denied_with_the_reason() {
         let denied = given(&place, agent, &["--rewrite"], denied.as_bytes());
         let (word, reason) = decision(&denied);
         assert_eq!((word.as_str(), denied.status.code()), ("deny", Some(0)), "{agent}");
-        let expected =
-            "denied `touch made.txt` (second part of a pipeline); by deny rule `Bash(touch:*)` in";
+        let expected = "stockade: denied `touch made.txt` (second part of a pipeline); by deny rule `Bash(touch:*)` in";
         assert!(reason.starts_with(expected), "{agent}: {reason}");
     }
 }
