@@ -126,7 +126,14 @@ impl Parser<'_> {
     }
 
     /// Emits blanks, continuations, and a comment if one starts here: this is the start of a word.
+    #[inline]
     pub(crate) fn take_blanks(&mut self) {
+        if let Some(b' ' | b'\t' | b'#' | b'\\') = self.byte(self.pos) {
+            self.take_some_blanks();
+        }
+    }
+
+    fn take_some_blanks(&mut self) {
         loop {
             self.take_continuations();
             let start = self.pos;

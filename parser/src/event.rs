@@ -27,6 +27,8 @@ pub(crate) enum Kind {
     HereText,
     HereTabs,
     HereEnd,
+    /// A word of a command that is one literal.
+    PlainWord,
     Junk,
     // Nodes.
     List,

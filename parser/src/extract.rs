@@ -6,7 +6,7 @@ mod commands;
 mod effects;
 mod hidden;
 mod leaves;
-mod marks;
+pub(crate) mod marks;
 mod nested;
 mod nodes;
 mod scope;
@@ -14,11 +14,11 @@ pub(crate) mod shell;
 
 use std::rc::Rc;
 
-use crate::event::Kind;
-use crate::grammar::{self, Syntax};
+use crate::event::{Event, Kind};
+use crate::grammar::Syntax;
 use crate::marks::Request;
 use crate::program::Rows;
-use crate::tree::Token;
+use crate::tree::HowRead;
 use crate::word::build::{BraceBudget, Building};
 use crate::{
     Assignment, CommandTree, Draft, Limits, Locality, Notice, Opaque, Position, Programs, Reason,
@@ -81,6 +81,7 @@ impl Map {
 }
 
 /// A simple command while its parts come in.
+#[derive(Default)]
 pub(crate) struct Collecting {
     pub words: Vec<Word>,
     /// For each word, the event that opens it, for mapping nested texts.
@@ -121,7 +122,7 @@ pub(crate) enum Build {
     },
     /// A scope of shell state ends with this node.
     Scope {
-        scope: scope::Scope,
+        scope: Box<scope::Scope>,
         piece: Option<Reason>,
     },
     AndOr(scope::Chain),
@@ -130,13 +131,13 @@ pub(crate) enum Build {
         negated: bool,
         element: u32,
         directory: u32,
-        scope: Option<scope::Scope>,
+        scope: Option<Box<scope::Scope>>,
     },
     /// A loop or `select`: its variable, and the words it takes.
     For {
         name: Vec<u8>,
         words: Vec<Word>,
-        scope: Option<scope::Scope>,
+        scope: Option<Box<scope::Scope>>,
     },
     Function {
         named: bool,
@@ -192,6 +193,8 @@ pub(crate) struct Walk<'a> {
     pub source_length: usize,
     pub runs: Vec<Run>,
     pub builds: Vec<Build>,
+    /// The events that opened `builds`.
+    pub opened: Vec<Event>,
     pub positions: Vec<Position>,
     pub stdins: Vec<Stdin>,
     pub shell: Shell,
@@ -205,6 +208,8 @@ pub(crate) struct Walk<'a> {
     pub nested: Vec<Vec<u8>>,
     pub nested_bytes: usize,
     pub nested_limit_told: bool,
+    /// The parts of a command that was read, to be used again.
+    pub spare: Option<Box<Collecting>>,
     pub associative: std::collections::HashMap<Vec<u8>, bool>,
     pub via_entries: usize,
     pub requests: Vec<Request>,
@@ -228,6 +233,9 @@ pub(crate) struct Walk<'a> {
     pub array_operands: std::collections::BTreeSet<(u32, usize)>,
 }
 
+/// After so many events the walk looks whether a piece of them can be given back.
+const PAUSE_EVERY: usize = 1 << 14;
+
 /// Bytes of values of variables that are put in where they are used, in one text.
 const VALUE_BYTES: usize = 1 << 20;
 
@@ -246,9 +254,9 @@ pub(crate) fn extract(
     }
     let step_limit =
         limits.steps_per_byte.saturating_mul(source.len() as u64).saturating_add(100_000);
-    let syntax = grammar::read(source, limits, step_limit);
+    let reading = HowRead { depth: limits.depth, steps: step_limit };
+    let syntax = reading.read(source);
     let steps = syntax.steps;
-    let tokens = Token::of(&syntax);
     let text = Text {
         bytes: source.to_vec(),
         syntax,
@@ -264,6 +272,7 @@ pub(crate) fn extract(
         source_length: source.len(),
         runs: Vec::with_capacity(4),
         builds: Vec::with_capacity(32),
+        opened: Vec::with_capacity(32),
         positions: vec![Position::Top],
         stdins: vec![Stdin::Inherited],
         shell: Shell::new(start, source),
@@ -277,6 +286,7 @@ pub(crate) fn extract(
         nested: Vec::new(),
         nested_bytes: 0,
         nested_limit_told: false,
+        spare: None,
         associative: std::collections::HashMap::new(),
         via_entries: 0,
         requests: Vec::new(),
@@ -293,9 +303,9 @@ pub(crate) fn extract(
     };
     walk.start_state();
     walk.hidden_bytes(&text);
-    walk.begin(text, None, None, 0, false);
+    walk.begin(text, reading, None, None, 0, false);
     walk.walk();
-    walk.finish(source, tokens)
+    walk.finish(source, reading)
 }
 
 impl Walk<'_> {
@@ -321,7 +331,8 @@ impl Walk<'_> {
     /// Starts walking a text.
     pub(crate) fn begin(
         &mut self,
-        text: Text,
+        mut text: Text,
+        reading: HowRead,
         outer: Option<Box<Shell>>,
         scope: Option<scope::Scope>,
         depth: u32,
@@ -344,10 +355,11 @@ impl Walk<'_> {
         self.requests.push(Request {
             text: text.bytes.clone(),
             origin: text.map.span(whole),
-            marks: marks::marks(&text.syntax),
+            reading,
         });
         self.positions.push(text.position);
-        let end = text.syntax.events.len();
+        text.syntax.divide();
+        let end = text.syntax.count;
         self.runs.push(Run {
             text: Rc::new(text),
             at: 0,
@@ -366,6 +378,11 @@ impl Walk<'_> {
                 self.end_run();
                 continue;
             }
+            // Only the last who looks at a text may make it smaller.
+            let at = run.at;
+            if let Some(text) = Rc::get_mut(&mut run.text) {
+                text.syntax.forget_before(at);
+            }
             let text = Rc::clone(&run.text);
             let depth = self.runs.len();
             // Events of this text, until another text comes on top.
@@ -379,13 +396,14 @@ impl Walk<'_> {
                 if self.steps > self.step_limit {
                     return self.give_up();
                 }
-                let Some(event) = text.syntax.events.get(at).copied() else { break };
+                let Some(event) = text.syntax.event(at).copied() else { break };
                 match event.kind {
                     Kind::Close => self.close(&text, event),
+                    Kind::PlainWord => self.plain_word(&text, event, at),
                     kind if kind.is_leaf() => self.leaf(&text, event),
                     _ => self.open(&text, event, at),
                 }
-                if self.runs.len() != depth {
+                if self.runs.len() != depth || at % PAUSE_EVERY == 0 {
                     break;
                 }
             }
@@ -395,7 +413,7 @@ impl Walk<'_> {
     /// The walk takes too much work: what is left of the source is opaque.
     fn give_up(&mut self) {
         let place = self.runs.last().and_then(|run| {
-            let event = run.text.syntax.events.get(run.at.saturating_sub(1))?;
+            let event = run.text.syntax.event(run.at.saturating_sub(1))?;
             Some(run.text.map.place(event.start))
         });
         let end = u32::try_from(self.source_length).unwrap_or(u32::MAX);
@@ -428,7 +446,7 @@ impl Walk<'_> {
         }
     }
 
-    fn finish(mut self, source: &[u8], tokens: Vec<Token>) -> Draft {
+    fn finish(mut self, source: &[u8], reading: HowRead) -> Draft {
         if self.notices_left_out > 0 {
             let text = format!("and {} more", self.notices_left_out);
             self.notices.push(Notice { text, span: Span::new(0, source.len()) });
@@ -441,7 +459,7 @@ impl Walk<'_> {
             writes: self.writes,
             reads: self.reads,
             nested: self.nested,
-            tokens,
+            reading: Some(reading),
             repairs: Vec::new(),
         };
         Draft::new(tree, self.requests, self.steps)

@@ -8,12 +8,18 @@ mod simple;
 mod test;
 
 use crate::event::{Event, HereDocument, Kind};
-use crate::{Limits, Reason, Span};
+use crate::{Reason, Span};
 
 /// What the grammar made of one text.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Syntax {
     pub events: Vec<Event>,
+    /// The pieces behind `events` of a divided tree.
+    later: Vec<Vec<Event>>,
+    /// How many events there are in a divided tree.
+    pub count: usize,
+    /// Pieces that were given back.
+    forgotten: usize,
     pub here_documents: Vec<HereDocument>,
     pub troubles: Vec<Trouble>,
     pub notices: Vec<(Span, &'static str)>,
@@ -43,6 +49,45 @@ pub(crate) struct SyntaxError {
     pub opener: Option<usize>,
     pub detail: &'static str,
 }
+
+impl Syntax {
+    /// Puts events into pieces, so that each can be given back when it was walked.
+    pub(crate) fn divide(&mut self) {
+        self.count = self.events.len();
+        while self.events.len() > PIECE {
+            let cut = (self.events.len() - 1) / PIECE * PIECE;
+            self.later.push(self.events.split_off(cut));
+            self.events.shrink_to_fit();
+        }
+        self.later.reverse();
+    }
+
+    /// Returns event `at` of a divided tree, unless it was given back.
+    pub(crate) fn event(&self, at: usize) -> Option<&Event> {
+        match (at / PIECE).checked_sub(1) {
+            None => self.events.get(at),
+            Some(piece) => self.later.get(piece)?.get(at % PIECE),
+        }
+    }
+
+    /// Gives the memory of the pieces before `at` back.
+    pub(crate) fn forget_before(&mut self, at: usize) {
+        let whole = at / PIECE;
+        for _ in self.forgotten..whole {
+            let piece = match self.forgotten.checked_sub(1) {
+                None => Some(&mut self.events),
+                Some(piece) => self.later.get_mut(piece),
+            };
+            if let Some(piece) = piece {
+                *piece = Vec::new();
+            }
+            self.forgotten += 1;
+        }
+    }
+}
+
+/// Events in a piece.
+const PIECE: usize = 1 << 16;
 
 pub(crate) type Step = Result<(), SyntaxError>;
 
@@ -149,10 +194,14 @@ pub(crate) struct Parser<'a> {
     rewinds: u32,
     pub(crate) in_here_body: u32,
     pub(crate) tabs_doubted: bool,
+    /// The last search for the end of a here-document that found none.
+    pub(crate) in_vain: Option<crate::lex::heredoc::Search>,
+    /// Arithmetic was opened somewhere.
+    arithmetic: bool,
 }
 
 /// Reads one text as a program.
-pub(crate) fn read(source: &[u8], limits: &Limits, step_limit: u64) -> Syntax {
+pub(crate) fn read(source: &[u8], depth_limit: u32, step_limit: u64) -> Syntax {
     let mut parser = Parser {
         source,
         end: source.len(),
@@ -168,17 +217,21 @@ pub(crate) fn read(source: &[u8], limits: &Limits, step_limit: u64) -> Syntax {
         not_arithmetic: Vec::new(),
         backtracked: 0,
         depth: 0,
-        depth_limit: limits.depth,
+        depth_limit,
         step_limit,
         line_start: 0,
         rewinds: 0,
         in_here_body: 0,
         tabs_doubted: false,
+        arithmetic: false,
+        in_vain: None,
     };
     parser.run();
-    let nodes = parser.out.events.iter().filter(|event| event.kind == Kind::Arithmetic);
-    parser.out.arithmetic =
-        nodes.map(|event| Span { start: event.start, end: event.end }).collect();
+    if parser.arithmetic {
+        let nodes = parser.out.events.iter().filter(|event| event.kind == Kind::Arithmetic);
+        parser.out.arithmetic =
+            nodes.map(|event| Span { start: event.start, end: event.end }).collect();
+    }
     parser.out
 }
 
@@ -269,6 +322,7 @@ impl Parser<'_> {
     pub(crate) fn open(&mut self, kind: Kind, flags: u8) -> u32 {
         let start = index(self.pos);
         let node = index(self.out.events.len());
+        self.arithmetic |= kind == Kind::Arithmetic;
         self.out.events.push(Event { kind, flags, start, end: start, link: u32::MAX });
         node
     }

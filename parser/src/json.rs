@@ -126,10 +126,19 @@ impl Value {
 
 /// Reads one value that fills the whole text.
 pub fn read(text: &[u8], dialect: Dialect) -> Result<Value, Error> {
+    read_all(text, dialect, &[])
+}
+
+/// Reads a commented text that is known to be right; of the outermost members named `passed` only the keys.
+pub(crate) fn read_without(text: &[u8], passed: &[&str]) -> Result<Value, Error> {
+    read_all(text, Dialect::Commented, passed)
+}
+
+fn read_all(text: &[u8], dialect: Dialect, passed: &[&str]) -> Result<Value, Error> {
     if let Err(error) = std::str::from_utf8(text) {
         return Err(Error { at: error.valid_up_to(), message: "the text is not UTF-8".into() });
     }
-    let mut reader = Reader { text, at: 0, dialect };
+    let mut reader = Reader { text, at: 0, dialect, passed };
     reader.blank()?;
     let value = reader.value(0)?;
     reader.blank()?;
@@ -143,6 +152,8 @@ struct Reader<'a> {
     text: &'a [u8],
     at: usize,
     dialect: Dialect,
+    /// Keys of outermost members whose values are not read.
+    passed: &'a [&'a str],
 }
 
 impl Reader<'_> {
@@ -277,7 +288,8 @@ impl Reader<'_> {
             }
             self.at += 1;
             self.blank()?;
-            let value = self.value(depth + 1)?;
+            let pass = depth == 0 && self.passed.contains(&key.as_str());
+            let value = if pass { self.pass() } else { self.value(depth + 1)? };
             members.push(Member { key, key_span, value });
             self.blank()?;
             match self.peek() {
@@ -293,6 +305,24 @@ impl Reader<'_> {
                 return self.fail("the comma before `}` is one too many");
             }
         }
+    }
+
+    /// Steps over a value of a text that is known to be right.
+    fn pass(&mut self) -> Value {
+        let (start, mut depth, mut quoted) = (self.at, 0_u32, false);
+        while let Some(byte) = self.peek() {
+            match byte {
+                b'\\' if quoted => self.at += 1,
+                b'"' => quoted = !quoted,
+                _ if quoted => {}
+                b'{' | b'[' => depth += 1,
+                b',' | b'}' | b']' if depth == 0 => break,
+                b'}' | b']' => depth -= 1,
+                _ => {}
+            }
+            self.at += 1;
+        }
+        Value { span: Span::new(start, self.at), kind: Kind::Null }
     }
 
     fn number(&mut self) -> Result<Kind, Error> {

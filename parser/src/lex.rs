@@ -2,6 +2,6 @@
 
 mod arith;
 mod dollar;
-mod heredoc;
+pub(crate) mod heredoc;
 pub(crate) mod quote;
 mod word;

@@ -1,6 +1,7 @@
 //! What the authority saw in one text, in the terms in which it is compared with the witness.
 
 use crate::Span;
+use crate::tree::HowRead;
 
 /// One thing seen in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,6 +44,6 @@ pub(crate) struct Request {
     pub text: Vec<u8>,
     /// The span of the outer source that it comes from.
     pub origin: Span,
-    /// What the authority saw, sorted.
-    pub marks: Vec<Mark>,
+    /// How it was read; what was seen in it is told by reading it again, when it is compared.
+    pub reading: HowRead,
 }

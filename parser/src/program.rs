@@ -5,6 +5,12 @@
 
 mod index;
 mod load;
+mod places {
+    //! Where the rows of the built-in tables stand, found when this was built.
+    use super::index::{Place, Places};
+    use std::borrow::Cow::Borrowed;
+    include!(concat!(env!("OUT_DIR"), "/places.rs"));
+}
 pub(crate) mod row;
 
 use std::collections::HashMap;
@@ -54,27 +60,33 @@ struct Loaded {
     table: Table,
     sets: OnceLock<Result<load::Sets, TableError>>,
     defaults: OnceLock<Result<Body, TableError>>,
-    rows: Vec<OnceLock<Result<Row, TableError>>>,
+    rows: Vec<OnceLock<Box<Result<Row, TableError>>>>,
+    /// Examples and sources of rows are read too: they are for tests and people.
+    whole: bool,
 }
 
 impl Loaded {
     fn new(text: std::borrow::Cow<'static, str>) -> Result<Loaded, TableError> {
-        let table = Table::new(text)?;
+        Ok(Loaded::of(Table::new(text)?, true))
+    }
+
+    fn of(table: Table, whole: bool) -> Loaded {
         let rows = (0..table.count()).map(|_| OnceLock::new()).collect();
-        Ok(Loaded { table, sets: OnceLock::new(), defaults: OnceLock::new(), rows })
+        Loaded { table, sets: OnceLock::new(), defaults: OnceLock::new(), rows, whole }
     }
 
     fn row(&self, number: usize) -> Option<&Result<Row, TableError>> {
         let cell = self.rows.get(number)?;
-        Some(cell.get_or_init(|| {
+        let read = || {
             let defaults = self.defaults.get_or_init(|| load::defaults(&self.table));
             let defaults = defaults.as_ref().map_err(Clone::clone)?;
             let sets = || {
                 let sets = self.sets.get_or_init(|| load::sets(&self.table));
                 sets.as_ref().map_err(Clone::clone)
             };
-            load::row(&self.table, number, &sets, defaults)
-        }))
+            load::row(&self.table, number, self.whole, &sets, defaults)
+        };
+        Some(cell.get_or_init(|| Box::new(read())))
     }
 }
 
@@ -121,12 +133,10 @@ impl Programs {
     pub fn builtin() -> &'static Programs {
         static TABLES: OnceLock<Programs> = OnceLock::new();
         TABLES.get_or_init(|| {
-            let tables: Result<Vec<_>, _> =
-                BUILTIN.into_iter().map(|text| Loaded::new(text.into()).map(Arc::new)).collect();
-            match tables {
-                Ok(tables) => Programs { tables, broken: false },
-                Err(_) => Programs { tables: Vec::new(), broken: true },
-            }
+            let tables = BUILTIN.into_iter().zip(places::PLACES.iter().cloned());
+            let loaded =
+                |(text, places)| Arc::new(Loaded::of(Table::with(text, places), cfg!(test)));
+            Programs { tables: tables.map(loaded).collect(), broken: false }
         })
     }
 

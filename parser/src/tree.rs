@@ -1,7 +1,7 @@
 //! The tree of commands that policy judges.
 
 use crate::event::Kind;
-use crate::grammar::Syntax;
+use crate::grammar::{self, Syntax};
 use crate::marks::Request;
 use crate::{Bytes, Reason, Shared, Span, Thin, Word, Words};
 
@@ -28,7 +28,8 @@ pub struct CommandTree {
     pub(crate) nested: Vec<Vec<u8>>,
     /// Names of defects of the witness that were mended, and how often.
     pub(crate) repairs: Vec<(&'static str, u32)>,
-    pub(crate) tokens: Vec<Token>,
+    /// How the source was read, to tell its tokens; none if it was not.
+    pub(crate) reading: Option<HowRead>,
 }
 
 /// One simple command: what bash would start, or a builtin, function call or bare assignment.
@@ -321,6 +322,20 @@ pub enum TokenKind {
     Unread,
 }
 
+/// The bounds under which a text was read: with them, reading it again gives the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HowRead {
+    pub depth: u32,
+    pub steps: u64,
+}
+
+impl HowRead {
+    /// Reads `text` again.
+    pub(crate) fn read(self, text: &[u8]) -> Syntax {
+        grammar::read(text, self.depth, self.steps)
+    }
+}
+
 impl Token {
     /// Returns the leaves of a syntax tree as tokens.
     pub(crate) fn of(syntax: &Syntax) -> Vec<Token> {
@@ -372,7 +387,7 @@ impl Draft {
             writes: Vec::new(),
             reads: Vec::new(),
             nested: Vec::new(),
-            tokens: vec![Token { kind: TokenKind::Unread, span }],
+            reading: None,
             repairs: Vec::new(),
         };
         Draft { tree, requests: Vec::new(), steps: 0 }
@@ -458,8 +473,12 @@ impl CommandTree {
     }
 
     /// The tokens of the source, in order; together they are the source.
+    ///
+    /// They are not stored: the text is read again.
     pub fn tokens(&self) -> impl Iterator<Item = Token> {
-        self.tokens.iter().copied()
+        let whole = Token { kind: TokenKind::Unread, span: Span::new(0, self.source.len()) };
+        let read = self.reading.map(|reading| Token::of(&reading.read(&self.source)));
+        read.unwrap_or_else(|| vec![whole]).into_iter()
     }
 
     /// Names of known defects of the second parser that were mended before the comparison, and how often.

@@ -11,6 +11,7 @@ pub use kind::NodeKind;
 
 use std::collections::BTreeMap;
 
+use crate::extract::marks::marks;
 use crate::marks::{Mark, MarkKind, Request};
 use crate::{CommandTree, Draft, Opaque, Reason, Span};
 use shape::Shape;
@@ -77,7 +78,7 @@ impl Draft {
         }
         let mut repairs = BTreeMap::<&'static str, u32>::new();
         for (request, witness) in requests.iter().zip(witnesses) {
-            if let Some(found) = doubt(request, witness, &tree.source, &mut repairs) {
+            if let Some(found) = doubt(request, authority, witness, &tree.source, &mut repairs) {
                 tree.opaque.push(found);
             }
         }
@@ -86,9 +87,15 @@ impl Draft {
     }
 }
 
+/// Returns what the authority sees in a text: it reads it once more, as it did before.
+fn authority(request: &Request) -> Vec<Mark> {
+    marks(&request.reading.read(&request.text))
+}
+
 /// Returns why the authority's reading of one text is not confirmed, if so; counts what was mended.
 fn doubt(
     request: &Request,
+    authority: impl FnOnce(&Request) -> Vec<Mark>,
     witness: &Witness,
     source: &[u8],
     repairs: &mut BTreeMap<&'static str, u32>,
@@ -108,7 +115,7 @@ fn doubt(
     for repair in &lowered.repairs {
         *repairs.entry(repair.name()).or_default() += 1;
     }
-    let (mark, seen) = first_difference(&request.marks, &lowered.marks)?;
+    let (mark, seen) = first_difference(&authority(request), &lowered.marks)?;
     let detail = format!("{} that only {seen} sees", name(mark.kind));
     Some(opaque(Reason::WitnessDiffers, place(mark.span), detail))
 }

@@ -139,6 +139,19 @@ impl std::ops::Deref for Words {
     }
 }
 
+impl Words {
+    /// Takes the words out of `words`, whose memory can be used again.
+    pub(crate) fn taken(words: &mut Vec<Word>) -> Words {
+        match words.len() {
+            0 => Words(List::None),
+            1 => Words(words.pop().map_or(List::None, List::One)),
+            // A long list is not copied.
+            65.. => std::mem::take(words).into(),
+            _ => Words(List::Many(words.drain(..).collect())),
+        }
+    }
+}
+
 impl From<Vec<Word>> for Words {
     fn from(words: Vec<Word>) -> Words {
         match <[Word; 1]>::try_from(words) {

@@ -62,16 +62,12 @@ impl Walk<'_> {
     pub(crate) fn close_arithmetic(
         &mut self,
         text: &Text,
-        event: Event,
+        opened: Event,
         building: &Building,
         span: Span,
     ) {
         self.evaluate(text, building, span, Reason::ArithName);
-        let command = text
-            .syntax
-            .events
-            .get(event.link as usize)
-            .is_some_and(|open| open.flags & (flag::COMMAND | flag::OFFSET) != 0);
+        let command = opened.flags & (flag::COMMAND | flag::OFFSET) != 0;
         if !command {
             self.unknown(Reason::Arithmetic, Count::One);
         }

@@ -32,8 +32,27 @@ impl Walk<'_> {
         index
     }
 
-    pub(crate) fn close_simple(&mut self, text: &Text, event: Event, collecting: Collecting) {
-        let Collecting { words, origins, assignments, redirects, command } = collecting;
+    pub(crate) fn close_simple(
+        &mut self,
+        text: &Text,
+        event: Event,
+        mut collecting: Box<Collecting>,
+    ) {
+        let command = collecting.command;
+        self.finish_simple(text, event, &mut collecting);
+        self.read_nested(text, command, &collecting.origins);
+        self.change_shell(command);
+        self.network_targets(command);
+        collecting.origins.clear();
+        self.spare = Some(collecting);
+    }
+
+    /// Puts a simple command that was read into the list.
+    fn finish_simple(&mut self, text: &Text, event: Event, collecting: &mut Collecting) {
+        let command = collecting.command;
+        let words = Words::taken(&mut collecting.words);
+        let assignments = std::mem::take(&mut collecting.assignments);
+        let redirects = std::mem::take(&mut collecting.redirects);
         let span = text.map.span(Span { start: event.start, end: event.end });
         let nothing = words.is_empty() && assignments.is_empty() && redirects.is_empty();
         if nothing && self.commands.len() == command as usize + 1 {
@@ -59,7 +78,7 @@ impl Walk<'_> {
         let stdin = stdin_of(&redirects);
         let directory = self.shell.directory_for_list();
         if let Some(slot) = self.commands.get_mut(command as usize) {
-            slot.words = words.into();
+            slot.words = words;
             slot.assignments = assignments.into();
             slot.redirects = redirects.into();
             slot.kind = kind;
@@ -69,9 +88,6 @@ impl Walk<'_> {
         }
         self.list_targets(command);
         self.check_command(command);
-        self.read_nested(text, command, &origins);
-        self.change_shell(command);
-        self.network_targets(command);
     }
 
     /// What the first word names.
@@ -174,8 +190,8 @@ impl Walk<'_> {
             let found = documents.binary_search_by_key(&event.link, |document| document.redirect);
             let body =
                 found.ok().and_then(|at| documents.get(at)).and_then(|document| document.body);
-            let open = body
-                .and_then(|body| text.syntax.events.get(body as usize).map(|open| (body, *open)));
+            let open =
+                body.and_then(|body| text.syntax.event(body as usize).map(|open| (body, *open)));
             let empty = Word { span, class: WordClass::Exact(Bytes::EMPTY) };
             let redirecting = Redirecting { read: true, target: Some(empty), ..redirecting };
             match open {

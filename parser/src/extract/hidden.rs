@@ -43,10 +43,19 @@ impl Walk<'_> {
                     open.pop();
                 }
                 kind if kind.is_leaf() => {
+                    if kind == Kind::PlainWord {
+                        if let Some(parent) = open.last_mut() {
+                            parent.1 += 1;
+                        }
+                        open.push((Kind::Word, 0));
+                    }
                     let bytes = token_text(&text.bytes, event);
                     if !bytes.is_ascii() || bytes.iter().any(u8::is_ascii_control) {
                         let place = surroundings(kind, &open, bytes);
                         self.hidden_in(text, bytes, event.start as usize, place);
+                    }
+                    if kind == Kind::PlainWord {
+                        open.pop();
                     }
                 }
                 kind => {

@@ -30,6 +30,7 @@ impl Walk<'_> {
             | Kind::HereTabs
             | Kind::HereEnd
             | Kind::Quote
+            | Kind::PlainWord
             | Kind::Junk => {}
             Kind::Literal | Kind::HereText => {
                 let piece = if self.quoted() { Piece::Quoted } else { Piece::Plain };
@@ -117,10 +118,10 @@ impl Walk<'_> {
             }
             Some(Build::Pipeline { piped, negated, element, directory, scope }) => {
                 if let Some(scope) = scope {
-                    self.leave(scope);
+                    self.leave(*scope);
                 }
                 let element = element.saturating_add(1);
-                let scope = piped.then(|| self.enter_element(element));
+                let scope = piped.then(|| Box::new(self.enter_element(element)));
                 self.builds.push(Build::Pipeline { piped, negated, element, directory, scope });
             }
             Some(other) => self.builds.push(other),

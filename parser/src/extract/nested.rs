@@ -6,6 +6,7 @@ use crate::extract::{Map, Text, Walk};
 use crate::grammar;
 use crate::lex::quote::decode_backquotes;
 use crate::nested::{self, Dialect, Inner, Reading};
+use crate::tree::HowRead;
 use crate::{
     CommandKind, Directory, Locality, Position, Reason, Shared, SimpleCommand, Span, Thin, Via,
     Word, WordClass,
@@ -44,7 +45,7 @@ impl Walk<'_> {
             }
             return;
         }
-        let syntax = self.read_text(&decoded.bytes);
+        let (syntax, reading) = self.read_text(&decoded.bytes);
         let nested = Text {
             bytes: decoded.bytes,
             syntax,
@@ -54,18 +55,19 @@ impl Walk<'_> {
             position: Position::Substitution,
         };
         let scope = self.enter(Ends::Process, None, None);
-        self.begin(nested, None, Some(scope), depth + 1, sh);
+        self.begin(nested, reading, None, Some(scope), depth + 1, sh);
     }
 
-    fn read_text(&mut self, bytes: &[u8]) -> grammar::Syntax {
+    fn read_text(&mut self, bytes: &[u8]) -> (grammar::Syntax, HowRead) {
         // A nested text is text like any other; how much of it there may be is limited elsewhere.
         let own =
             self.limits.steps_per_byte.saturating_mul(bytes.len() as u64).saturating_add(1_000);
         self.step_limit = self.step_limit.saturating_add(own);
         let left = self.step_limit.saturating_sub(self.steps);
-        let syntax = grammar::read(bytes, self.limits, left);
+        let reading = HowRead { depth: self.limits.depth, steps: left };
+        let syntax = reading.read(bytes);
         self.steps = self.steps.saturating_add(syntax.steps);
-        syntax
+        (syntax, reading)
     }
 
     /// Counts a nested text against the limit.
@@ -82,15 +84,12 @@ impl Walk<'_> {
 
     /// Asks the tables about a command, and goes into what it runs.
     pub(crate) fn read_nested(&mut self, text: &Text, command: u32, origins: &[u32]) {
-        let mut work = vec![command];
+        let mut work: Vec<u32> = Vec::new();
         let mut texts: Vec<Evaluated> = Vec::new();
-        let mut next = 0;
-        while let Some(index) = work.get(next).copied() {
-            next += 1;
+        let (mut current, mut next) = (Some(command), 0);
+        while let Some(index) = current {
+            current = None;
             let Some(outer) = self.commands.get(index as usize) else { continue };
-            if outer.words.is_empty() {
-                continue;
-            }
             let Reading { inner, effects, effects_known, doubts } =
                 nested::read(&mut self.rows, outer);
             self.steps = self.steps.saturating_add(outer.words.len() as u64);
@@ -112,6 +111,8 @@ impl Walk<'_> {
                 let origin = (index == command).then_some((text, origins));
                 self.inner(index, inner, origin, &mut work, &mut texts);
             }
+            current = work.get(next).copied();
+            next += 1;
         }
         // The last one comes on top, so the first is walked first.
         for evaluated in texts.into_iter().rev() {
@@ -227,7 +228,7 @@ impl Walk<'_> {
             self.doubt(Reason::Nul, span, "a NUL byte in a nested text".to_owned(), String::new());
             return;
         }
-        let syntax = self.read_text(&bytes);
+        let (syntax, reading) = self.read_text(&bytes);
         if sh && let Some(place) = syntax.bash_only {
             self.dialect(map.span(place));
         }
@@ -240,7 +241,7 @@ impl Walk<'_> {
         });
         let text = Text { bytes, syntax, map, via, locality, position: Position::Wrapped };
         self.hidden_bytes(&text);
-        self.begin(text, outer, None, depth + 1, sh);
+        self.begin(text, reading, outer, None, depth + 1, sh);
     }
 
     pub(crate) fn dialect(&mut self, span: Span) {
@@ -287,11 +288,16 @@ fn word_map(text: &Text, word: u32, bytes: &[u8]) -> Option<Map> {
     if matches!(text.map, Map::Whole(_)) {
         return None;
     }
-    let open = text.syntax.events.get(word as usize)?;
-    let inner = text.syntax.events.get(word as usize + 1..open.link as usize)?;
+    let open = text.syntax.event(word as usize)?;
+    if open.kind == Kind::PlainWord {
+        let start = (0, text.map.place(open.start));
+        let same = text.bytes.get(open.start as usize..open.end as usize) == Some(bytes);
+        return same.then(|| Map::Runs(vec![start]));
+    }
     let mut runs = Vec::new();
     let mut value: Vec<u8> = Vec::with_capacity(bytes.len());
-    for event in inner {
+    for at in word + 1..open.link {
+        let event = text.syntax.event(at as usize)?;
         let (start, end) = (event.start as usize, event.end as usize);
         let (from, part) = match event.kind {
             Kind::Literal => (start, text.bytes.get(start..end)?),

@@ -3,8 +3,9 @@
 use crate::event::{Event, Kind, flag};
 use crate::extract::scope::{Ends, Scope};
 use crate::extract::shell::Value;
-use crate::extract::{Braced, Build, Collecting, Redirecting, Run, Text, Walk};
-use crate::word::build::{Building, Piece, Place};
+use crate::extract::{Braced, Build, Redirecting, Run, Text, Walk};
+use crate::grammar::redirect::token_text;
+use crate::word::build::{Building, Piece, Place, is_active};
 use crate::{Assignment, Bytes, Count, Position, Reason, Span, Stdin, Thin, Word, WordClass};
 
 impl Walk<'_> {
@@ -13,10 +14,11 @@ impl Walk<'_> {
         let building = || Building { span, ..Building::default() };
         let build = match event.kind {
             Kind::AndOr => Build::AndOr(self.open_chain(event.flags & flag::BACKGROUND != 0)),
+            Kind::Pipeline if event.flags == 0 => Build::Passing,
             Kind::Pipeline => {
                 let piped = event.flags & flag::PIPED != 0;
                 let directory = self.shell.directory_changes;
-                let scope = piped.then(|| self.enter_element(0));
+                let scope = piped.then(|| Box::new(self.enter_element(0)));
                 let negated = event.flags & flag::NEGATED != 0;
                 Build::Pipeline { piped, negated, element: 0, directory, scope }
             }
@@ -74,13 +76,13 @@ impl Walk<'_> {
             Kind::Subshell => self.scope(Ends::Process, Position::Subshell, None),
             Kind::Coproc => self.scope(Ends::Process, Position::Compound, None),
             Kind::If | Kind::Case => {
-                let scope = self.enter(Ends::Branch, None, None);
+                let scope = Box::new(self.enter(Ends::Branch, None, None));
                 Build::Scope { scope, piece: None }
             }
             Kind::Branch => self.open_branch(span),
             Kind::CaseItem => self.scope(Ends::Branch, Position::Compound, None),
             Kind::Loop => {
-                let scope = self.enter_repeated(Position::Compound);
+                let scope = Box::new(self.enter_repeated(Position::Compound));
                 Build::Scope { scope, piece: None }
             }
             Kind::For | Kind::Select => {
@@ -91,10 +93,11 @@ impl Walk<'_> {
             _ => Build::Passing,
         };
         self.builds.push(build);
+        self.opened.push(event);
     }
 
     fn scope(&mut self, ends: Ends, position: Position, piece: Option<Reason>) -> Build {
-        let scope = self.enter(ends, Some(position), None);
+        let scope = Box::new(self.enter(ends, Some(position), None));
         Build::Scope { scope, piece }
     }
 
@@ -120,19 +123,15 @@ impl Walk<'_> {
         let span = text.map.span(Span { start: event.start, end: event.end });
         self.tell_shaken(span);
         let command = self.reserve(text, span);
-        Build::Simple(Box::new(Collecting {
-            words: Vec::with_capacity(4),
-            origins: Vec::with_capacity(4),
-            assignments: Vec::new(),
-            redirects: Vec::new(),
-            command,
-        }))
+        let mut collecting = self.spare.take().unwrap_or_default();
+        collecting.command = command;
+        Build::Simple(collecting)
     }
 
     fn enter_loop_head(&mut self) {
         let scope = self.enter_repeated(Position::Compound);
         if let Some(Build::For { scope: place, .. }) = self.builds.last_mut() {
-            *place = Some(scope);
+            *place = Some(Box::new(scope));
         }
     }
 
@@ -151,7 +150,7 @@ impl Walk<'_> {
             self.integer_assigned(&name, None, span);
             self.shell.set(&name, Value::Set);
         }
-        let scope = self.enter(Ends::Branch, Some(Position::Compound), None);
+        let scope = Box::new(self.enter(Ends::Branch, Some(Position::Compound), None));
         Build::Scope { scope, piece: None }
     }
 
@@ -159,6 +158,7 @@ impl Walk<'_> {
         let Some(run) = self.runs.last_mut() else { return };
         if run.here == Some(at) {
             self.builds.push(Build::HereBody { building });
+            self.opened.push(event);
         } else {
             // It was read where its redirection stands.
             run.at = (event.link as usize).saturating_add(1).max(run.at);
@@ -166,18 +166,14 @@ impl Walk<'_> {
     }
 
     pub(crate) fn close(&mut self, text: &Text, event: Event) {
-        let Some(build) = self.builds.pop() else { return };
+        let (Some(build), Some(opened)) = (self.builds.pop(), self.opened.pop()) else { return };
         let span = text.map.span(Span { start: event.start, end: event.end });
         match build {
             Build::Passing | Build::Double => {}
-            Build::Simple(collecting) => self.close_simple(text, event, *collecting),
+            Build::Simple(collecting) => self.close_simple(text, event, collecting),
             Build::Word(building) => self.close_word(text, event, building),
             Build::Assignment { building, name, append, array } => {
-                let operand = text
-                    .syntax
-                    .events
-                    .get(event.link as usize)
-                    .is_some_and(|open| open.flags & flag::OPERAND != 0);
+                let operand = opened.flags & flag::OPERAND != 0;
                 self.close_assignment(event, Head { name, append, array, operand }, building, span);
             }
             Build::Array => {
@@ -187,7 +183,7 @@ impl Walk<'_> {
                 }
             }
             Build::Braced(braced) => self.close_braced(text, *braced, span),
-            Build::Arithmetic { building } => self.close_arithmetic(text, event, &building, span),
+            Build::Arithmetic { building } => self.close_arithmetic(text, opened, &building, span),
             Build::Subscript { building } => self.close_subscript(text, &building, span),
             Build::Extended { building } => {
                 let mut bytes = vec![b'('];
@@ -201,23 +197,20 @@ impl Walk<'_> {
             }
             Build::Redirect(redirecting) => self.close_redirect(text, event, *redirecting, span),
             Build::HereBody { mut building } => {
-                let open = text.syntax.events.get(event.link as usize);
-                if open.is_some_and(|open| open.flags & flag::CUT != 0) {
+                if opened.flags & flag::CUT != 0 {
                     building.push(Piece::Quoted, b"\n");
                 }
                 self.close_here_body(building, span);
             }
             Build::Scope { scope, piece } => {
-                self.leave(scope);
-                let kind = text.syntax.events.get(event.link as usize).map(|open| open.kind);
-                if kind == Some(Kind::Loop) {
+                self.leave(*scope);
+                if opened.kind == Kind::Loop {
                     // What a loop changes counts for its own earlier commands too.
                     self.tell_shaken(span);
                 }
                 if let Some(reason) = piece {
-                    let process = kind == Some(Kind::ProcessSubstitution);
-                    let inner = text.syntax.events.get(event.link as usize..);
-                    let inner = inner.unwrap_or_default().iter();
+                    let process = opened.kind == Kind::ProcessSubstitution;
+                    let inner = (event.link as usize..).map_while(|at| text.syntax.event(at));
                     // Without a command inside, `<()` is no word at all.
                     let filled = process
                         && inner
@@ -230,7 +223,7 @@ impl Walk<'_> {
             Build::AndOr(chain) => self.close_chain(chain),
             Build::Pipeline { scope, negated, directory, .. } => {
                 if let Some(scope) = scope {
-                    self.leave(scope);
+                    self.leave(*scope);
                 }
                 if negated && self.shell.directory_changes != directory {
                     self.shell.directory = crate::Directory::Unknown;
@@ -238,7 +231,7 @@ impl Walk<'_> {
             }
             Build::For { scope, .. } => {
                 if let Some(scope) = scope {
-                    self.leave(scope);
+                    self.leave(*scope);
                 }
                 // What a loop changes counts for its own earlier commands too.
                 self.tell_shaken(span);
@@ -279,17 +272,36 @@ impl Walk<'_> {
     }
 
     fn close_word(&mut self, text: &Text, event: Event, building: Building) {
-        let pattern = text
-            .syntax
-            .events
-            .get(event.link as usize)
-            .is_some_and(|open| open.flags & flag::PATTERN != 0);
+        self.take_word(text, event.link, building);
+    }
+
+    /// A word of a command that is one literal.
+    pub(crate) fn plain_word(&mut self, text: &Text, event: Event, at: usize) {
+        self.end_prefixes();
+        let span = text.map.span(Span { start: event.start, end: event.end });
+        let bytes = token_text(&text.bytes, &event);
+        let origin = u32::try_from(at).unwrap_or(u32::MAX);
+        match self.builds.last_mut() {
+            Some(Build::Simple(collecting)) if !bytes.iter().any(|byte| is_active(*byte)) => {
+                collecting.origins.push(origin);
+                collecting.words.push(Word::literal(span, bytes));
+            }
+            Some(_) | None => {
+                let mut building = Building { span, ..Building::default() };
+                building.push(Piece::Plain, bytes);
+                self.take_word(text, origin, building);
+            }
+        }
+    }
+
+    /// Hands a word that is read to what it is a part of; `origin` is its event.
+    fn take_word(&mut self, text: &Text, origin: u32, building: Building) {
         let span = building.span;
         match self.builds.last_mut() {
             Some(Build::Simple(_)) => {
                 let words = self.finish_word(building, Place::Argument);
                 if let Some(Build::Simple(collecting)) = self.builds.last_mut() {
-                    collecting.origins.extend(words.iter().map(|_| event.link));
+                    collecting.origins.extend(words.iter().map(|_| origin));
                     collecting.words.extend(words);
                 }
             }
@@ -305,9 +317,7 @@ impl Walk<'_> {
                 self.name_function(&building, span);
             }
             Some(Build::Test { .. }) => self.test_operand(text, &building, span),
-            Some(_) | None => {
-                debug_assert!(pattern || self.builds.len() < 1_000_000);
-            }
+            Some(_) | None => {}
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::event::Operation;
 use crate::extract::Walk;
-use crate::extract::shell::Point;
+use crate::extract::shell::{Mark, Point};
 use crate::{Position, Stdin};
 
 /// What the end of a scope does.
@@ -28,11 +28,11 @@ pub(crate) struct Scope {
 /// An and-or chain that is open.
 #[derive(Debug, Clone)]
 pub(crate) struct Chain {
-    start: Point,
+    start: Mark,
     /// Behind the first operator.
-    later: Option<Point>,
+    later: Option<Mark>,
     /// The whole chain runs in background.
-    pub process: Option<Scope>,
+    pub process: Option<Box<Scope>>,
 }
 
 impl Walk<'_> {
@@ -58,14 +58,14 @@ impl Walk<'_> {
         self.stdins.truncate(scope.stdins);
         match scope.ends {
             Ends::Process => self.shell.undo(scope.point),
-            Ends::Branch => self.blur(&scope.point),
+            Ends::Branch => self.blur(scope.point.mark),
             Ends::Body => self.shell.undo_body(scope.point),
         }
     }
 
     /// What changed since `point` may or may not have happened; values are not followed at any price.
-    fn blur(&mut self, point: &Point) {
-        let work = self.shell.blur(point);
+    fn blur(&mut self, mark: Mark) {
+        let work = self.shell.blur(mark);
         self.steps = self.steps.saturating_add(work);
         self.blurred = self.blurred.saturating_add(work);
         if self.blurred > 4 * self.source_length as u64 + 100_000 {
@@ -84,21 +84,21 @@ impl Walk<'_> {
     }
 
     pub(crate) fn open_chain(&mut self, background: bool) -> Chain {
-        let process = background.then(|| self.enter(Ends::Process, None, None));
-        Chain { start: self.shell.point(), later: None, process }
+        let process = background.then(|| Box::new(self.enter(Ends::Process, None, None)));
+        Chain { start: self.shell.mark(), later: None, process }
     }
 
     /// An operator of a chain: `||` means that what came before may have failed.
     pub(crate) fn chain_operator(&mut self, chain: &mut Chain, operation: Operation) {
         match operation {
             Operation::Or => {
-                if let Some(later) = &chain.later {
+                if let Some(later) = chain.later {
                     self.blur(later);
                 }
-                self.shell.blur_directory(&chain.start);
-                chain.later = Some(self.shell.point());
+                self.shell.blur_directory(chain.start);
+                chain.later = Some(self.shell.mark());
             }
-            Operation::And if chain.later.is_none() => chain.later = Some(self.shell.point()),
+            Operation::And if chain.later.is_none() => chain.later = Some(self.shell.mark()),
             Operation::And
             | Operation::Semicolon
             | Operation::Background
@@ -109,12 +109,12 @@ impl Walk<'_> {
     }
 
     pub(crate) fn close_chain(&mut self, chain: Chain) {
-        if let Some(later) = &chain.later {
+        if let Some(later) = chain.later {
             self.blur(later);
         }
-        self.shell.blur_directory(&chain.start);
+        self.shell.blur_directory(chain.start);
         if let Some(process) = chain.process {
-            self.leave(process);
+            self.leave(*process);
         }
     }
 }

@@ -76,13 +76,19 @@ const DIRECTORY_LENGTH: usize = 4_096;
 /// Bytes that known directories may take in one list of commands.
 const DIRECTORY_BYTES: usize = 4 << 20;
 
+/// A point since which changes are told.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Mark {
+    journal: usize,
+    directory_changes: u32,
+}
+
 /// A point to which a shell can go back.
 #[derive(Debug, Clone)]
 pub(crate) struct Point {
-    journal: usize,
+    pub mark: Mark,
     horizon: u32,
     directory: Directory,
-    pub directory_changes: u32,
     shaken: Option<Rc<str>>,
 }
 
@@ -303,12 +309,15 @@ impl Shell {
         self.horizon = self.epoch;
     }
 
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { journal: self.journal.len(), directory_changes: self.directory_changes }
+    }
+
     pub(crate) fn point(&self) -> Point {
         Point {
-            journal: self.journal.len(),
+            mark: self.mark(),
             horizon: self.horizon,
             directory: self.directory.clone(),
-            directory_changes: self.directory_changes,
             shaken: self.shaken.clone(),
         }
     }
@@ -317,7 +326,7 @@ impl Shell {
     pub(crate) fn undo(&mut self, point: Point) {
         self.undo_values(&point);
         self.directory = point.directory;
-        self.directory_changes = point.directory_changes;
+        self.directory_changes = point.mark.directory_changes;
         self.shaken = point.shaken;
     }
 
@@ -325,11 +334,11 @@ impl Shell {
     pub(crate) fn undo_body(&mut self, point: Point) {
         self.undo_values(&point);
         self.directory = point.directory;
-        self.directory_changes = point.directory_changes;
+        self.directory_changes = point.mark.directory_changes;
     }
 
     fn undo_values(&mut self, point: &Point) {
-        while self.journal.len() > point.journal {
+        while self.journal.len() > point.mark.journal {
             let Some((name, old)) = self.journal.pop() else { break };
             match old {
                 Some(entry) => self.values.insert(name, entry),
@@ -339,13 +348,13 @@ impl Shell {
         self.horizon = point.horizon;
     }
 
-    /// Forgets what changed since `point`: it may or may not have happened. Returns the work done.
-    pub(crate) fn blur(&mut self, point: &Point) -> u64 {
-        self.blur_directory(point);
+    /// Forgets what changed since `mark`: it may or may not have happened. Returns the work done.
+    pub(crate) fn blur(&mut self, mark: Mark) -> u64 {
+        self.blur_directory(mark);
         if self.lost {
             return 0;
         }
-        let changed = self.journal.get(point.journal..).unwrap_or_default();
+        let changed = self.journal.get(mark.journal..).unwrap_or_default();
         // The oldest change of a name comes last: what was before it decides.
         for (name, old) in changed.iter().rev() {
             let set = old.as_ref().is_some_and(|entry| entry.value != Value::Lost);
@@ -356,9 +365,9 @@ impl Shell {
         changed.len() as u64
     }
 
-    /// The directory is not known any more if it changed since `point`.
-    pub(crate) fn blur_directory(&mut self, point: &Point) {
-        if self.directory_changes != point.directory_changes {
+    /// The directory is not known any more if it changed since `mark`.
+    pub(crate) fn blur_directory(&mut self, mark: Mark) {
+        if self.directory_changes != mark.directory_changes {
             self.directory = Directory::Unknown;
         }
     }

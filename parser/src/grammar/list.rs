@@ -59,6 +59,10 @@ fn keyword_of(word: &[u8]) -> Option<Keyword> {
 impl Parser<'_> {
     /// The reserved word here and its end.
     pub(crate) fn keyword(&self) -> Option<(Keyword, usize)> {
+        // Most words begin with a byte with which no reserved word does.
+        if !self.peek().is_some_and(|byte| b"itefwusdc!{}[".contains(&byte)) {
+            return None;
+        }
         let (word, length, end) = self.plain_word()?;
         keyword_of(word.get(..length)?).map(|keyword| (keyword, end))
     }
@@ -263,8 +267,29 @@ impl Parser<'_> {
             self.stack.push(Frame::Pipeline { node, started: false });
             return Ok(());
         }
-        self.close(node);
+        self.close_pipeline(node);
         Ok(())
+    }
+
+    /// Closes a pipeline. One that is a short simple command and nothing else leaves no node.
+    fn close_pipeline(&mut self, node: u32) {
+        /// Events of a command that are moved by one place.
+        const SHORT: usize = 16;
+        let at = node as usize;
+        let events = &mut self.out.events;
+        let plain = events.get(at).is_some_and(|event| event.flags == 0)
+            && events.get(at + 1).is_some_and(|event| event.kind == Kind::Simple)
+            && events.len() - at <= SHORT
+            // Here-documents are known by the places of their events.
+            && !events.iter().skip(at).any(|event| event.kind == Kind::HereBody)
+            && self.out.here_documents.last().is_none_or(|here| here.redirect < node);
+        if !plain {
+            return self.close(node);
+        }
+        events.remove(at);
+        for event in events.iter_mut().skip(at).filter(|event| !event.kind.is_leaf()) {
+            event.link -= 1;
+        }
     }
 
     /// Starts the command here: compound or simple.

@@ -1,6 +1,6 @@
 //! Simple commands: assignments, words, redirections, and the head of a function.
 
-use crate::cursor::is_name_start;
+use crate::cursor::{is_name_start, is_plain};
 use crate::event::{Kind, flag};
 use crate::grammar::{Frame, Parser, Step, WordMode};
 
@@ -59,8 +59,22 @@ impl Parser<'_> {
         debug_assert!(start <= self.pos);
         let words = words.saturating_add(1);
         self.stack.push(Frame::Simple { node, words, parts, declaration });
-        self.push_word(WordMode::Plain, 0);
+        match self.plain_word_end() {
+            Some(end) => self.leaf(Kind::PlainWord, end),
+            None => self.push_word(WordMode::Plain, 0),
+        }
         Ok(())
+    }
+
+    /// The end of the word here if it is nothing but plain bytes.
+    fn plain_word_end(&self) -> Option<usize> {
+        let rest = self.source.get(self.pos..self.end).unwrap_or_default();
+        let length = rest.iter().position(|byte| !is_plain(*byte)).unwrap_or(rest.len());
+        let ends = matches!(
+            rest.get(length),
+            None | Some(b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b')')
+        );
+        (ends && length > 0).then_some(self.pos + length)
     }
 
     fn finish_simple(&mut self, node: u32, parts: u32) -> Step {
@@ -86,6 +100,9 @@ impl Parser<'_> {
     }
 
     fn declaration_ahead(&self) -> bool {
+        if !self.peek().is_some_and(|byte| b"dtlera".contains(&byte)) {
+            return false;
+        }
         let Some((word, length, _)) = self.plain_word() else { return false };
         word.get(..length).is_some_and(|word| DECLARATIONS.contains(&word))
     }

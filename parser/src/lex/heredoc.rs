@@ -17,6 +17,27 @@ struct BodyEnd {
     found: bool,
 }
 
+/// A search for a closing line that found none.
+pub(crate) struct Search {
+    delimiter: Vec<u8>,
+    quoted: bool,
+    tabs: bool,
+    in_substitution: bool,
+    end: usize,
+    from: usize,
+}
+
+impl Search {
+    /// Says whether `other` looks for the same among the same lines, or fewer.
+    fn covers(&self, other: &Search) -> bool {
+        self.from <= other.from
+            && self.end == other.end
+            && (self.quoted, self.tabs, self.in_substitution)
+                == (other.quoted, other.tabs, other.in_substitution)
+            && self.delimiter == other.delimiter
+    }
+}
+
 impl Parser<'_> {
     /// Reads the line feed here and then the bodies that wait for it; the caller's frame is on the stack.
     pub(crate) fn newline(&mut self) {
@@ -89,6 +110,13 @@ impl Parser<'_> {
         };
         let (delimiter, quoted, tabs) = (here.delimiter.clone(), here.quoted, here.strip_tabs);
         let in_substitution = self.in_substitution();
+        let search =
+            Search { delimiter, quoted, tabs, in_substitution, end: self.end, from: self.pos };
+        if self.in_vain.as_ref().is_some_and(|vain| vain.covers(&search)) {
+            return Ok(BodyEnd { body: self.end, line: self.end, found: false });
+        }
+        let delimiter = search.delimiter.as_slice();
+        let mut continued = false;
         let mut start = self.pos;
         let mut line = Vec::new();
         while start < self.end {
@@ -99,9 +127,7 @@ impl Parser<'_> {
                 return Ok(BodyEnd { body: start, line: next, found: true });
             }
             if in_substitution
-                && text
-                    .strip_prefix(delimiter.as_slice())
-                    .is_some_and(|rest| rest.starts_with(b")"))
+                && text.strip_prefix(delimiter).is_some_and(|rest| rest.starts_with(b")"))
             {
                 // Bash 5.2 takes the delimiter before the `)` with a warning.
                 let span = Span::new(start, next);
@@ -110,8 +136,13 @@ impl Parser<'_> {
                 let stop = start + tab_bytes + delimiter.len();
                 return Ok(BodyEnd { body: start, line: stop, found: true });
             }
+            continued |= next - start > line.len() + 1;
             self.spend(4 * (next - start) as u64)?;
             start = next;
+        }
+        // Where a line goes on in the next, another search may see other lines.
+        if !continued {
+            self.in_vain = Some(search);
         }
         Ok(BodyEnd { body: self.end, line: self.end, found: false })
     }

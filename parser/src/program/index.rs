@@ -1,10 +1,10 @@
-//! Where each row of a table stands, found by its layout without reading the rows.
+//! Where each row of a table stands, found by its layout without reading the rows. For the built-in tables
+//! `build.rs` does that, with this file.
 //!
 //! `"sets": {`, `"defaults":` (one line) and `"rows": [` stand on lines indented by two blanks; a row begins on a line
 //! with `    { "names": [`. Whatever else these lines hold is looked at when a row is read.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
 use super::TableError;
 
@@ -12,11 +12,40 @@ use super::TableError;
 #[derive(Debug)]
 pub(super) struct Table {
     text: Cow<'static, str>,
-    sets: Range<usize>,
-    defaults: Range<usize>,
-    rows: Vec<Range<usize>>,
+    places: Places,
+}
+
+/// The places of the parts of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Places {
+    pub sets: Place,
+    pub defaults: Place,
+    pub rows: Cow<'static, [Place]>,
     /// Each name and the number of its row, sorted by name.
-    names: Vec<(Range<usize>, usize)>,
+    pub names: Cow<'static, [(Place, u32)]>,
+}
+
+/// A range of bytes of the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub start: u32,
+    pub end: u32,
+}
+
+impl Place {
+    fn new(start: usize, end: usize) -> Place {
+        // Tables are far below 4 GiB; a place that is cut off is no row, which makes the table broken.
+        let at = |place| u32::try_from(place).unwrap_or(u32::MAX);
+        Place { start: at(start), end: at(end) }
+    }
+
+    fn of(self, text: &str) -> &str {
+        text.get(self.start as usize..self.end as usize).unwrap_or_default()
+    }
+
+    fn bytes_of(self, text: &str) -> &[u8] {
+        text.as_bytes().get(self.start as usize..self.end as usize).unwrap_or_default()
+    }
 }
 
 /// Which part of the table a line belongs to.
@@ -35,8 +64,23 @@ const DEFAULTS: &str = "  \"defaults\": ";
 impl Table {
     /// Finds the parts of `text`.
     pub(super) fn new(text: Cow<'static, str>) -> Result<Table, TableError> {
-        let (sets, defaults, rows, names) = (0..0, 0..0, Vec::new(), Vec::new());
-        let mut table = Table { text: Cow::Borrowed(""), sets, defaults, rows, names };
+        let places = Places::find(&text)?;
+        Ok(Table { text, places })
+    }
+
+    /// Returns the table of `text` whose parts stand at `places`.
+    #[cfg_attr(not(test), allow(dead_code, reason = "the build script only finds places"))]
+    pub(super) fn with(text: &'static str, places: Places) -> Table {
+        Table { text: Cow::Borrowed(text), places }
+    }
+}
+
+impl Places {
+    /// Finds the parts of `text`.
+    pub(super) fn find(text: &str) -> Result<Places, TableError> {
+        let empty = Place::new(0, 0);
+        let (mut sets, mut defaults) = (empty, empty);
+        let (mut rows, mut names) = (Vec::<Place>::new(), Vec::new());
         let (mut part, mut at) = (Part::Head, 0);
         for line in text.split_inclusive('\n') {
             let start = at;
@@ -48,109 +92,105 @@ impl Table {
                 (Part::Head, "{") => part,
                 (Part::Head, "  \"rows\": [") => Part::Rows,
                 (Part::Head, line) if line.starts_with(SETS) => {
-                    table.sets = start + SETS.len()..end;
+                    sets = Place::new(start + SETS.len(), end);
                     Part::Sets
                 }
                 (Part::Head, line) if line.starts_with(DEFAULTS) => {
-                    table.defaults = start + DEFAULTS.len()..end;
+                    defaults = Place::new(start + DEFAULTS.len(), end);
                     part
                 }
                 (Part::Sets, line) => {
-                    table.sets.end = end;
+                    sets = Place::new(sets.start as usize, end);
                     if line == "  }," { Part::Head } else { part }
                 }
                 (Part::Rows, line) if line.starts_with(ROW) => {
-                    if !table.add_names(line, start) {
+                    if !add_names(&mut names, line, start, rows.len()) {
                         let message = "a row begins with its names".to_owned();
-                        return Err(TableError { line: line_of(&text, start), message });
+                        return Err(TableError { line: line_of(text, start), message });
                     }
-                    table.rows.push(start..end);
+                    rows.push(Place::new(start, end));
                     part
                 }
                 (Part::Rows, "  ]") => Part::End,
-                (Part::Rows, _) if let Some(row) = table.rows.last_mut() => {
-                    row.end = end;
+                (Part::Rows, _) if let Some(row) = rows.last_mut() => {
+                    *row = Place::new(row.start as usize, end);
                     part
                 }
                 (Part::End, "}") => part,
                 (Part::Head | Part::Rows | Part::End, _) => {
                     let message = "this line does not follow the layout of a table".to_owned();
-                    return Err(TableError { line: line_of(&text, start), message });
+                    return Err(TableError { line: line_of(text, start), message });
                 }
             };
         }
         if part != Part::End {
             let message = "the table has no end".to_owned();
-            return Err(TableError { line: line_of(&text, at), message });
+            return Err(TableError { line: line_of(text, at), message });
         }
-        table.text = text;
-        table.sort_names()?;
-        Ok(table)
+        sort_names(text, &mut names)?;
+        Ok(Places { sets, defaults, rows: rows.into(), names: names.into() })
     }
+}
 
-    /// Adds the names between the brackets at the beginning of a row; says whether they are plain.
-    fn add_names(&mut self, line: &str, start: usize) -> bool {
-        let row = self.rows.len();
-        let list =
-            line.get(ROW.len()..).and_then(|rest| rest.split_once(']')).map(|(list, _)| list);
-        let mut at = start + ROW.len();
-        for item in list.unwrap_or_default().split(',') {
-            let name = item.trim_start();
-            let from = at + item.len() - name.len() + 1;
-            at += item.len() + 1;
-            let bare = name.strip_prefix('"').and_then(|name| name.strip_suffix('"'));
-            let Some(bare) = bare.filter(|bare| !bare.contains(['"', '\\'])) else {
-                return false;
-            };
-            self.names.push((from..from + bare.len(), row));
-        }
-        true
+/// Adds the names between the brackets at the beginning of row `row`; says whether they are plain.
+fn add_names(names: &mut Vec<(Place, u32)>, line: &str, start: usize, row: usize) -> bool {
+    let Ok(row) = u32::try_from(row) else { return false };
+    let list = line.get(ROW.len()..).and_then(|rest| rest.split_once(']')).map(|(list, _)| list);
+    let mut at = start + ROW.len();
+    for item in list.unwrap_or_default().split(',') {
+        let name = item.trim_start();
+        let from = at + item.len() - name.len() + 1;
+        at += item.len() + 1;
+        let bare = name.strip_prefix('"').and_then(|name| name.strip_suffix('"'));
+        let Some(bare) = bare.filter(|bare| !bare.contains(['"', '\\'])) else {
+            return false;
+        };
+        names.push((Place::new(from, from + bare.len()), row));
     }
+    true
+}
 
-    fn sort_names(&mut self) -> Result<(), TableError> {
-        let text = &self.text;
-        let name = |range: &Range<usize>| text.get(range.clone()).unwrap_or_default();
-        let bytes = |range: &Range<usize>| text.as_bytes().get(range.clone()).unwrap_or_default();
-        self.names.sort_unstable_by(|(a, _), (b, _)| bytes(a).cmp(bytes(b)));
-        let pairs = self.names.windows(2);
-        let twice = pairs.filter_map(|pair| match pair {
-            [(a, _), (b, _)] if name(a) == name(b) => Some(b),
-            _ => None,
-        });
-        match twice.min_by_key(|range| range.start) {
-            None => Ok(()),
-            Some(range) => {
-                let message = format!("`{}` has two rows", name(range));
-                Err(TableError { line: line_of(text, range.start), message })
-            }
+fn sort_names(text: &str, names: &mut [(Place, u32)]) -> Result<(), TableError> {
+    names.sort_unstable_by(|(a, _), (b, _)| a.bytes_of(text).cmp(b.bytes_of(text)));
+    let twice = names.windows(2).filter_map(|pair| match pair {
+        [(a, _), (b, _)] if a.of(text) == b.of(text) => Some(b),
+        _ => None,
+    });
+    match twice.min_by_key(|place| place.start) {
+        None => Ok(()),
+        Some(place) => {
+            let message = format!("`{}` has two rows", place.of(text));
+            Err(TableError { line: line_of(text, place.start as usize), message })
         }
     }
+}
 
+impl Table {
     /// Returns how many rows there are.
     pub(super) fn count(&self) -> usize {
-        self.rows.len()
+        self.places.rows.len()
     }
 
     /// Returns the text of one row and its place.
     pub(super) fn row(&self, number: usize) -> (&str, usize) {
-        self.part(self.rows.get(number).unwrap_or(&(0..0)))
+        self.part(self.places.rows.get(number).copied())
     }
 
     /// Returns the text of the option sets and its place.
     pub(super) fn sets(&self) -> (&str, usize) {
-        self.part(&self.sets)
+        self.part(Some(self.places.sets))
     }
 
     /// Returns the text of what all rows have, and its place.
     pub(super) fn defaults(&self) -> (&str, usize) {
-        self.part(&self.defaults)
+        self.part(Some(self.places.defaults))
     }
 
-    fn part(&self, range: &Range<usize>) -> (&str, usize) {
-        if range.is_empty() {
-            return ("{}", 0);
+    fn part(&self, place: Option<Place>) -> (&str, usize) {
+        match place.filter(|place| place.start < place.end) {
+            Some(place) => (place.of(&self.text), place.start as usize),
+            None => ("{}", 0),
         }
-        (self.text.get(range.clone()).unwrap_or_default(), range.start)
     }
 
     /// Returns the line, from 1, on which byte `at` stands.
@@ -160,15 +200,15 @@ impl Table {
 
     /// Returns the names of all rows.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        self.names.iter().filter_map(|(name, _)| self.text.get(name.clone()))
+        self.places.names.iter().map(|(name, _)| name.of(&self.text))
     }
 
     /// Returns the number of the row that has this name.
     pub(super) fn find(&self, name: &str) -> Option<usize> {
-        let found = self.names.binary_search_by(|(candidate, _)| {
-            self.text.get(candidate.clone()).unwrap_or_default().cmp(name)
-        });
-        found.ok().and_then(|at| self.names.get(at)).map(|(_, row)| *row)
+        let names = &self.places.names;
+        let found = names
+            .binary_search_by(|(candidate, _)| candidate.bytes_of(&self.text).cmp(name.as_bytes()));
+        found.ok().and_then(|at| names.get(at)).map(|(_, row)| *row as usize)
     }
 }
 

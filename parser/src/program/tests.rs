@@ -6,7 +6,6 @@ use crate::nested::tests::show;
 /// Returns the rows of the built-in tables; a row that cannot be read fails the test.
 fn rows() -> Vec<(&'static str, &'static Row)> {
     let programs = Programs::builtin();
-    assert!(!programs.broken, "{:?}", BUILTIN.map(|text| Loaded::new(text.into()).err()));
     let files = ["wrappers", "evaluators", "effects", "read_only"];
     let (mut rows, mut wrong) = (Vec::new(), String::new());
     for (loaded, file) in programs.tables.iter().zip(files) {
@@ -38,6 +37,28 @@ fn the_builtin_tables_load_and_their_examples_hold() {
         }
     }
     assert!(wrong.is_empty(), "examples that do not hold (file, input, expected, found):\n{wrong}");
+}
+
+#[test]
+fn the_places_are_those_of_the_tables() {
+    for (text, places) in BUILTIN.iter().zip(&places::PLACES) {
+        assert_eq!(index::Places::find(text).as_ref(), Ok(places));
+    }
+}
+
+#[test]
+fn a_row_without_its_examples_is_the_same() {
+    for text in BUILTIN {
+        let whole = Loaded::of(Table::new(text.into()).unwrap(), true);
+        let lean = Loaded::of(Table::new(text.into()).unwrap(), false);
+        for number in 0..whole.rows.len() {
+            let read = |loaded: &Loaded| {
+                let row = loaded.row(number).unwrap().as_ref().unwrap();
+                format!("{:?}", Row { tests: Vec::new(), ..row.clone() })
+            };
+            assert_eq!(read(&lean), read(&whole));
+        }
+    }
 }
 
 #[test]

@@ -156,14 +156,16 @@ fn operands_of_alias_are_assignments() {
     check("alias -p a=b c", expect!["n⟨alias⟩ w⟨alias⟩ w⟨-p⟩ =⟨a=b⟩ w⟨c⟩"]);
 }
 
+const READING: crate::tree::HowRead = crate::tree::HowRead { depth: 100, steps: 100_000 };
+
 #[test]
 fn repairs_are_counted() {
     let text = "time cmd >x y z a$1/$2";
     let witness = Witness::Nodes(nodes(text));
     let origin = Span::new(0, text.len());
-    let request = Request { text: text.as_bytes().to_vec(), origin, marks: Vec::new() };
+    let request = Request { text: text.as_bytes().to_vec(), origin, reading: READING };
     let mut repairs = BTreeMap::new();
-    assert!(doubt(&request, &witness, text.as_bytes(), &mut repairs).is_some());
+    assert!(doubt(&request, |_| Vec::new(), &witness, text.as_bytes(), &mut repairs).is_some());
     expect![[r#"{"joined-word": 1, "keyword": 1, "words-after-redirection": 4}"#]]
         .assert_eq(&format!("{repairs:?}"));
 }
@@ -214,8 +216,8 @@ fn confirmed(text: &str, ours: &[(u32, u32)], witness: &Witness) -> String {
     let mut marks: Vec<Mark> = ours.iter().map(mark(MarkKind::Word)).chain(name).collect();
     marks.sort_unstable();
     let origin = Span::new(0, text.len());
-    let request = Request { text: text.as_bytes().to_vec(), origin, marks };
-    doubt(&request, witness, text.as_bytes(), &mut BTreeMap::new())
+    let request = Request { text: text.as_bytes().to_vec(), origin, reading: READING };
+    doubt(&request, |_| marks, witness, text.as_bytes(), &mut BTreeMap::new())
         .map_or("confirmed".into(), |opaque| {
             format!("{} {:?} {}", opaque.reason.code(), opaque.span, opaque.detail)
         })

@@ -325,7 +325,7 @@ impl Building {
 }
 
 /// Says whether a plain byte may make something else of its word.
-fn is_active(byte: u8) -> bool {
+pub(crate) fn is_active(byte: u8) -> bool {
     matches!(byte, b'*' | b'?' | b'[' | b'{' | b'~')
 }
 

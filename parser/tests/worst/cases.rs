@@ -221,6 +221,7 @@ fn grown(length: usize) -> Vec<(String, String)> {
         numbered("functions of different names", &|n| format!("f{n}() {{ f{n}; }};")),
         numbered("names in arithmetic", &|n| format!("((a{n}+b{n}));")),
         numbered("here-documents of different ends", &|n| format!("<<e{n} ")),
+        numbered("here-documents of different ends in substitutions", &|n| format!("$(a <<e{n}\n")),
         numbered("directories of different names", &|n| format!("cd a{n};")),
         numbered("values in chains", &|n| format!("a{n}=1&&")),
         numbered("values in alternatives", &|n| format!("a{n}=1||")),

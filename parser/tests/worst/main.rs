@@ -7,8 +7,9 @@ use stockade_parser::{Limits, Programs, StartState, parse};
 /// Steps for each byte that no text may need, whatever the limit allows.
 const STEPS: u64 = 24;
 
-/// Texts for which the limit of work is the only bound: here-documents that each read on to the end of the text.
-const LIMITED: &[&str] = &["here-documents in substitutions"];
+/// Texts for which the limit of work is the only bound: here-documents that each look for another end, to the end
+/// of the text.
+const LIMITED: &[&str] = &["here-documents of different ends in substitutions"];
 
 fn stays_below(length: usize) {
     let mut above = Vec::new();
