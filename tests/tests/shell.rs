@@ -299,3 +299,20 @@ fn what_an_agents_person_allowed_is_not_asked_again() {
     assert_eq!((&approval["answer"], &approval["channel"]), (&"allow".into(), &"agent".into()));
     assert_eq!(place.output(["audit", "verify"]).status.code(), Some(0));
 }
+
+#[test]
+fn a_signal_to_the_shell_ends_what_it_runs() {
+    use std::io::{BufRead as _, BufReader};
+    let place = Place::new("signal");
+    for (signal, ended) in [("TERM", 143), ("HUP", 143), ("INT", 130)] {
+        let mut command = bash(&place, &["-c", "echo begun; sleep 100; echo never"]);
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+        assert_eq!(lines.next().expect("a line").expect("a line"), "begun");
+        let id = child.id().to_string();
+        let sent = Command::new("kill").args(["-s", signal, &id]).status().expect("kill");
+        assert!(sent.success());
+        assert_eq!(child.wait().expect("it ends").code(), Some(ended), "{signal}");
+        assert!(lines.next().is_none(), "{signal}");
+    }
+}

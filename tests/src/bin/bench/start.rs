@@ -52,6 +52,11 @@ fn contenders(ground: &Ground, frame: &Path, settings: &Path) -> Vec<Contender> 
     let mut all = vec![
         Contender::new("bash -c true", "bash -c", &["true"]),
         Contender::new("run -- true, one shot", &ground.one_shot(), &["--", "true"]),
+        Contender::new(
+            "shell -c true, one shot",
+            &format!("{stockade} {embedded} shell -c"),
+            &["true"],
+        ),
     ];
     let hook = |name: &str, options: &str| {
         let line = format!("{stockade} hook claude {options}");
@@ -64,6 +69,8 @@ fn contenders(ground: &Ground, frame: &Path, settings: &Path) -> Vec<Contender> 
         let line = ground.through_gateway();
         all.push(Contender::new("run -- true, running gateway", &line, &["--", "true"]));
         let socket = format!("--socket {}", ground.path("gateway.sock").display());
+        let shell = format!("{stockade} {socket} shell -c");
+        all.push(Contender::new("shell -c true, running gateway", &shell, &["true"]));
         all.push(hook("hook claude, 500 rules, running gateway", &socket));
     }
     all.push(hook("hook claude, 500 rules, one shot", &embedded));
