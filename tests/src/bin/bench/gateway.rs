@@ -9,12 +9,12 @@ pub(crate) struct Gateway(Child);
 
 impl Gateway {
     /// Starts it and waits until it listens.
-    pub(crate) fn start(stockade: &Path, scratch: &Path) -> Option<Gateway> {
+    pub(crate) fn start(stockade: &Path, scratch: &Path, state: &Path) -> Option<Gateway> {
         let mut child = Command::new(stockade)
             .args(["serve", "--socket"])
             .arg(scratch.join("gateway.sock"))
             .arg("--state-dir")
-            .arg(scratch.join("state-gateway"))
+            .arg(state.join("gateway"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

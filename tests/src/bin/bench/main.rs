@@ -25,6 +25,8 @@ struct Ground {
     stockade: String,
     /// A folder of its own, gone afterwards.
     scratch: PathBuf,
+    /// State and log, in memory where there is such a folder: so the syncs of the log are not counted.
+    state: PathBuf,
     /// A gateway that runs meanwhile, if it started.
     gateway: Option<Gateway>,
 }
@@ -36,7 +38,7 @@ impl Ground {
 
     /// Returns `run` of this executable in a process of its own.
     fn one_shot(&self) -> String {
-        let state = self.path("state");
+        let state = self.state.join("one-shot");
         format!("{} run --quiet --no-daemon --state-dir {}", self.stockade, state.display())
     }
 
@@ -58,13 +60,17 @@ fn main() -> ExitCode {
         eprintln!("bench: no `stockade` beside this executable; run `cargo build --release` first");
         return ExitCode::from(122);
     };
-    let scratch = std::env::temp_dir().join(format!("stockade-bench-{}", std::process::id()));
-    if let Err(error) = prepare(&scratch) {
-        eprintln!("bench: cannot make {}: {error}", scratch.display());
+    let name = format!("stockade-bench-{}", std::process::id());
+    let scratch = std::env::temp_dir().join(&name);
+    let memory = Path::new("/dev/shm");
+    let state = if memory.is_dir() { memory.join(&name) } else { scratch.join("state") };
+    if let Err(error) = prepare(&scratch, &state) {
+        eprintln!("bench: cannot make {} or {}: {error}", scratch.display(), state.display());
         return ExitCode::from(122);
     }
-    let gateway = Gateway::start(&stockade, &scratch);
-    let ground = Ground { stockade: stockade.display().to_string(), scratch, gateway };
+    println!("state and log in {}\n", state.display());
+    let gateway = Gateway::start(&stockade, &scratch, &state);
+    let ground = Ground { stockade: stockade.display().to_string(), scratch, state, gateway };
     let wanted = |part: &str| arguments.is_empty() || arguments.iter().any(|word| word == part);
     if wanted("start") {
         start::measure(&ground, rounds);
@@ -75,17 +81,21 @@ fn main() -> ExitCode {
     if wanted("work") {
         work::measure(&ground, rounds.div_ceil(10).max(3));
     }
-    let Ground { scratch, gateway, .. } = ground;
+    let Ground { scratch, state, gateway, .. } = ground;
     drop(gateway);
-    if let Err(error) = std::fs::remove_dir_all(&scratch) {
-        eprintln!("bench: cannot remove {}: {error}", scratch.display());
+    for folder in [state, scratch] {
+        if let Err(error) = std::fs::remove_dir_all(&folder) {
+            eprintln!("bench: cannot remove {}: {error}", folder.display());
+        }
     }
     ExitCode::SUCCESS
 }
 
-/// Makes the folder; a gateway listens only where nobody else may look.
-fn prepare(scratch: &Path) -> std::io::Result<()> {
-    std::fs::DirBuilder::new().mode(0o700).create(scratch)?;
+/// Makes the folders; a gateway listens only where nobody else may look.
+fn prepare(scratch: &Path, state: &Path) -> std::io::Result<()> {
+    for folder in [scratch, state] {
+        std::fs::DirBuilder::new().mode(0o700).create(folder)?;
+    }
     std::fs::create_dir_all(scratch.join("project/.git"))
 }
 

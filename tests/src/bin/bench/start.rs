@@ -38,7 +38,8 @@ pub(crate) fn measure(ground: &Ground, rounds: usize) {
     table::print("start", &contenders);
     match syncs(&ground.scratch, rounds) {
         Ok(median) => println!(
-            "two syncs of a line at the end of a file here: median {:.2} ms. They are in every `run` above.\n",
+            "two syncs of a line at the end of a file in {}: median {:.2} ms\n",
+            ground.scratch.display(),
             median.as_secs_f64() * 2e3
         ),
         Err(error) => println!("left out, the syncs: {error}\n"),
@@ -47,7 +48,7 @@ pub(crate) fn measure(ground: &Ground, rounds: usize) {
 
 fn contenders(ground: &Ground, frame: &Path, settings: &Path) -> Vec<Contender> {
     let stockade = &ground.stockade;
-    let state = ground.path("state");
+    let state = ground.state.join("one-shot");
     let embedded = format!("--no-daemon --state-dir {}", state.display());
     let mut all = vec![
         Contender::new("bash -c true", "bash -c", &["true"]),
@@ -58,6 +59,9 @@ fn contenders(ground: &Ground, frame: &Path, settings: &Path) -> Vec<Contender> 
             &["true"],
         ),
     ];
+    let disk =
+        format!("{stockade} run --quiet --no-daemon --state-dir {}", ground.path("disk").display());
+    all.push(Contender::new("run -- true, one shot, log on disk", &disk, &["--", "true"]));
     let hook = |name: &str, options: &str| {
         let line = format!("{stockade} hook claude {options}");
         let mut contender =
