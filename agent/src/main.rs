@@ -3,6 +3,7 @@
 
 mod ask;
 mod run;
+mod tls;
 mod view;
 
 use std::process::ExitCode;
@@ -28,10 +29,14 @@ enum Command {
     /// Run a command behind the gate, with a live view of its output on a terminal.
     #[command(after_help = "Example:\n  stockade-agent run 'make && make test'")]
     Run(run::Run),
+    /// Carry one request of the gate over TLS.
+    #[command(hide = true)]
+    Tls(tls::Tls),
 }
 
 fn main() -> ExitCode {
     match Arguments::try_parse() {
+        Ok(Arguments { command: Command::Tls(options) }) => tls::run(&options),
         Ok(Arguments { command: Command::Run(options) }) => {
             run::run(options).unwrap_or_else(|error| {
                 let message = format!("{error:#}");

@@ -41,9 +41,14 @@ pub(crate) fn withdrawn(view: DecisionView, receipt: &Receipt) -> RunOutcome {
 }
 
 /// Tells the front end what is worth knowing before the command runs.
-pub(crate) async fn tell(conversation: &Conversation, scene: &Scene, judged: &Judged) {
-    let mut notices = scene.snapshot.warnings.clone();
-    notices.extend(judged.hooks.notices.iter().cloned());
+pub(crate) async fn tell(
+    conversation: &Conversation,
+    scene: &Scene,
+    judged: &Judged,
+    view: &DecisionView,
+) {
+    // The warnings of the settings, and what hooks have to tell.
+    let mut notices = view.warnings.clone();
     if scene.place.project_is_too_wide() && judged.facts.sandbox == SandboxState::Enforced {
         let project = scene.place.project.display();
         notices.push(format!(

@@ -6,8 +6,8 @@ use serde_json::Value;
 use stockade_policy::{HookEvent, Layer, Origin, SandboxState, SettingsText};
 
 use crate::facts::Place;
-use crate::hooks::{self, Report};
-use crate::judge::{Hooks, Judged, Scene};
+use crate::hooks::{self, Ran, Report, merge};
+use crate::judge::{Hooks, Judged, Recorded, Scene};
 use crate::places::Places;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{Case, CheckRequest, DecisionView};
@@ -69,35 +69,38 @@ fn texts(layers: &Value, place: &Place, trusted: bool) -> Result<Vec<SettingsTex
 }
 
 /// Returns what the hooks of a call that is only judged do.
-pub(crate) fn hooks(request: &CheckRequest, scene: &Scene) -> Hooks {
+pub(crate) fn hooks(request: &CheckRequest, scene: &Scene, means: hooks::Means) -> Hooks {
     let recorded = request.case.as_ref().and_then(|case| case.hooks_inline.as_ref());
     match (recorded, request.run_hooks) {
         (Some(outcomes), _) => Hooks::Recorded(Box::new(inline(outcomes))),
-        (None, true) => Hooks::Run,
+        (None, true) => Hooks::Run(means),
         (None, false) => {
             let hooks = &scene.snapshot.rules.settings().hooks;
             let matching = hooks::matching(hooks, HookEvent::PreToolUse, &request.tool);
             let notice = |index: usize| {
                 let hook = hooks.get(index)?;
-                Some(format!("hook {} matches and was not run", hooks::describe(hook)))
+                Some(format!("the hook {} matches and was not run", hooks::describe(&hook.origin)))
             };
             let notices = matching.into_iter().filter_map(notice).collect();
-            Hooks::Recorded(Box::new(Report { notices, ..Report::default() }))
+            let before = Report { notices, ..Report::default() };
+            Hooks::Recorded(Box::new(Recorded { before, requests: Vec::new() }))
         }
     }
 }
 
 /// Returns what recorded outcomes of hooks come to.
-fn inline(outcomes: &[Value]) -> Report {
-    let mut made = Vec::new();
-    let mut ran = Vec::new();
-    for outcome in outcomes {
+fn inline(outcomes: &[Value]) -> Recorded {
+    let (mut before, mut requests) = (Vec::new(), Vec::new());
+    for (index, outcome) in outcomes.iter().enumerate() {
         let text = |key: &str| outcome.get(key).and_then(Value::as_str);
-        if text("event").is_some_and(|event| event != "PreToolUse")
-            || outcome.get("async") == Some(&Value::Bool(true))
-        {
+        if outcome.get("async") == Some(&Value::Bool(true)) {
             continue;
         }
+        let (event, ran) = match text("event") {
+            None | Some("PreToolUse") => (HookEvent::PreToolUse, &mut before),
+            Some("PermissionRequest") => (HookEvent::PermissionRequest, &mut requests),
+            Some(_) => continue,
+        };
         let layer = match text("source") {
             Some("policy") => Layer::Policy,
             Some("project") => Layer::Project,
@@ -105,7 +108,6 @@ fn inline(outcomes: &[Value]) -> Report {
             Some("flag") => Layer::Flag,
             Some(_) | None => Layer::User,
         };
-        let index = made.len();
         let origin = Origin {
             layer,
             file: format!("<{}>", layer.name()).into(),
@@ -113,20 +115,25 @@ fn inline(outcomes: &[Value]) -> Report {
             column: 1,
             pointer: format!("/hooks_inline/{index}"),
         };
-        made.push(hooks::stand_in(origin));
-        ran.push(hooks::recorded(index, outcome));
+        ran.push(hooks::recorded(event, (index, origin), outcome));
     }
-    hooks::merge(&made, ran)
+    // As in settings, those of the strongest layer come first.
+    before.sort_by_key(|run: &Ran| std::cmp::Reverse(run.origin.layer));
+    for (index, run) in before.iter_mut().enumerate() {
+        run.index = index;
+    }
+    Recorded { before: merge::before(before), requests }
 }
 
 /// Returns the answer to a call that was only judged.
 pub(crate) fn answer(request: &CheckRequest, scene: &Scene, judged: Judged) -> DecisionView {
     let evidence = request.explain.then(|| judged.evidence(scene)).flatten();
     let mut view = view::decision(&judged.verdict, &scene.snapshot, judged.input);
-    view.warnings.extend(judged.hooks.notices);
     if let Some(evidence) = evidence {
         view.explanation = evidence.text(&judged.verdict, &scene.place.cwd);
+        view.explanation.push_str(&hooks::explain(&judged.hooks.ran));
         view.evidence = view::evidence(&evidence, &judged.verdict);
     }
+    view::add_hooks(&mut view, judged.hooks);
     view
 }

@@ -9,7 +9,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{
-    Answer, CheckRequest, CommandRequest, Control, DecisionView, Event, Input, Question, RunOutcome,
+    Answer, CheckRequest, CommandRequest, Control, DecisionView, Event, EventRequest, EventView,
+    Input, Question, RunOutcome,
 };
 use crate::{Gateway, Spare};
 use connection::Connection;
@@ -154,6 +155,14 @@ impl Client {
         match &mut self.way {
             Way::Embedded(gateway) => gateway.check(request).await,
             Way::Socket(connection) => connection.check(request).await,
+        }
+    }
+
+    /// Tells of an event, and returns what the hooks that run at it say.
+    pub async fn event(&mut self, request: EventRequest) -> Result<EventView, Failure> {
+        match &mut self.way {
+            Way::Embedded(gateway) => gateway.event(request).await,
+            Way::Socket(connection) => connection.tell(request).await,
         }
     }
 

@@ -1,8 +1,12 @@
 //! The pipeline: judge, record, decide, run, record.
 
 mod after;
+mod changes;
 mod opening;
+pub(crate) mod sessions;
 mod steps;
+
+use std::path::PathBuf;
 
 use stockade_parser::Programs;
 use stockade_policy::Decision;
@@ -34,6 +38,11 @@ pub struct Gateway {
     scanner: Scanner,
     launchers: Launchers,
     mode: GatewayMode,
+    executable: PathBuf,
+    /// Of a gateway that stays: the settings that counted last.
+    changes: Option<changes::Changes>,
+    /// Of a gateway that stays: the sessions that have begun.
+    sessions: Option<sessions::Sessions>,
 }
 
 impl std::fmt::Debug for Gateway {
@@ -59,7 +68,7 @@ impl Gateway {
             opening.prepare()?;
             Log::open(&opening.of_log(), mode).map_err(|error| answer::unrecorded(&error))
         });
-        let launchers = Launchers::new(executable, options.spare.launcher());
+        let launchers = Launchers::new(executable.clone(), options.spare.launcher());
         if options.runs {
             launchers.warm();
         }
@@ -72,7 +81,10 @@ impl Gateway {
             // Nobody is told to come before the log is open.
             GatewayMode::Daemon | GatewayMode::System => drop(log.log().await?),
         }
-        Ok(Gateway { log, places, scanner, launchers, mode })
+        let stays = mode != GatewayMode::Embedded;
+        let changes = stays.then(changes::Changes::default);
+        let sessions = stays.then(sessions::Sessions::default);
+        Ok(Gateway { log, places, scanner, launchers, mode, executable, changes, sessions })
     }
 
     /// Decides one command, runs it if it may, and records both.
@@ -98,12 +110,15 @@ impl Gateway {
         mut conversation: Conversation,
     ) -> Result<RunOutcome, Failure> {
         let accepted = request::accept(&request)?;
-        let scene = self.scene(&request).await?;
+        let begun = self.begin(&caller, &request.cwd, &request.context).await;
+        let scene = self.scene(&caller, &request).await?;
         let input = judge::bash_input(&accepted.text, &request);
         let judged = self.judge(&request, &scene, input).await?;
         let command = accepted.after_hooks(&judged)?;
         let log = self.log.log().await?;
-        let view = view::decision(&judged.verdict, &scene.snapshot, judged.input.clone());
+        let mut view = view::decision(&judged.verdict, &scene.snapshot, judged.input.clone());
+        view::add_hooks(&mut view, judged.hooks.clone());
+        view::add_beginning(&mut view, begun);
         let asking = conversation.questions.take().filter(|_| request.context.interactive);
         let agreed = self.agreed_elsewhere(caller.pid, &request, &scene, &judged).await?;
         let runs = match (judged.verdict.decision, &asking, &agreed) {
@@ -115,7 +130,7 @@ impl Gateway {
             Runs::Gateway => Some(self.plan(&request, &scene, &judged, &command).await?),
             Runs::Caller | Runs::Nobody => None,
         };
-        let circumstances = Circumstances::of_run(caller, &request, command.timeout, runs);
+        let circumstances = Circumstances::of_run(caller.clone(), &request, command.timeout, runs);
         let receipt = self.record(&scene, &judged, circumstances).await?;
         let Some(Planned { spec, temporary, hosts }) = planned else {
             return Ok(answer::not_run(judged.verdict.decision, view, &receipt));
@@ -151,7 +166,7 @@ impl Gateway {
                 }
             }
         };
-        answer::tell(&conversation, &scene, &judged).await;
+        answer::tell(&conversation, &scene, &judged, &view).await;
         let manner = Manner {
             timeout: command.timeout,
             stdin: request.stdin,
@@ -179,9 +194,12 @@ impl Gateway {
         })
         .await?;
         let execution = outcome?;
-        for notice in after::hooks(&request.context, &scene, &judged, &execution).await {
-            let _ = told.send(Event::Notice(notice)).await; // a front end that is gone reads none
+        let ended = (&receipt, &execution);
+        let said = self.after(caller, &request.context, (&scene, &judged), ended).await?;
+        for notice in &said.notices {
+            let _ = told.send(Event::Notice(notice.clone())).await; // a front end that is gone reads none
         }
+        view::add_hooks(&mut view, said);
         Ok(answer::ran(view, &receipt, &execution, &judged, cwd_after))
     }
 

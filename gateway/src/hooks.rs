@@ -1,32 +1,51 @@
-//! Runs the command hooks before and after a call: all that match, at once, each in its own process group, with bounded
-//! time and output, and gone afterwards with everything it started.
+//! Runs hooks: all that match an event, at once, with bounded time and output, and gone afterwards with everything
+//! they started. What they say is merged so that nothing depends on which ended first.
 //!
 //! A managed hook that fails in any way blocks the call. Another one that fails is reported and ignored.
 
 mod answer;
+mod beside;
+mod frame;
+mod http;
+pub(crate) mod keeper;
+pub(crate) mod merge;
 mod process;
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use regex::Regex;
-use serde_json::{Value, json};
-use stockade_policy::{CommandHook, Hook, HookEvent, HookOutcome, HookVerdict, Layer, Origin};
+use serde_json::Value;
+use stockade_policy::{
+    Handler, Hook, HookEvent, HookOutcome, HookVerdict, Layer, Origin, Settings,
+};
 
-use crate::environment;
 use crate::facts::Place;
 use crate::protocol::errors::Failure;
-use crate::protocol::types::Context;
+use crate::protocol::types::{Context, HookView};
 
 pub(crate) use answer::Answer;
 
-/// A call that hooks look at.
-#[derive(Debug, Clone, Copy)]
+/// What the hooks of one event at the end of a session may take together, unless one of them names more.
+const FAREWELL: Duration = Duration::from_millis(1500);
+/// The most that they may take, whatever they name.
+const LONGEST_FAREWELL: Duration = Duration::from_secs(60);
+
+/// With what hooks are run.
+#[derive(Debug, Clone)]
+pub(crate) struct Means {
+    /// The `stockade` executable, which keeps the processes of hooks.
+    pub(crate) executable: PathBuf,
+    /// Our state, for what hooks that run beside have to tell later.
+    pub(crate) state: PathBuf,
+}
+
+/// What hooks are told of.
+#[derive(Clone, Copy)]
 pub(crate) struct Call<'a> {
-    /// Name of the tool.
-    pub(crate) tool: &'a str,
-    /// Its input.
+    /// What matchers are held against: the name of the tool; at events that are not about one, the source or reason.
+    pub(crate) subject: &'a str,
+    /// Input of the tool.
     pub(crate) input: &'a Value,
     /// Identity of the call.
     pub(crate) id: &'a str,
@@ -36,13 +55,21 @@ pub(crate) struct Call<'a> {
     pub(crate) place: &'a Place,
     /// What came with it.
     pub(crate) context: &'a Context,
+    /// Says whether the `if` of a hook covers it.
+    pub(crate) covers: &'a (dyn Fn(&Hook) -> bool + Sync),
 }
 
 /// One hook that ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ran {
+    /// At which event.
+    pub(crate) event: HookEvent,
     /// Its place in the list of hooks.
     pub(crate) index: usize,
+    /// Its command line or address.
+    pub(crate) handler: String,
+    /// Where it is configured.
+    pub(crate) origin: Origin,
     /// Exit status, if it exited.
     pub(crate) exit: Option<i32>,
     /// How long it took.
@@ -51,84 +78,77 @@ pub(crate) struct Ran {
     pub(crate) answer: Result<Answer, String>,
 }
 
-/// What came of all hooks of one call.
+/// What came of all hooks of one event.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Report {
     /// The merged outcome; none when no hook spoke.
     pub(crate) outcome: Option<HookOutcome>,
-    /// The input that replaces the one of the call, and the index of the hook that gave it.
-    pub(crate) updated: Option<(Value, usize)>,
+    /// The input that replaces the one of the call, and where the hook is configured that gave it.
+    pub(crate) updated: Option<(Value, Origin)>,
     /// Every hook that ran, in the order of the settings.
     pub(crate) ran: Vec<Ran>,
-    /// What to tell the person, one line each.
+    /// What to tell whoever reads along, one line each: what follows, and the failures.
     pub(crate) notices: Vec<String>,
+    /// What hooks want the agent to know.
+    pub(crate) context: Vec<String>,
+    /// What hooks want the person to know.
+    pub(crate) messages: Vec<String>,
+    /// A hook ends the agent's turn, for this reason.
+    pub(crate) stop: Option<String>,
+    /// Why hooks find fault with what was done.
+    pub(crate) blocks: Vec<String>,
+    /// A refused call may be tried again.
+    pub(crate) retry: bool,
 }
 
-/// Returns the indices of the hooks of `event` that match a tool.
-pub(crate) fn matching(hooks: &[Hook], event: HookEvent, tool: &str) -> Vec<usize> {
+/// Returns the indices of the hooks of `event` whose matcher matches a subject.
+pub(crate) fn matching(hooks: &[Hook], event: HookEvent, subject: &str) -> Vec<usize> {
     let matches = |(index, hook): (usize, &Hook)| {
-        (hook.event == event && matches_tool(&hook.matcher, tool)).then_some(index)
+        (hook.event == event && matches_subject(&hook.matcher, subject)).then_some(index)
     };
     hooks.iter().enumerate().filter_map(matches).collect()
 }
 
-/// Runs the PreToolUse hooks that match, and merges what they say.
-pub(crate) async fn before(hooks: &[Hook], call: &Call<'_>) -> Result<Report, Failure> {
-    let ran = run_all(hooks, HookEvent::PreToolUse, call, &Value::Null).await?;
-    Ok(merge(hooks, ran))
-}
-
-/// Runs the hooks of `event`, which comes after a call, and returns what they have to tell, one text each.
-/// What was done is done: a hook that fails is told of and changes nothing.
-pub(crate) async fn after(
-    hooks: &[Hook],
+/// Runs the hooks of `event` that match a call; `further` holds members of their input besides those of each event,
+/// and `but` the hooks that do not run.
+pub(crate) async fn run(
+    settings: &Settings,
+    means: &Means,
     event: HookEvent,
     call: &Call<'_>,
-    further: &Value,
-) -> Vec<String> {
-    let ran = match run_all(hooks, event, call, further).await {
-        Ok(ran) => ran,
-        Err(failure) => return vec![format!("hooks did not run: {}", failure.message)],
-    };
-    let mut notices = Vec::new();
-    for run in &ran {
-        match (&run.answer, hooks.get(run.index)) {
-            (Ok(answer), _) => {
-                notices.extend(answer.message.clone());
-                notices.extend(answer.context.clone());
-                if answer.verdict == Some(HookVerdict::Deny) && !answer.reason.is_empty() {
-                    notices.push(answer.reason.clone());
-                }
-            }
-            (Err(failure), Some(hook)) => {
-                notices.push(format!("hook {} failed: {failure}", describe(hook)));
-            }
-            (Err(failure), None) => notices.push(format!("a hook failed: {failure}")),
-        }
-    }
-    notices
-}
-
-/// Starts all hooks of `event` that match, and waits for each of them.
-async fn run_all(
-    hooks: &[Hook],
-    event: HookEvent,
-    call: &Call<'_>,
-    further: &Value,
+    (further, but): (&Value, &[usize]),
 ) -> Result<Vec<Ran>, Failure> {
-    let mut tasks = Vec::new();
-    for index in matching(hooks, event, call.tool) {
+    let hooks = &settings.hooks;
+    let farewell = farewell(hooks, event);
+    let (mut tasks, mut ran) = (Vec::new(), Vec::new());
+    for index in matching(hooks, event, call.subject) {
         let Some(hook) = hooks.get(index) else { continue };
-        let job = process::Job {
-            command: hook.command.clone(),
-            variables: variables(hook, call)?,
-            cwd: call.place.cwd.clone(),
-            input: input(event, call, further).to_string(),
+        if but.contains(&index) || !(call.covers)(hook) {
+            continue;
+        }
+        let limit = farewell.unwrap_or_else(|| hook.time_limit());
+        let input = frame::input(event, call, further).to_string();
+        let variables = frame::variables(hook, call)?;
+        let executable = means.executable.clone();
+        let job = match &hook.handler {
+            Handler::Command(command) => {
+                let (command, cwd) = (command.clone(), call.place.cwd.clone());
+                let job = process::Job { command, limit, variables, cwd, input, executable };
+                if hook.runs_beside {
+                    let answer = beside::start(&job, event, means, call.context).await;
+                    ran.push(Ran::new(event, (index, hook), process::Ended::default(), answer));
+                    continue;
+                }
+                tokio::spawn(process::run(job))
+            }
+            Handler::Http(http) => {
+                let job = http::Job::new(http, hook, settings, (variables, call.context));
+                tokio::spawn(http::send(job, input, limit, executable))
+            }
         };
-        tasks.push((index, tokio::spawn(process::run(job))));
+        tasks.push((index, hook, job));
     }
-    let mut ran = Vec::new();
-    for (index, task) in tasks {
+    for (index, hook, task) in tasks {
         let ended = match task.await {
             Ok(ended) => ended,
             Err(_) => process::Ended::failed("the gateway could not run it"),
@@ -137,13 +157,49 @@ async fn run_all(
             Some(failure) => Err(failure.clone()),
             None => answer::read(event, ended.exit, &ended.stdout, &ended.stderr),
         };
-        ran.push(Ran { index, exit: ended.exit, milliseconds: ended.milliseconds, answer });
+        ran.push(Ran::new(event, (index, hook), ended, answer));
     }
     Ok(ran)
 }
 
-/// Returns what a recorded outcome of hook `index` says.
-pub(crate) fn recorded(index: usize, outcome: &Value) -> Ran {
+impl Ran {
+    fn new(
+        event: HookEvent,
+        (index, hook): (usize, &Hook),
+        ended: process::Ended,
+        answer: Result<Answer, String>,
+    ) -> Ran {
+        Ran {
+            event,
+            index,
+            handler: hook.handler.text(),
+            origin: hook.origin.clone(),
+            exit: match &hook.handler {
+                Handler::Command(_) => ended.exit,
+                Handler::Http(_) => None,
+            },
+            milliseconds: ended.milliseconds,
+            answer,
+        }
+    }
+}
+
+/// Returns what hooks that ran beside former calls of a session have to tell.
+pub(crate) async fn earlier(means: &Means, context: &Context) -> (Vec<String>, Vec<String>) {
+    beside::collect(means, context).await
+}
+
+/// Returns the time that hooks at the end of a session have; none at other events.
+fn farewell(hooks: &[Hook], event: HookEvent) -> Option<Duration> {
+    if event != HookEvent::SessionEnd {
+        return None;
+    }
+    let own = hooks.iter().filter(|hook| hook.event == event).filter_map(|hook| hook.timeout).max();
+    Some(own.unwrap_or(FAREWELL).clamp(FAREWELL, LONGEST_FAREWELL))
+}
+
+/// Returns the run that a recorded outcome stands for; `origin` is where the hook is said to be configured.
+pub(crate) fn recorded(event: HookEvent, (index, origin): (usize, Origin), outcome: &Value) -> Ran {
     let status = outcome.get("exit").and_then(Value::as_i64).and_then(|it| i32::try_from(it).ok());
     let text = |key: &str| match outcome.get(key) {
         None | Some(Value::Null) => String::new(),
@@ -155,151 +211,100 @@ pub(crate) fn recorded(index: usize, outcome: &Value) -> Ran {
     let answer = match (outcome.get("timed_out") == Some(&Value::Bool(true)), http) {
         (true, _) => Err("it did not end in time".into()),
         (false, true) => {
-            let good = outcome.get("status").and_then(Value::as_i64).is_none_or(|it| it / 100 == 2);
-            if good {
-                answer::read(HookEvent::PreToolUse, Some(0), stdout.as_bytes(), b"")
-            } else {
-                Err("its status".into())
-            }
+            let status = outcome.get("status").and_then(Value::as_i64).unwrap_or(200);
+            let status = u16::try_from(status).unwrap_or_default();
+            http::judged(status, stdout.as_bytes())
+                .and_then(|()| answer::read(event, Some(0), stdout.as_bytes(), b""))
         }
         (false, false) => {
             let (status, stderr) = (status.or(Some(0)), text("stderr"));
-            answer::read(HookEvent::PreToolUse, status, stdout.as_bytes(), stderr.as_bytes())
+            answer::read(event, status, stdout.as_bytes(), stderr.as_bytes())
         }
     };
-    Ran { index, exit: status, milliseconds: 0, answer }
+    let handler = "hooks_inline".to_owned();
+    Ran { event, index, handler, origin, exit: status, milliseconds: 0, answer }
 }
 
-/// Returns a hook that stands for a recorded outcome.
-pub(crate) fn stand_in(origin: Origin) -> Hook {
-    Hook {
-        event: HookEvent::PreToolUse,
-        matcher: String::new(),
-        origin,
-        command: CommandHook {
-            command: String::new(),
-            arguments: None,
-            timeout: Duration::from_secs(1),
-        },
+/// Says whether a managed hook asks, which no hook of another layer answers.
+pub(crate) fn is_asked_by_policy(report: &Report) -> bool {
+    let asks = |it: &HookOutcome| matches!(it.verdict, HookVerdict::Ask | HookVerdict::Defer);
+    report.outcome.as_ref().is_some_and(|it| asks(it) && it.origin.layer == Layer::Policy)
+}
+
+/// Returns where a hook stands, as people read it.
+pub(crate) fn describe(origin: &Origin) -> String {
+    format!("in {}:{}:{}", origin.file.display(), origin.line, origin.column)
+}
+
+/// Returns a hook that ran as front doors show it.
+pub(crate) fn view(ran: &Ran) -> HookView {
+    let origin = &ran.origin;
+    HookView {
+        event: ran.event.name().into(),
+        handler: ran.handler.clone(),
+        source: origin.layer.name().into(),
+        file: origin.file.display().to_string(),
+        line: origin.line,
+        column: origin.column,
+        exit: ran.exit,
+        milliseconds: ran.milliseconds,
+        decision: decision(ran).map(str::to_owned),
+        reason: ran.answer.as_ref().map(|answer| answer.reason.clone()).unwrap_or_default(),
+        changes_input: ran.answer.as_ref().is_ok_and(|answer| answer.updated.is_some()),
+        error: ran.answer.as_ref().err().cloned(),
     }
 }
 
-/// Merges what hooks said: the strictest wins, whatever the order in which they ended.
-pub(crate) fn merge(hooks: &[Hook], ran: Vec<Ran>) -> Report {
-    let mut report = Report::default();
-    for run in &ran {
-        let Some(hook) = hooks.get(run.index) else { continue };
-        let (verdict, reason) = match &run.answer {
-            Ok(answer) => {
-                report.notices.extend(answer.message.clone());
-                report.notices.extend(answer.context.clone());
-                (answer.verdict, answer.reason.clone())
-            }
-            Err(failure) => {
-                let name = describe(hook);
-                report.notices.push(format!("hook {name} failed: {failure}"));
-                let managed = hook.origin.layer == Layer::Policy;
-                (managed.then_some(HookVerdict::Deny), format!("a managed hook failed: {failure}"))
+/// Returns the hooks that ran as lines of an explanation.
+pub(crate) fn explain(ran: &[Ran]) -> String {
+    let mut text = String::new();
+    for run in ran {
+        let did = match (&run.answer, decision(run)) {
+            (Err(failure), _) => format!("failed: {failure}"),
+            (Ok(answer), None) if answer.updated.is_some() => "changed the input".to_owned(),
+            (Ok(_), None) => "had nothing to say".to_owned(),
+            (Ok(answer), Some(decision)) => {
+                let changed = if answer.updated.is_some() { ", changed the input" } else { "" };
+                let reason = if answer.reason.is_empty() { "" } else { ": " };
+                format!("{decision}{changed}{reason}{}", answer.reason)
             }
         };
-        let Some(verdict) = verdict else { continue };
-        let stricter =
-            report.outcome.as_ref().is_none_or(|known| rank(verdict) > rank(known.verdict));
-        if stricter {
-            let origin = hook.origin.clone();
-            report.outcome = Some(HookOutcome { verdict, reason, origin });
-        }
+        let exit = run.exit.map(|exit| format!("exit {exit}, ")).unwrap_or_default();
+        text.push_str(&format!(
+            "\nhook {} `{}` of {} {} ({exit}{} ms): {did}",
+            run.event.name(),
+            run.handler,
+            run.origin.layer.name(),
+            describe(&run.origin),
+            run.milliseconds
+        ));
     }
-    update(&mut report, &ran, hooks);
-    report.ran = ran;
-    report
+    text
 }
 
-/// Takes the new input of the hooks; two that differ make a question of it.
-fn update(report: &mut Report, ran: &[Ran], hooks: &[Hook]) {
-    let given = |run: &Ran| {
-        let updated = run.answer.as_ref().ok()?.updated.clone()?;
-        Some((updated, run.index))
-    };
-    let given: Vec<(Value, usize)> = ran.iter().filter_map(given).collect();
-    let Some((first, rest)) = given.split_first() else { return };
-    report.updated = Some(first.clone());
-    let Some(other) = rest.iter().find(|(input, _)| *input != first.0) else { return };
-    let strict =
-        report.outcome.as_ref().is_some_and(|known| rank(known.verdict) >= rank(HookVerdict::Ask));
-    if let (false, Some(hook)) = (strict, hooks.get(other.1)) {
-        let reason = "two hooks gave different inputs".to_string();
-        let origin = hook.origin.clone();
-        report.outcome = Some(HookOutcome { verdict: HookVerdict::Ask, reason, origin });
-    }
+/// Returns what a hook decided, as records and people have it.
+pub(crate) fn decision(ran: &Ran) -> Option<&'static str> {
+    let before = matches!(ran.event, HookEvent::PreToolUse | HookEvent::PermissionRequest);
+    Some(match ran.answer.as_ref().ok()?.verdict? {
+        HookVerdict::Allow => "allow",
+        HookVerdict::Ask => "ask",
+        HookVerdict::Defer => "defer",
+        HookVerdict::Deny if before => "deny",
+        HookVerdict::Deny => "block",
+    })
 }
 
-fn rank(verdict: HookVerdict) -> u8 {
-    match verdict {
-        HookVerdict::Allow => 0,
-        HookVerdict::Ask => 1,
-        HookVerdict::Defer => 2,
-        HookVerdict::Deny => 3,
-    }
-}
-
-/// Returns a hook's place as people read it.
-pub(crate) fn describe(hook: &Hook) -> String {
-    format!("in {}:{}", hook.origin.file.display(), hook.origin.line)
-}
-
-/// Says whether a matcher matches the name of a tool. One that cannot be read matches everything.
-fn matches_tool(matcher: &str, tool: &str) -> bool {
+/// Says whether a matcher matches the name of a tool, or what else an event has. One that cannot be read matches
+/// everything.
+fn matches_subject(matcher: &str, subject: &str) -> bool {
     if matcher.is_empty() || matcher == "*" {
         return true;
     }
     let name = |c: char| c.is_ascii_alphanumeric() || "_- ,|".contains(c);
     if matcher.chars().all(name) {
-        return matcher.split(['|', ',']).any(|one| one.trim() == tool);
+        return matcher.split(['|', ',']).any(|one| one.trim() == subject);
     }
-    Regex::new(matcher).map_or(true, |expression| expression.is_match(tool))
-}
-
-/// Returns what a hook gets on standard input: what holds for each event, and the members of `further`.
-fn input(event: HookEvent, call: &Call<'_>, further: &Value) -> Value {
-    let mut input = json!({
-        "session_id": call.context.session.as_deref().unwrap_or(call.id),
-        "transcript_path": "",
-        "cwd": call.place.cwd,
-        "permission_mode": call.mode,
-        "hook_event_name": event.name(),
-        "tool_name": call.tool,
-        "tool_input": call.input,
-        "tool_use_id": call.id,
-    });
-    if let (Some(input), Some(further)) = (input.as_object_mut(), further.as_object()) {
-        input.extend(further.clone());
-    }
-    input
-}
-
-/// Returns the environment of a hook. The caller's variables may not lead a managed hook astray, so it gets
-/// none of them.
-fn variables(hook: &Hook, call: &Call<'_>) -> Result<BTreeMap<String, String>, Failure> {
-    let mut variables = match hook.origin.layer {
-        Layer::Policy => {
-            let home = crate::places::home(|_| None).unwrap_or_else(|_| Path::new("/").into());
-            BTreeMap::from([
-                ("PATH".to_string(), environment::DEFAULT_PATH.to_string()),
-                ("HOME".to_string(), home.to_string_lossy().into_owned()),
-                ("LANG".to_string(), "C.UTF-8".to_string()),
-            ])
-        }
-        Layer::Builtin | Layer::User | Layer::Project | Layer::Local | Layer::Flag => {
-            environment::without_effects(&call.context.environment)?
-        }
-    };
-    variables.retain(|name, _| !name.starts_with("OTEL_"));
-    let project = call.place.project.to_string_lossy().into_owned();
-    variables.insert("CLAUDE_PROJECT_DIR".into(), project.clone());
-    variables.insert("STOCKADE_PROJECT_DIR".into(), project);
-    variables.insert("PWD".into(), call.place.cwd.to_string_lossy().into_owned());
-    Ok(variables)
+    Regex::new(matcher).map_or(true, |expression| expression.is_match(subject))
 }
 
 #[cfg(test)]

@@ -1,15 +1,19 @@
-//! Judges one call: hooks, then the tree, then the facts, then the rules.
+//! Judges one call: the tree, the facts, the hooks, then the rules.
+
+mod hearing;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use stockade_parser::{CommandTree, Limits, StartState, json as strict};
-use stockade_policy::{Call, Evidence, Facts, Mode, RuleFiles, SandboxState, Verdict};
+use stockade_policy::{
+    Call, Evidence, Facts, Hook, Mode, Origin, RuleFiles, SandboxState, Verdict,
+};
 
 use crate::environment::{self, Additions, Environment};
 use crate::facts::{self, Place};
-use crate::hooks::{self, Report};
+use crate::hooks::{Means, Ran, Report};
 use crate::parse::Scanner;
 use crate::places::Places;
 use crate::plan;
@@ -49,10 +53,12 @@ pub(crate) struct Judged {
     pub(crate) tool: String,
     /// The input that was judged, after hooks.
     pub(crate) input: Value,
-    /// The input before, and the index of the hook that changed it.
-    pub(crate) received: Option<(Value, usize)>,
+    /// The input before, and where the hook is configured that changed it.
+    pub(crate) received: Option<(Value, Origin)>,
     /// The tree of a command.
     pub(crate) tree: Option<CommandTree>,
+    /// The input with its positions.
+    pub(crate) value: strict::Value,
     /// What the verdict depends on besides rules and tree.
     pub(crate) facts: Facts,
     /// The verdict.
@@ -63,13 +69,33 @@ pub(crate) struct Judged {
     pub(crate) hooks: Report,
 }
 
+impl Judged {
+    /// Says whether the `if` of a hook covers the call.
+    pub(crate) fn is_covered(&self, tool: &str, hook: &Hook) -> bool {
+        let call = match &self.tree {
+            Some(tree) => Call::Bash { tree, input: &self.value },
+            None => Call::Tool { name: tool, input: &self.value },
+        };
+        hook.covers(&call, &self.facts)
+    }
+}
+
 /// Whether the hooks of a call run.
 #[derive(Debug, Clone)]
 pub(crate) enum Hooks {
-    /// They run.
-    Run,
+    /// They run, with this.
+    Run(Means),
     /// These outcomes stand in for them.
-    Recorded(Box<Report>),
+    Recorded(Box<Recorded>),
+}
+
+/// Outcomes of hooks that were written down.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Recorded {
+    /// What those of PreToolUse come to.
+    pub(crate) before: Report,
+    /// Those of PermissionRequest.
+    pub(crate) requests: Vec<Ran>,
 }
 
 impl Scene {
@@ -145,7 +171,7 @@ impl Scene {
         }
     }
 
-    fn facts(&self, report: &Report) -> Facts {
+    fn facts(&self) -> Facts {
         let settings = self.snapshot.rules.settings();
         let added = settings.additional_directories.iter();
         let added = added.map(|directory| self.place.project.join(directory));
@@ -159,7 +185,7 @@ impl Scene {
             interactive: self.interactive,
             root: self.root,
             sandbox: self.sandbox,
-            hook: report.outcome.clone(),
+            hook: None,
         }
     }
 }
@@ -206,57 +232,87 @@ pub(crate) struct Asked<'a> {
     pub(crate) runner: Runner,
 }
 
+/// The input of a call, read for the rules.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    /// The tree of a command.
+    pub(crate) tree: Option<CommandTree>,
+    /// The input with its positions.
+    value: strict::Value,
+    /// What the verdict depends on besides rules and tree; nothing of hooks yet.
+    facts: Facts,
+}
+
+impl Reading {
+    /// Returns what the rules are asked about.
+    fn call<'a>(&'a self, tool: &'a str) -> Call<'a> {
+        match &self.tree {
+            Some(tree) => Call::Bash { tree, input: &self.value },
+            None => Call::Tool { name: tool, input: &self.value },
+        }
+    }
+
+    /// Says whether the `if` of a hook covers the call.
+    pub(crate) fn is_covered(&self, tool: &str, hook: &Hook) -> bool {
+        hook.covers(&self.call(tool), &self.facts)
+    }
+}
+
 /// Judges a call.
 pub(crate) async fn judge(
     scanner: &Scanner,
     scene: &Scene,
     asked: Asked<'_>,
 ) -> Result<Judged, Failure> {
-    let report = match asked.hooks {
-        Hooks::Recorded(report) => *report,
-        Hooks::Run => {
-            let call = hooks::Call {
-                tool: asked.tool,
-                input: &asked.input,
-                id: asked.id,
-                mode: scene.mode.name(),
-                place: &scene.place,
-                context: asked.context,
-            };
-            hooks::before(&scene.snapshot.rules.settings().hooks, &call).await?
-        }
+    let reading = read(scanner, scene, (asked.tool, asked.runner), &asked.input).await?;
+    let mut hearing = hearing::Hearing::open(scanner, scene, &asked, reading).await?;
+    let mut took = Duration::ZERO;
+    let mut weigh = |hearing: &hearing::Hearing<'_>| {
+        let Reading { facts, .. } = &hearing.reading;
+        let facts = Facts { hook: hearing.report.outcome.clone(), ..facts.clone() };
+        let start = Instant::now();
+        let call = hearing.reading.call(asked.tool);
+        let verdict = stockade_policy::evaluate(&scene.snapshot.rules, &call, &facts);
+        took += start.elapsed();
+        (verdict, facts)
     };
-    let (input, received) = match report.updated.clone() {
-        Some((updated, hook)) => (updated, Some((asked.input, hook))),
-        None => (asked.input, None),
-    };
-    let tree = match asked.tool {
+    let (mut verdict, mut facts) = weigh(&hearing);
+    if hearing.answers(&verdict).await? {
+        (verdict, facts) = weigh(&hearing);
+    }
+    hearing.told(&verdict).await?;
+    let id = asked.id.to_owned();
+    let hearing::Hearing { input, received, reading, report, .. } = hearing;
+    let Reading { tree, value, .. } = reading;
+    let tool = asked.tool.to_owned();
+    Ok(Judged { id, tool, input, received, tree, value, facts, verdict, took, hooks: report })
+}
+
+/// Reads an input: its tree, and the real paths that the rules may ask about.
+pub(crate) async fn read(
+    scanner: &Scanner,
+    scene: &Scene,
+    (tool, runner): (&str, Runner),
+    input: &Value,
+) -> Result<Reading, Failure> {
+    let tree = match tool {
         "Bash" => {
-            let text = request::command_text(command_of(&input)?)?;
+            let text = request::command_text(command_of(input)?)?;
             let limits = Limits::default();
-            Some(scanner.parse(text.as_bytes(), &scene.start_state(asked.runner), &limits).await)
+            Some(scanner.parse(text.as_bytes(), &scene.start_state(runner), &limits).await)
         }
         _ => None,
     };
-    let value = positioned(&input)?;
-    let call = match &tree {
-        Some(tree) => Call::Bash { tree, input: &value },
-        None => Call::Tool { name: asked.tool, input: &value },
-    };
-    let mut facts = scene.facts(&report);
-    if stockade_policy::runs_outside_sandbox(&scene.snapshot.rules, &call) {
-        facts.sandbox = SandboxState::Off;
+    let value = positioned(input)?;
+    let mut reading = Reading { tree, value, facts: scene.facts() };
+    if stockade_policy::runs_outside_sandbox(&scene.snapshot.rules, &reading.call(tool)) {
+        reading.facts.sandbox = SandboxState::Off;
     }
-    let paths = stockade_policy::paths_of(&call, &facts);
-    let cwd = facts.cwd.clone();
+    let paths = stockade_policy::paths_of(&reading.call(tool), &reading.facts);
+    let cwd = reading.facts.cwd.clone();
     let looked = tokio::task::spawn_blocking(move || facts::real_paths(paths, &cwd)).await;
-    facts.real_paths = looked.map_err(|_| broken("the paths cannot be looked up"))?;
-    let start = Instant::now();
-    let verdict = stockade_policy::evaluate(&scene.snapshot.rules, &call, &facts);
-    let took = start.elapsed();
-    let id = asked.id.to_owned();
-    let tool = asked.tool.to_owned();
-    Ok(Judged { id, tool, input, received, tree, facts, verdict, took, hooks: report })
+    reading.facts.real_paths = looked.map_err(|_| broken("the paths cannot be looked up"))?;
+    Ok(reading)
 }
 
 /// Returns the command of a Bash input.

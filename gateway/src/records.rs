@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
-use stockade_policy::{Hook, HookVerdict, SandboxState};
+use stockade_policy::{Hook, HookEvent, SandboxState};
 
 use crate::audit::record::decision::{
     Agent, HookRun, Policy, Request, Rewritten, Runs, Sandbox, Stdin,
@@ -14,7 +14,7 @@ use crate::audit::record::{
     self, Body, Decision, LoadedHook, LoadedLayer, Outcome, caller::Caller,
 };
 use crate::audit::{self, Log, Receipt, clock};
-use crate::hooks::{Ran, describe};
+use crate::hooks::{self, Ran, describe};
 use crate::judge::{Judged, Scene, broken};
 use crate::places::hex;
 use crate::protocol::errors::Failure;
@@ -45,6 +45,8 @@ pub(crate) struct Circumstances<'a> {
     pub(crate) unsandboxed: bool,
     /// What the agent says it is for.
     pub(crate) description: Option<String>,
+    /// Identity of the call, as the front end has it.
+    pub(crate) call_id: Option<&'a str>,
     /// Who would run it.
     pub(crate) runs: Runs,
 }
@@ -67,6 +69,7 @@ impl<'a> Circumstances<'a> {
             pty: request.pty,
             unsandboxed: request.unsandboxed,
             description: request.description.clone(),
+            call_id: None,
             runs,
         }
     }
@@ -87,6 +90,7 @@ impl<'a> Circumstances<'a> {
             pty: false,
             unsandboxed: false,
             description: None,
+            call_id: request.call_id.as_deref(),
             runs,
         }
     }
@@ -114,23 +118,14 @@ pub(crate) async fn decision(
     let record = Decision {
         repeats: None,
         caller: circumstances.caller,
-        agent: Agent {
-            name: context.agent.clone().unwrap_or_default().into(),
-            version: None,
-            session: context.session.clone().map(Into::into),
-            call_id: None,
-            model: None,
-            door: context.door.clone().into(),
-            mode_asked: context.mode.clone().map(Into::into),
-            mode: judged.facts.mode.name().into(),
-        },
+        agent: agent(context, circumstances.call_id, judged.facts.mode.name()),
         request: Request {
             tool: circumstances.tool.into(),
             input: judged.input.clone(),
             command,
-            rewritten: judged.received.as_ref().map(|(received, hook)| Rewritten {
+            rewritten: judged.received.as_ref().map(|(received, origin)| Rewritten {
                 received: received.to_string().into_bytes(),
-                by: settings.hooks.get(*hook).map(describe).unwrap_or_default(),
+                by: format!("the hook {}", describe(origin)),
             }),
             cwd: scene.place.cwd.clone(),
             project: scene.place.project.clone(),
@@ -151,7 +146,7 @@ pub(crate) async fn decision(
         verdict: judged.verdict.clone(),
         eval_us: u64::try_from(judged.took.as_micros()).unwrap_or(u64::MAX),
         file_digests: file_digests(&scene.snapshot),
-        hooks: judged.hooks.ran.iter().map(|ran| hook_run(ran, &settings.hooks)).collect(),
+        hooks: judged.hooks.ran.iter().map(hook_run).collect(),
         policy: Policy { sha256: scene.snapshot.sha256.clone(), reference, source: "files" },
         grant: None,
         sandbox: Sandbox {
@@ -247,28 +242,49 @@ fn stream(log: &Log, carried: &Carried, spill: Option<&Path>, cut: bool) -> reco
     }
 }
 
-fn hook_run(ran: &Ran, hooks: &[Hook]) -> HookRun {
-    let hook = hooks.get(ran.index);
-    let origin = hook.map(|hook| &hook.origin);
-    let answer = ran.answer.as_ref();
+fn hook_run(ran: &Ran) -> HookRun {
     HookRun {
-        event: "PreToolUse".into(),
-        handler: hook.map(|hook| hook.command.command.clone()).unwrap_or_default().into(),
-        layer: origin.map_or("policy", |origin| origin.layer.name()),
-        file: origin.map(|origin| origin.file.as_path().into()).unwrap_or_default(),
-        pointer: origin.map(|origin| origin.pointer.clone()).unwrap_or_default().into(),
+        event: ran.event.name().into(),
+        handler: ran.handler.clone().into(),
+        layer: ran.origin.layer.name(),
+        file: ran.origin.file.as_path().into(),
+        pointer: ran.origin.pointer.clone().into(),
         exit: ran.exit.map(i64::from),
         ms: ran.milliseconds,
-        decision: answer.ok().and_then(|answer| answer.verdict).map(|verdict| {
-            match verdict {
-                HookVerdict::Allow => "allow",
-                HookVerdict::Ask => "ask",
-                HookVerdict::Defer => "defer",
-                HookVerdict::Deny => "deny",
-            }
-            .into()
-        }),
-        error: answer.err().map(|error| error.clone().into()),
+        decision: hooks::decision(ran).map(Into::into),
+        error: ran.answer.as_ref().err().map(|error| error.clone().into()),
+    }
+}
+
+/// Records the hooks of an event after which nothing is decided about a call.
+pub(crate) async fn hooks(
+    log: &Log,
+    decision: Option<&Receipt>,
+    (event, ran): (HookEvent, &[Ran]),
+    (caller, context, mode): (Caller, &Context, &str),
+    call_id: Option<&str>,
+) -> Result<Receipt, audit::Error> {
+    let body = record::HookRuns {
+        reference: decision.map(|receipt| receipt.id.clone()),
+        event: event.name(),
+        agent: agent(context, call_id, mode),
+        caller,
+        hooks: ran.iter().map(hook_run).collect(),
+    };
+    log.record(Body::Hooks(Box::new(body))).await
+}
+
+/// Returns what a front end says of itself.
+fn agent(context: &Context, call_id: Option<&str>, mode: &str) -> Agent {
+    Agent {
+        name: context.agent.clone().unwrap_or_default().into(),
+        version: None,
+        session: context.session.clone().map(Into::into),
+        call_id: call_id.map(Into::into),
+        model: None,
+        door: context.door.clone().into(),
+        mode_asked: context.mode.clone().map(Into::into),
+        mode: mode.into(),
     }
 }
 
@@ -305,8 +321,8 @@ async fn policy_load(log: &Log, state: &Path, snapshot: &Snapshot) -> Result<Str
         line: rule.origin.line,
     };
     let hook = |hook: &Hook| LoadedHook {
-        event: format!("{:?}", hook.event).into(),
-        handler: hook.command.command.clone().into(),
+        event: hook.event.name().into(),
+        handler: hook.handler.text().into(),
         layer: hook.origin.layer.name(),
         file: hook.origin.file.as_path().into(),
         pointer: hook.origin.pointer.clone().into(),

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 use stockade_policy::{Change, Decision, Evidence, Origin, Part, RuleMatch, Verdict};
 
-use crate::protocol::types::{DecisionView, PartView, RuleView, SandboxView};
+use crate::hooks::{self, Report};
+use crate::protocol::types::{DecisionView, EventView, PartView, RuleView, SandboxView};
 use crate::settings::Snapshot;
 
 /// Returns `verdict` as front doors show it; `input` is what was judged.
@@ -29,7 +30,29 @@ pub(crate) fn decision(verdict: &Verdict, snapshot: &Snapshot, input: Value) -> 
         evidence: Value::Null,
         settings_sha256: snapshot.sha256.clone(),
         warnings: snapshot.warnings.clone(),
+        hooks: Vec::new(),
+        context: Vec::new(),
+        messages: Vec::new(),
+        stop: None,
     }
+}
+
+/// Adds what hooks said to a verdict.
+pub(crate) fn add_hooks(view: &mut DecisionView, report: Report) {
+    view.warnings.extend(report.notices);
+    view.hooks.extend(report.ran.iter().map(hooks::view));
+    view.context.extend(report.context);
+    view.messages.extend(report.messages);
+    view.stop = view.stop.take().or(report.stop);
+}
+
+/// Adds what hooks said when the session of a call began.
+pub(crate) fn add_beginning(view: &mut DecisionView, said: EventView) {
+    view.warnings.extend(said.notices);
+    view.hooks.extend(said.hooks);
+    view.context.extend(said.context);
+    view.messages.extend(said.messages);
+    view.stop = view.stop.take().or(said.stop);
 }
 
 fn rule(found: &RuleMatch) -> RuleView {

@@ -7,6 +7,7 @@
 mod confine;
 mod decide;
 mod facts;
+mod hook;
 mod index;
 mod knowledge;
 mod layer;
@@ -26,6 +27,7 @@ pub use confine::sandbox_settings;
 pub use decide::evaluate;
 pub use decide::evidence::{Change, Evidence, Form, PartEvidence, RuleFiles, Weighed, explain};
 pub use facts::{Call, Facts, HookOutcome, HookVerdict, Mode, SandboxState};
+pub use hook::{CommandHook, Condition, Handler, Hook, HookEvent, HttpHook};
 pub use knowledge::{DEFAULT_SETTINGS, ProtectedName, protected_names, refused_git_keys};
 pub use layer::{Layer, Origin};
 pub use lint::lint;
@@ -35,10 +37,7 @@ pub use merged::Rules;
 pub use network::name::{Host, HostError, HostName};
 pub use network::{HostRule, NetworkRules, Reach};
 pub use rule::Rule;
-pub use settings::{
-    CommandHook, Hook, HookEvent, LoadedSettings, Problem, SandboxSettings, Settings, SettingsText,
-    Severity,
-};
+pub use settings::{LoadedSettings, Problem, SandboxSettings, Settings, SettingsText, Severity};
 pub use verdict::{By, Decision, Part, RuleMatch, Verdict};
 
 /// Returns the paths that [`evaluate`] may ask about, absolute and as they are written, so that the

@@ -1,5 +1,6 @@
 //! Reads settings texts and merges them, layer by layer.
 
+mod handler;
 mod hooks;
 mod permissions;
 mod sandbox;
@@ -159,7 +160,15 @@ impl Merging {
                 "hooks" => self.hooks.take(source, &member.value, &pointer, &mut self.problems),
                 "env" => self.env(source, &member.value, &pointer),
                 "shell" => self.shell(source, &member.value, &pointer),
-                "disableAllHooks" => self.hooks.disable(source, &member.value),
+                "disableAllHooks" => {
+                    self.hooks.disable(source, &member.value, &mut self.problems);
+                }
+                "allowedHttpHookUrls" => {
+                    self.hooks.urls(source, &member.value, &pointer, &mut self.problems);
+                }
+                "httpHookAllowedEnvVars" => {
+                    self.hooks.variables(source, &member.value, &pointer, &mut self.problems);
+                }
                 "disableAutoMode" => {
                     self.settings.disable_auto |= disables(source, &member.value);
                 }
@@ -296,7 +305,7 @@ impl Merging {
     fn finish(mut self) -> LoadedSettings {
         let locks = self.locks;
         self.settings.managed_rules_only = locks.rules;
-        self.settings.hooks = self.hooks.finish(locks.hooks);
+        self.hooks.finish(locks.hooks, &mut self.settings);
         let sandbox = &mut self.settings.sandbox;
         if locks.unsandboxed {
             sandbox.excluded.retain(|(_, origin)| origin.layer == Layer::Policy);

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use stockade_parser::json::Value;
 
 use crate::facts::Mode;
+use crate::hook::Hook;
 use crate::layer::{Layer, Origin};
 use crate::merged::Rules;
 use crate::pattern::command::CommandPattern;
@@ -73,6 +73,10 @@ pub struct Settings {
     pub env: BTreeMap<String, String>,
     /// Hooks of all layers in order, policy first.
     pub hooks: Vec<Hook>,
+    /// `allowedHttpHookUrls`: the addresses that http hooks may use; none means every address.
+    pub hook_urls: Option<Vec<(String, Origin)>>,
+    /// `httpHookAllowedEnvVars`: the variables that headers of http hooks may name; none means each hook's own.
+    pub hook_variables: Option<Vec<(String, Origin)>>,
     /// What the sandbox is to do.
     pub sandbox: SandboxSettings,
     /// Path of the shell; the default is looked up.
@@ -159,82 +163,6 @@ impl Default for SandboxSettings {
             limits: BTreeMap::new(),
             lowered_limits: BTreeMap::new(),
             excluded: Vec::new(),
-        }
-    }
-}
-
-/// An event at which hooks run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum HookEvent {
-    /// Before a call is decided.
-    PreToolUse,
-    /// After a call succeeded.
-    PostToolUse,
-    /// After a call failed.
-    PostToolUseFailure,
-    /// When a question is about to be put.
-    PermissionRequest,
-    /// After a refusal in auto mode.
-    PermissionDenied,
-    /// A session begins.
-    SessionStart,
-    /// A session ends.
-    SessionEnd,
-    /// Settings changed.
-    ConfigChange,
-}
-
-/// One configured handler.
-#[derive(Debug, Clone)]
-pub struct Hook {
-    /// When it runs.
-    pub event: HookEvent,
-    /// Matcher text; empty matches all.
-    pub matcher: String,
-    /// Where it is configured.
-    pub origin: Origin,
-    /// What runs.
-    pub command: CommandHook,
-}
-
-/// A handler that is a command.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CommandHook {
-    /// Shell text, or the program when `arguments` is present.
-    pub command: String,
-    /// Exec form: literal arguments, no shell.
-    pub arguments: Option<Vec<String>>,
-    /// Time limit.
-    pub timeout: Duration,
-}
-
-impl HookEvent {
-    /// Returns the event with this name.
-    pub fn named(name: &str) -> Option<HookEvent> {
-        match name {
-            "PreToolUse" => Some(HookEvent::PreToolUse),
-            "PostToolUse" => Some(HookEvent::PostToolUse),
-            "PostToolUseFailure" => Some(HookEvent::PostToolUseFailure),
-            "PermissionRequest" => Some(HookEvent::PermissionRequest),
-            "PermissionDenied" => Some(HookEvent::PermissionDenied),
-            "SessionStart" => Some(HookEvent::SessionStart),
-            "SessionEnd" => Some(HookEvent::SessionEnd),
-            "ConfigChange" => Some(HookEvent::ConfigChange),
-            _ => None,
-        }
-    }
-
-    /// Returns its name in settings.
-    pub fn name(self) -> &'static str {
-        match self {
-            HookEvent::PreToolUse => "PreToolUse",
-            HookEvent::PostToolUse => "PostToolUse",
-            HookEvent::PostToolUseFailure => "PostToolUseFailure",
-            HookEvent::PermissionRequest => "PermissionRequest",
-            HookEvent::PermissionDenied => "PermissionDenied",
-            HookEvent::SessionStart => "SessionStart",
-            HookEvent::SessionEnd => "SessionEnd",
-            HookEvent::ConfigChange => "ConfigChange",
         }
     }
 }

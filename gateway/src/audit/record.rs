@@ -77,6 +77,8 @@ pub(crate) enum Body {
     Result(Box<Outcome>),
     /// A remembered permission was made, used up or revoked.
     Grant(Grant),
+    /// Hooks ran at an event after which nothing is decided about a call.
+    Hooks(Box<HookRuns>),
     /// Something is missing or was not provable.
     Gap(Gap),
 }
@@ -92,6 +94,7 @@ impl Body {
             Body::Connection(_) => "connection",
             Body::Result(_) => "result",
             Body::Grant(_) => "grant",
+            Body::Hooks(_) => "hooks",
             Body::Gap(_) => "gap",
         }
     }
@@ -103,6 +106,7 @@ impl Body {
             Body::Approval(approval) => Some(&approval.reference),
             Body::Connection(connection) => Some(&connection.reference),
             Body::Result(outcome) => Some(&outcome.reference),
+            Body::Hooks(hooks) => hooks.reference.as_deref(),
             Body::Segment(_) | Body::PolicyLoad(_) | Body::Grant(_) | Body::Gap(_) => None,
         }
     }
@@ -319,6 +323,18 @@ pub(crate) struct Grant {
     pub(crate) who: Option<Who>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) expires: Option<String>,
+}
+
+/// Hooks that ran after a call, or at the beginning or end of something.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct HookRuns {
+    /// Id of the decision, when they are about a call that this gateway decided.
+    #[serde(skip)]
+    pub(crate) reference: Option<String>,
+    pub(crate) event: &'static str,
+    pub(crate) agent: decision::Agent,
+    pub(crate) caller: caller::Caller,
+    pub(crate) hooks: Vec<decision::HookRun>,
 }
 
 /// Something that is missing or was not provable.

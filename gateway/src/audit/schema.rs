@@ -397,6 +397,12 @@ const GRANT: &[Field] = &[
     Field("who", WHO, M),
     Field("expires", Time, O),
 ];
+const HOOK_RUNS: &[Field] = &[
+    Field("event", Text, M),
+    Field("agent", AGENT, M),
+    Field("caller", CALLER, M),
+    Field("hooks", HOOKS, M),
+];
 const SESSION: &[Field] = &[
     Field("action", One(&["start", "end"]), M),
     Field("agent", AGENT, M),
@@ -459,6 +465,7 @@ fn own_fields(kind: &str) -> Option<(&'static [Field], Option<bool>)> {
         "result" => (RESULT, Some(M)),
         "grant" => (GRANT, None),
         "session" => (SESSION, None),
+        "hooks" => (HOOK_RUNS, Some(O)),
         "key" => (KEY, None),
         "prune" => (PRUNE, None),
         "gap" => (GAP, None),

@@ -49,6 +49,7 @@ pub(super) fn prepare(
         Body::Connection(it) => members_of(it)?,
         Body::Result(it) => members_of(it)?,
         Body::Grant(it) => members_of(it)?,
+        Body::Hooks(it) => members_of(it.as_ref())?,
         Body::Gap(it) => members_of(it)?,
     };
     let masks = mask(&mut members, &extras, redactor);
@@ -83,6 +84,7 @@ fn follow(body: &Body) -> Follow {
         | Body::PolicyLoad(_)
         | Body::Connection(_)
         | Body::Grant(_)
+        | Body::Hooks(_)
         | Body::Gap(_) => Follow::None,
     }
 }

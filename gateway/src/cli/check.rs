@@ -233,7 +233,20 @@ fn answer(decision: &DecisionView) -> Value {
     if !decision.evidence.is_null() {
         told["explanation"] = decision.evidence.clone();
     }
-    told
+    with_hooks(told, decision)
+}
+
+/// Adds what hooks did and said, where there were any.
+pub(super) fn with_hooks(mut object: Value, decision: &DecisionView) -> Value {
+    if let Some(members) = object.as_object_mut() {
+        if !decision.hooks.is_empty() {
+            members.insert("hooks".into(), json!(decision.hooks));
+        }
+        if !decision.context.is_empty() {
+            members.insert("context".into(), json!(decision.context));
+        }
+    }
+    object
 }
 
 fn print(value: &Value) -> Result<(), Failure> {

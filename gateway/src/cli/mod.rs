@@ -32,8 +32,8 @@ use args::{Arguments, Command, Common};
 
 /// Is the `stockade` executable: reads the command line and does what it says.
 ///
-/// The launcher and the scan worker branch off before anything else: they need a process without
-/// threads.
+/// The launcher, the scan worker and the keeper of hooks branch off before anything else: they need a
+/// process without threads.
 pub fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     if shell::is_shell(&arguments) {
@@ -43,6 +43,7 @@ pub fn main() -> ExitCode {
         Some("launch") => status(stockade_sandbox::launch()),
         Some("proxy") => status(crate::net::worker::main()),
         Some("scan") => status(crate::scan::main()),
+        Some(crate::hooks::keeper::ROLE) => ExitCode::from(crate::hooks::keeper::main(&arguments)),
         Some(hook::HANDLER) => hook::handler(&arguments),
         Some("hook") => hook::guarded(&arguments),
         Some(_) | None => command_line(&arguments),

@@ -7,6 +7,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::ask::Terminal;
+use super::check::with_hooks;
 use super::{args, context, failure, shell, streams};
 use crate::client::{Client, Conversation, Options, PendingQuestion};
 use crate::protocol::errors::{Code, Failure};
@@ -242,7 +243,7 @@ fn object(outcome: &RunOutcome) -> Value {
 }
 
 fn ran(result: &RunResult) -> Value {
-    json!({
+    let object = json!({
         "decision": result.decision.decision,
         "reason": result.decision.reason,
         "rules": result.decision.rules,
@@ -261,12 +262,13 @@ fn ran(result: &RunResult) -> Value {
         "sandbox": {"enforced": result.sandbox.enforced, "missing": result.sandbox.missing},
         "violations": result.violations,
         "audit": {"decision_id": result.audit.decision_id, "sequence": result.audit.sequence},
-    })
+    });
+    with_hooks(object, &result.decision)
 }
 
 fn refused(decision: &DecisionView, audit: Option<&AuditReference>) -> Value {
     let audit = audit.map(|at| json!({"decision_id": at.decision_id, "sequence": at.sequence}));
-    json!({
+    let object = json!({
         "decision": decision.decision,
         "reason": decision.reason,
         "rules": decision.rules,
@@ -285,7 +287,8 @@ fn refused(decision: &DecisionView, audit: Option<&AuditReference>) -> Value {
         "sandbox": {"enforced": [], "missing": []},
         "violations": [],
         "audit": audit,
-    })
+    });
+    with_hooks(object, decision)
 }
 
 /// The object of a call that stockade itself could not serve: a refusal that carries the failure.

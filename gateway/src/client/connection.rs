@@ -15,7 +15,8 @@ use super::{Conversation, PendingQuestion};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::frames::{self, Frame, Id, RpcError};
 use crate::protocol::types::{
-    Answer, CheckRequest, CommandRequest, Control, DecisionView, Event, Input, RunOutcome, VERSION,
+    Answer, CheckRequest, CommandRequest, Control, DecisionView, Event, EventRequest, EventView,
+    Input, RunOutcome, VERSION,
 };
 
 /// How long a gateway may take to say hello.
@@ -77,6 +78,14 @@ impl Connection {
         let params =
             serde_json::to_value(&request).map_err(|error| nonsense(&error.to_string()))?;
         let result = self.call("check", params).await?;
+        serde_json::from_value(result).map_err(|error| nonsense(&error.to_string()))
+    }
+
+    /// Tells of an event.
+    pub(super) async fn tell(&mut self, request: EventRequest) -> Result<EventView, Failure> {
+        let params =
+            serde_json::to_value(&request).map_err(|error| nonsense(&error.to_string()))?;
+        let result = self.call("tell", params).await?;
         serde_json::from_value(result).map_err(|error| nonsense(&error.to_string()))
     }
 

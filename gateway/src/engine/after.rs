@@ -1,30 +1,144 @@
-//! The hooks that run when a command has ended.
+//! Hooks at which nothing is decided any more: those that run when a command has ended, and those of events that a
+//! front end tells of.
 
 use serde_json::{Value, json};
-use stockade_policy::HookEvent;
+use stockade_policy::{Hook, HookEvent};
 
-use crate::hooks::{self, Call};
-use crate::judge::{Judged, Scene};
-use crate::protocol::types::Context;
+use super::{Gateway, blocking};
+use crate::answer::unrecorded;
+use crate::audit::Receipt;
+use crate::audit::record::caller::Caller;
+use crate::hooks::{self, Call, Report, merge};
+use crate::judge::{self, Judged, Runner, Scene};
+use crate::protocol::errors::{Code, Failure};
+use crate::protocol::types::{Context, EventRequest, EventView};
+use crate::records;
 use crate::run::Execution;
 
-/// Runs the hooks for the way in which a command ended, and returns what they have to tell.
-pub(super) async fn hooks(
-    context: &Context,
-    scene: &Scene,
-    judged: &Judged,
-    execution: &Execution,
-) -> Vec<String> {
-    let (event, further) = end(execution);
-    let call = Call {
-        tool: "Bash",
-        input: &judged.input,
-        id: &judged.id,
-        mode: scene.mode.name(),
-        place: &scene.place,
-        context,
-    };
-    hooks::after(&scene.snapshot.rules.settings().hooks, event, &call, &further).await
+impl Gateway {
+    /// Runs the hooks for the way in which a command ended, and records them.
+    pub(super) async fn after(
+        &self,
+        caller: Caller,
+        context: &Context,
+        (scene, judged): (&Scene, &Judged),
+        (receipt, execution): (&Receipt, &Execution),
+    ) -> Result<Report, Failure> {
+        let (event, further) = end(execution);
+        let call = Call {
+            subject: "Bash",
+            input: &judged.input,
+            id: &judged.id,
+            mode: scene.mode.name(),
+            place: &scene.place,
+            context,
+            covers: &|hook| judged.is_covered("Bash", hook),
+        };
+        let told = (event, &further);
+        self.tell(scene, told, &call, (caller, Some(receipt), None)).await
+    }
+
+    /// Runs the hooks of an event that a front end tells of.
+    pub async fn event(&self, request: EventRequest) -> Result<EventView, Failure> {
+        self.event_for(Caller::parent(), request).await
+    }
+
+    /// The same for a caller that the kernel named.
+    pub(crate) async fn event_for(
+        &self,
+        caller: Caller,
+        request: EventRequest,
+    ) -> Result<EventView, Failure> {
+        let event = event(&request)?;
+        self.note_session(&caller, &request);
+        let (cwd, context, places) =
+            (request.cwd.clone(), request.context.clone(), self.places.clone());
+        let scene = blocking(move || Scene::find(&cwd, &context, &places)).await?;
+        let settings = scene.snapshot.rules.settings();
+        let id = match &request.call_id {
+            Some(id) => id.clone(),
+            None => records::call_id()?,
+        };
+        let subject = request.subject.as_str();
+        let matching = hooks::matching(&settings.hooks, event, subject);
+        let has_condition =
+            |index: &usize| settings.hooks.get(*index).is_some_and(|hook| hook.condition.is_some());
+        let reading = match event.is_about_a_tool() && matching.iter().any(has_condition) {
+            true => Some(
+                judge::read(&self.scanner, &scene, (subject, Runner::Caller), &request.input)
+                    .await?,
+            ),
+            false => None,
+        };
+        let covers = |hook: &Hook| {
+            let covered = reading.as_ref().map(|reading| reading.is_covered(subject, hook));
+            covered.unwrap_or(hook.condition.is_none())
+        };
+        let call = Call {
+            subject,
+            input: &request.input,
+            id: &id,
+            mode: scene.mode.name(),
+            place: &scene.place,
+            context: &request.context,
+            covers: &covers,
+        };
+        let call_id = request.call_id.as_deref();
+        let told = (event, &request.further);
+        let report = self.tell(&scene, told, &call, (caller, None, call_id)).await?;
+        Ok(EventView {
+            hooks: report.ran.iter().map(hooks::view).collect(),
+            context: report.context,
+            messages: report.messages,
+            blocks: report.blocks,
+            stop: report.stop,
+            retry: report.retry,
+            notices: report.notices,
+        })
+    }
+
+    /// Runs the hooks of an event and records them, before anybody learns of what they said.
+    pub(crate) async fn tell(
+        &self,
+        scene: &Scene,
+        (event, further): (HookEvent, &Value),
+        call: &Call<'_>,
+        (caller, decision, call_id): (Caller, Option<&Receipt>, Option<&str>),
+    ) -> Result<Report, Failure> {
+        let settings = scene.snapshot.rules.settings();
+        if hooks::matching(&settings.hooks, event, call.subject).is_empty() {
+            return Ok(Report::default());
+        }
+        // What could not be recorded does not run.
+        let log = self.log.log().await?;
+        let ran = hooks::run(settings, &self.means(), event, call, (further, &[])).await?;
+        let mut report = merge::told(&ran);
+        report.outcome = merge::strictest(&ran);
+        if !ran.is_empty() {
+            let front_end = (caller, call.context, scene.mode.name());
+            let recorded = records::hooks(&log, decision, (event, &ran), front_end, call_id);
+            recorded.await.map_err(|error| unrecorded(&error))?;
+        }
+        report.ran = ran;
+        Ok(report)
+    }
+}
+
+/// Returns the event that a front end tells of: one at which nothing waits for a decision about a call.
+fn event(request: &EventRequest) -> Result<HookEvent, Failure> {
+    let known = HookEvent::named(&request.event).filter(|event| match event {
+        HookEvent::PostToolUse
+        | HookEvent::PostToolUseFailure
+        | HookEvent::PermissionDenied
+        | HookEvent::SessionStart
+        | HookEvent::SessionEnd => true,
+        HookEvent::PreToolUse | HookEvent::PermissionRequest | HookEvent::ConfigChange => false,
+    });
+    known.ok_or_else(|| {
+        let message = format!("nothing is told of an event `{}`", request.event.escape_debug());
+        let help = "the events are PostToolUse, PostToolUseFailure, PermissionDenied, SessionStart and SessionEnd";
+        Failure::new(Code::InvalidRequest, message, help)
+    })
 }
 
 /// Returns the event of an end, with what its hooks get to know besides the call.

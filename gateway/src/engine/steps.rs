@@ -7,13 +7,14 @@ use crate::approve::asked::{self, Agreed};
 use crate::audit::Receipt;
 use crate::audit::record::caller::Caller;
 use crate::audit::record::decision::Runs;
+use crate::hooks::Means;
 use crate::judge::{self, Asked, Hooks, Judged, Runner, Scene};
 use crate::plan::Planned;
 use crate::protocol::errors::{Code, Failure};
-use crate::protocol::types::{CheckRequest, CommandRequest, DecisionView};
+use crate::protocol::types::{CheckRequest, CommandRequest, DecisionView, EventView};
 use crate::records::{self, Circumstances};
 use crate::request::Command;
-use crate::{answer, cases, plan};
+use crate::{answer, cases, plan, view};
 
 /// The front door through which an agent's shell comes.
 const SHELL: &str = "shell";
@@ -32,14 +33,27 @@ impl Gateway {
     ) -> Result<DecisionView, Failure> {
         let places = self.places.clone();
         let asked = request.clone();
-        let scene = blocking(move || cases::scene(&asked, &places)).await?;
-        let id = records::call_id()?;
+        let mut scene = blocking(move || cases::scene(&asked, &places)).await?;
+        let mut begun = EventView::default();
+        // What is only tried begins no session and notices no change.
+        if request.record && request.case.is_none() {
+            begun = self.begin(&caller, &request.cwd, &request.context).await;
+            let sandbox = scene.sandbox;
+            scene = self.settled(&caller, scene, &request.context).await?;
+            if request.caller_runs {
+                scene.sandbox = sandbox;
+            }
+        }
+        let id = match &request.call_id {
+            Some(id) => id.clone(),
+            None => records::call_id()?,
+        };
         let asked = Asked {
             tool: &request.tool,
             input: request.input.clone(),
             id: &id,
             context: &request.context,
-            hooks: cases::hooks(&request, &scene),
+            hooks: cases::hooks(&request, &scene, self.means()),
             // Whoever asks may run it elsewhere.
             runner: Runner::Caller,
         };
@@ -56,7 +70,9 @@ impl Gateway {
         if request.caller_asks {
             self.put_elsewhere(pid, &scene, &judged).await?;
         }
-        Ok(cases::answer(&request, &scene, judged))
+        let mut view = cases::answer(&request, &scene, judged);
+        view::add_beginning(&mut view, begun);
+        Ok(view)
     }
 
     /// Keeps in mind that the caller asks a person of its own about this call, instead of the one before.
@@ -107,12 +123,18 @@ impl Gateway {
         }
     }
 
-    pub(super) async fn scene(&self, request: &CommandRequest) -> Result<Scene, Failure> {
+    pub(super) async fn scene(
+        &self,
+        caller: &Caller,
+        request: &CommandRequest,
+    ) -> Result<Scene, Failure> {
         let (cwd, places) = (request.cwd.clone(), self.places.clone());
         let mut context = request.context.clone();
         // Whether a person is there to answer is seen when a question comes up.
         context.interactive = true;
-        blocking(move || Scene::find(&cwd, &context, &places)).await
+        let found = context.clone();
+        let scene = blocking(move || Scene::find(&cwd, &found, &places)).await?;
+        self.settled(caller, scene, &context).await
     }
 
     pub(super) async fn judge(
@@ -123,7 +145,7 @@ impl Gateway {
     ) -> Result<Judged, Failure> {
         let id = records::call_id()?;
         let context = &request.context;
-        let (hooks, runner) = (Hooks::Run, Runner::Gateway);
+        let (hooks, runner) = (Hooks::Run(self.means()), Runner::Gateway);
         let asked = Asked { tool: "Bash", input, id: &id, context, hooks, runner };
         self.open_before_hooks(scene).await?;
         judge::judge(&self.scanner, scene, asked).await
@@ -140,6 +162,11 @@ impl Gateway {
         let (request, facts) = (request.clone(), judged.facts.clone());
         let prepare = move || plan::prepare(&scene, &facts, &command, &places, &request);
         blocking(prepare).await
+    }
+
+    /// Returns with what hooks are run.
+    pub(super) fn means(&self) -> Means {
+        Means { executable: self.executable.clone(), state: self.places.state.clone() }
     }
 
     pub(super) async fn record(

@@ -1,18 +1,21 @@
-//! One hook as a process: its input, its bounded output, its end and the end of everything it started.
+//! One command hook: started behind a keeper, with bounded time and output, and gone afterwards with everything it
+//! started.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process};
 use stockade_policy::CommandHook;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::process::{ChildStdin, Command};
+use tokio::process::{Child, ChildStdin, Command};
+
+use super::keeper;
 
 /// Most bytes that are read of each stream of a hook.
-const MAX_OUTPUT: u64 = 1 << 20;
-/// The variable by which the processes of a hook are found again.
+pub(super) const MAX_OUTPUT: u64 = 1 << 20;
+/// The variable by which the processes of a hook are found when it has killed its keeper.
 const MARK: &str = "STOCKADE_HOOK";
 /// Time beyond its limit in which a hook that was ended must be gone.
 const ENDING: Duration = Duration::from_secs(5);
@@ -22,14 +25,18 @@ const SWEEPS: usize = 16;
 /// One hook to run.
 #[derive(Debug, Clone)]
 pub(super) struct Job {
-    /// What runs, and for how long at most.
+    /// What runs.
     pub(super) command: CommandHook,
+    /// For how long at most.
+    pub(super) limit: Duration,
     /// Its environment.
     pub(super) variables: BTreeMap<String, String>,
     /// Its working directory.
     pub(super) cwd: PathBuf,
     /// Its standard input.
     pub(super) input: String,
+    /// The executable that is its keeper.
+    pub(super) executable: PathBuf,
 }
 
 /// How a hook ended.
@@ -54,103 +61,143 @@ impl Ended {
     }
 }
 
-/// Runs one hook to its end.
+/// Runs one hook to its end. A run that is given up ends the hook as well: the keeper sees the lifeline go.
 pub(super) async fn run(job: Job) -> Ended {
     let start = Instant::now();
-    let mut mark = [0; 16];
-    if getrandom::fill(&mut mark).is_err() {
-        return Ended::failed("the system gives no random bytes");
-    }
-    let mark = crate::places::hex(&mark);
-    let mut child = match command(&job, &mark).spawn() {
-        Ok(child) => child,
-        Err(error) => return Ended::failed(format!("it cannot be started: {error}")),
-    };
-    let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-    let sweep = Sweep { group, mark };
-    let (Some(stdin), Some(stdout), Some(stderr)) =
+    let mut ended = attempt(&job).await.unwrap_or_else(Ended::failed);
+    ended.milliseconds = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+    ended
+}
+
+async fn attempt(job: &Job) -> Result<Ended, String> {
+    let mark = mark()?;
+    let mut command = kept(job, &mark, 0, keeper::NO_FILE);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| format!("it cannot be started: {error}"))?;
+    let (Some(mut stdin), Some(stdout), Some(stderr)) =
         (child.stdin.take(), child.stdout.take(), child.stderr.take())
     else {
-        return Ended::failed("it has no standard streams");
+        return Err("it has no standard streams".into());
     };
-    let streams = async { tokio::join!(bounded(stdout), bounded(stderr)) };
-    let life = async {
-        let status = tokio::time::timeout(job.command.timeout, child.wait()).await;
-        // Whatever still holds the pipes open ends here, so that reading ends.
-        let swept = tokio::task::spawn_blocking(move || drop(sweep)).await;
-        (status, swept)
+    let talk = async {
+        let feed = async {
+            give(&mut stdin, &job.input).await;
+            Ok(())
+        };
+        let life = async { Ok(until_end(&mut child, &mark).await) };
+        tokio::try_join!(bounded(stdout), bounded(stderr), feed, life)
     };
-    let talk = async { tokio::join!(life, give(stdin, job.input), streams) };
-    let Ok(((status, swept), (), streams)) =
-        tokio::time::timeout(job.command.timeout + ENDING, talk).await
-    else {
-        return Ended::failed("its output cannot be read to the end");
-    };
-    let failure = match (&status, &streams, swept) {
-        (Err(_), _, _) => {
-            Some(format!("it did not end within {} seconds", job.command.timeout.as_secs_f64()))
+    let talked = tokio::time::timeout(job.limit, talk).await;
+    drop(stdin);
+    match talked {
+        Ok(Ok((stdout, stderr, (), exit))) => {
+            let failure = match exit {
+                Some(_) => None,
+                None => Some(own_words(&stderr)),
+            };
+            Ok(Ended { exit, stdout, stderr, milliseconds: 0, failure })
         }
-        (Ok(Err(error)), _, _) => Some(format!("it cannot be waited for: {error}")),
-        (_, (None, _) | (_, None), _) => Some(format!("it wrote more than {MAX_OUTPUT} bytes")),
-        (_, _, Err(_)) => Some("what it started cannot be ended".into()),
-        (Ok(Ok(_)), (Some(_), Some(_)), Ok(())) => None,
-    };
-    Ended {
-        exit: status.ok().and_then(Result::ok).and_then(|status| status.code()),
-        stdout: streams.0.unwrap_or_default(),
-        stderr: streams.1.unwrap_or_default(),
-        milliseconds: u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX),
-        failure,
+        Ok(Err(failure)) => {
+            finish(&mut child, &mark).await;
+            Err(failure)
+        }
+        Err(_) => {
+            finish(&mut child, &mark).await;
+            Err(format!("it did not end within {} seconds", job.limit.as_secs_f64()))
+        }
     }
 }
 
-/// Gives a hook its input. One that does not read it closes the pipe, which is no failure.
-async fn give(mut stdin: ChildStdin, input: String) {
-    let written = stdin.write_all(input.as_bytes()).await;
-    drop((written, stdin));
+/// Starts a hook for which nothing waits: its keeper holds its time limit and writes its outcome to `report`.
+pub(super) async fn start_beside(
+    job: &Job,
+    report: Option<&std::path::Path>,
+) -> Result<(), String> {
+    let report = report.map(|path| path.as_os_str().to_owned());
+    let report = report.unwrap_or_else(|| keeper::NO_FILE.into());
+    let limit = u64::try_from(job.limit.as_millis()).unwrap_or(u64::MAX).max(1);
+    let mut command = kept(job, &mark()?, limit, report);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().map_err(|error| format!("it cannot be started: {error}"))?;
+    let mut stdin = child.stdin.take().ok_or("it has no standard input")?;
+    let given = tokio::time::timeout(ENDING, give(&mut stdin, &job.input)).await;
+    given.map_err(|_| "it does not take its input".to_owned())
 }
 
-fn command(job: &Job, mark: &str) -> Command {
-    let mut command = match &job.command.arguments {
-        Some(arguments) => {
-            let mut command = Command::new(&job.command.command);
-            command.args(arguments);
-            command
+fn mark() -> Result<String, String> {
+    let mut mark = [0; 16];
+    getrandom::fill(&mut mark).map_err(|_| "the system gives no random bytes")?;
+    Ok(crate::places::hex(&mark))
+}
+
+/// Returns the keeper of a hook, not yet started.
+fn kept(job: &Job, mark: &str, limit: u64, report: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new(&job.executable);
+    command.arg(keeper::ROLE).arg(limit.to_string()).arg(report);
+    match (&job.command.arguments, job.command.bash) {
+        (Some(arguments), _) => {
+            let project = job.variables.get("CLAUDE_PROJECT_DIR").map(String::as_str);
+            let filled =
+                |text: &String| text.replace("${CLAUDE_PROJECT_DIR}", project.unwrap_or_default());
+            command.arg(filled(&job.command.command)).args(arguments.iter().map(filled))
         }
-        None => {
-            let mut command = Command::new("/bin/sh");
-            command.arg("-c").arg(&job.command.command);
-            command
-        }
+        (None, false) => command.arg("/bin/sh").arg("-c").arg(&job.command.command),
+        (None, true) => command.arg("/bin/bash").arg("-c").arg(&job.command.command),
     };
     command.env_clear().envs(&job.variables).env(MARK, mark).current_dir(&job.cwd);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.process_group(0).kill_on_drop(true);
+    command.stdin(Stdio::piped());
     command
 }
 
-/// Reads a stream to its end; none when it cannot be read or holds too much. What is too much stays unread,
-/// and its writer is stopped by the closed pipe.
-async fn bounded(stream: impl AsyncRead + Unpin) -> Option<Vec<u8>> {
+/// Gives a keeper its hook's input. One that is gone closes the pipe, and its status tells why.
+async fn give(stdin: &mut ChildStdin, input: &str) {
+    let length = u64::try_from(input.len()).unwrap_or(u64::MAX).to_be_bytes();
+    let written = match stdin.write_all(&length).await {
+        Ok(()) => stdin.write_all(input.as_bytes()).await,
+        Err(error) => Err(error),
+    };
+    drop(written);
+}
+
+/// Waits for a keeper. One that was killed could not end what it held, so that is searched for.
+async fn until_end(child: &mut Child, mark: &str) -> Option<i32> {
+    let exit = child.wait().await.ok().and_then(|status| status.code());
+    if exit.is_none() {
+        sweep(mark).await;
+    }
+    exit
+}
+
+/// Waits until a keeper whose lifeline is cut is gone.
+async fn finish(child: &mut Child, mark: &str) {
+    if tokio::time::timeout(ENDING, until_end(child, mark)).await.is_err() {
+        let _ = child.start_kill(); // one that is gone is what is wanted
+        sweep(mark).await;
+    }
+}
+
+/// Returns what a keeper said before it ended itself.
+fn own_words(stderr: &[u8]) -> String {
+    let text = String::from_utf8_lossy(stderr);
+    let said = text.lines().rev().find_map(|line| line.strip_prefix(keeper::VOICE));
+    said.unwrap_or("it was ended by a signal").to_owned()
+}
+
+/// Reads a stream to its end. What is too much stays unread, and its writer is stopped.
+async fn bounded(stream: impl AsyncRead + Unpin) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let read = stream.take(MAX_OUTPUT + 1).read_to_end(&mut bytes).await;
-    let fits = u64::try_from(bytes.len()).is_ok_and(|length| length <= MAX_OUTPUT);
-    (read.is_ok() && fits).then_some(bytes)
+    read.map_err(|error| format!("its output cannot be read: {error}"))?;
+    match u64::try_from(bytes.len()).is_ok_and(|length| length <= MAX_OUTPUT) {
+        true => Ok(bytes),
+        false => Err(format!("it wrote more than {MAX_OUTPUT} bytes")),
+    }
 }
 
-/// Ends everything that a hook started when it goes out of scope: its process group, then whatever left the
-/// group but still carries the mark in its environment.
-struct Sweep {
-    group: Option<Pid>,
-    mark: String,
-}
-
-impl Drop for Sweep {
-    fn drop(&mut self) {
-        if let Some(group) = self.group {
-            let _ = kill_process_group(group, Signal::KILL); // a group that is gone is what is wanted
-        }
-        let wanted = format!("{MARK}={}", self.mark);
+/// Ends every process that carries a mark in its environment.
+async fn sweep(mark: &str) {
+    let wanted = format!("{MARK}={mark}");
+    let swept = tokio::task::spawn_blocking(move || {
         for _ in 0..SWEEPS {
             let left = marked(&wanted);
             if left.is_empty() {
@@ -160,7 +207,8 @@ impl Drop for Sweep {
                 let _ = kill_process(pid, Signal::KILL); // it may have ended by itself
             }
         }
-    }
+    });
+    let _ = swept.await; // a search that broke off ended what it had found
 }
 
 /// Returns the living processes whose environment holds `wanted`.

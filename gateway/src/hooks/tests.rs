@@ -1,142 +1,145 @@
-use std::os::unix::fs::PermissionsExt as _;
-use std::time::Duration;
+//! What hooks answer, how it is read, and what several answers come to. Processes are in `tests/tests/hooks.rs`.
 
-use stockade_policy::{CommandHook, Origin};
+use proptest::prelude::*;
+use serde_json::json;
 
 use super::*;
-use crate::testing::Folder;
 
-fn hook(folder: &Folder, layer: Layer, script: &str) -> Hook {
-    let name = format!("{}.sh", script.len());
-    let path = folder.write(&name, format!("#!/bin/sh\n{script}\n"));
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-    Hook {
-        event: HookEvent::PreToolUse,
-        matcher: "Bash".into(),
-        origin: Origin { layer, file: "s.json".into(), line: 3, column: 1, pointer: String::new() },
-        command: CommandHook {
-            command: path.to_string_lossy().into_owned(),
-            arguments: None,
-            timeout: Duration::from_secs(20),
-        },
-    }
+fn origin(layer: Layer, line: u32) -> Origin {
+    Origin { layer, file: "s.json".into(), line, column: 1, pointer: String::new() }
 }
 
-fn report(folder: &Folder, hooks: &[Hook]) -> Report {
-    let here = folder.path().to_path_buf();
-    let place =
-        Place { cwd: here.clone(), project: here.clone(), home: here, additional: Vec::new() };
-    let context = Context {
-        environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
-        ..Context::default()
-    };
-    let input = json!({ "command": "ls" });
-    let call = Call {
-        tool: "Bash",
-        input: &input,
-        id: "call-1",
-        mode: "default",
-        place: &place,
-        context: &context,
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(before(hooks, &call)).unwrap()
+fn read(event: HookEvent, exit: i32, stdout: &str, stderr: &str) -> Result<Answer, String> {
+    answer::read(event, Some(exit), stdout.as_bytes(), stderr.as_bytes())
 }
 
-fn outcome(report: &Report) -> Option<(HookVerdict, &str)> {
-    report.outcome.as_ref().map(|outcome| (outcome.verdict, outcome.reason.as_str()))
-}
-
-#[test]
-fn exit_status_2_blocks_with_its_words() {
-    let folder = Folder::new();
-    let blocks = hook(&folder, Layer::User, "echo not today >&2; exit 2");
-    assert_eq!(outcome(&report(&folder, &[blocks])), Some((HookVerdict::Deny, "not today")));
-}
-
-#[test]
-fn a_hook_sees_the_call_and_answers_in_json() {
-    let folder = Folder::new();
-    let text = r#"grep -q '"command":"ls"' && grep -q . /dev/null || printf '%s' '{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"ask","permissionDecisionReason":"look","updatedInput":{"command":"ls -l"}}}'"#;
-    let report = report(&folder, &[hook(&folder, Layer::User, text)]);
-    assert_eq!(outcome(&report), Some((HookVerdict::Ask, "look")));
-    assert_eq!(report.updated, Some((json!({ "command": "ls -l" }), 0)));
-}
-
-#[test]
-fn a_managed_hook_that_fails_blocks_and_another_does_not() {
-    let folder = Folder::new();
-    for script in
-        ["exit 1", "kill -9 $$", "echo '{ nonsense'", "exec head -c 3000000 /dev/zero", "no-such-x"]
-    {
-        let managed = report(&folder, &[hook(&folder, Layer::Policy, script)]);
-        assert_eq!(outcome(&managed).map(|it| it.0), Some(HookVerdict::Deny), "{script}");
-        let own = report(&folder, &[hook(&folder, Layer::User, script)]);
-        assert_eq!((outcome(&own), own.notices.len()), (None, 1), "{script}");
+/// An answer in a line: verdict, reason, and what else was said.
+fn line(read: Result<Answer, String>) -> String {
+    match read {
+        Err(failure) => format!("fails: {failure}"),
+        Ok(answer) => {
+            let mut words =
+                vec![answer.verdict.map_or("-".into(), |it| format!("{it:?}").to_lowercase())];
+            words.extend((!answer.reason.is_empty()).then(|| format!("because {}", answer.reason)));
+            words.extend(answer.updated.map(|input| format!("input {input}")));
+            words.extend(answer.context.map(|it| format!("agent: {it}")));
+            words.extend(answer.message.map(|it| format!("person: {it}")));
+            words.extend(answer.stop.map(|it| format!("stop: {it}")));
+            words.extend(answer.retry.then(|| "retry".to_owned()));
+            words.join("; ")
+        }
     }
 }
 
 #[test]
-fn a_managed_hook_that_cannot_start_blocks() {
-    let folder = Folder::new();
-    let mut missing = hook(&folder, Layer::Policy, "true");
-    missing.command.command = "/no/such/program".into();
-    missing.command.arguments = Some(Vec::new());
-    assert_eq!(outcome(&report(&folder, &[missing])).map(|it| it.0), Some(HookVerdict::Deny));
+fn answers_of_pre_tool_use_are_read() {
+    let specific =
+        |text: &str| format!(r#"{{"hookSpecificOutput":{{"hookEventName":"PreToolUse",{text}}}}}"#);
+    let mut lines = Vec::new();
+    for (exit, stdout, stderr) in [
+        (0, String::new(), ""),
+        (0, "all is well".to_owned(), ""),
+        (2, String::new(), "not today\n"),
+        (2, specific(r#""permissionDecision":"allow""#), ""),
+        (1, String::new(), "\noops\nmore"),
+        (3, specific(r#""permissionDecision":"deny","permissionDecisionReason":"no""#), ""),
+        (0, specific(r#""permissionDecision":"ask","additionalContext":"look""#), ""),
+        (0, specific(r#""permissionDecision":"allow","updatedInput":{"command":"x"}"#), ""),
+        (0, specific(r#""permissionDecision":"defer""#), ""),
+        (0, specific(r#""permissionDecision":"perhaps""#), ""),
+        (0, specific(r#""permissionDecision":1"#), ""),
+        (0, specific(r#""updatedInput":"x""#), ""),
+        (0, specific(r#""permissionDecision":"deny","permissionDecision":"allow""#), ""),
+        (0, r#"{"hookSpecificOutput":{"hookEventName":"PostToolUse"}}"#.to_owned(), ""),
+        (0, r#"{"hookSpecificOutput":"x"}"#.to_owned(), ""),
+        (0, r#"{"decision":"approve"}"#.to_owned(), ""),
+        (0, r#"{"decision":"block","reason":"old words"}"#.to_owned(), ""),
+        (0, r#"{"decision":"maybe"}"#.to_owned(), ""),
+        (0, r#"{"continue":false,"stopReason":"enough"}"#.to_owned(), ""),
+        (0, r#"{"continue":"no"}"#.to_owned(), ""),
+        (0, r#"{"systemMessage":"hello","suppressOutput":true}"#.to_owned(), ""),
+        (0, "{ nonsense".to_owned(), ""),
+        (0, "{}".to_owned(), ""),
+    ] {
+        lines.push(line(read(HookEvent::PreToolUse, exit, &stdout, stderr)));
+    }
+    expect_test::expect![[r#"
+        -
+        -
+        deny; because not today
+        deny; because a hook blocked it
+        fails: it ended with status 1: oops
+        deny; because no
+        ask; agent: look
+        allow; input {"command":"x"}
+        defer
+        fails: `permissionDecision` of its answer is not known
+        fails: `permissionDecision` of its answer is no string
+        fails: `updatedInput` of its answer is no object
+        fails: its answer is no valid JSON: the key `permissionDecision` stands here a second time
+        fails: `hookEventName` of its answer is not `PreToolUse`
+        fails: `hookEventName` of its answer is not `PreToolUse`
+        allow
+        deny; because old words
+        fails: `decision` of its answer is not known
+        deny; because enough; stop: enough
+        fails: `continue` of its answer is no truth value
+        -; person: hello
+        fails: its answer is no valid JSON: a key in double quotes is expected here
+        -"#]]
+    .assert_eq(&lines.join("\n"));
+    let killed = answer::read(HookEvent::PreToolUse, None, br#"{"decision":"approve"}"#, b"");
+    assert_eq!(killed, Err("it was ended by a signal".to_owned()), "a crash is no answer");
 }
 
 #[test]
-fn a_hook_that_hangs_is_ended_with_all_it_started() {
-    let folder = Folder::new();
-    let script = "setsid sleep 1000 & echo $! > left; exec sleep 1000";
-    let mut hangs = hook(&folder, Layer::Policy, script);
-    hangs.command.timeout = Duration::from_millis(500);
-    let report = report(&folder, &[hangs]);
-    assert_eq!(
-        outcome(&report),
-        Some((HookVerdict::Deny, "a managed hook failed: it did not end within 0.5 seconds"))
-    );
-    let left = std::fs::read_to_string(folder.path().join("left")).unwrap();
-    let status = std::fs::read_to_string(format!("/proc/{}/status", left.trim()));
-    // It is gone, or dead and waiting for whoever adopted it.
-    assert!(status.is_err() || status.unwrap().contains("State:\tZ"), "{left}");
-}
-
-#[test]
-fn what_a_hook_leaves_behind_does_not_hold_the_call_up() {
-    let folder = Folder::new();
-    let script = "cat > /dev/null; sleep 1000 & setsid sleep 1000 & exit 0";
-    let start = std::time::Instant::now();
-    let report = report(&folder, &[hook(&folder, Layer::User, script)]);
-    assert_eq!((outcome(&report), report.notices.len()), (None, 0));
-    assert!(start.elapsed() < Duration::from_secs(10));
-}
-
-#[test]
-fn the_strictest_hook_wins() {
-    let folder = Folder::new();
-    let says = |decision: &str| {
-        let answer = format!(
-            r#"{{"hookSpecificOutput":{{"hookEventName":"PreToolUse","permissionDecision":"{decision}","permissionDecisionReason":"{decision}"}}}}"#
-        );
-        hook(&folder, Layer::User, &format!("printf '%s' '{answer}'"))
+fn answers_of_other_events_are_read() {
+    use HookEvent::{
+        ConfigChange, PermissionDenied, PermissionRequest, PostToolUse, SessionEnd, SessionStart,
     };
-    let report = report(&folder, &[says("allow"), says("deny"), says("defer")]);
-    assert_eq!(outcome(&report), Some((HookVerdict::Deny, "deny")));
-    assert_eq!(report.ran.len(), 3);
-}
-
-#[test]
-fn two_hooks_that_change_the_input_differently_make_a_question() {
-    let folder = Folder::new();
-    let gives = |command: &str| {
-        let answer = format!(
-            r#"{{"hookSpecificOutput":{{"hookEventName":"PreToolUse","permissionDecision":"allow","updatedInput":{{"command":"{command}"}}}}}}"#
-        );
-        hook(&folder, Layer::User, &format!("printf '%s' '{answer}'"))
+    let request = |text: &str| {
+        format!(
+            r#"{{"hookSpecificOutput":{{"hookEventName":"PermissionRequest","decision":{text}}}}}"#
+        )
     };
-    let report = report(&folder, &[gives("a"), gives("bb")]);
-    assert_eq!(outcome(&report), Some((HookVerdict::Ask, "two hooks gave different inputs")));
+    let mut lines = Vec::new();
+    for (event, exit, stdout) in [
+        (PermissionRequest, 0, request(r#"{"behavior":"allow","updatedInput":{"command":"y"}}"#)),
+        (PermissionRequest, 0, request(r#"{"behavior":"deny","message":"no","interrupt":true}"#)),
+        (PermissionRequest, 0, request(r#"{"behavior":"perhaps"}"#)),
+        (PermissionRequest, 2, String::new()),
+        (
+            PermissionDenied,
+            0,
+            r#"{"hookSpecificOutput":{"hookEventName":"PermissionDenied","retry":true}}"#
+                .to_owned(),
+        ),
+        (PostToolUse, 0, r#"{"decision":"block","reason":"untested"}"#.to_owned()),
+        (PostToolUse, 2, String::new()),
+        (PostToolUse, 0, r#"{"decision":"approve"}"#.to_owned()),
+        (SessionStart, 0, "the branch is main\n".to_owned()),
+        (SessionStart, 2, String::new()),
+        (SessionEnd, 2, String::new()),
+        (ConfigChange, 2, String::new()),
+        (ConfigChange, 0, r#"{"decision":"block","reason":"frozen"}"#.to_owned()),
+    ] {
+        lines.push(format!("{} {}", event.name(), line(read(event, exit, &stdout, "words"))));
+    }
+    expect_test::expect![[r#"
+        PermissionRequest allow; input {"command":"y"}
+        PermissionRequest deny; because no; stop: no
+        PermissionRequest fails: `behavior` of its answer is not `allow` or `deny`
+        PermissionRequest -
+        PermissionDenied -; retry
+        PostToolUse deny; because untested
+        PostToolUse deny; because words
+        PostToolUse fails: `decision` of its answer is not known
+        SessionStart -; agent: the branch is main
+        SessionStart -; person: words
+        SessionEnd -; person: words
+        ConfigChange deny; because words
+        ConfigChange deny; because frozen"#]]
+    .assert_eq(&lines.join("\n"));
 }
 
 #[test]
@@ -152,15 +155,126 @@ fn a_matcher_is_a_list_of_names_or_an_expression() {
         ("^E", false),
         ("(", true),
     ] {
-        assert_eq!(matches_tool(matcher, "Bash"), matched, "{matcher}");
+        assert_eq!(matches_subject(matcher, "Bash"), matched, "{matcher}");
+    }
+    assert!(!matches_subject("mcp__memory", "mcp__memory__get"), "a name is the whole name");
+}
+
+/// A run of the hook with this index.
+fn ran(index: usize, layer: Layer, answer: Result<Answer, String>) -> Ran {
+    Ran {
+        event: HookEvent::PreToolUse,
+        index,
+        handler: format!("hook-{index}"),
+        origin: origin(layer, u32::try_from(index).unwrap_or(0) + 1),
+        exit: Some(0),
+        milliseconds: 1,
+        answer,
+    }
+}
+
+fn says(verdict: Option<HookVerdict>, input: Option<u8>) -> Answer {
+    Answer {
+        verdict,
+        reason: verdict.map(|it| format!("{it:?}")).unwrap_or_default(),
+        updated: input.map(|number| json!({ "command": format!("c{number}") })),
+        ..Answer::default()
+    }
+}
+
+#[test]
+fn a_yes_about_the_old_input_does_not_hold_for_the_new_one() {
+    let giver = says(None, Some(1));
+    let yes = says(Some(HookVerdict::Allow), None);
+    let first = merge::before(vec![ran(0, Layer::User, Ok(giver)), ran(1, Layer::User, Ok(yes))]);
+    assert_eq!(first.outcome.as_ref().map(|it| it.verdict), Some(HookVerdict::Allow));
+    let input = json!({ "command": "c1" });
+    let kept = merge::kept(&first, &input);
+    assert_eq!(kept, None);
+    let no = says(Some(HookVerdict::Deny), None);
+    let second = merge::again(first, kept, &input, vec![ran(1, Layer::User, Ok(no))]);
+    assert_eq!(second.outcome.as_ref().map(|it| it.verdict), Some(HookVerdict::Deny));
+    assert_eq!(second.ran.len(), 3, "both times are told");
+}
+
+#[test]
+fn a_refused_or_deferred_call_keeps_its_input() {
+    for verdict in [HookVerdict::Deny, HookVerdict::Defer] {
+        let report = merge::before(vec![
+            ran(0, Layer::User, Ok(says(Some(HookVerdict::Allow), Some(1)))),
+            ran(1, Layer::User, Ok(says(Some(verdict), None))),
+        ]);
+        assert_eq!(report.updated, None, "{verdict:?}");
+    }
+}
+
+/// The strictest of all answers, computed without the code that merges.
+fn expected(runs: &[Ran]) -> Option<HookVerdict> {
+    use HookVerdict::{Allow, Ask, Defer, Deny};
+    let of = |run: &Ran| match &run.answer {
+        Ok(answer) => answer.verdict,
+        Err(_) => (run.origin.layer == Layer::Policy).then_some(Deny),
+    };
+    let said: Vec<HookVerdict> = runs.iter().filter_map(of).collect();
+    let inputs: Vec<&Value> =
+        runs.iter().filter_map(|run| run.answer.as_ref().ok()?.updated.as_ref()).collect();
+    let differ = inputs.windows(2).any(|two| two[0] != two[1]);
+    let strictest = [Deny, Defer, Ask, Allow].into_iter().find(|verdict| said.contains(verdict));
+    match strictest {
+        Some(Deny | Defer) => strictest,
+        Some(Ask | Allow) | None if differ => Some(Ask),
+        Some(Ask | Allow) | None => strictest,
+    }
+}
+
+fn answers() -> impl Strategy<Value = Vec<(bool, Option<Option<u8>>, u8)>> {
+    proptest::collection::vec(
+        (any::<bool>(), proptest::option::of(proptest::option::of(0..2u8)), 0..5u8),
+        0..6,
+    )
+}
+
+proptest! {
+    #[test]
+    fn what_hooks_come_to_does_not_depend_on_which_ended_first(
+        made in answers(),
+        order in any::<prop::sample::Index>(),
+        swaps in proptest::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 0..8),
+    ) {
+        let verdicts = [
+            None,
+            Some(HookVerdict::Allow),
+            Some(HookVerdict::Ask),
+            Some(HookVerdict::Defer),
+            Some(HookVerdict::Deny),
+        ];
+        let runs: Vec<Ran> = made.iter().enumerate().map(|(index, (managed, input, verdict))| {
+            let layer = if *managed { Layer::Policy } else { Layer::User };
+            let answer = match input {
+                None => Err("it broke".to_owned()),
+                Some(input) => Ok(says(verdicts[usize::from(*verdict)], *input)),
+            };
+            ran(index, layer, answer)
+        }).collect();
+        let mut shuffled = runs.clone();
+        if !shuffled.is_empty() {
+            let length = shuffled.len();
+            shuffled.rotate_left(order.index(length));
+            for (one, other) in &swaps {
+                shuffled.swap(one.index(length), other.index(length));
+            }
+        }
+        let merged = merge::before(runs.clone());
+        prop_assert_eq!(&merged, &merge::before(shuffled.clone()));
+        prop_assert_eq!(merged.outcome.map(|it| it.verdict), expected(&runs));
+        let verdict = |report: Report| (report.outcome, report.updated);
+        prop_assert_eq!(verdict(merge::requested(runs)), verdict(merge::requested(shuffled)));
     }
 }
 
 #[test]
 fn a_managed_hook_gets_nothing_of_the_callers_environment() {
-    let folder = Folder::new();
-    let hook = hook(&folder, Layer::Policy, "true");
-    let here = folder.path().to_path_buf();
+    let here = PathBuf::from("/p");
     let place =
         Place { cwd: here.clone(), project: here.clone(), home: here, additional: Vec::new() };
     let context = Context {
@@ -168,9 +282,26 @@ fn a_managed_hook_gets_nothing_of_the_callers_environment() {
         ..Context::default()
     };
     let input = json!({});
-    let call =
-        Call { tool: "Bash", input: &input, id: "", mode: "", place: &place, context: &context };
-    let names: Vec<String> = variables(&hook, &call).unwrap().into_keys().collect();
+    let call = Call {
+        subject: "Bash",
+        input: &input,
+        id: "",
+        mode: "",
+        place: &place,
+        context: &context,
+        covers: &|_| true,
+    };
+    let text = r#"{"hooks":{"PreToolUse":[{"hooks":[{"type":"command","command":"true"}]}]}}"#;
+    let text = stockade_policy::SettingsText {
+        layer: Layer::Policy,
+        file: "/etc/s.json".into(),
+        text: text.into(),
+        anchor: "/etc".into(),
+        trusted: true,
+    };
+    let loaded = stockade_policy::load(&[text]);
+    let hook = &loaded.rules.settings().hooks[0];
+    let names: Vec<String> = frame::variables(hook, &call).unwrap().into_keys().collect();
     assert_eq!(
         names,
         ["CLAUDE_PROJECT_DIR", "HOME", "LANG", "PATH", "PWD", "STOCKADE_PROJECT_DIR"]

@@ -105,6 +105,9 @@ pub struct CheckRequest {
     /// The caller puts a question to a person of its own, and goes on only after a yes.
     #[serde(default)]
     pub caller_asks: bool,
+    /// Identity of the call, as the front end has it; hooks are told it. None gives it one.
+    #[serde(default)]
+    pub call_id: Option<String>,
     /// Inputs that stand in for those of this machine.
     #[serde(default)]
     pub case: Option<Case>,
@@ -197,8 +200,90 @@ pub struct DecisionView {
     pub evidence: Value,
     /// Digest of the settings that were used.
     pub settings_sha256: String,
-    /// Warnings about settings, one line each.
+    /// Warnings about settings, and what hooks have to tell, one line each.
     pub warnings: Vec<String>,
+    /// Hooks that ran, in the order of the settings.
+    #[serde(default)]
+    pub hooks: Vec<HookView>,
+    /// What hooks want the agent to know.
+    #[serde(default)]
+    pub context: Vec<String>,
+    /// What hooks want the person to know.
+    #[serde(default)]
+    pub messages: Vec<String>,
+    /// A hook ends the agent's turn, for this reason, which may be empty.
+    #[serde(default)]
+    pub stop: Option<String>,
+}
+
+/// A hook that ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HookView {
+    /// At which event.
+    pub event: String,
+    /// Its command line or address.
+    pub handler: String,
+    /// Its layer.
+    pub source: String,
+    /// The file in which it is configured.
+    pub file: String,
+    /// The line there, from 1.
+    pub line: u32,
+    /// The column there, from 1.
+    pub column: u32,
+    /// Exit status, if it is a command that exited.
+    pub exit: Option<i32>,
+    /// How long it took.
+    pub milliseconds: u64,
+    /// `allow`, `ask`, `deny`, `defer` or `block`; none when it decided nothing.
+    pub decision: Option<String>,
+    /// Why, as it said; may be empty.
+    pub reason: String,
+    /// It gave the call a new input.
+    pub changes_input: bool,
+    /// How it failed.
+    pub error: Option<String>,
+}
+
+/// Something that happened at a front end, at which hooks run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct EventRequest {
+    /// Name of the event, such as `PostToolUse` or `SessionStart`.
+    pub event: String,
+    /// Name of the tool; at events that are not about one, the source or reason.
+    pub subject: String,
+    /// Input of the tool.
+    #[serde(default)]
+    pub input: Value,
+    /// Further members of what hooks are given, such as `tool_response`.
+    #[serde(default)]
+    pub further: Value,
+    /// Identity of the call.
+    #[serde(default)]
+    pub call_id: Option<String>,
+    /// Working directory, absolute.
+    pub cwd: String,
+    /// Context of the call.
+    pub context: Context,
+}
+
+/// What hooks said at an event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct EventView {
+    /// Every hook that ran.
+    pub hooks: Vec<HookView>,
+    /// What they want the agent to know.
+    pub context: Vec<String>,
+    /// What they want the person to know.
+    pub messages: Vec<String>,
+    /// Why they find fault with what was done.
+    pub blocks: Vec<String>,
+    /// They end the agent's turn, for this reason, which may be empty.
+    pub stop: Option<String>,
+    /// A refused call may be tried again.
+    pub retry: bool,
+    /// All of it for whoever reads along, with the failures of hooks, one line each.
+    pub notices: Vec<String>,
 }
 
 /// A question that a person must answer before the command may run, or reach a host.

@@ -1,7 +1,7 @@
 //! One connection: requests in, answers, events and questions out. It owns the commands that it
 //! started; when the other side goes away they are ended, and their records are written.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,10 +17,12 @@ use tokio::task::JoinSet;
 use crate::Gateway;
 use crate::audit::record::caller::Caller;
 use crate::client::{Conversation, PendingQuestion, WINDOW};
+use crate::engine::sessions::lasts_with_connection;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::frames::{self, Frame, Id, RpcError};
 use crate::protocol::types::{
-    Answer, CheckRequest, CommandRequest, Control, Event, Input, RunOutcome, VERSION,
+    Answer, CheckRequest, CommandRequest, Context, Control, Event, EventRequest, Input, RunOutcome,
+    VERSION,
 };
 
 /// Most requests at once on one connection.
@@ -50,6 +52,8 @@ struct Connection {
     running: HashMap<Id, Running>,
     questions: HashMap<Id, oneshot::Sender<Answer>>,
     requests: JoinSet<()>,
+    /// Sessions that last as long as this connection.
+    sessions: BTreeSet<String>,
     greeted: bool,
     last_question: u64,
 }
@@ -76,6 +80,7 @@ pub(super) async fn serve(
         running: HashMap::new(),
         questions: HashMap::new(),
         requests: JoinSet::new(),
+        sessions: BTreeSet::new(),
         greeted: false,
         last_question: 0,
     };
@@ -147,6 +152,7 @@ impl Connection {
             }
             "check" => self.check(id, typed(params)?),
             "run" => self.run(id, typed(params)?),
+            "tell" => self.tell(id, typed(params)?),
             _ => Err(RpcError::new(
                 frames::METHOD_NOT_FOUND,
                 format!("the method `{method}` is not known"),
@@ -178,6 +184,7 @@ impl Connection {
     }
 
     fn check(&mut self, id: &Id, request: CheckRequest) -> Result<(), RpcError> {
+        self.note_session(&request.context);
         let (gateway, outgoing, id) =
             (Arc::clone(&self.gateway), self.outgoing.clone(), id.clone());
         let caller = self.caller.clone();
@@ -190,7 +197,27 @@ impl Connection {
         Ok(())
     }
 
+    fn note_session(&mut self, context: &Context) {
+        if lasts_with_connection(context) {
+            self.sessions.extend(context.session.clone());
+        }
+    }
+
+    fn tell(&mut self, id: &Id, request: EventRequest) -> Result<(), RpcError> {
+        let (gateway, outgoing, id) =
+            (Arc::clone(&self.gateway), self.outgoing.clone(), id.clone());
+        let caller = self.caller.clone();
+        self.requests.spawn(async move {
+            let result = gateway.event_for(caller, request).await;
+            let result = result.map_err(|failure| RpcError::failure(&failure));
+            let result = result.and_then(|said| valued(&said));
+            deliver(&outgoing, &Frame::Answer { id: Some(id), result }).await;
+        });
+        Ok(())
+    }
+
     fn run(&mut self, id: &Id, request: CommandRequest) -> Result<(), RpcError> {
+        self.note_session(&request.context);
         let (input, feeding) = mpsc::channel(WINDOW);
         let (control_in, control) = mpsc::channel(16);
         self.running.insert(id.clone(), Running { input, control: control_in });
@@ -280,6 +307,9 @@ impl Connection {
             abort.abort();
         });
         while self.requests.join_next().await.is_some() {}
+        for session in std::mem::take(&mut self.sessions) {
+            self.gateway.end_session(&session).await;
+        }
         drop(self);
         let _ = writer.await; // ended by itself or by the farewell
         farewell.abort();

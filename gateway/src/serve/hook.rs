@@ -12,6 +12,7 @@ use std::time::Duration;
 pub(crate) mod answer;
 pub(crate) mod frame;
 pub(crate) mod handle;
+mod said;
 mod table;
 
 #[cfg(test)]

@@ -74,6 +74,7 @@ impl Listener {
         self.remove();
         let _ = ending.send(true); // without a connection nobody waits for it
         while connections.join_next().await.is_some() {}
+        gateway.end_sessions().await;
     }
 
     /// Removes the socket file, if it is still the one that was made.

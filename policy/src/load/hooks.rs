@@ -1,20 +1,17 @@
-//! `hooks`: handlers with their matchers.
-
-use std::time::Duration;
+//! `hooks`: which handlers run at which event, and what keeps them from running.
 
 use regex::Regex;
 use stockade_parser::json::Value;
 
+use super::handler;
 use super::source::{Problems, Source, join};
 use super::texts;
-use crate::layer::Layer;
-use crate::settings::{CommandHook, Hook, HookEvent, Severity};
-
-/// Time limit of a handler that names none.
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
+use crate::hook::{Hook, HookEvent};
+use crate::layer::{Layer, Origin};
+use crate::settings::{Settings, Severity};
 
 /// Events of the reference at which nothing of ours runs.
-const OTHER_EVENTS: [&str; 24] = [
+const OTHER_EVENTS: [&str; 23] = [
     "PostToolBatch",
     "UserPromptSubmit",
     "UserPromptExpansion",
@@ -38,25 +35,58 @@ const OTHER_EVENTS: [&str; 24] = [
     "Elicitation",
     "ElicitationResult",
     "MessageDisplay",
-    "PermissionAsked",
 ];
 
 /// The handlers found so far.
 #[derive(Debug, Default)]
 pub(super) struct Collected {
     hooks: Vec<Hook>,
+    urls: Option<Vec<(String, Origin)>>,
+    variables: Option<Vec<(String, Origin)>>,
     all_off: bool,
     unmanaged_off: bool,
 }
 
 impl Collected {
     /// Takes `disableAllHooks`.
-    pub fn disable(&mut self, source: &Source<'_>, value: &Value) {
-        if source.layer() == Layer::Policy {
-            self.all_off = value.boolean() == Some(true);
-        } else if !source.is_shared() || value.boolean() == Some(true) || source.widens() {
-            self.unmanaged_off = value.boolean() == Some(true);
+    pub fn disable(&mut self, source: &Source<'_>, value: &Value, problems: &mut Problems) {
+        let Some(on) = value.boolean() else {
+            let message = "a truth value is expected here; it has no effect";
+            problems.warn(source, value.span, "/disableAllHooks", message, "write true or false");
+            return;
+        };
+        if !source.widens() {
+            // A hook that is off guards nothing.
+            let message = "this does not count before the folder is trusted";
+            let help = "run `stockade policy trust` after reading the file";
+            problems.warn(source, value.span, "/disableAllHooks", message, help);
+        } else if source.layer() == Layer::Policy {
+            self.all_off = on;
+        } else {
+            self.unmanaged_off = on;
         }
+    }
+
+    /// Takes `allowedHttpHookUrls`. A value that is no list allows nothing.
+    pub fn urls(
+        &mut self,
+        source: &Source<'_>,
+        value: &Value,
+        pointer: &str,
+        problems: &mut Problems,
+    ) {
+        bound(&mut self.urls, source, value, pointer, problems);
+    }
+
+    /// Takes `httpHookAllowedEnvVars`. A value that is no list allows nothing.
+    pub fn variables(
+        &mut self,
+        source: &Source<'_>,
+        value: &Value,
+        pointer: &str,
+        problems: &mut Problems,
+    ) {
+        bound(&mut self.variables, source, value, pointer, problems);
     }
 
     /// Takes one `hooks` object.
@@ -68,47 +98,29 @@ impl Collected {
         problems: &mut Problems,
     ) {
         let Some(events) = value.members() else {
-            problems.refuse(
-                source,
-                value.span,
-                pointer,
-                "an object of events is expected here",
-                "mend the file",
-            );
+            let message = "an object of events is expected here";
+            problems.refuse(source, value.span, pointer, message, "mend the file");
             return;
         };
         if !source.widens() {
             let message = "hooks do not run before the folder is trusted";
-            problems.warn(
-                source,
-                value.span,
-                pointer,
-                message,
-                "run `stockade policy trust` after reading the file",
-            );
+            let help = "run `stockade policy trust` after reading the file";
+            problems.warn(source, value.span, pointer, message, help);
             return;
         }
         for event in events {
             let pointer = join(pointer, &event.key);
-            match HookEvent::named(&event.key) {
-                Some(known) if runs(known) => {
-                    self.groups(source, &event.value, &pointer, known, problems)
+            let (message, help) = match HookEvent::named(&event.key) {
+                Some(known) => {
+                    self.groups(source, &event.value, &pointer, known, problems);
+                    continue;
                 }
-                known if known.is_some() || OTHER_EVENTS.contains(&event.key.as_str()) => {
-                    let message = format!("hooks of `{}` do not run here", event.key);
-                    problems.warn(
-                        source,
-                        event.key_span,
-                        &pointer,
-                        &message,
-                        "they have no effect",
-                    );
+                None if OTHER_EVENTS.contains(&event.key.as_str()) => {
+                    (format!("hooks of `{}` do not run here", event.key), "they have no effect")
                 }
-                Some(_) | None => {
-                    let message = format!("there is no event `{}`", event.key);
-                    problems.warn(source, event.key_span, &pointer, &message, "check its spelling");
-                }
-            }
+                None => (format!("there is no event `{}`", event.key), "check its spelling"),
+            };
+            problems.warn(source, event.key_span, &pointer, &message, help);
         }
     }
 
@@ -122,14 +134,8 @@ impl Collected {
     ) {
         let severity = severity(source);
         let Some(groups) = value.elements() else {
-            problems.add(
-                severity,
-                source,
-                value.span,
-                pointer,
-                "a list is expected here",
-                "write `[ ]` around it",
-            );
+            let (message, help) = ("a list is expected here", "write `[ ]` around it");
+            problems.add(severity, source, value.span, pointer, message, help);
             return;
         };
         for (index, group) in groups.iter().enumerate() {
@@ -142,34 +148,23 @@ impl Collected {
                 continue;
             };
             if !is_plain(matcher) && Regex::new(matcher).is_err() {
-                let message = "this matcher is no regular expression; it matches every tool";
-                problems.add(
-                    severity,
-                    source,
-                    group.span,
-                    &pointer,
-                    message,
-                    "mend the expression",
-                );
+                let message = "this matcher is no regular expression; it matches everything";
+                let help = "mend the expression";
+                problems.add(severity, source, group.span, &pointer, message, help);
             }
-            for (index, handler) in handlers.iter().enumerate() {
+            for (index, value) in handlers.iter().enumerate() {
                 let pointer = format!("{pointer}/hooks/{index}");
-                match command(handler) {
-                    Ok(command) => self.push(Hook {
-                        event,
-                        matcher: matcher.to_owned(),
-                        origin: source.origin(handler.span, &pointer),
-                        command,
-                    }),
-                    Err(message) => {
-                        problems.add(
-                            severity,
-                            source,
-                            handler.span,
-                            &pointer,
-                            message,
-                            "use a handler of type `command`",
-                        );
+                let origin = source.origin(value.span, &pointer);
+                match handler::read(value, event, source, origin) {
+                    Ok((hook, complaints)) => {
+                        for handler::Complaint { message, help, harmless } in complaints {
+                            let severity = if harmless { Severity::Warning } else { severity };
+                            problems.add(severity, source, value.span, &pointer, &message, help);
+                        }
+                        self.push(Hook { matcher: matcher.to_owned(), ..hook });
+                    }
+                    Err(handler::Complaint { message, help, .. }) => {
+                        problems.add(severity, source, value.span, &pointer, &message, help);
                     }
                 }
             }
@@ -178,16 +173,13 @@ impl Collected {
 
     /// The identical handler in several files runs once, as that of the strongest layer.
     fn push(&mut self, hook: Hook) {
-        self.hooks.retain(|known| {
-            known.event != hook.event
-                || known.matcher != hook.matcher
-                || known.command != hook.command
-        });
+        self.hooks.retain(|known| !known.is_same(&hook));
         self.hooks.push(hook);
     }
 
-    /// Returns the handlers that run, strongest layer first.
-    pub fn finish(self, managed_only: bool) -> Vec<Hook> {
+    /// Puts the handlers that run into the settings, strongest layer first, and what binds those of them that
+    /// send requests.
+    pub fn finish(self, managed_only: bool, settings: &mut Settings) {
         let mut hooks = self.hooks;
         if self.all_off {
             hooks.clear();
@@ -196,19 +188,46 @@ impl Collected {
             hooks.retain(|hook| hook.origin.layer == Layer::Policy);
         }
         hooks.sort_by_key(|hook| std::cmp::Reverse(hook.origin.layer));
-        hooks
+        settings.hooks = hooks;
+        settings.hook_urls = self.urls;
+        settings.hook_variables = self.variables;
     }
 }
 
-/// Says whether something of ours makes this event happen.
-fn runs(event: HookEvent) -> bool {
-    match event {
-        HookEvent::PreToolUse | HookEvent::PostToolUse | HookEvent::PostToolUseFailure => true,
-        HookEvent::PermissionRequest
-        | HookEvent::PermissionDenied
-        | HookEvent::SessionStart
-        | HookEvent::SessionEnd
-        | HookEvent::ConfigChange => false,
+/// Adds the texts of a list that bounds something; the list itself is the bound, so an empty one allows nothing.
+fn bound(
+    list: &mut Option<Vec<(String, Origin)>>,
+    source: &Source<'_>,
+    value: &Value,
+    pointer: &str,
+    problems: &mut Problems,
+) {
+    let list = list.get_or_insert_default();
+    let mut bad = Vec::new();
+    let Some(found) = texts(value, |element, index| bad.push((element, index))) else {
+        let (message, help) = ("a list of texts is expected here", "until then it allows nothing");
+        problems.add(severity(source), source, value.span, pointer, message, help);
+        return;
+    };
+    for (element, index) in bad {
+        let pointer = format!("{pointer}/{index}");
+        problems.warn(
+            source,
+            element.span,
+            &pointer,
+            "a text is expected here",
+            "put it in quotes",
+        );
+    }
+    if !source.widens() && !found.is_empty() {
+        let message = "this does not count before the folder is trusted";
+        let help = "run `stockade policy trust` after reading the file";
+        problems.warn(source, value.span, pointer, message, help);
+        return;
+    }
+    for (index, element, text) in found {
+        let origin = source.origin(element.span, &format!("{pointer}/{index}"));
+        list.push((text.to_owned(), origin));
     }
 }
 
@@ -221,32 +240,4 @@ fn is_plain(matcher: &str) -> bool {
     matcher.is_empty()
         || matcher == "*"
         || matcher.chars().all(|c| c.is_ascii_alphanumeric() || "_- ,|".contains(c))
-}
-
-fn command(handler: &Value) -> Result<CommandHook, &'static str> {
-    if handler.get("type").and_then(Value::text) != Some("command") {
-        return Err("handlers of this type do not run here");
-    }
-    let Some(command) = handler.get("command").and_then(Value::text) else {
-        return Err("the handler has no `command`");
-    };
-    let arguments = match handler.get("args") {
-        None => None,
-        Some(value) => {
-            let mut bad = false;
-            let list = texts(value, |_, _| bad = true).ok_or("`args` is a list of texts")?;
-            if bad {
-                return Err("`args` is a list of texts");
-            }
-            Some(list.into_iter().map(|(_, _, text)| text.to_owned()).collect())
-        }
-    };
-    let timeout = match handler.get("timeout") {
-        None => DEFAULT_TIMEOUT,
-        Some(value) => match value.whole() {
-            Some(seconds) if seconds > 0 => Duration::from_secs(seconds.min(86_400)),
-            Some(_) | None => return Err("`timeout` is a whole number of seconds above 0"),
-        },
-    };
-    Ok(CommandHook { command: command.to_owned(), arguments, timeout })
 }

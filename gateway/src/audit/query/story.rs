@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use stockade_parser::json::Value;
+use stockade_parser::json::{Kind, Value};
 
 use super::{Reader, Record};
 use crate::audit::error::Error;
@@ -117,8 +117,10 @@ impl Story {
             self.rule(text, rule)?;
         }
         for hook in self.decision.list(&["hooks"]) {
-            let of = |key: &str| escape(hook.get(key).and_then(Value::text).unwrap_or("-"));
-            writeln!(text, "  hook {} of {}: {}", of("handler"), of("file"), of("decision"))?;
+            writeln!(text, "  hook {}", heard(hook))?;
+        }
+        if let Some(by) = self.decision.text(&["request", "rewritten_by"]) {
+            writeln!(text, "  the input was changed by {}", escape(by))?;
         }
         let names = |key: &str| {
             let names =
@@ -205,6 +207,29 @@ fn past(decision: Option<&str>) -> &'static str {
     }
 }
 
+/// Returns a hook that ran, with what it decided or how it failed.
+fn heard(hook: &Value) -> String {
+    let of = |key: &str| hook.get(key).and_then(Value::text).map(escape);
+    let said = match (of("error"), of("decision")) {
+        (Some(error), _) => format!("failed: {error}"),
+        (None, Some(decision)) => decision,
+        (None, None) => "decided nothing".to_owned(),
+    };
+    let exit = match hook.get("exit").map(|exit| &exit.kind) {
+        Some(Kind::Number(digits)) => format!("exit {digits}, "),
+        Some(_) | None => String::new(),
+    };
+    format!(
+        "{} `{}` of {} {}{} ({exit}{} ms): {said}",
+        of("event").unwrap_or_default(),
+        of("handler").unwrap_or_default(),
+        of("layer").unwrap_or_default(),
+        of("file").unwrap_or_default(),
+        of("pointer").unwrap_or_default(),
+        hook.get("ms").and_then(Value::whole).unwrap_or_default()
+    )
+}
+
 fn later(text: &mut String, record: &Record) -> std::fmt::Result {
     let of = |keys: &[&str]| escape(record.text(keys).unwrap_or("-"));
     match record.kind.as_str() {
@@ -225,6 +250,12 @@ fn later(text: &mut String, record: &Record) -> std::fmt::Result {
             of(&["agreement"]),
             record.sequence
         ),
+        "hooks" => {
+            for hook in record.list(&["hooks"]) {
+                writeln!(text, "  hook {}, record {}", heard(hook), record.sequence)?;
+            }
+            Ok(())
+        }
         _ => writeln!(text, "  {}, record {}", escape(&record.kind), record.sequence),
     }
 }

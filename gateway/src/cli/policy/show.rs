@@ -3,7 +3,9 @@
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use stockade_policy::{Hook, Origin, Problem, Rule, SettingsText, SettingsValue, settings_values};
+use stockade_policy::{
+    Condition, Hook, Origin, Problem, Rule, SettingsText, SettingsValue, settings_values,
+};
 
 use super::super::args::policy::Show;
 use super::{Court, print};
@@ -44,7 +46,15 @@ fn table(court: &Court, snapshot: &Snapshot, values: &[SettingsValue]) -> String
     }
     for hook in &snapshot.rules.settings().hooks {
         let matcher = if hook.matcher.is_empty() { "*" } else { &hook.matcher };
-        let text = format!("hook  {} {}", hook.event.name(), words::one_line(matcher));
+        let condition = hook.condition.as_ref().map(Condition::text);
+        let condition = condition.map(|rule| format!(" if {}", words::one_line(rule)));
+        let text = format!(
+            "hook  {} {}{} {}",
+            hook.event.name(),
+            words::one_line(matcher),
+            condition.unwrap_or_default(),
+            words::one_line(&hook.handler.text())
+        );
         rows.push((text, &hook.origin));
     }
     for value in values {
@@ -82,6 +92,11 @@ fn object(snapshot: &Snapshot, values: &[SettingsValue]) -> Value {
         let mut object = place(&hook.origin);
         put(&mut object, "event", json!(hook.event.name()));
         put(&mut object, "matcher", json!(hook.matcher));
+        put(&mut object, "handler", json!(hook.handler.text()));
+        put(&mut object, "if", json!(hook.condition.as_ref().map(Condition::text)));
+        put(&mut object, "async", json!(hook.runs_beside));
+        put(&mut object, "timeout", json!(hook.timeout.map(|limit| limit.as_secs_f64())));
+        put(&mut object, "statusMessage", json!(hook.status));
         object
     };
     let value = |value: &SettingsValue| {

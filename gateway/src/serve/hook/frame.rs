@@ -16,6 +16,8 @@ pub(crate) const LIMIT_BYTES: usize = 16 << 20;
 pub(crate) enum Frame {
     /// Calls wait for an answer.
     Calls(Box<Waiting>),
+    /// Something happened at which hooks may run.
+    Told(Box<Told>),
     /// An event at which nothing waits.
     Other,
 }
@@ -31,10 +33,31 @@ pub(crate) struct Waiting {
     pub raw_input: Value,
     /// The tool reaches nothing but the agent itself.
     pub inner: bool,
+    /// The row of the tool; none when its names are ours.
+    pub tool: Option<ToolRow>,
+    /// The agent's name for the call.
+    pub call_id: Option<String>,
     /// The agent's session.
     pub session: Option<String>,
     /// The agent is in its plan mode: the one mode of an agent that counts, because it only tightens.
     pub plan: bool,
+}
+
+/// Something that happened at the agent.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Told {
+    /// Name of the event, as the agent has it.
+    pub event: String,
+    /// Our name of it.
+    pub ours: String,
+    /// The call that it is about: the source or reason in place of the tool, when it is about none.
+    pub call: Call,
+    /// What hooks are given besides.
+    pub further: Value,
+    /// The agent's session.
+    pub session: Option<String>,
+    /// The agent's name for the call.
+    pub call_id: Option<String>,
 }
 
 /// One call to be judged.
@@ -63,6 +86,9 @@ pub(crate) fn read(agent: Agent, row: &AgentRow, bytes: &[u8]) -> Result<Frame, 
         return Err("the frame is no JSON object".into());
     }
     let event = event(agent, &frame)?;
+    if let Some(ours) = row.told.get(event) {
+        return told(agent, row, (event, ours), &frame).map(|told| Frame::Told(Box::new(told)));
+    }
     if row.others.iter().any(|known| known == event) {
         return Ok(Frame::Other);
     }
@@ -76,7 +102,7 @@ pub(crate) fn read(agent: Agent, row: &AgentRow, bytes: &[u8]) -> Result<Frame, 
     let cwd = cwd(&frame)?;
     let calls = match row.tools.get(&name) {
         Some(tool) => renamed(tool, &name, &input, &cwd)?,
-        None => vec![Call { tool: name, input: input.clone(), cwd }],
+        None => vec![Call { tool: name.clone(), input: input.clone(), cwd }],
     };
     for call in &calls {
         let command = call.input.get("command");
@@ -84,10 +110,102 @@ pub(crate) fn read(agent: Agent, row: &AgentRow, bytes: &[u8]) -> Result<Frame, 
             return Err("the shell tool has no `command`".into());
         }
     }
-    let session = ["session_id", "sessionId", "taskId", "conversation_id"];
-    let session = session.iter().find_map(|key| frame.get(key)?.as_str()).map(str::to_owned);
     let plan = text(&frame, "permission_mode") == Some("plan");
-    Ok(Frame::Calls(Box::new(Waiting { event, calls, raw_input: input, inner, session, plan })))
+    let (session, call_id) = (session(&frame), call_id(&frame));
+    let tool = row.tools.get(&name).cloned();
+    let waiting = Waiting { event, calls, raw_input: input, inner, tool, call_id, session, plan };
+    Ok(Frame::Calls(Box::new(waiting)))
+}
+
+/// Reads a frame that tells of something.
+fn told(
+    agent: Agent,
+    row: &AgentRow,
+    (event, ours): (&str, &str),
+    frame: &Value,
+) -> Result<Told, String> {
+    let cwd = cwd(frame)?;
+    let result = frame.get("tool_result").unwrap_or(frame);
+    let call = match ours {
+        "SessionStart" | "SessionEnd" => {
+            let subject = text(frame, "source").or_else(|| text(frame, "reason"));
+            let tool = subject.unwrap_or("other").to_owned();
+            Call { tool, input: Value::Null, cwd }
+        }
+        _ => {
+            let (name, input) = match agent {
+                Agent::Cline => (
+                    text(result, "name").unwrap_or_default().to_owned(),
+                    result.get("input").cloned().unwrap_or_default(),
+                ),
+                Agent::Claude
+                | Agent::Codex
+                | Agent::Gemini
+                | Agent::Copilot
+                | Agent::OpenCode
+                | Agent::Cursor => tool(agent, event, frame)?,
+            };
+            match row.tools.get(&name) {
+                Some(tool) => match renamed(tool, &name, &input, &cwd)?.as_slice() {
+                    [one] => one.clone(),
+                    _ => Call { tool: tool.canonical.clone(), input, cwd },
+                },
+                None => Call { tool: name, input, cwd },
+            }
+        }
+    };
+    let mut further = Map::new();
+    for key in ["tool_response", "duration_ms", "error", "is_interrupt", "model", "agent_type"] {
+        if let Some(value) = frame.get(key) {
+            further.insert(key.to_owned(), value.clone());
+        }
+    }
+    if let Some(reason) = frame.get("reason").filter(|_| ours == "PermissionDenied") {
+        further.insert("reason".to_owned(), reason.clone());
+    }
+    if let Some(response) =
+        frame.get("toolResult").or_else(|| frame.get("tool_result")?.get("output"))
+    {
+        further.insert("tool_response".to_owned(), response.clone());
+    }
+    let (event, ours) = (event.to_owned(), ours.to_owned());
+    let (session, call_id) = (session(frame), call_id(frame));
+    Ok(Told { event, ours, call, further: Value::Object(further), session, call_id })
+}
+
+fn session(frame: &Value) -> Option<String> {
+    let keys = ["session_id", "sessionId", "taskId", "conversation_id"];
+    keys.iter().find_map(|key| frame.get(key)?.as_str()).map(str::to_owned)
+}
+
+fn call_id(frame: &Value) -> Option<String> {
+    let id = text(frame, "tool_use_id");
+    let id = id.or_else(|| frame.get("tool_call").and_then(|call| text(call, "id")));
+    id.or_else(|| frame.get("tool_result").and_then(|call| text(call, "id"))).map(str::to_owned)
+}
+
+/// Returns the agent's whole input with what is new in ours put back into its own fields.
+pub(crate) fn given_back(waiting: &Waiting, new: &Value) -> Result<Value, String> {
+    let Some(tool) = &waiting.tool else { return Ok(new.clone()) };
+    let foreign =
+        || "a hook changed the input in a way that this agent's tool does not know".to_owned();
+    let ([call], None, Some(members)) = (waiting.calls.as_slice(), &tool.each, new.as_object())
+    else {
+        return Err(foreign());
+    };
+    let known = |key: &String| tool.fields.iter().any(|(ours, _)| ours == key && ours != "cwd");
+    if members.iter().any(|(key, value)| call.input.get(key) != Some(value) && !known(key)) {
+        return Err(foreign());
+    }
+    let mut raw = waiting.raw_input.clone();
+    let object = raw.as_object_mut().ok_or_else(foreign)?;
+    for (ours, theirs) in tool.fields.iter().filter(|(ours, _)| ours != "cwd") {
+        match new.get(ours) {
+            Some(value) => object.insert(theirs.clone(), value.clone()),
+            None => object.remove(theirs),
+        };
+    }
+    Ok(raw)
 }
 
 fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {

@@ -4,10 +4,10 @@ use serde_json::Value;
 
 use super::Agent;
 use super::answer::{Answer, Ruling, answer, asks, blocked, takes_new_input};
-use super::frame::{Call, Frame, Waiting, read};
-use super::table;
+use super::frame::{Call, Frame, Told, Waiting, given_back, read};
+use super::{said, table};
 use crate::client::Client;
-use crate::protocol::types::{CheckRequest, Context, DecisionView};
+use crate::protocol::types::{CheckRequest, Context, DecisionView, EventRequest};
 use crate::protocol::words;
 
 /// How allowed shell commands are to run.
@@ -31,10 +31,17 @@ pub(crate) async fn handle(
     match frame {
         Err(reason) => blocked(agent, &reason),
         Ok(Frame::Other) => answer(agent, "", &Ruling::NoObjection),
+        Ok(Frame::Told(told)) => {
+            let said = client.event(event(agent, &told, context)).await;
+            said::of_event(agent, &told, said.map_err(|failure| failure.message))
+        }
         Ok(Frame::Calls(waiting)) => {
             let ruling = judge(agent, &waiting, context, running, client).await;
             match ruling {
-                Ok(ruling) => answer(agent, &waiting.event, &ruling),
+                Ok((ruling, decisions)) => {
+                    let answer = answer(agent, &waiting.event, &ruling);
+                    said::beside(agent, &waiting.event, answer, &decisions)
+                }
                 Err(reason) => blocked(agent, &reason),
             }
         }
@@ -48,7 +55,7 @@ async fn judge(
     context: &Context,
     running: &Running,
     client: &mut Client,
-) -> Result<Ruling, String> {
+) -> Result<(Ruling, Vec<DecisionView>), String> {
     let launcher = launcher(agent, waiting, running);
     let mut decisions = Vec::new();
     for call in &waiting.calls {
@@ -57,23 +64,62 @@ async fn judge(
     }
     let judged = || waiting.calls.iter().zip(&decisions);
     if let Some((call, denied)) = judged().find(|(_, decision)| decision.decision == "deny") {
-        return Ok(Ruling::Deny(told(denied, call)));
+        return Ok((Ruling::Deny(told(denied, call)), decisions));
     }
     let Some(first) = decisions.first() else { return Err("the frame holds no call".into()) };
+    // What was judged is what must run: a new input of a hook goes back to the agent, or nothing runs.
+    let changed = judged().any(|(call, decision)| call.input != decision.input);
+    let taken = takes_new_input(agent, &waiting.event);
     if let Some((call, asked)) = judged().find(|(_, decision)| decision.decision != "allow") {
-        // No rule speaks of it, and it reaches nothing but the agent: what it starts comes here by itself.
-        let inner = waiting.inner && asked.rule.is_none();
-        return Ok(match (inner, agent) {
-            (false, _) => Ruling::Ask(told(asked, call)),
+        // No rule and no hook speaks of it, and it reaches nothing but the agent: what it starts comes here by itself.
+        let inner = waiting.inner && asked.rule.is_none() && asked.source != "hook";
+        let ruling = match (changed, inner, agent) {
+            (true, _, _) => {
+                Ruling::Deny(format!("{}; and a hook changed the input", told(asked, call)))
+            }
+            (false, false, _) => Ruling::Ask(told(asked, call)),
             // Its plugin goes on only after a plain yes.
-            (true, Agent::OpenCode) => {
+            (false, true, Agent::OpenCode) => {
                 Ruling::Allow { reason: "a tool of the agent itself".into(), rewritten: None }
             }
-            (true, _) => Ruling::NoObjection,
-        });
+            (false, true, _) => Ruling::NoObjection,
+        };
+        return Ok((ruling, decisions));
     }
-    let rewritten = launcher.map(|launcher| rewritten(waiting, first, launcher)).transpose()?;
-    Ok(Ruling::Allow { reason: first.reason.clone(), rewritten })
+    let rewritten = match (launcher, changed) {
+        (Some(launcher), _) => Some(rewritten(waiting, first, launcher)?),
+        (None, false) => None,
+        (None, true) if taken && decisions.len() == 1 => Some(given_back(waiting, &first.input)?),
+        (None, true) => {
+            let reason = "a hook changed the input, and this agent runs only what it sent";
+            return Ok((Ruling::Deny(reason.into()), decisions));
+        }
+    };
+    Ok((Ruling::Allow { reason: first.reason.clone(), rewritten }, decisions))
+}
+
+/// Returns what the gateway is told of an event.
+fn event(agent: Agent, told: &Told, context: &Context) -> EventRequest {
+    EventRequest {
+        event: told.ours.clone(),
+        subject: told.call.tool.clone(),
+        input: told.call.input.clone(),
+        further: told.further.clone(),
+        call_id: told.call_id.clone(),
+        cwd: told.call.cwd.clone(),
+        context: of_agent(agent, context, told.session.as_ref()),
+    }
+}
+
+/// Returns the context of a call of an agent.
+fn of_agent(agent: Agent, context: &Context, session: Option<&String>) -> Context {
+    let mut context = context.clone();
+    context.door = "hook".into();
+    // A question goes back to the agent, which has a person or refuses.
+    context.interactive = true;
+    context.agent = Some(agent.name().into());
+    context.session = context.session.or_else(|| session.cloned());
+    context
 }
 
 /// Returns the words that every front door has for a decision, on one line.
@@ -98,12 +144,7 @@ fn request(
     context: &Context,
     caller_runs: bool,
 ) -> CheckRequest {
-    let mut context = context.clone();
-    context.door = "hook".into();
-    // A question goes back to the agent, which has a person or refuses.
-    context.interactive = true;
-    context.agent = Some(agent.name().into());
-    context.session = context.session.or_else(|| waiting.session.clone());
+    let mut context = of_agent(agent, context, waiting.session.as_ref());
     if waiting.plan {
         context.mode = Some("plan".into());
     }
@@ -115,6 +156,7 @@ fn request(
         run_hooks: true,
         caller_runs,
         caller_asks: asks(agent, &waiting.event),
+        call_id: waiting.call_id.clone(),
         context,
         ..CheckRequest::default()
     }

@@ -16,6 +16,8 @@ pub(crate) struct AgentRow {
     pub others: Vec<String>,
     /// Tools that reach nothing but the agent itself.
     pub inner: Vec<String>,
+    /// Names of events that it only tells of, and ours.
+    pub told: BTreeMap<String, String>,
     /// Its tools by their name there.
     pub tools: BTreeMap<String, ToolRow>,
 }
@@ -42,7 +44,12 @@ pub(crate) fn row(name: &str) -> Result<AgentRow, String> {
     for member in row.get("tools").and_then(Value::members).ok_or("`tools` is missing")? {
         tools.insert(member.key.clone(), tool(&member.value)?);
     }
-    Ok(AgentRow { events, others, inner, tools })
+    let mut told = BTreeMap::new();
+    for member in row.get("told").and_then(Value::members).unwrap_or_default() {
+        let ours = member.value.text().ok_or("the name of an event is a string")?;
+        told.insert(member.key.clone(), ours.to_owned());
+    }
+    Ok(AgentRow { events, others, inner, told, tools })
 }
 
 fn tool(value: &Value) -> Result<ToolRow, String> {

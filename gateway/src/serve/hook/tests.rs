@@ -33,6 +33,9 @@ fn readings(agent: Agent) -> Vec<String> {
             }
             let read = match read(agent, &row, stdin.to_string().as_bytes()) {
                 Ok(Frame::Other) => "nothing waits".to_owned(),
+                Ok(Frame::Told(told)) => {
+                    format!("{} of {:?}: nothing waits", told.ours, told.call.tool)
+                }
                 Ok(Frame::Calls(waiting)) => {
                     let calls = waiting.calls.iter();
                     let calls: Vec<_> = calls

@@ -1,0 +1,132 @@
+//! Sessions of a gateway that stays. One begins with the first call that names it, and ends when its front end says
+//! so, when the connection goes that it lasted with, or when the gateway ends.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::OnceCell;
+use tokio::task::JoinSet;
+
+use super::Gateway;
+use crate::audit::record::caller::Caller;
+use crate::protocol::types::{Context, EventRequest, EventView};
+
+/// Most sessions at once; of further ones no hook is told.
+const MOST_SESSIONS: usize = 1024;
+/// Front doors that connect anew for each call, so that a closed connection ends no session.
+const BRIEF_DOORS: [&str; 4] = ["run", "check", "hook", "shell"];
+
+/// The sessions that have begun.
+#[derive(Debug, Default)]
+pub(super) struct Sessions {
+    begun: Mutex<BTreeMap<String, Session>>,
+}
+
+#[derive(Debug, Clone)]
+struct Session {
+    /// What the hooks said at its beginning; a further call waits for it.
+    start: Arc<OnceCell<EventView>>,
+    caller: Caller,
+    cwd: String,
+    context: Context,
+}
+
+/// Says whether a session lasts as long as the connection of a call that names it.
+pub(crate) fn lasts_with_connection(context: &Context) -> bool {
+    context.session.is_some() && !BRIEF_DOORS.contains(&context.door.as_str())
+}
+
+impl Gateway {
+    /// Begins the session of a call, if it names one that is new, and returns what its hooks say; nothing for a session
+    /// that has begun. A hook that fails keeps no session from beginning.
+    pub(super) async fn begin(&self, caller: &Caller, cwd: &str, context: &Context) -> EventView {
+        let Some(session) = self.sessions.as_ref().and_then(|it| it.take(caller, cwd, context))
+        else {
+            return EventView::default();
+        };
+        let mut first = None;
+        session
+            .start
+            .get_or_init(|| async {
+                let request = request("SessionStart", "startup", &session);
+                let said = self.event_for(caller.clone(), request).await.unwrap_or_default();
+                first = Some(said.clone());
+                said
+            })
+            .await;
+        first.unwrap_or_default()
+    }
+
+    /// Notes what a front end says of its session: one that it began or ended is not begun or ended here once more.
+    pub(super) fn note_session(&self, caller: &Caller, told: &EventRequest) {
+        let Some(sessions) = &self.sessions else { return };
+        match (told.event.as_str(), &told.context.session) {
+            ("SessionStart", Some(_)) => {
+                if let Some(session) = sessions.take(caller, &told.cwd, &told.context) {
+                    // One that has begun stays as it is.
+                    let _ = session.start.set(EventView::default());
+                }
+            }
+            ("SessionEnd", Some(name)) => drop(sessions.remove(name)),
+            (_, _) => {}
+        }
+    }
+
+    /// Ends a session whose connection is gone.
+    pub(crate) async fn end_session(&self, name: &str) {
+        if let Some(session) = self.sessions.as_ref().and_then(|sessions| sessions.remove(name)) {
+            self.bid_farewell(session).await;
+        }
+    }
+
+    /// Ends all sessions.
+    pub(crate) async fn end_sessions(self: Arc<Self>) {
+        let Some(sessions) = &self.sessions else { return };
+        let left =
+            std::mem::take(&mut *sessions.begun.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut farewells = JoinSet::new();
+        for session in left.into_values() {
+            let gateway = Arc::clone(&self);
+            farewells.spawn(async move { gateway.bid_farewell(session).await });
+        }
+        while farewells.join_next().await.is_some() {}
+    }
+
+    async fn bid_farewell(&self, session: Session) {
+        let request = request("SessionEnd", "other", &session);
+        // Nobody is left to be told of what the hooks say, or that they cannot run.
+        drop(self.event_for(session.caller, request).await);
+    }
+}
+
+impl Sessions {
+    /// Returns the session of a call, new or known; none when the call names none.
+    fn take(&self, caller: &Caller, cwd: &str, context: &Context) -> Option<Session> {
+        let name = context.session.clone()?;
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        if !begun.contains_key(&name) && begun.len() >= MOST_SESSIONS {
+            return None;
+        }
+        let new = || Session {
+            start: Arc::default(),
+            caller: caller.clone(),
+            cwd: cwd.to_owned(),
+            context: context.clone(),
+        };
+        Some(begun.entry(name).or_insert_with(new).clone())
+    }
+
+    fn remove(&self, name: &str) -> Option<Session> {
+        self.begun.lock().unwrap_or_else(PoisonError::into_inner).remove(name)
+    }
+}
+
+fn request(event: &str, subject: &str, session: &Session) -> EventRequest {
+    EventRequest {
+        event: event.into(),
+        subject: subject.into(),
+        cwd: session.cwd.clone(),
+        context: session.context.clone(),
+        ..EventRequest::default()
+    }
+}
