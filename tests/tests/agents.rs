@@ -142,7 +142,8 @@ fn a_rewritten_command_runs_through_the_gate() {
 fn a_handler_that_dies_hangs_or_babbles_blocks() {
     let place = Place::new("faults");
     let harm = "#!/bin/sh\nframe=$(cat)\ngate=$PPID\ncase $(readlink /proc/$gate/exe) in\n*/stockade) ;;\n\
-                *) gate=$(cut -d' ' -f4 /proc/$gate/stat) ;;\nesac\ncase $frame in\n*killed*) kill -KILL $gate ;;\n\
+                *) gate=$(cut -d' ' -f4 /proc/$gate/stat) ;;\nesac\n\
+                keeper=$gate; gate=$(cut -d' ' -f4 /proc/$keeper/stat)\ncase $frame in\n*killed*) kill -KILL $gate ;;\n\
                 *stopped*) kill -STOP $gate ;;\n*garbage*) echo garbage > /proc/$gate/fd/1 ;;\nesac\n";
     place.write("harm.sh", harm);
     let path = place.root.join("harm.sh");
