@@ -444,6 +444,48 @@ fn always_writes_the_host_into_the_local_settings_and_it_counts_from_then_on() {
 }
 
 #[test]
+fn a_gateway_behind_a_socket_asks_its_client() {
+    let (place, server) = (Place::new("network-serve"), Server::new());
+    let mut gateway = place.stockade(["serve"]);
+    let mut gateway = gateway.stdout(Stdio::piped()).spawn().expect("the gateway starts");
+    let mut line = String::new();
+    BufReader::new(gateway.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with("listening on "), "{line}");
+    let test = "a_gateway_behind_a_socket_asks_its_client";
+    let command = format!("{CURL} http://127.0.0.1:{}/a", server.port());
+    let terminal = Terminal::start(&place, stockade(), &["run", "--", &command]);
+    match terminal {
+        None => skip(test, "the program `script`, which gives a terminal, is not installed"),
+        Some(mut terminal) => {
+            terminal.wait_for("wants to reach");
+            terminal.press("once\n");
+            let (status, screen) = terminal.end();
+            assert_eq!(status, Some(0), "{screen}");
+            assert_eq!(server.requests(), ["GET /a"]);
+        }
+    }
+    let told = Command::new("kill").arg(gateway.id().to_string()).status().unwrap();
+    assert!(told.success());
+    gateway.wait().unwrap();
+    assert_intact(&place);
+}
+
+#[test]
+fn where_questions_are_refusals_a_host_is_not_asked_about_either() {
+    let (place, server) = (Place::new("network-dont-ask"), Server::new());
+    let test = "where_questions_are_refusals_a_host_is_not_asked_about_either";
+    let line = format!("{CURL} http://127.0.0.1:{}/a", server.port());
+    let arguments = ["run", "--no-daemon", "--permission-mode", "dontAsk", "--", &line];
+    let Some(terminal) = Terminal::start(&place, stockade(), &arguments) else {
+        return skip(test, "the program `script`, which gives a terminal, is not installed");
+    };
+    let (_, screen) = terminal.end();
+    assert!(!screen.contains("wants to reach"), "{screen}");
+    assert!(screen.contains("no rule speaks of this host"), "{screen}");
+    assert_eq!(server.requests(), Vec::<String>::new());
+}
+
+#[test]
 fn a_strict_list_is_never_asked_about() {
     let (place, server) = (Place::new("network-strict"), Server::new());
     user(&place, &json!({ "strictAllowlist": true }));
