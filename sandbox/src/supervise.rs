@@ -83,9 +83,7 @@ enum Refused {
     /// With this error number, as the kernel would.
     Errno(i32),
     /// By a rule.
-    Rule(Violation),
-    /// By a rule, with the error number that the kernel would have given.
-    Noted(Violation, i32),
+    Rule(Box<Violation>),
 }
 
 impl From<io::Error> for Refused {
@@ -145,8 +143,8 @@ impl Supervisor {
             result => result?,
         };
         let result = act::perform(self, &call).map_err(|refused| match refused {
-            Refused::Rule(violation) => Refused::Rule(by(violation, call.thread)),
-            other => other,
+            Refused::Rule(violation) => Refused::Rule(Box::new(by(*violation, call.thread))),
+            Refused::Errno(number) => Refused::Errno(number),
         });
         let answered = match result {
             Ok(Answer::Value(value)) => self.answer(&call, Ok(value)),
@@ -167,13 +165,9 @@ impl Supervisor {
             }
             Ok(Answer::Wait(act)) => self.start_worker(&call, act),
             Err(Refused::Errno(number)) => self.answer(&call, Err(number)),
-            Err(Refused::Noted(violation, number)) => {
-                self.note(violation);
-                self.answer(&call, Err(number))
-            }
             Err(Refused::Rule(violation)) => {
                 let number = violation.errno;
-                self.note(violation);
+                self.note(*violation);
                 self.answer(&call, Err(number))
             }
         };
@@ -221,7 +215,7 @@ impl Supervisor {
     fn refused_call(&self, call: &Notification) -> Option<Refused> {
         let number = u32::try_from(call.number).ok()?;
         let Verdict::Refuse(errno) = self.table.decide(number, call.arguments) else { return None };
-        Some(Refused::Rule(Violation {
+        Some(Refused::Rule(Box::new(Violation {
             kind: "syscall".to_owned(),
             call: seccomp::name(call.number),
             object: argument_of(call),
@@ -230,7 +224,7 @@ impl Supervisor {
             errno,
             source: "filter".to_owned(),
             ..Violation::default()
-        }))
+        })))
     }
 
     fn answer(&self, call: &Notification, result: Result<i64, i32>) -> io::Result<()> {

@@ -151,10 +151,8 @@ impl fmt::Display for Host {
 
 /// Splits `host:port`; the host keeps its brackets.
 pub(super) fn split_port(bytes: &[u8]) -> Result<(&[u8], Option<u16>), HostError> {
-    let search = match bytes.iter().rposition(|byte| *byte == b']') {
-        Some(end) => end,
-        None => 0,
-    };
+    // Colons inside of brackets belong to the address.
+    let search = bytes.iter().rposition(|byte| *byte == b']').unwrap_or(0);
     let colon = bytes.iter().skip(search).position(|byte| *byte == b':').map(|at| at + search);
     let Some((host, rest)) = colon.and_then(|at| bytes.split_at_checked(at)) else {
         return Ok((bytes, None));

@@ -535,9 +535,10 @@ impl Performer<'_> {
         {
             let there = there.to_string();
             let rule = address::RULE.to_owned();
-            let found = violation("network", "connect", Path::new(&there), rule);
+            let mut found = violation("network", "connect", Path::new(&there), rule);
             // What the kernel would say, which has no route there.
-            return Err(Refused::Noted(found, libc::ENETUNREACH));
+            found.errno = libc::ENETUNREACH;
+            return Err(Refused::Rule(found));
         }
         if family != local || rest.first().is_none_or(|byte| *byte == 0) {
             return Ok(Answer::Wait(Blocking::Connect { socket, address, object: None }));

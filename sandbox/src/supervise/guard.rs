@@ -137,8 +137,8 @@ fn is_guarded(act: Act, inside: &[OsString], name: &[OsString]) -> bool {
 }
 
 /// Returns the report of a refusal.
-pub(super) fn violation(kind: &str, call: &str, path: &Path, rule: String) -> Violation {
-    Violation {
+pub(super) fn violation(kind: &str, call: &str, path: &Path, rule: String) -> Box<Violation> {
+    Box::new(Violation {
         kind: kind.to_owned(),
         call: call.to_owned(),
         object: path.to_string_lossy().into_owned(),
@@ -147,7 +147,7 @@ pub(super) fn violation(kind: &str, call: &str, path: &Path, rule: String) -> Vi
         errno: libc::EPERM,
         source: "supervisor".to_owned(),
         ..Violation::default()
-    }
+    })
 }
 
 #[cfg(test)]

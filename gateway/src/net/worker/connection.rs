@@ -25,6 +25,9 @@ pub(super) fn serve(stream: TcpStream, way: Way, desk: &Desk, resolver: &impl Re
     let _ = stream.shutdown(std::net::Shutdown::Both);
 }
 
+/// A request, or why it is none, with all bytes that came.
+type Whole<T, E> = (Result<T, E>, Vec<u8>);
+
 /// Reads until `whole` finds a request in what came, in one stretch of time however slowly the bytes come.
 /// Returns the request and the bytes; none when the client went away or took too long.
 fn read_request<T, E>(
@@ -32,7 +35,7 @@ fn read_request<T, E>(
     mut bytes: Vec<u8>,
     limit: usize,
     whole: impl Fn(&[u8]) -> Result<Option<T>, E>,
-) -> io::Result<Option<(Result<T, E>, Vec<u8>)>> {
+) -> io::Result<Option<Whole<T, E>>> {
     let deadline = Instant::now() + REQUEST;
     let mut piece = [0; 4096];
     loop {
