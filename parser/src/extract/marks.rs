@@ -69,13 +69,11 @@ fn leaf(event: &Event, above: Option<&mut Open>, marks: &mut Vec<Mark>) {
         (Kind::Keyword | Kind::Closer, Some(above)) if above.mark == Some(MarkKind::Compound) => {
             above.closed = Some(event.end);
         }
-        (Kind::PlainWord, Some(above)) => {
-            if above.kind == Kind::Simple {
-                if !std::mem::replace(&mut above.named, true) {
-                    marks.push(Mark { span, kind: MarkKind::Name });
-                }
-                marks.push(Mark { span, kind: MarkKind::Word });
+        (Kind::PlainWord, Some(above)) if above.kind == Kind::Simple => {
+            if !std::mem::replace(&mut above.named, true) {
+                marks.push(Mark { span, kind: MarkKind::Name });
             }
+            marks.push(Mark { span, kind: MarkKind::Word });
         }
         (Kind::HereTabs, Some(above)) => above.tabs = span,
         (Kind::HereEnd, Some(above)) => {

@@ -358,8 +358,7 @@ impl Walk<'_> {
 
     fn close_assignment(&mut self, event: Event, head: Head, building: Building, span: Span) {
         let mut words = self.finish_word(building, Place::Value);
-        let value =
-            words.pop().unwrap_or_else(|| Word { span, class: WordClass::Exact(Bytes::EMPTY) });
+        let value = words.pop().unwrap_or(Word { span, class: WordClass::Exact(Bytes::EMPTY) });
         let Some(Build::Simple(collecting)) = self.builds.last_mut() else {
             // An element of an array.
             return;
