@@ -287,9 +287,25 @@ impl Walk<'_> {
 
     fn backquote(&mut self, text: &Text, event: Event) {
         let quoted = event.flags & flag::QUOTED != 0;
-        self.begin_backquotes(text, event, quoted);
+        let unescaped = self.unescapes_quotes();
+        self.begin_backquotes(text, event, unescaped);
         let count = if quoted || self.quoted() { Count::One } else { Count::Any };
         self.unknown(Reason::Substitution, count);
+    }
+
+    /// Says whether backquotes here lose the backslash in front of `"`: straight in double quotes, but not in those
+    /// of the value of `"${x-..}"`, which bash takes apart another way (tried with bash 5.2.15).
+    fn unescapes_quotes(&self) -> bool {
+        let mut around = self.builds.iter().rev();
+        let double = matches!(around.next(), Some(Build::Double));
+        let value = around.next().is_some_and(|build| match build {
+            Build::Braced(braced) => {
+                let operator = braced.operator.strip_prefix(b":").unwrap_or(&braced.operator);
+                braced.quoted && matches!(operator, b"-" | b"=" | b"?" | b"+")
+            }
+            _ => false,
+        });
+        double && !value
     }
 }
 

@@ -51,3 +51,18 @@ fn a_read_of_a_file() {
     "#]],
     );
 }
+
+#[test]
+fn quotes_in_backquotes_keep_their_backslash_but_in_double_quotes() {
+    check(
+        r#"e "`p \" \"`" "${M-`q \" \"`}" "${M-"`r \" \"`"}" ${M-"`s \" \"`"} "${M#"`t \" \"`"}""#,
+        expect![[r#"
+            Top: "e" <substitution ""..""> <parameter ""..""> <parameter ""..""> <any number of parameter ""..""> <parameter "".."">
+            Substitution: "p" " "
+            Substitution: "q" "\"" "\""
+            Substitution: "r" "\"" "\""
+            Substitution: "s" " "
+            Substitution: "t" " "
+        "#]],
+    );
+}
