@@ -9,6 +9,7 @@ mod leaves;
 pub(crate) mod marks;
 mod nested;
 mod nodes;
+mod own;
 mod scope;
 pub(crate) mod shell;
 
@@ -22,7 +23,7 @@ use crate::tree::HowRead;
 use crate::word::build::{BraceBudget, Building};
 use crate::{
     Assignment, CommandTree, Draft, Limits, Locality, Notice, Opaque, Position, Programs, Reason,
-    Redirect, Shared, SimpleCommand, Span, StartState, Stdin, Target, Via, Word,
+    Redirect, Shared, SimpleCommand, Span, StartState, Stdin, Target, Unread, Via, Word,
 };
 
 use shell::Shell;
@@ -206,6 +207,7 @@ pub(crate) struct Walk<'a> {
     pub writes: Vec<Target>,
     pub reads: Vec<Target>,
     pub nested: Vec<Vec<u8>>,
+    pub unread: Vec<Unread>,
     pub nested_bytes: usize,
     pub nested_limit_told: bool,
     /// The parts of a command that was read, to be used again.
@@ -284,6 +286,7 @@ pub(crate) fn extract(
         writes: Vec::new(),
         reads: Vec::new(),
         nested: Vec::new(),
+        unread: Vec::new(),
         nested_bytes: 0,
         nested_limit_told: false,
         spare: None,
@@ -447,6 +450,11 @@ impl Walk<'_> {
     }
 
     fn finish(mut self, source: &[u8], reading: HowRead) -> Draft {
+        self.programs_made_here();
+        let unread: Vec<Span> = self.unread.iter().map(|unread| unread.span).collect();
+        for span in unread {
+            self.notice(span, "what this text starts is not read");
+        }
         if self.notices_left_out > 0 {
             let text = format!("and {} more", self.notices_left_out);
             self.notices.push(Notice { text, span: Span::new(0, source.len()) });
@@ -459,6 +467,7 @@ impl Walk<'_> {
             writes: self.writes,
             reads: self.reads,
             nested: self.nested,
+            unread: self.unread,
             reading: Some(reading),
             repairs: Vec::new(),
         };

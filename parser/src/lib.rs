@@ -39,7 +39,7 @@ pub use thin::{Bytes, Shared, Thin};
 pub use tree::{
     Assignment, Canonical, CommandKind, CommandTree, Directory, Draft, Effect, EffectKind,
     Locality, Notice, Object, Opaque, Operator, Position, Redirect, RedirectTarget, SimpleCommand,
-    Stdin, Target, Token, TokenKind, Via,
+    Stdin, Target, Token, TokenKind, Unread, Via,
 };
 pub use witness::{Absence, Node, NodeKind, Witness};
 pub use word::{Count, Glob, Word, WordClass, Words};

@@ -23,6 +23,8 @@ pub(crate) struct Reading {
     pub effects_known: bool,
     /// Why it could start something that is not in `inner`.
     pub doubts: Vec<Doubt>,
+    /// The word with text that can start programs and is not read.
+    pub unread: Option<u32>,
 }
 
 /// A part of a command that could start something that is not listed.
@@ -121,6 +123,12 @@ pub(crate) fn read(rows: &mut Rows, command: &SimpleCommand) -> Reading {
 
 /// Directories whose programs are those of the system; elsewhere a name says nothing.
 const SYSTEM_DIRECTORIES: [&[u8]; 4] = [b"/bin", b"/usr/bin", b"/sbin", b"/usr/sbin"];
+
+/// Says whether a path names a program in a directory of the system.
+pub(crate) fn is_of_the_system(path: &[u8]) -> bool {
+    let end = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+    path.get(..end).is_some_and(|directory| SYSTEM_DIRECTORIES.contains(&directory))
+}
 
 /// Collects what one command does.
 pub(crate) struct Reader<'a> {
@@ -318,7 +326,14 @@ impl<'a> Reader<'a> {
                 (Slot::Options, _) => {
                     let from = scanner.seen.len();
                     scanner.options();
+                    // Some programs know only the option with the text here, and take another for the command.
+                    let mut seen = scanner.seen.iter().skip(from);
+                    let only_text =
+                        seen.all(|seen| matches!(seen.option.slots.first(), Some(Slot::Text(_))));
                     self.options_seen(body, scanner, from);
+                    if !only_text {
+                        self.unclear(0, "an option behind an operand");
+                    }
                 }
                 (Slot::Assignments | Slot::AssignmentsAndOptions, _) => {
                     self.assignment_operands(body, &operand.slot, scanner);

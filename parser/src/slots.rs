@@ -19,6 +19,8 @@ impl Reader<'_> {
                 self.replace = Some(Word { span: argument.word.span, class });
             }
             Slot::StdinProgram(dialect) => self.stdin_program(*dialect, argument),
+            Slot::Code => self.code(argument.index, None),
+            Slot::StdinCode => self.stdin_code(argument),
             Slot::Doubt(reason) => self.doubt(*reason, argument.index, ""),
             Slot::Both(slots) => slots.iter().for_each(|slot| self.apply_flag(slot, argument)),
             Slot::Plain | Slot::Directory | Slot::Positional | Slot::Options => {}
@@ -71,6 +73,8 @@ impl Reader<'_> {
             Slot::Sed => self.sed.push(value.clone()),
             Slot::Awk => self.program_text(value, lang::awk::scan),
             Slot::StdinProgram(dialect) => self.stdin_program(*dialect, value),
+            Slot::Code => self.code(value.index, Some(value.word.clone())),
+            Slot::StdinCode => self.stdin_code(value),
             Slot::Doubt(reason) => self.doubt(*reason, value.index, ""),
             Slot::Effect(kind) => self.effect_on(*kind, value),
             Slot::Somewhere(kind) => self.effect(*kind, value.index, None),
@@ -180,6 +184,22 @@ impl Reader<'_> {
             text.extend_from_slice(bytes);
         }
         self.push_text(dialect, child, first.index, text);
+    }
+
+    /// Text that can start programs and is not read.
+    fn code(&mut self, index: u32, object: Option<Word>) {
+        self.effect(EffectKind::Execute, index, object);
+        self.reading.unread.get_or_insert(index);
+    }
+
+    /// The same on standard input: counted where the command line says what is on it.
+    fn stdin_code(&mut self, argument: &Argument) {
+        match self.command.stdin {
+            Stdin::Pipe | Stdin::Text => self.code(argument.index, None),
+            Stdin::Inherited | Stdin::File => {
+                self.effect(EffectKind::Execute, argument.index, None)
+            }
+        }
     }
 
     /// Standard input is the program text: exact from a here-document or here-string, else doubtful.

@@ -30,6 +30,19 @@ pub struct CommandTree {
     pub(crate) repairs: Vec<(&'static str, u32)>,
     /// How the source was read, to tell its tokens; none if it was not.
     pub(crate) reading: Option<HowRead>,
+    pub(crate) unread: Vec<Unread>,
+}
+
+/// Text in another language than the shell's that is not read: what it starts is not in the tree. That program is known
+/// to start others when its text says so, such as an interpreter or an editor.
+///
+/// It does not make the tree opaque: no promise covers what such a program starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unread {
+    /// The index of the command in [`CommandTree::commands`].
+    pub command: u32,
+    /// Where the text stands.
+    pub span: Span,
 }
 
 /// One simple command: what bash would start, or a builtin, function call or bare assignment.
@@ -387,6 +400,7 @@ impl Draft {
             writes: Vec::new(),
             reads: Vec::new(),
             nested: Vec::new(),
+            unread: Vec::new(),
             reading: None,
             repairs: Vec::new(),
         };
@@ -465,6 +479,11 @@ impl CommandTree {
     /// Files that redirections open for reading.
     pub fn reads(&self) -> &[Target] {
         &self.reads
+    }
+
+    /// Texts of other languages that can start programs and are not read.
+    pub fn unread(&self) -> &[Unread] {
+        &self.unread
     }
 
     /// Decoded nested texts, for rules that look at raw text.

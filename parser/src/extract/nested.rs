@@ -1,6 +1,7 @@
 //! Texts and commands inside commands: the tables say which, the walk goes into them.
 
 use crate::event::{Event, Kind};
+use crate::extract::own;
 use crate::extract::scope::Ends;
 use crate::extract::{Map, Text, Walk};
 use crate::grammar;
@@ -90,9 +91,25 @@ impl Walk<'_> {
         while let Some(index) = current {
             current = None;
             let Some(outer) = self.commands.get(index as usize) else { continue };
-            let Reading { inner, effects, effects_known, doubts } =
+            let outer = if !own::assigns(outer) {
+                outer
+            } else {
+                let assigning = outer.clone();
+                let Reading { inner, unread, .. } = self.read_variables(&assigning);
+                if unread.is_some() {
+                    self.note_unread(index, assigning.span);
+                }
+                for inner in inner {
+                    self.inner(index, inner, None, &mut work, &mut texts);
+                }
+                let Some(outer) = self.commands.get(index as usize) else { continue };
+                outer
+            };
+            let Reading { inner, effects, effects_known, doubts, unread } =
                 nested::read(&mut self.rows, outer);
             self.steps = self.steps.saturating_add(outer.words.len() as u64);
+            let unread =
+                unread.map(|at| outer.words.get(at as usize).map_or(outer.span, |it| it.span));
             let words: Vec<Span> = if doubts.is_empty() {
                 Vec::new()
             } else {
@@ -102,6 +119,9 @@ impl Walk<'_> {
             if let Some(slot) = self.commands.get_mut(index as usize) {
                 slot.effects = effects.into();
                 slot.effects_known = effects_known;
+            }
+            if let Some(span) = unread {
+                self.note_unread(index, span);
             }
             for doubt in doubts {
                 let place = doubt.word.and_then(|word| words.get(word as usize).copied());

@@ -179,6 +179,7 @@ pub(crate) fn show(text: &str) -> String {
         format!("doubt {}{word}", doubt.reason.code())
     });
     parts.extend(doubts);
+    parts.extend(reading.unread.map(|word| format!("unread@{word}")));
     if !reading.effects_known {
         parts.push("unknown".into());
     }

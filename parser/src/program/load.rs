@@ -483,8 +483,9 @@ fn slot(name: &str) -> Option<Slot> {
         "variable" => Slot::Variable,
         "arithmetic" => Slot::Arithmetic,
         name if name.strip_prefix("code:").is_some_and(|language| !language.is_empty()) => {
-            Slot::Effect(EffectKind::Execute)
+            Slot::Code
         }
+        "stdin-code" => Slot::StdinCode,
         _ => return None,
     })
 }

@@ -201,6 +201,10 @@ pub(crate) enum Slot {
     Sed,
     /// An awk program.
     Awk,
+    /// Text of a program that can start others; it is not read.
+    Code,
+    /// The same on standard input, when the command says what is there.
+    StdinCode,
     /// Standard input is the program.
     StdinProgram(Dialect),
     /// This makes the command doubtful.
@@ -281,6 +285,8 @@ impl Slot {
             | Slot::Sed
             | Slot::Awk
             | Slot::StdinProgram(_)
+            | Slot::Code
+            | Slot::StdinCode
             | Slot::Doubt(_)
             | Slot::Variable
             | Slot::Arithmetic => danger.execute = true,

@@ -49,7 +49,34 @@ fn part(
         },
         None => cover::without_rule(context, shell, index),
     };
+    if draft.hard.is_none() {
+        draft.hard = unread(context, shell, index, &draft.cover);
+    }
     draft
+}
+
+/// A program text that is not read can start what a rule forbids. Confinement holds it; without, only a rule about this
+/// very program answers for it.
+fn unread(
+    context: &Context<'_>,
+    shell: &Shell<'_>,
+    index: usize,
+    cover: &Cover,
+) -> Option<(&'static str, String)> {
+    let needed = context.rules.has_command_specifier() || files::has_strict_rules(context);
+    if context.is_confined() || !needed {
+        return None;
+    }
+    let answered = match cover {
+        Cover::Rule(id) => pattern(context, *id).is_some(),
+        Cover::Builtin(_) => true,
+        Cover::Mode(_) | Cover::Nothing(_) => false,
+    };
+    let place = shell.unread.iter().find(|unread| unread.command as usize == index)?;
+    let text = String::from_utf8_lossy(place.span.of(shell.source)).into_owned();
+    let reason =
+        format!("what `{text}` starts is not read; deny and ask rules cannot be held against it");
+    (!answered).then_some(("unread", reason))
 }
 
 /// Returns the deny and ask rules that strike the command.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use stockade_parser::{CommandTree, Directory, Opaque, SimpleCommand, Span, Target};
+use stockade_parser::{CommandTree, Directory, Opaque, SimpleCommand, Span, Target, Unread};
 
 use crate::facts::Facts;
 use crate::index::RuleId;
@@ -31,6 +31,7 @@ pub(crate) struct Shell<'a> {
     pub writes: &'a [Target],
     pub reads: &'a [Target],
     pub nested: &'a [Vec<u8>],
+    pub unread: &'a [Unread],
 }
 
 impl<'a> Shell<'a> {
@@ -42,6 +43,7 @@ impl<'a> Shell<'a> {
             writes: tree.writes(),
             reads: tree.reads(),
             nested: tree.nested_texts(),
+            unread: tree.unread(),
         }
     }
 

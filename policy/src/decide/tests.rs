@@ -98,6 +98,7 @@ impl Text {
             source: self.source.as_bytes(),
             commands: &self.commands,
             opaque: &self.opaque,
+            unread: &[],
             writes: &self.writes,
             reads: &[],
             nested: &[],
