@@ -191,7 +191,8 @@ fn closed(text: &str) -> String {
     let programs = stockade_parser::Programs::builtin();
     let draft = stockade_parser::parse(text.as_bytes(), &start, programs, &Default::default());
     let tree = draft.confirm(&[]);
-    tree.commands().last().unwrap().words.iter().map(crate::word).collect::<Vec<_>>().join(" ")
+    let words = tree.commands().last().into_iter().flat_map(|command| command.words.iter());
+    words.map(crate::word).collect::<Vec<_>>().join(" ")
 }
 
 #[test]
