@@ -323,7 +323,7 @@ impl<'a> Reader<'a> {
             let after: usize =
                 operands.iter().skip(at + 1).filter(|next| next.times == Times::One).count();
             match (&operand.slot, operand.times) {
-                (Slot::Options, _) => {
+                (slot @ (Slot::Options | Slot::TextOption), _) => {
                     let from = scanner.seen.len();
                     scanner.options();
                     // Some programs know only the option with the text here, and take another for the command.
@@ -331,7 +331,7 @@ impl<'a> Reader<'a> {
                     let only_text =
                         seen.all(|seen| matches!(seen.option.slots.first(), Some(Slot::Text(_))));
                     self.options_seen(body, scanner, from);
-                    if !only_text {
+                    if *slot == Slot::TextOption && !only_text {
                         self.unclear(0, "an option behind an operand");
                     }
                 }

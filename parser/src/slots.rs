@@ -23,7 +23,8 @@ impl Reader<'_> {
             Slot::StdinCode => self.stdin_code(argument),
             Slot::Doubt(reason) => self.doubt(*reason, argument.index, ""),
             Slot::Both(slots) => slots.iter().for_each(|slot| self.apply_flag(slot, argument)),
-            Slot::Plain | Slot::Directory | Slot::Positional | Slot::Options => {}
+            Slot::Plain | Slot::Directory | Slot::Positional | Slot::Options | Slot::TextOption => {
+            }
             Slot::Somewhere(_) | Slot::Match(_) => {}
             Slot::Assignments | Slot::AssignmentsAndOptions => {}
             Slot::Unknown
@@ -49,7 +50,7 @@ impl Reader<'_> {
     /// Applies a meaning to one value.
     pub(crate) fn apply(&mut self, slot: &Slot, value: &Argument, of_option: bool) {
         match slot {
-            Slot::Plain | Slot::Positional | Slot::Options | Slot::Split => {}
+            Slot::Plain | Slot::Positional | Slot::Options | Slot::TextOption | Slot::Split => {}
             Slot::Assignments | Slot::AssignmentsAndOptions => {}
             Slot::Unknown => self.unclear(value.index, "a word that is not known"),
             Slot::Text(dialect) => self.text(*dialect, true, value),

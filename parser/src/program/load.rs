@@ -453,6 +453,7 @@ fn slot(name: &str) -> Option<Slot> {
         "assignments" => Slot::Assignments,
         "assignments-and-options" => Slot::AssignmentsAndOptions,
         "options" => Slot::Options,
+        "text-option" => Slot::TextOption,
         "sed" => Slot::Sed,
         "awk" => Slot::Awk,
         "stdin-program" => Slot::StdinProgram(Dialect::Sh),

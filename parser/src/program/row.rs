@@ -197,6 +197,8 @@ pub(crate) enum Slot {
     AssignmentsAndOptions,
     /// Options may stand here again.
     Options,
+    /// The same, but only for an option whose value is a shell text.
+    TextOption,
     /// A sed program.
     Sed,
     /// An awk program.
@@ -257,7 +259,12 @@ impl Slot {
     /// Adds what a value of this meaning does to `danger`.
     pub(crate) fn add_to(&self, danger: &mut Danger) {
         match self {
-            Slot::Plain | Slot::Unknown | Slot::Positional | Slot::Options | Slot::Replace => {}
+            Slot::Plain
+            | Slot::Unknown
+            | Slot::Positional
+            | Slot::Options
+            | Slot::TextOption
+            | Slot::Replace => {}
             Slot::Assignments | Slot::AssignmentsAndOptions | Slot::Directory => {}
             Slot::Effect(kind) | Slot::Somewhere(kind) => match kind {
                 EffectKind::ReadOnly | EffectKind::Read => {}
