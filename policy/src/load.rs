@@ -322,7 +322,7 @@ impl Merging {
         self.rules.sort_by(|a, b| {
             let place = |rule: &Rule| (rule.origin.line, rule.origin.column);
             let strongest = b.origin.layer.cmp(&a.origin.layer);
-            if a.origin.file == b.origin.file {
+            if a.origin.file.as_os_str() == b.origin.file.as_os_str() {
                 strongest.then(place(a).cmp(&place(b)))
             } else {
                 strongest

@@ -1,6 +1,9 @@
 //! Paths as text: joined, without `.` and `..`, and under each name that they go by.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
+use std::sync::LazyLock;
 
 use stockade_parser::{Directory, Glob, Word, WordClass};
 
@@ -97,32 +100,63 @@ pub(crate) fn is_inside(names: &[PathBuf], facts: &Facts, further: &[PathBuf]) -
         })
 }
 
-/// Returns the protected name that one of the names falls under.
-pub(crate) fn protected(names: &[PathBuf]) -> Option<&'static ProtectedName> {
-    let known = protected_names();
-    names.iter().find_map(|name| known.iter().find(|candidate| is_protected(name, candidate)))
+/// The places in the table of protected names, by the first segment.
+struct ByFirstSegment {
+    literal: HashMap<&'static str, Vec<usize>>,
+    /// Those whose first segment holds a wildcard.
+    wild: Vec<usize>,
 }
 
-fn is_protected(path: &Path, name: &ProtectedName) -> bool {
-    let segments: Vec<String> = path
-        .components()
-        .filter_map(|component| match component {
-            Component::Normal(part) => Some(part.to_string_lossy().into_owned()),
-            Component::Prefix(_)
-            | Component::RootDir
-            | Component::CurDir
-            | Component::ParentDir => None,
-        })
-        .collect();
-    let starts = if name.root { 1 } else { segments.len() };
-    (0..starts).any(|start| {
-        let Some(rest) = segments.get(start..) else { return false };
-        let fits = rest.len() >= name.segments.len()
-            && rest.iter().zip(&name.segments).all(|(found, wanted)| equal(found, wanted));
-        let behind = rest.get(name.segments.len()..).unwrap_or_default();
-        let excepted = behind.first().is_some_and(|first| name.except.contains(first));
-        fits && !excepted && (name.tree || behind.is_empty())
+static BY_FIRST_SEGMENT: LazyLock<ByFirstSegment> = LazyLock::new(|| {
+    let mut sorted = ByFirstSegment { literal: HashMap::new(), wild: Vec::new() };
+    for (place, name) in protected_names().iter().enumerate() {
+        match name.segments.first() {
+            Some(first) if !first.contains('*') => {
+                sorted.literal.entry(first.as_str()).or_default().push(place);
+            }
+            Some(_) | None => sorted.wild.push(place),
+        }
+    }
+    sorted
+});
+
+/// Returns the protected name that one of the names falls under; of several the first of the table.
+pub(crate) fn protected(names: &[PathBuf]) -> Option<&'static ProtectedName> {
+    names.iter().find_map(|name| {
+        let segments: Vec<Cow<'_, str>> = name
+            .components()
+            .filter_map(|component| match component {
+                Component::Normal(part) => Some(part.to_string_lossy()),
+                Component::Prefix(_)
+                | Component::RootDir
+                | Component::CurDir
+                | Component::ParentDir => None,
+            })
+            .collect();
+        let starts = 0..segments.len();
+        let found = starts.filter_map(|start| protected_from(start, segments.get(start..)?)).min();
+        protected_names().get(found?)
     })
+}
+
+/// Returns the first place in the table whose name the segments of a path begin with, `start` segments below
+/// the root.
+fn protected_from(start: usize, rest: &[Cow<'_, str>]) -> Option<usize> {
+    let sorted = &*BY_FIRST_SEGMENT;
+    let literal = sorted.literal.get(rest.first()?.as_ref()).into_iter().flatten();
+    let fits = |place: &usize| {
+        protected_names().get(*place).is_some_and(|name| begins_with(start, rest, name))
+    };
+    literal.chain(&sorted.wild).copied().filter(fits).min()
+}
+
+fn begins_with(start: usize, rest: &[Cow<'_, str>], name: &ProtectedName) -> bool {
+    let fits = (!name.root || start == 0)
+        && rest.len() >= name.segments.len()
+        && rest.iter().zip(&name.segments).all(|(found, wanted)| equal(found, wanted));
+    let behind = rest.get(name.segments.len()..).unwrap_or_default();
+    let excepted = behind.first().is_some_and(|first| name.except.iter().any(|one| one == first));
+    fits && !excepted && (name.tree || behind.is_empty())
 }
 
 fn equal(found: &str, wanted: &str) -> bool {

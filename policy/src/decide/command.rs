@@ -43,8 +43,9 @@ fn part(
     let exact = cover::exact_at_or_above(shell, index, exact).filter(|_| context.unconfined);
     draft.cover = match exact.as_ref().or(rules.iter().min()) {
         // INVARIANT: a rule never makes plan mode ask about what is harmless without it.
+        Some(rule) if context.mode != Mode::Plan => Cover::Rule(*rule),
         Some(rule) => match cover::without_rule(context, shell, index) {
-            harmless @ Cover::Builtin(_) if context.mode == Mode::Plan => harmless,
+            harmless @ Cover::Builtin(_) => harmless,
             _ => Cover::Rule(*rule),
         },
         None => cover::without_rule(context, shell, index),
