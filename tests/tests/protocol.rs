@@ -268,6 +268,25 @@ fn doors_agree() {
 }
 
 #[test]
+fn an_edit_of_settings_counts_for_the_next_call_of_a_running_gateway() {
+    let place = Place::new("edited");
+    let file = "home/.config/stockade/settings.json";
+    place.write(file, r#"{"permissions": {"deny": ["Bash(gentool:*)"]}}"#);
+    let gateway = Gateway::start(&place);
+    let socket = gateway.socket.to_str().expect("a path").to_owned();
+    let decided = || {
+        let output = place.output(["check", "--json", "--quiet", "--socket", &socket, "gentool x"]);
+        let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        (told["decision"].clone(), told["settings_sha256"].clone())
+    };
+    let (before, old) = decided();
+    place.write(file, r#"{"permissions": {"ask": ["Bash(gentool:*)"]}}"#);
+    let (after, new) = decided();
+    assert_eq!((before, after), (json!("deny"), json!("ask")));
+    assert!(old != new && new.as_str().is_some_and(|digest| digest.len() == 64), "{old} {new}");
+}
+
+#[test]
 fn input_goes_through_the_socket_without_a_deadlock() {
     let place = Place::new("input");
     let gateway = Gateway::start(&place);

@@ -92,10 +92,8 @@ impl CommandPattern {
     pub fn first_words(&self) -> Option<Vec<Vec<u8>>> {
         let mut found = Vec::new();
         for form in [&self.unquoted, &self.typed] {
-            let word: Vec<u16> =
-                form.iter().copied().take_while(|symbol| *symbol != BLANK).collect();
-            let bytes: Option<Vec<u8>> =
-                word.iter().map(|symbol| u8::try_from(*symbol).ok()).collect();
+            let word = form.iter().take_while(|symbol| **symbol != BLANK);
+            let bytes: Option<Vec<u8>> = word.map(|symbol| u8::try_from(*symbol).ok()).collect();
             found.push(bytes?);
         }
         found.dedup();

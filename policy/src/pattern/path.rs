@@ -242,6 +242,9 @@ fn segment(part: &str) -> Segment {
     if part == "**" {
         return Segment::Deep;
     }
+    if !part.contains(['*', '?', '[', '\\']) {
+        return Segment::Literal(part.as_bytes().to_vec());
+    }
     let tokens = tokens(part.as_bytes());
     let literal: Option<Vec<u8>> = tokens
         .iter()
