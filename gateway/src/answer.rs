@@ -115,6 +115,9 @@ fn footer(execution: &Execution, judged: &Judged) -> String {
     if let Some(first) = told.next() {
         return remedy::footer(first, told.count());
     }
+    if judged.facts.sandbox == SandboxState::Unavailable {
+        return open_parts(&execution.enforced);
+    }
     if !failed || ended || judged.facts.sandbox != SandboxState::Enforced {
         return String::new();
     }
@@ -131,6 +134,19 @@ fn footer(execution: &Execution, judged: &Judged) -> String {
             .into(),
         false => String::new(),
     }
+}
+
+/// Names what a run on a machine that cannot confine it wholly was not kept from.
+fn open_parts(enforced: &sandbox::Enforced) -> String {
+    use sandbox::State;
+    let open = enforced.states.iter().filter_map(|(protection, state)| match state {
+        State::Partial(why) | State::Missing(why) | State::Off(why) => {
+            Some(format!("{} ({why})", protection.name()))
+        }
+        State::Enforced(_) => None,
+    });
+    let open: Vec<String> = open.collect();
+    format!("stockade: not enforced here: {}", open.join("; "))
 }
 
 fn reference(receipt: &Receipt) -> AuditReference {

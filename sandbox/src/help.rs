@@ -9,10 +9,14 @@ pub(crate) fn namespaces() -> String {
         return "set the sysctl `user.max_user_namespaces` to a number above 0".to_owned();
     }
     if read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1" {
-        return "AppArmor keeps user namespaces from unknown programs: give the `stockade` executable \
-                a profile with `userns,`, or set the sysctl \
-                `kernel.apparmor_restrict_unprivileged_userns` to 0"
-            .to_owned();
+        let executable = std::env::current_exe().unwrap_or_else(|_| "/path/to/stockade".into());
+        return format!(
+            "AppArmor keeps user namespaces from unknown programs: write `abi <abi/4.0>, include \
+             <tunables/global> profile stockade {} flags=(unconfined) {{ userns, }}` to \
+             `/etc/apparmor.d/stockade` and run `apparmor_parser -r /etc/apparmor.d/stockade` as root, or set \
+             the sysctl `kernel.apparmor_restrict_unprivileged_userns` to 0",
+            executable.display()
+        );
     }
     if read("/proc/sys/kernel/unprivileged_userns_clone") == "0" {
         return "set the sysctl `kernel.unprivileged_userns_clone` to 1".to_owned();

@@ -9,6 +9,8 @@ use crate::{Enforced, Protection};
 pub struct Host {
     /// Each probe with its result, in order.
     pub probes: Vec<Probe>,
+    /// What is worth knowing of where this runs, one sentence each.
+    pub surroundings: Vec<String>,
     /// What a run with the default spec would enforce.
     pub enforced: Enforced,
     /// Kernel release.
@@ -69,6 +71,7 @@ impl Host {
             |protection: &Protection| (*protection, crate::State::Missing(reason.to_owned()));
         Host {
             probes: Vec::new(),
+            surroundings: Vec::new(),
             enforced: Enforced {
                 states: Protection::ALL.iter().map(missing).collect(),
                 notes: Vec::new(),

@@ -16,6 +16,7 @@ mod host;
 mod launch;
 #[cfg(target_os = "linux")]
 mod linux;
+mod macos;
 #[cfg(not(target_os = "linux"))]
 mod other;
 #[cfg(target_os = "linux")]
@@ -29,11 +30,14 @@ mod steps;
 #[cfg(target_os = "linux")]
 mod supervise;
 #[cfg(target_os = "linux")]
+mod surroundings;
+#[cfg(target_os = "linux")]
 mod twin;
 mod violation;
 
 pub use enforced::{Enforced, Protection, State};
 pub use host::{Host, Probe};
+pub use macos::seatbelt_profile;
 #[cfg(not(target_os = "linux"))]
 pub use other::{
     Child, Launcher, Listeners, Stopper, Twin, confine_proxy, confine_worker, launch, spawn,

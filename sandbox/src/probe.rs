@@ -1,85 +1,193 @@
-//! The probes: each runs a small program confined, and some also unconfined, as the control.
+//! The probes: each act is tried outside, as the control, and confined; a claim whose act succeeds is not made.
 
-use std::collections::BTreeSet;
-use std::ffi::OsString;
+mod inside;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
-use std::path::Path;
+use std::io::Read;
+use std::net::TcpListener;
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use crate::linux::landlock;
+use crate::spec::{Access, Fallback, FileRule};
 use crate::{
-    Enforced, Error, Files, Host, Limits, Mechanism, Mediation, Network, Probe, Program,
-    Protection, SandboxSpec, State, Stdio, spawn,
+    Enforced, Error, Files, Host, Limits, Mediation, Network, Probe, Program, Protection,
+    SandboxSpec, State, Stdio, spawn,
 };
 
-/// Acts tried in a shell: name, protection, text. Each must succeed without and fail with confinement.
-const ACTS: &[(&str, Protection, &str)] = &[
-    ("see other processes", Protection::Processes, "kill -0 $OTHER"),
-    ("read another process", Protection::Processes, "[ -e /proc/$OTHER/stat ]"),
-];
+pub(crate) use inside::run as inside;
+
+/// A name that the confined probe may not make.
+const GUARDED: &str = ".guarded-by-the-probe";
+
+/// The variables that the probe is given, and no others.
+const VARIABLES: &[&str] = &["PROBE_PLACE", "PROBE_PROCESS", "PROBE_SERVER", "PROBE_MESSAGES"];
+
+/// What a run leaves behind must be gone after this time.
+const SURVIVORS_LIMIT: Duration = Duration::from_secs(5);
 
 /// Tries everything once.
 pub(crate) fn probe(launcher: &Path) -> Host {
-    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut probes = vec![user_namespaces(), landlock_level()];
-    let whole = run(launcher, &spec("exit 0", BTreeSet::new()));
-    let enforced = match &whole {
-        Ok((_, enforced)) => enforced.clone(),
-        Err(error) => Host::without(&error.to_string()).enforced,
+    let kernel = kernel();
+    let (tried, enforced) = match Ground::make().and_then(|ground| ground.tried(launcher)) {
+        Ok((outside, inside, enforced)) => (Ok((outside, inside)), enforced),
+        Err(error) => {
+            let enforced = Host::without(&error.to_string()).enforced;
+            (Err(error), enforced)
+        }
     };
-    probes.push(confined_start(&whole));
-    if whole.is_ok() {
-        probes.extend(
-            ACTS.iter().map(|(name, protection, text)| act(launcher, name, *protection, text)),
-        );
-        probes.push(nothing_written(launcher));
-        probes.push(without_network(launcher));
+    probes.push(start_of(&tried));
+    let mut enforced = enforced;
+    if let Ok((outside, inside)) = &tried {
+        let acts = inside::ACTS.iter().map(|act| {
+            let (probe, stopped) = judged(act, outside, inside);
+            if !stopped {
+                disbelieve(&mut enforced, act.protections, &probe);
+            }
+            probe
+        });
+        probes.extend(acts.collect::<Vec<_>>());
+        probes.push(survivors(inside, &mut enforced));
     }
-    let enforced = believe(enforced, &probes);
-    Host {
-        probes,
-        enforced,
-        kernel: kernel.trim().to_owned(),
-        landlock_abi: landlock::kernel_abi(),
-    }
+    let surroundings = crate::surroundings::notes();
+    Host { probes, surroundings, enforced, kernel, landlock_abi: landlock::kernel_abi() }
 }
 
 /// Starts one confined command and tells what it reports.
 pub(crate) fn start(launcher: &Path) -> Host {
-    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let enforced = match run(launcher, &spec("exit 0", BTreeSet::new())) {
-        Ok((_, enforced)) => enforced,
+    let enforced = match Ground::make().and_then(|ground| ground.run(launcher, true)) {
+        Ok(ran) => ran.enforced,
         Err(error) => Host::without(&error.to_string()).enforced,
     };
-    let kernel = kernel.trim().to_owned();
-    Host { probes: Vec::new(), enforced, kernel, landlock_abi: landlock::kernel_abi() }
+    let (probes, surroundings) = (Vec::new(), Vec::new());
+    let landlock_abi = landlock::kernel_abi();
+    Host { probes, surroundings, enforced, kernel: kernel(), landlock_abi }
 }
 
-/// A claim whose probe fails is not made.
-fn believe(mut enforced: Enforced, probes: &[Probe]) -> Enforced {
-    for (probe, protection) in probes.iter().filter_map(|probe| Some((probe, claim(&probe.name)?)))
-    {
-        if !probe.works {
-            let reason = format!("the probe `{}` fails: {}", probe.name, probe.detail);
-            enforced.states.insert(protection, State::Missing(reason));
+fn kernel() -> String {
+    fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned()
+}
+
+/// What came of one run of all acts.
+struct Ran {
+    succeeded: BTreeMap<String, bool>,
+    enforced: Enforced,
+    /// Nothing of it was left after it had ended.
+    is_gone: bool,
+}
+
+/// What the acts are about; removed at the end.
+struct Ground {
+    place: PathBuf,
+    server: Option<TcpListener>,
+    _socket: UnixListener,
+}
+
+impl Ground {
+    fn make() -> Result<Ground, Error> {
+        let failed = |source| Error::Report { source };
+        // Shown inside by rules: a run has these directories for its own.
+        let unique =
+            format!("stockade-probe-{}-{:?}", std::process::id(), std::thread::current().id());
+        let mut places = ["/tmp", "/var/tmp"].iter().map(|above| Path::new(above).join(&unique));
+        let place = places
+            .find(|place| fs::DirBuilder::new().mode(0o700).create(place).is_ok())
+            .ok_or_else(|| failed(std::io::Error::other("no place for the probes can be made")))?;
+        let fill = || {
+            for name in ["outside", "denied", "project"] {
+                fs::create_dir(place.join(name))?;
+            }
+            for name in ["outside/file", "denied/file"] {
+                fs::write(place.join(name), "x")?;
+            }
+            UnixListener::bind(place.join("outside/socket"))
+        };
+        match fill() {
+            Ok(socket) => {
+                let server = TcpListener::bind("127.0.0.1:0").ok();
+                Ok(Ground { place, server, _socket: socket })
+            }
+            Err(error) => {
+                let _ = fs::remove_dir_all(&place); // what could not be made whole is not used
+                Err(failed(error))
+            }
         }
     }
-    enforced
-}
 
-const WRITE: &str = "a write outside is refused";
-const CONNECT: &str = "the host's network cannot be reached";
+    /// Tries all acts outside, then confined.
+    fn tried(&self, launcher: &Path) -> Result<(Ran, Ran, Enforced), Error> {
+        let outside = self.run(launcher, false)?;
+        // What the acts outside have made would be in the way.
+        for left in ["outside/new", "project/.guarded-by-the-probe"] {
+            let _ = fs::remove_file(self.place.join(left)); // it may not be there
+        }
+        let inside = self.run(launcher, true)?;
+        let enforced = inside.enforced.clone();
+        Ok((outside, inside, enforced))
+    }
 
-/// Returns which protection a probe is about.
-fn claim(name: &str) -> Option<Protection> {
-    match name {
-        WRITE => Some(Protection::WriteOutside),
-        CONNECT => Some(Protection::Network),
-        name => ACTS.iter().find(|act| refused(act.0) == name).map(|act| act.1),
+    /// Tries all acts.
+    fn run(&self, launcher: &Path, confine: bool) -> Result<Ran, Error> {
+        let failed = |source| Error::Report { source };
+        let null = || File::options().read(true).write(true).open("/dev/null").map_err(failed);
+        let (mut reader, writer) = std::io::pipe().map_err(failed)?;
+        let stdio = Stdio { stdin: null()?.into(), stdout: writer.into(), stderr: null()?.into() };
+        let (child, enforced) = spawn(launcher, &self.spec(launcher, confine), stdio)?;
+        child.wait().map_err(failed)?;
+        let ended = Instant::now();
+        let mut text = String::new();
+        reader.read_to_string(&mut text).map_err(failed)?;
+        let lines = text.lines().filter_map(|line| line.rsplit_once('='));
+        let succeeded = lines.map(|(name, what)| (name.to_owned(), what == "true")).collect();
+        Ok(Ran { succeeded, enforced, is_gone: ended.elapsed() < SURVIVORS_LIMIT })
+    }
+
+    fn spec(&self, launcher: &Path, confine: bool) -> SandboxSpec {
+        let rule = |path: PathBuf, access| FileRule { path, access, origin: "probe".to_owned() };
+        let at = |name: &str| self.place.join(name);
+        let mut rules = vec![
+            rule(self.place.clone(), Access::Read),
+            rule(at("project"), Access::Write),
+            rule(at("denied"), Access::None),
+        ];
+        // It may lie in a directory that a run has for its own.
+        rules.extend(launcher.canonicalize().ok().map(|path| rule(path, Access::Read)));
+        let server = self.server.as_ref().and_then(|server| server.local_addr().ok());
+        let values = [
+            self.place.clone().into_os_string(),
+            std::process::id().to_string().into(),
+            server.map(|at| at.to_string()).unwrap_or_default().into(),
+            fs::read_link("/proc/self/ns/ipc").unwrap_or_default().into_os_string(),
+        ];
+        SandboxSpec {
+            program: Program {
+                path: launcher.canonicalize().unwrap_or_else(|_| launcher.to_path_buf()),
+                argv: ["stockade", "launch", "probe"].map(Into::into).into(),
+                environment: VARIABLES.iter().map(Into::into).zip(values).collect(),
+                cwd: "/".into(),
+            },
+            files: Files { rules, guarded_names: vec![GUARDED.into()], ..Files::default() },
+            network: if confine { Network::Off } else { Network::Host },
+            limits: Limits::default(),
+            required: BTreeSet::new(),
+            mediation: Mediation::Writes,
+            confine,
+            fallback: Fallback::Refuse,
+            landlock_abi: u32::MAX,
+            fail_at: String::new(),
+            hide: BTreeSet::new(),
+        }
     }
 }
 
-fn refused(name: &str) -> String {
-    format!("cannot {name}")
+impl Drop for Ground {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.place); // a left-over of ours in a directory for left-overs
+    }
 }
 
 fn result(name: &str, seen: Result<String, (String, String)>) -> Probe {
@@ -90,14 +198,12 @@ fn result(name: &str, seen: Result<String, (String, String)>) -> Probe {
     }
 }
 
-/// Makes all namespaces in a process of the launcher's kind; a security module may refuse the second step.
 fn user_namespaces() -> Probe {
-    let read = |path: &str| fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
-    let most = read("/proc/sys/user/max_user_namespaces");
-    let seen = match most.as_deref() {
-        Some("0") => Err(("the kernel allows 0 of them".to_owned(), crate::help::namespaces())),
-        Some(most) => Ok(format!("the kernel allows {most} of them")),
-        None => Err(("the kernel has none".to_owned(), crate::help::namespaces())),
+    let most = fs::read_to_string("/proc/sys/user/max_user_namespaces");
+    let seen = match most.as_deref().map(str::trim) {
+        Ok("0") => Err(("the kernel allows 0 of them".to_owned(), crate::help::namespaces())),
+        Ok(most) => Ok(format!("the kernel allows {most} of them")),
+        Err(_) => Err(("the kernel has none".to_owned(), crate::help::namespaces())),
     };
     result("user namespaces", seen)
 }
@@ -113,110 +219,52 @@ fn landlock_level() -> Probe {
     result("Landlock", seen)
 }
 
-fn confined_start(whole: &Result<(Option<i32>, Enforced), Error>) -> Probe {
-    let seen = match whole {
-        Ok(_) => Ok("a shell started with every step".to_owned()),
+fn start_of(tried: &Result<(Ran, Ran), Error>) -> Probe {
+    let seen = match tried {
+        Ok(_) => Ok("a command started with every step".to_owned()),
         Err(Error::Unenforceable { reason, help, .. }) => Err((reason.clone(), help.clone())),
         Err(error) => Err((error.to_string(), crate::help::namespaces())),
     };
     result("a confined start", seen)
 }
 
-/// Runs `text` with and without confinement.
-fn act(launcher: &Path, name: &str, protection: Protection, text: &str) -> Probe {
-    let mut spec = spec(text, BTreeSet::new());
-    let me = std::process::id().to_string();
-    spec.program.environment.push(("OTHER".into(), me.into()));
-    let free = SandboxSpec { confine: false, ..spec.clone() };
-    let seen = match (code(launcher, &free), code(launcher, &spec)) {
-        (Ok(Some(0)), Ok(Some(0))) => {
-            Err(("it succeeds".to_owned(), crate::help::protection(protection)))
-        }
-        (Ok(Some(0)), Ok(_)) => Ok("succeeds outside, fails inside".to_owned()),
-        (Ok(_), Ok(_)) => Ok("not allowed to this user outside either".to_owned()),
-        (Err(error), _) | (_, Err(error)) => {
-            Err((error.to_string(), crate::help::protection(protection)))
+/// Returns what came of an act, and whether it was stopped.
+fn judged(act: &inside::Act, outside: &Ran, inside: &Ran) -> (Probe, bool) {
+    let of = |ran: &Ran| ran.succeeded.get(act.name).copied();
+    let help =
+        || act.protections.first().map(|it| crate::help::protection(*it)).unwrap_or_default();
+    let seen = match (of(outside), of(inside)) {
+        (_, Some(true)) => Err(("it succeeds".to_owned(), help())),
+        (_, None) => Err(("it was not tried".to_owned(), help())),
+        (Some(true), Some(false)) => Ok("succeeds outside, fails inside".to_owned()),
+        (Some(false) | None, Some(false)) => {
+            Ok("fails inside; this user cannot do it outside either".to_owned())
         }
     };
-    result(&refused(name), seen)
+    let probe = result(&format!("cannot {}", act.name), seen);
+    let stopped = probe.works;
+    (probe, stopped)
 }
 
-/// Writes a file beside the host's temporary ones.
-fn nothing_written(launcher: &Path) -> Probe {
-    let name = format!("/dev/shm/stockade-probe-{}", std::process::id());
-    let mut spec = spec("echo probe > \"$FILE\"", BTreeSet::new());
-    spec.program.environment.push(("FILE".into(), OsString::from(&name)));
-    let free = SandboxSpec { confine: false, ..spec.clone() };
-    // The file may not be there; both ways it is gone afterwards.
-    let written = |spec: &SandboxSpec| {
-        let outcome = code(launcher, spec);
-        let there = fs::remove_file(&name).is_ok();
-        outcome.map(|_| there)
+fn survivors(inside: &Ran, enforced: &mut Enforced) -> Probe {
+    let seen = match inside.is_gone {
+        true => Ok("a process that was left behind ended with the run".to_owned()),
+        false => Err((
+            "a process that was left behind went on".to_owned(),
+            crate::help::protection(Protection::Survivors),
+        )),
     };
-    let help = crate::help::protection(Protection::WriteOutside);
-    let seen = match (written(&free), written(&spec)) {
-        (Ok(_), Ok(true)) => Err(("the file was written".to_owned(), help)),
-        (Ok(true), Ok(false)) => Ok("succeeds outside, fails inside".to_owned()),
-        (Ok(false), Ok(false)) => Ok("not allowed to this user outside either".to_owned()),
-        (Err(error), _) | (_, Err(error)) => Err((error.to_string(), help)),
-    };
-    result(WRITE, seen)
+    let probe = result("cannot outlive the run", seen);
+    if !probe.works {
+        disbelieve(enforced, &[Protection::Survivors], &probe);
+    }
+    probe
 }
 
-/// Connects to a server of this process.
-fn without_network(launcher: &Path) -> Probe {
-    let help = crate::help::protection(Protection::Network);
-    let server = std::net::TcpListener::bind("127.0.0.1:0").and_then(|server| {
-        let port = server.local_addr()?.port();
-        Ok((server, port))
-    });
-    let (_server, port) = match server {
-        Ok(server) => server,
-        Err(error) => return result(CONNECT, Ok(format!("no server for the control: {error}"))),
-    };
-    // Only bash has this redirection; another shell fails, and then the control says so.
-    let mut spec = spec(&format!("exec 3<>/dev/tcp/127.0.0.1/{port}"), BTreeSet::new());
-    spec.program.path = "/bin/bash".into();
-    let free = SandboxSpec { confine: false, ..spec.clone() };
-    let seen = match (code(launcher, &free), code(launcher, &spec)) {
-        (Ok(_), Ok(Some(0))) => Err(("the connection was made".to_owned(), help)),
-        (Ok(Some(0)), Ok(_)) => Ok("succeeds outside, fails inside".to_owned()),
-        (Ok(_), Ok(_)) => Ok("this shell cannot connect outside either".to_owned()),
-        (Err(error), _) | (_, Err(error)) => Err((error.to_string(), help)),
-    };
-    result(CONNECT, seen)
-}
-
-fn code(launcher: &Path, spec: &SandboxSpec) -> Result<Option<i32>, Error> {
-    run(launcher, spec).map(|ran| ran.0)
-}
-
-fn run(launcher: &Path, spec: &SandboxSpec) -> Result<(Option<i32>, Enforced), Error> {
-    let failed = |source| Error::Report { source };
-    let null = || File::options().read(true).write(true).open("/dev/null").map_err(failed);
-    let stdio = Stdio { stdin: null()?.into(), stdout: null()?.into(), stderr: null()?.into() };
-    let (child, enforced) = spawn(launcher, spec, stdio)?;
-    Ok((child.wait().map_err(failed)?.code, enforced))
-}
-
-/// A spec that grants no write at all, for a shell text.
-fn spec(text: &str, hide: BTreeSet<Mechanism>) -> SandboxSpec {
-    SandboxSpec {
-        program: Program {
-            path: "/bin/sh".into(),
-            argv: vec!["sh".into(), "-c".into(), text.into()],
-            environment: Vec::new(),
-            cwd: "/".into(),
-        },
-        files: Files::default(),
-        network: Network::Off,
-        limits: Limits::default(),
-        required: BTreeSet::new(),
-        mediation: Mediation::Writes,
-        confine: true,
-        fallback: crate::Fallback::Refuse,
-        landlock_abi: u32::MAX,
-        fail_at: String::new(),
-        hide,
+/// A claim whose probe fails is not made.
+fn disbelieve(enforced: &mut Enforced, protections: &[Protection], probe: &Probe) {
+    for protection in protections {
+        let reason = format!("the probe `{}` fails: {}", probe.name, probe.detail);
+        enforced.states.insert(*protection, State::Missing(reason));
     }
 }

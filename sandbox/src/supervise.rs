@@ -152,7 +152,7 @@ impl Supervisor {
                 match syscalls::answer_with_descriptor(
                     self.listener.as_fd(),
                     call.id,
-                    file.as_fd(),
+                    file,
                     close_on_exec,
                 ) {
                     // Its table of descriptors is full.
@@ -246,7 +246,6 @@ impl Supervisor {
                     .and_then(|signals| syscalls::set_signal_mask(&signals));
                 let answered = match masked.and(result) {
                     Ok(Answer::Descriptor { file, close_on_exec }) => {
-                        let file = file.as_fd();
                         syscalls::answer_with_descriptor(listener, call.id, file, close_on_exec)
                     }
                     Ok(Answer::Value(value)) => syscalls::answer(listener, call.id, Ok(value)),

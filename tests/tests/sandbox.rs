@@ -5,6 +5,8 @@
 #[path = "sandbox/place.rs"]
 mod place;
 
+#[path = "sandbox/elsewhere.rs"]
+mod elsewhere;
 #[path = "sandbox/fallback.rs"]
 mod fallback;
 #[path = "sandbox/files.rs"]
@@ -27,5 +29,9 @@ mod ready;
 mod refusal;
 #[path = "sandbox/repository.rs"]
 mod repository;
+#[path = "sandbox/root.rs"]
+mod root;
 #[path = "sandbox/streams.rs"]
 mod streams;
+#[path = "sandbox/terminal.rs"]
+mod terminal;

@@ -57,6 +57,10 @@ fn report(host: &Host) -> String {
         lines.extend([String::new(), "probes".to_owned()]);
         lines.extend(host.probes.iter().map(probe_lines));
     }
+    if !host.surroundings.is_empty() {
+        lines.extend([String::new(), "surroundings".to_owned()]);
+        lines.extend(host.surroundings.iter().map(|note| format!("  {}", words::one_line(note))));
+    }
     lines.join("\n")
 }
 
@@ -83,7 +87,7 @@ fn probe_lines(probe: &Probe) -> String {
     let verb = if probe.works { "works" } else { "fails" };
     let name = words::one_line(&probe.name);
     let detail = words::one_line(&probe.detail);
-    let line = format!("  {name:32} {verb}  {detail}").trim_end().to_owned();
+    let line = format!("  {name:40} {verb}  {detail}").trim_end().to_owned();
     if probe.help.is_empty() {
         line
     } else {
@@ -108,6 +112,7 @@ fn object(host: &Host, lacking: &[Protection]) -> Value {
         "version": env!("CARGO_PKG_VERSION"),
         "kernel": host.kernel,
         "landlock_abi": host.landlock_abi,
+        "surroundings": host.surroundings,
         "lacking": lacking.iter().map(|protection| protection.name()).collect::<Vec<_>>(),
         "protections": Protection::ALL.iter().map(protection).collect::<Vec<_>>(),
         "probes": host.probes.iter().map(probe).collect::<Vec<_>>(),

@@ -11,6 +11,7 @@ use std::path::Path;
 use super::init::{Prepared, Supervision};
 use super::{Isolation, Link, StandardStreams, step};
 use crate::codec::{self, Failure, Report, Wire};
+use crate::fault;
 use crate::linux::bpf::Table;
 use crate::linux::seccomp::{self, Options};
 use crate::linux::{landlock, syscalls};
@@ -121,8 +122,11 @@ fn image(spec: &SandboxSpec, isolation: Isolation) -> Result<Image, Failure> {
 /// Enters the working directory, following no link: the gateway has resolved it.
 fn enter(cwd: &Path) -> Result<(), Failure> {
     let flags = libc::O_PATH | libc::O_DIRECTORY;
-    let entered = syscalls::open_path(cwd, flags, syscalls::NO_LINKS)
-        .and_then(|directory| syscalls::change_directory(directory.as_fd()));
+    let opened = match fault::is_at("working directory") {
+        true => Err(fault::error()),
+        false => syscalls::open_path(cwd, flags, syscalls::NO_LINKS),
+    };
+    let entered = opened.and_then(|directory| syscalls::change_directory(directory.as_fd()));
     entered.map_err(|error| Failure::Step {
         step: "working directory".to_owned(),
         reason: format!("`{}` cannot be entered: {error}", cwd.display()),

@@ -419,3 +419,6 @@ fn modes(options: Options) -> Vec<Entry> {
         (libc::SYS_mknod, node(1), denied),
     ]
 }
+
+#[cfg(test)]
+mod tests;

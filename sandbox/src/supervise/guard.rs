@@ -35,6 +35,8 @@ pub(crate) struct Guard {
     names: Vec<Vec<OsString>>,
     rules: Vec<FileRule>,
     sockets: Vec<PathBuf>,
+    /// What the host shows inside of the directories of the run's own.
+    shown: Vec<PathBuf>,
     /// The run has a loopback interface and no other.
     only_loopback: bool,
 }
@@ -55,12 +57,15 @@ impl Guard {
             Access::Write | Access::Read => false,
         });
         let named = regions.iter().chain(&spec.files.sockets).cloned();
-        let sockets = OWN.iter().map(PathBuf::from).chain(named).collect();
+        let sockets = named.collect();
+        let is_own = |rule: &&FileRule| OWN.iter().any(|own| rule.path.starts_with(own));
+        let shown = rules.iter().filter(is_own).map(|rule| rule.path.clone()).collect();
         Guard {
             regions,
             names: spec.files.guarded_names.iter().map(|name| parts(Path::new(name))).collect(),
             rules: refusing.cloned().collect(),
             sockets,
+            shown,
             only_loopback: spec.network != Network::Host,
         }
     }
@@ -82,8 +87,7 @@ impl Guard {
             .filter(|region| path.starts_with(region))
             .max_by_key(|region| region.components().count());
         let Some(region) = region else {
-            let own = OWN.iter().any(|own| path.starts_with(own));
-            return if own { Word::Free } else { Word::Outside };
+            return if self.is_own(path) { Word::Free } else { Word::Outside };
         };
         let inside = path.strip_prefix(region).unwrap_or(path);
         let inside = parts(inside);
@@ -111,7 +115,13 @@ impl Guard {
 
     /// Says whether a socket at `path` may be connected to.
     pub(super) fn allows_socket(&self, path: &Path) -> bool {
-        self.sockets.iter().any(|region| path.starts_with(region))
+        self.sockets.iter().any(|region| path.starts_with(region)) || self.is_own(path)
+    }
+
+    /// Says whether `path` lies in a directory of the run's own, and not in a part of it that is the host's.
+    fn is_own(&self, path: &Path) -> bool {
+        OWN.iter().any(|own| path.starts_with(own))
+            && !self.shown.iter().any(|shown| path.starts_with(shown))
     }
 }
 
@@ -171,6 +181,7 @@ mod tests {
                 rule("/p/.env", Access::None),
             ],
             sockets: Vec::new(),
+            shown: vec!["/tmp/host".into()],
             only_loopback: true,
         };
         let expected = expected.map_or(Word::Free, |rule| match rule {
@@ -205,6 +216,7 @@ mod tests {
     fn outside_of_the_regions_nothing_is_performed() {
         check(Act::Make, "/elsewhere/.mcp.json", Some("outside"));
         check(Act::Make, "/tmp/.mcp.json", None);
+        check(Act::Make, "/tmp/host/f", Some("outside"));
     }
 
     #[test]

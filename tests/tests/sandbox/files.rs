@@ -257,3 +257,12 @@ fn files_made_in_the_project_are_as_without_a_sandbox() {
         assert_eq!((plain.code, text(plain)), (confined.code, text(confined)));
     });
 }
+
+/// Whoever wrote a program and closed it can run it at once: nothing of ours still holds it open.
+#[test]
+fn what_was_just_written_can_be_executed() {
+    as_root_and_user("files::what_was_just_written_can_be_executed", || {
+        let place = Place::new("just-written");
+        place.works("for i in $(seq 200); do cp /bin/true t && ./t || exit 1; rm t; done");
+    });
+}

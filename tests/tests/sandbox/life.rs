@@ -194,8 +194,18 @@ fn sixty_four_runs_at_once_do_not_disturb_each_other() {
             })
             .collect();
         for (number, (child, _, mut reader)) in runs {
-            // Every fourth is ended in the middle.
+            // Every fourth is ended in the middle, and the monitor of every fourth is killed.
             if number % 4 == 3 {
+                drop(child);
+                continue;
+            }
+            if number % 4 == 1 {
+                let pid = child.monitor().to_string();
+                Command::new("kill")
+                    .args(["-9", &pid])
+                    .stderr(std::process::Stdio::null())
+                    .status()
+                    .unwrap();
                 drop(child);
                 continue;
             }

@@ -319,3 +319,11 @@ mod tests {
         assert_eq!(read("stockade", 2), None);
     }
 }
+
+/// Puts a character into the input queue of the terminal at descriptor 0 (`TIOCSTI`).
+pub(crate) fn inject_input() -> io::Result<()> {
+    let character = b' ';
+    // SAFETY: `character` lives through the call and is what the command reads.
+    let status = unsafe { libc::ioctl(0, libc::TIOCSTI, &raw const character) };
+    check(status.into()).map(drop)
+}

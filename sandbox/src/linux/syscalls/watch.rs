@@ -60,25 +60,28 @@ pub(crate) fn answer(
     check(status.into()).map(drop)
 }
 
-/// Puts a copy of `file` into the caller and answers with its number, in one step.
+/// Puts `file` into the caller and answers with its number. Ours is closed before the caller goes on: it must
+/// not find a file open for writing that it has closed itself (`ETXTBSY` of `execve(2)`).
 pub(crate) fn answer_with_descriptor(
     listener: BorrowedFd<'_>,
     id: u64,
-    file: BorrowedFd<'_>,
+    file: OwnedFd,
     close_on_exec: bool,
 ) -> io::Result<()> {
     let request = libc::seccomp_notif_addfd {
         id,
-        flags: u32::try_from(libc::SECCOMP_ADDFD_FLAG_SEND).unwrap_or(2),
+        flags: 0,
         srcfd: file.as_raw_fd().unsigned_abs(),
         newfd: 0,
         newfd_flags: if close_on_exec { libc::O_CLOEXEC.unsigned_abs() } else { 0 },
     };
     // SAFETY: `request` lives through the call and is what the command reads.
-    let status = unsafe {
+    let number = unsafe {
         libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ADDFD as _, &raw const request)
     };
-    check(status.into()).map(drop)
+    let number = check(number.into())?;
+    drop(file);
+    answer(listener, id, Ok(number))
 }
 
 /// Reads memory of the thread `thread` at `address`; returns how many bytes came.

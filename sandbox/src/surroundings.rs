@@ -1,0 +1,131 @@
+//! Where this process runs, as far as it matters to what can be enforced: for `doctor`.
+
+use std::fs;
+use std::path::Path;
+
+/// Returns one sentence for each fact worth knowing.
+pub(crate) fn notes() -> Vec<String> {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let facts = Facts {
+        version: read("/proc/version"),
+        status: read("/proc/self/status"),
+        groups: read("/proc/self/cgroup"),
+        ptrace_scope: read("/proc/sys/kernel/yama/ptrace_scope"),
+        in_container: ["/.dockerenv", "/run/.containerenv"].iter().any(|it| Path::new(it).exists())
+            || read("/proc/1/environ").contains("container="),
+        masked: fs::metadata("/proc/kcore").is_ok_and(|found| !found.is_file()),
+        delegated: is_delegated(&read("/proc/self/cgroup")),
+        apparmor: read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns"),
+    };
+    facts.sentences()
+}
+
+/// What was read of the system.
+#[derive(Debug, Default)]
+struct Facts {
+    version: String,
+    status: String,
+    groups: String,
+    ptrace_scope: String,
+    in_container: bool,
+    masked: bool,
+    delegated: bool,
+    apparmor: String,
+}
+
+/// Says whether this user may make control groups (version 2) below its own.
+fn is_delegated(groups: &str) -> bool {
+    let own = groups.lines().find_map(|line| line.strip_prefix("0::/"));
+    let Some(own) = own else { return false };
+    let leaf =
+        Path::new("/sys/fs/cgroup").join(own).join(format!("stockade-{}", std::process::id()));
+    let made = fs::create_dir(&leaf).is_ok();
+    let counts = leaf.join("memory.max").exists() && leaf.join("pids.max").exists();
+    if made {
+        let _ = fs::remove_dir(&leaf); // an empty group that was made a moment ago
+    }
+    made && counts
+}
+
+impl Facts {
+    fn sentences(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        let mut say = |text: &str| notes.push(text.to_owned());
+        if self.version.contains("gVisor") {
+            say(
+                "this is gVisor, whose kernel has neither Landlock nor the mounts of a sandbox: use another runtime",
+            );
+        }
+        if self.version.contains("Microsoft") && !self.version.contains("WSL2") {
+            say("this is WSL 1, which has no namespaces: use WSL 2");
+        }
+        if self.in_container {
+            say("this is a container: namespaces inside one need its consent (docs/containers.md)");
+        }
+        if self.masked {
+            say(
+                "parts of `/proc` are masked, so a new one cannot be mounted: start the container with \
+                 `--security-opt systempaths=unconfined`",
+            );
+        }
+        if self.apparmor.trim() == "1" {
+            say(
+                "AppArmor keeps user namespaces from programs without a profile (docs/containers.md has one)",
+            );
+        }
+        let filters = self.status.lines().find_map(|line| line.strip_prefix("Seccomp_filters:"));
+        if let Some(count) = filters.map(str::trim).filter(|count| *count != "0") {
+            say(&format!("{count} system-call filters are in force already and stay so"));
+        }
+        if self.status.lines().any(|line| line == "NoNewPrivs:\t1") {
+            say("this process is confined already (no new privileges)");
+        }
+        if matches!(self.ptrace_scope.trim(), "2" | "3") {
+            say("tracing is restricted to privileged processes; the supervisor does not need it");
+        }
+        say(match self.delegated {
+            true => {
+                "a control group (version 2) could be made here; limits are sampled all the same"
+            }
+            false if self.groups.lines().any(|line| !line.starts_with("0::")) => {
+                "control groups are of version 1, which cannot be delegated: limits are sampled"
+            }
+            false => "no control group is delegated to this user: limits are sampled",
+        });
+        notes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_situations_are_named() {
+        let facts = Facts {
+            version: "Linux version 4.4.0 gVisor".to_owned(),
+            status: "NoNewPrivs:\t1\nSeccomp_filters:\t2\n".to_owned(),
+            groups: "9:memory:/x\n0::/\n".to_owned(),
+            ptrace_scope: "2\n".to_owned(),
+            in_container: true,
+            masked: true,
+            delegated: false,
+            apparmor: "1\n".to_owned(),
+        };
+        let notes = facts.sentences();
+        for part in [
+            "gVisor",
+            "container",
+            "masked",
+            "AppArmor",
+            "2 system-call filters",
+            "confined already",
+            "tracing",
+            "version 1",
+        ] {
+            assert!(notes.iter().any(|note| note.contains(part)), "{part}: {notes:?}");
+        }
+        let notes = Facts { groups: "0::/user.slice\n".to_owned(), ..Facts::default() }.sentences();
+        assert_eq!(notes, ["no control group is delegated to this user: limits are sampled"]);
+    }
+}

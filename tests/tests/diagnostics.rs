@@ -1,0 +1,266 @@
+//! A refusal explains itself: what was tried, which rule refused it, and the settings line that would allow it.
+//! And machines without namespaces, where a command runs with less only when the settings accept that.
+#![cfg(target_os = "linux")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+use stockade_tests::{Place, skip, stockade};
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn user(place: &Place, settings: &Value) {
+    place.write("home/.config/stockade/settings.json", &settings.to_string());
+}
+
+/// Runs `script` as a file, of which the text of the command says nothing.
+fn run(place: &Place, script: &str) -> (Option<i32>, String) {
+    place.write("project/act.sh", script);
+    let output = place.output(["run", "--no-daemon", "--", "bash act.sh"]);
+    (output.status.code(), text(&output.stderr))
+}
+
+fn violations(place: &Place, script: &str) -> Vec<Value> {
+    place.write("project/act.sh", script);
+    let output = place.output(["run", "--no-daemon", "--json", "--", "bash act.sh"]);
+    let object: Value = serde_json::from_slice(&output.stdout).expect("an object");
+    object["violations"].as_array().expect("a list").clone()
+}
+
+/// What is told of the first violation but for process numbers.
+fn first(violations: &[Value]) -> Value {
+    let mut first = violations.first().expect("a violation").clone();
+    let object = first.as_object_mut().expect("an object");
+    assert!(object.remove("pid").is_some_and(|pid| pid.as_u64().is_some()));
+    first
+}
+
+#[test]
+fn a_refused_write_names_the_line_that_would_allow_it_and_that_line_does() {
+    let place = Place::new("told-write");
+    let home = std::fs::canonicalize(place.home()).expect("a folder");
+    let act = "echo x > ~/notes.txt";
+    let (status, stderr) = run(&place, act);
+    assert_eq!(status, Some(1), "{stderr}");
+    let expected = format!(
+        "stockade: refused open (write) {home}/notes.txt by builtin: outside of the writable directories; \
+         to allow: sandbox.filesystem.allowWrite: [\"{home}\"] (user settings)",
+        home = home.display()
+    );
+    assert!(stderr.lines().any(|line| line == expected), "{stderr}");
+    let told = violations(&place, act);
+    let expected = json!({
+        "kind": "write", "syscall": "open", "path_or_host": home.join("notes.txt"), "errno": 30,
+        "program": "bash", "rule": "builtin: outside of the writable directories", "file": null, "line": null,
+        "remedy": {
+            "change": "add", "setting": "sandbox.filesystem.allowWrite", "value": [home], "layer": "user",
+            "text": format!("to allow: sandbox.filesystem.allowWrite: [\"{}\"] (user settings)", home.display()),
+        },
+        "why_not": null, "count": 1, "source": "supervisor",
+    });
+    assert_eq!(first(&told), expected);
+    user(&place, &json!({"sandbox": {"filesystem": {"allowWrite": [home]}}}));
+    let (status, stderr) = run(&place, act);
+    assert_eq!((status, stderr.as_str()), (Some(0), ""));
+    assert_eq!(std::fs::read_to_string(home.join("notes.txt")).expect("the file"), "x\n");
+}
+
+#[test]
+fn a_write_that_a_rule_refuses_names_the_rule_with_file_and_line() {
+    let place = Place::new("told-rule");
+    place.write("project/kept.txt", "kept");
+    let kept = std::fs::canonicalize(place.project().join("kept.txt")).expect("the file");
+    let settings = place.home().join(".config/stockade/settings.json");
+    place.write(
+        "home/.config/stockade/settings.json",
+        &format!(
+            "{{\n  \"sandbox\": {{ \"filesystem\": {{\n    \"denyWrite\": [\"{}\"]\n  }} }}\n}}",
+            kept.display()
+        ),
+    );
+    let told = first(&violations(&place, "echo x > kept.txt"));
+    assert_eq!((&told["line"], &told["file"]), (&json!(3), &json!(settings)));
+    assert_eq!(told["remedy"]["change"], "remove");
+    assert_eq!(told["remedy"]["setting"], "sandbox.filesystem.denyWrite");
+    assert_eq!(told["remedy"]["value"], json!([kept]));
+    let (_, stderr) = run(&place, "echo x > kept.txt");
+    assert!(stderr.contains("settings.json:3, user); to allow: take "), "{stderr}");
+    assert_eq!(std::fs::read_to_string(&kept).expect("the file"), "kept");
+}
+
+#[test]
+fn a_protected_file_says_that_no_setting_allows_it() {
+    let place = Place::new("told-protected");
+    let (_, stderr) = run(&place, "mkdir -p sub && echo x > sub/.mcp.json");
+    assert!(
+        stderr.contains("by builtin: guarded name `.mcp.json`; no setting allows it"),
+        "{stderr}"
+    );
+    let told = first(&violations(&place, "echo x > sub/.mcp.json"));
+    assert!(told["remedy"].is_null() && told["why_not"].is_string(), "{told}");
+}
+
+#[test]
+fn a_refused_call_is_named() {
+    if !cfg!(target_arch = "x86_64") {
+        return skip("a_refused_call_is_named", "the number of the call is that of x86-64");
+    }
+    let place = Place::new("told-call");
+    let (_, stderr) = run(&place, "perl -e 'syscall(321, 0, 0, 0) == 0 or exit 1'");
+    let expected = "stockade: refused bpf (syscall) by builtin: system calls; no setting allows this system call";
+    assert!(stderr.lines().any(|line| line == expected), "{stderr}");
+}
+
+#[test]
+fn a_limit_names_the_line_that_raises_it_and_that_line_does() {
+    let place = Place::new("told-limit");
+    let act = "head -c 3M /dev/zero > large; exit $?";
+    let set = |value: &str| user(&place, &json!({"sandbox": {"limits": {"fileSize": value}}}));
+    set("1MiB");
+    let (_, stderr) = run(&place, act);
+    let expected = "stockade: reached the limit fileSize of 1048576 bytes by builtin: sandbox.limits.fileSize; \
+                    to allow: sandbox.limits.fileSize: \"2MiB\" (user settings)";
+    assert!(stderr.lines().any(|line| line == expected), "{stderr}");
+    set("4MiB");
+    assert_eq!(run(&place, act), (Some(0), String::new()));
+    // A project lowers a limit and cannot raise one.
+    place.write("project/.stockade/settings.json", r#"{"sandbox":{"limits":{"fileSize":"1MiB"}}}"#);
+    assert!(run(&place, act).1.contains("of 1048576 bytes"));
+    place.write("project/.stockade/settings.json", r#"{"sandbox":{"limits":{"fileSize":"1GiB"}}}"#);
+    set("2MiB");
+    assert!(run(&place, act).1.contains("of 2097152 bytes"));
+    // What is no limit is refused where it stands, and nothing runs.
+    set("much");
+    let (status, stderr) = run(&place, act);
+    assert_eq!(status, Some(122), "{stderr}");
+}
+
+#[test]
+fn a_configuration_that_was_planted_is_put_aside_told_and_recorded() {
+    let place = Place::new("told-planted");
+    if Command::new("git").arg("--version").output().is_err() {
+        return skip("a_configuration_that_was_planted", "git is not installed");
+    }
+    let act = "git init -q new && echo '[core] fsmonitor = touch ran' >> new/.git/config";
+    let (status, stderr) = run(&place, act);
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(stderr.starts_with("stockade: found core.fsmonitor in "), "{stderr}");
+    let aside = place.project().join("new/.git/config.refused");
+    assert!(aside.exists() && !place.project().join("new/.git/config").exists());
+    let log = text(&place.output(["audit", "show", "--json"]).stdout)
+        + &text(&place.output(["audit", "tail", "--json"]).stdout);
+    if !log.contains("planted core.fsmonitor") {
+        // The words of the log's own commands may change; the file itself holds the record.
+        let mut found = false;
+        let mut open = vec![place.state()];
+        while let Some(folder) = open.pop() {
+            for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+                match entry.path().is_dir() {
+                    true => open.push(entry.path()),
+                    false => {
+                        let bytes = std::fs::read(entry.path()).unwrap_or_default();
+                        found |= text(&bytes).contains("planted core.fsmonitor");
+                    }
+                }
+            }
+        }
+        assert!(found, "{log}");
+    }
+}
+
+/// Runs stockade where no user namespace can be made.
+fn without_namespaces(place: &Place, line: &str) -> Output {
+    let inner = place.stockade(["run", "--no-daemon", "--", line]);
+    let mut command = Command::new("unshare");
+    command.args([
+        "-Ur",
+        "bash",
+        "-c",
+        "echo 0 > /proc/sys/user/max_user_namespaces; exec \"$@\"",
+        "bash",
+    ]);
+    command
+        .arg(inner.get_program())
+        .args(inner.get_args())
+        .current_dir(place.project())
+        .env_clear();
+    for (name, value) in inner.get_envs() {
+        if let Some(value) = value {
+            command.env(name, value);
+        }
+    }
+    command.output().expect("unshare")
+}
+
+#[test]
+fn without_namespaces_nothing_runs_and_the_sysctl_is_named() {
+    let place = Place::new("no-namespaces");
+    let output = without_namespaces(&place, "touch ran.txt");
+    let stderr = text(&output.stderr);
+    if stderr.contains("unshare:") {
+        return skip(
+            "without_namespaces_nothing_runs",
+            "no user namespace can be made to hide them in",
+        );
+    }
+    assert_eq!(output.status.code(), Some(122), "{stderr}");
+    assert!(stderr.contains("user.max_user_namespaces"), "{stderr}");
+    assert!(!place.project().join("ran.txt").exists());
+}
+
+#[test]
+fn without_namespaces_a_command_runs_with_less_only_when_the_settings_accept_it() {
+    let place = Place::new("accepts-less");
+    user(
+        &place,
+        &json!({"sandbox": {"failIfUnavailable": false}, "permissions": {"allow": ["Bash"]}}),
+    );
+    place.write(
+        "project/act.sh",
+        "echo in > in.txt; cat in.txt; echo out > ~/out.txt; exec 3<>/dev/tcp/127.0.0.1/1",
+    );
+    let output = without_namespaces(&place, "bash act.sh");
+    let stderr = text(&output.stderr);
+    if stderr.contains("unshare:") {
+        return skip(
+            "without_namespaces_a_command_runs_with_less",
+            "no user namespace can be made to hide them in",
+        );
+    }
+    assert_eq!(text(&output.stdout), "in\n", "{stderr}");
+    assert!(!place.home().join("out.txt").exists());
+    for part in ["not enforced here: ", "metadata-outside", "protected", "hidden-names", "loopback"]
+    {
+        assert!(stderr.contains(part), "{part}: {stderr}");
+    }
+    // What the sandbox would have allowed by itself is asked.
+    user(&place, &json!({"sandbox": {"failIfUnavailable": false}}));
+    let output = without_namespaces(&place, "touch asked.txt");
+    assert_eq!(output.status.code(), Some(121), "{}", text(&output.stderr));
+    assert!(!place.project().join("asked.txt").exists());
+}
+
+#[test]
+fn stockade_runs_inside_itself_with_less_when_the_settings_accept_it() {
+    let place = Place::new("nested");
+    user(
+        &place,
+        &json!({"sandbox": {"failIfUnavailable": false}, "permissions": {"allow": ["Bash"]}}),
+    );
+    place.write("project/inner.sh", "echo inner > inner.txt; cat inner.txt; echo x > ~/out.txt");
+    place.write(
+        "project/outer.sh",
+        &format!(
+            "mkdir -p /tmp/run; export XDG_RUNTIME_DIR=/tmp/run; \
+             '{}' run --no-daemon --state-dir /tmp/state -- 'bash inner.sh'",
+            stockade().display()
+        ),
+    );
+    let output = place.output(["run", "--no-daemon", "--", "bash outer.sh"]);
+    assert_eq!(text(&output.stdout), "inner\n", "{}", text(&output.stderr));
+    assert!(!place.home().join("out.txt").exists());
+    assert!(Path::new(&place.project().join("inner.txt")).exists());
+}

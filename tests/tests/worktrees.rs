@@ -1,0 +1,186 @@
+//! Git in every form of a project: linked worktrees, bare repositories, submodules; and projects in odd homes.
+#![cfg(target_os = "linux")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use stockade_tests::{Place, is_root, skip};
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn has_git(test: &str) -> bool {
+    let found = Command::new("git").arg("--version").output().is_ok();
+    if !found {
+        skip(test, "git is not installed");
+    }
+    found
+}
+
+/// Runs `script` plain in `folder`.
+fn plain(place: &Place, folder: &Path, script: &str) {
+    let status = Command::new("bash")
+        .args(["-ec", script])
+        .current_dir(folder)
+        .env("HOME", place.home())
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .status();
+    assert!(status.expect("bash").success(), "{script}");
+}
+
+/// Runs `script` as a file in `folder` through the gate.
+fn gated(place: &Place, folder: &Path, script: &str) -> Output {
+    std::fs::write(folder.join("act.sh"), script).expect("a file");
+    let mut command = place.stockade(["run", "--no-daemon", "--", "bash act.sh"]);
+    command.current_dir(folder).output().expect("the executable starts")
+}
+
+const IDENTITY: &str = "export GIT_AUTHOR_NAME=n GIT_AUTHOR_EMAIL=n@example.invalid GIT_COMMITTER_NAME=n \
+                        GIT_COMMITTER_EMAIL=n@example.invalid GIT_EDITOR=true; ";
+
+/// Everyday work; the last line that it prints is `done`.
+const EVERYDAY: &str = "set -e; echo 1 > f; git add f; git commit -qm one; echo 2 >> f; git commit -qam two; \
+    git commit -q --amend -m again; git checkout -q -b topic; echo t > t; git add t; git commit -qm topic; \
+    git checkout -q -; echo 3 >> f; git commit -qam three; git rebase -q HEAD topic; git rebase -qi HEAD~1; \
+    echo s >> f; git stash -q; git stash pop -q; git checkout -q f; git switch -q -c other; git switch -q topic; \
+    git worktree add -q wt other; (cd wt; echo w > w; git add w; git commit -qm w); git worktree remove wt; \
+    git tag v; git gc -q; git status --short >/dev/null; echo done";
+
+#[test]
+fn a_linked_worktree_is_worked_in_and_its_repository_cannot_be_booby_trapped() {
+    let test = "a_linked_worktree_is_worked_in";
+    if !has_git(test) {
+        return;
+    }
+    let place = Place::new("linked");
+    let main = place.root.join("main");
+    std::fs::create_dir(&main).expect("a folder");
+    plain(
+        &place,
+        &main,
+        &format!(
+            "{IDENTITY} git init -q; git commit -q --allow-empty -m zero; git worktree add -q ../linked"
+        ),
+    );
+    let linked: PathBuf = place.root.join("linked");
+    let output = gated(&place, &linked, &format!("{IDENTITY}{EVERYDAY}"));
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert!(stdout.ends_with("done\n"), "{stdout}{stderr}");
+    let before = std::fs::read(main.join(".git/config")).expect("the file");
+    for act in [
+        format!("echo x > '{}/.git/hooks/post-commit'", main.display()),
+        format!("echo x >> '{}/.git/config'", main.display()),
+        "git config core.fsmonitor x".to_owned(),
+        "d=$(git rev-parse --git-dir) && echo x > \"$d/config.worktree\"".to_owned(),
+        "echo gitdir: /elsewhere > .git".to_owned(),
+        "rm .git && mkdir .git".to_owned(),
+    ] {
+        let output = gated(&place, &linked, &act);
+        assert!(!output.status.success(), "{act}: {}", text(&output.stderr));
+    }
+    assert_eq!(std::fs::read(main.join(".git/config")).expect("the file"), before);
+    assert!(!main.join(".git/hooks/post-commit").exists());
+}
+
+#[test]
+fn a_bare_repository_in_the_project_is_pushed_to_and_not_booby_trapped() {
+    let test = "a_bare_repository_in_the_project";
+    if !has_git(test) {
+        return;
+    }
+    let place = Place::new("bare");
+    let project = place.project();
+    std::fs::remove_dir_all(project.join(".git")).expect("the folder");
+    plain(
+        &place,
+        &project,
+        &format!(
+            "{IDENTITY} git init -q; git commit -q --allow-empty -m zero; git init -q --bare store"
+        ),
+    );
+    let output = gated(
+        &place,
+        &project,
+        &format!(
+            "{IDENTITY}set -e; git push -q store HEAD:refs/heads/main; git -C store log --oneline | wc -l; \
+                  git clone -q store copy; cd copy; echo 1 > f; git add f; git commit -qm f; git push -q"
+        ),
+    );
+    assert_eq!(text(&output.stdout), "1\n", "{}", text(&output.stderr));
+    for act in [
+        "echo x > store/hooks/post-update",
+        "git -C store config core.fsmonitor x",
+        "echo x > store/commondir",
+    ] {
+        let output = gated(&place, &project, act);
+        assert!(!output.status.success(), "{act}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_project_in_the_home_directory_leaves_the_rest_of_it_alone() {
+    let place = Place::new("at-home");
+    let project = place.home().join("my project ä");
+    place.repository(&project);
+    let output = gated(
+        &place,
+        &project,
+        "echo x > made && cat made; echo x > ~/outside; echo x > ../beside",
+    );
+    assert_eq!(text(&output.stdout), "x\n", "{}", text(&output.stderr));
+    assert!(!place.home().join("outside").exists() && !place.home().join("beside").exists());
+}
+
+/// Runs stockade in a mount namespace where `mounts` was run.
+fn mounted(place: &Place, mounts: &str, line: &str) -> Option<Output> {
+    let inner = place.stockade(["run", "--no-daemon", "--", line]);
+    let mut command = Command::new("unshare");
+    command.args(if is_root() { ["-m"].as_slice() } else { ["-Urm"].as_slice() });
+    command.args([
+        "--propagation",
+        "private",
+        "bash",
+        "-c",
+        &format!("set -e; {mounts}; exec \"$@\""),
+        "bash",
+    ]);
+    command
+        .arg(inner.get_program())
+        .args(inner.get_args())
+        .current_dir(place.project())
+        .env_clear();
+    for (name, value) in inner.get_envs() {
+        command.envs(value.map(|value| (name, value)));
+    }
+    let output = command.env("ROOT", &place.root).output().expect("unshare");
+    let stderr = text(&output.stderr);
+    (!stderr.contains("unshare:") && !stderr.contains("mount:")).then_some(output)
+}
+
+#[test]
+fn a_home_that_cannot_be_written_is_no_obstacle() {
+    let place = Place::new("read-only-home");
+    let mounts = "mount --bind $ROOT/home $ROOT/home; mount -o remount,bind,ro $ROOT/home";
+    match mounted(&place, mounts, "echo x > made; cat made") {
+        Some(output) => assert_eq!(text(&output.stdout), "x\n", "{}", text(&output.stderr)),
+        None => skip("a_home_that_cannot_be_written", "nothing can be mounted here"),
+    }
+}
+
+#[test]
+fn a_full_disk_is_one_clear_refusal_and_nothing_runs() {
+    let place = Place::new("full-disk");
+    let mounts = "mount -t tmpfs -o size=64k none $ROOT/state; mkdir -p -m 700 $ROOT/state/stockade; \
+                  head -c 1M /dev/zero > $ROOT/state/full || true";
+    match mounted(&place, mounts, "echo x > made") {
+        Some(output) => {
+            let stderr = text(&output.stderr);
+            let own: Vec<&str> =
+                stderr.lines().filter(|line| line.starts_with("stockade: ")).collect();
+            assert_eq!((output.status.code(), own.len()), (Some(122), 1), "{stderr}");
+            assert!(!place.project().join("made").exists());
+        }
+        None => skip("a_full_disk_is_one_clear_refusal", "nothing can be mounted here"),
+    }
+}
