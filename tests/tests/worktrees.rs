@@ -96,7 +96,7 @@ fn a_bare_repository_in_the_project_is_pushed_to_and_not_booby_trapped() {
         &place,
         &project,
         &format!(
-            "{IDENTITY} git init -q; git commit -q --allow-empty -m zero; git init -q --bare store"
+            "{IDENTITY} git init -q -b main; git commit -q --allow-empty -m zero; git init -q -b main --bare store"
         ),
     );
     let output = gated(

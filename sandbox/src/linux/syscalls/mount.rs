@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -43,7 +43,7 @@ pub(crate) fn open_at(
         mode: u64,
         resolve: u64,
     }
-    let path = c_path(path)?;
+    let text = c_path(path)?;
     let how = How {
         flags: u64::try_from(flags | libc::O_CLOEXEC).map_err(|_| io::ErrorKind::InvalidInput)?,
         mode: 0,
@@ -54,12 +54,54 @@ pub(crate) fn open_at(
         libc::syscall(
             libc::SYS_openat2,
             directory.as_raw_fd(),
-            path.as_ptr(),
+            text.as_ptr(),
             &raw const how,
             size_of::<How>(),
         )
     };
-    owned(fd)
+    match owned(fd) {
+        // Inside another run of ours, or before Linux 5.6, there is no such call.
+        Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
+            open_by_parts(directory, path, flags, resolve)
+        }
+        result => result,
+    }
+}
+
+/// Opens like `openat2` with [`NO_LINKS`], one component at a time; with 0 like `openat`.
+fn open_by_parts(
+    directory: BorrowedFd<'_>,
+    path: &Path,
+    flags: i32,
+    resolve: u64,
+) -> io::Result<OwnedFd> {
+    if resolve == 0 {
+        return create_at(directory, path, flags, 0);
+    }
+    if resolve != NO_LINKS {
+        return Err(io::Error::from_raw_os_error(libc::ENOSYS));
+    }
+    let mut at = None;
+    let mut parts = path.components().peekable();
+    while let Some(part) = parts.next() {
+        let from = at.as_ref().map_or(directory, AsFd::as_fd);
+        let step = match parts.peek() {
+            Some(_) => libc::O_PATH | libc::O_DIRECTORY,
+            None => flags,
+        };
+        match part {
+            std::path::Component::ParentDir => return Err(io::ErrorKind::InvalidInput.into()),
+            std::path::Component::CurDir if parts.peek().is_some() => continue,
+            _ => {}
+        }
+        let opened = create_at(from, part.as_ref(), step | libc::O_NOFOLLOW, 0)?;
+        let is_link = std::fs::File::from(opened.try_clone()?).metadata()?.is_symlink();
+        if is_link && (parts.peek().is_some() || flags & libc::O_NOFOLLOW == 0) {
+            return Err(io::Error::from_raw_os_error(libc::ELOOP));
+        }
+        at = Some(opened);
+    }
+    at.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOENT))
 }
 
 /// Opens an absolute `path` as `openat2` does.

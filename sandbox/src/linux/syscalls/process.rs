@@ -297,6 +297,14 @@ impl StartStrings {
     }
 }
 
+/// Puts a character into the input queue of the terminal at descriptor 0 (`TIOCSTI`).
+pub(crate) fn inject_input() -> io::Result<()> {
+    let character = b' ';
+    // SAFETY: `character` lives through the call and is what the command reads.
+    let status = unsafe { libc::ioctl(0, libc::TIOCSTI, &raw const character) };
+    check(status.into()).map(drop)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -318,12 +326,4 @@ mod tests {
     fn a_process_with_two_threads_is_not_copied() {
         assert_eq!(read("stockade", 2), None);
     }
-}
-
-/// Puts a character into the input queue of the terminal at descriptor 0 (`TIOCSTI`).
-pub(crate) fn inject_input() -> io::Result<()> {
-    let character = b' ';
-    // SAFETY: `character` lives through the call and is what the command reads.
-    let status = unsafe { libc::ioctl(0, libc::TIOCSTI, &raw const character) };
-    check(status.into()).map(drop)
 }

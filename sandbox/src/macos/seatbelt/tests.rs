@@ -30,9 +30,9 @@ fn spec(rules: &[(&str, Access)], network: Network) -> SandboxSpec {
 }
 
 /// Returns what stands behind the part that is the same for all.
-fn own_part(text: &str) -> &str {
-    let start = text.find("(allow file-read*)\n").unwrap();
-    &text[start..]
+fn own_part(text: &str) -> String {
+    let (_, own) = text.split_once("(allow file-read*)\n").unwrap();
+    format!("(allow file-read*)\n{own}")
 }
 
 /// The devices, which every profile grants.
