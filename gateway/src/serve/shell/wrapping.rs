@@ -183,8 +183,7 @@ fn one<'a>(
 pub(crate) fn word(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut rest = text;
-    loop {
-        let Some(first) = rest.chars().next() else { break };
+    while let Some(first) = rest.chars().next() {
         let inner = rest.get(first.len_utf8()..)?;
         rest = match first {
             '\'' => {
