@@ -83,8 +83,10 @@ pub(crate) fn evidence(evidence: &Evidence, verdict: &Verdict) -> Value {
         let forms = found.forms.iter().map(|form| json!({"form": form.name, "text": form.text}));
         let rules = found.rules.iter().map(|weighed| {
             let mut object = place(&weighed.text, weighed.effect, &weighed.origin);
-            object["won"] = weighed.won.into();
-            object["why"] = weighed.why.clone().into();
+            if let Some(members) = object.as_object_mut() {
+                members.insert("won".to_owned(), weighed.won.into());
+                members.insert("why".to_owned(), weighed.why.clone().into());
+            }
             object
         });
         json!({

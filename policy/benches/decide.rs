@@ -3,6 +3,7 @@
 //! `cargo bench -p stockade-policy`
 
 #![allow(missing_docs, reason = "the macro makes a function without documentation")]
+#![allow(clippy::expect_used, reason = "a bench fails by panicking, and does not ship")]
 
 use std::collections::BTreeMap;
 use std::hint::black_box;

@@ -230,8 +230,8 @@ fn answer(decision: &DecisionView) -> Value {
         "settings_sha256": decision.settings_sha256,
         "input": decision.input,
     });
-    if !decision.evidence.is_null() {
-        told["explanation"] = decision.evidence.clone();
+    if let (false, Some(members)) = (decision.evidence.is_null(), told.as_object_mut()) {
+        members.insert("explanation".to_owned(), decision.evidence.clone());
     }
     with_hooks(told, decision)
 }
