@@ -143,8 +143,8 @@ fn nothing_of_the_environment_runs_before_the_command_is_judged() {
 fn recorded(agent: &str, command: &str) -> String {
     let file = root().join("tests/fixtures/agents/shell_argv.json");
     let table: Value = serde_json::from_slice(&std::fs::read(file).expect("it")).expect("JSON");
-    let calls = table[agent].as_array().expect("calls").iter();
-    let line = calls.filter(|call| call["role"] == "command").next_back().expect("a command");
+    let mut calls = table[agent].as_array().expect("calls").iter();
+    let line = calls.rfind(|call| call["role"] == "command").expect("a command");
     let line = line["argv"].as_array().and_then(|argv| argv.last()?.as_str()).expect("a line");
     let quoted = format!("'{}'", command.replace('\'', r#"'"'"'"#));
     let before = r#"'printf '"'"'REWRITTEN_%s'"'"' OUT'"#;

@@ -49,8 +49,8 @@ fn a_managed_hook_that_fails_blocks_and_another_does_not() {
         let managed = judged(&place, "policy", &settings, "ls");
         assert_eq!(decision(&managed), ("deny", "hook"), "{name}: {managed}");
         let said = managed["reason"].as_str().unwrap_or_default();
-        let begins = format!("a hook refused: the managed hook in <policy>:1:");
-        assert!(said.starts_with(&begins), "{name}: {said}");
+        let begins = "a hook refused: the managed hook in <policy>:1:";
+        assert!(said.starts_with(begins), "{name}: {said}");
         assert!(said.contains(&format!(" failed: {reason}")), "{name}: {said}");
         let own = judged(&place, "user", &settings, "ls");
         assert_eq!(decision(&own), ("allow", "builtin"), "{name}: {own}");
