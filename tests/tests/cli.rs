@@ -275,7 +275,18 @@ fn written_cases_are_answered_in_order() {
         answers[0].as_object().expect("an object").keys().map(String::as_str).collect();
     assert_eq!(
         keys,
-        ["decision", "rule", "source", "file", "line", "column", "commands", "reason", "input"]
+        [
+            "decision",
+            "rule",
+            "source",
+            "file",
+            "line",
+            "column",
+            "commands",
+            "reason",
+            "settings_sha256",
+            "input"
+        ]
     );
 }
 
