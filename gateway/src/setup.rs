@@ -16,9 +16,6 @@ use crate::protocol::errors::{Code, Failure};
 use crate::serve::hook::Agent;
 use row::{What, Written};
 
-/// A settings file that is not there yet.
-const EMPTY: &str = "{}\n";
-
 /// Whose sessions go through the gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Scope {
@@ -81,7 +78,7 @@ pub(crate) fn install(
         change.after = Some(match &layer.what {
             What::Own(content) => own(&change.path, text, &lines.filled(content, &change.path))?,
             What::Entry { .. } | What::Shell { .. } => {
-                let text = text.filter(|text| !text.trim().is_empty()).unwrap_or(EMPTY);
+                let text = text.filter(|text| !text.trim().is_empty()).unwrap_or(&row.empty);
                 added(agent, text, layer, &lines).ok_or_else(|| not_understood(&change.path))?
             }
         });
@@ -117,7 +114,7 @@ pub(crate) fn uninstall(
         };
     }
     for change in &mut changes {
-        restore(agent, &row.layers, scope, around, change)?;
+        restore(agent, &row, scope, around, change)?;
     }
     if row.layers.iter().any(|layer| matches!(layer.what, What::Shell { .. }))
         && !is_named_elsewhere(agent, &row.layers, scope, around)?
@@ -151,7 +148,7 @@ fn change_of<'a>(
 /// Gives a file back what it held before set-up, to the byte, if nothing else in it has changed since.
 fn restore(
     agent: Agent,
-    layers: &[Written],
+    row: &row::Row,
     scope: Scope,
     around: &Surroundings,
     change: &mut Change,
@@ -161,8 +158,9 @@ fn restore(
         return Ok(());
     }
     let backup = files::backup(&change.path)?;
-    let mut made = Some(backup.clone().filter(|it| !it.trim().is_empty()).unwrap_or(EMPTY.into()));
-    for layer in layers {
+    let held = backup.clone().filter(|it| !it.trim().is_empty());
+    let mut made = Some(held.unwrap_or_else(|| row.empty.clone()));
+    for layer in &row.layers {
         if layer.path(agent, scope, around)? != change.path {
             continue;
         }

@@ -13,6 +13,8 @@ use crate::serve::hook::{Agent, TABLE};
 pub(super) struct Row {
     /// What is written, one layer of the gate after the other: first the hook.
     pub layers: Vec<Written>,
+    /// What a JSON file of the agent holds before anything is put into it.
+    pub empty: String,
     /// Permission bits of a file that is made.
     pub mode: u32,
     /// What is left for the person to do.
@@ -94,6 +96,7 @@ fn row(agent: Agent) -> Result<Row, String> {
     });
     Ok(Row {
         layers,
+        empty: text("empty").unwrap_or_else(|| "{}\n".to_owned()),
         mode,
         after: text("after").unwrap_or_default(),
         off: off.collect::<Result<_, String>>()?,

@@ -142,3 +142,18 @@ fn a_file_that_is_not_understood_is_left_alone() {
     assert!(install(Agent::Cline, Scope::User, &around).is_err());
     assert_eq!(uninstall(Agent::Cline, Scope::User, &around).unwrap(), []);
 }
+
+#[test]
+fn a_new_file_of_cursor_names_its_version_and_goes_again() {
+    let folder = Folder::new();
+    let around = around(&folder);
+    installed(Agent::Cursor, Scope::User, &around);
+    let file = around.home.join(".cursor/hooks.json");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let text: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let command = format!("'{}' hook cursor --rewrite", around.executable.display());
+    let entry = serde_json::json!({ "command": command, "failClosed": true });
+    assert_eq!(text, serde_json::json!({ "version": 1, "hooks": { "preToolUse": [entry] } }));
+    undone(Agent::Cursor, Scope::User, &around);
+    assert!(!file.exists());
+}
