@@ -70,6 +70,10 @@ enum Blocking {
         object: OwnedFd,
         flags: i32,
     },
+    Truncate {
+        object: OwnedFd,
+        length: u64,
+    },
     /// `object` is what the address names by descriptor.
     Connect {
         socket: OwnedFd,

@@ -35,3 +35,5 @@ mod root;
 mod streams;
 #[path = "sandbox/terminal.rs"]
 mod terminal;
+#[path = "sandbox/watchers.rs"]
+mod watchers;

@@ -17,7 +17,7 @@ pub(crate) enum Verdict {
 }
 
 /// A test of the low 32 bits of an argument: the width of every argument tested in our tables.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Test {
     /// The masked argument has this value.
     Is { argument: u32, mask: u32, value: u32 },
@@ -26,14 +26,14 @@ pub(crate) enum Test {
 }
 
 /// Tests that must all hold, and what follows then.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Case {
     pub(crate) tests: Vec<Test>,
     pub(crate) verdict: Verdict,
 }
 
 /// What happens to one system call: the first case that holds, else `otherwise`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) cases: Vec<Case>,
     pub(crate) otherwise: Verdict,
@@ -78,7 +78,7 @@ const RETURN: u16 = 0x06;
 type Instruction = libc::sock_filter;
 
 impl Verdict {
-    fn value(self, told: bool) -> u32 {
+    pub(crate) fn value(self, told: bool) -> u32 {
         match self {
             Verdict::Refuse(_) if told => libc::SECCOMP_RET_USER_NOTIF,
             Verdict::Allow => libc::SECCOMP_RET_ALLOW,
@@ -94,76 +94,50 @@ impl Verdict {
 impl Table {
     /// Returns the program.
     pub(crate) fn compile(&self) -> Vec<Instruction> {
-        let mut program = vec![
-            instruction(LOAD, ARCH, 0, 0),
-            instruction(EQUAL, ARCHITECTURE, 1, 0),
-            self.give(Verdict::Kill),
-            instruction(LOAD, NUMBER, 0, 0),
-        ];
+        let mut builder = Builder { told: self.told, ..Builder::default() };
+        let known = self.search(&mut builder, &self.runs());
+        let (kill, unknown) = (builder.give(Verdict::Kill), builder.give(self.unknown));
+        let mut entry = builder.jump(GREATER, self.newest, unknown, known);
         #[cfg(target_arch = "x86_64")]
-        program.extend([instruction(AT_LEAST, X32_BIT, 0, 1), self.give(Verdict::Kill)]);
-        program.extend([instruction(GREATER, self.newest, 0, 1), self.give(self.unknown)]);
-        program.extend(self.search(&self.ranges()));
-        program
+        {
+            entry = builder.jump(AT_LEAST, X32_BIT, kill, entry);
+        }
+        entry = builder.before(LOAD, NUMBER, entry);
+        entry = builder.jump(EQUAL, ARCHITECTURE, entry, kill);
+        builder.before(LOAD, ARCH, entry);
+        builder.finish()
     }
 
-    /// Splits all numbers into ranges that share one body: (first number, body).
-    fn ranges(&self) -> Vec<(u32, Vec<Instruction>)> {
-        let otherwise = vec![self.give(self.otherwise)];
-        let mut ranges: Vec<(u32, Vec<Instruction>)> = vec![(0, otherwise.clone())];
+    /// Returns the numbers that have rows of their own, neighbours with equal rows as one run: first, last, row.
+    fn runs(&self) -> Vec<(u32, u32, &Row)> {
+        let mut runs: Vec<(u32, u32, &Row)> = Vec::new();
         for (number, row) in &self.rows {
-            ranges.push((*number, self.body(row)));
-            ranges.push((number.saturating_add(1), otherwise.clone()));
-        }
-        let mut kept: Vec<(u32, Vec<Instruction>)> = Vec::new();
-        for (first, body) in ranges {
-            if kept.last().is_some_and(|last| last.0 == first) {
-                kept.pop();
-            }
-            if kept.last().is_none_or(|last| !same(&last.1, &body)) {
-                kept.push((first, body));
+            match runs.last_mut() {
+                Some((_, last, known)) if last.checked_add(1) == Some(*number) && *known == row => {
+                    *last = *number;
+                }
+                Some(_) | None => runs.push((*number, *number, row)),
             }
         }
-        kept
+        runs
     }
 
-    /// Binary search over the ranges; as deep as the logarithm of our own table.
-    fn search(&self, ranges: &[(u32, Vec<Instruction>)]) -> Vec<Instruction> {
-        let (below, above) = ranges.split_at(ranges.len() / 2);
-        let (Some(first), false) = (above.first(), below.is_empty()) else {
-            return above
-                .first()
-                .map_or_else(|| vec![self.give(Verdict::Kill)], |only| only.1.clone());
-        };
-        let (left, right) = (self.search(below), self.search(above));
-        let distance = u32::try_from(left.len()).unwrap_or(u32::MAX);
-        // A conditional jump reaches 255 instructions; the unconditional one reaches all.
-        let mut program = match u8::try_from(distance) {
-            Ok(near) => vec![instruction(AT_LEAST, first.0, near, 0)],
-            Err(_) => vec![instruction(AT_LEAST, first.0, 0, 1), instruction(JUMP, distance, 0, 0)],
-        };
-        program.extend(left);
-        program.extend(right);
-        program
-    }
-
-    fn body(&self, row: &Row) -> Vec<Instruction> {
-        let mut program: Vec<Instruction> = Vec::new();
-        for case in &row.cases {
-            let mut length =
-                case.tests.iter().map(|test| test.length()).sum::<u8>().saturating_add(1);
-            for test in &case.tests {
-                length = length.saturating_sub(test.length());
-                program.extend(test.instructions(length));
-            }
-            program.push(self.give(case.verdict));
+    /// Binary search over the runs, as deep as the logarithm of our own table, and a short list at its end.
+    fn search(&self, builder: &mut Builder, runs: &[(u32, u32, &Row)]) -> Target {
+        let (below, above) = runs.split_at(runs.len() / 2);
+        if let (Some((first, ..)), true) = (above.first(), runs.len() > LISTED) {
+            let (above, below) = (self.search(builder, above), self.search(builder, below));
+            return builder.jump(AT_LEAST, *first, above, below);
         }
-        program.push(self.give(row.otherwise));
-        program
-    }
-
-    fn give(&self, verdict: Verdict) -> Instruction {
-        instruction(RETURN, verdict.value(self.told), 0, 0)
+        let otherwise = builder.give(self.otherwise);
+        runs.iter().rev().fold(otherwise, |others, (first, last, row)| {
+            let body = builder.row(row);
+            if first == last {
+                return builder.jump(EQUAL, *first, body, others);
+            }
+            let up_to = builder.jump(GREATER, *last, others, body);
+            builder.jump(AT_LEAST, *first, up_to, others)
+        })
     }
 
     /// Returns what the program says of a call by the native entry: the same rows, read instead of run.
@@ -178,10 +152,17 @@ impl Table {
 }
 
 impl Test {
-    fn length(&self) -> u8 {
-        match self {
-            Test::Is { mask: u32::MAX, .. } | Test::Any { .. } => 2,
-            Test::Is { .. } => 3,
+    fn argument(&self) -> u32 {
+        match *self {
+            Test::Is { argument, .. } | Test::Any { argument, .. } => argument,
+        }
+    }
+
+    /// Says whether the argument is still whole when the test did not hold.
+    fn leaves_whole(&self) -> bool {
+        match *self {
+            Test::Is { mask, .. } => mask == u32::MAX,
+            Test::Any { .. } => true,
         }
     }
 
@@ -195,23 +176,159 @@ impl Test {
             Test::Any { argument, bits } => low(argument) & bits != 0,
         }
     }
+}
 
-    /// Goes on if it holds, else skips `rest` instructions.
-    fn instructions(&self, rest: u8) -> Vec<Instruction> {
-        let load = |argument: u32| instruction(LOAD, ARGUMENTS.saturating_add(argument * 8), 0, 0);
-        match *self {
-            Test::Is { argument, mask: u32::MAX, value } => {
-                vec![load(argument), instruction(EQUAL, value, 0, rest)]
+/// Longest list of numbers that is gone through one by one.
+const LISTED: usize = 3;
+
+/// Farthest that a conditional jump reaches.
+const REACH: usize = 255;
+
+/// Where a jump leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Target {
+    /// To an end of the program with this value.
+    Return(u32),
+    /// To the instruction at this place, counted from the end.
+    At(usize),
+}
+
+/// Where the tests of a case begin.
+#[derive(Debug, Clone, Copy)]
+enum Entry {
+    /// There, whatever is loaded.
+    Anywhere(Target),
+    /// There, when this argument is loaded.
+    Loaded(u32, Target),
+}
+
+/// A program, put together from its end: jumps only lead forward, so what they lead to is there already.
+#[derive(Debug, Default)]
+struct Builder {
+    /// The last instruction first.
+    backwards: Vec<Instruction>,
+    /// Where each return stands that was made last.
+    returns: BTreeMap<u32, usize>,
+    told: bool,
+    /// A jump did not reach, which [`Builder::near`] rules out.
+    is_broken: bool,
+}
+
+impl Builder {
+    fn give(&self, verdict: Verdict) -> Target {
+        Target::Return(verdict.value(self.told))
+    }
+
+    fn row(&mut self, row: &Row) -> Target {
+        let last = Entry::Anywhere(self.give(row.otherwise));
+        let first = row.cases.iter().rev().fold(last, |next, case| self.case(case, next));
+        self.load(first)
+    }
+
+    /// Adds the tests of a case before `next`, which follows when one does not hold.
+    fn case(&mut self, case: &Case, mut next: Entry) -> Entry {
+        let verdict = Entry::Anywhere(self.give(case.verdict));
+        case.tests.iter().rev().fold(verdict, |holds, test| {
+            let fails = match next {
+                Entry::Loaded(argument, at)
+                    if argument == test.argument() && test.leaves_whole() =>
+                {
+                    at
+                }
+                Entry::Loaded(..) | Entry::Anywhere(_) => {
+                    let at = self.load(next);
+                    next = Entry::Anywhere(at);
+                    at
+                }
+            };
+            let holds = self.load(holds);
+            if holds == fails {
+                return Entry::Anywhere(holds);
             }
-            Test::Is { argument, mask, value } => vec![
-                load(argument),
-                instruction(AND, mask, 0, 0),
-                instruction(EQUAL, value, 0, rest),
-            ],
-            Test::Any { argument, bits } => {
-                vec![load(argument), instruction(BITS, bits, 0, rest)]
+            let at = match *test {
+                Test::Is { mask: u32::MAX, value, .. } => self.jump(EQUAL, value, holds, fails),
+                Test::Is { mask, value, .. } => {
+                    let equal = self.jump(EQUAL, value, holds, fails);
+                    self.before(AND, mask, equal)
+                }
+                Test::Any { bits, .. } => self.jump(BITS, bits, holds, fails),
+            };
+            Entry::Loaded(test.argument(), at)
+        })
+    }
+
+    /// Returns where an entry begins for whom nothing is loaded.
+    fn load(&mut self, entry: Entry) -> Target {
+        match entry {
+            Entry::Anywhere(at) => at,
+            Entry::Loaded(argument, at) => {
+                let offset = ARGUMENTS.saturating_add(argument.saturating_mul(8));
+                self.before(LOAD, offset, at)
             }
         }
+    }
+
+    /// Adds an instruction that goes on at `next`.
+    fn before(&mut self, code: u16, k: u32, next: Target) -> Target {
+        let follows = self.backwards.len().checked_sub(1).map(Target::At);
+        match next {
+            next if follows == Some(next) => {}
+            Target::Return(value) => drop(self.add_return(value)),
+            Target::At(at) => drop(self.add_jump(at)),
+        }
+        self.push(instruction(code, k, 0, 0))
+    }
+
+    fn jump(&mut self, code: u16, k: u32, yes: Target, no: Target) -> Target {
+        let (yes, no) = (self.near(yes), self.near(no));
+        let (yes, no) = (self.distance(yes), self.distance(no));
+        self.push(instruction(code, k, yes, no))
+    }
+
+    /// Returns a place that leads to `target` and that the next instruction but one still reaches.
+    fn near(&mut self, target: Target) -> usize {
+        let reached = |at: usize| self.backwards.len().saturating_sub(at) <= REACH;
+        match target {
+            Target::At(at) if reached(at) => at,
+            Target::At(at) => self.add_jump(at),
+            Target::Return(value) => match self.returns.get(&value) {
+                Some(at) if reached(*at) => *at,
+                Some(_) | None => self.add_return(value),
+            },
+        }
+    }
+
+    fn add_return(&mut self, value: u32) -> usize {
+        self.returns.insert(value, self.backwards.len());
+        self.push(instruction(RETURN, value, 0, 0));
+        self.backwards.len().saturating_sub(1)
+    }
+
+    fn add_jump(&mut self, at: usize) -> usize {
+        let distance = self.backwards.len().saturating_sub(at).saturating_sub(1);
+        self.push(instruction(JUMP, u32::try_from(distance).unwrap_or(u32::MAX), 0, 0));
+        self.backwards.len().saturating_sub(1)
+    }
+
+    fn distance(&mut self, at: usize) -> u8 {
+        let distance = self.backwards.len().saturating_sub(at).saturating_sub(1);
+        u8::try_from(distance).unwrap_or_else(|_| {
+            self.is_broken = true;
+            0
+        })
+    }
+
+    fn push(&mut self, instruction: Instruction) -> Target {
+        self.backwards.push(instruction);
+        Target::At(self.backwards.len().saturating_sub(1))
+    }
+
+    fn finish(mut self) -> Vec<Instruction> {
+        if self.is_broken {
+            return vec![instruction(RETURN, Verdict::Kill.value(self.told), 0, 0)];
+        }
+        self.backwards.reverse();
+        self.backwards
     }
 }
 
@@ -219,13 +336,7 @@ fn instruction(code: u16, k: u32, jt: u8, jf: u8) -> Instruction {
     Instruction { code, jt, jf, k }
 }
 
-fn same(one: &[Instruction], other: &[Instruction]) -> bool {
-    one.len() == other.len()
-        && one
-            .iter()
-            .zip(other)
-            .all(|(a, b)| (a.code, a.jt, a.jf, a.k) == (b.code, b.jt, b.jf, b.k))
-}
-
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) use tests::{run, steps};

@@ -123,6 +123,14 @@ const JUDGED: &[(libc::c_long, &str)] = &calls![
     SYS_sendto,
     SYS_sendmsg,
     SYS_sendmmsg,
+    SYS_fcntl,
+    SYS_prlimit64,
+    SYS_setpriority,
+    SYS_ioprio_set,
+    SYS_sched_setaffinity,
+    SYS_sched_setparam,
+    SYS_sched_setscheduler,
+    SYS_sched_setattr,
     SYS_fchmod,
     SYS_fchmodat,
     SYS_mkdirat,
@@ -182,6 +190,10 @@ const ABSENT: &[libc::c_long] = &[
     libc::SYS_clone3,
     libc::SYS_openat2,
 ];
+
+/// `fcntl` commands for leases on files and directories: whoever holds one makes every other program wait that
+/// opens the file, the supervisor included (`F_SETLEASE`, and `F_SETDELEG` of Linux 6.19).
+const LEASES: &[u32] = &[1024, 1040];
 
 /// `ioctl` commands: terminal input, terminal and console state, file flags, verity, freezing, tunnels.
 const COMMANDS: &[u32] = &[
@@ -258,7 +270,9 @@ pub(crate) fn table(options: Options) -> Table {
     let commands = COMMANDS.iter().map(|value| case(vec![is(1, ALL, *value)], denied));
     set(libc::SYS_ioctl, commands.collect(), Verdict::Allow);
     set(libc::SYS_prctl, process_control(options), Verdict::Allow);
-    let judged = sockets(options).into_iter().chain(modes(options));
+    let leases = LEASES.iter().map(|value| case(vec![is(1, ALL, *value)], denied));
+    set(libc::SYS_fcntl, leases.collect(), Verdict::Allow);
+    let judged = sockets(options).into_iter().chain(modes(options)).chain(others(options));
     for (number, cases, otherwise) in judged {
         set(number, cases, otherwise);
     }
@@ -337,6 +351,43 @@ fn process_control(options: Options) -> Vec<Case> {
     cases
 }
 
+/// Limits, priorities and processors of other processes. In a process namespace ours is number 1, as a thread of
+/// its own; elsewhere nothing tells ours from the run's, so each process may change only itself.
+fn others(options: Options) -> Vec<Entry> {
+    const OURS: u32 = 1;
+    let denied = Verdict::Refuse(libc::EPERM);
+    let own = |argument: u32| case(vec![is(argument, ALL, 0)], Verdict::Allow);
+    let mut all = vec![(libc::SYS_prlimit64, vec![own(0)], denied)];
+    for number in [
+        libc::SYS_sched_setaffinity,
+        libc::SYS_sched_setparam,
+        libc::SYS_sched_setscheduler,
+        libc::SYS_sched_setattr,
+    ] {
+        all.push(match options.namespaces {
+            true => (number, vec![case(vec![is(0, ALL, OURS)], denied)], Verdict::Allow),
+            false => (number, vec![own(0)], denied),
+        });
+    }
+    // The first argument says what the second is the number of: a process, a group, or a user, who is also ours.
+    for (number, [process, group, user]) in
+        [(libc::SYS_setpriority, [0, 1, 2]), (libc::SYS_ioprio_set, [1, 2, 3])]
+    {
+        let which = |value: u32| is(0, ALL, value);
+        all.push(match options.namespaces {
+            true => {
+                let ours = case(vec![which(process), is(1, ALL, OURS)], denied);
+                (number, vec![case(vec![which(user)], denied), ours], Verdict::Allow)
+            }
+            false => {
+                let itself = |value| case(vec![which(value), is(1, ALL, 0)], Verdict::Allow);
+                (number, vec![itself(process), itself(group)], denied)
+            }
+        });
+    }
+    all
+}
+
 /// Families, types and protocols that may be made (`socket(2)`).
 fn sockets(options: Options) -> Vec<Entry> {
     const TYPE: u32 = 0xF;
@@ -354,16 +405,15 @@ fn sockets(options: Options) -> Vec<Entry> {
     let mut all = if options.namespaces { local.clone() } else { Vec::new() };
     all.push(case(vec![family(libc::AF_NETLINK), protocol(libc::NETLINK_ROUTE)], Verdict::Allow));
     if options.internet {
-        for version in [libc::AF_INET, libc::AF_INET6] {
-            for (form, number) in [
-                (libc::SOCK_STREAM, 0),
-                (libc::SOCK_STREAM, libc::IPPROTO_TCP),
-                (libc::SOCK_DGRAM, 0),
-                (libc::SOCK_DGRAM, libc::IPPROTO_UDP),
-            ] {
-                let tests = vec![family(version), kind(form), protocol(number)];
-                all.push(case(tests, Verdict::Allow));
-            }
+        // Version 4 is 2 and version 6 is 10: they differ in one bit.
+        let version = is(0, !8, libc::AF_INET.unsigned_abs());
+        for (form, number) in [
+            (libc::SOCK_STREAM, 0),
+            (libc::SOCK_STREAM, libc::IPPROTO_TCP),
+            (libc::SOCK_DGRAM, 0),
+            (libc::SOCK_DGRAM, libc::IPPROTO_UDP),
+        ] {
+            all.push(case(vec![version, kind(form), protocol(number)], Verdict::Allow));
         }
     }
     let refused = Verdict::Refuse(libc::EAFNOSUPPORT);

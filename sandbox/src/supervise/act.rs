@@ -88,6 +88,10 @@ pub(super) fn block(act: &Blocking) -> io::Result<Answer> {
             let file = reopen(object, *flags)?;
             Ok(Answer::Descriptor { file, close_on_exec: flags & libc::O_CLOEXEC != 0 })
         }
+        Blocking::Truncate { object, length } => {
+            File::from(reopen(object, libc::O_WRONLY)?).set_len(*length)?;
+            Ok(Answer::Value(0))
+        }
         Blocking::Connect { socket, address, object: _held } => {
             syscalls::connect(socket.as_fd(), address)?;
             Ok(Answer::Value(0))
@@ -101,6 +105,22 @@ fn reopen(object: &OwnedFd, flags: i32) -> io::Result<OwnedFd> {
     let kept = flags & !(libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW) | libc::O_NOCTTY;
     let root = syscalls::open_path(Path::new("/"), libc::O_PATH, 0)?;
     syscalls::create_at(root.as_fd(), &path, kept, 0)
+}
+
+/// Opens a file like [`reopen`], but fails where that would wait for whoever holds a lease on it (`fcntl(2)`).
+fn reopen_at_once(object: &OwnedFd, flags: i32) -> io::Result<OwnedFd> {
+    let file = reopen(object, flags | libc::O_NONBLOCK)?;
+    if flags & (libc::O_NONBLOCK | libc::O_PATH) == 0 {
+        // What may be changed later, as the caller gave it.
+        let kept = flags & (libc::O_APPEND | libc::O_DIRECT | libc::O_NOATIME);
+        syscalls::set_status_flags(file.as_fd(), kept)?;
+    }
+    Ok(file)
+}
+
+/// Says whether an act failed only because it would wait.
+fn would_wait<T>(result: &io::Result<T>) -> bool {
+    result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
 }
 
 impl Performer<'_> {
@@ -370,7 +390,14 @@ impl Performer<'_> {
         if may_block && flags & libc::O_ACCMODE != libc::O_RDWR {
             return Ok(Answer::Wait(Blocking::Open { object: object.try_clone()?, flags }));
         }
-        Ok(Answer::Descriptor { file: reopen(object, flags)?, close_on_exec })
+        if !kind.is_file() {
+            return Ok(Answer::Descriptor { file: reopen(object, flags)?, close_on_exec });
+        }
+        let opened = reopen_at_once(object, flags);
+        if would_wait(&opened) && flags & libc::O_NONBLOCK == 0 {
+            return Ok(Answer::Wait(Blocking::Open { object: object.try_clone()?, flags }));
+        }
+        Ok(Answer::Descriptor { file: opened?, close_on_exec })
     }
 
     /// `/dev/tty` is the caller's terminal, which is the run's.
@@ -515,8 +542,12 @@ impl Performer<'_> {
             return Err(Refused::Errno(number));
         }
         self.permit_object("truncate", &object)?;
-        let file = File::from(reopen(&object, libc::O_WRONLY)?);
-        file.set_len(self.caller.argument(1))?;
+        let length = self.caller.argument(1);
+        let opened = reopen_at_once(&object, libc::O_WRONLY);
+        if would_wait(&opened) {
+            return Ok(Answer::Wait(Blocking::Truncate { object, length }));
+        }
+        File::from(opened?).set_len(length)?;
         Ok(Answer::Value(0))
     }
 

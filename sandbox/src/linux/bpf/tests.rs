@@ -1,12 +1,21 @@
 use super::*;
 
 /// Runs a program as the kernel would, on the words of `struct seccomp_data`.
-fn run(program: &[Instruction], number: u32, arguments: [u32; 6]) -> u32 {
-    let mut accumulator = 0_u32;
-    let mut at = 0_usize;
+pub(crate) fn run(program: &[Instruction], number: u32, arguments: [u32; 6]) -> u32 {
+    walk(program, number, arguments).0
+}
+
+/// Returns how many instructions a call takes.
+pub(crate) fn steps(program: &[Instruction], number: u32, arguments: [u32; 6]) -> u32 {
+    walk(program, number, arguments).1
+}
+
+fn walk(program: &[Instruction], number: u32, arguments: [u32; 6]) -> (u32, u32) {
+    let (mut accumulator, mut at, mut steps) = (0_u32, 0_usize, 0);
     loop {
         let step = program[at];
         at += 1;
+        steps += 1;
         let jump = |taken: bool| usize::from(if taken { step.jt } else { step.jf });
         match step.code {
             LOAD => {
@@ -22,7 +31,7 @@ fn run(program: &[Instruction], number: u32, arguments: [u32; 6]) -> u32 {
             GREATER => at += jump(accumulator > step.k),
             AT_LEAST => at += jump(accumulator >= step.k),
             BITS => at += jump(accumulator & step.k != 0),
-            RETURN => return step.k,
+            RETURN => return (step.k, steps),
             code => panic!("unknown instruction {code:#x}"),
         }
     }

@@ -56,18 +56,121 @@ fn the_filter_is_the_one_that_was_read() {
     assert_eq!(text.lines().count(), expected.lines().count());
 }
 
+/// Every combination of what differs between runs.
+fn all_options() -> impl Iterator<Item = Options> {
+    (0..32_u32).map(|bits| {
+        let is_set = |bit: u32| bits & 1 << bit != 0;
+        Options {
+            internet: is_set(0),
+            namespaces: is_set(1),
+            truncates: is_set(2),
+            supervised: is_set(3),
+            guarded: is_set(4),
+        }
+    })
+}
+
 /// A call takes the depth of the search and no more; the kernel's own limit is 4096 instructions.
 #[test]
 fn the_filter_is_short_and_its_search_is_shallow() {
-    let options = Options {
-        internet: true,
-        namespaces: true,
-        truncates: false,
-        supervised: true,
-        guarded: true,
+    let exists = |it: &Options| {
+        it.guarded <= it.supervised
+            && it.supervised <= it.namespaces
+            && it.truncates <= !it.namespaces
     };
-    let program = table(options).compile();
-    assert!(program.len() <= 700, "{} instructions", program.len());
+    for options in all_options().filter(exists) {
+        let program = table(options).compile();
+        assert!(program.len() <= 300, "{options:?}: {} instructions", program.len());
+        // A call whose arguments do not matter.
+        for number in [0_u32, 1, 39, 186, 202, 231, 262, 332] {
+            let steps = crate::linux::bpf::steps(&program, number, [0; 6]);
+            assert!(steps <= 16, "{options:?}: call {number} takes {steps} instructions");
+        }
+    }
+}
+
+/// The program against the rows that it was made of, for every number and for every value that a row tests.
+#[test]
+fn the_filter_says_what_its_rows_say() {
+    for options in all_options() {
+        let table = table(options);
+        let program = table.compile();
+        for number in 0..=NEWEST + 2 {
+            for arguments in telling_arguments(&table, number) {
+                let wide = arguments.map(|value| u64::from(value) | 0xABCD << 32);
+                let read = table.decide(number, wide);
+                let ran = crate::linux::bpf::run(&program, number, arguments);
+                assert_eq!(ran, read.value(table.told), "{options:?}: call {number} {arguments:?}");
+            }
+        }
+    }
+}
+
+/// Returns arguments that make the tests of a row hold, each alone and all together, and some that do not.
+fn telling_arguments(table: &Table, number: u32) -> Vec<[u32; 6]> {
+    let mut all = vec![[0; 6], [1; 6], [u32::MAX; 6]];
+    for case in table.rows.get(&number).map(|row| &*row.cases).unwrap_or_default() {
+        let mut together = [0; 6];
+        for test in &case.tests {
+            let (argument, value) = match *test {
+                Test::Is { argument, value, .. } => (argument, value),
+                Test::Any { argument, bits } => (argument, bits & bits.wrapping_neg()),
+            };
+            let mut alone = [0; 6];
+            alone[argument as usize] = value;
+            together[argument as usize] = value;
+            all.extend([alone, together]);
+            together[argument as usize] ^= 0x8000_0000;
+            all.push(together);
+            together[argument as usize] ^= 0x8000_0000;
+        }
+    }
+    all
+}
+
+#[test]
+fn our_own_process_is_out_of_reach_and_the_runs_are_not() {
+    let options = |namespaces| Options {
+        internet: true,
+        namespaces,
+        truncates: false,
+        supervised: namespaces,
+        guarded: namespaces,
+    };
+    let refused = Verdict::Refuse(libc::EPERM);
+    let check = |number: libc::c_long, first: u32, second: u32, expected: [Verdict; 2]| {
+        let arguments = [first.into(), second.into(), 0, 0, 0, 0];
+        let number = u32::try_from(number).unwrap();
+        let found = [true, false].map(|it| table(options(it)).decide(number, arguments));
+        assert_eq!(found, expected, "call {number} {first} {second}");
+    };
+    let allow = Verdict::Allow;
+    for call in [
+        libc::SYS_sched_setaffinity,
+        libc::SYS_sched_setparam,
+        libc::SYS_sched_setscheduler,
+        libc::SYS_sched_setattr,
+    ] {
+        check(call, 0, 0, [allow, allow]);
+        check(call, 1, 0, [refused, refused]);
+        check(call, 77, 0, [allow, refused]);
+    }
+    for other in [1, 77, u32::MAX] {
+        check(libc::SYS_prlimit64, other, libc::RLIMIT_NOFILE, [refused, refused]);
+    }
+    check(libc::SYS_prlimit64, 0, libc::RLIMIT_NOFILE, [allow, allow]);
+    for (call, process) in [(libc::SYS_setpriority, 0), (libc::SYS_ioprio_set, 1)] {
+        check(call, process, 0, [allow, allow]);
+        check(call, process, 1, [refused, refused]);
+        check(call, process, 77, [allow, refused]);
+        check(call, process + 1, 0, [allow, allow]);
+        check(call, process + 1, 77, [allow, refused]);
+        check(call, process + 2, 0, [refused, refused]);
+    }
+    for command in LEASES {
+        check(libc::SYS_fcntl, 3, *command, [refused, refused]);
+    }
+    check(libc::SYS_fcntl, 3, libc::F_SETFL.unsigned_abs(), [allow, allow]);
 }
 
 #[test]

@@ -294,6 +294,13 @@ pub(crate) fn status_flags(file: BorrowedFd<'_>) -> io::Result<i32> {
     Ok(flags)
 }
 
+/// Sets the flags of an open file that can be changed (`F_SETFL` in `fcntl(2)`).
+pub(crate) fn set_status_flags(file: BorrowedFd<'_>, flags: i32) -> io::Result<()> {
+    // SAFETY: integers only.
+    let status = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags) };
+    check(status.into()).map(drop)
+}
+
 /// Returns how many bytes of the file system at `object` are used.
 pub(crate) fn used_bytes(object: BorrowedFd<'_>) -> io::Result<u64> {
     // SAFETY: zero is a valid value of every field of `statfs64`.
