@@ -12,8 +12,8 @@
 //! - A wrapper with `strip` that was understood only reads by itself: what it starts is listed and judged by itself.
 //!   A wrapper without `strip` has an effect `Execute`.
 //! - `effects_known` false: there is no row, or an option or operand was not recognised. The effects that are
-//!   present still hold; there may be others. If the row knows options that do more than read, the word that was
-//!   not recognised has an effect of each such kind, without object.
+//!   present still hold; there may be others. Unless the row is `pure`, the word that was not recognised has the
+//!   effect `Execute` and one of each kind that options of the row have, without object.
 
 use crate::nested::{Reader, Reading};
 use crate::options::Argument;

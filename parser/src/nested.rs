@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use crate::EffectKind;
 use crate::distinct::Distinct;
 use crate::effects;
 use crate::options::{Argument, Scanner, Seen, Trouble, is_many, may_be_dangerous};
@@ -141,6 +142,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) strip: bool,
     /// What is not known here is a doubt.
     pub(crate) strict: bool,
+    /// Words that are not known do no more than what the row says.
+    pure: bool,
     /// The row is that of a builtin, and the command is the harmless program of the same name.
     pub(crate) outside: bool,
     /// It just reads, as far as its form tells.
@@ -173,6 +176,7 @@ impl<'a> Reader<'a> {
             trusted,
             strip: trusted && row.strip == Strip::Always,
             strict: row.body.strict,
+            pure: row.body.pure,
             outside: row.builtin && command.kind == CommandKind::External,
             read_only: false,
             locality: Locality::Here,
@@ -195,6 +199,7 @@ impl<'a> Reader<'a> {
         // Sub-commands are nested as deeply as the table has them.
         loop {
             self.strict = body.strict;
+            self.pure = body.pure;
             self.locality = body.locality;
             body.effects.iter().for_each(|slot| self.effect_of_command(slot));
             if body.grammar.style == Style::Find {
@@ -431,7 +436,15 @@ impl<'a> Reader<'a> {
             let detail = format!("`{name}` of `{}`", self.row.name);
             self.doubt(Reason::UnknownOption, index, &detail);
         } else {
+            self.anything(index);
             body.danger.kinds().for_each(|kind| self.effect(kind, index, None));
+        }
+    }
+
+    /// What is not known could start a program, unless the row says that it does not.
+    fn anything(&mut self, index: u32) {
+        if !self.pure {
+            self.effect(EffectKind::Execute, index, None);
         }
     }
 
@@ -448,6 +461,9 @@ impl<'a> Reader<'a> {
         }
         if !may_be_dangerous(&argument.word, body) {
             self.reading.effects_known &= body.pure || find;
+            if !find {
+                self.anything(argument.index);
+            }
             return;
         }
         self.reading.effects_known = false;
@@ -466,6 +482,8 @@ impl<'a> Reader<'a> {
         if self.strict {
             let detail = format!("{what}, in `{}`", self.row.name);
             self.doubt(Reason::UnknownWrapperForm, index, &detail);
+        } else if !self.outside {
+            self.anything(index);
         }
     }
 

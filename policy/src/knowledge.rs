@@ -77,6 +77,8 @@ pub(crate) struct Knowledge {
     pub option_executors: Vec<String>,
     pub project_runners: Vec<String>,
     pub spelled_out: Vec<String>,
+    /// Programs to which a word that begins with `//` is a label.
+    pub label_programs: Vec<String>,
     pub looked_through: Vec<String>,
     pub starters: Vec<String>,
     pub system_directories: Vec<String>,
@@ -141,6 +143,7 @@ fn read_all() -> Option<Knowledge> {
         option_executors: strings(permissions.get("option_executors")?)?,
         project_runners: strings(permissions.get("project_runners")?)?,
         spelled_out: strings(permissions.get("spelled_out")?)?,
+        label_programs: strings(permissions.get("label_programs")?)?,
         looked_through: strings(permissions.get("looked_through")?)?,
         starters: strings(permissions.get("starters")?)?,
         system_directories: strings(permissions.get("system_directories")?)?,

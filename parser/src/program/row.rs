@@ -41,7 +41,7 @@ pub(crate) struct Body {
     pub strict: bool,
     /// With only known harmless words it just reads.
     pub read_only: bool,
-    /// No option of the program, known here or not, does more than read files and print.
+    /// No option, known here or not, does more than the row says.
     pub pure: bool,
     /// Where the commands run that it starts.
     pub locality: Locality,

@@ -88,6 +88,22 @@ fn no_option_stands_twice_in_a_row() {
     assert_eq!(wrong, Vec::new());
 }
 
+/// Returns the sub-commands of a pure row that have an option which does more.
+fn impure(name: &str, body: &row::Body) -> Vec<String> {
+    let mut danger = row::Danger::default();
+    body.options.iter().flat_map(|option| &option.slots).for_each(|slot| slot.add_to(&mut danger));
+    let here = body.pure && danger.kinds().next().is_some();
+    let inner = body.commands.iter();
+    let below = inner.flat_map(|(names, inner)| impure(&format!("{name} {}", names[0]), inner));
+    here.then(|| name.to_owned()).into_iter().chain(below).collect()
+}
+
+#[test]
+fn no_option_of_a_pure_row_does_more() {
+    let wrong: Vec<_> = rows().iter().flat_map(|(_, row)| impure(&row.name, &row.body)).collect();
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
 #[test]
 fn errors_have_their_line() {
     let check = |text: &str, line: u32, message: &str| {

@@ -123,7 +123,19 @@ fn overrides<'a>(command: &'a SimpleCommand, program: &[u8], literal: usize) -> 
     before
         .filter(|(place, _)| *place >= literal)
         .map(|(_, word)| word)
-        .find(|word| options.iter().any(|option| word.may_start_with(option.as_bytes())))
+        .find(|word| options.iter().any(|option| may_be_option(word, option)))
+}
+
+/// Says whether a word is, or could be, the option, perhaps shortened.
+fn may_be_option(word: &Word, option: &str) -> bool {
+    // As many letters as tell one option from most others.
+    const SHORTEST: usize = 4;
+    let shortened = word.exact().is_some_and(|bytes| {
+        let stem = bytes.split(|byte| *byte == b'=').next().unwrap_or_default();
+        let long = option.starts_with("--") && !option.contains('=');
+        long && stem.len() >= SHORTEST && option.as_bytes().starts_with(stem)
+    });
+    shortened || word.may_start_with(option.as_bytes())
 }
 
 fn effect_reached(
@@ -143,6 +155,7 @@ fn effect_reached(
         }
         EffectKind::Settings => spelled && word > 0,
         EffectKind::ProjectCode if is_elsewhere(context, command, effect) => false,
+        EffectKind::ProjectCode if leads_elsewhere(context, command, effect, literal) => false,
         EffectKind::ProjectCode if listed(&knowledge().spelled_out, program(command)) => spelled,
         EffectKind::ProjectCode => !option || word == 0,
         EffectKind::Write => {
@@ -159,6 +172,33 @@ fn is_elsewhere(context: &Context<'_>, command: &SimpleCommand, effect: &Effect)
                 && other.word == effect.word
                 && !is_inside(context, command, other.object(&command.words))
         })
+}
+
+/// A word that the pattern does not spell out names a place outside the working directories to a program that
+/// runs or builds what it is pointed at.
+fn leads_elsewhere(
+    context: &Context<'_>,
+    command: &SimpleCommand,
+    effect: &Effect,
+    literal: usize,
+) -> bool {
+    let (tables, program) = (knowledge(), program(command));
+    if effect.word > 0 && !listed(&tables.spelled_out, program) {
+        return false;
+    }
+    let words = command.words.iter().enumerate().skip(literal.max(1));
+    let before = words.take_while(|(_, word)| word.exact() != Some(b"--"));
+    before.filter_map(|(_, word)| Some((word, word.exact()?))).any(|(word, bytes)| {
+        let value = bytes.iter().position(|byte| *byte == b'=').map_or(0, |at| at + 1);
+        [bytes, bytes.get(value..).unwrap_or_default()].into_iter().any(|path| {
+            let label = path.starts_with(b"//") && listed(&tables.label_programs, program);
+            let away = (path.starts_with(b"/") && !label)
+                || path.split(|byte| *byte == b'/').any(|segment| segment == b"..");
+            // What expands `~` is the program here.
+            path.starts_with(b"~")
+                || (away && !is_inside(context, command, Some(&Word::literal(word.span, path))))
+        })
+    })
 }
 
 /// A script file of the project that an interpreter is given: what a wildcard rule for the interpreter is for.
@@ -182,6 +222,10 @@ fn is_script(context: &Context<'_>, command: &SimpleCommand, effect: &Effect) ->
 
 /// Says whether the write is what the program's name says, inside the working directories.
 fn is_plain_write(context: &Context<'_>, command: &SimpleCommand, effect: &Effect) -> bool {
-    listed(&knowledge().writers, program(command))
+    let name = program(command);
+    let sub_command = command.words.get(1).and_then(Word::exact).unwrap_or_default();
+    let writers = &knowledge().writers;
+    let whole = [name, b" ", sub_command].concat();
+    (listed(writers, name) || listed(writers, &whole))
         && is_inside(context, command, effect.object(&command.words))
 }

@@ -179,7 +179,7 @@ fn told(shell: &Shell<'_>, command: &SimpleCommand, obstacle: &Obstacle<'_>) -> 
         }
         Obstacle::Effect(effect) => {
             let does = match effect.kind {
-                EffectKind::Execute => "runs other programs or code",
+                EffectKind::Execute => "could run other programs or code",
                 EffectKind::LoadCode => "loads code",
                 EffectKind::ProjectCode => "runs code that others wrote",
                 EffectKind::Settings => "changes settings or a service",
