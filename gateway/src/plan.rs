@@ -290,6 +290,7 @@ fn files(ground: &Ground<'_>, temporary: &Path) -> Result<Files, Failure> {
         rules: rules.0,
         guarded_names: guarded_names(),
         refused_keys: stockade_policy::refused_git_keys().iter().map(OsString::from).collect(),
+        free_keys: stockade_policy::free_git_keys().iter().map(OsString::from).collect(),
         private_tmp: Some(temporary.to_path_buf()),
         sockets,
     })

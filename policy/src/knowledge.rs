@@ -60,6 +60,8 @@ pub(crate) struct FileTool {
 pub(crate) struct Knowledge {
     /// Keys of git that run programs or lead elsewhere.
     pub git_keys: Vec<String>,
+    /// Keys of git that do neither, but for those above.
+    pub free_git_keys: Vec<String>,
     pub protected: Vec<ProtectedName>,
     pub removers: Vec<Remover>,
     pub safe_variables: Vec<String>,
@@ -109,6 +111,11 @@ pub fn refused_git_keys() -> &'static [String] {
     if KNOWLEDGE.git_keys.is_empty() { EVERY.as_slice() } else { &KNOWLEDGE.git_keys }
 }
 
+/// Returns the keys that it may hold unless they are refused; every other one is refused, too.
+pub fn free_git_keys() -> &'static [String] {
+    &KNOWLEDGE.free_git_keys
+}
+
 /// Says whether `name` is in `list`, where an entry may end in `*`.
 pub(crate) fn listed(list: &[String], name: &[u8]) -> bool {
     list.iter().any(|entry| match entry.strip_suffix('*') {
@@ -119,10 +126,12 @@ pub(crate) fn listed(list: &[String], name: &[u8]) -> bool {
 
 fn read_all() -> Option<Knowledge> {
     let permissions = read(PERMISSIONS, Dialect::Commented).ok()?;
+    let git = read(GIT, Dialect::Commented).ok()?;
     Some(Knowledge {
         protected: table(PROTECTED, protected)?,
         removers: table(CRITICAL, remover)?,
-        git_keys: strings(&read(GIT, Dialect::Commented).ok()?)?,
+        git_keys: strings(git.get("refused")?)?,
+        free_git_keys: strings(git.get("free")?)?,
         safe_variables: strings(permissions.get("safe_variables")?)?,
         unsafe_variables: strings(permissions.get("unsafe_variables")?)?,
         known_tools: strings(permissions.get("known_tools")?)?,

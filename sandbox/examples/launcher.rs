@@ -30,6 +30,7 @@ fn main() {
             }],
             guarded_names: vec![".guarded".into()],
             refused_keys: Vec::new(),
+            free_keys: Vec::new(),
             private_tmp: None,
             sockets: Vec::new(),
         },

@@ -87,6 +87,8 @@ pub struct Files {
     /// Keys that the configuration of a git directory made by the run may not hold: `section.name` in any
     /// subsection, or `section.*`.
     pub refused_keys: Vec<OsString>,
+    /// Keys that it may hold unless they are refused, in the same form; every other key is refused, too.
+    pub free_keys: Vec<OsString>,
     /// Directory that `/tmp` and `/var/tmp` show; made by the gateway, 0700.
     pub private_tmp: Option<PathBuf>,
     /// Sockets, and directories of sockets, that may be connected to besides those in writable regions.

@@ -16,7 +16,6 @@ mod names;
 mod repository;
 mod resolve;
 
-use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -25,6 +24,7 @@ use crate::linux::seccomp;
 use crate::linux::syscalls::{self, Fork, Notification};
 use crate::{SandboxSpec, Violation};
 
+use configuration::Keys;
 pub(crate) use guard::Guard;
 use repository::Made;
 
@@ -105,8 +105,8 @@ pub(crate) struct Supervisor {
     terminal: Option<OwnedFd>,
     /// Files among the three streams.
     streams: Vec<OwnedFd>,
-    /// What a configuration that the run makes may not set.
-    refused_keys: Vec<OsString>,
+    /// What a configuration that the run makes may set.
+    keys: Keys,
     /// The filter, to know what it refuses.
     table: Table,
     violations: Vec<Violation>,
@@ -127,7 +127,7 @@ impl Supervisor {
             made: Made::default(),
             terminal,
             streams,
-            refused_keys: spec.files.refused_keys.clone(),
+            keys: Keys::new(spec),
             table,
             violations: Vec::new(),
             workers: Vec::new(),
@@ -211,7 +211,7 @@ impl Supervisor {
     /// of the run may live any more.
     pub(crate) fn into_violations(self) -> Vec<Violation> {
         let mut violations = self.violations;
-        violations.extend(self.made.inspect(&self.refused_keys));
+        violations.extend(self.made.inspect(&self.keys, &self.guard));
         violations
     }
 

@@ -521,8 +521,8 @@ impl Performer<'_> {
         if !self.supervisor.guard.is_in_region(&path) {
             return Ok(());
         }
-        let refused = &self.supervisor.refused_keys;
-        match repository::refused_configuration(refused, from, &to.parent, &path)? {
+        let judged = (&self.supervisor.keys, &self.supervisor.guard);
+        match repository::refused_configuration(judged, from, &to.parent, &path)? {
             None => Ok(()),
             Some(key) => {
                 let rule = format!("builtin: git configuration `{key}`");

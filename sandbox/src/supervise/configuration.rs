@@ -1,157 +1,236 @@
-//! Git's configuration text, read only so far as to know which keys it sets (`git-config(1)`, Syntax).
+//! Git's configuration text: which variables it sets, as git reads it (`git-config(1)`, Syntax), and which of
+//! them a repository that a run makes may not have.
+//!
+//! What git would not read is refused as a whole, and so is a text that other readers could take for another one.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+use super::guard::{Act, Guard, Word};
+use crate::SandboxSpec;
 
 /// One variable that a text sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Variable {
+    /// Section, subsection where there is one, and name, as git lists it.
+    pub(super) full: Vec<u8>,
     /// Section and name, lower case, without the subsection: `remote.url`.
     pub(super) key: String,
-    /// The raw rest of its line.
-    pub(super) value: Vec<u8>,
+    /// Its value without quotes; none where there is no `=`, which git takes for true.
+    pub(super) value: Option<Vec<u8>>,
 }
 
-/// Returns the variables that `text` sets; `None` for what git would not read, or what is not understood.
-///
-/// A line that continues another one is read as a line of its own: a key too many, never one too few.
+/// Returns the variables that `text` sets; `None` for what git would not read, or what is in doubt.
 pub(super) fn variables(text: &[u8]) -> Option<Vec<Variable>> {
-    let text = text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(text);
-    if text.contains(&0) {
-        return None;
-    }
+    let text = clean(text)?;
+    let mut reader = Reader { rest: &text };
     let mut found = Vec::new();
-    let mut section: Option<String> = None;
-    let mut continues = false;
-    // A carriage return alone is no end of a line for git; as one it can only show more keys.
-    for line in text.split(|byte| matches!(byte, b'\n' | b'\r')) {
-        let mut rest = line.trim_ascii_start();
-        while let Some(header) = rest.strip_prefix(b"[") {
-            match after_header(header) {
-                Some((name, after)) => (section, rest) = (Some(name), after.trim_ascii_start()),
-                // The rest of a value may hold anything.
-                None if continues => rest = b"",
-                None => return None,
+    let mut section: Option<Vec<u8>> = None;
+    loop {
+        match reader.next() {
+            None => return Some(found),
+            Some(b' ' | b'\t' | b'\n') => {}
+            Some(b'#' | b';') => reader.skip_line(),
+            Some(b'[') => section = Some(reader.header()?),
+            Some(first) if first.is_ascii_alphabetic() => {
+                let section = section.as_ref()?;
+                let mut name = vec![first.to_ascii_lowercase()];
+                name.extend(reader.name(|byte| byte.is_ascii_alphanumeric() || byte == b'-'));
+                let value = reader.value()?;
+                let kind = section.split(|byte| *byte == b'.').next().unwrap_or_default();
+                let key = [kind, b".", &name].concat();
+                let key = String::from_utf8_lossy(&key).into_owned();
+                found.push(Variable { full: [section, &b"."[..], &name].concat(), key, value });
             }
+            Some(_) => return None,
         }
-        let is_comment = rest.is_empty() || rest.starts_with(b"#") || rest.starts_with(b";");
-        let length =
-            rest.iter().take_while(|it| it.is_ascii_alphanumeric() || **it == b'-').count();
-        let (name, value) = rest.split_at(length);
-        if !is_comment && name.first().is_some_and(u8::is_ascii_alphabetic) {
-            let section = section.as_ref()?;
-            let name = String::from_utf8_lossy(name).to_ascii_lowercase();
-            let value = value.trim_ascii_start();
-            let value = value.strip_prefix(b"=").unwrap_or(value).trim_ascii().to_vec();
-            found.push(Variable { key: format!("{section}.{name}"), value });
-        } else if !is_comment && !continues {
+    }
+}
+
+/// Returns a text with line feeds alone at the ends of its lines.
+fn clean(text: &[u8]) -> Option<Vec<u8>> {
+    let text = text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(text);
+    let mut cleaned = Vec::with_capacity(text.len());
+    let mut bytes = text.iter().copied().peekable();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            // A blank for git, an end of line for others.
+            b'\r' if bytes.peek() != Some(&b'\n') => return None,
+            b'\r' => {}
+            // The end of a value for some readers.
+            0 => return None,
+            byte => cleaned.push(byte),
+        }
+    }
+    Some(cleaned)
+}
+
+/// What is left of a text; its end counts as the end of a line.
+struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl Reader<'_> {
+    fn next(&mut self) -> Option<u8> {
+        let (first, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        Some(*first)
+    }
+
+    fn skip_line(&mut self) {
+        while self.next().is_some_and(|byte| byte != b'\n') {}
+    }
+
+    /// Takes what belongs to a name, in lower case.
+    fn name(&mut self, belongs: impl Fn(u8) -> bool) -> Vec<u8> {
+        let length = self.rest.iter().take_while(|byte| belongs(**byte)).count();
+        let (name, rest) = self.rest.split_at(length);
+        self.rest = rest;
+        name.to_ascii_lowercase()
+    }
+
+    fn skip_blanks(&mut self) {
+        let length = self.rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+        self.rest = self.rest.split_at(length).1;
+    }
+
+    /// Reads a header behind its bracket: `section]`, `section.subsection]` or `section "subsection"]`.
+    fn header(&mut self) -> Option<Vec<u8>> {
+        let belongs = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
+        let mut section = self.name(belongs);
+        if section.first().is_none_or(|first| *first == b'.') {
             return None;
         }
-        continues = line.ends_with(b"\\");
-    }
-    Some(found)
-}
-
-/// Reads a header behind its bracket; returns the section's name and what follows.
-fn after_header(header: &[u8]) -> Option<(String, &[u8])> {
-    let named = |it: &&u8| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'.');
-    let length = header.iter().take_while(named).count();
-    let (name, rest) = header.split_at(length);
-    // `[section.subsection]` is an old form of the same.
-    let name = name.split(|byte| *byte == b'.').next().unwrap_or_default();
-    let name = String::from_utf8_lossy(name).to_ascii_lowercase();
-    let mut rest = rest.trim_ascii_start();
-    if let Some(quoted) = rest.strip_prefix(b"\"") {
-        let mut bytes = quoted.iter().enumerate();
+        match self.next()? {
+            b']' => return Some(section),
+            b' ' | b'\t' => self.skip_blanks(),
+            _ => return None,
+        }
+        if self.next()? != b'"' {
+            return None;
+        }
+        section.push(b'.');
         loop {
-            match bytes.next()? {
-                (_, b'\\') => drop(bytes.next()?),
-                (index, b'"') => {
-                    rest = quoted.get(index.saturating_add(1)..)?;
-                    break;
-                }
-                _ => {}
+            match self.next()? {
+                b'\n' => return None,
+                b'"' => break,
+                b'\\' => match self.next()? {
+                    b'\n' => return None,
+                    byte => section.push(byte),
+                },
+                byte => section.push(byte),
             }
         }
+        (self.next()? == b']').then_some(section)
     }
-    let rest = rest.trim_ascii_start().strip_prefix(b"]")?;
-    (!name.is_empty()).then_some((name, rest))
+
+    /// Reads what follows a name, to the end of the line; the outer `None` is what git cannot read.
+    fn value(&mut self) -> Option<Option<Vec<u8>>> {
+        self.skip_blanks();
+        match self.next() {
+            None | Some(b'\n') => return Some(None),
+            Some(b'=') => {}
+            Some(_) => return None,
+        }
+        let mut value = Vec::new();
+        let mut is_quoted = false;
+        // Up to here the value is kept when nothing but blanks follows.
+        let mut kept = 0;
+        loop {
+            match self.next().unwrap_or(b'\n') {
+                b'\n' if is_quoted => return None,
+                b'\n' => break,
+                b' ' | b'\t' if !is_quoted && value.is_empty() => continue,
+                byte @ (b' ' | b'\t') if !is_quoted => {
+                    value.push(byte);
+                    continue;
+                }
+                b'#' | b';' if !is_quoted => {
+                    self.skip_line();
+                    break;
+                }
+                b'"' => is_quoted = !is_quoted,
+                b'\\' => match self.next().unwrap_or(b'\n') {
+                    // The value goes on in the next line.
+                    b'\n' => {}
+                    b't' => value.push(b'\t'),
+                    b'b' => value.push(8),
+                    b'n' => value.push(b'\n'),
+                    byte @ (b'\\' | b'"') => value.push(byte),
+                    _ => return None,
+                },
+                byte => value.push(byte),
+            }
+            kept = value.len();
+        }
+        value.truncate(kept);
+        Some(Some(value))
+    }
 }
 
-/// Returns the first key that `text` sets and that one of `refused` names: `section.name` in whatever
-/// subsection, or `section.*`. A text that is not understood is refused as a whole.
-pub(super) fn refused_key(text: &[u8], refused: &[OsString], is_module: bool) -> Option<String> {
-    let Some(variables) = variables(text) else { return Some("what git cannot read".to_owned()) };
-    let is_refused = |variable: &&Variable| {
-        // The git directory of a submodule leads back to its files (`gitsubmodules(7)`).
-        let leads_back = variable.key == "core.worktree" && variable.value.starts_with(b"../");
-        let named = |pattern: &OsString| {
-            let pattern = pattern.as_bytes().to_ascii_lowercase();
-            let key = variable.key.as_bytes();
-            match pattern.strip_suffix(b"*") {
-                Some(section) => key.starts_with(section),
-                None => key == pattern,
-            }
+/// What the configuration of a git directory that a run makes may hold.
+#[derive(Debug, Clone)]
+pub(super) struct Keys {
+    /// `section.name` in whatever subsection, or `section.*`.
+    refused: Vec<OsString>,
+    /// The same; what is not here is refused as well.
+    free: Vec<OsString>,
+}
+
+impl Keys {
+    pub(super) fn new(spec: &SandboxSpec) -> Keys {
+        Keys { refused: spec.files.refused_keys.clone(), free: spec.files.free_keys.clone() }
+    }
+
+    /// Returns the first key of `text` that the git directory at `directory` may not set. A text that is not
+    /// understood is refused as a whole.
+    pub(super) fn refused(&self, text: &[u8], directory: &Path, guard: &Guard) -> Option<String> {
+        let Some(variables) = variables(text) else {
+            return Some("what git cannot read".to_owned());
         };
-        !(is_module && leads_back) && refused.iter().any(named)
+        let listed = |list: &[OsString], key: &str| {
+            list.iter().any(|pattern| {
+                let pattern = pattern.as_bytes().to_ascii_lowercase();
+                match pattern.strip_suffix(b"*") {
+                    Some(section) => key.as_bytes().starts_with(section),
+                    None => key.as_bytes() == pattern,
+                }
+            })
+        };
+        let is_refused = |variable: &&Variable| {
+            let is_free =
+                listed(&self.free, &variable.key) && !listed(&self.refused, &variable.key);
+            !is_free && !leads_back(variable, directory, guard)
+        };
+        variables.iter().find(is_refused).map(|variable| variable.key.clone())
+    }
+}
+
+/// Says whether a variable only leads the git directory of a submodule back to its files
+/// (`gitsubmodules(7)`): to a place where the run could write them itself.
+fn leads_back(variable: &Variable, directory: &Path, guard: &Guard) -> bool {
+    let is_module = directory.components().any(|part| part.as_os_str() == "modules");
+    let (true, "core.worktree", Some(value)) = (is_module, &*variable.key, &variable.value) else {
+        return false;
     };
-    variables.iter().find(is_refused).map(|variable| variable.key.clone())
+    let mut there = PathBuf::new();
+    for part in directory.join(std::ffi::OsStr::from_bytes(value)).components() {
+        match part {
+            Component::ParentDir => drop(there.pop()),
+            Component::CurDir => {}
+            part => there.push(part),
+        }
+    }
+    // Links on the way are followed by git, too.
+    let real = std::fs::canonicalize(&there).unwrap_or_else(|_| there.clone());
+    [&there, &real].iter().all(|path| {
+        let holds_git =
+            path.components().any(|part| super::repository::is_git_name(part.as_os_str()));
+        let is_beside = !holds_git && !directory.starts_with(path);
+        is_beside && guard.is_in_region(path) && guard.judge(Act::Make, path) == Word::Free
+    })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(text: &str, expected: Option<&str>) {
-        let refused =
-            ["core.fsmonitor", "core.worktree", "alias.*", "filter.clean", "include.path"];
-        let refused = refused.map(OsString::from);
-        assert_eq!(refused_key(text.as_bytes(), &refused, false).as_deref(), expected, "{text}");
-    }
-
-    #[test]
-    fn ordinary_configuration_is_free() {
-        check("", None);
-        check(
-            "# c\n[core]\n\trepositoryformatversion = 0\n\tbare = false ; x\n[remote \"o\\\"]\"]\n\
-             \turl = /a\\\n b\n\tfetch = +refs/heads/*:refs/remotes/o/*\n[branch \"m\"]\n\tremote\n",
-            None,
-        );
-    }
-
-    #[test]
-    fn a_refused_key_is_found_however_it_is_written() {
-        let fsmonitor = Some("core.fsmonitor");
-        check("[core]\nfsmonitor=x", fsmonitor);
-        check("[CORE]\n  FsMonitor = x", fsmonitor);
-        check("[core] fsmonitor", fsmonitor);
-        check("\u{FEFF}[core]\r\n\tfsmonitor = x\r\n", fsmonitor);
-        check("[a]\n[core]fsmonitor=x", fsmonitor);
-        check("[a] [core] fsmonitor=x", fsmonitor);
-        check("[core \"x\"]\nfsmonitor=x", fsmonitor);
-        check("[core.x]\nfsmonitor=x", fsmonitor);
-        check("[a]\nb = c \\\n[core]\nfsmonitor = x", fsmonitor);
-        check("[alias]\n\tst = !x", Some("alias.st"));
-        check("[filter \"a b\"]\n\tclean = x", Some("filter.clean"));
-        check("[include]\n\tpath = x", Some("include.path"));
-    }
-
-    #[test]
-    fn what_is_not_understood_is_refused() {
-        for text in ["[core\nbare=x", "key = x", "[core]\n= x", "[]\na=b", "[a]\0\n", "[a \"\nb\"]"]
-        {
-            check(text, Some("what git cannot read"));
-        }
-    }
-
-    #[test]
-    fn a_submodule_leads_back_to_its_files_and_nowhere_else() {
-        let refused = [OsString::from("core.worktree")];
-        let check = |text: &str, is_module, expected: Option<&str>| {
-            assert_eq!(refused_key(text.as_bytes(), &refused, is_module).as_deref(), expected);
-        };
-        check("[core]\nworktree = ../../../s", true, None);
-        check("[core]\nworktree = ../../../s", false, Some("core.worktree"));
-        check("[core]\nworktree = /etc", true, Some("core.worktree"));
-    }
-}
+mod tests;

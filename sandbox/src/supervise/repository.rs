@@ -6,7 +6,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,9 +14,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path};
 
-use super::guard::Act;
+use super::configuration::Keys;
+use super::fold;
+use super::guard::{Act, Guard};
 use super::resolve::{self, Named};
-use super::{configuration, fold};
 use crate::Violation;
 use crate::linux::syscalls;
 
@@ -70,19 +71,19 @@ impl Made {
 
     /// Looks into every git directory that the run made, when nothing of the run is left. What would run
     /// programs is put aside, and reported.
-    pub(super) fn inspect(&self, refused: &[OsString]) -> Vec<Violation> {
+    pub(super) fn inspect(&self, keys: &Keys, guard: &Guard) -> Vec<Violation> {
         let repositories = self.repositories.borrow();
-        repositories.values().filter_map(|directory| planted(directory, refused)).collect()
+        repositories.values().filter_map(|directory| planted(directory, keys, guard)).collect()
     }
 }
 
 /// Puts a configuration aside that sets a refused key.
-fn planted(directory: &OwnedFd, refused: &[OsString]) -> Option<Violation> {
+fn planted(directory: &OwnedFd, keys: &Keys, guard: &Guard) -> Option<Violation> {
     let name = Path::new("config");
     let path = resolve::real_path(directory.as_fd()).unwrap_or_default();
     let key = match read_configuration(directory, name) {
         Ok(None) => return None,
-        Ok(Some(text)) => configuration::refused_key(&text, refused, is_module(&path))?,
+        Ok(Some(text)) => keys.refused(&text, &path, guard)?,
         Err(_) => "what cannot be read".to_owned(),
     };
     let aside = Path::new("config.refused");
@@ -121,14 +122,9 @@ fn read_configuration(directory: &OwnedFd, name: &Path) -> io::Result<Option<Vec
     }
 }
 
-/// Says whether a git directory is that of a submodule.
-fn is_module(path: &Path) -> bool {
-    path.components().any(|part| part.as_os_str() == "modules")
-}
-
 /// Returns the refused key of what `from` names, if it is about to become the configuration at `path`.
 pub(super) fn refused_configuration(
-    refused: &[OsString],
+    (keys, guard): (&Keys, &Guard),
     from: &Named,
     parent: &OwnedFd,
     path: &Path,
@@ -138,9 +134,7 @@ pub(super) fn refused_configuration(
         return Ok(None);
     }
     match read_configuration(&from.parent, from.name()) {
-        Ok(text) => {
-            Ok(text.and_then(|it| configuration::refused_key(&it, refused, is_module(path))))
-        }
+        Ok(text) => Ok(text.and_then(|it| keys.refused(&it, above, guard))),
         Err(_) => Ok(Some("what cannot be read".to_owned())),
     }
 }

@@ -96,6 +96,7 @@ impl Place {
                 // With a guarded name every call that makes something goes through the supervisor.
                 guarded_names: vec![".guarded".into()],
                 refused_keys: ["core.fsmonitor", "core.worktree", "alias.*"].map(Into::into).into(),
+                free_keys: vec!["*".into()],
                 private_tmp: None,
                 sockets: Vec::new(),
             },

@@ -165,6 +165,207 @@ fn a_configuration_that_runs_programs_is_refused_or_put_aside() {
     );
 }
 
+/// Texts that git reads in another way than it may seem, each of which makes `git status` touch `$O/ran`.
+const DECEPTIVE: &[&str] = &[
+    r"[core]\n\tx = a \\\n[y]\n\tfsmonitor = touch $O/ran\n",
+    r#"[core]\n\tx = "a \\\n[y]"\n\tfsmonitor = touch $O/ran\n"#,
+    r"[core]\n\tx = a \r[y]\n\tfsmonitor = touch $O/ran\n",
+    r"[core]\n\t# c \r[y]\n\tfsmonitor = touch $O/ran\n",
+    r"[core]\n\t# c \\\n\tfsmonitor = touch $O/ran\n",
+    r"[core]\n\tx = a ; \\\n\tfsmonitor = touch $O/ran\n",
+    r"[CORE]FSMONITOR=touch $O/ran\n",
+    r#"[y "\\"]\\""] [core] fsmonitor = touch $O/ran\n"#,
+];
+
+#[test]
+fn a_configuration_that_deceives_its_reader_runs_nothing() {
+    as_root_and_user("repository::a_configuration_that_deceives_its_reader_runs_nothing", || {
+        if !git_works() {
+            return;
+        }
+        let place = place("deceptive");
+        let ran = place.outside.join("ran");
+        for text in DECEPTIVE {
+            let make = format!("git init -q new && printf '{text}'");
+            let routes = [
+                format!("{make} > new/.git/config"),
+                format!("{make} > new/.git/new && mv new/.git/new new/.git/config"),
+            ];
+            let uses = "git -C new status > /dev/null";
+            for route in routes {
+                place.plain(&format!("{route} && {uses}"));
+                assert!(ran.exists(), "git must run it unconfined: {text}");
+                fs::remove_file(&ran).unwrap();
+                reset(&place);
+                let told = run(&place.spec(&route)).unwrap().violations;
+                place.plain(uses);
+                assert!(!ran.exists(), "{route}: {told:?}");
+                assert!(!told.is_empty(), "{route}");
+                reset(&place);
+            }
+        }
+    });
+}
+
+/// Each names a program, a text for a shell, or a file that git loads.
+const DANGEROUS: &[&str] = &[
+    "alias.st",
+    "branch.m.mergeOptions",
+    "browser.b.cmd",
+    "browser.b.path",
+    "core.alternateRefsCommand",
+    "core.askPass",
+    "core.attributesFile",
+    "core.editor",
+    "core.fsmonitor",
+    "core.gitProxy",
+    "core.hooksPath",
+    "core.pager",
+    "core.protectHFS",
+    "core.sshCommand",
+    "core.worktree",
+    "credential.helper",
+    "credential.https://x.helper",
+    "diff.d.command",
+    "diff.d.textconv",
+    "diff.external",
+    "diff.tool",
+    "difftool.d.cmd",
+    "difftool.d.path",
+    "extensions.worktreeConfig",
+    "filter.f.clean",
+    "filter.f.process",
+    "filter.f.smudge",
+    "format.outputDirectory",
+    "gc.recentObjectsHook",
+    "gc.repackFilterTo",
+    "git-secrets.x",
+    "gitcvs.logFile",
+    "gpg.program",
+    "gpg.ssh.defaultKeyCommand",
+    "gpg.ssh.program",
+    "gpg.x509.program",
+    "gui.x",
+    "guitool.g.cmd",
+    "help.browser",
+    "help.htmlPath",
+    "hook.h.command",
+    "http.proxy",
+    "http.https://x.sslVerify",
+    "imap.tunnel",
+    "include.path",
+    "includeIf.gitdir:/.path",
+    "init.templateDir",
+    "instaweb.httpd",
+    "instaweb.modulePath",
+    "interactive.diffFilter",
+    "lfs.customtransfer.t.path",
+    "lfs.url",
+    "man.m.cmd",
+    "man.m.path",
+    "man.viewer",
+    "merge.m.driver",
+    "merge.tool",
+    "mergetool.m.cmd",
+    "mergetool.m.path",
+    "pager.log",
+    "protocol.ext.allow",
+    "pull.twohead",
+    "rebase.instructionFormat",
+    "receive.procReceiveRefs",
+    "remote.r.proxy",
+    "remote.r.receivepack",
+    "remote.r.uploadpack",
+    "remote.r.vcs",
+    "secrets.providers",
+    "sendemail.smtpServer",
+    "sendemail.toCmd",
+    "sequence.editor",
+    "ssh.variant",
+    "submodule.s.update",
+    "svn.authors-prog",
+    "svn.authorsProg",
+    "svn-remote.r.url",
+    "tar.tgz.command",
+    "tig.bind",
+    "trace2.eventTarget",
+    "trailer.t.cmd",
+    "trailer.t.command",
+    "uploadpack.packObjectsHook",
+    "url.u.insteadOf",
+    "web.browser",
+];
+
+/// What `init`, `clone`, `remote add`, `branch`, `submodule`, `sparse-checkout` and common programs write.
+const ORDINARY: &[&str] = &[
+    "core.repositoryformatversion",
+    "core.filemode",
+    "core.bare",
+    "core.logallrefupdates",
+    "core.ignorecase",
+    "core.symlinks",
+    "core.precomposeunicode",
+    "core.sparseCheckout",
+    "core.sparseCheckoutCone",
+    "core.autocrlf",
+    "extensions.objectFormat",
+    "extensions.partialClone",
+    "remote.origin.url",
+    "remote.origin.fetch",
+    "remote.origin.promisor",
+    "remote.origin.mirror",
+    "remote.origin.partialclonefilter",
+    "remote.origin.gh-resolved",
+    "remote.origin.pushurl",
+    "branch.main.remote",
+    "branch.main.merge",
+    "branch.main.rebase",
+    "branch.main.vscode-merge-base",
+    "submodule.s.url",
+    "submodule.s.active",
+    "submodule.active",
+    "user.name",
+    "user.email",
+    "user.signingKey",
+    "commit.gpgSign",
+    "pull.rebase",
+    "push.default",
+    "fetch.prune",
+    "init.defaultBranch",
+    "lfs.repositoryformatversion",
+    "lfs.https://x/info/lfs.access",
+    "advice.detachedHead",
+    "color.ui",
+    "gc.auto",
+    "index.sparse",
+];
+
+#[test]
+fn every_dangerous_key_is_refused_and_every_ordinary_one_kept() {
+    if !git_works() {
+        return;
+    }
+    let place = place("keys");
+    let script = DANGEROUS.iter().chain(ORDINARY).enumerate().fold(String::new(), |script, (number, key)| {
+        let (section, name) = key.rsplit_once('.').unwrap();
+        let section = section.replacen('.', " \"", 1);
+        let end = if section.contains('"') { "\"" } else { "" };
+        script + &format!("mkdir -p r{number}/refs r{number}/objects; echo '[{section}{end}] {name} = x' > r{number}/config\n")
+    });
+    let mut spec = place.spec(&script);
+    spec.files.refused_keys = stockade_policy::refused_git_keys().iter().map(Into::into).collect();
+    spec.files.free_keys = stockade_policy::free_git_keys().iter().map(Into::into).collect();
+    run(&spec).unwrap();
+    let kept = |number: usize| place.project.join(format!("r{number}/config")).exists();
+    for (number, key) in DANGEROUS.iter().enumerate() {
+        assert!(!kept(number), "{key}");
+        assert!(place.project.join(format!("r{number}/config.refused")).exists(), "{key}");
+    }
+    for (number, key) in ORDINARY.iter().enumerate() {
+        assert!(kept(DANGEROUS.len() + number), "{key}");
+    }
+}
+
 #[test]
 fn a_run_that_is_ended_is_looked_at_too() {
     as_root_and_user("repository::a_run_that_is_ended_is_looked_at_too", || {
