@@ -1,6 +1,6 @@
 //! From the flat syntax tree to commands: one walk over the events, with a stack of what is being built.
 
-mod arithmetic;
+pub(crate) mod arithmetic;
 mod assigned;
 mod commands;
 mod effects;

@@ -247,8 +247,7 @@ impl<'a> Reader<'a> {
             self.strip = self.trusted && scanner.seen.is_empty() && scanner.troubles.is_empty();
         }
         let form = body.forms.iter().find(|form| {
-            let seen =
-                |name: &String| scanner.seen.iter().any(|seen| seen.option.names.contains(name));
+            let seen = |name: &String| scanner.seen.iter().any(|seen| seen.is(name));
             (form.with.is_empty() || form.with.iter().any(seen)) && !form.without.iter().any(seen)
         });
         self.values = form.map(|form| form.values.as_slice()).unwrap_or_default();

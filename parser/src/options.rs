@@ -21,6 +21,21 @@ pub(crate) struct Seen<'a> {
     pub values: Vec<Argument>,
     /// Index of the word in which it stands.
     pub index: u32,
+    /// It was switched off: `+x` of a shell.
+    pub off: bool,
+}
+
+impl Seen<'_> {
+    /// Says whether it is the option `name`; `+x` only if it was switched off.
+    pub(crate) fn is(&self, name: &str) -> bool {
+        match name.strip_prefix('+') {
+            Some(letter) => {
+                self.off
+                    && self.option.names.iter().any(|own| own.strip_prefix('-') == Some(letter))
+            }
+            None => self.option.names.iter().any(|own| own == name),
+        }
+    }
 }
 
 /// Something that could not be read.
@@ -147,6 +162,12 @@ impl<'a> Scanner<'a> {
                     Shape::Long(doubled(known), None)
                 }
                 Style::Shell if rest.is_some() => Shape::Dynamic,
+                // An option of several letters behind one dash.
+                Style::Dashes
+                    if rest.is_none() && known.len() > 2 && self.named_bytes(known).is_some() =>
+                {
+                    Shape::Long(known.to_vec(), None)
+                }
                 _ => Shape::Cluster(known.get(1..).unwrap_or_default().to_vec(), rest),
             },
             (known, None) if plus && known.starts_with(b"+") => {
@@ -303,7 +324,9 @@ impl<'a> Scanner<'a> {
 
     fn see(&mut self, option: &'a OptionRow, values: Vec<Argument>, argument: &Argument) {
         self.ended |= option.stop;
-        self.seen.push(Seen { option, values, index: argument.index });
+        let off = self.body.grammar.style == Style::Shell
+            && argument.word.exact().is_some_and(|word| word.starts_with(b"+"));
+        self.seen.push(Seen { option, values, index: argument.index, off });
     }
 
     fn unknown(&mut self, index: u32, name: &str) {

@@ -1,5 +1,7 @@
 //! The meaning of a value, applied: what it starts, writes, reads, or makes doubtful.
 
+use crate::cursor::is_name;
+use crate::extract::arithmetic::{Change, names};
 use crate::lang::{self, Findings};
 use crate::nested::{Dialect, Doubt, Inner, Reader};
 use crate::options::{Argument, unknown};
@@ -316,9 +318,18 @@ impl Reader<'_> {
     }
 
     fn arithmetic(&mut self, value: &Argument) {
-        let plain = |byte: &u8| byte.is_ascii_digit() || b" +-*/%<>=!&|^~?:(),".contains(byte);
-        if !value.word.exact().is_some_and(|text| text.iter().all(plain)) {
-            self.doubt(Reason::ArithName, value.index, "");
+        let plain = |byte: &u8| is_name(*byte) || b" +-*/%<>=!&|^~?:(),".contains(byte);
+        let Some(text) = value.word.exact().filter(|text| text.iter().all(plain)) else {
+            return self.doubt(Reason::ArithName, value.index, "");
+        };
+        // Only a name that gets a value is not looked up, and evaluated, itself.
+        for (name, change) in names(text) {
+            if change != Change::Assigned {
+                return self.doubt(Reason::ArithName, value.index, "");
+            }
+            if let Some(detail) = crate::state::effect_of(&name, None) {
+                self.doubt(Reason::State, value.index, &detail);
+            }
         }
     }
 

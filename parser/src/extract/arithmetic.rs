@@ -298,7 +298,8 @@ fn parameter_name(word: &[u8]) -> Option<&[u8]> {
 
 /// What an expression does with a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Change {
+pub(crate) enum Change {
+    /// It uses its value.
     None,
     /// `=`: the old value is not looked at.
     Assigned,
@@ -307,7 +308,7 @@ enum Change {
 }
 
 /// The names in an expression.
-fn names(expression: &[u8]) -> Vec<(Vec<u8>, Change)> {
+pub(crate) fn names(expression: &[u8]) -> Vec<(Vec<u8>, Change)> {
     let mut names = Vec::new();
     let mut at = 0;
     while let Some(byte) = expression.get(at).copied() {

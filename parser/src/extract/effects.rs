@@ -4,7 +4,7 @@ use crate::extract::Walk;
 use crate::extract::assigned::Attributes;
 use crate::extract::nested::join;
 use crate::extract::shell::{Home, Value};
-use crate::{CommandKind, Directory, Reason, SimpleCommand, Word, WordClass};
+use crate::{CommandKind, Directory, Reason, Word, WordClass};
 
 /// Letters of `set` that leave the meaning of text alone.
 const HARMLESS_SET: &[u8] = b"efunvxbhmECT";
@@ -55,31 +55,45 @@ const HARMLESS_SHOPT: &[&[u8]] = &[
 impl Walk<'_> {
     /// What running the command at `index` does to its shell.
     pub(crate) fn change_shell(&mut self, index: u32) {
-        let Some(command) = self.commands.get(index as usize) else { return };
+        let Some(command) = self.commands.get_mut(index as usize) else { return };
         if command.words.is_empty() {
             return;
         }
-        let Some(name) = command.words.first().and_then(Word::exact) else {
+        if command.words.first().and_then(Word::exact).is_none() {
             // Whatever it is, the name is opaque already.
             return self.shell.forget();
-        };
+        }
         if command.kind == CommandKind::External {
             return;
         }
+        // Nothing below looks at the words in the list.
+        let words = std::mem::take(&mut command.words);
+        self.run_builtin(index, &words);
+        if let Some(command) = self.commands.get_mut(index as usize) {
+            command.words = words;
+        }
+    }
+
+    fn run_builtin(&mut self, index: u32, words: &[Word]) {
+        let (Some(command), Some((first, operands))) =
+            (self.commands.get(index as usize), words.split_first())
+        else {
+            return;
+        };
         let function = command.kind == CommandKind::Function;
-        let name = name.to_vec();
-        let command = command.clone();
-        let operands = command.words.get(1..).unwrap_or_default();
-        match name.as_slice() {
-            b"cd" | b"pushd" | b"popd" => self.change_directory(&command, operands),
+        let span = command.span;
+        let at_top = command.position == crate::Position::Top && command.via.is_empty();
+        let name = first.exact().unwrap_or_default();
+        match name {
+            b"cd" | b"pushd" | b"popd" => self.change_directory(name, operands),
             b"export" | b"declare" | b"typeset" | b"local" | b"readonly" => {
-                self.declare(index, &name, operands);
+                self.declare(index, name, operands);
             }
             b"unset" | b"read" | b"mapfile" | b"readarray" | b"getopts" | b"wait" => {
-                self.change_names(&name, operands);
+                self.change_names(name, operands);
             }
             b"printf" if operands.first().is_some_and(|first| first.may_start_with(b"-v")) => {
-                self.change_names(&name, operands);
+                self.change_names(name, operands);
             }
             b"let" | b"eval" | b"source" | b"." => self.shell.forget(),
             b"trap" => {
@@ -87,14 +101,9 @@ impl Walk<'_> {
                 self.shell.follows = false;
             }
             b"set" => self.set_options(operands),
-            b"shopt" => self.shopt(&command, operands),
+            b"shopt" => self.shopt(at_top, operands),
             b"alias" if self.shell.aliases && !operands.is_empty() => {
-                self.doubt(
-                    Reason::Alias,
-                    command.span,
-                    "an alias is defined".to_owned(),
-                    String::new(),
-                );
+                self.doubt(Reason::Alias, span, "an alias is defined".to_owned(), String::new());
                 self.shell.shake("an alias is defined".to_owned());
             }
             b"hash" if may_have(operands, b"-p") => self.shell.shake("`hash -p`".to_owned()),
@@ -110,7 +119,7 @@ impl Walk<'_> {
         }
     }
 
-    fn change_directory(&mut self, command: &SimpleCommand, operands: &[Word]) {
+    fn change_directory(&mut self, name: &[u8], operands: &[Word]) {
         let mut plain = Vec::new();
         for word in operands {
             match word.exact() {
@@ -118,7 +127,7 @@ impl Walk<'_> {
                 Some(_) | None => plain.push(word),
             }
         }
-        let popd = command.words.first().and_then(Word::exact) == Some(b"popd");
+        let popd = name == b"popd";
         let directory = match plain.as_slice() {
             [] if !popd => match self.shell.home.clone() {
                 Home::Known(home) => Directory::Known(home.into()),
@@ -245,7 +254,8 @@ impl Walk<'_> {
         }
     }
 
-    fn shopt(&mut self, command: &SimpleCommand, operands: &[Word]) {
+    /// `at_top`: the text itself runs it, in its own list.
+    fn shopt(&mut self, at_top: bool, operands: &[Word]) {
         let sets = operands.iter().any(|word| {
             word.exact().is_none_or(|text| {
                 text.starts_with(b"-") && text.iter().any(|byte| matches!(byte, b's' | b'u' | b'o'))
@@ -263,8 +273,7 @@ impl Walk<'_> {
                 }
                 Some(b"expand_aliases") => self.shell.aliases = true,
                 // The lexer switches at the next line of the text itself; elsewhere it cannot.
-                Some(b"extglob")
-                    if command.position == crate::Position::Top && command.via.is_empty() => {}
+                Some(b"extglob") if at_top => {}
                 Some(option) if HARMLESS_SHOPT.contains(&option) => {}
                 Some(option) => {
                     self.shell.shake(format!("`shopt {}`", String::from_utf8_lossy(option)));

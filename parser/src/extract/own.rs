@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use crate::extract::Walk;
 use crate::nested::{self, Reading};
 use crate::{
-    Assignment, CommandKind, EffectKind, SimpleCommand, Span, Stdin, Unread, Word, WordClass,
+    Assignment, CommandKind, EffectKind, Shared, SimpleCommand, Span, Stdin, Thin, Unread, Word,
+    WordClass,
 };
 
 /// Says whether a command assigns variables that other programs may see.
@@ -73,11 +74,18 @@ impl Walk<'_> {
                     Word { span: assignment.span, class: assignment.value.class.clone() },
                 ]
                 .into(),
-                assignments: Vec::new().into(),
-                redirects: Vec::new().into(),
-                stdin: Stdin::Inherited,
+                // Not a copy of `command`: that may hold as many assignments as there are turns here.
+                assignments: Thin::EMPTY,
+                redirects: Thin::EMPTY,
+                position: command.position,
+                via: command.via.clone(),
                 kind: CommandKind::External,
-                ..command.clone()
+                directory: command.directory.clone(),
+                locality: command.locality,
+                stdin: Stdin::Inherited,
+                effects: Shared::EMPTY,
+                effects_known: false,
+                span: command.span,
             };
             let reading = nested::read(&mut self.rows, &pseudo);
             // What is not known here is not read; it starts nothing by itself.

@@ -21,8 +21,8 @@ pub(super) enum Repair {
     TestWords,
     /// A lone `-` in front of a here-document belongs to no node.
     LostDash,
-    /// Operands of `alias` are read as those of `export` are.
-    AliasOperand,
+    /// Operands of `alias`, `eval` and `let` are read as those of `export` are.
+    AssignmentOperand,
 }
 
 impl Repair {
@@ -34,7 +34,7 @@ impl Repair {
             Repair::Keyword => "keyword",
             Repair::TestWords => "test-words",
             Repair::LostDash => "lost-dash",
-            Repair::AliasOperand => "alias-operand",
+            Repair::AssignmentOperand => "assignment-operand",
         }
     }
 }
@@ -237,20 +237,21 @@ impl Lowering<'_, '_> {
         if keyword {
             self.after_keywords(&mut pieces);
         }
-        self.operands_of_alias(&mut pieces);
+        self.assignment_operands(&mut pieces);
         self.finish(pieces, shape.kind(index) != NodeKind::RedirectedStatement);
     }
 
-    /// Finds the assignments that the grammar took for words behind `alias`.
-    fn operands_of_alias(&mut self, pieces: &mut [(MarkKind, Span)]) {
+    /// Finds the assignments that the grammar took for words behind `alias`, `eval` and `let`.
+    fn assignment_operands(&mut self, pieces: &mut [(MarkKind, Span)]) {
         let text = self.shape.text();
         let mut words = pieces.iter_mut().filter(|(kind, _)| *kind == MarkKind::Word);
-        if words.next().is_none_or(|(_, name)| name.of(text) != b"alias") {
+        let name = words.next().map_or(b"".as_slice(), |(_, name)| name.of(text));
+        if !matches!(name, b"alias" | b"eval" | b"let") {
             return;
         }
         for (kind, _) in words.filter(|(_, span)| looks_like_assignment(span.of(text))) {
             *kind = MarkKind::Assignment;
-            self.repairs.push(Repair::AliasOperand);
+            self.repairs.push(Repair::AssignmentOperand);
         }
     }
 
