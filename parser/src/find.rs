@@ -173,8 +173,11 @@ fn common_start(starts: &[Word]) -> Vec<u8> {
         common = Some(match common {
             None => known.to_vec(),
             Some(common) => {
-                let same = common.iter().zip(known).take_while(|(a, b)| a == b);
-                same.map(|(byte, _)| *byte).collect()
+                // Whole segments: `.` is no beginning of `..`.
+                let same = common.iter().zip(known).take_while(|(a, b)| a == b).count();
+                let known = common.get(..same).unwrap_or_default();
+                let end = known.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
+                known.get(..end).unwrap_or_default().to_vec()
             }
         });
     }

@@ -6,11 +6,13 @@ mod cover;
 mod critical;
 pub(crate) mod evidence;
 mod files;
+mod links;
 mod part;
 mod reach;
 mod shell;
 mod suggest;
 mod tools;
+mod trees;
 
 use stockade_parser::json::Value;
 
@@ -35,13 +37,13 @@ pub fn evaluate(rules: &Rules, call: &Call<'_>, facts: &Facts) -> Verdict {
 }
 
 fn evaluate_tool(rules: &Rules, name: &str, input: &Value, facts: &Facts) -> Verdict {
-    let context = Context::new(rules, facts, name, input, false);
+    let context = Context::new(rules, facts, name, input, None);
     let verdict = conclude(&context, tools::parts(&context));
     suggest::add_tool(verdict, &context)
 }
 
 fn evaluate_shell(rules: &Rules, shell: &Shell<'_>, input: &Value, facts: &Facts) -> Verdict {
-    let context = Context::new(rules, facts, "Bash", input, shell.excluded(rules));
+    let context = Context::new(rules, facts, "Bash", input, Some(shell));
     let verdict = conclude(&context, shell::parts(&context, shell));
     suggest::add(verdict, &context, shell)
 }

@@ -7,6 +7,8 @@ use stockade_parser::json::{Dialect, Value, read};
 
 const PROTECTED: &[u8] = include_bytes!("../../policies/paths/protected.jsonc");
 const CRITICAL: &[u8] = include_bytes!("../../policies/paths/critical.jsonc");
+const TREES: &[u8] = include_bytes!("../../policies/paths/trees.jsonc");
+const LINKS: &[u8] = include_bytes!("../../policies/paths/links.jsonc");
 const GIT: &[u8] = include_bytes!("../../policies/paths/git.jsonc");
 const PERMISSIONS: &[u8] = include_bytes!("../../policies/permissions.jsonc");
 
@@ -46,6 +48,28 @@ pub(crate) enum RemoverOperands {
     Devices,
 }
 
+/// A program that goes through whole directories.
+#[derive(Debug, Clone)]
+pub(crate) struct Walker {
+    pub names: Vec<String>,
+    pub when: Vec<String>,
+    pub reads: bool,
+    pub writes: bool,
+    /// Without an operand it begins at the working directory.
+    pub bare: bool,
+    /// Without one of these words names that begin with a dot are left out; none: they never are.
+    pub hidden: Option<Vec<String>>,
+}
+
+/// A program that can put a link somewhere.
+#[derive(Debug, Clone)]
+pub(crate) struct LinkMaker {
+    pub names: Vec<String>,
+    pub when: Vec<String>,
+    /// Its words do not tell where.
+    pub anywhere: bool,
+}
+
 /// A tool that touches files.
 #[derive(Debug, Clone)]
 pub(crate) struct FileTool {
@@ -64,6 +88,8 @@ pub(crate) struct Knowledge {
     pub free_git_keys: Vec<String>,
     pub protected: Vec<ProtectedName>,
     pub removers: Vec<Remover>,
+    pub walkers: Vec<Walker>,
+    pub link_makers: Vec<LinkMaker>,
     pub safe_variables: Vec<String>,
     pub unsafe_variables: Vec<String>,
     pub known_tools: Vec<String>,
@@ -130,6 +156,8 @@ fn read_all() -> Option<Knowledge> {
     Some(Knowledge {
         protected: table(PROTECTED, protected)?,
         removers: table(CRITICAL, remover)?,
+        walkers: table(TREES, walker)?,
+        link_makers: table(LINKS, link_maker)?,
         git_keys: strings(git.get("refused")?)?,
         free_git_keys: strings(git.get("free")?)?,
         safe_variables: strings(permissions.get("safe_variables")?)?,
@@ -209,6 +237,38 @@ fn remover(row: &Value) -> Option<Remover> {
             _ => return None,
         },
         when: row.get("when").map_or(Some(Vec::new()), strings)?,
+    })
+}
+
+fn walker(row: &Value) -> Option<Walker> {
+    let (reads, writes) = match row.get("does")?.text()? {
+        "read" => (true, false),
+        "write" => (false, true),
+        "both" => (true, true),
+        _ => return None,
+    };
+    Some(Walker {
+        names: strings(row.get("names")?)?,
+        when: row.get("when").map_or(Some(Vec::new()), strings)?,
+        reads,
+        writes,
+        bare: row.get("bare").is_some_and(|value| value.boolean() == Some(true)),
+        hidden: match row.get("hidden") {
+            Some(words) => Some(strings(words)?),
+            None => None,
+        },
+    })
+}
+
+fn link_maker(row: &Value) -> Option<LinkMaker> {
+    Some(LinkMaker {
+        names: strings(row.get("names")?)?,
+        when: row.get("when").map_or(Some(Vec::new()), strings)?,
+        anywhere: match row.get("places")?.text()? {
+            "written" => false,
+            "anywhere" => true,
+            _ => return None,
+        },
     })
 }
 

@@ -167,7 +167,13 @@ fn equal(found: &str, wanted: &str) -> bool {
 pub(crate) fn shape(word: &Word, directory: Option<&Path>) -> Option<Shape> {
     let (symbols, open): (Vec<Option<u8>>, bool) = match &word.class {
         WordClass::Exact(bytes) => (bytes.iter().copied().map(Some).collect(), false),
-        WordClass::Pattern { glob, .. } => (glob_symbols(glob), false),
+        // What a finder puts behind the place where it begins are further segments.
+        WordClass::Pattern { glob, .. } => match &**glob {
+            [Glob::Literal(start), Glob::Other(mark)] if mark == b"{}" => {
+                (start.iter().copied().map(Some).collect(), true)
+            }
+            glob => (glob_symbols(glob), false),
+        },
         WordClass::Unknown { count: stockade_parser::Count::Any, .. } => return None,
         WordClass::Unknown { prefix, .. } => {
             // What follows the last `/` of the known beginning is open.
@@ -184,6 +190,10 @@ pub(crate) fn shape(word: &Word, directory: Option<&Path>) -> Option<Shape> {
     }
     for part in symbols.split(|symbol| *symbol == Some(b'/')) {
         let literal: Option<Vec<u8>> = part.iter().copied().collect();
+        if literal.is_none() && may_be_parent(part) {
+            segments.pop();
+            return Some(Shape { segments, open: true });
+        }
         match literal.as_deref() {
             Some(b"" | b".") => {}
             Some(b"..") => {
@@ -194,6 +204,11 @@ pub(crate) fn shape(word: &Word, directory: Option<&Path>) -> Option<Shape> {
         }
     }
     Some(Shape { segments, open })
+}
+
+/// Says whether a segment of a pattern could be `..`, as `.*` can.
+fn may_be_parent(part: &[Option<u8>]) -> bool {
+    part.first() == Some(&Some(b'.')) && part.iter().flatten().all(|byte| *byte == b'.')
 }
 
 fn glob_symbols(glob: &[Glob]) -> Vec<Option<u8>> {

@@ -8,7 +8,7 @@ use crate::pattern::command::Strike;
 use crate::verdict::Decision;
 
 use super::context::Context;
-use super::part::{Cover, Draft, Hit, Own, Subject};
+use super::part::{Certainty, Cover, Draft, Hit, Own, Subject};
 use super::shell::{Shell, blanket, pattern};
 use super::{cover, critical, files};
 
@@ -93,7 +93,7 @@ fn strikes(context: &Context<'_>, shell: &Shell<'_>, command: &SimpleCommand) ->
             let Some(pattern) = pattern(context, rule) else { continue };
             match pattern.strikes(&forms) {
                 Strike::No => {}
-                Strike::Possible => found.push(Hit { rule, certain: false }),
+                Strike::Possible => found.push(Hit { rule, certainty: Certainty::Later }),
                 Strike::Certain => found.push(Hit::certain(rule)),
             }
         }

@@ -11,7 +11,9 @@ use crate::pattern::path::Anchors;
 use crate::rule::Specifier;
 use crate::verdict::Decision;
 
+use super::links::{self, Made};
 use super::part::Hit;
+use super::shell::Shell;
 
 /// What every step of one decision needs.
 pub(super) struct Context<'a> {
@@ -27,6 +29,8 @@ pub(super) struct Context<'a> {
     pub auto_allow: bool,
     /// The call asked to run unconfined, and settings let it.
     pub unconfined: bool,
+    /// Where commands of the text may put links.
+    pub made: Vec<Made<'a>>,
 }
 
 impl<'a> Context<'a> {
@@ -35,9 +39,10 @@ impl<'a> Context<'a> {
         facts: &'a Facts,
         tool: &'a str,
         input: &'a Value,
-        excluded: bool,
+        shell: Option<&Shell<'a>>,
     ) -> Context<'a> {
         let sandbox = &rules.settings().sandbox;
+        let excluded = shell.is_some_and(|shell| shell.excluded(rules));
         let mode = resolved(rules, facts);
         let wish =
             input.get("dangerouslyDisableSandbox").is_some_and(|v| v.boolean() != Some(false));
@@ -56,6 +61,7 @@ impl<'a> Context<'a> {
             directories: further_directories(rules, facts),
             auto_allow: confined && sandbox.auto_allow && mode != Mode::Plan,
             unconfined,
+            made: shell.map_or_else(Vec::new, |shell| links::made(shell, facts)),
         }
     }
 

@@ -12,6 +12,7 @@ use crate::pattern::command::base_name;
 use crate::verdict::Decision;
 
 use super::context::Context;
+use super::links;
 use super::part::Cover;
 use super::reach;
 use super::shell::{Shell, pattern};
@@ -92,6 +93,7 @@ pub(super) fn is_inside(
         Some(bytes) => paths::written(bytes, directory.as_deref()).is_some_and(|written| {
             let names = paths::names(&written, context.facts, directory.as_deref());
             paths::is_inside(&names, context.facts, &context.directories)
+                && !links::goes_through(&context.made, Some(command), &paths::normal(&written))
         }),
         None => paths::shape(word, directory.as_deref()).is_some_and(|shape| {
             let fixed = paths::fixed_directory(&shape);

@@ -41,7 +41,8 @@ fn applies(row: &Remover, command: &SimpleCommand) -> bool {
             .any(|word| row.when.iter().any(|wanted| is_option(word, wanted)))
 }
 
-fn is_option(word: &Word, wanted: &str) -> bool {
+/// Says whether a word is, or could be, the wanted one: abbreviated, or a letter in a cluster.
+pub(super) fn is_option(word: &Word, wanted: &str) -> bool {
     if word.may_equal(wanted.as_bytes()) {
         return true;
     }

@@ -111,12 +111,12 @@ pub fn explain(
     match call {
         Call::Bash { tree, input } => {
             let shell = Shell::of(tree);
-            let context = Context::new(rules, facts, "Bash", input, shell.excluded(rules));
+            let context = Context::new(rules, facts, "Bash", input, Some(&shell));
             let question = Question { context: &context, shell: Some(&shell), verdict };
             question.answer(shell::parts(&context, &shell), files)
         }
         Call::Tool { name, input } => {
-            let context = Context::new(rules, facts, name, input, false);
+            let context = Context::new(rules, facts, name, input, None);
             let question = Question { context: &context, shell: None, verdict };
             question.answer(tools::parts(&context), files)
         }

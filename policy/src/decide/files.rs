@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use stockade_parser::{EffectKind, SimpleCommand, Target, Word};
+use stockade_parser::{EffectKind, SimpleCommand, Target, Word, WordClass};
 
 use crate::facts::Mode;
 use crate::index::PathIndex;
@@ -13,8 +13,9 @@ use crate::rule::Specifier;
 use crate::verdict::Decision;
 
 use super::context::Context;
-use super::part::{Cover, Draft, Hit, Own};
+use super::part::{Certainty, Cover, Draft, Hit, Own};
 use super::shell::{self, Shell};
+use super::{links, trees};
 
 /// What is done to a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,13 +51,13 @@ pub(super) fn hits(
     names: &[PathBuf],
 ) -> Vec<Hit> {
     let mut found = Vec::new();
-    for (index, reach) in indices(context, effect, access) {
+    for (index, needs) in indices(context, effect, access) {
         for id in index.candidates(names) {
             let Some(pattern) = pattern(context, id) else { continue };
             let matches = |name: &PathBuf| pattern.matches(name, context.anchors());
-            let hit = match reach {
-                Reach::Any => names.iter().any(matches),
-                Reach::All => !names.is_empty() && names.iter().all(matches),
+            let hit = match needs {
+                Needs::Any => names.iter().any(matches),
+                Needs::All => !names.is_empty() && names.iter().all(matches),
             };
             if hit {
                 found.push(Hit::certain(id));
@@ -68,20 +69,79 @@ pub(super) fn hits(
 }
 
 /// Returns deny and ask rules that a path of this shape could fall under.
-fn possible_hits(context: &Context<'_>, access: Access, shape: Option<&Shape>) -> Vec<Hit> {
+pub(super) fn possible_hits(
+    context: &Context<'_>,
+    access: Access,
+    shape: Option<&Shape>,
+    certainty: Certainty,
+) -> Vec<Hit> {
     let mut found = Vec::new();
     for effect in [Decision::Deny, Decision::Ask] {
         for (index, _) in indices(context, effect, access) {
             for id in index.all() {
                 let Some(pattern) = pattern(context, *id) else { continue };
                 if shape.is_none_or(|shape| pattern.may_match(shape, context.anchors())) {
-                    found.push(Hit { rule: *id, certain: false });
+                    found.push(Hit { rule: *id, certainty });
                 }
             }
         }
         found.extend(tool_level(context, effect, access));
     }
     found
+}
+
+/// Returns what is known about the path that a word names; none when it may be any. Only confinement keeps a part
+/// that is not known from climbing with `..`.
+pub(super) fn shape(context: &Context<'_>, word: &Word, directory: Option<&Path>) -> Option<Shape> {
+    let unknown = matches!(word.class, WordClass::Unknown { .. });
+    if unknown && !context.is_confined() { None } else { paths::shape(word, directory) }
+}
+
+/// Adds deny and ask rules that the path of a word could fall under.
+fn add_possible(
+    context: &Context<'_>,
+    draft: &mut Draft,
+    word: &Word,
+    directory: Option<&Path>,
+    access: Access,
+) {
+    let shape = shape(context, word, directory);
+    if shape.is_some() || !context.is_confined() {
+        draft.add(possible_hits(context, access, shape.as_ref(), Certainty::Later));
+    }
+}
+
+/// Which places a path that is looked at stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    /// The path alone.
+    Path,
+    /// Whatever lies below it as well.
+    Tree,
+}
+
+/// Adds all rules about paths when a path could lead elsewhere by a link that the same text makes.
+fn add_linked(
+    context: &Context<'_>,
+    draft: &mut Draft,
+    user: Option<&SimpleCommand>,
+    (path, extent): (&Path, Extent),
+    access: Access,
+) {
+    let made = &context.made;
+    if made.is_empty() || context.is_confined() {
+        return;
+    }
+    let inside = || {
+        paths::working_directories(context.facts, &context.directories)
+            .any(|root| path.starts_with(root) || root.starts_with(path))
+    };
+    if links::goes_through(made, user, path)
+        || (extent == Extent::Tree && links::lies_below(made, user, path))
+        || (links::anywhere(made, user) && inside())
+    {
+        draft.add(possible_hits(context, access, None, Certainty::Linked));
+    }
 }
 
 /// Returns the rules of `effect` that speak of paths with this access, whether they match or not.
@@ -100,7 +160,7 @@ pub(super) fn written_target(
     paths::written(target.word.exact()?, directory.as_deref())
 }
 
-enum Reach {
+enum Needs {
     Any,
     All,
 }
@@ -110,16 +170,16 @@ fn indices<'a>(
     context: &Context<'a>,
     effect: Decision,
     access: Access,
-) -> Vec<(&'a PathIndex, Reach)> {
+) -> Vec<(&'a PathIndex, Needs)> {
     let index = context.rules.index(effect);
     match (effect, access) {
-        (Decision::Allow, Access::Read) => vec![(index.read(), Reach::All)],
-        (Decision::Allow, Access::Write) => vec![(index.edit(), Reach::All)],
+        (Decision::Allow, Access::Read) => vec![(index.read(), Needs::All)],
+        (Decision::Allow, Access::Write) => vec![(index.edit(), Needs::All)],
         (Decision::Deny, Access::Write) => {
-            vec![(index.edit(), Reach::Any), (index.read(), Reach::Any)]
+            vec![(index.edit(), Needs::Any), (index.read(), Needs::Any)]
         }
-        (Decision::Deny | Decision::Ask, Access::Read) => vec![(index.read(), Reach::Any)],
-        (Decision::Ask, Access::Write) => vec![(index.edit(), Reach::Any)],
+        (Decision::Deny | Decision::Ask, Access::Read) => vec![(index.read(), Needs::Any)],
+        (Decision::Ask, Access::Write) => vec![(index.edit(), Needs::Any)],
     }
 }
 
@@ -144,7 +204,7 @@ fn tool_level(context: &Context<'_>, effect: Decision, access: Access) -> Vec<Hi
         .collect()
 }
 
-fn pattern<'a>(context: &Context<'a>, id: usize) -> Option<&'a PathPattern> {
+pub(super) fn pattern<'a>(context: &Context<'a>, id: usize) -> Option<&'a PathPattern> {
     match &context.rules.rule(id)?.specifier {
         Specifier::Read(pattern) | Specifier::Edit(pattern) => Some(pattern),
         Specifier::Every
@@ -169,9 +229,10 @@ pub(super) fn judge_target(
     let verb = if access == Access::Read { "read" } else { "written" };
     let written = word.exact().and_then(|bytes| paths::written(bytes, directory));
     let Some(written) = written else {
-        let shape = paths::shape(word, directory);
-        if shape.is_some() || !context.is_confined() {
-            draft.add(possible_hits(context, access, shape.as_ref()));
+        add_possible(context, draft, word, directory, access);
+        if let Some(shape) = paths::shape(word, directory) {
+            let place = paths::fixed_directory(&shape);
+            add_linked(context, draft, None, (&place, Extent::Tree), access);
         }
         draft.confinable = true;
         let reason = format!("which file is {verb} is known only later");
@@ -185,6 +246,8 @@ pub(super) fn judge_target(
     for effect in [Decision::Deny, Decision::Ask] {
         draft.add(hits(context, effect, access, &names));
     }
+    let place = paths::normal(&written);
+    add_linked(context, draft, None, (&place, Extent::Path), access);
     draft.confinable = true;
     if access == Access::Write {
         draft.own = protected(&names).or_else(|| device(&names));
@@ -197,6 +260,10 @@ pub(super) fn judge_target(
             draft.own.take().or(Some(Own { code: "tilde_target", reason, protected: false }));
     }
     cover_path(context, draft, &names, access);
+    let inside = matches!(draft.cover, Cover::Builtin(_) | Cover::Mode(_));
+    if inside && links::goes_through(&context.made, None, &place) {
+        draft.cover = Cover::Nothing("a link made in the same text leads there".to_owned());
+    }
 }
 
 /// Fills in what allows a path.
@@ -275,7 +342,7 @@ pub(super) fn judge_command(context: &Context<'_>, draft: &mut Draft, command: &
         let Some(word) = effect.object(&command.words) else {
             // It may be done to anything.
             if !context.is_confined() {
-                draft.add(possible_hits(context, access, None));
+                draft.add(possible_hits(context, access, None, Certainty::Later));
             }
             continue;
         };
@@ -288,20 +355,31 @@ pub(super) fn judge_command(context: &Context<'_>, draft: &mut Draft, command: &
                 for effect in [Decision::Deny, Decision::Ask] {
                     draft.add(hits(context, effect, access, &names));
                 }
+                let place = paths::normal(&written);
+                add_linked(context, draft, Some(command), (&place, Extent::Path), access);
                 if access == Access::Write && draft.own.is_none() {
                     draft.own = protected(&names);
                 }
             }
             None => {
-                let shape = paths::shape(word, directory);
-                if shape.is_some() || !context.is_confined() {
-                    draft.add(possible_hits(context, access, shape.as_ref()));
+                add_possible(context, draft, word, directory, access);
+                if let Some(shape) = paths::shape(word, directory) {
+                    let place = paths::fixed_directory(&shape);
+                    add_linked(context, draft, Some(command), (&place, Extent::Tree), access);
                 }
             }
         }
     }
-    if !command.effects_known && !context.is_confined() {
+    if context.is_confined() || !has_strict_rules(context) {
+        return;
+    }
+    if !command.effects_known {
         judge_operands(context, draft, command, directory);
+    }
+    trees::judge(context, draft, command, directory);
+    // What it does in a directory without naming a file.
+    if directory.is_some_and(|place| links::goes_through(&context.made, Some(command), place)) {
+        draft.add(possible_hits(context, Access::Read, None, Certainty::Linked));
     }
 }
 
@@ -315,12 +393,14 @@ fn judge_operands(
 ) {
     for word in command.words.iter().skip(1).filter(|word| word.exact().is_none()) {
         if let Some(shape) = paths::shape(word, directory) {
-            draft.add(possible_hits(context, Access::Read, Some(&shape)));
+            draft.add(possible_hits(context, Access::Read, Some(&shape), Certainty::Later));
         }
     }
     for bytes in operands(command) {
         let Some(written) = paths::written(&bytes, directory) else { continue };
         let names = paths::names(&written, context.facts, directory);
+        let place = paths::normal(&written);
+        add_linked(context, draft, Some(command), (&place, Extent::Path), Access::Read);
         draft.add(
             hits(context, Decision::Deny, Access::Read, &names)
                 .into_iter()
@@ -335,7 +415,7 @@ fn judge_operands(
             .candidates(&names)
             .into_iter()
             .filter(strikes)
-            .map(|rule| Hit { rule, certain: false })
+            .map(|rule| Hit { rule, certainty: Certainty::Later })
             .collect();
         draft.add(possible);
     }

@@ -15,8 +15,20 @@ use super::said;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Hit {
     pub rule: RuleId,
+    pub certainty: Certainty,
+}
+
+/// How sure it is that a rule matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Certainty {
+    /// A path could lead there by a link that the same text makes.
+    Linked,
+    /// A word that is known only later could make it match.
+    Later,
+    /// It speaks of a path below a directory that is gone through.
+    Below,
     /// It matches whatever unknown words turn out to be.
-    pub certain: bool,
+    Certain,
 }
 
 /// What a part is, with its place in the tree.
@@ -89,7 +101,12 @@ pub(super) struct Settled {
 
 impl Hit {
     pub fn certain(rule: RuleId) -> Hit {
-        Hit { rule, certain: true }
+        Hit { rule, certainty: Certainty::Certain }
+    }
+
+    /// Says whether the rule matches whatever unknown words turn out to be.
+    pub fn is_certain(&self) -> bool {
+        self.certainty == Certainty::Certain
     }
 }
 
@@ -113,7 +130,7 @@ impl Draft {
     pub fn add(&mut self, hits: impl IntoIterator<Item = Hit>) {
         for hit in hits {
             match self.hits.iter_mut().find(|known| known.rule == hit.rule) {
-                Some(known) => known.certain |= hit.certain,
+                Some(known) => known.certainty = known.certainty.max(hit.certainty),
                 None => self.hits.push(hit),
             }
         }
@@ -136,7 +153,7 @@ pub(super) fn settle(context: &Context<'_>, draft: &Draft) -> Settled {
 /// Returns the first hit of an effect, strongest layer first.
 fn first(context: &Context<'_>, draft: &Draft, effect: Decision, certain: bool) -> Option<RuleId> {
     let fits = |hit: &&Hit| {
-        hit.certain == certain
+        hit.is_certain() == certain
             && context.rules.rule(hit.rule).is_some_and(|rule| rule.effect == effect)
     };
     draft.hits.iter().filter(fits).map(|hit| hit.rule).min()
@@ -180,16 +197,22 @@ fn asked(context: &Context<'_>, draft: &Draft) -> Option<Settled> {
     if let Some(id) = ask_rule(context, draft) {
         return Some(by_rule(context, id, Decision::Ask, "rule_ask", ""));
     }
-    let note = ", which a word that is known only later could match";
     let id = first(context, draft, Decision::Deny, false)
         .or_else(|| first(context, draft, Decision::Ask, false))?;
+    let hit = draft.hits.iter().find(|hit| hit.rule == id)?;
+    let note = match hit.certainty {
+        Certainty::Certain => "",
+        Certainty::Later => ", which a word that is known only later could match",
+        Certainty::Below => ", which speaks of a path below what is gone through",
+        Certainty::Linked => ", to which a link made in the same text could lead",
+    };
     Some(by_rule(context, id, Decision::Ask, "rule_possible", note))
 }
 
 /// Returns the ask rule that counts. What asks about every command is answered by confinement.
 fn ask_rule(context: &Context<'_>, draft: &Draft) -> Option<RuleId> {
     let fits = |hit: &&Hit| {
-        hit.certain
+        hit.is_certain()
             && context.rules.rule(hit.rule).is_some_and(|rule| {
                 let bare = rule.specifier == Specifier::Every && rule.tool == "Bash";
                 rule.effect == Decision::Ask && !(bare && context.auto_allow)

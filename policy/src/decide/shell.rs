@@ -257,6 +257,9 @@ pub(crate) fn paths_of_shell(shell: &Shell<'_>, facts: &Facts) -> Vec<PathBuf> {
     let mut take = |path: Option<PathBuf>| found.extend(path);
     for command in shell.commands {
         let directory = paths::directory(&command.directory, facts);
+        if command.directory != Directory::Start {
+            take(directory.clone());
+        }
         for word in files::path_words(command) {
             take(paths::written(&word, directory.as_deref()));
         }

@@ -183,7 +183,7 @@ pub(super) fn verdict(rules: &Rules, facts: &Facts, text: &Text) -> Verdict {
 pub(super) fn evidence(rules: &Rules, facts: &Facts, text: &Text, verdict: &Verdict) -> Evidence {
     let input = read(br#"{"command":"x"}"#, Dialect::Strict).unwrap();
     let shell = text.shell();
-    let context = Context::new(rules, facts, "Bash", &input, shell.excluded(rules));
+    let context = Context::new(rules, facts, "Bash", &input, Some(&shell));
     let question = Question { context: &context, shell: Some(&shell), verdict };
     let (local, managed) = (Path::new("/p/local.json"), Path::new("/m/managed.json"));
     question.answer(shell::parts(&context, &shell), RuleFiles { local, managed })

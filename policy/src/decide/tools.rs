@@ -15,7 +15,7 @@ use crate::verdict::Decision;
 
 use super::context::Context;
 use super::files::{self, Access};
-use super::part::{Cover, Draft, Hit, Subject};
+use super::part::{Certainty, Cover, Draft, Hit, Subject};
 
 /// Returns what was found about the call: one part.
 pub(super) fn parts(context: &Context<'_>) -> Vec<Draft> {
@@ -146,7 +146,7 @@ fn web(context: &Context<'_>, draft: &mut Draft) {
                 }
                 // What cannot be told could be the host that is refused.
                 Some(Host { plain: false, .. }) | None if effect != Decision::Allow => {
-                    draft.add([Hit { rule: id, certain: false }]);
+                    draft.add([Hit { rule: id, certainty: Certainty::Later }]);
                 }
                 Some(_) | None => {}
             }
@@ -193,7 +193,8 @@ fn foreign_text(context: &Context<'_>, draft: &mut Draft) {
                 continue;
             };
             let certain = pattern.strikes_raw(text.as_bytes());
-            draft.add([Hit { rule: id, certain }]);
+            let certainty = if certain { Certainty::Certain } else { Certainty::Later };
+            draft.add([Hit { rule: id, certainty }]);
         }
     }
 }

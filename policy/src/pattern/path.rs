@@ -122,6 +122,18 @@ impl PathPattern {
         })
     }
 
+    /// Says whether every matched path holds a name with a dot in front that the pattern spells out.
+    pub fn names_a_hidden_file(&self) -> bool {
+        self.segments
+            .iter()
+            .any(|segment| matches!(segment, Segment::Literal(bytes) if bytes.starts_with(b".")))
+    }
+
+    /// Says whether the pattern names no place, only what may lie at any depth.
+    pub fn is_of_any_depth(&self) -> bool {
+        self.segments.first() == Some(&Segment::Deep)
+    }
+
     /// Returns a segment that every matched path holds, if there is one.
     pub fn key(&self) -> Option<&[u8]> {
         let literals = self.segments.iter().filter_map(|segment| match segment {

@@ -4,7 +4,7 @@ use stockade_parser::{EffectKind, SimpleCommand, Word};
 
 use super::{Question, Weighed, forms};
 use crate::decide::files::{Access, related};
-use crate::decide::part::{Draft, Hit, Settled, Subject};
+use crate::decide::part::{Certainty, Draft, Hit, Settled, Subject};
 use crate::decide::reach::{self, Obstacle};
 use crate::decide::shell::{Shell, pattern};
 use crate::decide::{context::Context, cover};
@@ -59,9 +59,11 @@ fn weighed(rule: &Rule, won: bool, why: String) -> Weighed {
 /// Says why a rule that matched won or lost.
 fn outcome(context: &Context<'_>, settled: &Settled, hit: &Hit, rule: &Rule) -> String {
     if settled.rule == Some(hit.rule) {
-        return match hit.certain {
-            true => "it matches".to_owned(),
-            false => "a word that is known only later could make it match".to_owned(),
+        return match hit.certainty {
+            Certainty::Certain => "it matches".to_owned(),
+            Certainty::Later => "a word that is known only later could make it match".to_owned(),
+            Certainty::Below => "it speaks of a path below what is gone through".to_owned(),
+            Certainty::Linked => "a link made in the same text could lead there".to_owned(),
         };
     }
     let bare = rule.specifier == Specifier::Every && rule.tool == "Bash";

@@ -1,0 +1,117 @@
+//! Programs that go through whole directories: what rules say about a path holds above it, too.
+
+use std::path::{Path, PathBuf};
+
+use stockade_parser::{EffectKind, SimpleCommand, Word};
+
+use crate::knowledge::{Walker, knowledge, listed};
+use crate::paths;
+use crate::pattern::command::base_name;
+use crate::pattern::path::{Shape, ShapeSegment};
+
+use super::context::Context;
+use super::critical::is_option;
+use super::files::{self, Access};
+use super::links;
+use super::part::{Certainty, Draft};
+
+/// Adds the rules about paths below the directories that a command goes through.
+pub(super) fn judge(
+    context: &Context<'_>,
+    draft: &mut Draft,
+    command: &SimpleCommand,
+    directory: Option<&Path>,
+) {
+    let program = base_name(&command.words).or_else(|| command.words.first()?.exact());
+    let Some(program) = program else { return };
+    let has = |wanted: &String| command.words.iter().skip(1).any(|word| is_option(word, wanted));
+    let rows = knowledge().walkers.iter().filter(|row| listed(&row.names, program));
+    for row in rows.filter(|row| row.when.is_empty() || row.when.iter().any(has)) {
+        let shows_hidden = row.hidden.as_ref().is_none_or(|words| words.iter().any(has));
+        for root in roots(context, row, command, directory) {
+            let place = root.as_ref().map(paths::fixed_directory);
+            if place.is_some_and(|place| links::lies_below(&context.made, Some(command), &place)) {
+                let linked = Certainty::Linked;
+                draft.add(files::possible_hits(context, Access::Read, None, linked));
+            }
+            for (access, does) in [(Access::Read, row.reads), (Access::Write, row.writes)] {
+                if does {
+                    let mut hits =
+                        files::possible_hits(context, access, root.as_ref(), Certainty::Below);
+                    hits.retain(|hit| {
+                        (shows_hidden || !is_hidden(context, hit.rule, root.as_ref()))
+                            && names_a_place(context, hit.rule, root.as_ref())
+                    });
+                    draft.add(hits);
+                }
+            }
+        }
+    }
+}
+
+/// Returns the directories through which a command goes; none stands for one that is not known.
+fn roots(
+    context: &Context<'_>,
+    row: &Walker,
+    command: &SimpleCommand,
+    directory: Option<&Path>,
+) -> Vec<Option<Shape>> {
+    let touched = command
+        .effects
+        .iter()
+        .filter(|effect| matches!(effect.kind, EffectKind::Read | EffectKind::Write));
+    let mut words: Vec<&Word> =
+        touched.filter_map(|effect| effect.object(&command.words)).collect();
+    if !command.effects_known {
+        let plain = |word: &&Word| !word.exact().is_some_and(|bytes| bytes.starts_with(b"-"));
+        words.extend(command.words.iter().skip(1).filter(plain));
+    }
+    if words.is_empty() && row.bare {
+        return match directory {
+            Some(directory) => shapes(context, directory, Some(directory)),
+            None => vec![None],
+        };
+    }
+    let mut found = Vec::new();
+    for word in words {
+        match word.exact().map(|bytes| paths::written(bytes, directory)) {
+            Some(Some(written)) => found.extend(shapes(context, &written, directory)),
+            Some(None) => found.push(None),
+            None => {
+                let shape = files::shape(context, word, directory);
+                found.push(shape.map(|shape| Shape { open: true, ..shape }));
+            }
+        }
+    }
+    found
+}
+
+/// Returns what can lie at or below a path, under each of its names.
+fn shapes(context: &Context<'_>, written: &Path, directory: Option<&Path>) -> Vec<Option<Shape>> {
+    let names: Vec<PathBuf> = paths::names(written, context.facts, directory);
+    names.iter().map(|name| Some(open(name))).collect()
+}
+
+fn open(path: &Path) -> Shape {
+    let known = |name: &std::ffi::OsStr| ShapeSegment::Known(name.as_encoded_bytes().to_vec());
+    Shape { segments: path.iter().skip(1).map(known).collect(), open: true }
+}
+
+/// Says whether all that a rule matches lies behind a name with a dot in front that a walk from `root` leaves out.
+fn is_hidden(context: &Context<'_>, rule: usize, root: Option<&Shape>) -> bool {
+    let dotted = |segment: &ShapeSegment| match segment {
+        ShapeSegment::Known(bytes) => bytes.starts_with(b"."),
+        ShapeSegment::Glob(_) => true,
+    };
+    root.is_some_and(|root| !root.segments.iter().any(dotted))
+        && files::pattern(context, rule).is_some_and(|pattern| pattern.names_a_hidden_file())
+}
+
+/// Says whether a rule names a place, or what it names at any depth is looked for in the whole working directory.
+/// Below that nobody knows whether there is any; confinement does.
+fn names_a_place(context: &Context<'_>, rule: usize, root: Option<&Shape>) -> bool {
+    let whole = root.is_none_or(|root| {
+        context.facts.cwd.starts_with(paths::fixed_directory(root)) && root.open
+    });
+    whole || files::pattern(context, rule).is_none_or(|pattern| !pattern.is_of_any_depth())
+}
