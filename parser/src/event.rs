@@ -35,6 +35,8 @@ pub(crate) enum Kind {
     AndOr,
     Pipeline,
     Simple,
+    /// A command that stands alone in its list: nothing but words that are plain, each a `PlainWord`.
+    PlainCommand,
     Word,
     Assignment,
     ArrayValue,

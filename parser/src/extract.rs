@@ -403,10 +403,12 @@ impl Walk<'_> {
                 match event.kind {
                     Kind::Close => self.close(&text, event),
                     Kind::PlainWord => self.plain_word(&text, event, at),
+                    Kind::PlainCommand => self.plain_command(&text, event, at),
                     kind if kind.is_leaf() => self.leaf(&text, event),
                     _ => self.open(&text, event, at),
                 }
-                if self.runs.len() != depth || at % PAUSE_EVERY == 0 {
+                let now = self.runs.last().map_or(at, |run| run.at);
+                if self.runs.len() != depth || now / PAUSE_EVERY != at / PAUSE_EVERY {
                     break;
                 }
             }

@@ -135,7 +135,7 @@ fn surroundings(leaf: Kind, open: &[(Kind, u32)], bytes: &[u8]) -> Surroundings 
         || bytes.starts_with(b"-");
     let word = open.iter().rposition(|(kind, _)| *kind == Kind::Word);
     if let Some(parent) = word.and_then(|word| word.checked_sub(1)).and_then(|at| open.get(at)) {
-        let first = parent.0 == Kind::Simple && parent.1 == 1;
+        let first = matches!(parent.0, Kind::Simple | Kind::PlainCommand) && parent.1 == 1;
         decisive |= first || matches!(parent.0, Kind::Redirect | Kind::Function);
     }
     if leaf == Kind::Comment {

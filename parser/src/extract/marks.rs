@@ -69,7 +69,9 @@ fn leaf(event: &Event, above: Option<&mut Open>, marks: &mut Vec<Mark>) {
         (Kind::Keyword | Kind::Closer, Some(above)) if above.mark == Some(MarkKind::Compound) => {
             above.closed = Some(event.end);
         }
-        (Kind::PlainWord, Some(above)) if above.kind == Kind::Simple => {
+        (Kind::PlainWord, Some(above))
+            if matches!(above.kind, Kind::Simple | Kind::PlainCommand) =>
+        {
             if !std::mem::replace(&mut above.named, true) {
                 marks.push(Mark { span, kind: MarkKind::Name });
             }

@@ -128,6 +128,41 @@ impl Walk<'_> {
         Build::Simple(collecting)
     }
 
+    /// A command of plain words alone in its list: the same as its and-or chain, all at once.
+    pub(crate) fn plain_command(&mut self, text: &Text, event: Event, at: usize) {
+        let end = event.link as usize;
+        if let Some(run) = self.runs.last_mut() {
+            run.at = end.saturating_add(1);
+        }
+        self.steps = self.steps.saturating_add(end.saturating_sub(at) as u64);
+        let chain = self.open_chain(false);
+        let span = text.map.span(Span { start: event.start, end: event.end });
+        self.tell_shaken(span);
+        let mut collecting = self.spare.take().unwrap_or_default();
+        collecting.command = self.reserve(text, span);
+        for place in at + 1..end {
+            let Some(word) = text.syntax.event(place) else { break };
+            if word.kind != Kind::PlainWord {
+                continue;
+            }
+            let origin = u32::try_from(place).unwrap_or(u32::MAX);
+            let span = text.map.span(Span { start: word.start, end: word.end });
+            let bytes = token_text(&text.bytes, word);
+            if !bytes.iter().any(|byte| is_active(*byte)) {
+                collecting.origins.push(origin);
+                collecting.words.push(Word::literal(span, bytes));
+                continue;
+            }
+            let mut building = Building { span, ..Building::default() };
+            building.push(Piece::Plain, bytes);
+            let words = self.finish_word(building, Place::Argument);
+            collecting.origins.extend(words.iter().map(|_| origin));
+            collecting.words.extend(words);
+        }
+        self.close_simple(text, event, collecting);
+        self.close_chain(chain);
+    }
+
     fn enter_loop_head(&mut self) {
         let scope = self.enter_repeated(Position::Compound);
         if let Some(Build::For { scope: place, .. }) = self.builds.last_mut() {
@@ -215,7 +250,7 @@ impl Walk<'_> {
                     let filled = process
                         && inner
                             .take_while(|inner| inner.start < event.end)
-                            .any(|inner| inner.kind == Kind::AndOr);
+                            .any(|inner| matches!(inner.kind, Kind::AndOr | Kind::PlainCommand));
                     let one = self.quoted() || filled;
                     self.unknown(reason, if one { Count::One } else { Count::Any });
                 }

@@ -109,6 +109,14 @@ impl Walk<'_> {
     }
 
     pub(crate) fn close_chain(&mut self, chain: Chain) {
+        self.end_chain(chain);
+        // In the list of the text itself nothing is open that could be undone.
+        if self.runs.len() == 1 && self.builds.len() <= 1 {
+            self.shell.settle();
+        }
+    }
+
+    fn end_chain(&mut self, chain: Chain) {
         if let Some(later) = chain.later {
             self.blur(later);
         }

@@ -309,6 +309,11 @@ impl Shell {
         self.horizon = self.epoch;
     }
 
+    /// Forgets how to go back: no scope is open, and no mark will be asked about.
+    pub(crate) fn settle(&mut self) {
+        self.journal.clear();
+    }
+
     pub(crate) fn mark(&self) -> Mark {
         Mark { journal: self.journal.len(), directory_changes: self.directory_changes }
     }

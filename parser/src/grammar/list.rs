@@ -103,12 +103,11 @@ impl Parser<'_> {
         if byte == b')' || byte == b';' || self.closes_list() {
             return self.close_list(node, count);
         }
-        self.stack.push(Frame::List {
-            node,
-            separated: false,
-            count: count.saturating_add(1),
-            top,
-        });
+        let count = count.saturating_add(1);
+        self.stack.push(Frame::List { node, separated: false, count, top });
+        if let Some(words) = self.plain_command_ahead() {
+            return self.plain_command(words);
+        }
         let node = self.open(Kind::AndOr, 0);
         self.stack.push(Frame::AndOr { node, started: false });
         Ok(())

@@ -59,22 +59,66 @@ impl Parser<'_> {
         debug_assert!(start <= self.pos);
         let words = words.saturating_add(1);
         self.stack.push(Frame::Simple { node, words, parts, declaration });
-        match self.plain_word_end() {
+        match self.plain_word_end(self.pos) {
             Some(end) => self.leaf(Kind::PlainWord, end),
             None => self.push_word(WordMode::Plain, 0),
         }
         Ok(())
     }
 
-    /// The end of the word here if it is nothing but plain bytes.
-    fn plain_word_end(&self) -> Option<usize> {
-        let rest = self.source.get(self.pos..self.end).unwrap_or_default();
+    /// Counts the words here if they are a whole command of plain words, with an end that leaves it alone in its
+    /// list. What could be a keyword, an assignment, a function or a comment is left to the slower way.
+    pub(crate) fn plain_command_ahead(&self) -> Option<u64> {
+        let first_end = self.plain_word_end(self.pos)?;
+        let first = self.source.get(self.pos..first_end)?;
+        if self.keyword().is_some()
+            || self.declaration_ahead()
+            || first == b"shopt"
+            || first.iter().any(|byte| matches!(byte, b'=' | b'['))
+        {
+            return None;
+        }
+        let (mut at, mut words) = (first_end, 1);
+        loop {
+            while matches!(self.byte(at), Some(b' ' | b'\t')) {
+                at += 1;
+            }
+            match self.byte(at) {
+                None | Some(b'\n' | b')') => return Some(words),
+                Some(b';') if !matches!(self.byte(at + 1), Some(b';' | b'&' | b'\\')) => {
+                    return Some(words);
+                }
+                Some(b'#') => return None,
+                Some(_) => at = self.plain_word_end(at)?,
+            }
+            words += 1;
+        }
+    }
+
+    /// Takes a command of this many plain words.
+    pub(crate) fn plain_command(&mut self, words: u64) -> Step {
+        // As many as the slower way takes for the words.
+        self.spend(words.saturating_add(2))?;
+        let node = self.open(Kind::PlainCommand, 0);
+        for _ in 0..words {
+            if let Some(end) = self.plain_word_end(self.pos) {
+                self.leaf(Kind::PlainWord, end);
+            }
+            self.take_blanks();
+        }
+        self.close(node);
+        Ok(())
+    }
+
+    /// The end of the word at `start` if it is nothing but plain bytes.
+    fn plain_word_end(&self, start: usize) -> Option<usize> {
+        let rest = self.source.get(start..self.end).unwrap_or_default();
         let length = rest.iter().position(|byte| !is_plain(*byte)).unwrap_or(rest.len());
         let ends = matches!(
             rest.get(length),
             None | Some(b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b')')
         );
-        (ends && length > 0).then_some(self.pos + length)
+        (ends && length > 0).then_some(start + length)
     }
 
     fn finish_simple(&mut self, node: u32, parts: u32) -> Step {
