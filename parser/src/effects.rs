@@ -20,6 +20,9 @@ use crate::options::Argument;
 use crate::program::row::Slot;
 use crate::{Count, Effect, EffectKind, Object, Word};
 
+/// So far back an equal effect is looked for.
+const NEAR: usize = 16;
+
 /// Gives the effect `ReadOnly` if the command claims it and nothing speaks against it.
 pub(crate) fn conclude(reading: &mut Reading, claimed: bool) {
     let reads = |effect: &Effect| effect.kind == EffectKind::Read;
@@ -49,7 +52,10 @@ impl Reader<'_> {
             Some(word) => Object::Other(Box::new(word)),
         };
         let effect = Effect { kind, word: index, object };
-        self.effects_seen.add(&mut self.reading.effects, effect);
+        // Equal effects come from one word, and so one behind the other.
+        if !self.reading.effects.iter().rev().take(NEAR).any(|near| *near == effect) {
+            self.reading.effects.push(effect);
+        }
     }
 
     /// Adds an effect on what `argument` names.

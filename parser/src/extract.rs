@@ -22,8 +22,9 @@ use crate::program::Rows;
 use crate::tree::HowRead;
 use crate::word::build::{BraceBudget, Building};
 use crate::{
-    Assignment, CommandTree, Draft, Limits, Locality, Notice, Opaque, Position, Programs, Reason,
-    Redirect, Shared, SimpleCommand, Span, StartState, Stdin, Target, Unread, Via, Word,
+    Assignment, Bytes, CommandTree, Draft, Effect, Limits, Locality, Notice, Opaque, Position,
+    Programs, Reason, Redirect, Shared, SimpleCommand, Span, StartState, Stdin, Target, Unread,
+    Via, Word,
 };
 
 use shell::Shell;
@@ -206,10 +207,12 @@ pub(crate) struct Walk<'a> {
     pub notices_left_out: usize,
     pub writes: Vec<Target>,
     pub reads: Vec<Target>,
-    pub nested: Vec<Vec<u8>>,
+    pub nested: Vec<Bytes>,
     pub unread: Vec<Unread>,
     pub nested_bytes: usize,
     pub nested_limit_told: bool,
+    /// The effects of the command before.
+    pub last_effects: Shared<Effect>,
     /// The parts of a command that was read, to be used again.
     pub spare: Option<Box<Collecting>>,
     pub associative: std::collections::HashMap<Vec<u8>, bool>,
@@ -289,6 +292,7 @@ pub(crate) fn extract(
         unread: Vec::new(),
         nested_bytes: 0,
         nested_limit_told: false,
+        last_effects: Shared::EMPTY,
         spare: None,
         associative: std::collections::HashMap::new(),
         via_entries: 0,
@@ -356,7 +360,7 @@ impl Walk<'_> {
         }
         let whole = Span::new(0, text.bytes.len());
         self.requests.push(Request {
-            text: text.bytes.clone(),
+            text: text.bytes.as_slice().into(),
             origin: text.map.span(whole),
             reading,
         });

@@ -22,6 +22,7 @@ mod nested;
 mod options;
 mod program;
 mod reason;
+mod search;
 mod slots;
 mod source;
 mod state;

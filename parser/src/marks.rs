@@ -1,7 +1,7 @@
 //! What the authority saw in one text, in the terms in which it is compared with the witness.
 
-use crate::Span;
 use crate::tree::HowRead;
+use crate::{Bytes, Span};
 
 /// One thing seen in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,7 +41,7 @@ pub(crate) enum MarkKind {
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     /// The text.
-    pub text: Vec<u8>,
+    pub text: Bytes,
     /// The span of the outer source that it comes from.
     pub origin: Span,
     /// How it was read; what was seen in it is told by reading it again, when it is compared.

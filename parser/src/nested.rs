@@ -162,7 +162,6 @@ pub(crate) struct Reader<'a> {
     pub(crate) entry: Option<Argument>,
     /// The sed scripts, which are one program.
     pub(crate) sed: Vec<Argument>,
-    pub(crate) effects_seen: Distinct,
     pub(crate) inner_seen: Distinct,
     doubts_seen: HashSet<(Reason, u32)>,
 }
@@ -187,7 +186,6 @@ impl<'a> Reader<'a> {
             at: 0,
             entry: None,
             sed: Vec::new(),
-            effects_seen: Distinct::default(),
             inner_seen: Distinct::default(),
             doubts_seen: HashSet::new(),
         }

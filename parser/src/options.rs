@@ -108,7 +108,8 @@ impl<'a> Scanner<'a> {
     /// Steps over options; with a grammar that allows it, over those behind operands too.
     pub(crate) fn options(&mut self) {
         let permute = self.body.grammar.permute && self.body.commands.is_empty();
-        let mut operands = Vec::new();
+        // With `permute` the operands so far are moved to the front.
+        let mut operands = 0;
         if self.body.grammar.style == Style::Tar && self.at == 0 {
             self.bundle();
         }
@@ -127,13 +128,13 @@ impl<'a> Scanner<'a> {
                         self.at -= 1;
                         return;
                     }
-                    operands.push(argument);
+                    self.arguments.swap(operands, self.at - 1);
+                    operands += 1;
                 }
             }
         }
         if permute {
-            operands.extend(self.rest());
-            self.arguments = operands;
+            self.arguments.drain(operands..self.at);
             self.at = 0;
         }
     }

@@ -143,6 +143,9 @@ const STATE_VARIABLES: &[&[u8]] = &[
 
 /// Says why a change of this variable changes what follows; none if it does not.
 pub(crate) fn effect_of(name: &[u8], value: Option<&crate::Word>) -> Option<String> {
+    if !name.first().is_some_and(u8::is_ascii_uppercase) {
+        return None;
+    }
     let listed = STATE_VARIABLES.contains(&name)
         || [b"LD_".as_slice(), b"DYLD_", b"BASH_FUNC_", b"LC_"].iter().any(|p| name.starts_with(p));
     if !listed {

@@ -25,7 +25,7 @@ pub struct CommandTree {
     pub(crate) notices: Vec<Notice>,
     pub(crate) writes: Vec<Target>,
     pub(crate) reads: Vec<Target>,
-    pub(crate) nested: Vec<Vec<u8>>,
+    pub(crate) nested: Vec<Bytes>,
     /// Names of defects of the witness that were mended, and how often.
     pub(crate) repairs: Vec<(&'static str, u32)>,
     /// How the source was read, to tell its tokens; none if it was not.
@@ -487,7 +487,7 @@ impl CommandTree {
     }
 
     /// Decoded nested texts, for rules that look at raw text.
-    pub fn nested_texts(&self) -> &[Vec<u8>] {
+    pub fn nested_texts(&self) -> &[Bytes] {
         &self.nested
     }
 

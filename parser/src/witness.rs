@@ -138,7 +138,7 @@ fn first_difference(authority: &[Mark], witness: &[Mark]) -> Option<(Mark, &'sta
 /// Returns where `span` of the text of `request` is in the outer source: all of its origin, unless the text
 /// stands there byte for byte.
 fn outer(request: &Request, span: Span, source: &[u8]) -> Span {
-    if request.origin.of(source) == request.text {
+    if request.origin.of(source) == request.text.as_slice() {
         let start = request.origin.start;
         return Span {
             start: start.saturating_add(span.start),

@@ -6,7 +6,7 @@ use crate::extract::leaves::Parameter;
 use crate::extract::shell::{Home, Value, is_special};
 use crate::extract::{Braced, Build, Text, Walk};
 use crate::word::build::{Building, Piece};
-use crate::{Count, Reason, Span};
+use crate::{Count, Reason, Span, search};
 
 impl Walk<'_> {
     /// Says whether a parameter is surely a number, or unset, which counts as 0.
@@ -394,15 +394,9 @@ fn only_numbers(text: &Text, name: &[u8]) -> bool {
 }
 
 fn find_from(bytes: &[u8], name: &[u8], from: usize) -> Option<usize> {
-    let (first, mut at) = (name.first()?, from);
-    loop {
-        let rest = bytes.get(at..)?;
-        at += rest.iter().position(|byte| byte == first)?;
-        if bytes.get(at..)?.starts_with(name) {
-            return Some(at);
-        }
-        at += 1;
-    }
+    // A name is not empty; without this, an empty one would be found for ever.
+    let rest = bytes.get(from..).filter(|_| !name.is_empty())?;
+    search::word(rest, name).map(|at| from + at)
 }
 
 fn in_arithmetic_span(text: &Text, at: usize) -> bool {

@@ -264,11 +264,11 @@ impl Walk<'_> {
     /// An assignment in front of a command or alone: those behind it see it.
     pub(crate) fn prefix_assignment(&mut self, assignment: &Assignment) {
         let value = match assignment.value.exact() {
-            Some(bytes) if !assignment.array && !assignment.append => Value::Exact(bytes.to_vec()),
+            Some(bytes) if !assignment.array && !assignment.append => Value::Exact(bytes.into()),
             Some(bytes) if !assignment.array => match self.shell.exact(&assignment.name) {
                 Some(old) if old.len() + bytes.len() <= self.value_bytes => {
                     self.value_bytes -= old.len() + bytes.len();
-                    Value::Exact([old, bytes].concat())
+                    Value::Exact([old, bytes].concat().into())
                 }
                 Some(_) | None => Value::Set,
             },

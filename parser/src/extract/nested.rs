@@ -9,8 +9,8 @@ use crate::lex::quote::decode_backquotes;
 use crate::nested::{self, Dialect, Inner, Reading};
 use crate::tree::HowRead;
 use crate::{
-    CommandKind, Directory, Locality, Position, Reason, Shared, SimpleCommand, Span, Thin, Via,
-    Word, WordClass,
+    CommandKind, Directory, Effect, Locality, Position, Reason, Shared, SimpleCommand, Span, Thin,
+    Via, Word, WordClass,
 };
 
 /// Entries of `via` in one tree: bounds what deep nesting costs in memory.
@@ -116,8 +116,9 @@ impl Walk<'_> {
                 outer.words.iter().map(|word| word.span).collect()
             };
             let span = outer.span;
+            let effects = self.shared_effects(effects);
             if let Some(slot) = self.commands.get_mut(index as usize) {
-                slot.effects = effects.into();
+                slot.effects = effects;
                 slot.effects_known = effects_known;
             }
             if let Some(span) = unread {
@@ -138,6 +139,17 @@ impl Walk<'_> {
         for evaluated in texts.into_iter().rev() {
             self.begin_evaluated(evaluated);
         }
+    }
+
+    /// Commands that are alike share their effects.
+    fn shared_effects(&mut self, effects: Vec<Effect>) -> Shared<Effect> {
+        if effects.is_empty() {
+            return Shared::EMPTY;
+        }
+        if *self.last_effects != *effects {
+            self.last_effects = effects.into();
+        }
+        self.last_effects.clone()
     }
 
     fn inner(
@@ -238,7 +250,7 @@ impl Walk<'_> {
     fn begin_evaluated(&mut self, evaluated: Evaluated) {
         let Evaluated { bytes, map, via, locality, child, sh, positional, directory, span } =
             evaluated;
-        self.nested.push(bytes.clone());
+        self.nested.push(bytes.as_slice().into());
         // Each command in the text has a copy of `via`.
         let size = bytes.len().saturating_mul(via.len().max(1));
         if !self.admit(if size > 4_096 { size } else { bytes.len() }, span) {

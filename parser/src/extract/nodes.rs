@@ -333,7 +333,14 @@ impl Walk<'_> {
     fn take_word(&mut self, text: &Text, origin: u32, building: Building) {
         let span = building.span;
         match self.builds.last_mut() {
-            Some(Build::Simple(_)) => {
+            Some(Build::Simple(collecting)) => {
+                let building = match building.simple() {
+                    Ok(word) => {
+                        collecting.origins.push(origin);
+                        return collecting.words.push(word);
+                    }
+                    Err(building) => building,
+                };
                 let words = self.finish_word(building, Place::Argument);
                 if let Some(Build::Simple(collecting)) = self.builds.last_mut() {
                     collecting.origins.extend(words.iter().map(|_| origin));

@@ -3,13 +3,13 @@
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use crate::{Directory, StartState, Word};
+use crate::{Bytes, Directory, StartState, Word, search};
 
 /// What is known about a variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Value {
     /// Exactly this.
-    Exact(Vec<u8>),
+    Exact(Bytes),
     /// It was set on the way here; to what, is not known.
     Set,
     /// Nothing: it may have been set.
@@ -38,9 +38,9 @@ struct Entry {
 /// One shell process.
 #[derive(Debug, Clone)]
 pub(crate) struct Shell {
-    values: HashMap<Vec<u8>, Entry>,
+    values: HashMap<Bytes, Entry>,
     /// Changed names with what was there before, to undo changes.
-    journal: Vec<(Vec<u8>, Option<Entry>)>,
+    journal: Vec<(Bytes, Option<Entry>)>,
     epoch: u32,
     /// Values set before this epoch are not known any more.
     horizon: u32,
@@ -248,8 +248,9 @@ impl Shell {
             return;
         }
         let entry = Entry { value, epoch: self.epoch };
-        let old = self.values.insert(name.to_vec(), entry);
-        self.journal.push((name.to_vec(), old));
+        let name = Bytes::from(name);
+        let old = self.values.insert(name.clone(), entry);
+        self.journal.push((name, old));
     }
 
     /// The exact value of a variable, if it is known.
@@ -397,10 +398,7 @@ impl Shell {
 /// Says whether the text mentions a variable only behind `$` or `${`, and surely not to set it there.
 pub(crate) fn only_used(text: &[u8], name: &[u8]) -> bool {
     let mut at = 0;
-    while let Some(found) = text
-        .get(at..)
-        .and_then(|rest| rest.windows(name.len().max(1)).position(|window| window == name))
-    {
+    while let Some(found) = text.get(at..).and_then(|rest| search::word(rest, name)) {
         let (start, end) = (at + found, at + found + name.len());
         let before = text.get(..start).unwrap_or_default();
         let after = text.get(end..).unwrap_or_default();
@@ -415,6 +413,12 @@ pub(crate) fn only_used(text: &[u8], name: &[u8]) -> bool {
 }
 
 pub(crate) fn is_special(name: &[u8]) -> bool {
+    // All of them begin with one of these.
+    let candidate = |first: &u8| first.is_ascii_uppercase() || matches!(first, b'_' | b'h');
+    name.first().is_some_and(candidate) && is_listed_or_prefixed(name)
+}
+
+fn is_listed_or_prefixed(name: &[u8]) -> bool {
     SPECIAL.contains(&name)
         || [b"BASH".as_slice(), b"HIST", b"COMP", b"LC_", b"LD_"]
             .iter()
@@ -423,14 +427,5 @@ pub(crate) fn is_special(name: &[u8]) -> bool {
 
 /// Says whether `text` contains `word`.
 pub(crate) fn contains(text: &[u8], word: &[u8]) -> bool {
-    let Some(first) = word.first() else { return true };
-    let mut rest = text;
-    while let Some(at) = rest.iter().position(|byte| byte == first) {
-        let found = rest.get(at..).unwrap_or_default();
-        if found.starts_with(word) {
-            return true;
-        }
-        rest = found.get(1..).unwrap_or_default();
-    }
-    false
+    search::word(text, word).is_some()
 }

@@ -163,7 +163,7 @@ fn repairs_are_counted() {
     let text = "time cmd >x y z a$1/$2";
     let witness = Witness::Nodes(nodes(text));
     let origin = Span::new(0, text.len());
-    let request = Request { text: text.as_bytes().to_vec(), origin, reading: READING };
+    let request = Request { text: text.as_bytes().into(), origin, reading: READING };
     let mut repairs = BTreeMap::new();
     assert!(doubt(&request, |_| Vec::new(), &witness, text.as_bytes(), &mut repairs).is_some());
     expect![[r#"{"joined-word": 1, "keyword": 1, "words-after-redirection": 4}"#]]
@@ -216,7 +216,7 @@ fn confirmed(text: &str, ours: &[(u32, u32)], witness: &Witness) -> String {
     let mut marks: Vec<Mark> = ours.iter().map(mark(MarkKind::Word)).chain(name).collect();
     marks.sort_unstable();
     let origin = Span::new(0, text.len());
-    let request = Request { text: text.as_bytes().to_vec(), origin, reading: READING };
+    let request = Request { text: text.as_bytes().into(), origin, reading: READING };
     doubt(&request, |_| marks, witness, text.as_bytes(), &mut BTreeMap::new())
         .map_or("confirmed".into(), |opaque| {
             format!("{} {:?} {}", opaque.reason.code(), opaque.span, opaque.detail)

@@ -104,6 +104,22 @@ impl Building {
         })
     }
 
+    /// The word, if nothing is to be done but to take quotes away; else the same again.
+    pub(crate) fn simple(self) -> Result<Word, Building> {
+        let simple = self.segments.iter().all(|segment| match segment.piece {
+            Piece::Quoted => true,
+            Piece::Plain => {
+                let text = self.bytes.get(segment.start as usize..segment.end as usize);
+                !text.unwrap_or_default().iter().any(|byte| is_active(*byte))
+            }
+            Piece::Split | Piece::Extended | Piece::Unknown(..) | Piece::Tilde => false,
+        });
+        if !simple || self.segments.is_empty() {
+            return Err(self);
+        }
+        Ok(Word { span: self.span, class: WordClass::Exact(self.bytes.into()) })
+    }
+
     /// Carries out the expansions of `place` as far as the text alone tells.
     pub(crate) fn finish(mut self, at: Place, home: &Home, budget: &mut BraceBudget) -> Finished {
         let span = self.span;

@@ -30,7 +30,7 @@ pub(crate) struct Shell<'a> {
     pub opaque: &'a [Opaque],
     pub writes: &'a [Target],
     pub reads: &'a [Target],
-    pub nested: &'a [Vec<u8>],
+    pub nested: &'a [stockade_parser::Bytes],
     pub unread: &'a [Unread],
 }
 
@@ -153,7 +153,7 @@ pub(super) fn blanket(context: &Context<'_>) -> Option<RuleId> {
 /// text is not understood.
 fn raw_hits(context: &Context<'_>, shell: &Shell<'_>) -> Vec<Hit> {
     let texts: Vec<&[u8]> =
-        [shell.source].into_iter().chain(shell.nested.iter().map(Vec::as_slice)).collect();
+        [shell.source].into_iter().chain(shell.nested.iter().map(|text| text.as_slice())).collect();
     let mut found = Vec::new();
     for effect in [Decision::Deny, Decision::Ask] {
         let index = context.rules.index(effect);
