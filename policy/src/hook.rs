@@ -184,10 +184,13 @@ impl Condition {
     }
 
     /// Says whether the rule, taken as a deny rule, reaches a part of the call or could, once its words are
-    /// known. What is not understood is covered: a hook that runs too often harms less than one that does not.
+    /// known. What is not understood or not read is covered: a hook that runs too often harms less than one that
+    /// does not.
     fn covers(&self, call: &Call<'_>, facts: &Facts) -> bool {
         let facts = Facts { hook: None, mode: Mode::Default, interactive: true, ..facts.clone() };
-        let opaque = |tree: &CommandTree| !tree.opaque_spans().is_empty();
+        let opaque = |tree: &CommandTree| {
+            !tree.opaque_spans().is_empty() || !tree.unread().is_empty()
+        };
         let unclear = match call {
             Call::Bash { tree, .. } => opaque(tree),
             Call::Tool { .. } => false,

@@ -50,6 +50,11 @@ pub fn executable(name: &str) -> PathBuf {
 
 /// The folder for the places of tests. Not the folder for temporary files: a confined command sees its own there.
 fn base() -> PathBuf {
+    static BASE: OnceLock<PathBuf> = OnceLock::new();
+    BASE.get_or_init(find_base).clone()
+}
+
+fn find_base() -> PathBuf {
     let test = std::env::current_exe().expect("the path of this test");
     let folder = test.ancestors().find(|folder| folder.join(".cargo-lock").exists());
     let own = folder.map(|folder| folder.join("places"));

@@ -103,7 +103,9 @@ fn settings_that_are_no_settings_are_rejected_with_their_place() {
         ("{", ":1:2: "),
         ("[]", ":1:1: "),
         ("", ":1:1: "),
-        ("\u{feff}{}", ""),
+        ("\u{feff}", ":1:1: "),
+        ("\u{feff}{\"shell\": 1}", ":1:11: "),
+        ("# mine\n{}", ":1:1: "),
         ("{\"shell\": 1}", ":1:11: "),
         ("{\"a\":1,\"a\":2}", ""),
     ] {

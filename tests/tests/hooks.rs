@@ -214,6 +214,8 @@ fn an_if_names_the_calls_at_which_a_hook_runs() {
         ("echo `git push x`", true),
         ("$X push", true),
         ("git \"$(x", true),
+        ("python3 -c 'print(1)'", true),
+        ("vim -c '!ls' x", true),
         ("git pull", false),
         ("ls", false),
     ] {
@@ -230,6 +232,42 @@ fn an_if_names_the_calls_at_which_a_hook_runs() {
             "cwd": place.project(), "home": place.home(),
         });
         assert_eq!(judged_case(&place, &case)["hooks"].is_array(), runs, "{path}");
+    }
+}
+
+#[test]
+fn a_refusal_behind_a_mark_or_behind_other_text_is_a_refusal() {
+    let place = Place::new("hook-text");
+    let object = |decision: &str| {
+        let specific = json!({
+            "hookEventName": "PreToolUse", "permissionDecision": decision,
+            "updatedInput": { "command": "echo other" },
+        });
+        json!({ "hookSpecificOutput": specific }).to_string()
+    };
+    let old = json!({ "decision": "block", "reason": "no" }).to_string();
+    let ends = json!({ "continue": false }).to_string();
+    for (name, output, ruled, wanted) in [
+        ("a mark", format!("\\357\\273\\277{}", object("deny")), true, "deny"),
+        ("a mark, the old form", format!("\\357\\273\\277{old}"), true, "deny"),
+        ("text in front", format!("loading\\n{}", object("deny")), true, "deny"),
+        ("text in front, the old form", format!("loading\\n{old}"), true, "deny"),
+        ("text in front, the end of the turn", format!("loading\\n{ends}"), true, "deny"),
+        ("text in front of a question", format!("loading\\n{}", object("ask")), true, "ask"),
+        ("text in front of a yes", format!("loading\\n{}", object("allow")), false, "ask"),
+        ("text alone", "loading".to_owned(), true, "allow"),
+    ] {
+        let text = format!("cat > /dev/null; printf '{output}'");
+        for status in ["", "; exit 1"] {
+            let mut settings = hooks("PreToolUse", json!([command(&format!("{text}{status}"))]));
+            if ruled {
+                settings["permissions"] = json!({ "allow": ["Bash(made *)"] });
+            }
+            settings["sandbox"] = json!({ "enabled": false });
+            let answer = judged(&place, "user", &settings, "made it");
+            assert_eq!(answer["decision"], wanted, "{name}{status}: {answer}");
+            assert_eq!(answer["input"]["command"], "made it", "{name}{status}: {answer}");
+        }
     }
 }
 

@@ -6,6 +6,8 @@ use stockade_policy::{HookEvent, HookVerdict};
 
 /// Longest text that is kept of a hook, in characters.
 const MAX_TEXT: usize = 10_000;
+/// What some editors and shells put in front of UTF-8 text.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Longest piece of a hook's standard error in the words about its failure, in characters.
 const MAX_EXCERPT: usize = 200;
 
@@ -46,6 +48,7 @@ pub(crate) fn read(
     }
     match (answer, status) {
         (Some(answer), _) => answer,
+        (None, _) if let Some(refusal) = behind_text(event, stdout) => Ok(refusal),
         (None, 0) => Ok(plain(event, stdout)),
         (None, _) => Err(match excerpt(stderr) {
             said if said.is_empty() => format!("it ended with status {status}"),
@@ -54,10 +57,23 @@ pub(crate) fn read(
     }
 }
 
+/// Returns what a JSON object says that stands behind other text, where it is stricter than nothing: somebody meant
+/// to refuse. A yes and a new input do not count.
+fn behind_text(event: HookEvent, stdout: &[u8]) -> Option<Answer> {
+    let start = stdout.windows(2).position(|two| two == b"\n{")?;
+    let value = object(stdout.get(start..)?)?.ok()?;
+    let answer = from_json(event, &value).ok()?;
+    let strict = match answer.verdict {
+        Some(HookVerdict::Deny | HookVerdict::Ask | HookVerdict::Defer) => true,
+        Some(HookVerdict::Allow) | None => answer.stop.is_some(),
+    };
+    strict.then_some(Answer { updated: None, retry: false, ..answer })
+}
+
 /// Returns the JSON object of an answer, if it begins like one. A key that stands twice could mean one thing
 /// here and another to whoever wrote the hook.
 fn object(stdout: &[u8]) -> Option<Result<Value, String>> {
-    let text = stdout.trim_ascii();
+    let text = stdout.strip_prefix(BYTE_ORDER_MARK).unwrap_or(stdout).trim_ascii();
     if !text.starts_with(b"{") {
         return None;
     }

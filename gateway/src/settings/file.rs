@@ -11,6 +11,8 @@ use crate::protocol::errors::{Code, Failure};
 
 /// Largest settings file in bytes.
 const MAX_BYTES: u64 = 16 << 20;
+/// What some editors put in front of UTF-8 text; it is no part of the settings.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Most drop-in files in a managed directory.
 const MAX_DROP_INS: usize = 1_000;
 
@@ -74,6 +76,9 @@ pub(super) fn read(path: &Path, links: Links) -> Result<Option<Vec<u8>>, Failure
             path.display()
         );
         return Err(Failure::new(Code::SettingsRejected, message, "make it smaller"));
+    }
+    if text.starts_with(BYTE_ORDER_MARK) {
+        text.drain(..BYTE_ORDER_MARK.len());
     }
     Ok(Some(text))
 }
