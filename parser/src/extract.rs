@@ -209,6 +209,10 @@ pub(crate) struct Walk<'a> {
     pub reads: Vec<Target>,
     pub nested: Vec<Bytes>,
     pub unread: Vec<Unread>,
+    /// Something in the text gives the shell another standard input than it has at its start.
+    pub stdin_moved: bool,
+    /// Commands that read the text of a program from the standard input of the shell.
+    pub stdin_readers: Vec<u32>,
     pub nested_bytes: usize,
     pub nested_limit_told: bool,
     /// The effects of the command before.
@@ -290,6 +294,8 @@ pub(crate) fn extract(
         reads: Vec::new(),
         nested: Vec::new(),
         unread: Vec::new(),
+        stdin_moved: false,
+        stdin_readers: Vec::new(),
         nested_bytes: 0,
         nested_limit_told: false,
         last_effects: Shared::EMPTY,
@@ -457,6 +463,7 @@ impl Walk<'_> {
 
     fn finish(mut self, source: &[u8], reading: HowRead) -> Draft {
         self.programs_made_here();
+        self.programs_on_stdin();
         let unread: Vec<Span> = self.unread.iter().map(|unread| unread.span).collect();
         for span in unread {
             self.notice(span, "what this text starts is not read");

@@ -26,6 +26,8 @@ pub(crate) struct Reading {
     pub doubts: Vec<Doubt>,
     /// The word with text that can start programs and is not read.
     pub unread: Option<u32>,
+    /// It reads such a text from the standard input of the shell.
+    pub reads_code: bool,
 }
 
 /// A part of a command that could start something that is not listed.
@@ -100,7 +102,7 @@ pub(crate) fn read(rows: &mut Rows, command: &SimpleCommand) -> Reading {
         Some(at) => (first.get(..at), first.get(at + 1..).unwrap_or_default()),
         None => (None, first),
     };
-    let row = match rows.look_up(name) {
+    let (row, named) = match rows.look_up(name) {
         Lookup::None => return Reading::default(),
         Lookup::Broken => {
             let doubt = Doubt {
@@ -111,9 +113,11 @@ pub(crate) fn read(rows: &mut Rows, command: &SimpleCommand) -> Reading {
             };
             return Reading { doubts: vec![doubt], ..Reading::default() };
         }
-        Lookup::Row(row) => row,
+        Lookup::Row(row) => (row, true),
+        Lookup::Variant(row) => (row, false),
     };
-    let trusted = directory.is_none_or(|path| SYSTEM_DIRECTORIES.contains(&path))
+    let trusted = named
+        && directory.is_none_or(|path| SYSTEM_DIRECTORIES.contains(&path))
         && command.kind != CommandKind::Function;
     let mut reader = Reader::new(row, command, trusted);
     let arguments = command.words.iter().skip(1).zip(1_u32..);

@@ -5,6 +5,7 @@
 
 mod index;
 mod load;
+mod names;
 mod places {
     //! Where the rows of the built-in tables stand, found when this was built.
     use super::index::{Place, Places};
@@ -17,6 +18,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use index::Table;
+use names::Names;
 use row::{Body, Row};
 
 /// The tables that are built in, in the order in which they are looked up.
@@ -99,6 +101,8 @@ pub(crate) enum Lookup<'a> {
     Broken,
     /// A row.
     Row(&'a Row),
+    /// The row of the program of which this name is a version or build, as far as names tell.
+    Variant(&'a Row),
 }
 
 /// The rows that one text asks for: each name is looked up once.
@@ -172,6 +176,20 @@ impl Programs {
             return Lookup::Broken;
         }
         let Ok(name) = std::str::from_utf8(name) else { return Lookup::None };
+        let exact = self.find(name);
+        if !matches!(exact, Lookup::None) || !name.contains(varies) {
+            return exact;
+        }
+        let Some(names) = Names::builtin() else { return Lookup::Broken };
+        match names.base(name).map(|base| self.find(base)) {
+            Some(Lookup::Row(row)) => Lookup::Variant(row),
+            Some(other) => other,
+            None => Lookup::None,
+        }
+    }
+
+    /// Finds the row of exactly this name.
+    fn find(&self, name: &str) -> Lookup<'_> {
         for loaded in &self.tables {
             if let Some(number) = loaded.table.find(name) {
                 return match loaded.row(number) {
@@ -181,6 +199,20 @@ impl Programs {
             }
         }
         Lookup::None
+    }
+}
+
+/// Says whether a character stands between the parts of a name, or in a version.
+fn varies(letter: char) -> bool {
+    letter.is_ascii_digit() || matches!(letter, '-' | '.' | '_')
+}
+
+/// Says whether a path, made plain, may be any program whatever its name, such as `/proc/self/exe`.
+pub(crate) fn is_nameless(path: &[u8]) -> bool {
+    match (Names::builtin(), std::str::from_utf8(path)) {
+        (Some(names), Ok(path)) => names.is_nameless(path),
+        (None, _) => true,
+        (_, Err(_)) => false,
     }
 }
 

@@ -7,7 +7,8 @@ use crate::nested::{Dialect, Doubt, Inner, Reader};
 use crate::options::{Argument, unknown};
 use crate::program::row::{Input, Slot};
 use crate::{
-    Count, EffectKind, Glob, Locality, Operator, Reason, RedirectTarget, Stdin, Word, WordClass,
+    Count, EffectKind, Glob, Locality, Operator, Reason, Redirect, RedirectTarget, Stdin, Word,
+    WordClass,
 };
 
 impl Reader<'_> {
@@ -44,6 +45,8 @@ impl Reader<'_> {
             | Slot::Local(_)
             | Slot::Sed
             | Slot::Awk
+            | Slot::ProgramFile
+            | Slot::NameOrCode
             | Slot::Variable
             | Slot::Arithmetic => self.unclear(argument.index, "a missing value"),
         }
@@ -78,6 +81,8 @@ impl Reader<'_> {
             Slot::StdinProgram(dialect) => self.stdin_program(*dialect, value),
             Slot::Code => self.code(value.index, Some(value.word.clone())),
             Slot::StdinCode => self.stdin_code(value),
+            Slot::ProgramFile => self.program_file(value),
+            Slot::NameOrCode => self.name_or_code(value),
             Slot::Doubt(reason) => self.doubt(*reason, value.index, ""),
             Slot::Effect(kind) => self.effect_on(*kind, value),
             Slot::Somewhere(kind) => self.effect(*kind, value.index, None),
@@ -198,10 +203,42 @@ impl Reader<'_> {
     /// The same on standard input: counted where the command line says what is on it.
     fn stdin_code(&mut self, argument: &Argument) {
         match self.command.stdin {
-            Stdin::Pipe | Stdin::Text => self.code(argument.index, None),
-            Stdin::Inherited | Stdin::File => {
-                self.effect(EffectKind::Execute, argument.index, None)
+            Stdin::Pipe | Stdin::Text => return self.code(argument.index, None),
+            Stdin::Inherited => self.reading.reads_code = true,
+            Stdin::File => {
+                let redirects = self.command.redirects.iter();
+                let plain = |redirect: &Redirect| match &redirect.target {
+                    RedirectTarget::File(file) => !may_be_descriptor(file),
+                    RedirectTarget::Text(_) | RedirectTarget::Descriptor(_) => {
+                        redirect.operator != Operator::DuplicateInput
+                    }
+                };
+                if !redirects.into_iter().all(plain) {
+                    return self.code(argument.index, None);
+                }
             }
+        }
+        self.effect(EffectKind::Execute, argument.index, None);
+    }
+
+    /// A file with the text of a program. A descriptor is no file of the project: what is in it is not known.
+    fn program_file(&mut self, value: &Argument) {
+        const STDIN: [&[u8]; 4] = [b"-", b"/dev/stdin", b"/dev/fd/0", b"/proc/self/fd/0"];
+        if value.word.exact().is_some_and(|file| STDIN.contains(&file)) {
+            return self.stdin_code(value);
+        }
+        if may_be_descriptor(&value.word) {
+            self.code(value.index, Some(value.word.clone()));
+        }
+        self.effect_on(EffectKind::Read, value);
+        self.effect_on(EffectKind::Execute, value);
+    }
+
+    /// What is pasted into a program: nothing that is made of these bytes alone starts anything.
+    fn name_or_code(&mut self, value: &Argument) {
+        let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_:.,=/@%-".contains(byte);
+        if !value.word.exact().is_some_and(|text| text.iter().all(plain)) {
+            self.code(value.index, Some(value.word.clone()));
         }
     }
 
@@ -336,6 +373,7 @@ impl Reader<'_> {
     fn match_cases(&mut self, cases: &[(String, Slot)], value: &Argument, of_option: bool) {
         for (pattern, slot) in cases {
             match fits(pattern, &value.word) {
+                // What surely does not fit is out, also behind a case that may fit.
                 Fit::No => {}
                 Fit::Yes(rest) => {
                     let mut rest = rest;
@@ -346,10 +384,7 @@ impl Reader<'_> {
                         of_option,
                     );
                 }
-                Fit::Maybe => {
-                    cases.iter().for_each(|(_, slot)| self.apply(slot, value, of_option));
-                    return;
-                }
+                Fit::Maybe => self.apply(slot, value, of_option),
             }
         }
     }
@@ -429,13 +464,19 @@ pub(crate) fn replaced(word: &Word, mark: &[u8], start: &[u8]) -> Word {
     }
 }
 
+/// Says whether a word may name a descriptor, such as `/dev/fd/63` of a process substitution.
+pub(crate) fn may_be_descriptor(word: &Word) -> bool {
+    word.may_start_with(b"/dev/") || word.may_start_with(b"/proc/")
+}
+
 enum Fit {
     Yes(Word),
     No,
     Maybe,
 }
 
-/// Matches a word with a pattern of a `match`: `*` is any bytes, a final `$` the end; letters without case.
+/// Matches a word with a pattern of a `match`: `*` is any bytes, a final `$` the end; letters without case, but those of
+/// a pattern that begins with a dash.
 fn fits(pattern: &str, word: &Word) -> Fit {
     if pattern == "*" {
         return Fit::Yes(word.clone());
@@ -450,26 +491,32 @@ fn fits(pattern: &str, word: &Word) -> Fit {
         WordClass::Unknown { count: Count::One, prefix, .. } => (&**prefix, false),
         WordClass::Unknown { .. } | WordClass::Pattern { .. } => return Fit::Maybe,
     };
+    // Options are told apart by case, values are not.
+    let option = pattern.starts_with(b"-");
+    let same = |a: &[u8], b: &[u8]| if option { a == b } else { a.eq_ignore_ascii_case(b) };
     let mut at = 0;
+    let last = pattern.iter().filter(|byte| **byte == b'*').count();
     for (number, piece) in pattern.split(|byte| *byte == b'*').enumerate() {
         let behind = known.get(at..).unwrap_or_default();
-        let place = if number == 0 {
-            behind.get(..piece.len()).filter(|start| start.eq_ignore_ascii_case(piece)).map(|_| 0)
+        let ends = exact && anchored && number == last && number > 0;
+        let place = if ends {
+            let place = behind.len().checked_sub(piece.len());
+            place.filter(|place| behind.get(*place..).is_some_and(|end| same(end, piece)))
+        } else if number == 0 {
+            behind.get(..piece.len()).filter(|start| same(start, piece)).map(|_| 0)
         } else if piece.is_empty() {
             Some(0)
         } else {
-            behind.windows(piece.len()).position(|part| part.eq_ignore_ascii_case(piece))
+            behind.windows(piece.len()).position(|part| same(part, piece))
         };
         match place {
             Some(place) => at += place + piece.len(),
             None if exact => return Fit::No,
             None if number == 0 => {
                 let common = behind.len().min(piece.len());
-                let same = behind
-                    .get(..common)
-                    .zip(piece.get(..common))
-                    .is_some_and(|(a, b)| a.eq_ignore_ascii_case(b));
-                return if same && behind.len() < piece.len() { Fit::Maybe } else { Fit::No };
+                let alike =
+                    behind.get(..common).zip(piece.get(..common)).is_some_and(|(a, b)| same(a, b));
+                return if alike && behind.len() < piece.len() { Fit::Maybe } else { Fit::No };
             }
             None => return Fit::Maybe,
         }

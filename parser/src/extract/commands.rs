@@ -3,6 +3,8 @@
 use crate::event::{Event, Kind};
 use crate::extract::shell::Value;
 use crate::extract::{Build, Collecting, Redirecting, Text, Walk};
+use crate::program::is_nameless as is_nameless_path;
+use crate::slots::may_be_descriptor;
 use crate::word::build::unknown_word;
 use crate::{
     Assignment, Bytes, CommandKind, Count, Directory, Effect, EffectKind, Object, Operator,
@@ -85,6 +87,11 @@ impl Walk<'_> {
             slot.span = span;
             slot.directory = directory;
             slot.stdin = stdin.unwrap_or(slot.stdin);
+            // What it runs in this shell has its standard input.
+            let redirects = slot.redirects.iter();
+            self.stdin_moved |= kind != CommandKind::External
+                && (slot.stdin == Stdin::Pipe
+                    || redirects.into_iter().any(|it| moves_stdin(stdin, it)));
         }
         self.list_targets(command);
         self.check_command(command);
@@ -108,8 +115,12 @@ impl Walk<'_> {
         let doubt = match &first.class {
             WordClass::Exact(name) => {
                 let relative = name.contains(&b'/') && !name.starts_with(b"/");
-                (relative && command.directory == Directory::Unknown)
-                    .then_some("a program by a relative path, in a directory that is not known")
+                if relative && command.directory == Directory::Unknown {
+                    Some("a program by a relative path, in a directory that is not known")
+                } else {
+                    is_nameless(&command.directory, name)
+                        .then_some("a path that may be any program")
+                }
             }
             WordClass::Pattern { .. } => Some("the program is named by a file name pattern"),
             WordClass::Unknown { .. } => Some("the name of the program is not known"),
@@ -229,6 +240,7 @@ impl Walk<'_> {
         if let Some(Build::Simple(collecting)) = self.builds.last_mut() {
             collecting.redirects.push(redirect);
         } else {
+            self.stdin_moved |= moves_stdin(stdin_of(std::slice::from_ref(&redirect)), &redirect);
             self.list_target(&redirect, None);
         }
     }
@@ -297,6 +309,28 @@ fn expands_once(word: &Word) -> bool {
     })
 }
 
+/// Says whether a program is named by a path that says nothing about it, such as `/proc/self/exe`.
+fn is_nameless(directory: &Directory, name: &[u8]) -> bool {
+    if !name.contains(&b'/') {
+        return false;
+    }
+    let path = match directory {
+        Directory::Known(base) if !name.starts_with(b"/") => [&**base, b"/", name].concat(),
+        Directory::Known(_) | Directory::Start | Directory::Unknown => name.to_vec(),
+    };
+    // Enough `..` lead from anywhere to the root.
+    let (mut parts, mut absolute) = (Vec::<&[u8]>::new(), path.starts_with(b"/"));
+    for part in path.split(|byte| *byte == b'/') {
+        match part {
+            b"" | b"." => {}
+            b".." => absolute |= parts.pop().is_none(),
+            part => parts.push(part),
+        }
+    }
+    let plain: Vec<u8> = parts.iter().flat_map(|part| [b"/", *part].concat()).collect();
+    absolute && is_nameless_path(&plain)
+}
+
 /// The target of `>&` or `<&`.
 fn duplicate(word: Word) -> RedirectTarget {
     let Some(text) = word.exact() else { return RedirectTarget::File(word) };
@@ -311,6 +345,15 @@ fn duplicate(word: Word) -> RedirectTarget {
     match number {
         Some(number) => RedirectTarget::Descriptor(Some(number)),
         None => RedirectTarget::File(word),
+    }
+}
+
+/// Says whether a redirection, which takes standard input from `stdin`, gives what may be no file of the project.
+fn moves_stdin(stdin: Option<Stdin>, redirect: &Redirect) -> bool {
+    match (stdin, &redirect.target) {
+        (None, _) => false,
+        (Some(_), RedirectTarget::File(file)) => may_be_descriptor(file),
+        (Some(_), RedirectTarget::Text(_) | RedirectTarget::Descriptor(_)) => true,
     }
 }
 

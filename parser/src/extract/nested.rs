@@ -9,8 +9,8 @@ use crate::lex::quote::decode_backquotes;
 use crate::nested::{self, Dialect, Inner, Reading};
 use crate::tree::HowRead;
 use crate::{
-    CommandKind, Directory, Effect, Locality, Position, Reason, Shared, SimpleCommand, Span, Thin,
-    Via, Word, WordClass,
+    CommandKind, Directory, Effect, Locality, Position, Reason, Shared, SimpleCommand, Span, Stdin,
+    Thin, Via, Word, WordClass,
 };
 
 /// Entries of `via` in one tree: bounds what deep nesting costs in memory.
@@ -105,8 +105,14 @@ impl Walk<'_> {
                 let Some(outer) = self.commands.get(index as usize) else { continue };
                 outer
             };
-            let Reading { inner, effects, effects_known, doubts, unread } =
+            let Reading { inner, effects, effects_known, doubts, unread, reads_code } =
                 nested::read(&mut self.rows, outer);
+            if reads_code {
+                self.stdin_readers.push(index);
+            }
+            // A text has the standard input of the command that evaluates it.
+            let texts_inside = inner.iter().any(|inner| matches!(inner, Inner::Text { .. }));
+            self.stdin_moved |= texts_inside && outer.stdin != Stdin::Inherited;
             self.steps = self.steps.saturating_add(outer.words.len() as u64);
             let unread =
                 unread.map(|at| outer.words.get(at as usize).map_or(outer.span, |it| it.span));

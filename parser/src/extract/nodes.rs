@@ -251,6 +251,9 @@ impl Walk<'_> {
                         && inner
                             .take_while(|inner| inner.start < event.end)
                             .any(|inner| matches!(inner.kind, Kind::AndOr | Kind::PlainCommand));
+                    if filled {
+                        self.push(Piece::Quoted, b"/dev/fd/");
+                    }
                     let one = self.quoted() || filled;
                     self.unknown(reason, if one { Count::One } else { Count::Any });
                 }

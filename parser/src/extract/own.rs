@@ -55,6 +55,18 @@ impl Walk<'_> {
         self.unread.extend(found);
     }
 
+    /// Notes the programs that read their text from a standard input that this text gives to the shell.
+    pub(super) fn programs_on_stdin(&mut self) {
+        if !self.stdin_moved {
+            return;
+        }
+        for number in std::mem::take(&mut self.stdin_readers) {
+            if let Some(command) = self.commands.get(number as usize) {
+                self.unread.push(Unread { command: number, span: command.span });
+            }
+        }
+    }
+
     /// Reads what the variables that a command assigns make other programs start.
     pub(super) fn read_variables(&mut self, command: &SimpleCommand) -> Reading {
         let mut found = Reading::default();

@@ -487,6 +487,8 @@ fn slot(name: &str) -> Option<Slot> {
             Slot::Code
         }
         "stdin-code" => Slot::StdinCode,
+        "program-file" => Slot::ProgramFile,
+        "name-or-code" => Slot::NameOrCode,
         _ => return None,
     })
 }

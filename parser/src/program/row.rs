@@ -207,6 +207,10 @@ pub(crate) enum Slot {
     Code,
     /// The same on standard input, when the command says what is there.
     StdinCode,
+    /// A file with the text of a program: read and run; not read if the text does not tell which file it is.
+    ProgramFile,
+    /// Part of a program's text: harmless as a plain name, else it is not read.
+    NameOrCode,
     /// Standard input is the program.
     StdinProgram(Dialect),
     /// This makes the command doubtful.
@@ -294,6 +298,8 @@ impl Slot {
             | Slot::StdinProgram(_)
             | Slot::Code
             | Slot::StdinCode
+            | Slot::ProgramFile
+            | Slot::NameOrCode
             | Slot::Doubt(_)
             | Slot::Variable
             | Slot::Arithmetic => danger.execute = true,

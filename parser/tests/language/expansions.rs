@@ -92,11 +92,11 @@ fn process_substitutions_are_listed() {
     check(
         "diff <(a) >(b) x<(c)",
         expect![[r#"
-        Top: "diff" <substitution ""..""> <substitution ""..""> <substitution "x".."">
-        ProcessSubstitution: "a"
-        ProcessSubstitution: "b"
-        ProcessSubstitution: "c"
-    "#]],
+            Top: "diff" <substitution "/dev/fd/"..""> <substitution "/dev/fd/"..""> <substitution "x/dev/fd/".."">
+            ProcessSubstitution: "a"
+            ProcessSubstitution: "b"
+            ProcessSubstitution: "c"
+        "#]],
     );
 }
 
@@ -142,8 +142,8 @@ fn an_empty_process_substitution_is_no_word() {
     check(
         "a >() <( b )",
         expect![[r#"
-        Top: "a" <any number of substitution ""..""> <substitution "".."">
-        ProcessSubstitution: "b"
-    "#]],
+            Top: "a" <any number of substitution ""..""> <substitution "/dev/fd/".."">
+            ProcessSubstitution: "b"
+        "#]],
     );
 }

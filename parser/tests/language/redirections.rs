@@ -39,10 +39,10 @@ fn a_substitution_is_no_file() {
     check(
         "a > >(b) 2> >(c)",
         expect![[r#"
-        Top: "a" [Write file <substitution "".."">] [2Write file <substitution "".."">]
-        ProcessSubstitution: "b"
-        ProcessSubstitution: "c"
-    "#]],
+            Top: "a" [Write file <substitution "/dev/fd/".."">] [2Write file <substitution "/dev/fd/".."">]
+            ProcessSubstitution: "b"
+            ProcessSubstitution: "c"
+        "#]],
     );
 }
 
