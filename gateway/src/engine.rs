@@ -112,6 +112,7 @@ impl Gateway {
         let accepted = request::accept(&request)?;
         let begun = self.begin(&caller, &request.cwd, &request.context).await;
         let scene = self.scene(&caller, &request).await?;
+        let accepted = accepted.limited(scene.snapshot.rules.settings())?;
         let input = judge::bash_input(&accepted.text, &request);
         let judged = self.judge(&request, &scene, input).await?;
         let command = accepted.after_hooks(&judged)?;

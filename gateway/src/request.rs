@@ -7,14 +7,18 @@ use rustix::fs::{Access, access};
 
 use crate::judge::{self, Judged};
 use crate::protocol::errors::{Code, Failure};
-use crate::protocol::types::{CommandRequest, CommandText, Context};
+use crate::protocol::types::{CommandRequest, CommandText, Context, LONGEST_MS};
 
 /// Longest command text in bytes; longer ones are refused unread.
 const MAX_COMMAND: usize = 1 << 20;
 /// Time limit when the request names none.
 pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
-/// Longest time limit.
-pub(crate) const MAX_TIMEOUT: Duration = Duration::from_secs(600);
+/// Longest time limit, unless settings raise it.
+const MAX_TIMEOUT: Duration = Duration::from_secs(600);
+/// The setting that does, in seconds.
+const MAX_TIMEOUT_SETTING: &str = "limits.maxTimeoutSeconds";
+/// The longest time limit that it can name: thirty days.
+const MAX_TIMEOUT_SECONDS: u64 = 30 * 24 * 3600;
 
 /// Words that bash reads as syntax where a command begins, unless they are quoted (bash manual, 3.2.1).
 const RESERVED: &[&str] = &[
@@ -31,9 +35,46 @@ pub(crate) struct Command {
     pub(crate) words: Option<Vec<String>>,
     /// Time limit.
     pub(crate) timeout: Duration,
+    /// Longest time limit of the settings.
+    longest: Duration,
 }
 
 impl Command {
+    /// Holds the time limit against the settings.
+    pub(crate) fn limited(self, settings: &stockade_policy::Settings) -> Result<Command, Failure> {
+        let longest = match settings.values.get(MAX_TIMEOUT_SETTING) {
+            None => MAX_TIMEOUT,
+            Some((value, origin)) => {
+                let digits = match &value.kind {
+                    stockade_parser::json::Kind::Number(digits) => digits.parse().ok(),
+                    _ => None,
+                };
+                let seconds = digits.filter(|it| (1..=MAX_TIMEOUT_SECONDS).contains(it));
+                Duration::from_secs(seconds.ok_or_else(|| {
+                    let place = format!("{}:{}", origin.file.display(), origin.line);
+                    let message = format!("`{MAX_TIMEOUT_SETTING}` in {place} is no time limit");
+                    let help = format!("write seconds, at most {MAX_TIMEOUT_SECONDS}");
+                    Failure::new(Code::SettingsRejected, message, help)
+                })?)
+            }
+        };
+        let timeout = match self.timeout == Duration::from_millis(LONGEST_MS) {
+            true => longest,
+            false => self.timeout,
+        };
+        if timeout > longest {
+            let message = format!(
+                "the time limit must be above zero and at most {} seconds",
+                longest.as_secs()
+            );
+            let help = format!(
+                "give another `--timeout`, or raise `{MAX_TIMEOUT_SETTING}` in the settings"
+            );
+            return refuse(&message, &help);
+        }
+        Ok(Command { timeout, longest, ..self })
+    }
+
     /// Returns the command as hooks left it: what was judged is what runs.
     pub(crate) fn after_hooks(self, judged: &Judged) -> Result<Command, Failure> {
         if judged.received.is_none() {
@@ -44,7 +85,7 @@ impl Command {
             None => self.timeout,
             Some(limit) => limit.as_u64().map(Duration::from_millis).unwrap_or(self.timeout),
         };
-        Ok(Command { text, words: None, timeout: timeout.min(MAX_TIMEOUT) })
+        Ok(Command { text, words: None, timeout: timeout.min(self.longest), longest: self.longest })
     }
 }
 
@@ -73,14 +114,10 @@ pub(crate) fn accept(request: &CommandRequest) -> Result<Command, Failure> {
         return refuse("the command has no program", "give at least one word");
     }
     let timeout = request.timeout_ms.map_or(DEFAULT_TIMEOUT, Duration::from_millis);
-    if timeout.is_zero() || timeout > MAX_TIMEOUT {
-        let limit = MAX_TIMEOUT.as_secs();
-        return refuse(
-            &format!("the time limit must be above zero and at most {limit} seconds"),
-            "give another `--timeout`",
-        );
+    if timeout.is_zero() {
+        return refuse("the time limit must be above zero", "give another `--timeout`");
     }
-    Ok(Command { text, words, timeout })
+    Ok(Command { text, words, timeout, longest: MAX_TIMEOUT })
 }
 
 /// Checks a command text: not empty of bytes, not above the limit, without NUL.

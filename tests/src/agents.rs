@@ -39,18 +39,21 @@ const SUB_DENIED: &str = "touch sub-denied.txt";
 /// The rule that denies, as the reason names it.
 const RULE: &str = "Bash(touch:*)";
 
-/// A hook of the person's own settings that harms the process which runs it, as the command says.
-const HARM: &str = r#"#!/bin/sh
+/// A hook of the person's own settings that harms the process which runs it, as the command says: the handler of a hook,
+/// or the shell. Between that and a hook stands the hook's keeper, and at times the shell that started the script.
+pub const HARM: &str = r#"#!/bin/sh
 frame=$(cat)
 gate=$PPID
 case $(readlink /proc/$gate/exe) in
 */stockade) ;;
 *) gate=$(cut -d' ' -f4 /proc/$gate/stat) ;;
 esac
+gate=$(cut -d' ' -f4 /proc/$gate/stat)
 case $frame in
-*killed.txt*) kill -KILL $gate ;;
-*garbage.txt*) echo garbage > /proc/$gate/fd/1 ;;
-*hung.txt*) exec sleep 60 ;;
+*killed*) kill -KILL $gate ;;
+*stopped*) kill -STOP $gate ;;
+*garbage*) echo garbage > /proc/$gate/fd/1 ;;
+*hung*) exec sleep 60 ;;
 esac
 "#;
 

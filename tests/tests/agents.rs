@@ -8,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use stockade_tests::agents::HARM;
 use stockade_tests::{Place, root, stockade};
 
 /// Agents with recorded frames, the file of these, and the event at which a call waits.
@@ -141,11 +142,7 @@ fn a_rewritten_command_runs_through_the_gate() {
 #[test]
 fn a_handler_that_dies_hangs_or_babbles_blocks() {
     let place = Place::new("faults");
-    let harm = "#!/bin/sh\nframe=$(cat)\ngate=$PPID\ncase $(readlink /proc/$gate/exe) in\n*/stockade) ;;\n\
-                *) gate=$(cut -d' ' -f4 /proc/$gate/stat) ;;\nesac\n\
-                keeper=$gate; gate=$(cut -d' ' -f4 /proc/$keeper/stat)\ncase $frame in\n*killed*) kill -KILL $gate ;;\n\
-                *stopped*) kill -STOP $gate ;;\n*garbage*) echo garbage > /proc/$gate/fd/1 ;;\nesac\n";
-    place.write("harm.sh", harm);
+    place.write("harm.sh", HARM);
     let path = place.root.join("harm.sh");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("chmod");
     let hook = json!({"type": "command", "command": path});

@@ -197,14 +197,14 @@ fn stockade_in_stockade_asks_nothing_and_hides_nothing() {
     let shell = link(&place, "bash");
     let gate = stockade().display();
     // What the hook makes of a command, given to the shell: one decision, one record, the command itself.
-    let rewritten = format!("'{gate}' 'run' '--' 'echo once'");
+    let rewritten = format!("'{gate}' 'run' '--for-agent' '--' 'echo once'");
     assert_eq!(run(&place, &["-c", &recorded("claude", &rewritten)]).1, "once\n");
     let tail = place.output(["audit", "tail", "--json", "-n", "10", "--kind", "decision"]);
     let lines: Vec<Value> =
         text(&tail.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert!(lines[0].to_string().contains("echo once"), "{lines:?}");
-    let denied = format!("'{gate}' 'run' '--' 'touch made.txt'");
+    let denied = format!("'{gate}' 'run' '--for-agent' '--' 'touch made.txt'");
     assert_eq!(run(&place, &["-c", &recorded("claude", &denied)]).0, Some(120));
     // Outside nothing that a text or a variable says makes it one.
     let mut command = bash(&place, &["-c", "STOCKADE=1 exec -a launch bash -c 'touch made.txt'"]);

@@ -153,6 +153,9 @@ pub(crate) struct Run {
     /// End the command after this time, such as 90s or 2m [default: 120s].
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub timeout: Option<Duration>,
+    /// Run it as the shell of an agent does: ask nobody at the terminal, take the longest time limit.
+    #[arg(long, conflicts_with = "timeout")]
+    pub for_agent: bool,
     /// Say what the command is for.
     #[arg(long, value_name = "TEXT")]
     pub description: Option<String>,

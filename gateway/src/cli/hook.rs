@@ -14,6 +14,7 @@ use crate::serve::hook::answer::{Answer, blocked};
 use crate::serve::hook::frame::LIMIT_BYTES;
 use crate::serve::hook::handle::{Running, handle};
 use crate::serve::hook::{Agent, print, supervise};
+use crate::serve::shell::wrapping::LAUNCH;
 use crate::spare::{Purpose, Spare};
 
 /// Word that tells the executable to be the handler; put in front of the arguments by the supervisor alone.
@@ -115,5 +116,5 @@ fn launcher() -> Result<Vec<String>, Failure> {
     let executable = executable.ok_or_else(|| {
         Failure::new(Code::Internal, "the path of this executable is not known as UTF-8", "")
     })?;
-    Ok(vec![executable, "run".to_owned(), "--".to_owned()])
+    Ok(std::iter::once(executable).chain(LAUNCH.map(str::to_owned)).collect())
 }

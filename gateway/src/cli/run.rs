@@ -12,7 +12,8 @@ use super::{args, context, failure, shell, streams};
 use crate::client::{Client, Conversation, Options, PendingQuestion};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{
-    Answer, AuditReference, CommandRequest, Control, DecisionView, RunOutcome, RunResult,
+    Answer, AuditReference, CommandRequest, Control, DecisionView, LONGEST_MS, RunOutcome,
+    RunResult,
 };
 use crate::protocol::{status, words};
 use crate::serve::shell::inside;
@@ -45,9 +46,12 @@ async fn attempt(options: args::Run, spare: Spare) -> Result<ExitCode, Failure> 
     let request = CommandRequest {
         command,
         cwd: call.cwd.clone(),
-        timeout_ms: options
-            .timeout
-            .map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
+        timeout_ms: match options.for_agent {
+            true => Some(LONGEST_MS),
+            false => options
+                .timeout
+                .map(|limit| u64::try_from(limit.as_millis()).unwrap_or(LONGEST_MS - 1)),
+        },
         background: false,
         pty: false,
         description: options.description,
@@ -61,7 +65,8 @@ async fn attempt(options: args::Run, spare: Spare) -> Result<ExitCode, Failure> 
         (false, true) => streams::Show::Output,
         (false, false) => streams::Show::All,
     };
-    let (outcome, lost) = perform(Options { spare, ..call.options }, request, show).await?;
+    let people = if options.for_agent { People::Nobody } else { People::AtTerminal };
+    let (outcome, lost) = perform(Options { spare, ..call.options }, request, show, people).await?;
     Ok(Ending {
         json: options.common.json,
         quiet: options.common.quiet,
@@ -71,14 +76,27 @@ async fn attempt(options: args::Run, spare: Spare) -> Result<ExitCode, Failure> 
     .tell(&outcome, lost))
 }
 
-/// Has the gateway that `options` name run `request`, with the terminal of this process for its questions.
+/// Who answers questions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum People {
+    /// Whoever sits at the terminal of this process.
+    AtTerminal,
+    /// Nobody: the terminal is an agent's, and what is typed there may be the model's.
+    Nobody,
+}
+
+/// Has the gateway that `options` name run `request`, with `people` for its questions.
 /// Also returns why output could not be passed on, if that was so.
 pub(super) async fn perform(
     options: Options,
     mut request: CommandRequest,
     show: streams::Show,
+    people: People,
 ) -> Result<(RunOutcome, Option<std::io::Error>), Failure> {
-    let terminal = Terminal::open();
+    let terminal = match people {
+        People::AtTerminal => Terminal::open(),
+        People::Nobody => None,
+    };
     request.context.interactive = terminal.is_some();
     let signals = Signals::listen()?;
     let client = Client::connect(Options { runs: true, ..options }).await?;

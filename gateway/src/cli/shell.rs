@@ -11,8 +11,7 @@ use super::args::Common;
 use super::{context, failure, run, streams};
 use crate::client::Options;
 use crate::protocol::errors::{Code, Failure};
-use crate::protocol::types::{CommandRequest, CommandText, RunOutcome};
-use crate::request::MAX_TIMEOUT;
+use crate::protocol::types::{CommandRequest, CommandText, LONGEST_MS, RunOutcome};
 use crate::serve::hook::marks;
 use crate::serve::shell::options::{Asked, read};
 use crate::serve::shell::wrapping::{self, Unwrapped};
@@ -67,7 +66,15 @@ pub(super) fn shell(
     })?;
     let command = match asked {
         Asked::Text(text) => Wanted::of_text(text)?,
-        Asked::Words(words) => Wanted::of_words(words)?,
+        Asked::Words(words) => match words.as_slice() {
+            [line] if is_line(line) => {
+                if let Some(words) = wrapping::own_hook(line) {
+                    return Err(become_own(&words));
+                }
+                Wanted::of_text(line.clone())?
+            }
+            _ => Wanted::of_words(words)?,
+        },
         Asked::Input { .. } if std::io::stdin().is_terminal() => {
             for_a_person()?;
             return Err(become_real(name, &arguments)?);
@@ -82,6 +89,17 @@ pub(super) fn shell(
             super::wait(wanted.run(common, spare))?
         }
     }
+}
+
+/// Says whether a lone operand is a line to run, as a program in front of each command line is given it, and no script.
+fn is_line(operand: &str) -> bool {
+    operand.contains(char::is_whitespace) && Path::new(operand).symlink_metadata().is_err()
+}
+
+/// Becomes this executable with these words; returns only the failure of that.
+fn become_own(words: &[String]) -> Failure {
+    let error = Command::new("/proc/self/exe").args(words).exec();
+    Failure::new(Code::Internal, format!("the hook cannot be started: {error}"), "")
 }
 
 /// What is to run.
@@ -132,7 +150,7 @@ impl Wanted {
             command,
             cwd: call.cwd.clone(),
             // The caller of a shell keeps the time.
-            timeout_ms: u64::try_from(MAX_TIMEOUT.as_millis()).ok(),
+            timeout_ms: Some(LONGEST_MS),
             background: false,
             pty: false,
             description: None,
@@ -141,8 +159,9 @@ impl Wanted {
             report_cwd: marker.is_some(),
             context: call.context,
         };
+        let options = Options { spare, ..call.options };
         let (outcome, lost) =
-            run::perform(Options { spare, ..call.options }, request, streams::Show::Output).await?;
+            run::perform(options, request, streams::Show::Output, run::People::Nobody).await?;
         if let (Some(marker), RunOutcome::Ran(result)) = (&marker, &outcome) {
             // As the agent's own line does, only after a success.
             let cwd = result.cwd_after.as_ref().filter(|_| result.exit_code == Some(0));

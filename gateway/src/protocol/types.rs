@@ -13,6 +13,9 @@ use super::errors::Failure;
 /// Version of the protocol; both sides must speak the same.
 pub const VERSION: u32 = 1;
 
+/// A time limit of a request that means the longest one that the settings allow.
+pub const LONGEST_MS: u64 = u64::MAX;
+
 /// What is to run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -30,7 +33,7 @@ pub struct CommandRequest {
     pub command: CommandText,
     /// Working directory, absolute.
     pub cwd: String,
-    /// Time limit in milliseconds; none means the default of the settings.
+    /// Time limit in milliseconds; none means the default, [`LONGEST_MS`] the longest of the settings.
     pub timeout_ms: Option<u64>,
     /// Run on after the answer, as a task.
     pub background: bool,

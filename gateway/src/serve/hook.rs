@@ -14,6 +14,7 @@ pub(crate) mod frame;
 pub(crate) mod handle;
 mod said;
 mod table;
+mod tools;
 
 #[cfg(test)]
 mod tests;

@@ -5,8 +5,8 @@
 use serde_json::{Map, Value};
 use stockade_parser::json::{self, Dialect};
 
-use super::Agent;
-use super::table::{AgentRow, ToolRow};
+use super::table::{AgentRow, Split, ToolRow};
+use super::{Agent, tools};
 
 /// Most bytes of one frame.
 pub(crate) const LIMIT_BYTES: usize = 16 << 20;
@@ -100,10 +100,7 @@ pub(crate) fn read(agent: Agent, row: &AgentRow, bytes: &[u8]) -> Result<Frame, 
     let (name, input) = tool(agent, &event, &frame)?;
     let inner = row.inner.contains(&name);
     let cwd = cwd(&frame)?;
-    let calls = match row.tools.get(&name) {
-        Some(tool) => renamed(tool, &name, &input, &cwd)?,
-        None => vec![Call { tool: name.clone(), input: input.clone(), cwd }],
-    };
+    let calls = tools::calls(row, &name, &input, &cwd)?;
     for call in &calls {
         let command = call.input.get("command");
         if call.tool == "Bash" && !command.is_some_and(Value::is_string) {
@@ -145,12 +142,13 @@ fn told(
                 | Agent::OpenCode
                 | Agent::Cursor => tool(agent, event, frame)?,
             };
-            match row.tools.get(&name) {
-                Some(tool) => match renamed(tool, &name, &input, &cwd)?.as_slice() {
-                    [one] => one.clone(),
-                    _ => Call { tool: tool.canonical.clone(), input, cwd },
-                },
-                None => Call { tool: name, input, cwd },
+            // Nothing waits here: a call that is not understood is told as it came.
+            match tools::calls(row, &name, &input, &cwd).as_deref() {
+                Ok([one]) => one.clone(),
+                Ok(_) | Err(_) => {
+                    let ours = row.tools.get(&name).map(|tool| tool.canonical.clone());
+                    Call { tool: ours.unwrap_or(name), input, cwd }
+                }
             }
         }
     };
@@ -189,10 +187,14 @@ pub(crate) fn given_back(waiting: &Waiting, new: &Value) -> Result<Value, String
     let Some(tool) = &waiting.tool else { return Ok(new.clone()) };
     let foreign =
         || "a hook changed the input in a way that this agent's tool does not know".to_owned();
-    let ([call], None, Some(members)) = (waiting.calls.as_slice(), &tool.each, new.as_object())
+    let ([call], Split::No, Some(members)) =
+        (waiting.calls.as_slice(), &tool.split, new.as_object())
     else {
         return Err(foreign());
     };
+    if tool.fields.is_empty() {
+        return Ok(new.clone());
+    }
     let known = |key: &String| tool.fields.iter().any(|(ours, _)| ours == key && ours != "cwd");
     if members.iter().any(|(key, value)| call.input.get(key) != Some(value) && !known(key)) {
         return Err(foreign());
@@ -200,9 +202,11 @@ pub(crate) fn given_back(waiting: &Waiting, new: &Value) -> Result<Value, String
     let mut raw = waiting.raw_input.clone();
     let object = raw.as_object_mut().ok_or_else(foreign)?;
     for (ours, theirs) in tool.fields.iter().filter(|(ours, _)| ours != "cwd") {
+        let present = theirs.iter().find(|name| object.contains_key(*name));
+        let name = present.or(theirs.first()).ok_or_else(foreign)?;
         match new.get(ours) {
-            Some(value) => object.insert(theirs.clone(), value.clone()),
-            None => object.remove(theirs),
+            Some(value) => object.insert(name.clone(), value.clone()),
+            None => object.remove(name),
         };
     }
     Ok(raw)
@@ -233,10 +237,14 @@ fn tool(agent: Agent, event: &str, frame: &Value) -> Result<(String, Value), Str
     let object = |value: Option<&Value>, what: &str| match value {
         Some(value @ Value::Object(_)) => Ok(value.clone()),
         // Older releases of two agents sent the input as JSON text.
-        Some(Value::String(text)) => match serde_json::from_str(text) {
-            Ok(value @ Value::Object(_)) => Ok(value),
-            Ok(_) | Err(_) => Err(format!("`{what}` is no object")),
-        },
+        Some(Value::String(text)) => {
+            json::read(text.as_bytes(), Dialect::Strict)
+                .map_err(|error| format!("`{what}` is no JSON object: {}", error.message))?;
+            match serde_json::from_str(text) {
+                Ok(value @ Value::Object(_)) => Ok(value),
+                Ok(_) | Err(_) => Err(format!("`{what}` is no object")),
+            }
+        }
         Some(_) => Err(format!("`{what}` is no object")),
         None => Err(missing(what)),
     };
@@ -263,62 +271,47 @@ fn tool(agent: Agent, event: &str, frame: &Value) -> Result<(String, Value), Str
             let path = frame.get("file_path").cloned().ok_or_else(|| missing("file_path"))?;
             Ok(("Read".into(), Value::Object(Map::from_iter([("file_path".to_owned(), path)]))))
         }
-        Agent::Claude | Agent::Codex | Agent::Gemini | Agent::OpenCode | Agent::Cursor => Ok((
-            name(text(frame, "tool_name"), "tool_name")?,
-            object(frame.get("tool_input"), "tool_input")?,
-        )),
+        Agent::Claude | Agent::Codex | Agent::Gemini | Agent::OpenCode | Agent::Cursor => {
+            let name = name(text(frame, "tool_name"), "tool_name")?;
+            let name = of_server(agent, event, frame, name)?;
+            Ok((name, object(frame.get("tool_input"), "tool_input")?))
+        }
+    }
+}
+
+/// Gives a tool of an MCP server the name that rules have for it, where the agent says of which server it is.
+fn of_server(agent: Agent, event: &str, frame: &Value, name: String) -> Result<String, String> {
+    match (agent, frame.get("mcp_context")) {
+        (Agent::Gemini, None | Some(Value::Null)) => Ok(name),
+        (Agent::Gemini, Some(server)) => {
+            match (text(server, "server_name"), text(server, "tool_name")) {
+                (Some(server), Some(tool)) => Ok(format!("mcp__{server}__{tool}")),
+                (_, _) => Err("`mcp_context` does not name server and tool".into()),
+            }
+        }
+        // This one does not name the server.
+        (Agent::Cursor, _) => match (name.strip_prefix("MCP:"), event) {
+            (Some(tool), _) => Ok(format!("mcp__cursor__{tool}")),
+            (None, "beforeMCPExecution") => Ok(format!("mcp__cursor__{name}")),
+            (None, _) => Ok(name),
+        },
+        (Agent::Claude | Agent::Codex | Agent::Copilot | Agent::OpenCode | Agent::Cline, _) => {
+            Ok(name)
+        }
     }
 }
 
 fn cwd(frame: &Value) -> Result<String, String> {
     let first = |key: &str| frame.get(key)?.as_array()?.first()?.as_str();
-    let cwd =
-        text(frame, "cwd").or_else(|| first("workspaceRoots")).or_else(|| first("workspace_roots"));
+    let named = match frame.get("cwd") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(path)) => Some(path.as_str()),
+        Some(_) => return Err("the working directory is no string".into()),
+    };
+    let cwd = named.or_else(|| first("workspaceRoots")).or_else(|| first("workspace_roots"));
     match cwd {
         Some(path) if path.starts_with('/') => Ok(path.to_owned()),
         Some(_) => Err("the working directory is not absolute".into()),
         None => Err("the frame has no working directory".into()),
-    }
-}
-
-/// Gives a tool and its fields our names; an element of a list field becomes a call of its own.
-fn renamed(tool: &ToolRow, name: &str, input: &Value, cwd: &str) -> Result<Vec<Call>, String> {
-    let Some(list) = &tool.each else {
-        return Ok(vec![one(tool, input, cwd)?]);
-    };
-    let elements = input.get(list).and_then(Value::as_array);
-    let elements = elements.ok_or_else(|| format!("`{name}` has no list `{list}`"))?;
-    elements.iter().map(|element| one(tool, element, cwd)).collect()
-}
-
-fn one(tool: &ToolRow, input: &Value, cwd: &str) -> Result<Call, String> {
-    let mut ours = Map::new();
-    for (our, their) in &tool.fields {
-        let value = if their.is_empty() { element(input)? } else { input.get(their).cloned() };
-        if let Some(value) = value {
-            ours.insert(our.clone(), value);
-        }
-    }
-    let folder = ours.remove("cwd");
-    let cwd = match folder {
-        None | Some(Value::Null) => cwd.to_owned(),
-        Some(Value::String(path)) if path.starts_with('/') => path,
-        Some(Value::String(path)) => format!("{cwd}/{path}"),
-        Some(_) => return Err("the working directory of the call is no string".into()),
-    };
-    Ok(Call { tool: tool.canonical.clone(), input: Value::Object(ours), cwd })
-}
-
-/// An element of a list: text, or an object with a path.
-fn element(value: &Value) -> Result<Option<Value>, String> {
-    match value {
-        Value::String(_) => Ok(Some(value.clone())),
-        Value::Object(object) => match object.get("path") {
-            Some(path @ Value::String(_)) => Ok(Some(path.clone())),
-            Some(_) | None => Err("an element of the call is not understood".into()),
-        },
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {
-            Err("an element of the call is not understood".into())
-        }
     }
 }

@@ -16,6 +16,8 @@ pub(crate) struct AgentRow {
     pub others: Vec<String>,
     /// Tools that reach nothing but the agent itself.
     pub inner: Vec<String>,
+    /// Its tools have our names, those of tools that are not listed too.
+    pub has_our_names: bool,
     /// Names of events that it only tells of, and ours.
     pub told: BTreeMap<String, String>,
     /// Its tools by their name there.
@@ -27,10 +29,26 @@ pub(crate) struct AgentRow {
 pub(crate) struct ToolRow {
     /// Our name of the tool.
     pub canonical: String,
-    /// A list field whose elements are calls of their own.
-    pub each: Option<String>,
-    /// Our field name and the agent's; an empty one is the element of `each` itself.
-    pub fields: Vec<(String, String)>,
+    /// How one call of the agent's becomes calls of ours.
+    pub split: Split,
+    /// Our field name and the names that the agent has for it; an empty one is an element itself. Without any, all
+    /// names are ours.
+    pub fields: Vec<(String, Vec<String>)>,
+    /// Fields besides these that hold no path and no command.
+    pub besides: Vec<String>,
+}
+
+/// How one call of an agent becomes calls of ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Split {
+    /// It is one.
+    No,
+    /// Each element of a list field is one.
+    Each(String),
+    /// Each file that the patch in a field speaks of is one.
+    Patch(String),
+    /// Each address in the text of a field is one.
+    Addresses(String),
 }
 
 /// Returns the row of agent `name`; an error says what is wrong with the table.
@@ -49,18 +67,30 @@ pub(crate) fn row(name: &str) -> Result<AgentRow, String> {
         let ours = member.value.text().ok_or("the name of an event is a string")?;
         told.insert(member.key.clone(), ours.to_owned());
     }
-    Ok(AgentRow { events, others, inner, told, tools })
+    let has_our_names = row.get("names").and_then(Value::text) == Some("ours");
+    Ok(AgentRow { events, others, inner, has_our_names, told, tools })
 }
 
 fn tool(value: &Value) -> Result<ToolRow, String> {
-    let canonical = value.get("as").and_then(Value::text).ok_or("`as` is missing")?.to_owned();
-    let each = value.get("each").and_then(Value::text).map(str::to_owned);
+    let text = |key: &str| value.get(key).and_then(Value::text).map(str::to_owned);
+    let split = match (text("each"), text("patch"), text("addresses")) {
+        (None, None, None) => Split::No,
+        (Some(field), None, None) => Split::Each(field),
+        (None, Some(field), None) => Split::Patch(field),
+        (None, None, Some(field)) => Split::Addresses(field),
+        (_, _, _) => return Err("`each`, `patch` and `addresses` exclude one another".into()),
+    };
     let mut fields = Vec::new();
-    for member in value.get("fields").and_then(Value::members).ok_or("`fields` is missing")? {
-        let theirs = member.value.text().ok_or("a field name is a string")?;
-        fields.push((member.key.clone(), theirs.to_owned()));
+    for member in value.get("fields").and_then(Value::members).unwrap_or_default() {
+        let theirs = match member.value.text() {
+            Some(name) => vec![name.to_owned()],
+            None => strings(Some(&member.value))?,
+        };
+        fields.push((member.key.clone(), theirs));
     }
-    Ok(ToolRow { canonical, each, fields })
+    let besides = value.get("besides").map(|list| strings(Some(list))).transpose()?;
+    let canonical = text("as").ok_or("`as` is missing")?;
+    Ok(ToolRow { canonical, split, fields, besides: besides.unwrap_or_default() })
 }
 
 fn strings(value: Option<&Value>) -> Result<Vec<String>, String> {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use stockade_parser::json::{self, Dialect, Value};
 
 use super::{inside, marker};
-use crate::serve::hook::TABLE;
+use crate::serve::hook::{Agent, TABLE};
 
 /// The wrappings of one agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,14 +67,36 @@ pub(crate) fn unwrap(text: &str, folders: &[PathBuf]) -> Result<Option<Unwrapped
     Ok(None)
 }
 
+/// What stands between this executable and the command, where the hook has a command run through the gate.
+pub(crate) const LAUNCH: [&str; 3] = ["run", "--for-agent", "--"];
+
 /// Returns the command of a line that runs it through this very executable, as the hook writes it.
 pub(crate) fn through_gate(text: &str) -> Option<String> {
-    let (program, rest) = word(text)?;
-    let (run, rest) = word(rest.strip_prefix(' ')?)?;
-    let (dashes, rest) = word(rest.strip_prefix(' ')?)?;
+    let (program, mut rest) = word(text)?;
+    for expected in LAUNCH {
+        let (found, left) = word(rest.strip_prefix(' ')?)?;
+        (found == expected).then_some(())?;
+        rest = left;
+    }
     let (command, rest) = word(rest.strip_prefix(' ')?)?;
     let ours = inside::is_this_executable(Path::new(&program));
-    (ours && run == "run" && dashes == "--" && rest.is_empty()).then_some(command)
+    (ours && rest.is_empty()).then_some(command)
+}
+
+/// Returns the words behind this executable in a line that is one of its hooks, as set-up writes it.
+pub(crate) fn own_hook(text: &str) -> Option<Vec<String>> {
+    let (program, rest) = word(text)?;
+    let words: Vec<String> = rest.strip_prefix(' ')?.split(' ').map(str::to_owned).collect();
+    let known = match words.as_slice() {
+        [hook, agent] => hook == "hook" && is_agent(agent),
+        [hook, agent, rewrite] => hook == "hook" && is_agent(agent) && rewrite == "--rewrite",
+        _ => false,
+    };
+    (known && inside::is_this_executable(Path::new(&program))).then_some(words)
+}
+
+fn is_agent(name: &str) -> bool {
+    Agent::ALL.iter().any(|agent| agent.name() == name)
 }
 
 fn row(shell: &Value) -> Result<Row, String> {

@@ -78,12 +78,16 @@ fn only_this_executable_is_the_gate() {
     let own = std::fs::read_link("/proc/self/exe").unwrap();
     let line = |program: &str, rest: &str| through_gate(&format!("'{program}' {rest}"));
     let own = own.to_str().unwrap();
-    assert_eq!(line(own, r#"'run' '--' 'echo '"'"'a'"'"''"#).as_deref(), Some("echo 'a'"));
-    assert_eq!(line("/bin/sh", "'run' '--' 'ls'"), None);
+    assert_eq!(
+        line(own, r#"'run' '--for-agent' '--' 'echo '"'"'a'"'"''"#).as_deref(),
+        Some("echo 'a'")
+    );
+    assert_eq!(line("/bin/sh", "'run' '--for-agent' '--' 'ls'"), None);
     for wrong in [
-        "'run' '--' 'ls'; rm x",
-        "'run' '--' 'ls' x",
-        "'run' --unsandboxed 'ls'",
+        "'run' '--for-agent' '--' 'ls'; rm x",
+        "'run' '--for-agent' '--' 'ls' x",
+        "'run' '--' 'ls'",
+        "'run' '--for-agent' '--unsandboxed' '--' 'ls'",
         "'check' '--' 'ls'",
     ] {
         assert_eq!(line(own, wrong), None, "{wrong}");
