@@ -47,6 +47,8 @@ pub(crate) struct Change {
     pub before: Option<String>,
     /// What it will hold; none when it will go.
     pub after: Option<String>,
+    /// Nothing of set-up is in it yet, so that what it holds is what is kept beside it.
+    pub is_first: bool,
     /// Permission bits of a file that is made.
     pub mode: u32,
     /// What is left for the person to do; may be empty.
@@ -75,8 +77,9 @@ pub(crate) fn install(
         let path = layer.path(agent, scope, around)?;
         let change = change_of(&mut changes, path, &row)?;
         let text = change.after.as_deref();
+        change.is_first &= text.is_none_or(|text| is_clean(agent, text, layer, &change.path));
         change.after = Some(match &layer.what {
-            What::Own(content) => own(&change.path, text, &lines.filled(content, &change.path))?,
+            What::Own(content) => own(agent, change, content, &lines)?,
             What::Entry { .. } | What::Shell { .. } => {
                 let text = text.filter(|text| !text.trim().is_empty()).unwrap_or(&row.empty);
                 added(agent, text, layer, &lines).ok_or_else(|| not_understood(&change.path))?
@@ -106,14 +109,20 @@ pub(crate) fn uninstall(
         let change = change_of(&mut changes, path, &row)?;
         let Some(text) = change.after.clone() else { continue };
         change.after = match &layer.what {
-            What::Own(_) if files::is_ours(&text) => None,
-            What::Own(_) => Some(text),
+            What::Own(_) if is_clean(agent, &text, layer, &change.path) => Some(text),
+            What::Own(_) => None,
             What::Entry { .. } | What::Shell { .. } => {
-                Some(without(agent, &text, layer).ok_or_else(|| not_understood(&change.path))?)
+                let left = without(agent, &text, layer);
+                let left = left.ok_or_else(|| not_understood(&change.path))?;
+                if !inspect::commands(agent, layer, Some(&left), &change.path).is_empty() {
+                    return Err(mixed(&change.path));
+                }
+                Some(left)
             }
         };
     }
     for change in &mut changes {
+        change.is_first = false;
         restore(agent, &row, scope, around, change)?;
     }
     if row.layers.iter().any(|layer| matches!(layer.what, What::Shell { .. }))
@@ -135,8 +144,9 @@ fn change_of<'a>(
         Some(index) => index,
         None => {
             let before = files::read(&path)?;
-            let (after, mode, after_words) = (before.clone(), row.mode, String::new());
-            changes.push(Change { path, kind: Kind::Text, before, after, mode, after_words });
+            let (after, kind, mode) = (before.clone(), Kind::Text, row.mode);
+            let (is_first, after_words) = (true, String::new());
+            changes.push(Change { path, kind, before, after, is_first, mode, after_words });
             changes.len() - 1
         }
     };
@@ -336,18 +346,49 @@ fn text_of(path: &Path) -> Result<String, Failure> {
     })
 }
 
-/// Says whether a list element is one that set-up wrote, in this or an earlier version.
+/// Says whether a list element is one that set-up wrote, in this or an earlier version: it has a command of ours, and
+/// none that is another's.
 fn is_ours(agent: Agent, value: &Value) -> bool {
+    let mut found = Vec::new();
+    commands_of(value, &mut found);
+    !found.is_empty() && found.iter().all(|text| is_our_command(agent, text))
+}
+
+/// Collects the command lines in an element.
+fn commands_of<'v>(value: &'v Value, found: &mut Vec<&'v str>) {
     match &value.kind {
-        Json::String(text) => {
-            let hook = format!(" hook {}", agent.name());
-            let Some((program, rest)) = text.split_once(&hook) else { return false };
-            let name = program.trim_matches('\'').rsplit('/').next().unwrap_or_default();
-            name == "stockade" && (rest.is_empty() || rest.starts_with(' '))
+        Json::Array(elements) => elements.iter().for_each(|element| commands_of(element, found)),
+        Json::Object(members) => {
+            for member in members {
+                match member.value.text() {
+                    Some(text) if COMMAND_KEYS.contains(&member.key.as_str()) => found.push(text),
+                    Some(_) => {}
+                    None => commands_of(&member.value, found),
+                }
+            }
         }
-        Json::Array(elements) => elements.iter().any(|element| is_ours(agent, element)),
-        Json::Object(members) => members.iter().any(|member| is_ours(agent, &member.value)),
-        Json::Null | Json::Bool(_) | Json::Number(_) => false,
+        Json::String(_) | Json::Null | Json::Bool(_) | Json::Number(_) => {}
+    }
+}
+
+/// Members of an entry in which agents look for a command line.
+const COMMAND_KEYS: [&str; 2] = ["command", "bash"];
+
+/// Says whether a command line is that of our hook for `agent`.
+fn is_our_command(agent: Agent, text: &str) -> bool {
+    let hook = format!(" hook {}", agent.name());
+    let Some((program, rest)) = text.split_once(&hook) else { return false };
+    let name = program.trim_matches('\'').rsplit('/').next().unwrap_or_default();
+    name == "stockade" && (rest.is_empty() || rest.starts_with(' '))
+}
+
+/// Says whether nothing of what a layer writes is in `text`.
+fn is_clean(agent: Agent, text: &str, layer: &Written, path: &Path) -> bool {
+    match &layer.what {
+        What::Own(_) | What::Entry { .. } => {
+            inspect::commands(agent, layer, Some(text), path).is_empty()
+        }
+        What::Shell { path } => shell_of(agent, text, path).is_none(),
     }
 }
 
@@ -356,15 +397,27 @@ fn unchanged(text: &str, without: &str, entry: &str) -> bool {
     text != without && text.contains(entry)
 }
 
-fn own(path: &Path, before: Option<&str>, content: &str) -> Result<String, Failure> {
-    match before {
-        Some(before) if !files::is_ours(before) => Err(Failure::new(
-            Code::InvalidRequest,
-            format!("`{}` is there and is not from stockade", path.display()),
-            "move it away, or call stockade from it yourself",
-        )),
-        Some(_) | None => Ok(content.to_owned()),
+/// Returns what a file of our own will hold. What stands there already must be ours as well.
+fn own(agent: Agent, change: &Change, content: &str, lines: &Lines) -> Result<String, Failure> {
+    let path = &change.path;
+    match &change.before {
+        Some(before) if inspect::of_own(agent, content, before, path).is_none() => {
+            Err(Failure::new(
+                Code::InvalidRequest,
+                format!("`{}` is there and is not from stockade", path.display()),
+                "move it away, or call stockade from it yourself",
+            ))
+        }
+        Some(_) | None => Ok(lines.filled(content, path)),
     }
+}
+
+fn mixed(path: &Path) -> Failure {
+    Failure::new(
+        Code::InvalidRequest,
+        format!("an entry of yours in `{}` calls stockade; nothing was written", path.display()),
+        "take that command out of your entry yourself",
+    )
 }
 
 fn not_understood(path: &Path) -> Failure {

@@ -1,4 +1,4 @@
-//! `stockade hook` and `setup` as agents meet them, with the frames that real agents sent.
+//! `stockade hook` as agents meet it, with the frames that real agents sent.
 //!
 //! `cargo run -p stockade-tests --bin agents` drives the agents themselves where they are installed.
 
@@ -83,9 +83,9 @@ fn decision(output: &Output) -> (String, String) {
     let decision = match inner.get("cancel").and_then(Value::as_bool) {
         Some(true) => Some("deny".to_owned()),
         Some(false) => Some("allow".to_owned()),
-        None => word(&["permissionDecision", "decision"]),
+        None => word(&["permissionDecision", "decision", "permission"]),
     };
-    let reason = word(&["permissionDecisionReason", "reason", "errorMessage"]);
+    let reason = word(&["permissionDecisionReason", "reason", "errorMessage", "agent_message"]);
     (decision.unwrap_or_default(), reason.unwrap_or_default())
 }
 
@@ -293,162 +293,257 @@ fn arguments_that_are_wrong_block() {
     assert_blocked("cline", &output, "a wrong option");
 }
 
-/// The files below the home directory and the project, with what they hold or where they lead.
-fn files(place: &Place) -> Vec<(String, String)> {
-    let mut found = Vec::new();
-    let mut waiting = vec![place.home(), place.project()];
-    while let Some(folder) = waiting.pop() {
-        for entry in std::fs::read_dir(&folder).expect("a folder").flatten() {
-            let path = entry.path();
-            match std::fs::read_link(&path) {
-                Ok(target) => {
-                    found.push((path.display().to_string(), target.display().to_string()))
-                }
-                Err(_) if path.is_dir() => waiting.push(path),
-                Err(_) => {
-                    let held = text(&std::fs::read(&path).expect("a file"));
-                    found.push((path.display().to_string(), held));
-                }
-            }
+/// The frame of an agent for a call of `tool`.
+fn call(place: &Place, agent: &str, tool: &str, input: Value) -> String {
+    let cwd = place.project();
+    let frame = match agent {
+        "copilot" => json!({"sessionId": "s", "cwd": cwd, "toolName": tool, "toolArgs": input}),
+        "cline" => json!({"hookName": "tool_call", "workspaceRoots": [cwd], "taskId": "s",
+            "tool_call": {"id": "1", "name": tool, "input": input}}),
+        _ => {
+            let event = match agent {
+                "gemini" => "BeforeTool",
+                "cursor" => "preToolUse",
+                _ => "PreToolUse",
+            };
+            json!({"session_id": "s", "cwd": cwd, "hook_event_name": event, "tool_name": tool,
+                "tool_input": input, "tool_use_id": "t"})
         }
-    }
-    found.sort();
-    found
+    };
+    frame.to_string()
 }
 
 #[test]
-fn undo_all_takes_every_agent_out_and_leaves_every_byte() {
-    let place = Place::new("setup");
-    place.write(
-        "home/.claude/settings.json",
-        "{\n  \"model\": \"x\" ,\n\n  \"env\": { \"A\":\"1\" }\n}\n",
-    );
-    place.write("home/.gemini/settings.json", "{}");
-    place.write("home/.config/opencode/opencode.json", "{\"theme\":\"dark\"}");
-    let before = files(&place);
-    for agent in ["claude", "codex", "gemini", "copilot", "opencode", "cline", "cursor"] {
-        let shown = place.output(["setup", agent, "--dry-run"]);
-        assert_eq!(shown.status.code(), Some(0), "{agent}: {}", text(&shown.stderr));
-        assert!(text(&shown.stderr).contains("would change"), "{agent}: {}", text(&shown.stderr));
-        assert_eq!(files(&place), before, "{agent}: a dry run writes nothing");
-    }
-    for agent in ["claude", "codex", "gemini", "copilot", "opencode", "cline", "cursor"] {
-        assert_eq!(place.output(["setup", agent]).status.code(), Some(0), "{agent}");
-        let once = files(&place);
-        assert_eq!(place.output(["setup", agent]).status.code(), Some(0), "{agent}");
-        assert_eq!(files(&place), once, "{agent}: once more changes nothing");
-    }
-    assert_eq!(place.output(["setup", "claude", "--scope", "project"]).status.code(), Some(0));
-    let output = place.output(["setup", "--undo", "--all"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    assert_eq!(files(&place), before);
-}
-
-#[test]
-fn settings_that_are_no_json_are_refused_and_stay() {
-    for held in
-        ["{ \"hooks\": ", "{ // mine\n}", "[]", "\u{feff}{}", "{\"hooks\":{\"PreToolUse\":{}}}"]
-    {
-        let place = Place::new("no-json");
-        place.write("home/.claude/settings.json", held);
-        let before = files(&place);
-        for words in [
-            &["setup", "claude"][..],
-            &["setup", "claude", "--undo"],
-            &["setup", "--undo", "--all"],
-        ] {
-            let output = place.output(words);
-            assert_eq!(files(&place), before, "{words:?}: {held}");
-            if words.len() == 2 {
-                assert_eq!(output.status.code(), Some(122), "{held}");
-                assert!(
-                    text(&output.stderr).contains("nothing was written"),
-                    "{}",
-                    text(&output.stderr)
-                );
-            }
-        }
-    }
-}
-
-/// The lines of `doctor --agent` as name and state, and the exit status.
-fn doctor(place: &Place, agent: &str) -> (Option<i32>, Vec<(String, String)>, String) {
-    let output = place.output(["doctor", "--agent", agent, "--json"]);
-    let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let findings = answer["findings"].as_array().expect("findings").iter();
-    let word = |finding: &Value, key: &str| finding[key].as_str().expect("a word").to_owned();
-    let pairs = findings.map(|finding| (word(finding, "name"), word(finding, "state"))).collect();
-    (output.status.code(), pairs, answer.to_string())
-}
-
-#[test]
-fn doctor_says_whether_the_gate_is_in_force() {
-    for agent in ["claude", "gemini", "copilot", "opencode", "cline", "cursor"] {
-        let place = Place::new("doctor");
-        let (status, _, told) = doctor(&place, agent);
-        assert_eq!(status, Some(122), "{agent}: {told}");
-        assert!(told.contains("no settings of this agent name it"), "{agent}: {told}");
-        assert_eq!(place.output(["setup", agent]).status.code(), Some(0), "{agent}");
-        let (status, findings, told) = doctor(&place, agent);
-        assert_eq!(status, Some(0), "{agent}: {told}");
-        assert!(findings.iter().all(|(_, state)| state != "bad"), "{agent}: {told}");
-        let tried =
-            findings.iter().filter(|(name, state)| name == "hook answers" && state == "good");
-        assert_eq!(tried.count(), 3, "{agent}: {told}");
-    }
-}
-
-#[test]
-fn doctor_finds_what_puts_the_gate_out_of_force() {
-    let place = Place::new("doctor-bad");
-    assert_eq!(place.output(["setup", "claude"]).status.code(), Some(0));
-    let file = "home/.claude/settings.json";
-    let written = std::fs::read_to_string(place.root.join(file)).expect("it");
-    let gate = stockade().canonicalize().expect("it").display().to_string();
-    for (change, said) in [
-        (written.replacen('{', "{\"disableAllHooks\":true,", 1), "`disableAllHooks` in"),
-        (written.replace(&gate, "/nowhere/stockade"), "`/nowhere/stockade` is not there"),
-        (written.replace(&gate, "stockade"), "is no absolute path"),
-        (written.replace("/claude/bash", "/claude/dash"), "the agent's shell is not ours"),
+fn rules_reach_the_file_web_and_mcp_tools_of_every_agent() {
+    let place = Place::new("tools");
+    let settings = json!({"permissions": {
+        "deny": ["Read(secret.txt)", "Edit(locked/**)", "WebFetch(domain:bad.example)", "mcp__git__push"],
+        "allow": ["Read(./**)", "Edit(./**)", "WebFetch(domain:good.example)", "mcp__git__pull"],
+    }});
+    place.write("home/.config/stockade/settings.json", &settings.to_string());
+    let patch = |path: &str| {
+        format!(
+            "*** Begin Patch\n*** Update File: open.txt\n*** Move to: {path}\n@@\n-a\n+b\n*** End Patch"
+        )
+    };
+    let web = |host: &str| format!("https://{host}/x");
+    for (agent, tool, good, bad, rule) in [
+        (
+            "claude",
+            "Read",
+            json!({"file_path": "open.txt"}),
+            json!({"file_path": "secret.txt"}),
+            "Read(secret.txt)",
+        ),
+        (
+            "claude",
+            "Edit",
+            json!({"file_path": "open.txt", "old_string": "a", "new_string": "b"}),
+            json!({"file_path": "locked/x", "old_string": "a", "new_string": "b"}),
+            "Edit(locked/**)",
+        ),
+        (
+            "claude",
+            "NotebookEdit",
+            json!({"notebook_path": "open.ipynb", "new_source": "x"}),
+            json!({"notebook_path": "locked/x.ipynb", "new_source": "x"}),
+            "Edit(locked/**)",
+        ),
+        (
+            "claude",
+            "WebFetch",
+            json!({"url": web("good.example"), "prompt": "x"}),
+            json!({"url": web("bad.example"), "prompt": "x"}),
+            "WebFetch(domain:bad.example)",
+        ),
+        ("claude", "mcp__git__pull", json!({}), Value::Null, ""),
+        ("claude", "mcp__git__push", Value::Null, json!({}), "mcp__git__push"),
+        (
+            "codex",
+            "apply_patch",
+            json!({"command": patch("moved.txt")}),
+            json!({"command": patch("locked/x")}),
+            "Edit(locked/**)",
+        ),
+        (
+            "codex",
+            "view_image",
+            json!({"path": "open.txt"}),
+            json!({"path": "secret.txt"}),
+            "Read(secret.txt)",
+        ),
+        ("codex", "mcp__git__push", Value::Null, json!({"x": 1}), "mcp__git__push"),
+        (
+            "gemini",
+            "read_file",
+            json!({"file_path": "open.txt"}),
+            json!({"file_path": "secret.txt"}),
+            "Read(secret.txt)",
+        ),
+        (
+            "gemini",
+            "replace",
+            json!({"file_path": "open.txt", "old_string": "a", "new_string": "b", "instruction": "i"}),
+            json!({"file_path": "locked/x", "old_string": "a", "new_string": "b"}),
+            "Edit(locked/**)",
+        ),
+        (
+            "gemini",
+            "web_fetch",
+            json!({"prompt": format!("read {}", web("good.example"))}),
+            json!({"prompt": format!("read {} and {}", web("good.example"), web("bad.example"))}),
+            "WebFetch(domain:bad.example)",
+        ),
+        (
+            "copilot",
+            "view",
+            json!({"path": "open.txt"}),
+            json!({"path": "secret.txt"}),
+            "Read(secret.txt)",
+        ),
+        (
+            "copilot",
+            "create",
+            json!({"path": "open.txt", "file_text": "x"}),
+            json!({"path": "locked/x", "file_text": "x"}),
+            "Edit(locked/**)",
+        ),
+        (
+            "opencode",
+            "apply_patch",
+            json!({"patchText": patch("moved.txt")}),
+            json!({"patchText": patch("locked/x")}),
+            "Edit(locked/**)",
+        ),
+        (
+            "opencode",
+            "webfetch",
+            json!({"url": web("good.example"), "format": "text"}),
+            json!({"url": web("bad.example"), "format": "text"}),
+            "WebFetch(domain:bad.example)",
+        ),
+        (
+            "cline",
+            "read_files",
+            json!({"files": [{"path": "open.txt"}]}),
+            json!({"files": [{"path": "open.txt"}, {"path": "secret.txt"}]}),
+            "Read(secret.txt)",
+        ),
+        (
+            "cursor",
+            "Delete",
+            json!({"file_path": "open.txt"}),
+            json!({"file_path": "locked/x"}),
+            "Edit(locked/**)",
+        ),
+        (
+            "cursor",
+            "Read",
+            json!({"file_path": "open.txt"}),
+            json!({"path": "secret.txt"}),
+            "Read(secret.txt)",
+        ),
     ] {
-        assert_ne!(change, written, "{said}");
-        place.write(file, &change);
-        let (status, _, told) = doctor(&place, "claude");
-        assert_eq!(status, Some(122), "{said}: {told}");
-        assert!(told.contains(said), "{said}: {told}");
+        if !good.is_null() {
+            let output =
+                given(&place, agent, &["--rewrite"], call(&place, agent, tool, good).as_bytes());
+            let word = decision(&output).0;
+            let expected = if agent == "codex" { "none" } else { "allow" };
+            assert_eq!(
+                word,
+                expected,
+                "{agent} {tool}: {}{}",
+                text(&output.stdout),
+                text(&output.stderr)
+            );
+        }
+        if !bad.is_null() {
+            let output =
+                given(&place, agent, &["--rewrite"], call(&place, agent, tool, bad).as_bytes());
+            let (word, reason) = decision(&output);
+            assert_eq!(
+                word,
+                "deny",
+                "{agent} {tool}: {}{}",
+                text(&output.stdout),
+                text(&output.stderr)
+            );
+            assert!(reason.contains(rule), "{agent} {tool}: {reason}");
+        }
     }
-    place.write(file, &written);
-    let other = place.root.join("stockade");
-    std::fs::write(&other, "#!/bin/sh\nexit 0\n").expect("a file");
-    std::fs::set_permissions(&other, std::fs::Permissions::from_mode(0o755)).expect("chmod");
-    place.write(file, &written.replace(&gate, &other.display().to_string()));
-    let (status, _, told) = doctor(&place, "claude");
-    assert_eq!(status, Some(122), "{told}");
-    assert!(told.contains("is another executable than this one"), "{told}");
-    assert!(told.contains("a frame that is cut off is let through"), "{told}");
-    // The link of the second layer leads elsewhere.
-    place.write(file, &written);
-    let link = place.home().join(".local/share/stockade/claude/bash");
-    std::fs::remove_file(&link).expect("the link");
-    std::os::unix::fs::symlink("/bin/bash", &link).expect("a link");
-    let (status, _, told) = doctor(&place, "claude");
-    assert_eq!(status, Some(122), "{told}");
-    assert!(told.contains("is not this executable"), "{told}");
 }
 
 #[test]
-fn doctor_wants_the_trust_that_codex_wants() {
-    let place = Place::new("doctor-codex");
-    assert_eq!(place.output(["setup", "codex"]).status.code(), Some(0));
-    let (status, _, told) = doctor(&place, "codex");
-    assert_eq!(status, Some(122), "{told}");
-    assert!(told.contains("no trusted hash for this hook"), "{told}");
-    let hooks = place.home().canonicalize().expect("it").join(".codex/hooks.json");
-    let config = format!(
-        "model = \"x\"\n[hooks.state.\"{}:pre_tool_use:0:0\"]\ntrusted_hash = \"sha256:00\"\n",
-        hooks.display()
-    );
-    place.write("home/.codex/config.toml", &config);
-    let (status, _, told) = doctor(&place, "codex");
-    assert_eq!(status, Some(0), "{told}");
+fn a_rewritten_command_means_the_same_whatever_its_text() {
+    let place = Place::new("quoting");
+    let long = format!("printf %s {} | wc -c", "x".repeat(100 << 10));
+    for line in [
+        "printf '%s|' \"it's\" 'a\"b' a\\'b \"\\$HOME\" \\\\",
+        "cat <<'END'\n  $(touch no) `x` 'y'\nEND\necho done",
+        "cat <<-END\n\tindented $((1 + 1))\n\tEND",
+        "echo one\n\n# a comment with a ' in it\necho two",
+        "sleep 0 & wait; echo after",
+        "printf '\\303\\251 \u{e9} \u{1f980}'; false || echo $?",
+        "echo a \\\n  b; exit 3",
+        "f() { echo \"<$*>\"; }; f 'x  y' \"'\" '\"'",
+        "! true; echo \"!$?!\"",
+        &long,
+    ] {
+        let frame = call(
+            &place,
+            "claude",
+            "Bash",
+            json!({"command": line, "run_in_background": true, "timeout": 1000}),
+        );
+        let output = given(&place, "claude", &["--rewrite"], frame.as_bytes());
+        let answer: Value = serde_json::from_slice(&output.stdout).expect("an answer");
+        let input = &answer["hookSpecificOutput"]["updatedInput"];
+        assert_eq!(
+            (&input["run_in_background"], &input["timeout"]),
+            (&json!(true), &json!(1000)),
+            "{line}: {answer}"
+        );
+        let ran = |line: &str| {
+            let plain = place.stockade([""; 0]);
+            let mut shell = Command::new("bash");
+            shell.args(["-c", line]).current_dir(place.project()).env_clear();
+            shell.envs(plain.get_envs().filter_map(|(key, value)| Some((key, value?))));
+            let output = shell.output().expect("bash");
+            (output.status.code(), text(&output.stdout), text(&output.stderr))
+        };
+        assert_eq!(ran(input["command"].as_str().expect("a command")), ran(line), "{line}");
+    }
+    assert!(!place.project().join("no").exists());
+}
+
+#[test]
+fn an_input_that_never_ends_blocks_in_time() {
+    let place = Place::new("endless");
+    for (agent, file, event) in AGENTS {
+        let whole = frame(&place, file, event, "pwd");
+        let mut command = place.stockade(["hook", agent, "--deadline", "1s"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("it starts");
+        let mut stdin = child.stdin.take().expect("its input");
+        // A whole frame, and then nothing: there could be more of it.
+        stdin.write_all(whole.as_bytes()).expect("it reads");
+        let output = child.wait_with_output().expect("it ends");
+        assert_blocked(agent, &output, "an input that stays open");
+        drop(stdin);
+    }
+}
+
+#[test]
+fn an_answer_that_nobody_can_read_is_status_2() {
+    let place = Place::new("closed-output");
+    let whole = frame(&place, "hook_claude330", "PreToolUse", "pwd");
+    place.write("frame.json", &whole);
+    for closed in [">&-", "> /dev/full", "> /dev/null", "2>&- >&-"] {
+        let line = format!("exec \"$0\" hook claude {closed} < ../frame.json");
+        let plain = place.stockade([""; 0]);
+        let mut shell = Command::new("bash");
+        shell.args(["-c", &line]).arg(stockade()).current_dir(place.project()).env_clear();
+        shell.envs(plain.get_envs().filter_map(|(key, value)| Some((key, value?))));
+        assert_eq!(shell.output().expect("bash").status.code(), Some(2), "{closed}");
+    }
 }

@@ -316,3 +316,124 @@ fn a_signal_to_the_shell_ends_what_it_runs() {
         assert!(lines.next().is_none(), "{signal}");
     }
 }
+
+#[test]
+fn a_line_given_as_one_operand_is_judged_like_a_text() {
+    let place = denying("prefix");
+    let line = |command: &str| {
+        let file = root().join("tests/fixtures/agents/shell_argv.json");
+        let table: Value = serde_json::from_slice(&std::fs::read(file).expect("it")).expect("JSON");
+        let line = table["claude_pfx"][0]["argv"][1].as_str().expect("a line").to_owned();
+        line.replace("'echo MARK_42; pwd'", &format!("'{command}'"))
+    };
+    assert_eq!(run(&place, &[&line("echo a; exit 4")]), (Some(4), "a\n".into(), String::new()));
+    let (status, _, told) = run(&place, &[&line("echo a; touch made.txt")]);
+    assert_eq!(status, Some(120), "{told}");
+    assert!(told.starts_with("stockade: denied `touch made.txt`"), "{told}");
+    assert_eq!(run(&place, &["touch made.txt"]).0, Some(120));
+    // The agent's hooks come this way as well, and ours is not judged by itself.
+    let mut hook = bash(&place, &[&format!("{} hook claude --rewrite", stockade().display())]);
+    let (status, out, told) = seen(&hook.output().expect("it starts"));
+    assert_eq!((status, out.as_str()), (Some(2), ""), "{told}");
+    assert!(told.starts_with("stockade: blocked: the frame is no JSON object"), "{told}");
+    // Only the hook, only as set-up writes it, and never as a text that a model could give: all else is judged.
+    let gate = stockade().display();
+    for words in [
+        &["-c", &format!("{gate} hook claude --rewrite")][..],
+        &[&format!("{gate} hook claude --settings /tmp/x")],
+        &[&format!("{gate} hook claude; touch made.txt")],
+    ] {
+        run(&place, words);
+        let tail = place.output(["audit", "tail", "--json", "-n", "1", "--kind", "decision"]);
+        let last = words.last().expect("a text");
+        assert!(text(&tail.stdout).contains(last), "{words:?}: {}", text(&tail.stdout));
+    }
+    assert!(!place.project().join("made.txt").exists());
+    // A script with a blank in its name stays a script.
+    place.write("project/a script.sh", "echo script\n");
+    place.write("home/.config/stockade/settings.json", "{}");
+    assert_eq!(run(&place, &["a script.sh"]).1, "script\n");
+}
+
+#[test]
+fn at_the_terminal_of_an_agent_nobody_is_asked() {
+    let place = Place::new("agents-terminal");
+    let careful = r#"{"sandbox": {"autoAllowBashIfSandboxed": false}}"#;
+    place.write("home/.config/stockade/settings.json", careful);
+    let shell = link(&place, "bash");
+    let test = "at_the_terminal_of_an_agent_nobody_is_asked";
+    let gate = stockade().to_path_buf();
+    for (program, words) in [
+        (&shell, &["-c", "touch made.txt"][..]),
+        (&gate, &["run", "--for-agent", "--", "touch made.txt"]),
+    ] {
+        let Some(mut terminal) = Terminal::start(&place, program, words) else {
+            return skip(test, "the program `script`, which gives a terminal, is not installed");
+        };
+        // What a model types into the terminal of its own command is no answer of a person.
+        terminal.press("o\ny\n\n");
+        let (status, screen) = terminal.end();
+        assert_eq!(status, Some(121), "{screen}");
+        assert!(!screen.contains("once"), "{screen}");
+    }
+    assert!(!place.project().join("made.txt").exists());
+    // What is allowed runs there like anywhere.
+    place.write("home/.config/stockade/settings.json", "{}");
+    let Some(terminal) = Terminal::start(&place, &shell, &["-c", "echo ran; exit 3"]) else {
+        return;
+    };
+    let (status, screen) = terminal.end();
+    assert_eq!((status, screen.trim_end()), (Some(3), "ran"));
+}
+
+#[test]
+fn streams_are_passed_on_as_they_are() {
+    let place = Place::new("streams");
+    let mut child = bash(&place, &["-c", "cat; printf '\\000\\377\\n'"]);
+    let mut child = child.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    child.stdin.take().expect("its input").write_all(b"\x00\xfe in\n").expect("it reads");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.stdout, b"\x00\xfe in\n\x00\xff\n");
+    // A reader that goes away ends what writes, as it ends a command of bash.
+    let mut child = bash(&place, &["-c", "yes; exit 3"]);
+    let mut child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(141), "{}", text(&output.stderr));
+}
+
+#[test]
+fn the_longest_time_is_that_of_the_settings() {
+    let place = Place::new("longest");
+    let limits = |seconds: &str| {
+        let settings = format!("{{\"limits\": {{\"maxTimeoutSeconds\": {seconds}}}}}");
+        place.write("home/.config/stockade/settings.json", &settings);
+    };
+    let timed = |limit: &str| {
+        let output = place.output(["run", "--timeout", limit, "--", "echo ran"]);
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let (status, _, told) = timed("700s");
+    assert_eq!(status, Some(122), "{told}");
+    assert!(
+        told.contains("at most 600 seconds") && told.contains("limits.maxTimeoutSeconds"),
+        "{told}"
+    );
+    limits("3600");
+    assert_eq!(timed("700s"), (Some(0), "ran\n".into(), String::new()));
+    limits("1");
+    assert_eq!(run(&place, &["-c", "echo begun; sleep 100; echo never"]).1, "begun\n");
+    assert_eq!(run(&place, &["-c", "sleep 100"]).0, Some(124));
+    let output = place.output(["run", "--for-agent", "--", "sleep 100"]);
+    assert_eq!(output.status.code(), Some(124), "{}", text(&output.stderr));
+    for wrong in ["0", "-1", "1.5", "\"1h\"", "99999999999"] {
+        limits(wrong);
+        let (status, _, told) = run(&place, &["-c", "echo ran"]);
+        assert_eq!(status, Some(122), "{wrong}: {told}");
+        assert!(told.contains("`limits.maxTimeoutSeconds`"), "{wrong}: {told}");
+    }
+    // A project does not give itself time.
+    place.write("home/.config/stockade/settings.json", "{}");
+    place.write("project/.stockade/settings.json", "{\"limits\": {\"maxTimeoutSeconds\": 3600}}");
+    assert_eq!(timed("700s").0, Some(122));
+}

@@ -85,10 +85,23 @@ pub(crate) fn supervise(agent: Agent, mut handler: Command, deadline: Duration) 
 
 /// Prints an answer and returns its exit status; an answer that cannot be printed is status 2, which blocks.
 pub(crate) fn print(answer: &Answer) -> u8 {
+    if !answer.stdout.is_empty() && nobody_reads() {
+        return 2;
+    }
     let mut stdout = std::io::stdout();
     let printed = stdout.write_all(answer.stdout.as_bytes()).and_then(|()| stdout.flush());
     let told = std::io::stderr().write_all(answer.stderr.as_bytes());
     if printed.is_err() || (told.is_err() && answer.stdout.is_empty()) { 2 } else { answer.status }
+}
+
+/// Says whether standard output is the null device, which is also what a closed one becomes when a program starts.
+fn nobody_reads() -> bool {
+    let (Ok(found), Ok(null)) =
+        (rustix::fs::fstat(std::io::stdout()), rustix::fs::stat("/dev/null"))
+    else {
+        return true;
+    };
+    (found.st_mode, found.st_rdev) == (null.st_mode, null.st_rdev)
 }
 
 /// Returns the handler's answer if it came whole, in form, in time and with status 0.

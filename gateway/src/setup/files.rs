@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 
 use super::Change;
@@ -15,7 +15,12 @@ const MAX_BYTES: u64 = 4 << 20;
 pub(super) fn read(path: &Path) -> Result<Option<String>, Failure> {
     let opened = match File::options().read(true).custom_flags(nonblocking()).open(path) {
         Ok(opened) => opened,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return match path.symlink_metadata() {
+                Ok(_) => Err(unreadable(path, "it is a link that leads nowhere")),
+                Err(_) => Ok(None),
+            };
+        }
         Err(error) => return Err(unreadable(path, &error.to_string())),
     };
     match opened.metadata() {
@@ -42,11 +47,6 @@ fn unreadable(path: &Path, reason: &str) -> Failure {
     Failure::new(Code::InvalidRequest, message, "mend the file and try again")
 }
 
-/// Says whether a file of our own was written by set-up.
-pub(super) fn is_ours(text: &str) -> bool {
-    text.contains("stockade")
-}
-
 /// Where what a file held before set-up is kept.
 fn backup_path(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
@@ -56,7 +56,9 @@ fn backup_path(path: &Path) -> PathBuf {
 
 /// Returns what the file held before set-up, if that was kept.
 pub(super) fn backup(path: &Path) -> Result<Option<String>, Failure> {
-    read(&backup_path(path))
+    // Beside the file itself, not beside a link to it.
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    read(&backup_path(&path))
 }
 
 /// Makes a change.
@@ -65,8 +67,20 @@ pub(super) fn apply(change: &Change) -> Result<(), Failure> {
         let message = format!("`{}` cannot be written: {error}", change.path.display());
         Failure::new(Code::InvalidRequest, message, "see who owns the file and its folder")
     };
+    // Another set-up, or the agent, may have been here since the change was shown.
+    let now = read(&change.path)?;
+    if now == change.after {
+        return Ok(());
+    }
+    if now != change.before {
+        return Err(unreadable(&change.path, "it has changed meanwhile"));
+    }
     // A link to the real file stays a link: people keep such files elsewhere.
     let path = fs::canonicalize(&change.path).unwrap_or_else(|_| change.path.clone());
+    let held = path.metadata().ok();
+    if held.as_ref().is_some_and(|held| held.permissions().mode() & 0o200 == 0) {
+        return Err(unreadable(&change.path, "it may not be written"));
+    }
     let backup = backup_path(&path);
     let Some(after) = &change.after else {
         fs::remove_file(&path).map_err(failed)?;
@@ -76,11 +90,14 @@ pub(super) fn apply(change: &Change) -> Result<(), Failure> {
         fs::create_dir_all(folder).map_err(failed)?;
     }
     let restored = read(&backup)?.as_ref() == Some(after);
-    if let Some(before) = change.before.as_ref().filter(|_| !restored && !backup.exists()) {
-        write(&backup, before, 0o600).map_err(failed)?;
+    let keeps = !restored && (change.is_first || !backup.exists());
+    if let Some(before) = change.before.as_ref().filter(|_| keeps) {
+        let owner = held.as_ref().map(|held| (held.uid(), held.gid()));
+        write(&backup, before, 0o600, owner).map_err(failed)?;
     }
-    let mode = path.metadata().map_or(change.mode, |found| found.permissions().mode() & 0o777);
-    write(&path, after, mode).map_err(failed)?;
+    let mode = held.as_ref().map_or(change.mode, |held| held.permissions().mode() & 0o777);
+    let owner = held.as_ref().map(|held| (held.uid(), held.gid()));
+    write(&path, after, mode, owner).map_err(failed)?;
     if restored { forget(&backup).map_err(failed) } else { Ok(()) }
 }
 
@@ -91,13 +108,18 @@ fn forget(backup: &Path) -> io::Result<()> {
     }
 }
 
-fn write(path: &Path, text: &str, mode: u32) -> io::Result<()> {
+/// Writes a file whole or not at all, for this owner and group if one is named.
+fn write(path: &Path, text: &str, mode: u32, owner: Option<(u32, u32)>) -> io::Result<()> {
     let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let new = folder.join(format!(".{name}.{}.tmp", std::process::id()));
-    let opened = File::options().write(true).create_new(true).mode(mode).open(&new);
+    let opened = File::options().write(true).create_new(true).mode(0o600).open(&new);
     let written = opened.and_then(|mut file| {
         file.write_all(text.as_bytes())?;
+        let made = file.metadata()?;
+        if let Some((uid, gid)) = owner.filter(|owner| *owner != (made.uid(), made.gid())) {
+            fchown(&file, Some(uid), Some(gid))?;
+        }
         file.set_permissions(fs::Permissions::from_mode(mode))?;
         file.sync_all()
     });

@@ -1,6 +1,7 @@
 //! Whether the gate is in force for an agent, as far as its files tell: the hook, its program, what could put it
 //! out of force, and the second layer.
 
+use std::fs::Metadata;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
@@ -8,8 +9,9 @@ use sha2::{Digest as _, Sha256};
 use stockade_parser::json::{Kind as Json, Value};
 
 use super::row::{self, Row, What, Written};
-use super::{Scope, Surroundings, files, is_ours, keys, link, shell_of};
+use super::{Scope, Surroundings, commands_of, files, is_our_command, keys, link, shell_of};
 use crate::json_text;
+use crate::places::hex;
 use crate::protocol::errors::Failure;
 use crate::serve::hook::Agent;
 use crate::serve::shell::{inside, wrapping};
@@ -81,14 +83,15 @@ pub(crate) fn inspect(agent: Agent, around: &Surroundings) -> Result<Inspected, 
         }
         for scope in [Scope::User, Scope::Project] {
             let Ok(path) = layer.path(agent, scope, around) else { continue };
-            let lines = files::read(&path).map(|text| commands(agent, layer, text, &path));
+            let text = files::read(&path);
+            let lines = text.map(|text| commands(agent, layer, text.as_deref(), &path));
             let shown = path.display();
             match lines {
                 Err(failure) => found.findings.push(Finding::bad("hook", failure.message, &again)),
                 Ok(lines) if lines.is_empty() => {}
                 Ok(lines) => {
                     found.findings.push(Finding::good("hook", format!("stands in {shown}")));
-                    found.findings.extend(trust(&row, &path, around));
+                    found.findings.extend(trust(&row, &path, &lines, around));
                     found.commands.extend(lines);
                 }
             }
@@ -104,30 +107,29 @@ pub(crate) fn inspect(agent: Agent, around: &Surroundings) -> Result<Inspected, 
 }
 
 /// Returns the command lines of our hook in the text of a settings file.
-fn commands(agent: Agent, layer: &Written, text: Option<String>, path: &Path) -> Vec<String> {
+pub(super) fn commands(
+    agent: Agent,
+    layer: &Written,
+    text: Option<&str>,
+    path: &Path,
+) -> Vec<String> {
     let Some(text) = text else { return Vec::new() };
     match &layer.what {
         What::Entry { list, .. } => {
-            let elements = json_text::at_path(&text, &keys(list));
+            let elements = json_text::at_path(text, &keys(list));
             let elements = elements.as_ref().and_then(Value::elements).unwrap_or_default();
-            elements.iter().flat_map(|element| lines(agent, element)).collect()
+            let mut found = Vec::new();
+            elements.iter().for_each(|element| commands_of(element, &mut found));
+            let ours = found.into_iter().filter(|line| is_our_command(agent, line));
+            ours.map(str::to_owned).collect()
         }
-        What::Own(content) => of_own(agent, content, &text, path).into_iter().collect(),
+        What::Own(content) => of_own(agent, content, text, path).into_iter().collect(),
         What::Shell { .. } => Vec::new(),
     }
 }
 
-fn lines(agent: Agent, value: &Value) -> Vec<String> {
-    match &value.kind {
-        Json::String(text) if is_ours(agent, value) => vec![text.clone()],
-        Json::Array(elements) => elements.iter().flat_map(|it| lines(agent, it)).collect(),
-        Json::Object(members) => members.iter().flat_map(|it| lines(agent, &it.value)).collect(),
-        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => Vec::new(),
-    }
-}
-
 /// Returns the command line in a file of our own, if all around it is as set-up writes it.
-fn of_own(agent: Agent, content: &str, text: &str, path: &Path) -> Option<String> {
+pub(super) fn of_own(agent: Agent, content: &str, text: &str, path: &Path) -> Option<String> {
     let unquoted = |text: &str| serde_json::from_str::<String>(text).ok();
     if let Some((head, tail)) = content.split_once("COMMAND") {
         let line = text.strip_prefix(head)?.strip_suffix(tail)?;
@@ -169,10 +171,22 @@ fn program(agent: Agent, line: &str) -> Vec<Finding> {
         false => bad(format!("`{shown}` is another executable than this one")),
     };
     let own = rustix::process::geteuid().as_raw();
-    let open = metadata.permissions().mode() & 0o022 != 0 || ![0, own].contains(&metadata.uid());
-    if open {
+    let strange = |metadata: &Metadata| ![0, own].contains(&metadata.uid());
+    if metadata.permissions().mode() & 0o022 != 0 || strange(&metadata) {
         let detail = format!("`{shown}` can be changed by other users");
         found.push(Finding::bad(name, detail, format!("`chmod go-w {shown}`, as its owner")));
+    }
+    // Who may rename in a folder above may put another program there.
+    let real = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let open = real.ancestors().skip(1).find(|folder| {
+        folder.metadata().map_or(true, |found| {
+            let mode = found.permissions().mode();
+            strange(&found) || (mode & 0o002 != 0 && mode & 0o1000 == 0)
+        })
+    });
+    if let Some(folder) = open {
+        let detail = format!("other users can put another program into `{}`", folder.display());
+        found.push(Finding::bad(name, detail, "keep it in a folder that is yours alone"));
     }
     found
 }
@@ -185,21 +199,44 @@ fn digest(path: &Path) -> Option<Vec<u8>> {
 }
 
 /// Says whether a person's trust in the hook is on record, where the agent wants that.
-fn trust(row: &Row, hooks: &Path, around: &Surroundings) -> Option<Finding> {
-    let (file, key) = row.trust.as_ref()?;
-    let path = row::placed(file, around);
+fn trust(row: &Row, hooks: &Path, lines: &[String], around: &Surroundings) -> Option<Finding> {
+    let trust = row.trust.as_ref()?;
+    let path = row::placed(&trust.file, around);
     let text = std::fs::read_to_string(&path).unwrap_or_default();
-    let mark = format!("{}{key}", hooks.display());
-    let section = text.split_once(&mark).map(|(_, rest)| rest.split("\n[").next().unwrap_or(rest));
+    let mark = format!("{}{}", hooks.display(), trust.key);
+    let sections = text.split(mark.as_str()).skip(1);
+    let sections: Vec<&str> =
+        sections.map(|rest| rest.split("\n[").next().unwrap_or(rest)).collect();
+    let has = |section: &str, member: &str| {
+        section
+            .lines()
+            .any(|line| line.split('#').next().unwrap_or(line).replace(' ', "") == member)
+    };
     let shown = path.display();
-    Some(match section.is_some_and(|section| section.contains("trusted_hash")) {
-        true => Finding::good("trust", format!("a trusted hash for this hook is in {shown}")),
-        false => Finding::bad(
+    let bad = |detail: String| {
+        Some(Finding::bad("trust", detail, "start the agent once and trust the hook"))
+    };
+    let hash = |line: &String| {
+        let text = row::in_json(&trust.identity, line);
+        format!("trusted_hash=\"sha256:{}\"", hex(&Sha256::digest(text.as_bytes())))
+    };
+    let expected: Vec<String> = lines.iter().map(hash).collect();
+    let trusted = |section: &&&str| expected.iter().any(|hash| has(section, hash));
+    match sections.iter().find(trusted) {
+        Some(section) if has(section, "enabled=false") => {
+            bad(format!("the hook is switched off in {shown}"))
+        }
+        Some(_) => Some(Finding::good(
             "trust",
-            format!("no trusted hash for this hook is in {shown}: the agent does not run it"),
-            "start the agent once and trust the hook",
-        ),
-    })
+            format!("the trusted hash of this very hook is in {shown}"),
+        )),
+        None if sections.iter().any(|section| section.contains("trusted_hash")) => bad(format!(
+            "the trusted hash in {shown} is not that of the hook as it stands: the agent does not run it"
+        )),
+        None => {
+            bad(format!("no trusted hash for this hook is in {shown}: the agent does not run it"))
+        }
+    }
 }
 
 /// Says whether a setting of the agent puts its hooks out of force.

@@ -22,14 +22,19 @@ pub(super) fn made(agent: Agent, around: &Surroundings) -> Result<Change, Failur
     let path = path(agent, around);
     let before = target(&path)?;
     let after = Some(text_of(&around.executable)?);
-    Ok(Change { path, kind: Kind::Link, before, after, mode: 0, after_words: String::new() })
+    Ok(change(path, before, after))
 }
 
 /// Returns the change that takes the link away.
 pub(super) fn removed(agent: Agent, around: &Surroundings) -> Result<Change, Failure> {
     let path = path(agent, around);
     let before = target(&path)?;
-    Ok(Change { path, kind: Kind::Link, before, after: None, mode: 0, after_words: String::new() })
+    Ok(change(path, before, None))
+}
+
+fn change(path: PathBuf, before: Option<String>, after: Option<String>) -> Change {
+    let (kind, after_words) = (Kind::Link, String::new());
+    Change { path, kind, before, after, is_first: false, mode: 0, after_words }
 }
 
 /// Returns where the link leads; none when nothing is there. What is no link is not ours.

@@ -21,10 +21,21 @@ pub(super) struct Row {
     pub after: String,
     /// Members of the agent's settings that put its hooks out of force: file, path, value.
     pub off: Vec<(String, Vec<String>, bool)>,
-    /// Where trust in a hook is kept: file, and what follows the path of the hook's file there.
-    pub trust: Option<(String, String)>,
+    /// Where the agent keeps that its person trusts a hook.
+    pub trust: Option<Trust>,
     /// What the agent sends for a shell command, as JSON text with marks.
     pub frame: String,
+}
+
+/// Where an agent keeps that its person trusts a hook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Trust {
+    /// The file.
+    pub file: String,
+    /// What follows the path of the hook's file there.
+    pub key: String,
+    /// The text whose digest is kept, with a mark for the command line.
+    pub identity: String,
 }
 
 /// One layer of the gate in the files of an agent.
@@ -92,7 +103,7 @@ fn row(agent: Agent) -> Result<Row, String> {
     });
     let trust = row.get("trust").map(|it| {
         let text = |key: &str| it.get(key).and_then(Value::text).map(str::to_owned);
-        Some((text("file")?, text("key")?))
+        Some(Trust { file: text("file")?, key: text("key")?, identity: text("identity")? })
     });
     Ok(Row {
         layers,
@@ -100,7 +111,7 @@ fn row(agent: Agent) -> Result<Row, String> {
         mode,
         after: text("after").unwrap_or_default(),
         off: off.collect::<Result<_, String>>()?,
-        trust: trust.map(|it| it.ok_or("`trust` has `file` and `key`")).transpose()?,
+        trust: trust.map(|it| it.ok_or("`trust` has `file`, `key` and `identity`")).transpose()?,
         frame: source(row.get("frame").ok_or("no `frame`")?)?,
     })
 }

@@ -157,3 +157,103 @@ fn a_new_file_of_cursor_names_its_version_and_goes_again() {
     undone(Agent::Cursor, Scope::User, &around);
     assert!(!file.exists());
 }
+
+#[test]
+fn a_hook_of_the_persons_own_is_never_taken_for_ours() {
+    let folder = Folder::new();
+    let around = around(&folder);
+    let file = around.home.join(".claude/settings.json");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    // An entry of theirs with a command of their own beside a call of ours, and one that only speaks of us.
+    let before = r#"{"hooks":{"PreToolUse":[{"matcher":"*","hooks":[{"type":"command","command":"mine"},{"type":"command","command":"/x/stockade hook claude"}]},{"hooks":[{"command":"log 'stockade hook claude'"}]}]}}"#;
+    std::fs::write(&file, before).unwrap();
+    installed(Agent::Claude, Scope::User, &around);
+    let with = std::fs::read_to_string(&file).unwrap();
+    assert!(
+        with.contains(
+            r#""command":"mine"},{"type":"command","command":"/x/stockade hook claude"}"#
+        ),
+        "{with}"
+    );
+    let failure = uninstall(Agent::Claude, Scope::User, &around).unwrap_err();
+    assert!(failure.message.contains("an entry of yours"), "{}", failure.message);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), with);
+    // A script of theirs that calls us, as we advise.
+    for (agent, path) in [
+        (Agent::Cline, ".cline/hooks/PreToolUse"),
+        (Agent::OpenCode, ".config/opencode/plugin/stockade.js"),
+        (Agent::Copilot, ".copilot/hooks/stockade.json"),
+    ] {
+        let file = around.home.join(path);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        let held = "#!/bin/sh\nlog-it\nexec /opt/stockade hook cline\n";
+        std::fs::write(&file, held).unwrap();
+        assert!(install(agent, Scope::User, &around).is_err(), "{agent:?}");
+        assert_eq!(uninstall(agent, Scope::User, &around).unwrap(), [], "{agent:?}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), held);
+    }
+}
+
+#[test]
+fn a_file_that_changed_since_it_was_read_is_not_overwritten() {
+    let folder = Folder::new();
+    let around = around(&folder);
+    let file = around.home.join(".claude/settings.json");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, "{}").unwrap();
+    let changes = install(Agent::Claude, Scope::User, &around).unwrap();
+    let other = install(Agent::Claude, Scope::User, &around).unwrap();
+    std::fs::write(&file, "{\"model\":\"new\"}").unwrap();
+    let failure = changes.iter().find_map(|change| change.apply().err()).unwrap();
+    assert!(failure.message.contains("it has changed meanwhile"), "{}", failure.message);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "{\"model\":\"new\"}");
+    // Two that want the same do not hold each other up.
+    std::fs::write(&file, "{}").unwrap();
+    for change in changes.iter().chain(&other) {
+        change.apply().unwrap();
+    }
+    undone(Agent::Claude, Scope::User, &around);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "{}");
+}
+
+#[test]
+fn each_file_of_a_set_up_can_be_the_last_before_a_crash() {
+    for agent in [Agent::Claude, Agent::OpenCode] {
+        for written in 0..3 {
+            let folder = Folder::new();
+            let around = around(&folder);
+            let changes = install(agent, Scope::User, &around).unwrap();
+            changes.iter().take(written).for_each(|change| change.apply().unwrap());
+            // Again makes it whole; or undone leaves nothing.
+            installed(agent, Scope::User, &around);
+            assert!(install(agent, Scope::User, &around).unwrap().iter().all(Change::is_nothing));
+            undone(agent, Scope::User, &around);
+            changes.iter().take(written).for_each(|change| change.apply().unwrap());
+            undone(agent, Scope::User, &around);
+            assert!(
+                changes.iter().all(|it| it.path.symlink_metadata().is_err()),
+                "{agent:?} {written}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_kept_is_what_the_file_held_before_the_last_set_up() {
+    let folder = Folder::new();
+    let around = around(&folder);
+    let file = around.home.join(".gemini/settings.json");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, "{\"a\":1}").unwrap();
+    installed(Agent::Gemini, Scope::User, &around);
+    let with = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, with.replace("\"a\":1", "\"a\":2")).unwrap();
+    undone(Agent::Gemini, Scope::User, &around);
+    let left = std::fs::read_to_string(&file).unwrap();
+    assert!(left.contains("\"a\":2") && !left.contains("stockade"), "{left}");
+    installed(Agent::Gemini, Scope::User, &around);
+    let kept = file.with_file_name("settings.json.before-stockade");
+    assert_eq!(std::fs::read_to_string(kept).unwrap(), left);
+    undone(Agent::Gemini, Scope::User, &around);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), left);
+}

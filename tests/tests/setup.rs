@@ -1,0 +1,347 @@
+//! `stockade setup` and `doctor --agent`: an agent's files before, with, and after the gate.
+
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+use serde_json::Value;
+use stockade_tests::{Place, give, is_root, skip, stockade};
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The files below the home directory and the project, with what they hold or where they lead.
+fn files(place: &Place) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut waiting = vec![place.home(), place.project()];
+    while let Some(folder) = waiting.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder").flatten() {
+            let path = entry.path();
+            match std::fs::read_link(&path) {
+                Ok(target) => {
+                    found.push((path.display().to_string(), target.display().to_string()))
+                }
+                Err(_) if path.is_dir() => waiting.push(path),
+                Err(_) => {
+                    let held = text(&std::fs::read(&path).expect("a file"));
+                    found.push((path.display().to_string(), held));
+                }
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn undo_all_takes_every_agent_out_and_leaves_every_byte() {
+    let place = Place::new("setup");
+    place.write(
+        "home/.claude/settings.json",
+        "{\n  \"model\": \"x\" ,\n\n  \"env\": { \"A\":\"1\" }\n}\n",
+    );
+    place.write("home/.gemini/settings.json", "{}");
+    place.write("home/.config/opencode/opencode.json", "{\"theme\":\"dark\"}");
+    let before = files(&place);
+    for agent in ["claude", "codex", "gemini", "copilot", "opencode", "cline", "cursor"] {
+        let shown = place.output(["setup", agent, "--dry-run"]);
+        assert_eq!(shown.status.code(), Some(0), "{agent}: {}", text(&shown.stderr));
+        assert!(text(&shown.stderr).contains("would change"), "{agent}: {}", text(&shown.stderr));
+        assert_eq!(files(&place), before, "{agent}: a dry run writes nothing");
+    }
+    for agent in ["claude", "codex", "gemini", "copilot", "opencode", "cline", "cursor"] {
+        assert_eq!(place.output(["setup", agent]).status.code(), Some(0), "{agent}");
+        let once = files(&place);
+        assert_eq!(place.output(["setup", agent]).status.code(), Some(0), "{agent}");
+        assert_eq!(files(&place), once, "{agent}: once more changes nothing");
+    }
+    assert_eq!(place.output(["setup", "claude", "--scope", "project"]).status.code(), Some(0));
+    let output = place.output(["setup", "--undo", "--all"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(files(&place), before);
+}
+
+#[test]
+fn settings_that_are_no_json_are_refused_and_stay() {
+    for held in
+        ["{ \"hooks\": ", "{ // mine\n}", "[]", "\u{feff}{}", "{\"hooks\":{\"PreToolUse\":{}}}"]
+    {
+        let place = Place::new("no-json");
+        place.write("home/.claude/settings.json", held);
+        let before = files(&place);
+        for words in [
+            &["setup", "claude"][..],
+            &["setup", "claude", "--undo"],
+            &["setup", "--undo", "--all"],
+        ] {
+            let output = place.output(words);
+            assert_eq!(files(&place), before, "{words:?}: {held}");
+            if words.len() == 2 {
+                assert_eq!(output.status.code(), Some(122), "{held}");
+                assert!(
+                    text(&output.stderr).contains("nothing was written"),
+                    "{}",
+                    text(&output.stderr)
+                );
+            }
+        }
+    }
+}
+
+/// The lines of `doctor --agent` as name and state, and the exit status.
+fn doctor(place: &Place, agent: &str) -> (Option<i32>, Vec<(String, String)>, String) {
+    let output = place.output(["doctor", "--agent", agent, "--json"]);
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let findings = answer["findings"].as_array().expect("findings").iter();
+    let word = |finding: &Value, key: &str| finding[key].as_str().expect("a word").to_owned();
+    let pairs = findings.map(|finding| (word(finding, "name"), word(finding, "state"))).collect();
+    (output.status.code(), pairs, answer.to_string())
+}
+
+#[test]
+fn doctor_says_whether_the_gate_is_in_force() {
+    for agent in ["claude", "gemini", "copilot", "opencode", "cline", "cursor"] {
+        let place = Place::new("doctor");
+        let (status, _, told) = doctor(&place, agent);
+        assert_eq!(status, Some(122), "{agent}: {told}");
+        assert!(told.contains("no settings of this agent name it"), "{agent}: {told}");
+        assert_eq!(place.output(["setup", agent]).status.code(), Some(0), "{agent}");
+        let (status, findings, told) = doctor(&place, agent);
+        assert_eq!(status, Some(0), "{agent}: {told}");
+        assert!(findings.iter().all(|(_, state)| state != "bad"), "{agent}: {told}");
+        let tried =
+            findings.iter().filter(|(name, state)| name == "hook answers" && state == "good");
+        assert_eq!(tried.count(), 3, "{agent}: {told}");
+    }
+}
+
+#[test]
+fn doctor_finds_what_puts_the_gate_out_of_force() {
+    let place = Place::new("doctor-bad");
+    assert_eq!(place.output(["setup", "claude"]).status.code(), Some(0));
+    let file = "home/.claude/settings.json";
+    let written = std::fs::read_to_string(place.root.join(file)).expect("it");
+    let gate = stockade().canonicalize().expect("it").display().to_string();
+    for (change, said) in [
+        (written.replacen('{', "{\"disableAllHooks\":true,", 1), "`disableAllHooks` in"),
+        (written.replace(&gate, "/nowhere/stockade"), "`/nowhere/stockade` is not there"),
+        (written.replace(&gate, "stockade"), "is no absolute path"),
+        (written.replace("/claude/bash", "/claude/dash"), "the agent's shell is not ours"),
+    ] {
+        assert_ne!(change, written, "{said}");
+        place.write(file, &change);
+        let (status, _, told) = doctor(&place, "claude");
+        assert_eq!(status, Some(122), "{said}: {told}");
+        assert!(told.contains(said), "{said}: {told}");
+    }
+    place.write(file, &written);
+    let other = place.root.join("stockade");
+    std::fs::write(&other, "#!/bin/sh\nexit 0\n").expect("a file");
+    std::fs::set_permissions(&other, std::fs::Permissions::from_mode(0o755)).expect("chmod");
+    place.write(file, &written.replace(&gate, &other.display().to_string()));
+    let (status, _, told) = doctor(&place, "claude");
+    assert_eq!(status, Some(122), "{told}");
+    assert!(told.contains("is another executable than this one"), "{told}");
+    assert!(told.contains("a frame that is cut off is let through"), "{told}");
+    // The link of the second layer leads elsewhere.
+    place.write(file, &written);
+    let link = place.home().join(".local/share/stockade/claude/bash");
+    std::fs::remove_file(&link).expect("the link");
+    std::os::unix::fs::symlink("/bin/bash", &link).expect("a link");
+    let (status, _, told) = doctor(&place, "claude");
+    assert_eq!(status, Some(122), "{told}");
+    assert!(told.contains("is not this executable"), "{told}");
+}
+
+#[test]
+fn doctor_wants_the_trust_that_codex_wants() {
+    let place = Place::new("doctor-codex");
+    assert_eq!(place.output(["setup", "codex"]).status.code(), Some(0));
+    let (status, _, told) = doctor(&place, "codex");
+    assert_eq!(status, Some(122), "{told}");
+    assert!(told.contains("no trusted hash for this hook"), "{told}");
+    let hooks = place.home().canonicalize().expect("it").join(".codex/hooks.json");
+    let section = |hash: &str| {
+        let hooks = hooks.display();
+        format!(
+            "model = \"x\"\n[hooks.state.\"{hooks}:pre_tool_use:0:0\"]\ntrusted_hash = \"sha256:{hash}\"\n"
+        )
+    };
+    place.write("home/.codex/config.toml", &section("00"));
+    let (status, _, told) = doctor(&place, "codex");
+    assert_eq!(status, Some(122), "{told}");
+    assert!(told.contains("is not that of the hook as it stands"), "{told}");
+    let gate = stockade().canonicalize().expect("it").display().to_string();
+    let identity = format!(
+        "{{\"event_name\":\"pre_tool_use\",\"hooks\":[{{\"async\":false,\"command\":\"{gate} hook codex --rewrite\",\
+         \"timeout\":600,\"type\":\"command\"}}],\"matcher\":\"*\"}}"
+    );
+    let hash = sha256(&identity);
+    place.write("home/.codex/config.toml", &section(&hash));
+    let (status, _, told) = doctor(&place, "codex");
+    assert_eq!(status, Some(0), "{told}");
+    place.write("home/.codex/config.toml", &format!("{}enabled = false\n", section(&hash)));
+    let (status, _, told) = doctor(&place, "codex");
+    assert_eq!(status, Some(122), "{told}");
+    assert!(told.contains("the hook is switched off"), "{told}");
+}
+
+/// The digest of a text, by the program of coreutils.
+fn sha256(text: &str) -> String {
+    use std::io::Write as _;
+    use std::process::{Command, Stdio};
+    let mut child = Command::new("sha256sum")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("sha256sum of coreutils");
+    child.stdin.take().expect("its input").write_all(text.as_bytes()).expect("it reads");
+    let output = child.wait_with_output().expect("it ends");
+    String::from_utf8_lossy(&output.stdout).split(' ').next().expect("a digest").to_owned()
+}
+
+#[test]
+fn doctor_finds_what_is_wrong_with_the_program() {
+    let place = Place::new("doctor-program");
+    assert_eq!(place.output(["setup", "gemini"]).status.code(), Some(0));
+    let file = "home/.gemini/settings.json";
+    let written = std::fs::read_to_string(place.root.join(file)).expect("it");
+    let gate = stockade().canonicalize().expect("it").display().to_string();
+    // A copy is the same executable, wherever it lies.
+    let copy = place.root.join("bin/stockade");
+    std::fs::create_dir(place.root.join("bin")).expect("a folder");
+    std::fs::copy(stockade(), &copy).expect("a copy");
+    place.write(file, &written.replace(&gate, &copy.display().to_string()));
+    let (status, _, told) = doctor(&place, "gemini");
+    assert_eq!(status, Some(0), "{told}");
+    let mode = |path: &std::path::Path, mode: u32| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("chmod");
+    };
+    let folder = place.root.join("bin");
+    for (file_mode, folder_mode, said) in [
+        (0o644, 0o755, "cannot be executed by this user"),
+        (0o775, 0o755, "can be changed by other users"),
+        (0o757, 0o755, "can be changed by other users"),
+        (0o755, 0o777, "other users can put another program into"),
+    ] {
+        mode(&copy, file_mode);
+        mode(&folder, folder_mode);
+        let (status, _, told) = doctor(&place, "gemini");
+        assert_eq!(status, Some(122), "{said}: {told}");
+        assert!(told.contains(said), "{said}: {told}");
+    }
+    mode(&copy, 0o755);
+    mode(&folder, 0o755);
+    for off in ["home/.gemini/settings.json", "project/.gemini/settings.json"] {
+        let held = std::fs::read_to_string(place.root.join(off)).unwrap_or_else(|_| "{}".into());
+        let empty = if held.trim() == "{}" { "" } else { "," };
+        place.write(
+            off,
+            &held.replacen('{', &format!("{{\"hooksConfig\":{{\"enabled\":false}}{empty}"), 1),
+        );
+        let (status, _, told) = doctor(&place, "gemini");
+        assert_eq!(status, Some(122), "{off}: {told}");
+        assert!(told.contains("`hooksConfig.enabled` in"), "{off}: {told}");
+        place.write(off, &held);
+    }
+}
+
+#[test]
+fn settings_that_cannot_be_changed_safely_stay_as_they_are() {
+    let place = Place::new("odd-settings");
+    let file = place.home().join(".claude/settings.json");
+    std::fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
+    let refused = |what: &str, said: &str| {
+        for words in [&["setup", "claude"][..], &["setup", "claude", "--undo"]] {
+            let output = place.output(words);
+            let told = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(122), "{what} {words:?}: {told}");
+            assert!(told.contains(said) && told.contains("nothing was written"), "{what}: {told}");
+            assert!(!file.with_file_name("settings.json.before-stockade").exists(), "{what}");
+        }
+    };
+    std::fs::create_dir(&file).expect("a folder");
+    refused("a folder", "it is no plain file");
+    std::fs::remove_dir(&file).expect("it");
+    symlink("nowhere", &file).expect("a link");
+    refused("a link to nothing", "it is a link that leads nowhere");
+    assert_eq!(std::fs::read_link(&file).expect("still a link"), std::path::Path::new("nowhere"));
+    std::fs::remove_file(&file).expect("it");
+    let made =
+        std::process::Command::new("mkfifo").arg(&file).status().expect("mkfifo of coreutils");
+    assert!(made.success());
+    refused("a FIFO", "it is no plain file");
+    std::fs::remove_file(&file).expect("it");
+    std::fs::write(&file, format!("{{\"a\":\"{}\"}}", "x".repeat(5 << 20))).expect("a file");
+    refused("a huge file", "it is too large");
+    std::fs::write(&file, b"{\"a\":\"\xff\"}").expect("a file");
+    refused("no UTF-8", "UTF-8");
+    assert_eq!(std::fs::read(&file).expect("it"), b"{\"a\":\"\xff\"}");
+}
+
+#[test]
+fn a_file_that_its_owner_closed_is_not_opened() {
+    let place = Place::new("read-only");
+    let file = place.home().join(".claude/settings.json");
+    place.write("home/.claude/settings.json", "{}");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o444)).expect("chmod");
+    let output = place.output(["setup", "claude"]);
+    assert_eq!(output.status.code(), Some(122));
+    assert!(text(&output.stderr).contains("it may not be written"), "{}", text(&output.stderr));
+    assert_eq!(std::fs::read_to_string(&file).expect("it"), "{}");
+}
+
+#[test]
+fn what_is_written_keeps_line_ends_indent_mode_owner_and_link() {
+    let place = Place::new("kept-form");
+    let held = "{\r\n\t\"model\" : \"x\",\r\n\t\"hooks\": {\r\n\t\t\"Stop\": []\r\n\t}\r\n}\r\n";
+    place.write("dotfiles/claude.json", held);
+    let real = place.root.join("dotfiles/claude.json");
+    std::fs::set_permissions(&real, std::fs::Permissions::from_mode(0o640)).expect("chmod");
+    std::fs::create_dir_all(place.home().join(".claude")).expect("a folder");
+    let file = place.home().join(".claude/settings.json");
+    symlink("../../dotfiles/claude.json", &file).expect("a link");
+    if is_root() {
+        give(&real, 12345);
+    } else {
+        skip("the owner of a file that root changes", "only root can give a file away");
+    }
+    let seen = || {
+        use std::os::unix::fs::MetadataExt as _;
+        let found = real.metadata().expect("it");
+        (found.mode() & 0o7777, found.uid(), found.gid())
+    };
+    let before = seen();
+    assert_eq!(place.output(["setup", "claude"]).status.code(), Some(0));
+    let with = std::fs::read_to_string(&real).expect("it");
+    assert!(with.contains("\r\n\t\"model\" : \"x\",\r\n"), "{with:?}");
+    assert!(with.contains("hook claude"), "{with:?}");
+    assert_eq!((seen(), file.is_symlink()), (before, true));
+    let kept = place.root.join("dotfiles/claude.json.before-stockade");
+    assert_eq!(std::fs::read_to_string(&kept).expect("what it held"), held);
+    assert_eq!(place.output(["setup", "claude", "--undo"]).status.code(), Some(0));
+    assert_eq!(std::fs::read_to_string(&real).expect("it"), held);
+    assert_eq!((seen(), file.is_symlink(), kept.exists()), (before, true, false));
+}
+
+#[test]
+fn set_ups_at_the_same_time_leave_one_hook() {
+    let place = Place::new("together");
+    place.write("home/.claude/settings.json", "{\"model\": \"x\"}");
+    let start = |_| {
+        let mut command = place.stockade(["setup", "claude"]);
+        command.stderr(std::process::Stdio::null()).spawn().expect("it starts")
+    };
+    let mut running: Vec<_> = (0..4).map(start).collect();
+    for child in &mut running {
+        child.wait().expect("it ends");
+    }
+    assert_eq!(place.output(["setup", "claude"]).status.code(), Some(0));
+    let held = std::fs::read_to_string(place.home().join(".claude/settings.json")).expect("it");
+    assert_eq!(held.matches("hook claude --rewrite").count(), 1, "{held}");
+    assert_eq!(place.output(["setup", "claude", "--undo"]).status.code(), Some(0));
+    let held = std::fs::read_to_string(place.home().join(".claude/settings.json")).expect("it");
+    assert_eq!(held, "{\"model\": \"x\"}");
+    let left: Vec<_> =
+        std::fs::read_dir(place.home().join(".claude")).expect("it").flatten().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+}
