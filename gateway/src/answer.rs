@@ -110,7 +110,9 @@ fn footer(execution: &Execution, judged: &Judged) -> String {
         return first.footer(rest.len() + execution.violations.len());
     }
     // What was put aside, and a limit that ended something, is told whatever the exit status says.
-    let counts = |found: &&Violation| failed || matches!(found.kind.as_str(), "limit" | "planted");
+    let counts = |found: &&Violation| {
+        failed || matches!(found.kind.as_str(), "limit" | "planted" | "process")
+    };
     let mut told = execution.violations.iter().filter(counts);
     if let Some(first) = told.next() {
         return remedy::footer(first, told.count());

@@ -41,8 +41,15 @@ pub(crate) const REQUIRED: &[Protection] = &[
 ];
 
 /// What lies in a git directory and runs code or leads elsewhere.
-const GIT: &[&str] =
-    &["hooks", "config", "config.worktree", "commondir", "gitdir", "objects/info/alternates"];
+const GIT: &[&str] = &[
+    "hooks",
+    "config",
+    "config.worktree",
+    "commondir",
+    "gitdir",
+    "objects/info/alternates",
+    "info/attributes",
+];
 
 /// Makes the private temporary directory and the spec of a command; blocks on the file system.
 pub(crate) fn prepare(

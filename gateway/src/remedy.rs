@@ -80,6 +80,9 @@ pub(crate) fn footer(first: &Violation, more: usize) -> String {
     let act = match first.kind.as_str() {
         "limit" => format!("reached the limit {} of{object}", one_line(&first.call)),
         "planted" => format!("found {} in{object}, set", one_line(&first.call)),
+        "process" => {
+            format!("could not follow the command ({}){object}, told", one_line(&first.call))
+        }
         _ => format!("refused {} ({}){object}", one_line(&first.call), one_line(&first.kind)),
     };
     let more = match more {
@@ -129,6 +132,12 @@ fn remedy(found: &Violation) -> Remedy {
              `sandbox.network.allowedDomains`",
         ),
         "syscall" => Remedy::Nothing("no setting allows this system call"),
+        "process" => Remedy::Nothing(
+            "look at what the command left in git directories before using git there",
+        ),
+        "planted" if found.rule.starts_with("builtin: instructions") => Remedy::Nothing(
+            "no setting allows it: it would run a program when somebody goes on with it; rename it back to go on",
+        ),
         "planted" => Remedy::Nothing(
             "no setting allows it: it would run programs when somebody uses git there",
         ),

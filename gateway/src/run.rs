@@ -22,6 +22,8 @@ use output::{Collector, Output};
 
 /// Between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(2);
+/// How long the end of a command is waited for after it was stopped, before its watchers are killed.
+const OVERDUE: Duration = GRACE.saturating_add(sandbox::Stopper::LONGEST);
 /// How long the pipes of a command that is gone are read for what still lies in them.
 const DRAIN: Duration = Duration::from_secs(1);
 /// Bytes that are read at once.
@@ -124,14 +126,30 @@ pub(crate) async fn follow(running: Running, manner: &Manner, lines: &mut Lines)
     drop(listeners);
     let mut streams = Streams::new(stdout, stderr, Collector::new(manner.directory.clone()));
     let deadline = tokio::time::sleep(manner.timeout);
-    tokio::pin!(deadline);
+    // Set when the command is to end; then it has so much time, and who watches it a little more.
+    let overdue = tokio::time::sleep(OVERDUE);
+    tokio::pin!(deadline, overdue);
     let (mut timed_out, mut interrupted) = (false, false);
+    let (mut stopped, mut stopping, mut gone) = (false, false, false);
     let mut typed: Vec<u8> = Vec::new();
     let (mut listening, mut commanded) = (true, true);
     let exit = loop {
         let sending = streams.pending.is_some();
+        if (timed_out || stopped) && !stopping {
+            stopping = true;
+            overdue.as_mut().reset(tokio::time::Instant::now() + OVERDUE);
+        }
         tokio::select! {
             ended = &mut wait => break ended.ok().and_then(Result::ok),
+            () = &mut overdue, if stopping => match gone {
+                // Not even its end can be seen.
+                true => break None,
+                false => {
+                    gone = true;
+                    stop.kill();
+                    overdue.as_mut().reset(tokio::time::Instant::now() + GRACE);
+                }
+            },
             () = &mut deadline, if !timed_out => {
                 timed_out = true;
                 stop.end();
@@ -142,7 +160,7 @@ pub(crate) async fn follow(running: Running, manner: &Manner, lines: &mut Lines)
                     stop.signal(number);
                 }
                 Some(Control::Stop) => {
-                    interrupted = true;
+                    (interrupted, stopped) = (true, true);
                     stop.end();
                 }
                 None => commanded = false,
@@ -153,7 +171,7 @@ pub(crate) async fn follow(running: Running, manner: &Manner, lines: &mut Lines)
                 },
                 Err(_) => {
                     // The front end is gone: what it asked for ends, too.
-                    (listening, interrupted) = (false, true);
+                    (listening, interrupted, stopped) = (false, true, true);
                     streams.pending = None;
                     stop.end();
                 }
@@ -175,7 +193,7 @@ pub(crate) async fn follow(running: Running, manner: &Manner, lines: &mut Lines)
     let output = streams.collector.finish();
     let times = (started.0, ended);
     let (exit, violations) = exit.unzip();
-    let violations = violations.unwrap_or_default();
+    let violations = violations.unwrap_or_else(|| vec![unwatched(gone)]);
     let network = Report::default();
     Execution {
         exit,
@@ -188,6 +206,23 @@ pub(crate) async fn follow(running: Running, manner: &Manner, lines: &mut Lines)
         took,
         unsent,
         network,
+    }
+}
+
+/// What is told of a command whose watchers went away, or hung and were killed.
+fn unwatched(were_killed: bool) -> sandbox::Violation {
+    let how = match were_killed {
+        true => "they did not end it in time and were killed",
+        false => "they went away",
+    };
+    sandbox::Violation {
+        kind: "process".to_owned(),
+        call: "supervisor".to_owned(),
+        object: "the processes that watch the command".to_owned(),
+        rule: format!("builtin: {how}; what the command left in git directories was not inspected"),
+        count: 1,
+        source: "gateway".to_owned(),
+        ..sandbox::Violation::default()
     }
 }
 
@@ -270,6 +305,10 @@ struct Stop(sandbox::Stopper);
 impl Stop {
     fn signal(&self, number: i32) {
         let _ = self.0.signal(number); // a command that is gone gets no signal
+    }
+
+    fn kill(&self) {
+        self.0.kill();
     }
 
     fn end(&self) {

@@ -15,6 +15,7 @@ use crate::linux::syscalls;
 use crate::spec::{
     Access, Fallback, FileRule, Files, Limits, Mechanism, Mediation, Network, Program,
 };
+use crate::supervise::{Kind, Note};
 use crate::{Enforced, Exit, Protection, SandboxSpec, State, Violation};
 
 /// Longest frame.
@@ -29,6 +30,8 @@ pub(crate) enum Report {
     Failed(Failure),
     /// The listeners of the run come with this frame, before anything else is reported.
     Listening,
+    /// The directory that comes with this frame is to be inspected at the end; only to the monitor.
+    Noted(Note),
     /// The command ended.
     Ended(Exit, Vec<Violation>),
 }
@@ -245,6 +248,7 @@ structures! {
     Limits { processes, memory_bytes, file_bytes, descriptors, descriptors_hard, shm_bytes, disk_bytes }
     Exit { code, signal, user, system, max_rss_kib }
     Violation { kind, call, object, rule, count, errno, pid, program, source }
+    Note { kind, path, known }
 }
 
 /// Implements [`Wire`] for an enum without fields, by position.
@@ -269,6 +273,7 @@ choices! {
     Access { Write = 0, ReadOnly = 1, Read = 2, None = 3, Protected = 4 }
     Fallback { Refuse = 0, Static = 1 }
     Mediation { None = 0, Writes = 1 }
+    Kind { Repository = 0, Work = 1, Pointer = 2 }
     Mechanism {
         UserNamespace = 0, NetworkNamespace = 1, ProcMount = 2, Landlock = 3, Seccomp = 4,
         Notification = 5,
@@ -438,6 +443,10 @@ impl Wire for Report {
                 failure.put(out);
             }
             Report::Listening => 3_u8.put(out),
+            Report::Noted(note) => {
+                4_u8.put(out);
+                note.put(out);
+            }
             Report::Ended(exit, violations) => {
                 2_u8.put(out);
                 exit.put(out);
@@ -451,6 +460,7 @@ impl Wire for Report {
             1 => Wire::take(from).map(Report::Failed),
             2 => Some(Report::Ended(Wire::take(from)?, Wire::take(from)?)),
             3 => Some(Report::Listening),
+            4 => Wire::take(from).map(Report::Noted),
             _ => None,
         }
     }

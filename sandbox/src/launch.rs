@@ -6,6 +6,7 @@
 
 mod command;
 mod fixed;
+mod heard;
 mod init;
 mod measure;
 mod ready;
@@ -26,7 +27,8 @@ use crate::linux::aliases;
 use crate::linux::foreign::Foreign;
 use crate::linux::syscalls::{self, Ended, Fork};
 use crate::spec::{Fallback, Mechanism};
-use crate::{Enforced, Exit, Network, Protection, SandboxSpec, State, Violation};
+use crate::{Enforced, Network, Protection, SandboxSpec, State, supervise};
+use heard::Heard;
 use ready::Ready;
 
 /// Longest time for all steps before the command starts; a dead network mount must not hang it.
@@ -34,6 +36,13 @@ const START_LIMIT: Duration = Duration::from_secs(10);
 
 /// Longest time that pid 1 gets to end the run by itself before it is killed, and the run with it.
 const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// Longest time that killed processes are waited for: one that hangs in the kernel may never end.
+const END_LIMIT: Duration = Duration::from_secs(3);
+
+/// Longest time from an order to stop at once to the last report.
+pub(crate) const LONGEST_END: Duration =
+    Duration::from_secs(LAST_WORDS.as_secs() + 2 * END_LIMIT.as_secs() + 2);
 
 /// The status of a monitor that could not do its work.
 const FAILED: i32 = 122;
@@ -150,11 +159,19 @@ fn attempt(
         return Err(started.err().unwrap_or(Failure::Exec { errno: 0 }));
     };
     step("report", send(control, &Report::Ready(enforced)))?;
-    let watched = watch(control, &orders, pid);
-    let ended = end(pid);
-    watched
-        .map_err(|error| Failure::Step { step: "watch".to_owned(), reason: error.to_string() })?;
-    Ok(finish(&orders, ended))
+    let mut heard = Heard::default();
+    let watched = watch(control, &orders, pid, &mut heard);
+    let End { ended, is_whole } = end(pid);
+    let (exit, mut violations) = heard.finish(spec, &orders, ended);
+    if let Err(error) = watched {
+        let rule = format!("it could not follow the run: {error}");
+        violations.push(supervise::cut_short("monitor", "the run".to_owned(), &rule));
+    }
+    if !is_whole {
+        let rule = "processes of the run could not be ended";
+        violations.push(supervise::cut_short("kill", "the run".to_owned(), rule));
+    }
+    Ok(Report::Ended(exit, violations))
 }
 
 fn receive_spec(control: &UnixStream) -> io::Result<(SandboxSpec, StandardStreams)> {
@@ -281,7 +298,9 @@ fn agree(
     let enforced = match next_report(&report)? {
         Some(Report::Ready(enforced)) => enforced,
         Some(Report::Failed(failure)) => return Err(failure),
-        Some(Report::Ended(..) | Report::Listening) | None => return Err(silent()),
+        Some(Report::Ended(..) | Report::Listening | Report::Noted(_)) | None => {
+            return Err(silent());
+        }
     };
     require(spec, &enforced)?;
     let seen = step("control", syscalls::poll(&[(control.as_fd(), 0)], Some(Duration::ZERO)))?;
@@ -293,7 +312,9 @@ fn agree(
     match next_report(&report)? {
         None => Ok(enforced),
         Some(Report::Failed(failure)) => Err(failure),
-        Some(Report::Ready(_) | Report::Ended(..) | Report::Listening) => Err(silent()),
+        Some(Report::Ready(_) | Report::Ended(..) | Report::Listening | Report::Noted(_)) => {
+            Err(silent())
+        }
     }
 }
 
@@ -335,23 +356,31 @@ fn require(spec: &SandboxSpec, enforced: &Enforced) -> Result<(), Failure> {
 }
 
 /// Follows orders until the confined side has ended or must be ended.
-fn watch(control: &UnixStream, orders: &UnixStream, pid: i32) -> io::Result<()> {
+fn watch(control: &UnixStream, orders: &UnixStream, pid: i32, heard: &mut Heard) -> io::Result<()> {
     let process = syscalls::process_descriptor(pid)?;
     let mut deadline: Option<Instant> = None;
     loop {
         let rest = deadline.map(|at| at.saturating_duration_since(Instant::now()));
         if rest == Some(Duration::ZERO) {
-            return last_words(orders, &process);
+            return last_words(orders, &process, heard);
         }
-        let waited = [(control.as_fd(), libc::POLLIN), (process.as_fd(), libc::POLLIN)];
+        let mut waited = vec![(control.as_fd(), libc::POLLIN), (process.as_fd(), libc::POLLIN)];
+        waited.extend(heard.is_open().then_some((orders.as_fd(), libc::POLLIN)));
         let events = syscalls::poll(&waited, rest)?;
-        if events.get(1).is_some_and(|events| *events != 0) {
-            return Ok(());
-        }
-        if events.first().is_none_or(|events| *events == 0) {
+        let event = |index: usize| events.get(index).copied().unwrap_or(0);
+        if event(2) != 0 {
+            heard.listen(orders)?;
             continue;
         }
-        let Some(order) = codec::receive(control)? else { return last_words(orders, &process) };
+        if event(1) != 0 {
+            return Ok(());
+        }
+        if event(0) == 0 {
+            continue;
+        }
+        let Some(order) = codec::receive(control)? else {
+            return last_words(orders, &process, heard);
+        };
         match Order::from_bytes(&order)? {
             Order::Signal(signal) => forward(orders, Order::Signal(signal))?,
             Order::Stop { grace } => {
@@ -364,9 +393,20 @@ fn watch(control: &UnixStream, orders: &UnixStream, pid: i32) -> io::Result<()> 
 }
 
 /// Has pid 1 end the run and look at what it leaves, for a moment.
-fn last_words(orders: &UnixStream, process: &OwnedFd) -> io::Result<()> {
+fn last_words(orders: &UnixStream, process: &OwnedFd, heard: &mut Heard) -> io::Result<()> {
     forward(orders, Order::Stop { grace: Duration::ZERO })?;
-    syscalls::poll(&[(process.as_fd(), libc::POLLIN)], Some(LAST_WORDS)).map(drop)
+    let until = Instant::now() + LAST_WORDS;
+    loop {
+        let rest = until.saturating_duration_since(Instant::now());
+        let mut waited = vec![(process.as_fd(), libc::POLLIN)];
+        waited.extend(heard.is_open().then_some((orders.as_fd(), libc::POLLIN)));
+        let events = syscalls::poll(&waited, Some(rest))?;
+        match (events.first(), events.get(1)) {
+            (_, Some(word)) if *word != 0 => heard.listen(orders)?,
+            (Some(0), _) if !rest.is_zero() => {}
+            _ => return Ok(()),
+        }
+    }
 }
 
 fn forward(orders: &UnixStream, order: Order) -> io::Result<()> {
@@ -377,36 +417,20 @@ fn forward(orders: &UnixStream, order: Order) -> io::Result<()> {
     }
 }
 
-/// Kills the confined side and waits until it and all that it started are gone.
-fn end(pid: i32) -> Option<Ended> {
-    // It may have ended already; then there is nothing to kill.
-    let _ = syscalls::kill(pid, libc::SIGKILL);
-    let ended = loop {
-        match syscalls::wait(pid, 0) {
-            Ok(ended) => break ended,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => break None,
-        }
-    };
-    sweep::all_children();
-    ended
+/// What came of ending the confined side.
+struct End {
+    /// How pid 1 ended.
+    ended: Option<Ended>,
+    /// Nothing is left.
+    is_whole: bool,
 }
 
-/// Returns what pid 1 said of the command, with the times of the whole tree.
-fn finish(orders: &UnixStream, ended: Option<Ended>) -> Report {
-    let said = codec::receive(orders).ok().flatten().and_then(|it| Report::from_bytes(&it).ok());
-    let (mut exit, violations): (Exit, Vec<Violation>) = match said {
-        Some(Report::Ended(exit, violations)) => (exit, violations),
-        Some(Report::Ready(_) | Report::Failed(_) | Report::Listening) | None => {
-            (Exit { signal: Some(libc::SIGKILL), ..Exit::default() }, Vec::new())
-        }
-    };
-    if let Some(ended) = ended {
-        exit.user = ended.user;
-        exit.system = ended.system;
-        exit.max_rss_kib = ended.max_rss_kib;
-    }
-    Report::Ended(exit, violations)
+/// Kills the confined side and waits, for a time, until it and all that it started are gone.
+fn end(pid: i32) -> End {
+    // It may have ended already; then there is nothing to kill.
+    let _ = syscalls::kill(pid, libc::SIGKILL);
+    let ended = sweep::child(pid, END_LIMIT);
+    End { ended, is_whole: sweep::all_children(END_LIMIT) }
 }
 
 /// Says whether the other end of `socket` is closed, given what `poll` reported.

@@ -39,6 +39,7 @@ pub struct Listeners {
 #[derive(Debug)]
 pub struct Stopper {
     control: UnixStream,
+    monitor: OwnedFd,
 }
 
 /// A launcher that waits for its spec. Dropping it ends it; it has run nothing.
@@ -91,7 +92,7 @@ impl Launcher {
                 Ok((Child { control, process, listeners }, enforced))
             }
             (Report::Failed(failure), _) => Err(error(failure, spec)),
-            (Report::Ended(..) | Report::Listening, _) => {
+            (Report::Ended(..) | Report::Listening | Report::Noted(_), _) => {
                 Err(Error::Report { source: io::ErrorKind::InvalidData.into() })
             }
         }
@@ -170,7 +171,7 @@ fn receive_start(control: &UnixStream, listeners: &mut Option<Listeners>) -> io:
     match (&report, <[OwnedFd; 2]>::try_from(descriptors)) {
         (Report::Listening, Ok([http, socks])) => *listeners = Some(Listeners { http, socks }),
         (Report::Listening, Err(_)) => return Err(io::ErrorKind::InvalidData.into()),
-        (Report::Ready(_) | Report::Failed(_) | Report::Ended(..), _) => {}
+        (Report::Ready(_) | Report::Failed(_) | Report::Ended(..) | Report::Noted(_), _) => {}
     }
     Ok(report)
 }
@@ -206,7 +207,7 @@ impl Child {
         self.process.wait()?;
         match report? {
             Report::Ended(exit, violations) => Ok((exit, violations)),
-            Report::Failed(_) | Report::Ready(_) | Report::Listening => {
+            Report::Failed(_) | Report::Ready(_) | Report::Listening | Report::Noted(_) => {
                 Err(io::ErrorKind::InvalidData.into())
             }
         }
@@ -219,7 +220,8 @@ impl Child {
 
     /// Returns a handle that can end the command while another thread waits.
     pub fn stopper(&self) -> io::Result<Stopper> {
-        Ok(Stopper { control: self.control.try_clone()? })
+        let monitor = syscalls::process_descriptor(self.process.pid)?;
+        Ok(Stopper { control: self.control.try_clone()?, monitor })
     }
 
     /// Returns the process number of the monitor, whose end is the end of the run.
@@ -240,6 +242,16 @@ impl Stopper {
     /// Sends TERM to the command's processes, and KILL after `grace`.
     pub fn stop(&self, grace: Duration) -> io::Result<()> {
         codec::send(&self.control, &Order::Stop { grace }.to_bytes())
+    }
+
+    /// Longest time from [`Stopper::stop`] with no grace to the end of [`Child::wait`], unless the monitor hangs.
+    pub const LONGEST: Duration = crate::launch::LONGEST_END;
+
+    /// Kills the monitor, and with it the run: for one that does not follow orders. Waiting ends with an error.
+    pub fn kill(&self) {
+        // It may have ended already.
+        let _ = syscalls::signal_process(self.monitor.as_fd(), libc::SIGKILL);
+        let _ = self.control.shutdown(Shutdown::Both);
     }
 
     /// Sends `signal` (such as SIGINT) to the command's processes.

@@ -12,12 +12,14 @@ mod caller;
 mod configuration;
 mod fold;
 mod guard;
+mod inspection;
 mod names;
 mod repository;
 mod resolve;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 
 use crate::linux::bpf::{Table, Verdict};
 use crate::linux::seccomp;
@@ -26,6 +28,7 @@ use crate::{SandboxSpec, Violation};
 
 use configuration::Keys;
 pub(crate) use guard::Guard;
+pub(crate) use inspection::{Kind, Note, Place, cut_short, from_outside};
 use repository::Made;
 
 /// Calls on files that always go to the supervisor when names are guarded; opens and calls with a mode
@@ -119,12 +122,12 @@ impl Supervisor {
         spec: &SandboxSpec,
         table: Table,
         terminal: Option<OwnedFd>,
-        streams: Vec<OwnedFd>,
+        (streams, monitor): (Vec<OwnedFd>, UnixStream),
     ) -> Supervisor {
         Supervisor {
             listener,
             guard: Guard::new(spec),
-            made: Made::default(),
+            made: Made::new(monitor),
             terminal,
             streams,
             keys: Keys::new(spec),

@@ -136,6 +136,38 @@ fn what_ran_has_a_record_even_when_stockade_dies_at_the_effect() {
     verify(&place);
 }
 
+#[test]
+fn watchers_that_hang_hold_nobody_up_beyond_the_time_limit_and_a_while() {
+    let place = Place::new("crash-hang");
+    let text = "exec 8>lock; flock -x 8; touch begun; sleep 600";
+    let child = place
+        .stockade(["run", "--no-daemon", "--json", "--timeout", "2s", "--", text])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("stockade starts");
+    wait_until("the command begins", || place.project().join("begun").exists());
+    // The monitor is one of them.
+    let path = format!("/proc/{0}/task/{0}/children", child.id());
+    let children = std::fs::read_to_string(path).expect("its children");
+    let stopped = Command::new("kill").arg("-STOP").args(children.split_whitespace()).status();
+    assert!(stopped.expect("kill").success());
+    let (start, output) = (Instant::now(), child.wait_with_output().expect("an answer"));
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(answer["timed_out"], true, "{answer}");
+    assert_eq!(answer["violations"][0]["kind"], "process", "{answer}");
+    let rule = answer["violations"][0]["rule"].as_str();
+    assert!(rule.is_some_and(|rule| rule.contains("were killed")), "{answer}");
+    let recorded =
+        records(&place.state().join("audit")).iter().any(|it| it.contains("were killed"));
+    assert!(recorded, "the log says nothing of it");
+    let mut lock = Command::new("flock");
+    let ended = lock.args(["-w", "20"]).arg(place.project().join("lock")).arg("true").status();
+    assert!(ended.expect("flock").success(), "the command still lives");
+    verify(&place);
+}
+
 /// Lines of the segments of the log, whatever they hold.
 fn records(log: &Path) -> Vec<String> {
     let mut lines = Vec::new();

@@ -17,6 +17,8 @@ mod foreign;
 mod git;
 #[path = "sandbox/guard.rs"]
 mod guard;
+#[path = "sandbox/inspection.rs"]
+mod inspection;
 #[path = "sandbox/kernel.rs"]
 mod kernel;
 #[path = "sandbox/life.rs"]

@@ -18,7 +18,7 @@ use crate::linux::seccomp;
 use crate::linux::syscalls::{self, Ended, Fork};
 use crate::spec::{Mechanism, Mediation};
 use crate::steps::Steps;
-use crate::supervise::{Guard, Supervisor};
+use crate::supervise::{self, Guard, Supervisor};
 use crate::{Exit, Network, Protection, SandboxSpec, Violation};
 
 /// `CAP_SYS_PTRACE`: the supervisor reads the memory of callers that are not its children.
@@ -90,9 +90,17 @@ fn go_on(
             let Link { control, orders, report, consent, .. } = link;
             drop((report, consent));
             let mut watch = Watch { spec, isolation, pid, control, orders, built, supervisor };
-            let Ok((ended, mut violations)) = watch.until_the_end() else { return super::FAILED };
+            let (ended, mut violations) = watch.until_the_end().unwrap_or_else(|error| {
+                let rule = format!("it could not go on: {error}");
+                let early =
+                    supervise::cut_short("supervisor", "pid 1 of the run".to_owned(), &rule);
+                (Ended::killed(pid), vec![early])
+            });
             // Whatever the run leaves is looked at when nothing of it can change it any more.
-            watch.end_all();
+            if !watch.end_all() {
+                let rule = "processes of the run could not be ended";
+                violations.push(supervise::cut_short("kill", "the run".to_owned(), rule));
+            }
             violations.extend(watch.supervisor.into_iter().flat_map(Supervisor::into_violations));
             tell(&watch.orders, ended, violations);
             0
@@ -124,10 +132,11 @@ fn begin(
             let files = streams.into_iter().filter(is_file).collect();
             let table = command::table(spec, &prepared);
             let Prepared { built, supervision, .. } = prepared;
+            let monitor = step("supervisor", link.orders.try_clone())?;
             let supervisor = match supervision {
                 Supervision::None => None,
                 Supervision::Connections | Supervision::Files => take_listener(pid, link)?
-                    .map(|it| Supervisor::new(it, spec, table, terminal, files)),
+                    .map(|it| Supervisor::new(it, spec, table, terminal, (files, monitor))),
             };
             if spec.confine && !spec.hide.contains(&Mechanism::Seccomp) {
                 let program = seccomp::own_table().compile();

@@ -1,23 +1,62 @@
 //! Finding and ending descendants where no process namespace does it.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::time::{Duration, Instant};
 
-use crate::linux::syscalls;
+use crate::linux::syscalls::{self, Ended};
 
-/// Kills every child of this process, and theirs as they are handed up, until none is left.
+/// First and longest time between two looks at what was killed.
+const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(32)];
+
+/// Waits for the end of a child that was killed; none if it did not come in time.
+pub(crate) fn child(pid: i32, limit: Duration) -> Option<Ended> {
+    let mut found = None;
+    until(limit, || match syscalls::wait(pid, libc::WNOHANG) {
+        Ok(None) => false,
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => false,
+        Ok(ended) => {
+            found = ended;
+            true
+        }
+        Err(_) => true,
+    });
+    found
+}
+
+/// Kills every child of this process, and theirs as they are handed up; says whether none is left.
 ///
 /// The caller is a child subreaper, so orphans of its descendants become its own children.
-pub(crate) fn all_children() {
-    loop {
-        match syscalls::wait(-1, libc::WNOHANG) {
-            Ok(Some(_)) => {}
-            Ok(None) => {
-                signal_descendants(libc::SIGKILL);
-                // At least one child is there and has been killed; its end wakes this.
-                let _ = syscalls::wait(-1, 0);
+pub(crate) fn all_children(limit: Duration) -> bool {
+    let mut is_over = true;
+    until(limit, || {
+        loop {
+            match syscalls::wait(-1, libc::WNOHANG) {
+                Ok(Some(_)) => {}
+                Ok(None) => {
+                    signal_descendants(libc::SIGKILL);
+                    is_over = false;
+                    return false;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    is_over = error.raw_os_error() == Some(libc::ECHILD);
+                    return true;
+                }
             }
-            Err(_) => return,
         }
+    });
+    is_over
+}
+
+/// Asks again and again whether something has come, for at most `limit`.
+fn until(limit: Duration, mut has_come: impl FnMut() -> bool) {
+    let end = Instant::now() + limit;
+    let [mut pause, longest] = PAUSES;
+    while !has_come() && Instant::now() < end {
+        // Nothing is waited for but the time.
+        let _ = syscalls::poll(&[], Some(pause));
+        pause = longest.min(pause * 2);
     }
 }
 

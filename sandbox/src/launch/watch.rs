@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use super::measure::{self, Measure};
-use super::{Isolation, is_closed, sweep};
+use super::{END_LIMIT, Isolation, is_closed, sweep};
 use crate::codec::{self, Order, Wire};
 use crate::linux::mounts::Built;
 use crate::linux::syscalls::{self, Ended};
@@ -75,8 +75,8 @@ impl Watch<'_> {
         }
     }
 
-    /// Ends all that is left of the run, and waits until it is gone.
-    pub(super) fn end_all(&self) {
+    /// Ends all that is left of the run, and waits until it is gone; says whether it is.
+    pub(super) fn end_all(&self) -> bool {
         match self.isolation {
             Isolation::Namespaces => {
                 // In a process namespace of its own -1 is every process but this one.
@@ -84,9 +84,16 @@ impl Watch<'_> {
                     // Nothing may be left to kill.
                     let _ = syscalls::kill(-1, libc::SIGKILL);
                 }
-                while syscalls::wait(-1, 0).is_ok() {}
+                // What cannot end holds this up; then the monitor goes on without it.
+                loop {
+                    match syscalls::wait(-1, 0) {
+                        Ok(_) => {}
+                        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                        Err(error) => return error.raw_os_error() == Some(libc::ECHILD),
+                    }
+                }
             }
-            Isolation::Static | Isolation::Free => sweep::all_children(),
+            Isolation::Static | Isolation::Free => sweep::all_children(END_LIMIT),
         }
     }
 

@@ -8,7 +8,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use super::address;
 use super::caller::Caller;
 use super::guard::{Act, Word, violation};
 use super::resolve::{self, Link, Named};
@@ -18,9 +17,6 @@ use crate::linux::syscalls::{self, Notification};
 
 /// Links followed at the end of a path.
 const MOST_LINKS: u32 = 40;
-
-/// Longest socket address that the kernel takes.
-const MOST_ADDRESS: usize = 128;
 
 /// The rule of a write that no rule grants.
 const OUTSIDE: &str = "builtin: outside of the writable directories";
@@ -420,10 +416,14 @@ impl Performer<'_> {
         let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_DIRECTORY;
         // One that is gone again already needs no memory.
         if let Ok(directory) = syscalls::create_at(parent, named.name(), flags, 0) {
-            self.supervisor.made.note(&directory)?;
             if repository::is_git_name(&named.name) && self.is_in_region(&named)? {
-                self.supervisor.made.note_repository(&directory)?;
+                // One that cannot be inspected at the end is not made.
+                self.supervisor.made.note_repository(&directory).or_else(|error| {
+                    syscalls::unlink_at(parent, named.name(), libc::AT_REMOVEDIR)?;
+                    Err(error)
+                })?;
             }
+            self.supervisor.made.note(&directory)?;
         }
         Ok(Answer::Value(0))
     }
@@ -480,7 +480,7 @@ impl Performer<'_> {
     }
 
     /// Opens an object that must exist, following links at the end if asked to.
-    fn existing(&self, mut named: Named, follow: bool) -> Result<OwnedFd, Refused> {
+    pub(super) fn existing(&self, mut named: Named, follow: bool) -> Result<OwnedFd, Refused> {
         let flags = if follow { libc::O_PATH } else { libc::O_PATH | libc::O_NOFOLLOW };
         for _ in 0..MOST_LINKS {
             match self.final_object(&named, flags)? {
@@ -549,45 +549,6 @@ impl Performer<'_> {
         }
         File::from(opened?).set_len(length)?;
         Ok(Answer::Value(0))
-    }
-
-    /// Connects a copy of the caller's socket; by path only to sockets of the run.
-    fn connect(&self) -> Result<Answer, Refused> {
-        let length = usize::try_from(self.caller.bits(2)).unwrap_or(0);
-        if length > MOST_ADDRESS {
-            return Err(Refused::Errno(libc::EINVAL));
-        }
-        let address = self.caller.bytes(1, length)?;
-        let socket = self.caller.descriptor(self.caller.number(0))?;
-        let (family, rest) = address.split_at_checked(2).unwrap_or((&[], &[]));
-        let local = u16::try_from(libc::AF_UNIX).unwrap_or(1).to_ne_bytes();
-        if let Some(there) =
-            address::elsewhere(&address).filter(|_| self.supervisor.guard.only_loopback())
-        {
-            let there = there.to_string();
-            let rule = address::RULE.to_owned();
-            let mut found = violation("network", "connect", Path::new(&there), rule);
-            // What the kernel would say, which has no route there.
-            found.errno = libc::ENETUNREACH;
-            return Err(Refused::Rule(found));
-        }
-        if family != local || rest.first().is_none_or(|byte| *byte == 0) {
-            return Ok(Answer::Wait(Blocking::Connect { socket, address, object: None }));
-        }
-        let path = rest.split(|byte| *byte == 0).next().unwrap_or_default();
-        let path = PathBuf::from(OsStr::from_bytes(path));
-        let base = self.caller.directory(libc::AT_FDCWD)?;
-        let named = resolve::parent(&self.caller, &base, &path)?;
-        let object = self.existing(named, true)?;
-        let real = resolve::real_path(object.as_fd())?;
-        if !self.supervisor.guard.allows_socket(&real) {
-            let rule = "builtin: sockets outside the writable regions".to_owned();
-            return Err(Refused::Rule(violation("unix-socket", "connect", &real, rule)));
-        }
-        let mut address = local.to_vec();
-        address.extend(format!("/proc/self/fd/{}\0", object.as_raw_fd()).into_bytes());
-        // Held open until this process has answered: the address names our descriptor.
-        Ok(Answer::Wait(Blocking::Connect { socket, address, object: Some(object) }))
     }
 }
 

@@ -70,6 +70,13 @@ impl Guard {
         }
     }
 
+    /// Returns one for which nothing lies in a writable region.
+    pub(super) fn nothing() -> Guard {
+        let (regions, names, rules) = (Vec::new(), Vec::new(), Vec::new());
+        let (sockets, shown) = (Vec::new(), Vec::new());
+        Guard { regions, names, rules, sockets, shown, only_loopback: true }
+    }
+
     /// Says whether anything is guarded that mounts cannot guard.
     pub(crate) fn is_needed(&self, absent: &[FileRule]) -> bool {
         !self.names.is_empty()

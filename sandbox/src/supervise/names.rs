@@ -2,13 +2,13 @@
 
 use std::ffi::OsStr;
 use std::fs::Metadata;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::act::Performer;
-use super::guard::Act;
-use super::{Answer, Refused, repository, resolve};
+use super::guard::{Act, violation};
+use super::{Answer, Blocking, Refused, address, repository, resolve};
 use crate::linux::syscalls;
 
 /// Longest socket address that the kernel takes, `struct sockaddr_storage`.
@@ -38,6 +38,45 @@ impl Performer<'_> {
         self.caller.still_waits()?;
         syscalls::unlink_at(named.parent.as_fd(), named.name(), flags)?;
         Ok(Answer::Value(0))
+    }
+
+    /// Connects a copy of the caller's socket; by path only to sockets of the run.
+    pub(super) fn connect(&self) -> Result<Answer, Refused> {
+        let length = usize::try_from(self.caller.bits(2)).unwrap_or(0);
+        if length > MOST_ADDRESS {
+            return Err(Refused::Errno(libc::EINVAL));
+        }
+        let address = self.caller.bytes(1, length)?;
+        let socket = self.caller.descriptor(self.caller.number(0))?;
+        let (family, rest) = address.split_at_checked(2).unwrap_or((&[], &[]));
+        let local = u16::try_from(libc::AF_UNIX).unwrap_or(1).to_ne_bytes();
+        if let Some(there) =
+            address::elsewhere(&address).filter(|_| self.supervisor.guard.only_loopback())
+        {
+            let there = there.to_string();
+            let rule = address::RULE.to_owned();
+            let mut found = violation("network", "connect", Path::new(&there), rule);
+            // What the kernel would say, which has no route there.
+            found.errno = libc::ENETUNREACH;
+            return Err(Refused::Rule(found));
+        }
+        if family != local || rest.first().is_none_or(|byte| *byte == 0) {
+            return Ok(Answer::Wait(Blocking::Connect { socket, address, object: None }));
+        }
+        let path = rest.split(|byte| *byte == 0).next().unwrap_or_default();
+        let path = PathBuf::from(OsStr::from_bytes(path));
+        let base = self.caller.directory(libc::AT_FDCWD)?;
+        let named = resolve::parent(&self.caller, &base, &path)?;
+        let object = self.existing(named, true)?;
+        let real = resolve::real_path(object.as_fd())?;
+        if !self.supervisor.guard.allows_socket(&real) {
+            let rule = "builtin: sockets outside the writable regions".to_owned();
+            return Err(Refused::Rule(violation("unix-socket", "connect", &real, rule)));
+        }
+        let mut address = local.to_vec();
+        address.extend(format!("/proc/self/fd/{}\0", object.as_raw_fd()).into_bytes());
+        // Held open until this process has answered: the address names our descriptor.
+        Ok(Answer::Wait(Blocking::Connect { socket, address, object: Some(object) }))
     }
 
     /// Gives a copy of the caller's socket its address: the name of one by path is a name like others.

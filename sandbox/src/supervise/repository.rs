@@ -5,19 +5,21 @@
 //! it made is more than what it may do to those that were there.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs::{File, Metadata};
-use std::io::{self, Read};
+use std::fs::Metadata;
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Component, Path};
 
 use super::configuration::Keys;
-use super::fold;
 use super::guard::{Act, Guard};
+use super::inspection::{Kind, Places};
 use super::resolve::{self, Named};
+use super::{fold, inspection};
 use crate::Violation;
 use crate::linux::syscalls;
 
@@ -27,21 +29,20 @@ const MOST_MADE: usize = 100_000;
 /// Most hooks that are looked at when a directory becomes a git directory.
 const MOST_HOOKS: usize = 1_000;
 
-/// Most git directories that a run may make: each is held open until it was inspected.
-const MOST_REPOSITORIES: usize = 500;
-
-/// Longest configuration that is read; git's own is a few hundred bytes.
-const MOST_CONFIGURATION: u64 = 1 << 20;
-
-/// What this run made, by device and inode: directories, `.git` files and configurations; and the git
-/// directories among them, held open to be inspected at the end.
+/// What this run made, by device and inode: directories, `.git` files and configurations; and the directories
+/// that are inspected at the end.
 #[derive(Debug, Default)]
 pub(super) struct Made {
     objects: RefCell<BTreeSet<(u64, u64)>>,
-    repositories: RefCell<BTreeMap<(u64, u64), OwnedFd>>,
+    places: Places,
 }
 
 impl Made {
+    /// `monitor` is told of every directory that is inspected at the end.
+    pub(super) fn new(monitor: UnixStream) -> Made {
+        Made { objects: RefCell::default(), places: Places::new(monitor) }
+    }
+
     /// Remembers an object that was just made.
     pub(super) fn note(&self, object: &OwnedFd) -> io::Result<()> {
         let mut known = self.objects.borrow_mut();
@@ -54,13 +55,9 @@ impl Made {
 
     /// Remembers a directory that is or becomes a git directory by what the run does.
     pub(super) fn note_repository(&self, directory: &OwnedFd) -> io::Result<()> {
-        let identity = identity(&resolve::metadata(directory)?);
-        let mut known = self.repositories.borrow_mut();
-        if known.len() >= MOST_REPOSITORIES && !known.contains_key(&identity) {
-            return Err(io::Error::from_raw_os_error(libc::EDQUOT));
-        }
-        self.objects.borrow_mut().insert(identity);
-        known.insert(identity, directory.try_clone()?);
+        // In this order: what is not inspected gets no configuration either.
+        self.places.add(Kind::Repository, directory)?;
+        self.objects.borrow_mut().insert(identity(&resolve::metadata(directory)?));
         Ok(())
     }
 
@@ -69,56 +66,10 @@ impl Made {
         Ok(self.objects.borrow().contains(&identity(&resolve::metadata(object)?)))
     }
 
-    /// Looks into every git directory that the run made, when nothing of the run is left. What would run
+    /// Looks into every directory that was remembered for it, when nothing of the run is left. What would run
     /// programs is put aside, and reported.
     pub(super) fn inspect(&self, keys: &Keys, guard: &Guard) -> Vec<Violation> {
-        let repositories = self.repositories.borrow();
-        repositories.values().filter_map(|directory| planted(directory, keys, guard)).collect()
-    }
-}
-
-/// Puts a configuration aside that sets a refused key.
-fn planted(directory: &OwnedFd, keys: &Keys, guard: &Guard) -> Option<Violation> {
-    let name = Path::new("config");
-    let path = resolve::real_path(directory.as_fd()).unwrap_or_default();
-    let key = match read_configuration(directory, name) {
-        Ok(None) => return None,
-        Ok(Some(text)) => keys.refused(&text, &path, guard)?,
-        Err(_) => "what cannot be read".to_owned(),
-    };
-    let aside = Path::new("config.refused");
-    let moved = syscalls::rename_at(directory.as_fd(), name, directory.as_fd(), aside, 0);
-    let rule = match moved {
-        Ok(()) => "builtin: git configuration, put aside as `config.refused`".to_owned(),
-        Err(error) => format!("builtin: git configuration, still there: {error}"),
-    };
-    Some(Violation {
-        kind: "planted".to_owned(),
-        call: key,
-        object: path.join(name).to_string_lossy().into_owned(),
-        rule,
-        count: 1,
-        source: "inspection".to_owned(),
-        ..Violation::default()
-    })
-}
-
-/// Reads a configuration; none if there is none.
-fn read_configuration(directory: &OwnedFd, name: &Path) -> io::Result<Option<Vec<u8>>> {
-    let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    let file = match syscalls::create_at(directory.as_fd(), name, flags, 0) {
-        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(None),
-        result => File::from(result?),
-    };
-    if !file.metadata()?.is_file() {
-        return Err(io::ErrorKind::InvalidData.into());
-    }
-    let mut text = Vec::new();
-    file.take(MOST_CONFIGURATION + 1).read_to_end(&mut text)?;
-    if text.len() as u64 > MOST_CONFIGURATION {
-        Err(io::ErrorKind::FileTooLarge.into())
-    } else {
-        Ok(Some(text))
+        self.places.inspect(keys, guard)
     }
 }
 
@@ -133,7 +84,7 @@ pub(super) fn refused_configuration(
     if !is(path.file_name().unwrap_or_default(), "config") || !is_git(parent, above)? {
         return Ok(None);
     }
-    match read_configuration(&from.parent, from.name()) {
+    match inspection::read(&from.parent, from.name()) {
         Ok(text) => Ok(text.and_then(|it| keys.refused(&it, above, guard))),
         Err(_) => Ok(Some("what cannot be read".to_owned())),
     }
@@ -164,6 +115,12 @@ pub(super) fn concerns(path: &Path) -> bool {
         "config.worktree",
         "commondir",
         "alternates",
+        "attributes",
+        "git-rebase-todo",
+        "strategy",
+        "opts",
+        "rebase-merge",
+        "sequencer",
         "head",
         "objects",
         "refs",
@@ -203,6 +160,25 @@ pub(super) fn forbids(
         if is_git(&directory, whole)? && !made.holds(&directory)? {
             return Ok(Some("builtin: git directory"));
         }
+    }
+    // Patterns that are no part of the project, and that no change to it shows.
+    if is(name, "attributes") && above.file_name().is_some_and(|info| is(info, "info")) {
+        let directory = up(parent)?;
+        if is_git(&directory, above.parent().unwrap_or(above))? && !made.holds(&directory)? {
+            return Ok(Some("builtin: git attributes"));
+        }
+    }
+    if is(name, "commondir") {
+        made.places.add(Kind::Pointer, parent)?;
+    }
+    let inner = above.file_name().unwrap_or_default();
+    if is(inner, "rebase-merge") && (is(name, "git-rebase-todo") || is(name, "strategy"))
+        || is(inner, "sequencer") && is(name, "opts")
+    {
+        made.places.add(Kind::Work, &up(parent)?)?;
+    }
+    if is_placed && (is(name, "rebase-merge") || is(name, "sequencer")) {
+        made.places.add(Kind::Work, parent)?;
     }
     if becomes_git(parent, name)? {
         let config = libc::O_PATH | libc::O_NOFOLLOW;
@@ -255,6 +231,16 @@ fn is_git(directory: &OwnedFd, path: &Path) -> io::Result<bool> {
     let name = path.file_name().unwrap_or_default();
     let named = ends_with(name, b".git") || is(name, ".git");
     Ok(named || has(directory, "objects")? && (has(directory, "HEAD")? || has(directory, "refs")?))
+}
+
+/// Says whether `directory` is one of `worktrees` in a git directory.
+pub(super) fn is_worktree(directory: &OwnedFd) -> io::Result<bool> {
+    let above = up(directory)?;
+    let whole = up(&above)?;
+    let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_DIRECTORY;
+    let found = syscalls::create_at(whole.as_fd(), Path::new("worktrees"), flags, 0)?;
+    let same = identity(&resolve::metadata(&found)?) == identity(&resolve::metadata(&above)?);
+    Ok(same && is_git(&whole, Path::new(""))?)
 }
 
 /// Says whether `name` makes a git directory of what was none.

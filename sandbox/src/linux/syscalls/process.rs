@@ -81,6 +81,21 @@ pub(crate) fn kill(pid: i32, signal: i32) -> io::Result<()> {
     check(status.into()).map(drop)
 }
 
+/// Sends `signal` to the process that `process` is a descriptor of, and to no later one of the same number.
+pub(crate) fn signal_process(process: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
+    // SAFETY: integers and a null pointer, which asks for the information that `kill` gives.
+    let status = unsafe {
+        libc::syscall(
+            libc::SYS_pidfd_send_signal,
+            process.as_raw_fd(),
+            signal,
+            std::ptr::null::<libc::siginfo_t>(),
+            0_u32,
+        )
+    };
+    check(status).map(drop)
+}
+
 /// Ends this process at once, running nothing that was registered for its end.
 pub(crate) fn exit_now(status: i32) -> ! {
     // SAFETY: integers only; does not return.

@@ -60,10 +60,16 @@ pub(crate) fn receive_with_descriptors(
     let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
     let mut control = Control([0; 64]);
     let mut message = empty_message(&mut part, &mut control);
-    // SAFETY: `message` and all it points at live through the call and are writable.
-    let received =
-        unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC) };
-    let received = usize::try_from(check(received as libc::c_long)?).unwrap_or(0);
+    let received = loop {
+        // SAFETY: `message` and all it points at live through the call and are writable.
+        let received =
+            unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC) };
+        match check(received as libc::c_long) {
+            // A process that was stopped and goes on (`signal(7)`): nothing was received yet.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => break usize::try_from(result?).unwrap_or(0),
+        }
+    };
     let mut descriptors = Vec::new();
     // SAFETY: the kernel left `message` describing the control buffer.
     let header = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };

@@ -205,8 +205,11 @@ fn text(number: u64) -> String {
     (0..length).fold(start.to_owned(), |text, _| text + PIECES[next() % PIECES.len()])
 }
 
+/// A variable's full name and its value.
+type Setting = (Vec<u8>, Option<Vec<u8>>);
+
 /// What git says that a text sets; none for what it cannot read.
-fn as_git_reads(text: &[u8]) -> Option<Vec<(Vec<u8>, Option<Vec<u8>>)>> {
+fn as_git_reads(text: &[u8]) -> Option<Vec<Setting>> {
     let mut git = Command::new("git")
         .args(["config", "--list", "-z", "-f", "-"])
         .current_dir("/")

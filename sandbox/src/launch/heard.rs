@@ -1,0 +1,107 @@
+//! What pid 1 tells the monitor, and what the monitor says in its place when it could not tell any more.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use crate::codec::{self, Report, Wire};
+use crate::linux::syscalls::{self, Ended};
+use crate::supervise::{self, Place};
+use crate::{Exit, SandboxSpec, Violation};
+
+/// What was heard of pid 1.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    places: Vec<Place>,
+    /// A directory was named, but there was no descriptor left to hold it.
+    is_incomplete: bool,
+    ended: Option<(Exit, Vec<Violation>)>,
+    is_over: bool,
+}
+
+impl Heard {
+    /// Says whether there may be more to hear.
+    pub(super) fn is_open(&self) -> bool {
+        !self.is_over
+    }
+
+    /// Takes one word of pid 1, which has begun to say it.
+    pub(super) fn listen(&mut self, orders: &UnixStream) -> io::Result<()> {
+        let heard = self.take(orders);
+        // What comes after half a word is none.
+        self.is_over |= heard.is_err();
+        heard
+    }
+
+    fn take(&mut self, orders: &UnixStream) -> io::Result<()> {
+        let mut header = [0; 4];
+        let (count, descriptors) = syscalls::receive_with_descriptors(orders.as_fd(), &mut header)?;
+        if count == 0 {
+            self.is_over = true;
+            return Ok(());
+        }
+        if count != header.len() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        match Report::from_bytes(&codec::receive_payload(orders, header)?)? {
+            Report::Noted(note) => match descriptors.into_iter().next() {
+                Some(directory) => self.places.push(Place { note, directory }),
+                None => self.is_incomplete = true,
+            },
+            Report::Ended(exit, violations) => self.ended = Some((exit, violations)),
+            Report::Ready(_) | Report::Failed(_) | Report::Listening => {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes all that pid 1 said before it ended.
+    fn drain(&mut self, orders: &UnixStream) -> io::Result<()> {
+        while self.is_open() {
+            let waited = syscalls::poll(&[(orders.as_fd(), libc::POLLIN)], Some(Duration::ZERO))?;
+            if waited.iter().all(|events| *events == 0) {
+                return Ok(());
+            }
+            self.listen(orders)?;
+        }
+        Ok(())
+    }
+
+    /// Returns what is told of the run. Where pid 1 did not say it, what the run left is inspected here.
+    pub(super) fn finish(
+        mut self,
+        spec: &SandboxSpec,
+        orders: &UnixStream,
+        ended: Option<Ended>,
+    ) -> (Exit, Vec<Violation>) {
+        // A word that is cut off is one that was not said.
+        let _ = self.drain(orders);
+        let (mut exit, violations) = match self.ended {
+            Some(said) => said,
+            None => {
+                let exit = Exit { signal: Some(libc::SIGKILL), ..Exit::default() };
+                let rule = "it ended before its report; of what it had seen nothing is known";
+                let mut violations =
+                    vec![supervise::cut_short("supervisor", "pid 1 of the run".to_owned(), rule)];
+                violations.extend(supervise::from_outside(spec, &self.places));
+                if self.is_incomplete {
+                    let rule = "git directories that this run made could not be inspected";
+                    violations.push(supervise::cut_short(
+                        "inspection",
+                        "the project".to_owned(),
+                        rule,
+                    ));
+                }
+                (exit, violations)
+            }
+        };
+        if let Some(ended) = ended {
+            exit.user = ended.user;
+            exit.system = ended.system;
+            exit.max_rss_kib = ended.max_rss_kib;
+        }
+        (exit, violations)
+    }
+}
