@@ -60,9 +60,16 @@ pub(crate) fn merge(texts: Vec<SettingsText>) -> Result<Snapshot, Failure> {
         let message = format!("settings are rejected: {}", sentence(problem));
         return Err(Failure::new(Code::SettingsRejected, message, problem.help.clone()));
     }
-    let warnings = problems.iter().map(sentence).collect();
+    let warnings = problems.iter().map(warning).collect();
     let sha256 = digest(&texts);
     Ok(Snapshot { rules, warnings, sha256, texts })
+}
+
+fn warning(problem: &Problem) -> String {
+    match problem.help.is_empty() {
+        true => sentence(problem),
+        false => format!("{}; {}", sentence(problem), problem.help),
+    }
 }
 
 fn sentence(problem: &Problem) -> String {
@@ -70,8 +77,17 @@ fn sentence(problem: &Problem) -> String {
     let place = format!("{}:{}:{}", origin.file.display(), origin.line, origin.column);
     match problem.text.is_empty() {
         true => format!("{place}: {}", problem.message),
-        false => format!("{place}: {}: `{}`", problem.message, problem.text.escape_debug()),
+        false => format!("{place}: {}: `{}`", problem.message, visible(&problem.text)),
     }
+}
+
+/// Returns the text with what could deceive a reader written out; quotes stay.
+fn visible(text: &str) -> String {
+    let shown = |character: char| match character {
+        '"' | '\'' => character.to_string(),
+        other => other.escape_debug().to_string(),
+    };
+    text.chars().map(shown).collect()
 }
 
 /// Says whether a string or key of a settings text holds a NUL byte. No command and no path does, so a rule

@@ -188,9 +188,8 @@ impl Condition {
     /// does not.
     fn covers(&self, call: &Call<'_>, facts: &Facts) -> bool {
         let facts = Facts { hook: None, mode: Mode::Default, interactive: true, ..facts.clone() };
-        let opaque = |tree: &CommandTree| {
-            !tree.opaque_spans().is_empty() || !tree.unread().is_empty()
-        };
+        let opaque =
+            |tree: &CommandTree| !tree.opaque_spans().is_empty() || !tree.unread().is_empty();
         let unclear = match call {
             Call::Bash { tree, .. } => opaque(tree),
             Call::Tool { .. } => false,

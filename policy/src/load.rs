@@ -181,7 +181,8 @@ impl Merging {
                         self.warn(source, &member.value, &pointer, message, "write true or false");
                     }
                 }
-                "audit" | "tasks" | "limits" | "profile" | "import" => {
+                "import" => self.import(source, &member.value, &pointer),
+                "audit" | "tasks" | "limits" | "profile" => {
                     self.further(source, &member.value, &pointer, &member.key);
                 }
                 key if TOP_KEYS.contains(&key) => {}
@@ -195,6 +196,27 @@ impl Merging {
                         "take it out, or check its spelling",
                     );
                 }
+            }
+        }
+    }
+
+    /// Checks the products whose files are read beside ours; they were read before. What cannot be understood may
+    /// have stood for deny rules.
+    fn import(&mut self, source: &Source<'_>, value: &Value, pointer: &str) {
+        if !matches!(source.layer(), Layer::User | Layer::Policy) {
+            let message = "`import` counts in user and managed settings alone";
+            return self.warn(source, value, pointer, message, "move it to the user settings");
+        }
+        let help = "write `[\"claude-code\"]`, or take it out";
+        let Some(names) = value.elements() else {
+            let message = format!("a list of products is expected here, not {}", value.type_name());
+            return self.problems.refuse(source, value.span, pointer, &message, help);
+        };
+        for (place, name) in names.iter().enumerate() {
+            if name.text() != Some("claude-code") {
+                let pointer = source::join(pointer, &place.to_string());
+                let message = "there is no product of this name whose settings could be read";
+                self.problems.refuse(source, name.span, &pointer, message, help);
             }
         }
     }

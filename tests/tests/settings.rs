@@ -1,0 +1,291 @@
+//! Settings as the executable reads them: the files of another product beside ours, the digest that names what was
+//! used, and entries that are wrong.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use stockade_tests::Place;
+
+fn user(place: &Place, settings: &Value) {
+    place.write("home/.config/stockade/settings.json", &settings.to_string());
+}
+
+/// Judges a command and returns the answer with what was told beside it.
+fn judged(place: &Place, options: &[&str], line: &str) -> (Value, String) {
+    let arguments = [&["check", "--no-daemon", "--json"], options, &["--", line]].concat();
+    let output = place.output(arguments);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let answer = serde_json::from_slice(&output.stdout);
+    (answer.unwrap_or_else(|error| panic!("{error}: {told}")), told)
+}
+
+#[track_caller]
+fn check(place: &Place, options: &[&str], line: &str, decision: &str, file: Option<&Path>) {
+    let (answer, told) = judged(place, options, line);
+    assert_eq!(answer["decision"], decision, "{line}: {answer} {told}");
+    let found = answer["file"].as_str().map(Path::new);
+    assert_eq!(found, file, "{line}: {answer} {told}");
+}
+
+fn rules(list: &str, rule: &str) -> String {
+    json!({ "permissions": { list: [rule] } }).to_string()
+}
+
+#[test]
+fn the_files_of_the_other_product_are_read_beside_ours_each_at_its_layer() {
+    let place = Place::new("import");
+    let off = json!({ "sandbox": { "enabled": false } });
+    let import = json!({ "import": ["claude-code"], "sandbox": { "enabled": false } });
+    place.write("home/.claude/settings.json", &rules("deny", "Bash(one:*)"));
+    place.write("project/.claude/settings.json", &rules("deny", "Bash(two:*)"));
+    place.write("project/.claude/settings.local.json", &rules("ask", "Bash(three:*)"));
+    let home = place.home().join(".claude/settings.json");
+    let project = place.project().join(".claude/settings.json");
+    let local = place.project().join(".claude/settings.local.json");
+    // Nothing of it counts unasked.
+    user(&place, &off);
+    for line in ["one", "two", "three"] {
+        check(&place, &[], line, "ask", None);
+    }
+    for options in [&[][..], &["--import", "claude-code"]] {
+        user(&place, if options.is_empty() { &import } else { &off });
+        check(&place, options, "one a", "deny", Some(&home));
+        check(&place, options, "two a", "deny", Some(&project));
+        check(&place, options, "three a", "ask", Some(&local));
+        check(&place, options, "four", "ask", None);
+    }
+    // What widens waits for trust in the project's file, and not in the person's own.
+    user(&place, &import);
+    fs::write(&home, rules("allow", "Bash(one:*)")).expect("settings");
+    fs::write(&project, rules("allow", "Bash(two:*)")).expect("settings");
+    check(&place, &[], "one a", "allow", Some(&home));
+    check(&place, &[], "two a", "ask", None);
+    // A layer that is left out is left out in both products.
+    fs::write(&project, rules("deny", "Bash(two:*)")).expect("settings");
+    check(&place, &["--setting-sources", "user"], "two a", "ask", None);
+    // Another folder of the person's settings.
+    let mut other = place.stockade(["check", "--no-daemon", "--json", "--", "five"]);
+    place.write("root/settings.json", &rules("deny", "Bash(five:*)"));
+    let output = other.env("CLAUDE_CONFIG_DIR", place.root.join("root")).output().expect("it");
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(answer["decision"], "deny", "{answer}");
+    // A file of the other product that cannot be read stops everything, like ours.
+    fs::write(&project, "{\n \"permissions\": {,}\n}").expect("settings");
+    let output = place.output(["check", "--no-daemon", "--", "ls"]);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(122), "{told}");
+    assert!(told.contains(".claude/settings.json:2:18: this is no valid JSON"), "{told}");
+}
+
+#[test]
+fn import_counts_where_the_person_or_the_administrator_writes_it_and_is_never_dropped() {
+    let place = Place::new("import-where");
+    place.write("home/.claude/settings.json", &rules("deny", "Bash(one:*)"));
+    for file in ["settings.json", "settings.local.json"] {
+        place.write(&format!("project/.stockade/{file}"), r#"{"import": ["claude-code"]}"#);
+        let (answer, told) = judged(&place, &[], "one");
+        assert_ne!(answer["decision"], "deny", "{answer}");
+        let wanted = "`import` counts in user and managed settings alone";
+        assert!(told.contains(&format!("{file}:1:12: {wanted}")), "{told}");
+        fs::remove_file(place.project().join(".stockade").join(file)).expect("the file goes");
+    }
+    for (settings, place_of_it) in [
+        (
+            r#"{"import": "claude-code"}"#,
+            ":1:12: a list of products is expected here, not a string",
+        ),
+        (r#"{"import": ["claude"]}"#, ":1:13: there is no product of this name"),
+        (r#"{"import": [7]}"#, ":1:13: there is no product of this name"),
+    ] {
+        place.write("home/.config/stockade/settings.json", settings);
+        let output = place.output(["check", "--no-daemon", "--", "one"]);
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(122), "{told}");
+        assert!(told.contains(&format!("settings.json{place_of_it}")), "{told}");
+        assert!(told.contains("\n  try: write `[\"claude-code\"]`, or take it out"), "{told}");
+    }
+}
+
+/// Runs a command and returns the digest that its answer, and the one that its record, names.
+fn digests(place: &Place) -> (String, String) {
+    let output = place.output(["run", "--no-daemon", "--json", "--", "true"]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let (answer, _) = judged(place, &[], "true");
+    let told = answer["settings_sha256"].as_str().expect("a digest").to_owned();
+    let output = place.output(["audit", "search", "--json", "--kind", "decision"]);
+    let records = String::from_utf8(output.stdout).expect("UTF-8");
+    let last = records.lines().last().expect("a record");
+    let record: Value = serde_json::from_str(last).expect("JSON");
+    let recorded = record.pointer("/policy/sha256").and_then(Value::as_str);
+    let recorded = recorded.unwrap_or_else(|| panic!("no digest: {record}")).to_owned();
+    (told, recorded)
+}
+
+#[test]
+fn every_decision_names_the_digest_of_the_settings_it_used() {
+    let place = Place::new("digest");
+    let hook = |command: &str| {
+        let handler = json!({ "type": "command", "command": command });
+        json!({ "hooks": { "PreToolUse": [{ "matcher": "Bash", "hooks": [handler] }] } })
+    };
+    let mut seen = Vec::new();
+    for settings in [
+        json!({}),
+        json!({ "permissions": { "deny": ["Bash(x)"] } }),
+        hook("cat > /dev/null"),
+        hook("cat > /dev/null; true"),
+        json!({ "env": { "A": "1" } }),
+        json!({ "import": ["claude-code"] }),
+    ] {
+        user(&place, &settings);
+        let (told, recorded) = digests(&place);
+        assert_eq!(told, recorded, "{settings}");
+        assert!(!seen.contains(&told), "{settings} has the digest of other settings");
+        seen.push(told);
+    }
+    // A file that is imported, and whether one is trusted, are part of it.
+    for (file, text) in [
+        ("home/.claude/settings.json", rules("deny", "Bash(x)")),
+        ("project/.claude/settings.json", rules("deny", "Bash(x)")),
+    ] {
+        place.write(file, &text);
+        let (told, recorded) = digests(&place);
+        assert_eq!(told, recorded, "{file}");
+        assert!(!seen.contains(&told), "{file} does not count");
+        seen.push(told);
+    }
+}
+
+/// Entries that are wrong: the settings, what is told with its place, and the help.
+const WRONG: [(&str, &str, &str); 14] = [
+    (
+        r#"{"permissions":{"deny":["Bash(git push"]}}"#,
+        "1:25: the parenthesis is not closed: `\"Bash(git push\"`",
+        "; ",
+    ),
+    (
+        r#"{"permissions":{"ask":["Edit(a"]}}"#,
+        "1:24: the parenthesis is not closed: `\"Edit(a\"`",
+        "; ",
+    ),
+    (
+        r#"{"permissions":{"allow":["Bash(ls"]}}"#,
+        "1:26: the parenthesis is not closed: `\"Bash(ls\"`",
+        "; ",
+    ),
+    (r#"{"permissions":{"deny":["Bash()"]}}"#, "1:25: the parentheses are empty", "; "),
+    (r#"{"permissions":{"deny":[7]}}"#, "1:25: the rule names no tool: `7`", "; "),
+    (r#"{"permissions":{"deny":[["Bash"]]}}"#, "1:25: the rule names no tool", "; "),
+    (
+        r#"{"permissions":{"allow":["B*"]}}"#,
+        "1:26: an allow rule with `*` in the tool name approves nothing",
+        "; ",
+    ),
+    (r#"{"permissions":{"defaultMode":"wild"}}"#, "1:31: this is no mode; `default` counts", "; "),
+    (
+        r#"{"sandbox":{"enabled":"yes"}}"#,
+        "1:23: a truth value is expected here; it counts as true",
+        "; ",
+    ),
+    (r#"{"hooks":{"Nothing":[]}}"#, "1:11: there is no event `Nothing`", "; "),
+    (r#"{"hooks":{"PreToolUse":{}}}"#, "1:24: a list is expected here", "; "),
+    (
+        r#"{"hooks":{"PreToolUse":[{"hooks":[{"type":"none"}]}]}}"#,
+        "1:35: the handler has no known `type`",
+        "; ",
+    ),
+    (r#"{"env":{"A":1}}"#, "1:13: a text is expected here", "; "),
+    (r#"{"unknown":1}"#, "1:2: the key `unknown` is not known", "; take it out"),
+];
+
+#[test]
+fn an_entry_that_is_wrong_is_told_with_its_place_and_help_and_leaves_the_others() {
+    let place = Place::new("wrong");
+    for (settings, told_of_it, help) in WRONG {
+        place.write("home/.config/stockade/settings.json", settings);
+        let other = rules("deny", "Bash(made:*)");
+        let (answer, told) = judged(&place, &["--settings", &other], "made it");
+        assert_eq!(answer["decision"], "deny", "{settings}: {answer}");
+        let lines: Vec<&str> =
+            told.lines().filter(|line| line.starts_with("stockade: warning: ")).collect();
+        assert_eq!(lines.len(), 1, "{settings}: {told}");
+        let begins = format!("settings.json:{told_of_it}");
+        let behind = lines[0].split_once(&begins).map(|(_, behind)| behind);
+        let behind = behind.unwrap_or_else(|| panic!("{settings}: {}", lines[0]));
+        assert!(
+            behind.rsplit_once(help).is_some_and(|(_, help)| help.len() > 4 || help.is_empty()),
+            "{}",
+            lines[0]
+        );
+    }
+}
+
+/// Shapes that could have held what forbids a call.
+#[test]
+fn a_shape_that_is_wrong_refuses_with_its_place() {
+    let place = Place::new("shape");
+    for (settings, told_of_it) in [
+        (r#"{"permissions":7}"#, "1:16: an object is expected here, not a number"),
+        (
+            r#"{"permissions":{"deny":"Bash"}}"#,
+            "1:24: a list of rules is expected here, not a string",
+        ),
+        (r#"{"permissions":{"ask":{}}}"#, "1:23: a list of rules is expected here, not an object"),
+        (
+            r#"{"permissions":{"deny":["Bash(a)"],"deny":[]}}"#,
+            "1:36: this is no valid JSON: the key `deny` stands here a second time",
+        ),
+        (r#"{"sandbox":[]}"#, "1:12: an object is expected here, not a list"),
+        (
+            r#"{"sandbox":{"filesystem":{"denyRead":"x"}}}"#,
+            "1:38: a list of texts is expected here, not a string",
+        ),
+        (r#"{"sandbox":{"network":{"deniedDomains":[7]}}}"#, "1:41: a text is expected here"),
+        (r#"{"hooks":[]}"#, "1:10: an object of events is expected here"),
+        (r#"{"env":[]}"#, "1:8: an object of names and texts is expected here, not a list"),
+    ] {
+        place.write("home/.config/stockade/settings.json", settings);
+        let output = place.output(["run", "--no-daemon", "--json", "--", "true"]);
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(122), "{settings}: {told}");
+        assert!(told.contains(&format!("settings.json:{told_of_it}")), "{settings}: {told}");
+        assert!(told.contains("\n  try: "), "{settings}: {told}");
+        let object: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(object["error"]["code"], "settings_rejected", "{object}");
+    }
+}
+
+#[test]
+fn a_rule_of_a_megabyte_is_told_and_asks_where_it_refuses() {
+    let place = Place::new("long-rule");
+    let long = format!("Bash({})", "x".repeat(1 << 20));
+    for (list, decision) in [("deny", "ask"), ("ask", "ask"), ("allow", "allow")] {
+        place.write("home/.config/stockade/settings.json", &rules(list, &long));
+        let (answer, told) = judged(&place, &[], "true");
+        assert_eq!(answer["decision"], decision, "{list}: {answer}");
+        let wanted = "settings.json:1:";
+        let lines: Vec<&str> = told.lines().filter(|line| line.contains(wanted)).collect();
+        let warned = lines.iter().any(|line| line.contains("the rule is longer than any command"));
+        assert!(warned, "{list}: {told}");
+        assert!(told.len() < 4_000, "{list}: {} bytes are told", told.len());
+    }
+}
+
+#[test]
+fn a_managed_rule_that_cannot_be_read_refuses() {
+    let place = Place::new("managed-rule");
+    for rule in ["Bash(git push", "Bash()", ""] {
+        let case = json!({
+            "layers": { "policy": { "permissions": { "deny": [rule] } } }, "tool": "Bash",
+            "input": { "command": "true" },
+        });
+        place.write("case.jsonl", &format!("{case}\n"));
+        let mut check = place.stockade(["check", "--no-daemon", "--jsonl"]);
+        check.stdin(fs::File::open(place.root.join("case.jsonl")).expect("the case"));
+        let output = check.output().expect("it starts");
+        let answer = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(!answer.contains("\"decision\":\"allow\""), "{rule}: {answer}");
+        assert!(answer.contains("<policy>:1:"), "{rule}: {answer}");
+    }
+}
