@@ -54,9 +54,7 @@ pub fn doubt(tree: &CommandTree, opaque: &Opaque) -> String {
     if !found.is_empty() {
         lines.push(format!("  found anyway: {}", found.join(" · ")));
     }
-    if !opaque.help.is_empty() {
-        lines.push(format!("  try: {}", visible(&opaque.help)));
-    }
+    lines.push(format!("  try: {}", visible(opaque.instead())));
     lines.join("\n")
 }
 

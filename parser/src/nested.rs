@@ -495,15 +495,8 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn doubt(&mut self, reason: Reason, index: u32, detail: &str) {
-        let help = match reason {
-            Reason::DynamicOption => {
-                "give the word a known beginning such as `./`, or put `--` before it where the program honours that"
-            }
-            Reason::EvaluatorText => "pass values as arguments: `sh -c 'run \"$1\"' sh \"$value\"`",
-            _ => "",
-        };
         if self.doubts_seen.insert((reason, index)) {
-            let (detail, help) = (detail.to_owned(), help.to_owned());
+            let (detail, help) = (detail.to_owned(), String::new());
             self.reading.doubts.push(Doubt { reason, word: Some(index), detail, help });
         }
     }

@@ -1,7 +1,7 @@
-//! Why a part of a text is not understood: stable codes and one sentence of help each.
+//! Why a part of a text is not understood: stable codes, one sentence on each, and what to write instead.
 
 macro_rules! reasons {
-    ($($name:ident $code:literal $help:literal,)*) => {
+    ($($name:ident $code:literal $help:literal $instead:literal,)*) => {
         /// Why a span is opaque or a word is unknown. The code of each is stable.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Reason {
@@ -21,46 +21,88 @@ macro_rules! reasons {
             pub fn help(self) -> &'static str {
                 match self { $(Reason::$name => $help,)* }
             }
+
+            /// Returns how to write it so that it is understood, where a doubt does not say it better.
+            pub fn instead(self) -> &'static str {
+                match self { $(Reason::$name => $instead,)* }
+            }
         }
     };
 }
 
 reasons! {
-    Syntax "syntax" "bash would not accept this, or it is a construct that is not read yet.",
-    Version "version" "versions of bash read this differently.",
-    Dialect "dialect" "sh and bash read this differently.",
-    ArithOrSubshell "arith-or-subshell" "this can be read as arithmetic or as a subshell.",
-    ArithName "arith-name" "a name in arithmetic is evaluated again, and its value is not known.",
-    Subscript "subscript" "a subscript is evaluated, and its text is not known.",
-    DynamicName "dynamic-name" "the program is chosen while the text runs.",
-    DynamicOption "dynamic-option" "a word that is known only later could be an option that runs a program.",
-    EvaluatorText "evaluator-text" "the text that a shell evaluates is known only later.",
-    StdinProgram "stdin-program" "the program text comes from standard input.",
-    ScriptFile "script-file" "the program text is in a file.",
-    StartupFiles "startup-files" "the shell reads start-up files.",
-    Indirect "indirect" "the value of one variable names another.",
-    PromptExpansion "prompt-expansion" "the value is evaluated again as a prompt.",
-    Alias "alias" "an alias may change the words that follow.",
-    State "state" "this changes what the text after it means.",
-    UnknownOption "unknown-option" "an option is not known for this program.",
-    UnknownWrapperForm "unknown-wrapper-form" "this form of the program is not known.",
-    ControlByte "control-byte" "a control character stands outside quotes.",
-    HiddenText "hidden-text" "invisible or reordering characters hide what this says.",
-    NotUtf8 "not-utf8" "the bytes are not UTF-8.",
-    Nul "nul" "the text holds a NUL byte.",
-    Parameter "parameter" "the value of a parameter is known only while the text runs.",
-    Substitution "substitution" "the output of a command is known only while the text runs.",
-    Arithmetic "arithmetic" "the result of arithmetic is known only while the text runs.",
-    Tilde "tilde" "the home directory is known only while the text runs.",
-    LimitInput "limit-input" "the text is longer than the limit.",
-    LimitDepth "limit-depth" "the text is nested deeper than the limit.",
-    LimitBrace "limit-brace" "brace expansion makes more words than the limit.",
-    LimitNested "limit-nested" "nested texts are longer than the limit.",
-    LimitWork "limit-work" "reading the text takes more steps than the limit.",
-    WitnessDiffers "witness-differs" "the two parsers read this differently.",
-    WitnessError "witness-error" "the second parser does not understand this.",
-    WitnessGuard "witness-guard" "the second parser cannot be trusted with this text.",
-    WitnessAbsent "witness-absent" "the second parser did not run.",
-    WitnessSlow "witness-slow" "the second parser did not answer in time.",
-    WitnessNonsense "witness-nonsense" "the second parser gave an answer that cannot be.",
+    Syntax "syntax" "bash would not accept this, or it is a construct that is not read yet."
+        "close what is open and check it with `bash -n`; write a rare construct in a plainer way",
+    Version "version" "versions of bash read this differently."
+        "write it so that all versions of bash agree, such as `$(cmd)` for `${ cmd; }`",
+    Dialect "dialect" "sh and bash read this differently."
+        "name bash instead of sh, or write it without this",
+    ArithOrSubshell "arith-or-subshell" "this can be read as arithmetic or as a subshell."
+        "put a blank between the parentheses of subshells: `( (cmd) )`",
+    ArithName "arith-name" "a name in arithmetic is evaluated again, and its value is not known."
+        "give the name a number first: `n=1; echo $((n + 1))`",
+    Subscript "subscript" "a subscript is evaluated, and its text is not known."
+        "write the subscript as a number",
+    DynamicName "dynamic-name" "the program is chosen while the text runs."
+        "write the name of the program as plain text",
+    DynamicOption "dynamic-option" "a word that is known only later could be an option that runs a program."
+        "give the word a known beginning such as `./`, or put `--` before it where the program honours that",
+    EvaluatorText "evaluator-text" "the text that a shell evaluates is known only later."
+        "pass values as arguments: `sh -c 'run \"$1\"' sh \"$value\"`",
+    StdinProgram "stdin-program" "the program text comes from standard input."
+        "give the text as an operand: `bash -c 'text'`",
+    ScriptFile "script-file" "the program text is in a file."
+        "write its commands out, or make the file executable and start it by its path",
+    StartupFiles "startup-files" "the shell reads start-up files."
+        "leave `-l` and `-i` out: `bash -c 'text'`",
+    Indirect "indirect" "the value of one variable names another."
+        "write the variable by its own name",
+    PromptExpansion "prompt-expansion" "the value is evaluated again as a prompt."
+        "leave `@P` out and write the value as it is to be",
+    Alias "alias" "an alias may change the words that follow."
+        "write the command out in place of its alias",
+    State "state" "this changes what the text after it means."
+        "leave this out, or run what follows as a command of its own",
+    UnknownOption "unknown-option" "an option is not known for this program."
+        "spell the option as the manual does, or leave it out",
+    UnknownWrapperForm "unknown-wrapper-form" "this form of the program is not known."
+        "start the inner command by itself, or in a form that the manual shows",
+    ControlByte "control-byte" "a control character stands outside quotes."
+        "leave it out, or write it in an argument as `$'\\xNN'`",
+    HiddenText "hidden-text" "invisible or reordering characters hide what this says."
+        "leave the character out, or write it in an argument as `$'\\uNNNN'`",
+    NotUtf8 "not-utf8" "the bytes are not UTF-8."
+        "write the bytes as `$'\\xNN'`",
+    Nul "nul" "the text holds a NUL byte."
+        "leave the NUL byte out; bash cannot hold one",
+    Parameter "parameter" "the value of a parameter is known only while the text runs."
+        "write the value itself",
+    Substitution "substitution" "the output of a command is known only while the text runs."
+        "run the command first, and write its output here",
+    Arithmetic "arithmetic" "the result of arithmetic is known only while the text runs."
+        "write the result itself",
+    Tilde "tilde" "the home directory is known only while the text runs."
+        "write the whole path",
+    LimitInput "limit-input" "the text is longer than the limit."
+        "put it into smaller texts",
+    LimitDepth "limit-depth" "the text is nested deeper than the limit."
+        "nest less: one command after the other",
+    LimitBrace "limit-brace" "brace expansion makes more words than the limit."
+        "write the words out, or use a loop",
+    LimitNested "limit-nested" "nested texts are longer than the limit."
+        "put it into smaller texts",
+    LimitWork "limit-work" "reading the text takes more steps than the limit."
+        "put it into smaller texts",
+    WitnessDiffers "witness-differs" "the two parsers read this differently."
+        "write it plainer: quote words, put each command on its own line",
+    WitnessError "witness-error" "the second parser does not understand this."
+        "write it plainer: quote words, use `$( )` for backquotes, put each command on its own line",
+    WitnessGuard "witness-guard" "the second parser cannot be trusted with this text."
+        "quote this part, or write it in plain ASCII",
+    WitnessAbsent "witness-absent" "the second parser did not run."
+        "try again; `stockade doctor` says what is wrong",
+    WitnessSlow "witness-slow" "the second parser did not answer in time."
+        "try again with a shorter text",
+    WitnessNonsense "witness-nonsense" "the second parser gave an answer that cannot be."
+        "try again; if it stays so, it is a fault of stockade",
 }

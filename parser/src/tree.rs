@@ -285,8 +285,15 @@ pub struct Opaque {
     pub span: Span,
     /// What exactly, for people: the variable, option or construct.
     pub detail: String,
-    /// How to write it so that it is understood; empty when there is no such way.
+    /// How to write it so that it is understood, if there is more to say than [`Reason::instead`] does.
     pub help: String,
+}
+
+impl Opaque {
+    /// Returns how to write it so that it is understood.
+    pub fn instead(&self) -> &str {
+        if self.help.is_empty() { self.reason.instead() } else { &self.help }
+    }
 }
 
 /// Something worth knowing that does not forbid anything.

@@ -4,6 +4,7 @@ mod arithmetic;
 mod braces;
 mod compound;
 mod continuations;
+mod doubts;
 mod errors;
 mod expansions;
 mod heredocs;

@@ -13,6 +13,11 @@ use super::shell::Shell;
 pub(super) fn add(mut verdict: Verdict, context: &Context<'_>, shell: &Shell<'_>) -> Verdict {
     verdict.suggestion = suggestion(&verdict, context, shell);
     verdict.help = help(&verdict);
+    if (verdict.by, verdict.code) == (By::Builtin, "opaque")
+        && let Some(opaque) = shell.opaque.first()
+    {
+        opaque.instead().clone_into(&mut verdict.help);
+    }
     verdict
 }
 

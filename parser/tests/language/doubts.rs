@@ -1,0 +1,108 @@
+//! Each reason for which a text is opaque, with a text that has it: what, where, and what to write instead.
+
+use stockade_parser::{
+    Absence, Limits, Node, NodeKind, Programs, Reason, StartState, Witness, explain, parse,
+};
+
+/// Reasons of words alone: they make no text opaque.
+const OF_WORDS: [Reason; 4] =
+    [Reason::Parameter, Reason::Substitution, Reason::Arithmetic, Reason::Tilde];
+
+/// A text for each reason that reading it alone gives.
+fn texts() -> Vec<(&'static str, Vec<u8>)> {
+    let plain: [(&str, &[u8]); 25] = [
+        ("syntax", b"a )"),
+        ("version", b"echo ${ a; }"),
+        ("dialect", b"sh -c 'a <<< b'"),
+        ("arith-name", b"echo $((x))"),
+        ("subscript", b"echo ${a[x]}"),
+        ("dynamic-name", b"$x"),
+        ("dynamic-option", b"find $x"),
+        ("evaluator-text", b"bash -c \"$x\""),
+        ("stdin-program", b"a | bash"),
+        ("script-file", b"bash a.sh"),
+        ("startup-files", b"bash -lc a"),
+        ("indirect", b"echo ${!x}"),
+        ("prompt-expansion", b"echo ${x@P}"),
+        ("alias", b"shopt -s expand_aliases\nalias a=b"),
+        ("state", b"PATH=/x; a"),
+        ("unknown-option", b"env --what a"),
+        ("unknown-wrapper-form", b"screen -X exec a"),
+        ("control-byte", b"a\x19 b"),
+        ("hidden-text", "a\u{200b} b".as_bytes()),
+        ("not-utf8", b"a \xff"),
+        ("nul", b"a\0b"),
+        ("limit-brace", b"a {1..99999}"),
+        ("limit-depth", &[b'('; 1_200]),
+        ("limit-input", &[b'a'; 200_001]),
+        ("limit-nested", b"eval 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'"),
+    ];
+    let mut texts: Vec<_> = plain.iter().map(|(code, text)| (*code, text.to_vec())).collect();
+    texts.push(("limit-work", b"a|a;".repeat(40_000)));
+    texts.push(("arith-or-subshell", b"((a;".repeat(400)));
+    texts
+}
+
+fn read(text: &[u8], code: &str) -> stockade_parser::CommandTree {
+    let mut limits = Limits { input_bytes: 200_000, ..Limits::default() };
+    if code == "limit-nested" {
+        limits.nested_bytes = 32;
+    }
+    if code == "limit-work" {
+        limits.steps_per_byte = 0;
+    }
+    parse(text, &StartState::default(), Programs::builtin(), &limits).confirm(&[])
+}
+
+/// What each answer of the witness to `a` gives.
+fn answers() -> Vec<(&'static str, Witness)> {
+    let node = |kind, end, depth, broken| Node { kind, start: 0, end, depth, broken };
+    let program = NodeKind::of("program", true);
+    vec![
+        ("witness-absent", Witness::Absent(Absence::Dead)),
+        ("witness-guard", Witness::Absent(Absence::Guarded)),
+        ("witness-slow", Witness::Absent(Absence::Slow)),
+        ("witness-nonsense", Witness::Nodes(vec![node(program, 9, 0, false)])),
+        ("witness-error", Witness::Nodes(vec![node(program, 1, 0, true)])),
+        ("witness-differs", Witness::Nodes(vec![node(program, 1, 0, false)])),
+    ]
+}
+
+#[test]
+fn each_doubt_says_what_and_where_and_what_to_write_instead() {
+    let mut trees: Vec<_> =
+        texts().into_iter().map(|(code, text)| (code, read(&text, code))).collect();
+    trees.extend(answers().into_iter().map(|(code, answer)| {
+        let draft = parse(b"a", &StartState::default(), Programs::builtin(), &Limits::default());
+        (code, draft.confirm(&[answer]))
+    }));
+    let mut seen = Vec::new();
+    for (code, tree) in &trees {
+        let opaque = tree.opaque_spans().iter().find(|opaque| opaque.reason.code() == *code);
+        let Some(opaque) = opaque else {
+            panic!("`{code}` is not among {:?}", tree.opaque_spans());
+        };
+        assert!(opaque.span.start <= opaque.span.end, "{opaque:?}");
+        assert!(opaque.span.end as usize <= tree.source().len(), "{opaque:?}");
+        let told = explain::doubt(tree, opaque);
+        let lines: Vec<&str> = told.lines().collect();
+        let what = opaque.reason.help().trim_end_matches('.');
+        assert_eq!(lines.first(), Some(&format!("unknown: {what}  [{code}]").as_str()));
+        assert!(lines.get(1).is_some_and(|line| line.contains(" | ")), "{told}");
+        assert!(lines.get(2).is_some_and(|line| line.contains('^')), "{told}");
+        let instead = lines.last().and_then(|line| line.strip_prefix("  try: "));
+        assert!(instead.is_some_and(|instead| instead.len() > 8), "{told}");
+        seen.push(opaque.reason);
+    }
+    seen.extend(OF_WORDS);
+    let missing: Vec<_> = Reason::ALL.iter().filter(|reason| !seen.contains(reason)).collect();
+    assert!(missing.is_empty(), "no text for {missing:?}");
+}
+
+#[test]
+fn no_reason_is_without_words() {
+    for reason in Reason::ALL {
+        assert!(reason.help().ends_with('.') && reason.help().len() > 12, "{reason:?}");
+        assert!(!reason.instead().ends_with('.') && reason.instead().len() > 12, "{reason:?}");
+    }
+}
