@@ -2,88 +2,14 @@
 
 use std::path::Path;
 
-/// Pieces that mean something to some reader.
-const PIECES: &[&[u8]] = &[
-    b"'",
-    b"\"",
-    b"`",
-    b"$",
-    b"\\",
-    b"(",
-    b")",
-    b"{",
-    b"}",
-    b"[",
-    b"]",
-    b"<",
-    b">",
-    b"|",
-    b"&",
-    b";",
-    b"\n",
-    b"#",
-    b" ",
-    b"\t",
-    b"\r",
-    b"=",
-    b"!",
-    b"*",
-    b"~",
-    b"$(",
-    b"${",
-    b"$((",
-    b"))",
-    b"<<",
-    b"<<<",
-    b"\\\n",
-    b"$'",
-    b"$\"",
-    b"[[",
-    b"]]",
-    b"((",
-    b"EOF",
-    b"in",
-    b"do",
-    b"done",
-    b"fi",
-    b"esac",
-    b"case",
-    b"for",
-    b"if",
-    b"\xff",
-    b"\xc2\xa0",
-    b"\xe2\x80\xae",
-    b":-",
-    b"0",
-    b"-c",
-    b"--",
-    b"bash",
-    b"env",
-    b"xargs",
-    b"find",
-    b"-exec",
-    b"{}",
-    b"\0",
-    b"\x1b",
-    b"{1..9}",
-    b",",
-    b":",
-    b"true",
-    b"null",
-    b"\\u0041",
-    b"1e9",
-    b"/*",
-    b"//",
-    b"x=",
-    b"@P}",
-];
+use crate::damage::{Numbers, PIECES, damage};
 
 /// The longest input.
 const LONGEST: usize = 4_096;
 
 /// A series of inputs that depends on the seed alone.
 pub struct Inputs {
-    state: u64,
+    numbers: Numbers,
     kept: Vec<Vec<u8>>,
     texts: Vec<Vec<u8>>,
 }
@@ -100,7 +26,7 @@ impl Inputs {
         }
         let files = std::fs::read_dir(kept).into_iter().flatten().flatten();
         let kept = files.filter_map(|file| std::fs::read(file.path()).ok()).collect();
-        Inputs { state: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1, kept, texts }
+        Inputs { numbers: Numbers::new(seed), kept, texts }
     }
 
     /// Returns the next input.
@@ -121,8 +47,8 @@ impl Inputs {
             self.damage(&mut bytes);
         }
         if self.below(64) == 0 {
-            let piece = PIECES[self.below(PIECES.len())];
-            bytes.extend(piece.repeat(self.below(2_000)));
+            let piece = self.numbers.one_of(PIECES);
+            bytes.extend(piece.repeat(self.numbers.below(2_000)));
         }
         bytes.truncate(LONGEST);
         bytes
@@ -136,30 +62,14 @@ impl Inputs {
     fn damage(&mut self, bytes: &mut Vec<u8>) {
         let at = self.below(bytes.len() + 1);
         match self.below(5) {
-            0 if at < bytes.len() => {
-                bytes.remove(at);
-            }
-            1 if at < bytes.len() => bytes[at] = self.below(256) as u8,
-            2 => {
-                let end = (at + self.below(24)).min(bytes.len());
-                let copy = bytes[at..end].to_vec();
-                let to = self.below(bytes.len() + 1);
-                bytes.splice(to..to, copy);
-            }
-            3 => bytes.truncate(at),
-            _ => {
-                let piece = PIECES[self.below(PIECES.len())];
-                bytes.splice(at..at, piece.iter().copied());
-            }
+            0 if at < bytes.len() => bytes[at] = self.below(256) as u8,
+            1 => bytes.truncate(at),
+            _ => damage(bytes, &mut self.numbers),
         }
     }
 
-    /// A number below `bound`, which must not be 0: xorshift64*.
     fn below(&mut self, bound: usize) -> usize {
-        self.state ^= self.state >> 12;
-        self.state ^= self.state << 25;
-        self.state ^= self.state >> 27;
-        (self.state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % bound
+        self.numbers.below(bound)
     }
 }
 

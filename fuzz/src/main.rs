@@ -5,6 +5,8 @@
 //! Inputs that once failed lie in `fuzz/corpus/TARGET/` and run first, always.
 #![forbid(unsafe_code)]
 
+#[path = "../../tests/src/oracle/damage.rs"]
+mod damage;
 mod input;
 mod targets;
 

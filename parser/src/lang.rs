@@ -29,11 +29,35 @@ impl Findings {
     }
 }
 
+/// What stands between two delimiters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Between {
+    /// A regular expression: a delimiter in brackets is literal.
+    Regex,
+    /// Other text.
+    Text,
+}
+
+/// Returns the place behind the next `delimiter` from `at` on that no backslash and no bracket hides; none if the line
+/// ends before.
+pub(crate) fn past(text: &[u8], at: usize, delimiter: u8, between: Between) -> Option<usize> {
+    let mut at = at;
+    loop {
+        match text.get(at).copied()? {
+            b'\\' => at += 2,
+            b'\n' => return None,
+            byte if byte == delimiter => return Some(at + 1),
+            b'[' if between == Between::Regex => at = bracket(text, at, delimiter)?,
+            _ => at += 1,
+        }
+    }
+}
+
 /// Steps over the bracket expression that begins at `text[at]`; returns the place behind it.
 ///
 /// A delimiter inside is literal. A tool that ended the expression at the delimiter would refuse it as not closed, so
 /// the two readings cannot both run. None if it is not closed or tools differ on where it ends.
-pub(crate) fn bracket(text: &[u8], at: usize, delimiter: u8) -> Option<usize> {
+fn bracket(text: &[u8], at: usize, delimiter: u8) -> Option<usize> {
     let mut at = at + 1;
     if text.get(at) == Some(&b'^') {
         at += 1;

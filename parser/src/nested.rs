@@ -73,8 +73,8 @@ pub(crate) enum Inner {
         bytes: Vec<u8>,
         /// The language.
         dialect: Dialect,
-        /// `$0` and on.
-        positional: Vec<Word>,
+        /// `$0` and on, where the row says which words they are.
+        positional: Option<Vec<Word>>,
         /// Rules look through the evaluator.
         strip: bool,
         /// Where it runs.

@@ -163,7 +163,7 @@ impl Reader<'_> {
             word,
             bytes,
             dialect,
-            positional: Vec::new(),
+            positional: None,
             strip: self.strip,
             locality: self.locality,
             child,
@@ -173,7 +173,7 @@ impl Reader<'_> {
     /// Gives `$0` and on to the text that was found last.
     pub(crate) fn positional(&mut self, words: Vec<Word>) {
         if let Some(Inner::Text { positional, .. }) = self.reading.inner.last_mut() {
-            *positional = words;
+            *positional = Some(words);
         }
     }
 

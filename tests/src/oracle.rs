@@ -4,8 +4,10 @@
 //! A text runs in namespaces of its own: no network, no file of the machine but copies of a few programs, a
 //! time limit. Every other program name in the text is a stub. `strace` sees every `execve` and every open.
 
+pub mod accept;
 pub mod cage;
 pub mod corpus;
+pub mod damage;
 pub mod judge;
 pub mod minimise;
 pub mod mutate;

@@ -6,7 +6,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use stockade_tests::oracle::cage::Cage;
-use stockade_tests::oracle::corpus::{self, Numbers, Sample};
+use stockade_tests::oracle::corpus::{self, Sample};
+use stockade_tests::oracle::damage::Numbers;
 use stockade_tests::oracle::{examine, mutate, tree};
 
 /// Texts of each kind in the gate.

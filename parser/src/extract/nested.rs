@@ -7,6 +7,7 @@ use crate::extract::{Map, Text, Walk};
 use crate::grammar;
 use crate::lex::quote::decode_backquotes;
 use crate::nested::{self, Dialect, Inner, Reading};
+use crate::options::is_many;
 use crate::tree::HowRead;
 use crate::{
     CommandKind, Directory, Effect, Locality, Position, Reason, Shared, SimpleCommand, Span, Stdin,
@@ -236,7 +237,8 @@ impl Walk<'_> {
                     .unwrap_or(Map::Whole(span));
                 let locality = if locality == Locality::Here { outer.locality } else { locality };
                 let directory = outer.directory.clone();
-                let positional = (child && !positional.is_empty()).then_some(positional);
+                // A word that may be several, or none, leaves open which is which.
+                let positional = positional.filter(|words| child && !words.iter().any(is_many));
                 let sh = dialect == Dialect::Sh;
                 texts.push(Evaluated {
                     bytes,

@@ -1,6 +1,7 @@
 //! Redirections, and what follows a compound command.
 
 use crate::event::{Event, HereDocument, Kind};
+use crate::extract::shell::contains;
 use crate::grammar::{Frame, Parser, Step, WordMode, index};
 use crate::lex::quote::decode_ansi;
 use crate::{Operator, Reason, Span};
@@ -159,7 +160,7 @@ impl Parser<'_> {
     fn delimiter(&mut self, node: u32) -> (Vec<u8>, bool) {
         let mut delimiter = Vec::new();
         let mut quoted = false;
-        let mut strange = None;
+        let (mut strange, mut depends) = (None, None);
         let events = self.out.events.get(node as usize..).unwrap_or_default();
         let word = events.iter().skip_while(|event| event.kind != Kind::Word);
         for event in word {
@@ -178,12 +179,23 @@ impl Parser<'_> {
                     quoted = true;
                     let start = text.iter().position(|byte| *byte == b'\'').map_or(0, |at| at + 1);
                     let inner = text.get(start..text.len().saturating_sub(1)).unwrap_or_default();
+                    let before = delimiter.len();
                     decode_ansi(inner, &mut delimiter);
+                    // Outside of UTF-8 bash leaves `\u` of more than ASCII as an escape.
+                    let coded = contains(inner, b"\\u") || contains(inner, b"\\U");
+                    let made = delimiter.get(before..).unwrap_or_default();
+                    if coded && !made.is_ascii() {
+                        depends = Some(Span { start: event.start, end: event.end });
+                    }
                 }
                 Kind::Quote => quoted = true,
                 Kind::Word | Kind::Double | Kind::Close | Kind::Continuation => {}
                 _ => strange = Some(Span { start: event.start, end: event.end }),
             }
+        }
+        if let Some(span) = depends {
+            let detail = "a code point beyond ASCII in the delimiter of a here-document";
+            self.trouble(Reason::Version, span, detail);
         }
         if let Some(span) = strange {
             self.trouble(Reason::Syntax, span, "an expansion in the delimiter of a here-document");

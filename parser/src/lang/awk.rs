@@ -2,7 +2,7 @@
 //!
 //! Strict: pipes, `system`, indirect calls and directives that load code may do anything.
 
-use super::Findings;
+use super::{Between, Findings};
 
 /// Words that start programs or load code in one of the implementations.
 const CODE: [&[u8]; 2] = [b"system", b"extension"];
@@ -142,7 +142,7 @@ fn lex(text: &[u8], tokens: &mut Vec<Token>) -> Option<()> {
                 (Some(Token::Text(text)), length)
             }
             b'/' if division(tokens)? => (Some(Token::Sign(b'/')), 1),
-            b'/' => (Some(Token::Regex), regex(rest)?),
+            b'/' => (Some(Token::Regex), super::past(rest, 1, b'/', Between::Regex)?),
             b'|' if rest.get(1) == Some(&b'|') => (Some(Token::Operator), 2),
             b'>' | b'<' if rest.get(1) == Some(&b'=') => (Some(Token::Operator), 2),
             b'>' if rest.get(1) == Some(&b'>') => (Some(Token::Sign(b'>')), 2),
@@ -211,19 +211,6 @@ fn string(text: &[u8]) -> Option<(Option<Vec<u8>>, usize)> {
                 value.push(byte);
                 at += 1;
             }
-        }
-    }
-}
-
-fn regex(text: &[u8]) -> Option<usize> {
-    let mut at = 1;
-    loop {
-        match text.get(at).copied()? {
-            b'\\' => at += 2,
-            b'\n' => return None,
-            b'/' => return Some(at + 1),
-            b'[' => at = super::bracket(text, at, b'/')?,
-            _ => at += 1,
         }
     }
 }

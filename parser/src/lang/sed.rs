@@ -2,7 +2,7 @@
 //!
 //! Strict: what is not in the common subset may do anything.
 
-use super::Findings;
+use super::{Between, Findings};
 
 /// Reads a sed program.
 pub(crate) fn scan(program: &[u8]) -> Findings {
@@ -97,7 +97,7 @@ impl Scanner<'_> {
             }
             Some(b'/') => {
                 self.at += 1;
-                self.until(b'/', true)?;
+                self.past(b'/', Between::Regex)?;
                 self.skip(b"IM");
                 Some(true)
             }
@@ -108,7 +108,7 @@ impl Scanner<'_> {
                 if delimiter.is_ascii_alphanumeric() || b"\\\n[]".contains(&delimiter) {
                     return None;
                 }
-                self.until(delimiter, true)?;
+                self.past(delimiter, Between::Regex)?;
                 self.skip(b"IM");
                 Some(true)
             }
@@ -116,19 +116,10 @@ impl Scanner<'_> {
         }
     }
 
-    /// Steps behind the next `delimiter` that is not escaped and, in a regular expression, not in brackets.
-    fn until(&mut self, delimiter: u8, regex: bool) -> Step {
-        loop {
-            match self.next()? {
-                b'\\' => {
-                    self.next()?;
-                }
-                b'\n' => return None,
-                byte if byte == delimiter => return Some(()),
-                b'[' if regex => self.at = super::bracket(self.text, self.at - 1, delimiter)?,
-                _ => {}
-            }
-        }
+    /// Steps behind the next `delimiter`.
+    fn past(&mut self, delimiter: u8, between: Between) -> Step {
+        self.at = super::past(self.text, self.at, delimiter, between)?;
+        Some(())
     }
 
     fn command(&mut self) -> Step {
@@ -156,8 +147,8 @@ impl Scanner<'_> {
             b's' => self.substitute(),
             b'y' => {
                 let delimiter = self.delimiter()?;
-                self.until(delimiter, false)?;
-                self.until(delimiter, false)?;
+                self.past(delimiter, Between::Text)?;
+                self.past(delimiter, Between::Text)?;
                 self.end()
             }
             b'r' | b'R' => {
@@ -223,8 +214,8 @@ impl Scanner<'_> {
 
     fn substitute(&mut self) -> Step {
         let delimiter = self.delimiter()?;
-        self.until(delimiter, true)?;
-        self.until(delimiter, false)?;
+        self.past(delimiter, Between::Regex)?;
+        self.past(delimiter, Between::Text)?;
         loop {
             match self.peek() {
                 Some(b'g' | b'p' | b'i' | b'I' | b'm' | b'M' | b'0'..=b'9') => self.at += 1,

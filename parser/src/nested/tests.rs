@@ -107,7 +107,7 @@ fn show_inner(inner: &Inner) -> String {
             };
             let text = String::from_utf8_lossy(bytes);
             let words: String =
-                positional.iter().map(|word| format!(" {}", show_word(word))).collect();
+                positional.iter().flatten().map(|word| format!(" {}", show_word(word))).collect();
             format!("{}{name} `{}`{words}", place(locality), text.replace('\n', "\\n"))
         }
     }

@@ -117,3 +117,13 @@ fn a_body_that_a_substitution_leaves_open() {
     "#]],
     );
 }
+
+#[test]
+fn a_code_point_in_the_delimiter_depends_on_the_locale() {
+    let doubted = |text: &str| {
+        let tree = crate::tree(text);
+        tree.opaque_spans().iter().any(|opaque| opaque.reason.code() == "version")
+    };
+    assert!(doubted("a <<$'\\uec'\nb\n\u{ec}\nc"));
+    assert!(!doubted("a <<$'\\u41'\nb\nA\nc"));
+}

@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 
-use crate::check;
+use crate::{check, tree};
 
 #[test]
 fn a_straight_line_is_followed() {
@@ -273,4 +273,24 @@ fn home_is_no_option_unless_the_text_sets_it() {
         Wrapped: "a" <tilde ""..""> <any number of parameter "".."">
     "#]],
     );
+}
+
+#[test]
+fn words_of_xargs_may_be_any_positional_value() {
+    for text in ["a | xargs sh -c '$2 x' _", "a | xargs sh -c '$1 x'", "a | xargs sh -c '$* x'"] {
+        let opaque = tree(text);
+        let opaque = opaque.opaque_spans().iter();
+        let codes: Vec<&str> = opaque.map(|opaque| opaque.reason.code()).collect();
+        assert!(codes.contains(&"dynamic-name"), "{text}: {codes:?}");
+    }
+}
+
+#[test]
+fn a_text_without_operands_has_no_positional_values() {
+    let told = tree("bash -c 'a $1 \"$2\" ${3:-b}'");
+    let words: Vec<_> = told.commands()[1].words.iter().map(|word| word.exact()).collect();
+    assert_eq!(words, [Some(b"a".as_slice()), Some(b""), Some(b"b")]);
+    // An alias of git gets the operands that git has.
+    let told = tree("git -c alias.x='!$1 a' x b");
+    assert!(told.opaque_spans().iter().any(|opaque| opaque.reason.code() == "dynamic-name"));
 }

@@ -4,6 +4,7 @@
 //! `… -- --mutants 1000 --seed 7` runs damaged texts with a planted command (`--authority`: also those that only
 //! the witness doubts);
 //! `… -- --flags [--show CODE]` only counts why texts are opaque;
+//! `… -- --accept [--file NAME] [--scripts FOLDER]` compares with `bash -n`: what bash accepts must be no syntax error;
 //! `--untold` tells the parser nothing about the environment, as `stockade parse` does;
 //! `--why` prints what is lost of exact words;
 //! `… -- --text 'ls | wc'` runs one text and prints what it did.
@@ -14,11 +15,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use stockade_tests::oracle::cage::Cage;
-use stockade_tests::oracle::corpus::{self, Numbers, Sample};
+use stockade_tests::oracle::corpus::{self, Sample};
+use stockade_tests::oracle::damage::Numbers;
 use stockade_tests::oracle::judge::Miss;
 use stockade_tests::oracle::scenery::Scenery;
 use stockade_tests::oracle::{
-    Finding, examine, examine_authority, measure, minimise, mutate, room, tree,
+    Finding, accept, examine, examine_authority, measure, minimise, mutate, room, tree,
 };
 
 /// How often a failing text is run again to make it small.
@@ -40,6 +42,9 @@ fn main() -> ExitCode {
     }
     if arguments.iter().any(|argument| argument == "--flags") {
         return flags(&arguments);
+    }
+    if arguments.iter().any(|argument| argument == "--accept") {
+        return accept(&arguments, value("--scripts"));
     }
     let executable = std::env::current_exe().expect("the path of this program");
     let cage = match Cage::build(&executable) {
@@ -132,6 +137,39 @@ fn flags(arguments: &[String]) -> ExitCode {
         println!("{name}: {flagged} of {} flagged ({share:.1} %): {reasons:?}", samples.len());
     }
     ExitCode::SUCCESS
+}
+
+/// Prints what bash accepts and the parser does not; fails if there is such a text in the corpus.
+fn accept(arguments: &[String], folder: Option<String>) -> ExitCode {
+    let sources: Vec<(String, std::io::Result<Vec<Sample>>)> = match folder {
+        Some(folder) => vec![(folder.clone(), accept::scripts(folder.as_ref()))],
+        None => {
+            files(arguments).into_iter().map(|it| (it.clone(), Ok(corpus::read(&it)))).collect()
+        }
+    };
+    let mut refused = 0;
+    for (name, samples) in sources {
+        let found = match samples.and_then(|samples| accept::compare(&samples)) {
+            Ok(found) => found,
+            Err(error) => {
+                eprintln!("oracle: {name}: {error}");
+                return ExitCode::from(2);
+            }
+        };
+        for (id, why) in &found.refused {
+            println!("REFUSED {id}: {why}");
+        }
+        refused += found.refused.len();
+        println!(
+            "{name}: bash accepts {} of {}, and {} of those are refused here ({:.1} %); {} more are accepted here",
+            found.by_bash,
+            found.texts,
+            found.refused.len(),
+            100.0 * found.refused.len() as f64 / found.by_bash.max(1) as f64,
+            found.more,
+        );
+    }
+    if refused == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn one(cage: &Cage, text: &[u8]) -> ExitCode {

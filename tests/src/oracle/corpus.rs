@@ -1,4 +1,4 @@
-//! The texts, and a generator of numbers that gives the same series for the same seed.
+//! The texts.
 
 use std::path::PathBuf;
 
@@ -31,28 +31,4 @@ pub fn read(name: &str) -> Vec<Sample> {
         Sample { id: field("id"), text: field("command").into_bytes() }
     };
     content.lines().map(sample).collect()
-}
-
-/// Numbers that look random: xorshift64*.
-#[derive(Debug, Clone)]
-pub struct Numbers(u64);
-
-impl Numbers {
-    /// A series that depends on `seed` alone.
-    pub fn new(seed: u64) -> Numbers {
-        Numbers(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
-    }
-
-    /// A number below `bound`, which must not be 0.
-    pub fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % bound
-    }
-
-    /// One of `items`, which must not be empty.
-    pub fn one_of<'a, T>(&mut self, items: &'a [T]) -> &'a T {
-        &items[self.below(items.len())]
-    }
 }

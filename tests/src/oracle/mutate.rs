@@ -1,6 +1,7 @@
 //! Plants a command in a text and damages the text.
 
-use super::corpus::{Numbers, Sample};
+use super::corpus::Sample;
+use super::damage::{Numbers, damage};
 
 /// The planted command; stands for one that must not get past.
 pub const MARKER: &str = "planted";
@@ -52,58 +53,6 @@ const PLANTS: &[&str] = &[
     "f() { planted x; }; f",
 ];
 
-/// Pieces that mean something to the shell, for damage.
-const PIECES: &[&[u8]] = &[
-    b"'",
-    b"\"",
-    b"`",
-    b"$",
-    b"\\",
-    b"(",
-    b")",
-    b"{",
-    b"}",
-    b"[",
-    b"]",
-    b"<",
-    b">",
-    b"|",
-    b"&",
-    b";",
-    b"\n",
-    b"#",
-    b" ",
-    b"\t",
-    b"\r",
-    b"=",
-    b"!",
-    b"*",
-    b"~",
-    b"$(",
-    b"${",
-    b"$((",
-    b"))",
-    b"<<",
-    b"<<<",
-    b"\\\n",
-    b"$'",
-    b"$\"",
-    b"[[",
-    b"]]",
-    b"((",
-    b"EOF",
-    b"in",
-    b"do",
-    b"done",
-    b"fi",
-    b"esac",
-    b"\xff",
-    b"\xc2\xa0",
-    b":-",
-    b"0",
-    b"1",
-];
-
 /// Makes one mutant of a text of `corpus`.
 pub fn mutant(corpus: &[Sample], numbers: &mut Numbers) -> Vec<u8> {
     let mut text = numbers.one_of(corpus).text.clone();
@@ -127,27 +76,4 @@ fn place(text: &[u8], numbers: &mut Numbers) -> usize {
     }
     let rest = text.get(at..).unwrap_or_default();
     rest.iter().position(|byte| *byte == b' ').map_or(text.len(), |blank| at + blank)
-}
-
-fn damage(text: &mut Vec<u8>, numbers: &mut Numbers) {
-    let at = numbers.below(text.len() + 1);
-    match numbers.below(4) {
-        0 if at < text.len() => {
-            text.remove(at);
-        }
-        1 if at < text.len() => {
-            let piece = *numbers.one_of(PIECES);
-            text.splice(at..=at, piece.iter().copied());
-        }
-        2 => {
-            let end = (at + numbers.below(12)).min(text.len());
-            let copy = text[at..end].to_vec();
-            let to = numbers.below(text.len() + 1);
-            text.splice(to..to, copy);
-        }
-        _ => {
-            let piece = *numbers.one_of(PIECES);
-            text.splice(at..at, piece.iter().copied());
-        }
-    }
 }
