@@ -23,6 +23,7 @@ use stockade_policy::{
 use crate::facts::Place;
 use crate::protocol::errors::Failure;
 use crate::protocol::types::{Context, HookView};
+use crate::serve::shell::wrapping;
 
 pub(crate) use answer::Answer;
 
@@ -123,7 +124,7 @@ pub(crate) async fn run(
     let (mut tasks, mut ran) = (Vec::new(), Vec::new());
     for index in matching(hooks, event, call.subject) {
         let Some(hook) = hooks.get(index) else { continue };
-        if but.contains(&index) || !(call.covers)(hook) {
+        if but.contains(&index) || !(call.covers)(hook) || is_own(hook) {
             continue;
         }
         let limit = farewell.unwrap_or_else(|| hook.time_limit());
@@ -160,6 +161,17 @@ pub(crate) async fn run(
         ran.push(Ran::new(event, (index, hook), ended, answer));
     }
     Ok(ran)
+}
+
+/// Says whether a hook is this very gate, as an agent calls it: settings of an agent that are read as ours name it, and
+/// it would ask itself without end.
+fn is_own(hook: &Hook) -> bool {
+    match &hook.handler {
+        Handler::Command(command) => {
+            command.arguments.is_none() && wrapping::own_hook(&command.command).is_some()
+        }
+        Handler::Http(_) => false,
+    }
 }
 
 impl Ran {

@@ -5,7 +5,7 @@
 mod files;
 pub(crate) mod inspect;
 mod link;
-mod row;
+pub(crate) mod row;
 
 use std::path::{Path, PathBuf};
 
@@ -34,6 +34,8 @@ pub(crate) struct Surroundings {
     pub project: PathBuf,
     /// This executable, absolute.
     pub executable: PathBuf,
+    /// Folders of agents that stand elsewhere, as the table names them, and where.
+    pub moved: Vec<(String, PathBuf)>,
 }
 
 /// One file that is to change.

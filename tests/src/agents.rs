@@ -36,6 +36,9 @@ const GARBAGE: &str = "echo x > garbage.txt";
 const HUNG: &str = "echo x > hung.txt";
 const SUB_ALLOWED: &str = "echo x > sub-allowed.txt";
 const SUB_DENIED: &str = "touch sub-denied.txt";
+/// What a rule of the agent's own settings denies, and that rule.
+const OWN: &str = "mkdir own-rule";
+const OWN_RULE: &str = "Bash(mkdir:*)";
 /// The rule that denies, as the reason names it.
 const RULE: &str = "Bash(touch:*)";
 
@@ -60,16 +63,24 @@ esac
 /// Drives `client` behind the hook that set-up writes, with all that can go wrong in it.
 pub fn through_hook(client: Client, program: &Path) -> Vec<Line> {
     let place = place(client, "hook");
-    let commands = [ALLOWED, DENIED, KILLED, GARBAGE, HUNG].map(str::to_owned).to_vec();
+    let mut commands = [ALLOWED, DENIED, KILLED, GARBAGE, HUNG].map(str::to_owned).to_vec();
+    if client == Client::Claude {
+        commands.push(OWN.to_owned());
+    }
     let sub_commands = [SUB_ALLOWED, SUB_DENIED].map(str::to_owned).to_vec();
     let endpoint = Endpoint::start(Script { commands, sub_commands }).expect("a loopback port");
     client.configure(&place, endpoint.port);
     set_up(client, &place);
     // The hook alone: the second layer is tried by itself.
     without_shell(client, &place);
+    if client == Client::Claude {
+        edit(&place, "home/.claude/settings.json", |it| {
+            it["permissions"] = json!({"deny": [OWN_RULE]})
+        });
+    }
     let printed = client.run(program, &place, endpoint.port, None);
     let seen = Seen { client, path: "hook", place: &place, endpoint: &endpoint, printed: &printed };
-    vec![
+    let mut lines = vec![
         seen.allowed("harmless", "allowed.txt"),
         seen.denied("denied", "denied.txt"),
         seen.nothing_ran("handler killed", "killed.txt"),
@@ -77,7 +88,11 @@ pub fn through_hook(client: Client, program: &Path) -> Vec<Line> {
         seen.nothing_ran("handler hung", "hung.txt"),
         seen.allowed("sub-agent, harmless", "sub-allowed.txt"),
         seen.denied("sub-agent, denied", "sub-denied.txt"),
-    ]
+    ];
+    if client == Client::Claude {
+        lines.push(seen.nothing_ran("denied by the agent's own rule", "own-rule"));
+    }
+    lines
 }
 
 /// Drives `client` with our shell in the place of its own, without any hook.

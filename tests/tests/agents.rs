@@ -547,3 +547,45 @@ fn an_answer_that_nobody_can_read_is_status_2() {
         assert_eq!(shell.output().expect("bash").status.code(), Some(2), "{closed}");
     }
 }
+
+#[test]
+fn settings_of_the_agent_that_are_read_as_ours_do_not_make_the_gate_ask_itself() {
+    let place = Place::new("imported");
+    place.write("home/.config/stockade/settings.json", r#"{"import": ["claude-code"]}"#);
+    place.write("home/.claude/settings.json", r#"{"permissions": {"deny": ["Bash(touch:*)"]}}"#);
+    assert_eq!(place.output(["setup", "claude"]).status.code(), Some(0));
+    for (command, expected) in [("pwd", "allow"), ("touch made.txt", "deny")] {
+        let frame = frame(&place, "hook_claude330", "PreToolUse", command);
+        let output = given(&place, "claude", &["--rewrite"], frame.as_bytes());
+        let (word, reason) = decision(&output);
+        assert_eq!(word, expected, "{reason}{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn what_an_agents_own_rules_refuse_is_not_hidden_by_the_rewrite() {
+    let place = Place::new("own-rules");
+    let own = r#"{"permissions": {"deny": ["Bash(mkdir:*)"], "ask": ["Bash(git push:*)"], "allow": ["Bash(rm:*)"]}}"#;
+    place.write("home/.claude/settings.json", own);
+    let asked = |command: &str, options: &[&str]| {
+        let frame = frame(&place, "hook_claude330", "PreToolUse", command);
+        decision(&given(&place, "claude", options, frame.as_bytes()))
+    };
+    assert_eq!(asked("ls", &["--rewrite"]).0, "allow");
+    let (word, reason) = asked("ls; mkdir x", &["--rewrite"]);
+    assert_eq!(word, "deny", "{reason}");
+    assert!(reason.contains("`Bash(mkdir:*)`"), "{reason}");
+    assert_eq!(asked("git push", &["--rewrite"]).0, "ask");
+    place.write(
+        "project/.claude/settings.local.json",
+        r#"{"permissions": {"deny": ["Bash(ls:*)"]}}"#,
+    );
+    assert_eq!(asked("ls", &["--rewrite"]).0, "deny");
+    place.write("project/.claude/settings.local.json", "{ broken");
+    let frame = frame(&place, "hook_claude330", "PreToolUse", "pwd");
+    assert_blocked(
+        "claude",
+        &given(&place, "claude", &["--rewrite"], frame.as_bytes()),
+        "broken settings",
+    );
+}

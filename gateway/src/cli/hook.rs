@@ -2,18 +2,19 @@
 
 use std::ffi::OsString;
 use std::io::Read as _;
+use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
 use clap::Parser as _;
 use clap::error::ErrorKind;
 
-use super::{args, context, failure};
+use super::{args, context, failure, setup};
 use crate::client::{Client, Options};
 use crate::protocol::errors::{Code, Failure};
 use crate::serve::hook::answer::{Answer, blocked};
 use crate::serve::hook::frame::LIMIT_BYTES;
 use crate::serve::hook::handle::{Running, handle};
-use crate::serve::hook::{Agent, print, supervise};
+use crate::serve::hook::{Agent, own_rules, print, supervise};
 use crate::serve::shell::wrapping::LAUNCH;
 use crate::spare::{Purpose, Spare};
 
@@ -104,7 +105,18 @@ async fn judged(options: &args::agents::Hook, spare: Spare) -> Result<Answer, Fa
     read.map_err(|error| {
         Failure::new(Code::InvalidRequest, format!("standard input cannot be read: {error}"), "")
     })?;
-    let call = context::call(&options.common, "hook")?;
+    let mut call = context::call(&options.common, "hook")?;
+    if options.rewrite {
+        let around = setup::surroundings(&call)?;
+        let named = context::variable("CLAUDE_PROJECT_DIR").map(PathBuf::from);
+        let projects = [Some(around.project.clone()), named].into_iter().flatten();
+        let projects: Vec<PathBuf> = projects.filter(|it| it.is_absolute()).collect();
+        let rules = own_rules::settings(options.agent, &around, &projects);
+        let rules = rules.map_err(|reason| {
+            Failure::new(Code::SettingsUnreadable, reason, "mend the agent's settings")
+        })?;
+        call.context.settings.extend(rules);
+    }
     let mut client = Client::connect(Options { spare, ..call.options }).await?;
     let running = if options.rewrite { Running::Rewritten(launcher()?) } else { Running::InAgent };
     Ok(handle(options.agent, &frame, &call.context, &running, &mut client).await)

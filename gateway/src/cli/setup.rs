@@ -1,5 +1,6 @@
 //! `stockade setup AGENT`: writes the few lines that put an agent behind the gate, and takes them away again.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::{args, context, failure};
@@ -7,7 +8,7 @@ use crate::facts::Place;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::words;
 use crate::serve::hook::Agent;
-use crate::setup::{Change, Scope, Surroundings, install, uninstall};
+use crate::setup::{Change, Scope, Surroundings, install, row, uninstall};
 
 /// Does what `options` name, agent by agent; one that fails does not hold up the others.
 pub(super) fn setup(options: &args::agents::Setup) -> Result<ExitCode, Failure> {
@@ -36,7 +37,20 @@ pub(super) fn surroundings(call: &context::Call) -> Result<Surroundings, Failure
             "",
         )
     })?;
-    Ok(Surroundings { home: place.home, project: place.project, executable })
+    let variables = row::variables().map_err(|reason| {
+        Failure::new(Code::Internal, format!("the table of agents is broken: {reason}"), "")
+    })?;
+    let moved = variables.into_iter().filter_map(|(name, folder)| {
+        let (name, below) = name.split_once('/').unwrap_or((&name, ""));
+        let place = context::variable(name).map(PathBuf::from)?.join(below);
+        place.is_absolute().then_some((folder, place))
+    });
+    Ok(Surroundings {
+        home: place.home,
+        project: place.project,
+        executable,
+        moved: moved.collect(),
+    })
 }
 
 fn one(agent: Agent, options: &args::agents::Setup, around: &Surroundings) -> Result<(), Failure> {

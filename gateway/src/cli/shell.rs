@@ -68,8 +68,14 @@ pub(super) fn shell(
         Asked::Text(text) => Wanted::of_text(text)?,
         Asked::Words(words) => match words.as_slice() {
             [line] if is_line(line) => {
-                if let Some(words) = wrapping::own_hook(line) {
-                    return Err(become_own(&words));
+                // As set-up writes it: with other options it is a command like any.
+                match wrapping::own_hook(line).as_deref() {
+                    Some(words @ ([_, _] | [_, _, _]))
+                        if words.iter().skip(2).all(|it| it == "--rewrite") =>
+                    {
+                        return Err(become_own(words));
+                    }
+                    Some(_) | None => {}
                 }
                 Wanted::of_text(line.clone())?
             }

@@ -12,6 +12,7 @@ use std::time::Duration;
 pub(crate) mod answer;
 pub(crate) mod frame;
 pub(crate) mod handle;
+pub(crate) mod own_rules;
 mod said;
 mod table;
 mod tools;

@@ -133,8 +133,27 @@ fn strings(value: Option<&Value>) -> Result<Vec<String>, String> {
     keys.ok_or_else(|| "the list holds strings".to_owned())
 }
 
-/// Returns the path that the table means: below the home directory, absolute, or in the project.
-pub(super) fn placed(path: &str, around: &Surroundings) -> PathBuf {
+/// Returns the variables of the environment that put folders of agents elsewhere, each with its folder.
+pub(crate) fn variables() -> Result<Vec<(String, String)>, String> {
+    let table = json::read(TABLE.as_bytes(), Dialect::Commented).map_err(|error| error.message)?;
+    let rows = table.members().ok_or("the table is no object")?.iter();
+    let moved = rows.filter_map(|row| row.value.get("moved")?.members());
+    let pair = |member: &json::Member| match member.value.text() {
+        Some(folder) => Ok((member.key.clone(), folder.to_owned())),
+        None => Err("`moved` holds names of folders".to_owned()),
+    };
+    moved.flatten().map(pair).collect()
+}
+
+/// Returns the path that the table means: below the home directory or where its folder has moved to, absolute, or in
+/// the project.
+pub(crate) fn placed(path: &str, around: &Surroundings) -> PathBuf {
+    let moved = around.moved.iter().find_map(|(folder, place)| {
+        path.strip_prefix(folder.as_str())?.strip_prefix('/').map(|rest| place.join(rest))
+    });
+    if let Some(path) = moved {
+        return path;
+    }
     match path.strip_prefix("~/") {
         Some(rest) => around.home.join(rest),
         None => around.project.join(path),

@@ -8,6 +8,7 @@ fn around(folder: &Folder) -> Surroundings {
         home: folder.path().join("home"),
         project: folder.path().join("project"),
         executable: "/opt/a b/stockade".into(),
+        moved: Vec::new(),
     }
 }
 
@@ -256,4 +257,25 @@ fn what_is_kept_is_what_the_file_held_before_the_last_set_up() {
     assert_eq!(std::fs::read_to_string(kept).unwrap(), left);
     undone(Agent::Gemini, Scope::User, &around);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), left);
+}
+
+#[test]
+fn a_folder_that_the_agent_finds_elsewhere_is_the_one_that_counts() {
+    let folder = Folder::new();
+    let mut around = around(&folder);
+    for (moved, agent, file) in [
+        ("~/.claude", Agent::Claude, "settings.json"),
+        ("~/.codex", Agent::Codex, "hooks.json"),
+        ("~/.gemini", Agent::Gemini, "settings.json"),
+        ("~/.config", Agent::OpenCode, "opencode/plugin/stockade.js"),
+    ] {
+        assert!(row::variables().unwrap().iter().any(|(_, known)| known == moved), "{moved}");
+        let place = folder.path().join(agent.name());
+        around.moved = vec![(moved.to_owned(), place.clone())];
+        installed(agent, Scope::User, &around);
+        let text = std::fs::read_to_string(place.join(file)).unwrap();
+        assert!(text.contains("/opt/a b/stockade"), "{text}");
+        undone(agent, Scope::User, &around);
+        assert!(!place.join(file).exists());
+    }
 }

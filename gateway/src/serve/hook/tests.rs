@@ -84,6 +84,25 @@ fn what_is_not_understood_is_blocked_with_the_reason() {
     assert_eq!(read("[]"), "the frame is no JSON object");
     let twice = r#"{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls","command":"rm x"}}"#;
     assert!(read(twice).ends_with("the key `command` stands here a second time"));
+    let escaped = r#"{"hook_event_name":"PreToolUse","tool_name":"Bash","cwd":"/p","tool_input":{"command":"ls","\u0063ommand":"rm x"}}"#;
+    assert!(read(escaped).ends_with("the key `command` stands here a second time"));
+    let prototype = r#"{"hook_event_name":"PreToolUse","tool_name":"Bash","cwd":"/p","tool_input":{"command":"ls","__proto__":{"command":"rm x"}}}"#;
+    assert_eq!(
+        read(prototype),
+        "the field `__proto__` of `Bash` is not known to this version of stockade"
+    );
+    for value in ["\"\\ud800\"", "1e999", "-", "\"\t\"", "tru", "01", "NaN"] {
+        let odd = format!(
+            r#"{{"hook_event_name":"PreToolUse","tool_name":"Bash","cwd":"/p","tool_input":{{"command":"ls","timeout":{value}}}}}"#
+        );
+        assert!(read(&odd).starts_with("the frame is no JSON object"), "{value}");
+    }
+    for input in ["\"ls\"", "[\"ls\"]", "1", "null", "\"[1]\"", "\"{\\\"command\\\":1}\""] {
+        let odd = format!(
+            r#"{{"hook_event_name":"PreToolUse","tool_name":"Bash","cwd":"/p","tool_input":{input}}}"#
+        );
+        assert!(!read(&odd).is_empty(), "{input}");
+    }
     assert_eq!(read("{}"), "the frame does not name its event");
     assert_eq!(read(r#"{"hook_event_name":"PreToolUse"}"#), "the frame has no `tool_name`");
     let no_input = r#"{"hook_event_name":"PreToolUse","tool_name":"Bash","cwd":"/p"}"#;

@@ -60,7 +60,7 @@ fn one(tool: &ToolRow, name: &str, input: &Value, cwd: &str) -> Result<Call, Str
     if tool.fields.is_empty() {
         return Ok(Call { tool: tool.canonical.clone(), input: input.clone(), cwd: cwd.into() });
     }
-    if !input.is_object() && !(input.is_string() && named("")) {
+    if !(input.is_object() || (input.is_string() && named(""))) {
         return Err(format!("an element of `{name}` is not understood"));
     }
     let mut ours = Map::new();

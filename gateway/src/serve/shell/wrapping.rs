@@ -83,13 +83,16 @@ pub(crate) fn through_gate(text: &str) -> Option<String> {
     (ours && rest.is_empty()).then_some(command)
 }
 
-/// Returns the words behind this executable in a line that is one of its hooks, as set-up writes it.
+/// Returns the words behind this executable in a line that is nothing but a call of one of its hooks for agents.
 pub(crate) fn own_hook(text: &str) -> Option<Vec<String>> {
     let (program, rest) = word(text)?;
     let words: Vec<String> = rest.strip_prefix(' ')?.split(' ').map(str::to_owned).collect();
+    let plain = |word: &String| {
+        !word.is_empty()
+            && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./=:,".contains(&byte))
+    };
     let known = match words.as_slice() {
-        [hook, agent] => hook == "hook" && is_agent(agent),
-        [hook, agent, rewrite] => hook == "hook" && is_agent(agent) && rewrite == "--rewrite",
+        [hook, agent, ..] => hook == "hook" && is_agent(agent) && words.iter().all(plain),
         _ => false,
     };
     (known && inside::is_this_executable(Path::new(&program))).then_some(words)
