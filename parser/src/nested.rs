@@ -509,7 +509,7 @@ impl<'a> Reader<'a> {
     fn finish(mut self) -> Reading {
         self.finish_sed();
         effects::conclude(&mut self.reading, self.read_only && self.trusted);
-        if !self.trusted {
+        if !self.trusted || self.row.partial {
             self.reading.effects_known = false;
         }
         self.reading

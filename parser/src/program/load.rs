@@ -73,11 +73,13 @@ pub(super) fn row<'a>(
     let strip = loader.strip(value.get("strip"))?;
     let builtin = value.get("builtin").map(|value| loader.boolean(value)).transpose()?;
     let builtin = builtin.unwrap_or(false);
+    let partial = value.get("partial").map(|value| loader.boolean(value)).transpose()?;
+    let partial = partial.unwrap_or(false);
     if let Some(cases) = value.get("match") {
         loader.read_matches(cases)?;
     }
     let body = loader.body(&value, defaults.clone(), true, MAX_COMMANDS)?;
-    Ok(Row { name: name.clone(), strip, builtin, body, tests })
+    Ok(Row { name: name.clone(), strip, builtin, partial, body, tests })
 }
 
 impl Loader<'_> {
@@ -188,7 +190,8 @@ impl Loader<'_> {
         for member in self.object(value)? {
             let value = &member.value;
             match member.key.as_str() {
-                "names" | "strip" | "source" | "checked" | "tests" | "match" | "builtin" => {
+                "names" | "strip" | "source" | "checked" | "tests" | "match" | "builtin"
+                | "partial" => {
                     if !is_row {
                         return Err(self.error(value, "this key stands at a row only"));
                     }
