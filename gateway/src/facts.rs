@@ -43,10 +43,9 @@ impl Place {
     }
 
     /// Says whether the project holds more than one piece of work: the whole disk, or the home directory
-    /// of this user beneath it. Nothing in such a project is made writable.
+    /// of this user. Nothing in such a project is made writable: what starts with the next login lies there.
     pub(crate) fn project_is_too_wide(&self) -> bool {
-        self.project == Path::new("/")
-            || (self.home != self.project && self.home.starts_with(&self.project))
+        self.project == Path::new("/") || self.home.starts_with(&self.project)
     }
 }
 

@@ -24,6 +24,8 @@ pub(crate) struct Places {
     pub(crate) audit: PathBuf,
     /// State of the audit log: keys and the newest known head.
     pub(crate) audit_state: PathBuf,
+    /// Where the state would lie without options, when it lies elsewhere: another gateway's, perhaps.
+    pub(crate) usual: Option<PathBuf>,
 }
 
 impl Places {
@@ -33,13 +35,14 @@ impl Places {
         options: &Options,
         variable: impl Fn(&str) -> Option<OsString>,
     ) -> Result<Places, Failure> {
-        let state = match &options.state_directory {
-            Some(directory) => absolute(directory)?,
-            None => match variable("XDG_STATE_HOME").map(PathBuf::from) {
-                // A relative value is invalid and to be ignored (XDG Base Directory Specification).
-                Some(base) if base.is_absolute() => base.join("stockade"),
-                Some(_) | None => home(&variable)?.join(".local/state/stockade"),
-            },
+        let usual = || match variable("XDG_STATE_HOME").map(PathBuf::from) {
+            // A relative value is invalid and to be ignored (XDG Base Directory Specification).
+            Some(base) if base.is_absolute() => Ok(base.join("stockade")),
+            Some(_) | None => home(&variable).map(|home| home.join(".local/state/stockade")),
+        };
+        let (state, usual) = match &options.state_directory {
+            Some(directory) => (absolute(directory)?, usual().ok()),
+            None => (usual()?, None),
         };
         let (audit, audit_state) = match (&options.audit_directory, &options.state_directory) {
             (None, _) => (state.join("audit"), state.clone()),
@@ -49,7 +52,7 @@ impl Places {
                 (places.directory, places.state)
             }
         };
-        Ok(Places { state, audit, audit_state })
+        Ok(Places { state, audit, audit_state, usual })
     }
 
     /// Makes the state directory if it is not there, for its owner alone.

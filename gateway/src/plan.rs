@@ -293,6 +293,9 @@ fn files(ground: &Ground<'_>, temporary: &Path) -> Result<Files, Failure> {
     for own in [&ground.places.state, &ground.places.audit, &ground.places.audit_state] {
         rules.add(own, Access::None, "builtin: own state");
     }
+    for usual in ground.places.usual.iter().filter(|usual| usual.is_dir()) {
+        rules.add(&real(usual), Access::None, "builtin: own state");
+    }
     Ok(Files {
         rules: rules.0,
         guarded_names: guarded_names(),

@@ -258,9 +258,9 @@ mod tests {
             "unix-socket",
             "connect",
             "/s",
-            "builtin: sockets outside the writable regions",
+            "builtin: sockets of others",
             expect![[r#"
-            stockade: refused connect (unix-socket) /s by builtin: sockets outside the writable regions; to allow: sandbox.network.allowUnixSockets: ["/s"] (user settings)"#]],
+            stockade: refused connect (unix-socket) /s by builtin: sockets of others; to allow: sandbox.network.allowUnixSockets: ["/s"] (user settings)"#]],
         );
         check(
             "limit",

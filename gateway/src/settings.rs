@@ -60,7 +60,8 @@ pub(crate) fn merge(texts: Vec<SettingsText>) -> Result<Snapshot, Failure> {
         let message = format!("settings are rejected: {}", sentence(problem));
         return Err(Failure::new(Code::SettingsRejected, message, problem.help.clone()));
     }
-    let warnings = problems.iter().map(warning).collect();
+    let misplaced = stockade_policy::misplaced(&rules);
+    let warnings = problems.iter().chain(&misplaced).map(warning).collect();
     let sha256 = digest(&texts);
     Ok(Snapshot { rules, warnings, sha256, texts })
 }

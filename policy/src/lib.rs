@@ -32,7 +32,7 @@ pub use knowledge::{
     DEFAULT_SETTINGS, ProtectedName, free_git_keys, protected_names, refused_git_keys,
 };
 pub use layer::{Layer, Origin};
-pub use lint::lint;
+pub use lint::{lint, misplaced};
 pub use load::load;
 pub use load::values::{SettingsValue, settings_values};
 pub use merged::Rules;

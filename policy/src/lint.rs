@@ -6,6 +6,7 @@ mod never;
 use std::collections::HashMap;
 
 use crate::knowledge::{knowledge, listed};
+use crate::layer::Layer;
 use crate::merged::Rules;
 use crate::pattern::command::CommandPattern;
 use crate::rule::{Rule, Specifier};
@@ -32,6 +33,16 @@ pub fn lint(rules: &Rules) -> Vec<Problem> {
     }
     found.extend(wider.given_up(rules));
     found
+}
+
+/// Returns warnings about rules that refuse or ask, and whose path begins at the place of the settings although it
+/// reads like one of the machine: they keep nothing, and nobody would notice. Part of [`lint`], cheap enough for
+/// every load.
+pub fn misplaced(rules: &Rules) -> Vec<Problem> {
+    // In the policy layer every single `/` is told of when the file is read.
+    let refusing =
+        |rule: &&Rule| rule.effect != Decision::Allow && rule.origin.layer != Layer::Policy;
+    rules.rules().iter().filter(refusing).filter_map(never::misplaced).collect()
 }
 
 fn place(rule: &Rule) -> String {

@@ -253,6 +253,26 @@ fn a_working_directory_that_is_gone_is_named() {
     }
 }
 
+/// Directories that hold more than one project are not writable as a whole, and that is told.
+#[test]
+fn the_home_directory_and_the_root_are_no_project() {
+    let place = Place::new("too-wide");
+    for folder in [place.home(), PathBuf::from("/")] {
+        let act = "echo x > made-by-the-test; cat made-by-the-test";
+        let mut command = place.stockade(["run", "--no-daemon", "--project"]);
+        command.arg(&folder).args(["--", act]);
+        let output = command.current_dir(&folder).output().expect("the executable starts");
+        let stderr = text(&output.stderr);
+        assert_ne!(output.status.code(), Some(0), "{stderr}");
+        assert!(!folder.join("made-by-the-test").exists(), "{stderr}");
+        let notice = format!("nothing in `{}` is writable", folder.display());
+        assert!(stderr.contains(&notice), "{stderr}");
+        let mut command = place.stockade(["run", "--no-daemon", "--", "pwd"]);
+        let output = command.current_dir(&folder).output().expect("the executable starts");
+        assert_eq!(text(&output.stdout), format!("{}\n", folder.display()));
+    }
+}
+
 #[test]
 fn a_shell_that_is_none_is_named() {
     for (shell, begins) in [

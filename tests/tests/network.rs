@@ -519,4 +519,5 @@ fn doctor_tries_the_proxy() {
     let probes = told["probes"].as_array().unwrap();
     let probe = probes.iter().find(|it| it["name"] == "the proxy lets out what is listed");
     assert_eq!(probe.expect("a probe")["works"], true, "{told}");
+    assert!(told["took_ms"].as_u64().is_some(), "{told}");
 }

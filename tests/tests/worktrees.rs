@@ -168,6 +168,18 @@ fn a_home_that_cannot_be_written_is_no_obstacle() {
     }
 }
 
+/// stockade needs no terminal of its own, and a run makes its own.
+#[test]
+fn without_free_terminals_it_runs() {
+    let place = Place::new("no-terminals");
+    let mounts = "mount -t devpts -o newinstance,ptmxmode=0666,max=1 none /dev/pts; \
+                  mount --bind /dev/pts/ptmx /dev/ptmx; exec 7<>/dev/ptmx; if (exec 3<>/dev/ptmx) 2>/dev/null; then exit 77; fi";
+    match mounted(&place, mounts, "echo x > made; cat made") {
+        Some(output) => assert_eq!(text(&output.stdout), "x\n", "{}", text(&output.stderr)),
+        None => skip("without_free_terminals_it_runs", "nothing can be mounted here"),
+    }
+}
+
 #[test]
 fn a_full_disk_is_one_clear_refusal_and_nothing_runs() {
     let place = Place::new("full-disk");

@@ -3,6 +3,7 @@
 mod agent;
 
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use stockade_sandbox::{Enforced, Host, Probe, Protection, State};
@@ -17,10 +18,12 @@ pub(crate) fn doctor(options: &args::Doctor) -> Result<ExitCode, Failure> {
     if let Some(agent) = options.agent {
         return agent::doctor(options, agent);
     }
+    let begun = Instant::now();
     let mut host = Host::probe();
     if host.enforced.holds(Protection::Network) {
         host.probes.push(crate::net::trial::probe());
     }
+    let took = begun.elapsed();
     let lacking: Vec<Protection> =
         REQUIRED.iter().copied().filter(|protection| !host.enforced.holds(*protection)).collect();
     let names: Vec<&str> = lacking.iter().map(|protection| protection.name()).collect();
@@ -35,15 +38,15 @@ pub(crate) fn doctor(options: &args::Doctor) -> Result<ExitCode, Failure> {
         )
     });
     let text = if options.common.json {
-        failure::with_error(object(&host, &lacking), failure.as_ref()).to_string()
+        failure::with_error(object(&host, &lacking, took), failure.as_ref()).to_string()
     } else {
-        report(&host)
+        report(&host, took)
     };
     failure::print(&text).map_err(failure::unwritable)?;
     Ok(failure.map_or(ExitCode::SUCCESS, |failure| failure::fail(&failure)))
 }
 
-fn report(host: &Host) -> String {
+fn report(host: &Host, took: Duration) -> String {
     let abi = match host.landlock_abi {
         0 => "without Landlock".to_owned(),
         abi => format!("Landlock ABI {abi}"),
@@ -61,6 +64,7 @@ fn report(host: &Host) -> String {
         lines.extend([String::new(), "surroundings".to_owned()]);
         lines.extend(host.surroundings.iter().map(|note| format!("  {}", words::one_line(note))));
     }
+    lines.extend([String::new(), format!("tried in {} ms", took.as_millis())]);
     lines.join("\n")
 }
 
@@ -95,7 +99,7 @@ fn probe_lines(probe: &Probe) -> String {
     }
 }
 
-fn object(host: &Host, lacking: &[Protection]) -> Value {
+fn object(host: &Host, lacking: &[Protection], took: Duration) -> Value {
     let protection = |protection: &Protection| {
         let (state, detail) = state(&host.enforced, *protection);
         json!({
@@ -110,6 +114,7 @@ fn object(host: &Host, lacking: &[Protection]) -> Value {
     json!({
         "ok": lacking.is_empty(),
         "version": env!("CARGO_PKG_VERSION"),
+        "took_ms": u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         "kernel": host.kernel,
         "landlock_abi": host.landlock_abi,
         "surroundings": host.surroundings,

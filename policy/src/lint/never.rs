@@ -87,11 +87,31 @@ fn path(rule: &Rule, from_source: bool, empty_class: bool) -> Option<Finding> {
     if empty_class {
         return found("a range in `[ ]` holds no character", "write it from low to high");
     }
+    from_source.then(|| from_settings(rule, text)).flatten()
+}
+
+/// Returns the warning about a path that begins at the place of the settings, if it is one.
+pub(super) fn misplaced(rule: &Rule) -> Option<Problem> {
+    let is_anchored = match &rule.specifier {
+        Specifier::Read(pattern) | Specifier::Edit(pattern) => pattern.is_source_anchored(),
+        Specifier::Every
+        | Specifier::EveryOf(_)
+        | Specifier::Command(_)
+        | Specifier::Domain(_)
+        | Specifier::Name(_)
+        | Specifier::Parameter(..)
+        | Specifier::Malformed => false,
+    };
+    let (message, help) = from_settings(rule, inside(rule).filter(|_| is_anchored)?)?;
+    Some(problem(rule, message, help.to_owned()))
+}
+
+fn from_settings(rule: &Rule, text: &str) -> Option<Finding> {
     let first = text.strip_prefix('/')?.split('/').next()?;
     let own = matches!(rule.origin.layer, Layer::Project | Layer::Local);
     let tables = knowledge();
     let list = if own { &tables.foreign_directories } else { &tables.system_directories };
-    if from_source && listed(list, first.as_bytes()) {
+    if listed(list, first.as_bytes()) {
         let message =
             format!("a single `/` begins at the place of the settings, not at `/{first}`");
         return Some((message, "write `//` for the root of the file system"));

@@ -62,6 +62,17 @@ fn paths_that_resolve_nowhere() {
     );
 }
 
+/// What every load tells.
+#[test]
+fn refusals_that_keep_nothing_are_told_at_every_load() {
+    let settings = "{'permissions': {'allow': ['Read(/etc/hosts)'], 'ask': ['Edit(/srv/x)'],
+        'deny': ['Read(/etc/shadow)', 'Read(//etc/shadow)', 'Read(/secrets/**)', 'Read(~/x)', 'Bash(rm *)']}}";
+    let told = misplaced(&rules(&[(Layer::User, settings)]));
+    let told: Vec<_> = told.iter().map(|it| (&*it.text, &*it.help)).collect();
+    let help = "write `//` for the root of the file system";
+    assert_eq!(told, [("Edit(/srv/x)", help), ("Read(/etc/shadow)", help)]);
+}
+
 #[test]
 fn hosts_that_cannot_be() {
     let deny = "{'permissions': {'deny': ['WebFetch(domain:b\u{fc}cher.example)', 'WebFetch(domain:a_b.example)', 'WebFetch(domain:a!b)', 'WebFetch(domain:1.2.3)', 'WebFetch(domain:127.0.0.1)', 'WebFetch(domain:*.example)']}}";

@@ -56,8 +56,7 @@ impl Guard {
             Access::ReadOnly | Access::None | Access::Protected => true,
             Access::Write | Access::Read => false,
         });
-        let named = regions.iter().chain(&spec.files.sockets).cloned();
-        let sockets = named.collect();
+        let sockets = spec.files.sockets.clone();
         let is_own = |rule: &&FileRule| OWN.iter().any(|own| rule.path.starts_with(own));
         let shown = rules.iter().filter(is_own).map(|rule| rule.path.clone()).collect();
         Guard {
@@ -120,7 +119,7 @@ impl Guard {
         self.only_loopback
     }
 
-    /// Says whether a socket at `path` may be connected to.
+    /// Says whether a socket at `path` may be connected to whoever made it.
     pub(super) fn allows_socket(&self, path: &Path) -> bool {
         self.sockets.iter().any(|region| path.starts_with(region)) || self.is_own(path)
     }

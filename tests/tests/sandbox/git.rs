@@ -17,6 +17,18 @@ const EVERYDAY: &str = "set -e; export GIT_EDITOR=true
     git worktree remove wt; git cherry-pick topic >/dev/null; git gc -q; git fetch -q . topic
     git mv t t2; git commit -qm moved; git status --short; git log --oneline | wc -l";
 
+/// Rarer work, after that: what stops in the middle and goes on, and what starts programs on the way.
+const RARER: &str = "set -e; export GIT_EDITOR=true
+git switch -qc side HEAD~1; echo side > f; git commit -qam side; git switch -q main; echo main > f; git commit -qam main
+if git merge -q side > /dev/null 2>&1; then exit 3; fi; echo both > f; git add f; git merge --continue > /dev/null
+git switch -qc pick main~1; if git cherry-pick side > /dev/null 2>&1; then exit 4; fi; echo x > f; git add f; git cherry-pick --continue > /dev/null
+git revert --no-edit HEAD > /dev/null; git rebase -q -i --exec 'test -e f' HEAD~2; echo d > d; git add d; git commit -qm 'fixup! side'
+git rebase -q -i --autosquash HEAD~3; git switch -q main; git bisect start HEAD HEAD~2 > /dev/null; git bisect run true > /dev/null; git bisect reset 2> /dev/null
+git format-patch -q -1 -o patches pick; git switch -qc mail main~1; git am -q patches/* || git am --abort; rm -r patches
+git notes add -m n; git stash list; echo y >> f; git stash -qu; git switch -q main; git stash apply -q || git reset -q --hard; git stash drop -q
+git reset -q --hard; git clean -qfd; git reflog expire --all; git gc -q --prune=now; git fsck --no-progress; git branch -qD pick mail; git checkout -q --detach
+git update-index --refresh; git ls-files | wc -l; git restore -s HEAD~1 f; git switch -qf main; git submodule status; echo ok";
+
 fn has_git(test: &str) -> bool {
     let found = Command::new("git").arg("--version").output().is_ok();
     if !found {
@@ -43,6 +55,11 @@ fn works_and_plants_nothing(place: &Place) {
     let ran = run(&spec).unwrap();
     assert_eq!(ran.exit.code, Some(0), "{}", ran.text);
     assert_eq!(ran.text.lines().last(), Some("7"), "{}", ran.text);
+    spec.program.argv = vec!["bash".into(), "-c".into(), RARER.into()];
+    let ran = run(&spec).unwrap();
+    assert_eq!(ran.exit.code, Some(0), "{} {:?}", ran.text, ran.violations);
+    assert_eq!(ran.text.lines().last(), Some("ok"), "{}", ran.text);
+    assert!(!ran.violations.iter().any(|it| it.kind == "planted"), "{:?}", ran.violations);
     for script in
         ["git config core.fsmonitor x", "git remote add o x", "echo x > .git/hooks/pre-commit"]
     {

@@ -84,6 +84,37 @@ fn sockets_of_the_run_work() {
     });
 }
 
+/// Connects to the socket at `path`.
+fn connect_to(path: &str) -> String {
+    format!(
+        "perl -MSocket -e 'socket(S, AF_UNIX, SOCK_STREAM, 0) or exit 2; \
+         connect(S, pack_sockaddr_un(\"{path}\")) or exit 1'"
+    )
+}
+
+#[test]
+fn a_server_of_the_host_in_the_project_is_reached_only_when_it_is_named() {
+    as_root_and_user(
+        "reach::a_server_of_the_host_in_the_project_is_reached_only_when_it_is_named",
+        || {
+            let place = Place::new("inner-socket");
+            let path = place.project.join("server");
+            let _server = UnixListener::bind(&path).unwrap();
+            let moved = format!("mv server s && {}; e=$?; mv s server; exit $e", connect_to("s"));
+            let linked = format!("ln server l && {}; e=$?; rm l; exit $e", connect_to("l"));
+            for script in [&connect_to("server"), &moved, &linked] {
+                place.stops(script, || ());
+            }
+            let mut spec = place.spec(&connect_to("server"));
+            let told = run(&spec).unwrap().violations;
+            let told: Vec<_> = told.iter().map(|it| (&*it.kind, &*it.object)).collect();
+            assert_eq!(told, [("unix-socket", path.to_str().unwrap())]);
+            spec.files.sockets = vec![path];
+            assert_eq!(run(&spec).unwrap().exit.code, Some(0));
+        },
+    );
+}
+
 #[test]
 fn other_processes_can_be_neither_seen_nor_signalled_nor_traced() {
     as_root_and_user("reach::other_processes_can_be_neither_seen_nor_signalled_nor_traced", || {

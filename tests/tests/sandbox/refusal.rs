@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use stockade_sandbox::{Access, Error, Host, Mechanism, Network, Protection, State};
+use stockade_sandbox::{Access, Error, Host, Mechanism, Network, Protection, SandboxSpec, State};
 
 use crate::place::{Place, as_root_and_user, launcher, rule, run};
 
@@ -134,6 +134,34 @@ fn the_whole_file_system_is_no_region() {
         spec.program.cwd = root.into();
         spec.files.rules = vec![rule(root, Access::Read)];
         assert_eq!(run(&spec).unwrap().text, "/\n");
+    });
+}
+
+#[test]
+fn a_spec_that_contradicts_itself_is_refused() {
+    as_root_and_user("refusal::a_spec_that_contradicts_itself_is_refused", || {
+        let place = Place::new("contradiction");
+        let refused = |change: &dyn Fn(&mut SandboxSpec)| {
+            let mut spec = place.spec("touch ran");
+            change(&mut spec);
+            assert!(matches!(run(&spec), Err(Error::Spec { .. })), "{spec:?}");
+            assert!(!place.project.join("ran").exists());
+        };
+        refused(&|spec| spec.program.path = "bash".into());
+        refused(&|spec| spec.program.cwd = "project".into());
+        refused(&|spec| spec.program.argv.clear());
+        refused(&|spec| spec.program.argv.push("a\0b".into()));
+        refused(&|spec| spec.program.environment.push(("A".into(), "b\0c".into())));
+        // Of two rules for one path the stricter one holds.
+        std::fs::write(place.project.join("both"), "kept").unwrap();
+        for access in [Access::None, Access::ReadOnly, Access::Protected] {
+            for order in [[Access::Write, access], [access, Access::Write]] {
+                let mut spec = place.spec("echo x > both");
+                spec.files.rules.extend(order.map(|it| rule(&place.project.join("both"), it)));
+                assert_ne!(run(&spec).unwrap().exit.code, Some(0), "{order:?}");
+            }
+        }
+        assert_eq!(std::fs::read_to_string(place.project.join("both")).unwrap(), "kept");
     });
 }
 
