@@ -3,7 +3,7 @@
 
 pub(crate) mod address;
 pub(crate) mod name;
-mod punycode;
+pub(crate) mod punycode;
 
 use std::net::IpAddr;
 

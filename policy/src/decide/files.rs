@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use stockade_parser::{EffectKind, SimpleCommand, Target, Word, WordClass};
+use stockade_parser::{Effect, EffectKind, SimpleCommand, Target, Word, WordClass};
 
 use crate::facts::Mode;
 use crate::index::PathIndex;
@@ -16,6 +16,9 @@ use super::context::Context;
 use super::part::{Certainty, Cover, Draft, Hit, Own};
 use super::shell::{self, Shell};
 use super::{links, trees};
+
+/// Marks in one word between which files are looked for.
+const MOST_MARKS: usize = 8;
 
 /// What is done to a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -357,6 +360,7 @@ pub(super) fn judge_command(context: &Context<'_>, draft: &mut Draft, command: &
                 }
                 let place = paths::normal(&written);
                 add_linked(context, draft, Some(command), (&place, Extent::Path), access);
+                add_pieces(context, draft, word, directory, access);
                 if access == Access::Write && draft.own.is_none() {
                     draft.own = protected(&names);
                 }
@@ -373,13 +377,36 @@ pub(super) fn judge_command(context: &Context<'_>, draft: &mut Draft, command: &
     if context.is_confined() || !has_strict_rules(context) {
         return;
     }
-    if !command.effects_known {
+    // What runs the project's code does what its operands say.
+    let runs = |effect: &Effect| effect.kind == EffectKind::ProjectCode && effect.word == 0;
+    let program = command.words.first().and_then(Word::exact).unwrap_or_default();
+    let spelled = listed(&knowledge().spelled_out, program);
+    if !command.effects_known || spelled || command.effects.iter().any(runs) {
         judge_operands(context, draft, command, directory);
     }
     trees::judge(context, draft, command, directory);
     // What it does in a directory without naming a file.
     if directory.is_some_and(|place| links::goes_through(&context.made, Some(command), place)) {
         draft.add(possible_hits(context, Access::Read, None, Certainty::Linked));
+    }
+}
+
+/// Adds deny and ask rules about files that stand between marks in a word (`docker run -v DIRECTORY:PLACE`).
+fn add_pieces(
+    context: &Context<'_>,
+    draft: &mut Draft,
+    word: &Word,
+    directory: Option<&Path>,
+    access: Access,
+) {
+    for piece in word.exact().map(pieces).unwrap_or_default() {
+        let Some(written) = paths::written(&piece, directory) else { continue };
+        let names = paths::names(&written, context.facts, directory);
+        for effect in [Decision::Deny, Decision::Ask] {
+            let mut hits = hits(context, effect, access, &names);
+            hits.retain(|hit| pattern(context, hit.rule).is_some());
+            draft.add(hits);
+        }
     }
 }
 
@@ -401,10 +428,12 @@ fn judge_operands(
         let names = paths::names(&written, context.facts, directory);
         let place = paths::normal(&written);
         add_linked(context, draft, Some(command), (&place, Extent::Path), Access::Read);
+        let certainty = if command.effects_known { Certainty::Later } else { Certainty::Certain };
         draft.add(
             hits(context, Decision::Deny, Access::Read, &names)
                 .into_iter()
-                .filter(|hit| pattern(context, hit.rule).is_some()),
+                .filter(|hit| pattern(context, hit.rule).is_some())
+                .map(|hit| Hit { certainty, ..hit }),
         );
         let index = context.rules.index(Decision::Deny).edit();
         let strikes = |id: &usize| {
@@ -421,21 +450,40 @@ fn judge_operands(
     }
 }
 
-/// Returns the exact words of a command that could name files: operands, and values behind `=`.
+/// Returns the exact words of a command that could name files: operands, and what stands behind an option letter or
+/// between marks in any word.
 fn operands(command: &SimpleCommand) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     for word in command.words.iter().skip(1) {
         let Some(bytes) = word.exact() else { continue };
-        if let Some(equals) = bytes.iter().position(|byte| *byte == b'=') {
-            found.extend(
-                bytes.get(equals + 1..).filter(|value| !value.is_empty()).map(<[u8]>::to_vec),
-            );
-        }
-        if !bytes.starts_with(b"-") && !bytes.is_empty() {
-            found.push(bytes.to_vec());
+        found.extend(pieces(bytes));
+        match bytes {
+            [b'-', b'-', ..] => {}
+            [b'-', _, value @ ..] if !value.is_empty() => found.push(value.to_vec()),
+            [b'-', ..] | [] => {}
+            operand => found.push(operand.to_vec()),
         }
     }
     found
+}
+
+/// Returns the parts of a word that could name files of their own: `key=file`, `host:file`, `@file`, `a,b`.
+fn pieces(word: &[u8]) -> Vec<Vec<u8>> {
+    let marks: Vec<usize> = word
+        .iter()
+        .enumerate()
+        .filter(|(_, byte)| b"=:,@".contains(byte))
+        .map(|(place, _)| place)
+        .take(MOST_MARKS)
+        .collect();
+    let behind = marks.iter().filter_map(|place| word.get(place + 1..));
+    let starts = std::iter::once(word).chain(behind);
+    let part = |start: &[u8]| {
+        let end = start.iter().position(|byte| b"=:,@".contains(byte)).unwrap_or(start.len());
+        [start.to_vec(), start.get(..end).unwrap_or_default().to_vec()]
+    };
+    let parts = starts.flat_map(part);
+    parts.filter(|part| !part.is_empty() && part != word && !part.starts_with(b"-")).collect()
 }
 
 /// Returns every word of a command whose real path may matter.

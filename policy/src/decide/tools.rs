@@ -10,6 +10,7 @@ use crate::index::RuleId;
 use crate::knowledge::{FileTool, knowledge};
 use crate::paths;
 use crate::pattern::domain::{Host, host_of};
+use crate::pattern::path::{Shape, ShapeSegment};
 use crate::rule::Specifier;
 use crate::verdict::Decision;
 
@@ -70,7 +71,7 @@ fn allow_of(context: &Context<'_>, draft: &Draft) -> Option<RuleId> {
 /// Returns the path that a file tool works on, absolute and as it is written.
 fn path_of(row: &FileTool, input: &Value, facts: &Facts) -> Option<PathBuf> {
     let field = match input.get(&row.field) {
-        Some(value) => Some(value.text()?),
+        Some(value) => Some(value.text().filter(|text| row.optional || !text.is_empty())?),
         None if row.optional => None,
         None => return None,
     };
@@ -119,10 +120,51 @@ fn file(context: &Context<'_>, draft: &mut Draft, row: &FileTool, access: Access
     for effect in [Decision::Deny, Decision::Ask] {
         draft.add(files::hits(context, effect, access, &names));
     }
+    if let Some(shape) = pattern_shape(context, row) {
+        draft.add(files::possible_hits(context, access, Some(&shape), Certainty::Later));
+    }
     if access == Access::Write {
         draft.own = files::protected(&names);
     }
     files::cover_path(context, draft, &names, access);
+}
+
+/// Returns what the pattern of a call can name, as far as it names no place at any depth.
+fn pattern_shape(context: &Context<'_>, row: &FileTool) -> Option<Shape> {
+    let pattern = context.input.get(row.pattern.as_ref()?)?.text()?;
+    if pattern.contains("**") || !pattern.contains('/') {
+        return None;
+    }
+    let field = context.input.get(&row.field).and_then(Value::text).unwrap_or(".");
+    let base = paths::normal(&expand(field, context.facts));
+    let whole = paths::normal(&base.join(pattern));
+    let segment = |part: &std::ffi::OsStr| {
+        let bytes = part.as_encoded_bytes();
+        match bytes.iter().any(|byte| b"*?[{".contains(byte)) {
+            true => ShapeSegment::Glob(symbols(bytes)),
+            false => ShapeSegment::Known(bytes.to_vec()),
+        }
+    };
+    Some(Shape { segments: whole.iter().skip(1).map(segment).collect(), open: false })
+}
+
+/// Returns the bytes of a segment of a pattern, with nothing for what stands for other bytes.
+fn symbols(segment: &[u8]) -> Vec<Option<u8>> {
+    let mut found = Vec::new();
+    let mut closing = None;
+    for byte in segment.iter().copied() {
+        match (closing, byte) {
+            (Some(end), byte) if byte == end => closing = None,
+            (Some(_), _) => {}
+            (None, b'*' | b'?') => found.push(None),
+            (None, b'[' | b'{') => {
+                found.push(None);
+                closing = Some(if byte == b'[' { b']' } else { b'}' });
+            }
+            (None, other) => found.push(Some(other)),
+        }
+    }
+    found
 }
 
 fn web(context: &Context<'_>, draft: &mut Draft) {
@@ -143,6 +185,9 @@ fn web(context: &Context<'_>, draft: &mut Draft) {
                     if *plain || effect != Decision::Allow {
                         draft.add([Hit::certain(id)]);
                     }
+                }
+                Some(Host { name, .. }) if effect != Decision::Allow && pattern.may_match(name) => {
+                    draft.add([Hit { rule: id, certainty: Certainty::Later }]);
                 }
                 // What cannot be told could be the host that is refused.
                 Some(Host { plain: false, .. }) | None if effect != Decision::Allow => {

@@ -33,7 +33,7 @@ pub(super) fn is_canonical(label: &str) -> bool {
 }
 
 /// Encodes a label in lower case; none when it has a character that could be written in another way.
-pub(super) fn encode(label: &str) -> Option<String> {
+pub(crate) fn encode(label: &str) -> Option<String> {
     let known = |letter: char| {
         letter.is_ascii_alphanumeric()
             || letter == '-'

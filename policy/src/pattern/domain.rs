@@ -1,5 +1,7 @@
 //! Patterns for hosts, and the host of a URL.
 
+use crate::network::punycode;
+
 /// A pattern for the host of a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DomainPattern {
@@ -35,7 +37,7 @@ impl DomainPattern {
             return Err("this is no host name");
         }
         Ok(DomainPattern {
-            labels: text.split('.').map(str::to_owned).collect(),
+            labels: text.split('.').map(ascii_label).collect(),
             below,
             every: false,
         })
@@ -57,6 +59,19 @@ impl DomainPattern {
 
     /// Says whether the host is matched.
     pub fn matches(&self, host: &str) -> bool {
+        self.fits(host, |wanted, label| super::tool::NameGlob::new(wanted).matches(label))
+    }
+
+    /// Says whether the host could be matched: a label of the pattern has no ASCII form that is known, and that of the
+    /// host is one.
+    pub fn may_match(&self, host: &str) -> bool {
+        self.fits(host, |wanted, label| {
+            super::tool::NameGlob::new(wanted).matches(label)
+                || (!wanted.is_ascii() && (label.starts_with("xn--") || !label.is_ascii()))
+        })
+    }
+
+    fn fits(&self, host: &str, equal: impl Fn(&str, &str) -> bool) -> bool {
         if self.every {
             return true;
         }
@@ -72,8 +87,16 @@ impl DomainPattern {
                 .iter()
                 .rev()
                 .zip(self.labels.iter().rev())
-                .all(|(label, wanted)| super::tool::NameGlob::new(wanted).matches(label))
+                .all(|(label, wanted)| equal(wanted, label))
     }
+}
+
+/// Returns a label as the name service knows it, where that is certain.
+fn ascii_label(label: &str) -> String {
+    let ascii = label.is_ascii().then(|| label.to_owned());
+    ascii
+        .or_else(|| Some(format!("xn--{}", punycode::encode(label)?)))
+        .unwrap_or_else(|| label.to_owned())
 }
 
 /// Returns the host of a URL; none when the text has none.
@@ -95,8 +118,11 @@ pub(crate) fn host_of(url: &str) -> Option<Host> {
     }
     let blank = url.chars().any(|character| character.is_control() || character.is_whitespace());
     let odd = decoded != name || !lower.is_ascii() || lower.split('.').any(str::is_empty);
-    let plain = web && !blank && !odd && !rest.contains('\\') && !is_odd_address(&lower);
-    Some(Host { name: lower, plain })
+    // Brackets hold an address and nothing else.
+    let bracketed = place.starts_with('[') != lower.parse::<std::net::Ipv6Addr>().is_ok();
+    let odd = odd || bracketed || rest.contains('\\') || is_odd_address(&lower);
+    let name = lower.split('.').map(ascii_label).collect::<Vec<_>>().join(".");
+    Some(Host { name, plain: web && !blank && !odd })
 }
 
 /// Says whether the name is a number for an address in another form than four decimal parts.
@@ -143,6 +169,9 @@ mod tests {
             ("example.*", "example.evil.com", false),
             ("*", "anything", true),
             ("EXAMPLE.org.", "example.org", true),
+            ("münchen.example", "xn--mnchen-3ya.example", true),
+            ("xn--mnchen-3ya.example", "xn--mnchen-3ya.example", true),
+            ("ünchen.example", "xn--mnchen-3ya.example", false),
         ] {
             assert_eq!(
                 DomainPattern::new(pattern).unwrap().matches(host),
@@ -165,6 +194,8 @@ mod tests {
             ("http://2130706433/", "2130706433", false),
             ("http://0x7f.1/", "0x7f.1", false),
             ("http://[::1]:8/", "::1", true),
+            ("http://[docs.example]/", "docs.example", false),
+            ("https://MÜNCHEN.example/", "xn--mnchen-3ya.example", false),
         ] {
             assert_eq!(host_of(url), Some(Host { name: name.into(), plain }), "{url}");
         }
