@@ -181,7 +181,8 @@ impl Programs {
             return exact;
         }
         let Some(names) = Names::builtin() else { return Lookup::Broken };
-        match names.base(name).map(|base| self.find(base)) {
+        let base = names.base(name).or_else(|| names.variable(name));
+        match base.map(|base| self.find(base)) {
             Some(Lookup::Row(row)) => Lookup::Variant(row),
             Some(other) => other,
             None => Lookup::None,

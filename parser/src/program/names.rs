@@ -21,6 +21,8 @@ pub(super) struct Names {
     builds: BTreeSet<String>,
     machines: BTreeSet<String>,
     nameless: BTreeSet<String>,
+    /// Names of variables with a star for what varies in them.
+    variables: BTreeSet<String>,
 }
 
 impl Names {
@@ -41,12 +43,13 @@ impl Names {
             builds: list("builds")?,
             machines: list("machines")?,
             nameless: list("nameless")?,
+            variables: list("variables")?,
         })
     }
 
     /// Returns the program of which `name` is a version, a build or one for a certain machine.
     pub(super) fn base<'n>(&self, name: &'n str) -> Option<&'n str> {
-        if name.len() > LONGEST {
+        if name.len() > LONGEST || name.ends_with('=') {
             return None;
         }
         let first = name.split('-').next().filter(|first| self.machines.contains(*first));
@@ -54,6 +57,17 @@ impl Names {
         let places = name.match_indices('-').filter(|_| first.is_some()).take(MOST_PARTS);
         let without_machine = places.filter_map(behind).find_map(|rest| self.plain(rest));
         without_machine.or_else(|| self.plain(name)).filter(|base| *base != name)
+    }
+
+    /// Returns the row name of a variable that is one of many alike.
+    pub(super) fn variable(&self, name: &str) -> Option<&str> {
+        let alike = |known: &&String| {
+            known.split_once('*').is_some_and(|(start, end)| {
+                let rest = name.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
+                rest.is_some_and(|rest| !rest.is_empty())
+            })
+        };
+        self.variables.iter().find(alike).map(String::as_str)
     }
 
     /// Takes off what stands behind the name of a program that varies.
