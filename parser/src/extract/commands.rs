@@ -126,8 +126,7 @@ impl Walk<'_> {
             WordClass::Unknown { .. } => Some("the name of the program is not known"),
         };
         if let Some(detail) = doubt {
-            let help = "write the name of the program as plain text".to_owned();
-            self.doubt(Reason::DynamicName, span, detail.to_owned(), help);
+            self.doubt(Reason::DynamicName, span, detail.to_owned(), String::new());
         }
     }
 

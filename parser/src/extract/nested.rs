@@ -285,9 +285,8 @@ impl Walk<'_> {
     }
 
     pub(crate) fn dialect(&mut self, span: Span) {
-        let help = "name bash instead of sh, or write it without this".to_owned();
         let detail = "other shells that are called sh read this otherwise".to_owned();
-        self.doubt(Reason::Dialect, span, detail, help);
+        self.doubt(Reason::Dialect, span, detail, String::new());
     }
 }
 
