@@ -1,6 +1,7 @@
-//! Finds where the rows of the built-in program tables stand, so that no start of the program has to.
+//! Finds where the rows of the built-in program tables stand, and reads the other tables, so that no start of the
+//! program has to.
 //!
-//! Writes the places as constants; a table whose layout is wrong ends the build.
+//! Writes the places as constants and the tables in their stored form; a table that is wrong ends the build.
 
 #![allow(
     clippy::disallowed_methods,
@@ -10,6 +11,9 @@
 #[path = "src/program/index.rs"]
 #[allow(dead_code, reason = "only the places are found here")]
 mod index;
+#[path = "src/json.rs"]
+#[allow(dead_code, reason = "only reading and storing is done here")]
+mod json;
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -20,6 +24,29 @@ use index::{Place, Places};
 /// The tables, in the order of `BUILTIN` in `src/program.rs`.
 const TABLES: [&str; 4] = ["wrappers", "evaluators", "effects", "read_only"];
 
+/// Tables that are stored whole: name and, where it differs, the folder.
+const STORED: [(&str, &str); 9] = [
+    ("agents", ""),
+    ("environment", ""),
+    ("permissions", ""),
+    ("secrets", ""),
+    ("critical", "paths/"),
+    ("git", "paths/"),
+    ("links", "paths/"),
+    ("protected", "paths/"),
+    ("trees", "paths/"),
+];
+
+/// A range of a table's text; what is stored has no places.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Span;
+
+impl Span {
+    fn new(_: usize, _: usize) -> Span {
+        Span
+    }
+}
+
 /// Why a table cannot be used.
 struct TableError {
     line: u32,
@@ -27,7 +54,7 @@ struct TableError {
 }
 
 fn main() -> ExitCode {
-    match write() {
+    match write().and_then(|()| store()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("{message}");
@@ -52,6 +79,23 @@ fn write() -> Result<(), String> {
     let directory = std::env::var("OUT_DIR").map_err(|error| format!("OUT_DIR: {error}"))?;
     let file = Path::new(&directory).join("places.rs");
     std::fs::write(&file, out).map_err(|error| format!("{}: {error}", file.display()))
+}
+
+fn store() -> Result<(), String> {
+    println!("cargo::rerun-if-changed=src/json.rs");
+    println!("cargo::rerun-if-changed=src/json/stored.rs");
+    let directory = std::env::var("OUT_DIR").map_err(|error| format!("OUT_DIR: {error}"))?;
+    for (table, folder) in STORED {
+        let path = format!("../policies/{folder}{table}.jsonc");
+        println!("cargo::rerun-if-changed={path}");
+        let text = std::fs::read(&path).map_err(|error| format!("{path}: {error}"))?;
+        let value = json::read(&text, json::Dialect::Commented)
+            .map_err(|error| format!("{path}: byte {}: {}", error.at, error.message))?;
+        let stored = json::stored::store(&value).ok_or_else(|| format!("{path}: too large"))?;
+        let file = Path::new(&directory).join(format!("{table}.stored"));
+        std::fs::write(&file, stored).map_err(|error| format!("{}: {error}", file.display()))?;
+    }
+    Ok(())
 }
 
 fn show(out: &mut String, places: &Places) -> std::fmt::Result {

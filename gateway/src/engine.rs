@@ -66,9 +66,9 @@ impl Gateway {
         let opening = places.clone();
         let log = Opening::start(move || {
             opening.prepare()?;
-            Log::open(&opening.of_log(), mode).map_err(|error| answer::unrecorded(&error))
-        });
-        let launchers = Launchers::new(executable.clone(), options.spare.launcher());
+            Log::begin(&opening.of_log(), mode).map_err(|error| answer::unrecorded(&error))
+        })?;
+        let launchers = Launchers::new(executable.clone(), &options.spare);
         if options.runs {
             launchers.warm();
         }
@@ -116,6 +116,9 @@ impl Gateway {
         let input = judge::bash_input(&accepted.text, &request);
         let judged = self.judge(&request, &scene, input).await?;
         let command = accepted.after_hooks(&judged)?;
+        if self.mode == GatewayMode::Embedded {
+            self.scanner.rest();
+        }
         let log = self.log.log().await?;
         let mut view = view::decision(&judged.verdict, &scene.snapshot, judged.input.clone());
         view::add_hooks(&mut view, judged.hooks.clone());
@@ -183,17 +186,13 @@ impl Gateway {
             person,
         };
         let outcome = self.execute(grant, broker, manner, Lines { events, input, control }).await;
-        match self.mode {
-            GatewayMode::Embedded => {}
-            GatewayMode::Daemon | GatewayMode::System => self.launchers.replace(),
-        }
         let state = self.places.state.clone();
-        let cwd_after = blocking(move || {
+        let end = move || {
             let cwd_after = temporary.cwd_after();
             temporary.end(&state);
             Ok(cwd_after)
-        })
-        .await?;
+        };
+        let cwd_after = self.blocking(end).await?;
         let execution = outcome?;
         let ended = (&receipt, &execution);
         let said = self.after(caller, &request.context, (&scene, &judged), ended).await?;
@@ -220,6 +219,11 @@ impl Gateway {
                 return Err(answer::not_started(&error));
             }
         };
+        // While the command runs; whoever comes next finds it ready.
+        match self.mode {
+            GatewayMode::Embedded => {}
+            GatewayMode::Daemon | GatewayMode::System => self.launchers.replace(),
+        }
         let listeners = running.take_listeners();
         let (over, ended) = oneshot::channel();
         let carry = async {
@@ -235,12 +239,28 @@ impl Gateway {
         };
         let (mut execution, network) = tokio::join!(follow, carry);
         execution.network = network;
+        let remains = std::mem::take(&mut execution.remains);
         let recorded = records::result(log, receipt, &execution).await;
+        remains.gone().await;
         recorded.map_err(|error| answer::ran_unrecorded(&error, &execution))?;
         for event in execution.unsent.drain(..) {
             let _ = lines.events.send(event).await; // a front end that is gone needs nothing
         }
         Ok(execution)
+    }
+}
+
+impl Gateway {
+    /// Does work that waits for the file system. Where this is the only call of the process, nobody else is held up, and
+    /// a thread for it would take longer than most of it.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        match self.mode {
+            GatewayMode::Embedded => work(),
+            GatewayMode::Daemon | GatewayMode::System => blocking(work).await,
+        }
     }
 }
 

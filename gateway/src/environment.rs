@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use stockade_parser::json::{self, Value};
+use stockade_parser::json::Value;
+use stockade_parser::tables::{Table, table};
 
 use crate::protocol::errors::{Code, Failure};
-
-const TABLE: &str = include_str!("../../policies/environment.jsonc");
 
 /// Search path when the caller has none.
 pub(crate) const DEFAULT_PATH: &str =
@@ -126,7 +125,7 @@ fn rules() -> Result<&'static Rules, Failure> {
 }
 
 fn read_rules() -> Option<Rules> {
-    let table = json::read(TABLE.as_bytes(), json::Dialect::Commented).ok()?;
+    let table = table(Table::Environment)?;
     let list = |key: &str| -> Option<Vec<String>> {
         let texts = table.get(key)?.elements()?.iter().map(Value::text);
         texts.map(|text| text.map(str::to_string)).collect()

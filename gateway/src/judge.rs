@@ -309,6 +309,9 @@ pub(crate) async fn read(
         reading.facts.sandbox = SandboxState::Off;
     }
     let paths = stockade_policy::paths_of(&reading.call(tool), &reading.facts);
+    if paths.is_empty() {
+        return Ok(reading);
+    }
     let cwd = reading.facts.cwd.clone();
     let looked = tokio::task::spawn_blocking(move || facts::real_paths(paths, &cwd)).await;
     reading.facts.real_paths = looked.map_err(|_| broken("the paths cannot be looked up"))?;

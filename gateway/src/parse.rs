@@ -28,6 +28,8 @@ pub(crate) struct Scanner {
 enum Request {
     /// Start the worker now, so that the first text need not wait for it.
     Warm,
+    /// Let the worker end: nothing more is to be read.
+    Rest,
     /// Have these texts read, in order.
     Read { texts: Vec<Vec<u8>>, reply: oneshot::Sender<Vec<Witness>> },
 }
@@ -47,6 +49,12 @@ impl Scanner {
     pub(crate) fn warm(&self) {
         // A full queue means that the worker is in use, hence started.
         let _ = self.desk().try_send(Request::Warm);
+    }
+
+    /// Lets the worker end while other things are done. A text that comes all the same starts another.
+    pub(crate) fn rest(&self) {
+        // Under a full queue it is still needed.
+        let _ = self.desk().try_send(Request::Rest);
     }
 
     /// Reads `source` as bash started in state `start` would.
@@ -110,6 +118,7 @@ async fn serve(mut desk: Desk, mut requests: mpsc::Receiver<Request>) {
     while let Some(request) = requests.recv().await {
         match request {
             Request::Warm => desk.warm().await,
+            Request::Rest => desk.rest(),
             Request::Read { texts, reply } => {
                 let answers = desk.read(texts).await;
                 // The caller may have gone away; the answer is of no use to anyone else.

@@ -3,6 +3,7 @@
 mod launchers;
 pub(crate) mod output;
 mod pipes;
+mod readable;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
@@ -11,7 +12,6 @@ use stockade_sandbox as sandbox;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 
 use crate::decide::Grant;
 use crate::net::report::Report;
@@ -19,6 +19,7 @@ use crate::protocol::types::{Control, Event, Input, Stream};
 
 pub(crate) use launchers::Launchers;
 use output::{Collector, Output};
+use readable::Readable;
 
 /// Between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(2);
@@ -57,7 +58,9 @@ pub(crate) struct Manner {
 #[derive(Debug)]
 pub(crate) struct Running {
     stop: Stop,
-    wait: JoinHandle<std::io::Result<(sandbox::Exit, Vec<sandbox::Violation>)>>,
+    child: sandbox::Child,
+    /// Can be read when the command has ended.
+    end: Readable,
     stdin: Option<pipe::Sender>,
     stdout: pipe::Receiver,
     stderr: pipe::Receiver,
@@ -96,6 +99,24 @@ pub(crate) struct Execution {
     pub(crate) unsent: Vec<Event>,
     /// What became of its connections.
     pub(crate) network: Report,
+    /// What is left of its confinement: nothing that runs.
+    pub(crate) remains: Remains,
+}
+
+/// What kept a command apart, on its way out. Dropping it waits for the rest of that way.
+#[derive(Debug, Default)]
+pub(crate) struct Remains(Option<sandbox::Child>);
+
+impl Remains {
+    /// Waits until nothing is left.
+    pub(crate) async fn gone(self) {
+        let Some(child) = self.0 else { return };
+        let Ok(end) = child.process().and_then(Readable::new) else { return };
+        if tokio::time::timeout(sandbox::Stopper::LONGEST, end.wait()).await.is_err() {
+            // One that does not go is left to a thread.
+            drop(tokio::task::spawn_blocking(move || drop(child)));
+        }
+    }
 }
 
 /// Starts what was granted; the grant is used up.
@@ -107,21 +128,36 @@ pub(crate) async fn start(
     let (theirs, ours) = pipes::stdio(manner.stdin)?;
     let launcher = launchers.take().await?;
     // The spec leaves this process here, and nowhere else: a launcher without one has nothing to run.
-    let spec = grant.into_spec();
-    let spawned = tokio::task::spawn_blocking(move || launcher.run(&spec, theirs));
-    let (mut child, enforced) =
-        spawned.await.map_err(|_| pipes::broken("the launcher's thread"))??;
+    let starting = launcher.begin(&grant.into_spec(), theirs)?;
+    let (mut child, enforced) = begun(starting).await?;
     let started = (SystemTime::now(), Instant::now());
     let listeners = child.take_listeners();
-    let stop = Stop(child.stopper().map_err(|source| sandbox::Error::Report { source })?);
-    let wait = tokio::task::spawn_blocking(move || child.wait_with_violations());
+    let lost = |source| sandbox::Error::Report { source };
+    let stop = Stop(child.stopper().map_err(lost)?);
+    let end = child.socket().and_then(Readable::new).map_err(lost)?;
     let pipes::Ours { stdin, stdout, stderr } = ours;
-    Ok(Running { stop, wait, stdin, stdout, stderr, enforced, started, listeners })
+    Ok(Running { stop, child, end, stdin, stdout, stderr, enforced, started, listeners })
+}
+
+/// Waits until the command runs or why it does not is known.
+async fn begun(
+    mut starting: sandbox::Starting,
+) -> Result<(sandbox::Child, sandbox::Enforced), sandbox::Error> {
+    let lost = |source| sandbox::Error::Report { source };
+    let report = starting.socket().and_then(Readable::new).map_err(lost)?;
+    loop {
+        let came = tokio::time::timeout(sandbox::Starting::LIMIT, report.wait()).await;
+        came.map_err(|late| lost(late.into()))?.map_err(lost)?;
+        match starting.proceed()? {
+            sandbox::Progress::Waiting(more) => starting = more,
+            sandbox::Progress::Started(child, enforced) => return Ok((child, enforced)),
+        }
+    }
 }
 
 /// Carries the streams of a command until it and everything that it started are gone.
 pub(crate) async fn follow(running: Running, manner: &Manner, lines: &mut Lines) -> Execution {
-    let Running { stop, mut wait, mut stdin, stdout, stderr, enforced, started, listeners } =
+    let Running { stop, child, end, mut stdin, stdout, stderr, enforced, started, listeners } =
         running;
     drop(listeners);
     let mut streams = Streams::new(stdout, stderr, Collector::new(manner.directory.clone()));
@@ -140,7 +176,7 @@ pub(crate) async fn follow(running: Running, manner: &Manner, lines: &mut Lines)
             overdue.as_mut().reset(tokio::time::Instant::now() + OVERDUE);
         }
         tokio::select! {
-            ended = &mut wait => break ended.ok().and_then(Result::ok),
+            ended = end.wait() => break ended.and_then(|()| child.ended()).ok(),
             () = &mut overdue, if stopping => match gone {
                 // Not even its end can be seen.
                 true => break None,
@@ -206,6 +242,7 @@ pub(crate) async fn follow(running: Running, manner: &Manner, lines: &mut Lines)
         took,
         unsent,
         network,
+        remains: Remains(Some(child)),
     }
 }
 

@@ -3,9 +3,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use stockade_sandbox::{Launcher, Twin};
+use stockade_sandbox::{Launcher, Nursery, Twin};
 
-/// A scan worker and a launcher that wait for their first use. Without them both are executed when they are needed.
+/// A scan worker and a launcher that wait for their first use, or what makes launchers. Without them each is executed
+/// when it is needed.
 #[derive(Debug, Clone, Default)]
 pub struct Spare(Arc<Mutex<Processes>>);
 
@@ -13,6 +14,7 @@ pub struct Spare(Arc<Mutex<Processes>>);
 struct Processes {
     worker: Option<Twin>,
     launcher: Option<Launcher>,
+    nursery: Option<Nursery>,
 }
 
 /// What the calls of this process are for.
@@ -22,18 +24,21 @@ pub(crate) enum Purpose {
     Judge,
     /// Commands are judged and run.
     Run,
+    /// Commands of others are judged and run, as long as this process lives.
+    Serve,
 }
 
 impl Spare {
     /// Forks what `purpose` needs. Must come first of all; with a second thread nothing is forked.
     pub(crate) fn fork(purpose: Purpose) -> Spare {
         // The launcher first: it has the longest way to go.
-        let launcher = match purpose {
-            Purpose::Judge => None,
-            Purpose::Run => Launcher::fork().ok(),
+        let (launcher, nursery) = match purpose {
+            Purpose::Judge => (None, None),
+            Purpose::Run => (Launcher::fork().ok(), None),
+            Purpose::Serve => (None, Nursery::fork().ok()),
         };
         let worker = Twin::fork(crate::scan::main).ok();
-        Spare(Arc::new(Mutex::new(Processes { worker, launcher })))
+        Spare(Arc::new(Mutex::new(Processes { worker, launcher, nursery })))
     }
 
     /// Takes the scan worker.
@@ -44,5 +49,10 @@ impl Spare {
     /// Takes the launcher.
     pub(crate) fn launcher(&self) -> Option<Launcher> {
         self.0.lock().ok().and_then(|mut processes| processes.launcher.take())
+    }
+
+    /// Takes what makes launchers.
+    pub(crate) fn nursery(&self) -> Option<Nursery> {
+        self.0.lock().ok().and_then(|mut processes| processes.nursery.take())
     }
 }

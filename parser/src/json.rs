@@ -3,6 +3,10 @@
 //! RFC 8259, and stricter: a duplicate key, a lone surrogate, a byte order mark and nesting deeper than
 //! [`MAX_DEPTH`] are errors. [`Dialect::Commented`] allows `//` and `/* */` comments, for our own tables.
 
+// The build includes this file from another place.
+#[path = "json/stored.rs"]
+pub mod stored;
+
 use std::collections::BTreeSet;
 
 use crate::Span;

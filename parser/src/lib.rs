@@ -26,6 +26,7 @@ mod search;
 mod slots;
 mod source;
 mod state;
+pub mod tables;
 mod thin;
 mod tree;
 mod witness;

@@ -3,14 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use stockade_parser::json::{Dialect, Value, read};
-
-const PROTECTED: &[u8] = include_bytes!("../../policies/paths/protected.jsonc");
-const CRITICAL: &[u8] = include_bytes!("../../policies/paths/critical.jsonc");
-const TREES: &[u8] = include_bytes!("../../policies/paths/trees.jsonc");
-const LINKS: &[u8] = include_bytes!("../../policies/paths/links.jsonc");
-const GIT: &[u8] = include_bytes!("../../policies/paths/git.jsonc");
-const PERMISSIONS: &[u8] = include_bytes!("../../policies/permissions.jsonc");
+use stockade_parser::json::Value;
+use stockade_parser::tables::{Table, table};
 
 /// What holds without any settings file, as the text of a settings file of [`crate::Layer::Builtin`].
 pub const DEFAULT_SETTINGS: &str = include_str!("../../policies/profiles/default.json");
@@ -151,13 +145,13 @@ pub(crate) fn listed(list: &[String], name: &[u8]) -> bool {
 }
 
 fn read_all() -> Option<Knowledge> {
-    let permissions = read(PERMISSIONS, Dialect::Commented).ok()?;
-    let git = read(GIT, Dialect::Commented).ok()?;
+    let permissions = table(Table::Permissions)?;
+    let git = table(Table::Git)?;
     Some(Knowledge {
-        protected: table(PROTECTED, protected)?,
-        removers: table(CRITICAL, remover)?,
-        walkers: table(TREES, walker)?,
-        link_makers: table(LINKS, link_maker)?,
+        protected: rows(&table(Table::Protected)?, protected)?,
+        removers: rows(&table(Table::Critical)?, remover)?,
+        walkers: rows(&table(Table::Trees)?, walker)?,
+        link_makers: rows(&table(Table::Links)?, link_maker)?,
         git_keys: strings(git.get("refused")?)?,
         free_git_keys: strings(git.get("free")?)?,
         safe_variables: strings(permissions.get("safe_variables")?)?,
@@ -193,10 +187,6 @@ fn read_all() -> Option<Knowledge> {
             .collect::<Option<_>>()?,
         broken: false,
     })
-}
-
-fn table<T>(text: &[u8], row: fn(&Value) -> Option<T>) -> Option<Vec<T>> {
-    rows(&read(text, Dialect::Commented).ok()?, row)
 }
 
 fn rows<T>(value: &Value, row: fn(&Value) -> Option<T>) -> Option<Vec<T>> {

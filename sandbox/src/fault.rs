@@ -13,6 +13,11 @@ pub(crate) fn set(step: &str) {
     }
 }
 
+/// Says whether some step is taken as failed.
+pub(crate) fn is_set() -> bool {
+    STEP.get().is_some()
+}
+
 /// Says whether `step` is the one.
 pub(crate) fn is_at(step: &str) -> bool {
     STEP.get().is_some_and(|named| named == step)

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use crate::codec::{self, Failure, Order, Report, Wire};
 use crate::fault;
-use crate::linux::aliases;
+use crate::linux::aliases::Places;
 use crate::linux::foreign::Foreign;
 use crate::linux::syscalls::{self, Ended, Fork};
 use crate::spec::{Fallback, Mechanism};
@@ -73,7 +73,8 @@ struct Confined {
 pub(crate) fn run() -> i32 {
     let Ok(control) = take_control() else { return FAILED };
     match monitor(&control) {
-        Ok(report) => send(&control, &report).map_or(FAILED, |()| 0),
+        Ok(Some(report)) => send(&control, &report).map_or(FAILED, |()| 0),
+        Ok(None) => 0,
         Err(failure) => {
             // The gateway may be gone; then there is nobody to tell.
             let _ = send(&control, &Report::Failed(failure));
@@ -114,14 +115,22 @@ fn send(to: &UnixStream, report: &Report) -> io::Result<()> {
     codec::send(to, &report.to_bytes())
 }
 
-fn monitor(control: &UnixStream) -> Result<Report, Failure> {
+/// Returns what is still to be told of the end.
+fn monitor(control: &UnixStream) -> Result<Option<Report>, Failure> {
     step("subreaper", syscalls::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0))?;
     // Whatever it cannot do in advance is done, and its failure told, when the spec is here.
     let ready = Ready::prepare(control).ok();
     let (mut spec, streams) = step("receive", receive_spec(control))?;
     fault::set(&spec.fail_at);
     step("receive", Ok(()))?;
-    let others = step("other mounts", aliases::of_rules(&spec.files.rules))?;
+    let ready = ready.and_then(Ready::current);
+    let others = match &ready {
+        Some(ready) => Ok(ready.places().of_rules(&spec.files.rules)),
+        None => File::open("/proc/self/mountinfo")
+            .and_then(|file| Places::read(&file))
+            .map(|places| places.of_rules(&spec.files.rules)),
+    };
+    let others = step("other mounts", others)?;
     spec.files.rules.extend(others);
     let isolation = if spec.confine { Isolation::Namespaces } else { Isolation::Free };
     let again = match (isolation, spec.fallback) {
@@ -143,13 +152,14 @@ fn copies(streams: &StandardStreams) -> io::Result<StandardStreams> {
     Ok([stdin.try_clone()?, stdout.try_clone()?, stderr.try_clone()?])
 }
 
-/// Starts the run and follows it to its end; on an error nothing has run, or nothing of it is left.
+/// Starts the run and follows it to its end; on an error nothing has run, or nothing of it is left. Returns what is
+/// still to be told of the end.
 fn attempt(
     spec: &SandboxSpec,
     (isolation, ready): (Isolation, Option<Ready>),
     streams: StandardStreams,
     control: &UnixStream,
-) -> Result<Report, Failure> {
+) -> Result<Option<Report>, Failure> {
     let confined = start(spec, (isolation, ready), streams, control)?;
     step("dumpable", syscalls::prctl(libc::PR_SET_DUMPABLE, 0, 0))?;
     let Confined { pid, orders, report, consent } = confined;
@@ -161,6 +171,13 @@ fn attempt(
     step("report", send(control, &Report::Ready(enforced)))?;
     let mut heard = Heard::default();
     let watched = watch(control, &orders, pid, &mut heard);
+    if let (Ok(()), Isolation::Namespaces, Some(report)) = (&watched, isolation, heard.told()) {
+        // Nothing is left but pid 1. The kernel takes its time over the namespaces, and nobody need wait for that
+        // before the result is written down. The gateway may be gone; then there is nobody to tell.
+        let _ = send(control, &report);
+        end(pid);
+        return Ok(None);
+    }
     let End { ended, is_whole } = end(pid);
     let (exit, mut violations) = heard.finish(spec, &orders, ended);
     if let Err(error) = watched {
@@ -171,7 +188,7 @@ fn attempt(
         let rule = "processes of the run could not be ended";
         violations.push(supervise::cut_short("kill", "the run".to_owned(), rule));
     }
-    Ok(Report::Ended(exit, violations))
+    Ok(Some(Report::Ended(exit, violations)))
 }
 
 fn receive_spec(control: &UnixStream) -> io::Result<(SandboxSpec, StandardStreams)> {
@@ -370,6 +387,9 @@ fn watch(control: &UnixStream, orders: &UnixStream, pid: i32, heard: &mut Heard)
         let event = |index: usize| events.get(index).copied().unwrap_or(0);
         if event(2) != 0 {
             heard.listen(orders)?;
+            if heard.told().is_some() {
+                return Ok(());
+            }
             continue;
         }
         if event(1) != 0 {
@@ -403,6 +423,7 @@ fn last_words(orders: &UnixStream, process: &OwnedFd, heard: &mut Heard) -> io::
         let events = syscalls::poll(&waited, Some(rest))?;
         match (events.first(), events.get(1)) {
             (_, Some(word)) if *word != 0 => heard.listen(orders)?,
+            _ if heard.told().is_some() => return Ok(()),
             (Some(0), _) if !rest.is_zero() => {}
             _ => return Ok(()),
         }

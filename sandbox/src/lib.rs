@@ -40,17 +40,19 @@ pub use host::{Host, Probe};
 pub use macos::seatbelt_profile;
 #[cfg(not(target_os = "linux"))]
 pub use other::{
-    Child, Launcher, Listeners, Stopper, Twin, confine_proxy, confine_worker, launch, spawn,
+    Branch, Child, Launcher, Listeners, Nursery, Progress, Starting, Stopper, Twin, confine_proxy,
+    confine_worker, launch, spawn,
 };
 pub use run::{Error, Exit, Stdio};
 #[cfg(target_os = "linux")]
 pub use spawn::{
-    Child, Launcher, Listeners, Stopper, confine_proxy, confine_worker, launch, spawn,
+    Child, Launcher, Listeners, Progress, Starting, Stopper, confine_proxy, confine_worker, launch,
+    spawn,
 };
 pub use spec::{
     Access, Fallback, FileRule, Files, INIT_NAME, Limits, Mechanism, Mediation, Network, Program,
     SandboxSpec,
 };
 #[cfg(target_os = "linux")]
-pub use twin::Twin;
+pub use twin::{Branch, Nursery, Twin};
 pub use violation::Violation;

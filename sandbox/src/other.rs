@@ -42,8 +42,45 @@ impl Twin {
         match *self {}
     }
 
+    /// Tells it that nothing more comes.
+    pub fn dismiss(&self) {
+        match *self {}
+    }
+
     /// Says whether it has not ended.
     pub fn is_alive(&mut self) -> bool {
+        match *self {}
+    }
+}
+
+/// A copy of this process; there is none here.
+#[derive(Debug)]
+pub enum Branch {}
+
+impl Branch {
+    /// Refuses.
+    pub fn fork(_: impl FnOnce() -> u8) -> io::Result<Branch> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Returns what it wrote.
+    pub fn finish(self, _: std::time::Instant, _: usize) -> io::Result<Option<(Vec<u8>, bool)>> {
+        match self {}
+    }
+}
+
+/// What makes launchers; there is none here.
+#[derive(Debug)]
+pub enum Nursery {}
+
+impl Nursery {
+    /// Refuses.
+    pub fn fork() -> io::Result<Nursery> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Makes a launcher.
+    pub fn launcher(&mut self) -> io::Result<Launcher> {
         match *self {}
     }
 }
@@ -65,8 +102,41 @@ impl Launcher {
     }
 
     /// Refuses.
+    pub fn begin(self, spec: &SandboxSpec, stdio: Stdio) -> Result<Starting, Error> {
+        spawn(Path::new("/"), spec, stdio).map(|(child, _)| match child {})
+    }
+
+    /// Refuses.
     pub fn run(self, spec: &SandboxSpec, stdio: Stdio) -> Result<(Child, Enforced), Error> {
         spawn(Path::new("/"), spec, stdio)
+    }
+}
+
+/// A command that is being started; there is none here.
+#[derive(Debug)]
+pub enum Starting {}
+
+/// How far a start is.
+#[derive(Debug)]
+pub enum Progress {
+    /// Something is still to come.
+    Waiting(Starting),
+    /// The command runs.
+    Started(Child, Enforced),
+}
+
+impl Starting {
+    /// Longest time between two reports of a launcher.
+    pub const LIMIT: Duration = Duration::ZERO;
+
+    /// Returns another descriptor of the socket.
+    pub fn socket(&self) -> io::Result<std::os::fd::OwnedFd> {
+        match *self {}
+    }
+
+    /// Takes one report.
+    pub fn proceed(self) -> Result<Progress, Error> {
+        match self {}
     }
 }
 
@@ -89,6 +159,21 @@ impl Child {
     /// Waits for the end and returns also what was refused.
     pub fn wait_with_violations(self) -> io::Result<(Exit, Vec<Violation>)> {
         match self {}
+    }
+
+    /// Returns another descriptor of the socket.
+    pub fn socket(&self) -> io::Result<std::os::fd::OwnedFd> {
+        match *self {}
+    }
+
+    /// Waits for the end and returns also what was refused.
+    pub fn ended(&self) -> io::Result<(Exit, Vec<Violation>)> {
+        match *self {}
+    }
+
+    /// Returns a descriptor of the monitor.
+    pub fn process(&self) -> io::Result<std::os::fd::OwnedFd> {
+        match *self {}
     }
 
     /// Gives up the listeners of a run.

@@ -4,7 +4,7 @@ use std::io;
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{self, Command};
 use std::time::Duration;
 
@@ -69,6 +69,11 @@ impl Launcher {
         Ok(Launcher { control, process: Process::new(pid) })
     }
 
+    /// Takes charge of one that is there, at the other end of `control`.
+    pub(crate) fn of(control: UnixStream, process: Process) -> Launcher {
+        Launcher { control, process }
+    }
+
     /// Makes one as a twin of this process, which must have one thread and should have read nothing yet.
     pub fn fork() -> io::Result<Launcher> {
         let Twin { socket, process } = Twin::fork(launch)?;
@@ -84,17 +89,103 @@ impl Launcher {
     ///
     /// Returns when the command has started or the first step that failed is known; nothing runs on error.
     pub fn run(self, spec: &SandboxSpec, stdio: Stdio) -> Result<(Child, Enforced), Error> {
-        check(spec)?;
-        let Launcher { control, process } = self;
-        // On every error it is killed: it has nothing to do any more, and may be no launcher at all.
-        match hand_over(&control, spec, stdio)? {
-            (Report::Ready(enforced), listeners) => {
-                Ok((Child { control, process, listeners }, enforced))
+        let mut starting = self.begin(spec, stdio)?;
+        loop {
+            match starting.proceed()? {
+                Progress::Waiting(more) => starting = more,
+                Progress::Started(child, enforced) => return Ok((child, enforced)),
             }
-            (Report::Failed(failure), _) => Err(error(failure, spec)),
-            (Report::Ended(..) | Report::Listening | Report::Noted(_), _) => {
+        }
+    }
+
+    /// Hands spec and descriptors over like [`Launcher::run`], and does not wait for what comes of it.
+    pub fn begin(self, spec: &SandboxSpec, stdio: Stdio) -> Result<Starting, Error> {
+        check(spec)?;
+        // On every error it is killed: it has nothing to do any more, and may be no launcher at all.
+        let Launcher { control, process } = self;
+        let streams = [stdio.stdin.as_fd(), stdio.stdout.as_fd(), stdio.stderr.as_fd()];
+        let sent = control
+            .set_write_timeout(Some(START_LIMIT))
+            .and_then(|()| codec::send_with(&control, &spec.to_bytes(), &streams))
+            .and_then(|()| control.set_write_timeout(None))
+            .and_then(|()| control.set_read_timeout(Some(START_LIMIT)));
+        sent.map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidInput => Error::Spec { reason: error.to_string() },
+            _ => Error::Report { source: error },
+        })?;
+        // The pipes must close when the command's own copies do.
+        drop(stdio);
+        let network = !spec.hide.contains(&Mechanism::NetworkNamespace);
+        let proxy = matches!(spec.network, Network::Proxy { .. });
+        Ok(Starting {
+            control,
+            process,
+            listeners: None,
+            program: spec.program.path.clone(),
+            listens: proxy && spec.confine && network,
+            fallback: spec.fallback,
+        })
+    }
+}
+
+/// A command that is being started. Dropping it ends it.
+#[derive(Debug)]
+pub struct Starting {
+    control: UnixStream,
+    process: Process,
+    listeners: Option<Listeners>,
+    program: PathBuf,
+    /// Listeners are due.
+    listens: bool,
+    fallback: Fallback,
+}
+
+/// How far a start is.
+#[derive(Debug)]
+pub enum Progress {
+    /// Something is still to come.
+    Waiting(Starting),
+    /// The command runs.
+    Started(Child, Enforced),
+}
+
+impl Starting {
+    /// Longest time between two reports of a launcher; its own limits are shorter.
+    pub const LIMIT: Duration = START_LIMIT;
+
+    /// Returns another descriptor of the socket, which can be read when [`Starting::proceed`] has something to take.
+    pub fn socket(&self) -> io::Result<OwnedFd> {
+        self.control.try_clone().map(OwnedFd::from)
+    }
+
+    /// Takes one report, and waits for it. Nothing runs on error.
+    pub fn proceed(mut self) -> Result<Progress, Error> {
+        let report = receive_start(&self.control, &mut self.listeners);
+        match report.map_err(|source| Error::Report { source })? {
+            Report::Listening => Ok(Progress::Waiting(self)),
+            Report::Ready(enforced) => {
+                let listeners = self.due(&enforced).map_err(|source| Error::Report { source })?;
+                let Starting { control, process, .. } = self;
+                Ok(Progress::Started(Child { control, process, listeners }, enforced))
+            }
+            Report::Failed(failure) => Err(error(failure, &self.program)),
+            Report::Ended(..) | Report::Noted(_) => {
                 Err(Error::Report { source: io::ErrorKind::InvalidData.into() })
             }
+        }
+    }
+
+    /// Returns the listeners of a start that succeeded.
+    fn due(&mut self, enforced: &Enforced) -> io::Result<Option<Listeners>> {
+        self.control.set_read_timeout(None)?;
+        let listeners = self.listeners.take();
+        // Without namespaces there is no place for them; those of a start that failed lead nowhere.
+        if self.fallback == Fallback::Static && !enforced.holds(Protection::Loopback) {
+            return Ok(None);
+        }
+        match listeners.is_some() == self.listens {
+            true => Ok(listeners),
+            false => Err(io::ErrorKind::InvalidData.into()),
         }
     }
 }
@@ -107,43 +198,6 @@ pub fn spawn(
 ) -> Result<(Child, Enforced), Error> {
     check(spec)?;
     Launcher::start(launcher)?.run(spec, stdio)
-}
-
-/// Sends spec and descriptors and waits for what came of them.
-fn hand_over(
-    control: &UnixStream,
-    spec: &SandboxSpec,
-    stdio: Stdio,
-) -> Result<(Report, Option<Listeners>), Error> {
-    let streams = [stdio.stdin.as_fd(), stdio.stdout.as_fd(), stdio.stderr.as_fd()];
-    codec::send_with(control, &spec.to_bytes(), &streams).map_err(|error| match error.kind() {
-        io::ErrorKind::InvalidInput => Error::Spec { reason: error.to_string() },
-        _ => Error::Report { source: error },
-    })?;
-    // The pipes must close when the command's own copies do.
-    drop(stdio);
-    let report = || {
-        let mut listeners = None;
-        control.set_read_timeout(Some(START_LIMIT))?;
-        let mut report = receive_start(control, &mut listeners)?;
-        if matches!(report, Report::Listening) {
-            report = receive_start(control, &mut listeners)?;
-        }
-        control.set_read_timeout(None)?;
-        let wanted = matches!(spec.network, Network::Proxy { .. }) && spec.confine;
-        let network = !spec.hide.contains(&Mechanism::NetworkNamespace);
-        if let Report::Ready(enforced) = &report {
-            let expected = wanted && network;
-            // Without namespaces there is no place for them; those of a start that failed lead nowhere.
-            if spec.fallback == Fallback::Static && !enforced.holds(Protection::Loopback) {
-                listeners = None;
-            } else if listeners.is_some() != expected {
-                return Err(io::ErrorKind::InvalidData.into());
-            }
-        }
-        Ok((report, listeners))
-    };
-    report().map_err(|source| Error::Report { source })
 }
 
 /// Refuses what no launcher could apply.
@@ -181,16 +235,15 @@ fn receive_report(control: &UnixStream) -> io::Result<Report> {
     Report::from_bytes(&bytes)
 }
 
-fn error(failure: Failure, spec: &SandboxSpec) -> Error {
+fn error(failure: Failure, program: &Path) -> Error {
     match failure {
         Failure::Step { step, reason } => Error::Step { step, reason },
         Failure::Unenforceable { protection, reason, help } => {
             Error::Unenforceable { protection, reason, help }
         }
-        Failure::Exec { errno } => Error::Exec {
-            path: spec.program.path.clone(),
-            source: io::Error::from_raw_os_error(errno),
-        },
+        Failure::Exec { errno } => {
+            Error::Exec { path: program.to_path_buf(), source: io::Error::from_raw_os_error(errno) }
+        }
         Failure::Spec { reason } => Error::Spec { reason },
     }
 }
@@ -203,14 +256,31 @@ impl Child {
 
     /// Waits like [`Child::wait`]; returns also what was refused to the command.
     pub fn wait_with_violations(mut self) -> io::Result<(Exit, Vec<Violation>)> {
-        let report = receive_report(&self.control);
+        let ended = self.ended();
         self.process.wait()?;
-        match report? {
+        ended
+    }
+
+    /// Returns another descriptor of the socket, which can be read when [`Child::ended`] has something to take.
+    pub fn socket(&self) -> io::Result<OwnedFd> {
+        self.control.try_clone().map(OwnedFd::from)
+    }
+
+    /// Waits until the command and everything it started have ended, and returns what became of it. What kept them
+    /// apart may still be on its way out: see [`Child::process`].
+    pub fn ended(&self) -> io::Result<(Exit, Vec<Violation>)> {
+        match receive_report(&self.control)? {
             Report::Ended(exit, violations) => Ok((exit, violations)),
             Report::Failed(_) | Report::Ready(_) | Report::Listening | Report::Noted(_) => {
                 Err(io::ErrorKind::InvalidData.into())
             }
         }
+    }
+
+    /// Returns a descriptor of the monitor, which can be read when nothing of the run is left; dropping this after
+    /// that waits for nothing.
+    pub fn process(&self) -> io::Result<OwnedFd> {
+        syscalls::process_descriptor(self.process.pid)
     }
 
     /// Gives up the listeners of a run with a proxy; none the second time.

@@ -5,11 +5,14 @@
 //! environment are wiped, and of the descriptors it keeps its end of one socket.
 
 use std::fs::File;
-use std::io;
-use std::os::fd::AsFd;
+use std::io::{self, PipeReader, Read as _, Write as _};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::panic::UnwindSafe;
+use std::time::{Duration, Instant};
 
 use crate::linux::syscalls::{self, Fork, StartStrings};
+use crate::{Launcher, launch};
 
 /// The status of a twin that could not begin.
 const FAILED: i32 = 122;
@@ -44,6 +47,12 @@ impl Twin {
         self.socket.try_clone()
     }
 
+    /// Tells it that nothing more comes, and does not wait until it has ended.
+    pub fn dismiss(&self) {
+        // It fails when the twin has ended already.
+        let _ = self.socket.shutdown(std::net::Shutdown::Both);
+    }
+
     /// Says whether it has not ended.
     pub fn is_alive(&mut self) -> bool {
         self.process.is_alive()
@@ -53,6 +62,11 @@ impl Twin {
 /// Leaves the twin nothing but its end of the socket.
 fn settle(socket: &UnixStream, strings: &StartStrings) -> io::Result<()> {
     strings.wipe();
+    take(socket)
+}
+
+/// Makes `socket` descriptors 0 and 1 of this process, and closes all others but the empty device.
+fn take(socket: &UnixStream) -> io::Result<()> {
     let nothing = File::options().read(true).write(true).open("/dev/null")?;
     syscalls::duplicate_onto(socket.as_fd(), 0)?;
     syscalls::duplicate_onto(socket.as_fd(), 1)?;
@@ -61,6 +75,130 @@ fn settle(socket: &UnixStream, strings: &StartStrings) -> io::Result<()> {
     // The socket's own number goes with the rest: this process has it as 0 and 1.
     syscalls::close_from(3)?;
     std::env::set_current_dir("/")
+}
+
+/// A copy of this process that goes on with all that this one has but its standard output, which comes here, and its
+/// standard error, which leads nowhere. Dropping it ends it.
+#[derive(Debug)]
+pub struct Branch {
+    output: PipeReader,
+    process: Process,
+}
+
+impl Branch {
+    /// Makes one that ends with the status that `role` returns; if `role` panics, with that of a failure.
+    ///
+    /// Fails in a process with a second thread, which could hold a lock for ever in the copy.
+    pub fn fork(role: impl FnOnce() -> u8 + UnwindSafe) -> io::Result<Branch> {
+        StartStrings::of_this_process()?;
+        let (output, theirs) = io::pipe()?;
+        match syscalls::fork(0)? {
+            Fork::Parent(pid) => Ok(Branch { output, process: Process::new(pid) }),
+            Fork::Child => {
+                drop(output);
+                let ready = File::options().write(true).open("/dev/null").and_then(|nothing| {
+                    syscalls::duplicate_onto(theirs.as_fd(), 1)?;
+                    syscalls::duplicate_onto(nothing.as_fd(), 2)
+                });
+                drop(theirs);
+                let status = ready.map(|()| std::panic::catch_unwind(role));
+                let status = status.ok().and_then(Result::ok).map_or(FAILED, i32::from);
+                syscalls::exit_now(status)
+            }
+        }
+    }
+
+    /// Returns what is written to its standard output, if it is whole before `until` and not longer than `most` bytes;
+    /// then also says whether the status is that of a success. Else it is ended, and there is nothing.
+    pub fn finish(mut self, until: Instant, most: usize) -> io::Result<Option<(Vec<u8>, bool)>> {
+        let mut written = Vec::new();
+        let mut piece = vec![0; 1 << 16];
+        loop {
+            let rest = until.saturating_duration_since(Instant::now());
+            let events = syscalls::poll(&[(self.output.as_fd(), libc::POLLIN)], Some(rest))?;
+            if rest.is_zero() || events.iter().all(|events| *events == 0) {
+                return Ok(None);
+            }
+            let count = self.output.read(&mut piece)?;
+            written.extend_from_slice(piece.get(..count).unwrap_or_default());
+            if count == 0 {
+                break;
+            }
+            if written.len() > most {
+                return Ok(None);
+            }
+        }
+        // Its output can be closed by itself; it is waited for no longer than for the output.
+        let process = syscalls::process_descriptor(self.process.pid)?;
+        let rest = until.saturating_duration_since(Instant::now());
+        let events = syscalls::poll(&[(process.as_fd(), libc::POLLIN)], Some(rest))?;
+        if events.iter().all(|events| *events == 0) {
+            return Ok(None);
+        }
+        Ok(Some((written, self.process.wait()? == Some(0))))
+    }
+}
+
+/// A twin that makes launchers for a gateway that stays: forks of what has one thread and has read nothing, where the
+/// gateway itself has many and has read much. Dropping it ends it; its launchers are the gateway's children and stay.
+#[derive(Debug)]
+pub struct Nursery(Twin);
+
+impl Nursery {
+    /// Makes one, under the conditions of [`Twin::fork`].
+    pub fn fork() -> io::Result<Nursery> {
+        Twin::fork(nursery).map(Nursery)
+    }
+
+    /// Has it make a launcher, and waits for that.
+    pub fn launcher(&mut self) -> io::Result<Launcher> {
+        let (control, theirs) = UnixStream::pair()?;
+        let mut socket = &self.0.socket;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        syscalls::send_with_descriptors(socket.as_fd(), &[1], &[theirs.as_fd()])?;
+        drop(theirs);
+        let mut pid = [0; 4];
+        let answered = socket.read_exact(&mut pid);
+        if answered.is_err() {
+            // A late answer must not be taken for the next one.
+            self.0.dismiss();
+        }
+        answered?;
+        match i32::from_ne_bytes(pid) {
+            pid @ 1.. => Ok(Launcher::of(control, Process::new(pid))),
+            _ => Err(io::Error::other("no launcher could be forked")),
+        }
+    }
+}
+
+/// How long a nursery may take for one launcher.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Is the nursery: makes a launcher for each socket that it gets, until there are no more.
+fn nursery() -> i32 {
+    let (input, mut output) = (io::stdin(), io::stdout().lock());
+    loop {
+        let received = syscalls::receive_with_descriptors(input.as_fd(), &mut [0]);
+        let control = match received {
+            Ok((1, sockets)) => <[OwnedFd; 1]>::try_from(sockets).ok(),
+            Ok(_) | Err(_) => None,
+        };
+        let Some([control]) = control else { return 0 };
+        let control = UnixStream::from(control);
+        // The gateway is the parent of both: it waits for the launcher.
+        let pid = match syscalls::fork(libc::CLONE_PARENT) {
+            Ok(Fork::Parent(pid)) => pid,
+            Ok(Fork::Child) => {
+                let status = take(&control).map_or(FAILED, |()| launch());
+                syscalls::exit_now(status)
+            }
+            Err(_) => -1,
+        };
+        let told = output.write_all(&pid.to_ne_bytes()).and_then(|()| output.flush());
+        if told.is_err() {
+            return FAILED;
+        }
+    }
 }
 
 /// A child of this process. Dropping it kills it, unless it was waited for.
@@ -76,18 +214,18 @@ impl Process {
         Process { pid, over: false }
     }
 
-    /// Waits until it has ended.
-    pub(crate) fn wait(&mut self) -> io::Result<()> {
+    /// Waits until it has ended, and returns its status if it exited; none the second time.
+    pub(crate) fn wait(&mut self) -> io::Result<Option<i32>> {
         while !self.over {
             match syscalls::wait(self.pid, 0) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 result => {
                     self.over = true;
-                    result?;
+                    return Ok(result?.and_then(|ended| ended.code));
                 }
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     fn is_alive(&mut self) -> bool {

@@ -431,3 +431,36 @@ fn a_gateway_of_another_version_is_not_used_and_not_passed_over() {
     assert_eq!(text(&output.stderr).lines().count(), 2, "{}", text(&output.stderr));
     assert!(!place.project().join("made.txt").exists());
 }
+
+#[test]
+fn what_a_gateway_forks_holds_nothing_of_it() {
+    let place = Place::new("protocol-forks");
+    let mut command = place.stockade(["serve"]);
+    command.env("SERVE_TOKEN", "mark-of-the-gateway");
+    let gateway = Gateway::start_with(&place, command);
+    let own = gateway.child.id();
+    for _ in 0..3 {
+        let output = place.output(["run", "--", "echo out"]);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "out\n", "{output:?}");
+    }
+    let read = |number: u32, name: &str| {
+        let bytes = std::fs::read(format!("/proc/{number}/{name}")).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    // The gateway shows that the mark can be found.
+    assert!(read(own, "environ").contains("mark-of-the-gateway"));
+    let threads = std::fs::read_dir(format!("/proc/{own}/task")).expect("its threads").flatten();
+    let children: Vec<u32> = threads
+        .flat_map(|thread| {
+            let text = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+            text.split_whitespace().filter_map(|it| it.parse().ok()).collect::<Vec<u32>>()
+        })
+        .collect();
+    // The reader of texts and what makes the launchers, at least.
+    assert!(children.len() >= 2, "{children:?}");
+    for child in children {
+        assert!(!read(child, "environ").contains("mark-of-the-gateway"), "{child}");
+        assert_eq!(read(child, "cmdline").trim_matches('\0'), "", "{child}");
+    }
+    assert_eq!(gateway.end(), Some(0));
+}

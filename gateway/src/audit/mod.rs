@@ -41,6 +41,7 @@ use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
 
 pub(crate) use error::Error;
+use journal::Journal;
 use record::Body;
 pub(crate) use redact::Redactor;
 use writer::Job;
@@ -141,23 +142,39 @@ struct Shared {
     redactor: Redactor,
     head: Map<String, Value>,
     jobs: Option<mpsc::Sender<Job>>,
-    thread: Mutex<Option<std::thread::JoinHandle<()>>>,
+    /// Closed by the end of the writer.
+    ended: Mutex<std::sync::mpsc::Receiver<()>>,
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
         self.jobs = None;
-        if let Ok(mut thread) = self.thread.lock()
-            && let Some(thread) = thread.take()
-        {
+        if let Ok(ended) = self.ended.lock() {
             // A writer that panicked has nothing more to say; what it answered was durable before.
-            let _ = thread.join();
+            let _ = ended.recv();
         }
     }
 }
 
+/// What appends to a log.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    journal: Journal,
+    queue: mpsc::Receiver<Job>,
+    running: std::sync::mpsc::Sender<()>,
+}
+
+impl Writer {
+    /// Appends until every [`Log`] is gone, then ends in order.
+    pub(crate) fn run(self) {
+        let Writer { journal, queue, running } = self;
+        writer::run(journal, queue);
+        drop(running);
+    }
+}
+
 impl Log {
-    /// Opens the log, makes it when there is none, and puts in order what a crash left behind.
+    /// Opens the log like [`Log::begin`], with a thread of its own for its writer.
     pub(crate) fn open(places: &Places, mode: GatewayMode) -> Result<Log, Error> {
         Log::open_with(places, mode, Rotation::DEFAULT)
     }
@@ -168,26 +185,39 @@ impl Log {
         mode: GatewayMode,
         rotation: Rotation,
     ) -> Result<Log, Error> {
+        let (log, writer) = Log::begin_with(places, mode, rotation)?;
+        let thread = std::thread::Builder::new().name("audit".into()).spawn(|| writer.run());
+        thread.map_err(|source| Error::Write {
+            directory: places.directory.clone(),
+            step: "to start the writer".into(),
+            cause: error::words(&source),
+        })?;
+        Ok(log)
+    }
+
+    /// Opens the log, makes it when there is none, and puts in order what a crash left behind. No record is written
+    /// until its writer runs.
+    pub(crate) fn begin(places: &Places, mode: GatewayMode) -> Result<(Log, Writer), Error> {
+        Log::begin_with(places, mode, Rotation::DEFAULT)
+    }
+
+    fn begin_with(
+        places: &Places,
+        mode: GatewayMode,
+        rotation: Rotation,
+    ) -> Result<(Log, Writer), Error> {
         let journal = writer::open(places, mode, rotation)?;
         let (jobs, queue) = mpsc::channel(QUEUE);
-        let redactor = journal.redactor.clone();
-        let head = journal.head.clone();
-        let thread = std::thread::Builder::new()
-            .name("audit".into())
-            .spawn(move || writer::run(journal, queue))
-            .map_err(|source| Error::Write {
-                directory: places.directory.clone(),
-                step: "to start the writer".into(),
-                cause: error::words(&source),
-            })?;
+        let (running, ended) = std::sync::mpsc::channel();
         let shared = Shared {
             directory: places.directory.clone(),
-            redactor,
-            head,
+            redactor: journal.redactor.clone(),
+            head: journal.head.clone(),
             jobs: Some(jobs),
-            thread: Mutex::new(Some(thread)),
+            ended: Mutex::new(ended),
         };
-        Ok(Log { shared: Arc::new(shared) })
+        let log = Log { shared: Arc::new(shared) };
+        Ok((log, Writer { journal, queue, running }))
     }
 
     /// Masks and records `body`; returns when it is on disk and covered by a signed checkpoint.

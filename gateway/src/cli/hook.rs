@@ -1,9 +1,9 @@
-//! `stockade hook AGENT`: the supervisor, and the handler that it starts.
+//! `stockade hook AGENT`: the supervisor, and its copy, the handler.
 
 use std::ffi::OsString;
 use std::io::Read as _;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 
 use clap::Parser as _;
 use clap::error::ErrorKind;
@@ -17,9 +17,6 @@ use crate::serve::hook::handle::{Running, handle};
 use crate::serve::hook::{Agent, own_rules, print, supervise};
 use crate::serve::shell::wrapping::LAUNCH;
 use crate::spare::{Purpose, Spare};
-
-/// Word that tells the executable to be the handler; put in front of the arguments by the supervisor alone.
-pub(super) const HANDLER: &str = "hook-handler";
 
 /// Is `stockade hook …`: what is wrong with the arguments is the agent's refusal too, for several agents run the
 /// command when their hook ends with any other status.
@@ -40,23 +37,6 @@ pub(super) fn guarded(arguments: &[OsString]) -> ExitCode {
     }
 }
 
-/// Is the handler that the supervisor starts.
-pub(super) fn handler(arguments: &[OsString]) -> ExitCode {
-    let (Some(name), Some(rest)) = (arguments.first(), arguments.get(2..)) else {
-        return ExitCode::from(failure::FAILED);
-    };
-    let arguments: Vec<OsString> = std::iter::once(name).chain(rest).cloned().collect();
-    let answered = parsed(&arguments).map(|options| {
-        let spare = context::spare(&options.common, Purpose::Judge);
-        super::wait(answer(options, spare))
-    });
-    match answered {
-        Ok(Ok(Ok(status))) => status,
-        Ok(Ok(Err(failure)) | Err(failure)) => failure::fail(&failure),
-        Err(_) => ExitCode::from(failure::FAILED),
-    }
-}
-
 fn parsed(arguments: &[OsString]) -> Result<args::agents::Hook, clap::Error> {
     let arguments = args::Arguments::try_parse_from(arguments)?;
     let refused = |message: String| clap::Error::raw(ErrorKind::ArgumentConflict, message);
@@ -71,27 +51,28 @@ fn parsed(arguments: &[OsString]) -> Result<args::agents::Hook, clap::Error> {
     }
 }
 
-/// Supervises a handler: this same executable with the same arguments.
+/// Supervises a handler, which goes on from here in a process of its own.
 pub(super) fn run(options: &args::agents::Hook) -> ExitCode {
-    let handler = std::env::current_exe().map(|executable| {
-        let mut handler = Command::new(executable);
-        handler.arg(HANDLER).args(std::env::args_os().skip(1)).stdin(Stdio::inherit());
-        handler
-    });
-    // Without a path to start, a path that cannot be started: its failure is the agent's refusal.
-    let handler = handler.unwrap_or_else(|_| Command::new("/dev/null/stockade"));
-    ExitCode::from(supervise(options.agent, handler, options.deadline))
+    ExitCode::from(supervise(options.agent, || handler(options), options.deadline))
 }
 
-/// Is the handler: its answer goes to the supervisor as one JSON object.
-async fn answer(options: args::agents::Hook, spare: Spare) -> Result<ExitCode, Failure> {
-    let answer = match judged(&options, spare).await {
+/// Is the handler: returns its exit status.
+fn handler(options: &args::agents::Hook) -> u8 {
+    let spare = context::spare(&options.common, Purpose::Judge);
+    match super::wait(answer(options, spare)) {
+        Ok(Ok(())) => 0,
+        Ok(Err(_)) | Err(_) => failure::FAILED,
+    }
+}
+
+/// Gives the answer to the supervisor as one JSON object.
+async fn answer(options: &args::agents::Hook, spare: Spare) -> Result<(), Failure> {
+    let answer = match judged(options, spare).await {
         Ok(answer) => answer,
         Err(failure) => blocked(options.agent, &failure.message),
     };
     let text = serde_json::to_string(&answer).map_err(|error| lost(&error.to_string()))?;
-    failure::print(&text).map_err(|error| lost(&error.to_string()))?;
-    Ok(ExitCode::SUCCESS)
+    failure::print(&text).map_err(|error| lost(&error.to_string()))
 }
 
 fn lost(reason: &str) -> Failure {

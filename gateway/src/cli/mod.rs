@@ -44,7 +44,6 @@ pub fn main() -> ExitCode {
         Some("proxy") => status(crate::net::worker::main()),
         Some("scan") => status(crate::scan::main()),
         Some(crate::hooks::keeper::ROLE) => ExitCode::from(crate::hooks::keeper::main(&arguments)),
-        Some(hook::HANDLER) => hook::handler(&arguments),
         Some("hook") => hook::guarded(&arguments),
         Some(_) | None => command_line(&arguments),
     }
@@ -100,7 +99,8 @@ fn dispatch(arguments: Arguments) -> Result<ExitCode, Failure> {
         }
         Command::Serve(mut options) => {
             options.common = join(options.common)?;
-            wait(serve::serve(options))?
+            let spare = crate::Spare::fork(Purpose::Serve);
+            wait(serve::serve(options, spare))?
         }
         Command::Parse(mut options) => {
             options.common = join(options.common)?;

@@ -42,7 +42,7 @@ async fn attempt(options: args::Run, spare: Spare) -> Result<ExitCode, Failure> 
         return Err(shell::within(&command)?);
     }
     let shown = context::shown(&command);
-    let stdin = !reads_text && !streams::stdin_is_terminal();
+    let stdin = !reads_text && streams::has_stdin();
     let request = CommandRequest {
         command,
         cwd: call.cwd.clone(),
@@ -116,7 +116,7 @@ async fn converse(
     let (input_in, input) = mpsc::channel(4);
     let (control_in, control) = mpsc::channel(16);
     let (asking, mut asked) = mpsc::channel::<PendingQuestion>(1);
-    let printer = streams::print_events(shown, control_in.clone(), show)?;
+    let mut printer = streams::Printer::new(shown, control_in.clone(), show);
     if request.stdin {
         streams::read_stdin(input_in)?;
     }
@@ -127,6 +127,7 @@ async fn converse(
     let outcome = loop {
         tokio::select! {
             outcome = &mut running => break outcome,
+            () = printer.wait() => {}
             Some(pending) = asked.recv(), if answering.is_none() => {
                 answering = terminal.clone().map(|terminal| Answering::start(terminal, pending));
             }

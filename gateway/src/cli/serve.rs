@@ -9,10 +9,10 @@ use crate::audit::GatewayMode;
 use crate::client::Options;
 use crate::protocol::errors::{Code, Failure};
 use crate::serve::socket::Listener;
-use crate::{Gateway, client};
+use crate::{Gateway, Spare, client};
 
 /// Serves until SIGTERM, SIGINT or SIGHUP.
-pub(crate) async fn serve(options: args::Serve) -> Result<ExitCode, Failure> {
+pub(crate) async fn serve(options: args::Serve, spare: Spare) -> Result<ExitCode, Failure> {
     let call = context::call(&options.common, "serve")?;
     let path = socket_path(&call.options)?;
     let internal = |error: std::io::Error| {
@@ -22,7 +22,7 @@ pub(crate) async fn serve(options: args::Serve) -> Result<ExitCode, Failure> {
     let mut interrupt = signal(SignalKind::interrupt()).map_err(internal)?;
     let mut hangup = signal(SignalKind::hangup()).map_err(internal)?;
     let listener = Listener::bind(&path)?;
-    let options = Options { embedded: true, runs: true, ..call.options };
+    let options = Options { embedded: true, runs: true, spare, ..call.options };
     let gateway = Gateway::open_as(options, GatewayMode::Daemon).await?;
     let ready = format!("listening on {}", path.display());
     // Nobody needs to read it: the socket is what counts.

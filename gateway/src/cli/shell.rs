@@ -30,7 +30,7 @@ pub(super) fn is_shell(arguments: &[OsString]) -> bool {
     // An executable that is itself called so starts itself as launcher and scan worker under this name.
     let own = std::fs::read_link("/proc/self/exe").unwrap_or_default();
     let role = arguments.get(1).and_then(|word| word.to_str());
-    !(named(own.file_name()) && matches!(role, Some("launch" | "scan" | super::hook::HANDLER)))
+    !(named(own.file_name()) && matches!(role, Some("launch" | "scan")))
 }
 
 /// Is the shell under that name.
@@ -120,7 +120,7 @@ impl Wanted {
         let found = wrapping::unwrap(&text, &temporary_folders()).map_err(|reason| {
             Failure::new(Code::Internal, format!("the table of agents is broken: {reason}"), "")
         })?;
-        let stdin = found.is_none() && !streams::stdin_is_terminal();
+        let stdin = found.is_none() && streams::has_stdin();
         let Unwrapped { text, marker } = found.unwrap_or(Unwrapped { text, marker: None });
         let text = wrapping::through_gate(&text).unwrap_or(text);
         let empty = text.trim().is_empty();
@@ -132,7 +132,7 @@ impl Wanted {
         let real = real()?.to_string_lossy().into_owned();
         let fixed = [real, "--noprofile".to_owned(), "--norc".to_owned()];
         let command = CommandText::Words(fixed.into_iter().chain(words).collect());
-        Ok(Some(Wanted { command, stdin: !streams::stdin_is_terminal(), marker: None }))
+        Ok(Some(Wanted { command, stdin: streams::has_stdin(), marker: None }))
     }
 
     /// A text on standard input is judged whole, so all of it is read first and the command gets none.

@@ -25,55 +25,120 @@ pub(crate) enum Show {
     Nothing,
 }
 
-/// The thread that prints.
+/// Prints events: on a thread of its own from the first one that comes while the command runs.
 #[derive(Debug)]
-pub(crate) struct Printer(JoinHandle<Option<std::io::Error>>);
+pub(crate) struct Printer {
+    show: Show,
+    control: mpsc::Sender<Control>,
+    way: Way,
+}
+
+#[derive(Debug)]
+enum Way {
+    /// Nothing has come yet.
+    Idle(mpsc::Receiver<Event>),
+    Thread(JoinHandle<Option<std::io::Error>>),
+    /// There is no thread, so that the gateway sees a front end that is gone, and ends the command.
+    Broken(std::io::Error),
+}
 
 impl Printer {
-    /// Waits until everything is printed. Returns why some of it could not be, but for a reader that went away.
+    /// Makes one for `events`. A reader of standard output that went away is told to the command by the signal that it
+    /// would have got, had it written itself; the rest is dropped.
+    pub(crate) fn new(
+        events: mpsc::Receiver<Event>,
+        control: mpsc::Sender<Control>,
+        show: Show,
+    ) -> Printer {
+        Printer { show, control, way: Way::Idle(events) }
+    }
+
+    /// Starts the thread when the first event comes, and does nothing more after that. Dropping the future loses nothing.
+    pub(crate) async fn wait(&mut self) {
+        let Way::Idle(events) = &mut self.way else { return std::future::pending().await };
+        let Some(first) = events.recv().await else { return std::future::pending().await };
+        let (_, none) = mpsc::channel(1);
+        let mut events = std::mem::replace(events, none);
+        let mut pages = Pages::new(self.show, self.control.clone());
+        let print = move || {
+            pages.print(first);
+            while let Some(event) = events.blocking_recv() {
+                pages.print(event);
+            }
+            pages.lost
+        };
+        self.way = match thread("print", print) {
+            Ok(thread) => Way::Thread(thread),
+            Err(failure) => Way::Broken(std::io::Error::other(failure.message)),
+        };
+    }
+
+    /// Waits until everything is printed: nothing more is to come. Returns why some of it could not be, but for a reader
+    /// that went away.
     pub(crate) fn join(self) -> Option<std::io::Error> {
-        self.0
-            .join()
-            .unwrap_or_else(|_| Some(std::io::Error::other("the thread that prints broke off")))
+        let broken = || Some(std::io::Error::other("the thread that prints broke off"));
+        match self.way {
+            Way::Thread(thread) => thread.join().unwrap_or_else(|_| broken()),
+            Way::Broken(error) => Some(error),
+            Way::Idle(mut events) => {
+                let mut pages = Pages::new(self.show, self.control);
+                while let Ok(event) = events.try_recv() {
+                    pages.print(event);
+                }
+                pages.lost
+            }
+        }
     }
 }
 
-/// Says whether standard input is a terminal.
-pub(crate) fn stdin_is_terminal() -> bool {
-    std::io::stdin().is_terminal()
+/// What was printed so far.
+#[derive(Debug)]
+struct Pages {
+    show: Show,
+    control: mpsc::Sender<Control>,
+    /// Nobody reads any more.
+    gone: bool,
+    /// Why something could not be printed.
+    lost: Option<std::io::Error>,
 }
 
-/// Prints events until their senders are gone. A reader of standard output that went away is told to
-/// the command by the signal that it would have got, had it written itself; the rest is dropped.
-pub(crate) fn print_events(
-    mut events: mpsc::Receiver<Event>,
-    control: mpsc::Sender<Control>,
-    show: Show,
-) -> Result<Printer, Failure> {
-    let print = move || {
-        let (mut gone, mut lost) = (false, None);
-        while let Some(event) = events.blocking_recv() {
-            match (event, show) {
-                (_, Show::Nothing) | (Event::Notice(_), Show::Output) => {}
-                (Event::Notice(text), Show::All) => {
-                    failure::tell(&format!("stockade: {}", words::one_line(&text)));
-                }
-                (Event::Output { .. }, Show::All | Show::Output) if gone => {}
-                (Event::Output { stream, bytes }, Show::All | Show::Output) => {
-                    match write(stream, &bytes) {
-                        Ok(()) => {}
-                        Err(error) if error.kind() == ErrorKind::BrokenPipe => {
-                            gone = true;
-                            let _ = control.try_send(Control::Signal(SIGPIPE)); // a full channel already ends it
-                        }
-                        Err(error) => lost = lost.or(Some(error)),
+impl Pages {
+    fn new(show: Show, control: mpsc::Sender<Control>) -> Pages {
+        Pages { show, control, gone: false, lost: None }
+    }
+
+    fn print(&mut self, event: Event) {
+        match (event, self.show) {
+            (_, Show::Nothing) | (Event::Notice(_), Show::Output) => {}
+            (Event::Notice(text), Show::All) => {
+                failure::tell(&format!("stockade: {}", words::one_line(&text)));
+            }
+            (Event::Output { .. }, Show::All | Show::Output) if self.gone => {}
+            (Event::Output { stream, bytes }, Show::All | Show::Output) => {
+                match write(stream, &bytes) {
+                    Ok(()) => {}
+                    Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+                        self.gone = true;
+                        let _ = self.control.try_send(Control::Signal(SIGPIPE)); // a full channel already ends it
                     }
+                    Err(error) => self.lost = self.lost.take().or(Some(error)),
                 }
             }
         }
-        lost
-    };
-    thread("print", print).map(Printer)
+    }
+}
+
+/// Says whether a command is to be given what comes on standard input: not from a terminal, at which a person sits.
+pub(crate) fn has_stdin() -> bool {
+    !std::io::stdin().is_terminal() && !is_empty_device()
+}
+
+/// Says whether standard input is the empty device, from which nothing ever comes.
+fn is_empty_device() -> bool {
+    let null = rustix::fs::makedev(1, 3);
+    rustix::fs::fstat(rustix::stdio::stdin()).is_ok_and(|found| {
+        rustix::fs::FileType::from_raw_mode(found.st_mode).is_char_device() && found.st_rdev == null
+    })
 }
 
 /// Reads standard input to its end and hands it on. Nobody joins this thread: nothing can end a read

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use stockade_policy::{Hook, HookEvent};
 
-use super::{Gateway, blocking};
+use super::Gateway;
 use crate::answer::unrecorded;
 use crate::audit::Receipt;
 use crate::audit::record::caller::Caller;
@@ -53,7 +53,7 @@ impl Gateway {
         self.note_session(&caller, &request);
         let (cwd, context, places) =
             (request.cwd.clone(), request.context.clone(), self.places.clone());
-        let scene = blocking(move || Scene::find(&cwd, &context, &places)).await?;
+        let scene = self.blocking(move || Scene::find(&cwd, &context, &places)).await?;
         let settings = scene.snapshot.rules.settings();
         let id = match &request.call_id {
             Some(id) => id.clone(),

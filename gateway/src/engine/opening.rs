@@ -2,21 +2,38 @@
 
 use tokio::sync::watch;
 
-use crate::audit::Log;
+use crate::audit::{Log, Writer};
 use crate::judge;
-use crate::protocol::errors::Failure;
+use crate::protocol::errors::{Code, Failure};
 
 /// The log, or why there is none, as soon as that is known.
 #[derive(Debug, Clone)]
 pub(super) struct Opening(watch::Receiver<Option<Result<Log, Failure>>>);
 
 impl Opening {
-    /// Opens the log by `open`, on a thread that may wait for the file system. Needs a runtime.
-    pub(super) fn start(open: impl FnOnce() -> Result<Log, Failure> + Send + 'static) -> Opening {
+    /// Opens the log by `open` on a thread of its own, which appends to it afterwards.
+    pub(super) fn start(
+        open: impl FnOnce() -> Result<(Log, Writer), Failure> + Send + 'static,
+    ) -> Result<Opening, Failure> {
         let (done, opening) = watch::channel(None);
-        // Whoever needs the log waits for the channel; a thread that breaks off closes it.
-        drop(tokio::task::spawn_blocking(move || done.send_replace(Some(open()))));
-        Opening(opening)
+        let work = move || {
+            let (log, writer) = match open() {
+                Ok((log, writer)) => (Ok(log), Some(writer)),
+                Err(failure) => (Err(failure), None),
+            };
+            // Whoever needs the log waits for the channel; a thread that breaks off closes it.
+            done.send_replace(Some(log));
+            drop(done);
+            if let Some(writer) = writer {
+                writer.run();
+            }
+        };
+        let started = std::thread::Builder::new().name("audit".into()).spawn(work);
+        started.map_err(|error| {
+            let message = format!("a thread for the log cannot be started: {error}");
+            Failure::new(Code::AuditUnavailable, message, "")
+        })?;
+        Ok(Opening(opening))
     }
 
     /// Returns the log when it is open.

@@ -2,7 +2,7 @@
 
 use stockade_policy::Decision;
 
-use super::{Gateway, blocking};
+use super::Gateway;
 use crate::approve::asked::{self, Agreed};
 use crate::audit::Receipt;
 use crate::audit::record::caller::Caller;
@@ -33,7 +33,7 @@ impl Gateway {
     ) -> Result<DecisionView, Failure> {
         let places = self.places.clone();
         let asked = request.clone();
-        let mut scene = blocking(move || cases::scene(&asked, &places)).await?;
+        let mut scene = self.blocking(move || cases::scene(&asked, &places)).await?;
         let mut begun = EventView::default();
         // What is only tried begins no session and notices no change.
         if request.record && request.case.is_none() {
@@ -81,7 +81,7 @@ impl Gateway {
         let command = judge::command_of(&judged.input).ok();
         let asks = judged.verdict.decision == Decision::Ask;
         let command = command.filter(|_| asks && judged.tree.is_some());
-        blocking(move || {
+        self.blocking(move || {
             asked::forget(&state, pid);
             let Some(command) = command else { return Ok(()) };
             asked::note(&state, asked::Asked { command: &command, cwd: &cwd }, pid).map_err(
@@ -109,7 +109,7 @@ impl Gateway {
         }
         let (state, cwd) = (self.places.state.clone(), scene.place.cwd.clone());
         let command = judge::command_of(&judged.input)?;
-        blocking(move || {
+        self.blocking(move || {
             Ok(asked::take(&state, asked::Asked { command: &command, cwd: &cwd }, pid))
         })
         .await
@@ -133,7 +133,7 @@ impl Gateway {
         // Whether a person is there to answer is seen when a question comes up.
         context.interactive = true;
         let found = context.clone();
-        let scene = blocking(move || Scene::find(&cwd, &found, &places)).await?;
+        let scene = self.blocking(move || Scene::find(&cwd, &found, &places)).await?;
         self.settled(caller, scene, &context).await
     }
 
@@ -161,7 +161,7 @@ impl Gateway {
         let (scene, command, places) = (scene.clone(), command.clone(), self.places.clone());
         let (request, facts) = (request.clone(), judged.facts.clone());
         let prepare = move || plan::prepare(&scene, &facts, &command, &places, &request);
-        blocking(prepare).await
+        self.blocking(prepare).await
     }
 
     /// Returns with what hooks are run.

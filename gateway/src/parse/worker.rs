@@ -43,6 +43,8 @@ pub(crate) enum Start {
 pub(super) struct Desk {
     start: Start,
     worker: Option<Worker>,
+    /// A worker that was told to end and is waited for at last.
+    leaving: Option<Process>,
     /// Digests of texts that a worker died of, oldest first.
     fatal: VecDeque<[u8; 32]>,
 }
@@ -78,12 +80,21 @@ enum Failure {
 
 impl Desk {
     pub(super) fn new(start: Start) -> Desk {
-        Desk { start, worker: None, fatal: VecDeque::new() }
+        Desk { start, worker: None, leaving: None, fatal: VecDeque::new() }
     }
 
     #[cfg(test)]
     pub(super) fn starting_with(self, start: Start) -> Desk {
         Desk { start, worker: None, ..self }
+    }
+
+    /// Has the worker end, which it does meanwhile; a later text starts another.
+    pub(super) fn rest(&mut self) {
+        let Some(Worker { process, .. }) = self.worker.take() else { return };
+        if let Process::Forked(twin) = &process {
+            twin.dismiss();
+        }
+        self.leaving = Some(process);
     }
 
     /// Makes sure that a worker is ready.

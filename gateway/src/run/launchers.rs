@@ -2,12 +2,13 @@
 //! that was started early costs a command nothing; it holds nothing and does nothing until it has a spec.
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-use stockade_sandbox::{Error, Launcher};
+use stockade_sandbox::{Error, Launcher, Nursery};
 use tokio::task::JoinHandle;
 
 use super::pipes;
+use crate::Spare;
 
 /// Most launchers that wait at once.
 const MOST_READY: usize = 4;
@@ -16,6 +17,8 @@ const MOST_READY: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Launchers {
     executable: PathBuf,
+    /// Where they are forked; those that it cannot make are executed.
+    nursery: Option<Arc<Mutex<Nursery>>>,
     ready: Mutex<Vec<Ready>>,
 }
 
@@ -27,10 +30,11 @@ enum Ready {
 }
 
 impl Launchers {
-    /// Launchers of this executable, the first of which may be there already.
-    pub(crate) fn new(executable: PathBuf, first: Option<Launcher>) -> Launchers {
-        let ready = first.map(Ready::Forked).into_iter().collect();
-        Launchers { executable, ready: Mutex::new(ready) }
+    /// Launchers of this executable, the first of which, or what forks them, may be there already.
+    pub(crate) fn new(executable: PathBuf, spare: &Spare) -> Launchers {
+        let ready = spare.launcher().map(Ready::Forked).into_iter().collect();
+        let nursery = spare.nursery().map(|nursery| Arc::new(Mutex::new(nursery)));
+        Launchers { executable, nursery, ready: Mutex::new(ready) }
     }
 
     /// The executable, which is also the proxy of a run.
@@ -58,7 +62,9 @@ impl Launchers {
 
     /// Returns one that waits for its spec.
     pub(super) async fn take(&self) -> Result<Launcher, Error> {
-        let ready = self.ready.lock().ok().and_then(|mut ready| ready.pop());
+        // The oldest is the most likely to be there.
+        let oldest = |ready: &mut Vec<Ready>| (!ready.is_empty()).then(|| ready.remove(0));
+        let ready = self.ready.lock().ok().and_then(|mut ready| oldest(&mut ready));
         let starting = match ready {
             Some(Ready::Forked(launcher)) => return Ok(launcher),
             Some(Ready::Starting(starting)) => starting,
@@ -68,7 +74,10 @@ impl Launchers {
     }
 
     fn start(&self) -> JoinHandle<Result<Launcher, Error>> {
-        let executable = self.executable.clone();
-        tokio::task::spawn_blocking(move || Launcher::start(&executable))
+        let (executable, nursery) = (self.executable.clone(), self.nursery.clone());
+        tokio::task::spawn_blocking(move || {
+            let forked = nursery.and_then(|nursery| nursery.lock().ok()?.launcher().ok());
+            forked.map_or_else(|| Launcher::start(&executable), Ok)
+        })
     }
 }

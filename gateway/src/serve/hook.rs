@@ -4,10 +4,11 @@
 //! supervisor: the real handler is a child, its answer is passed on when it is complete and well formed, and
 //! everything else becomes the agent's explicit refusal.
 
-use std::io::{Read as _, Write as _};
-use std::process::{Command, Stdio};
-use std::sync::mpsc;
-use std::time::Duration;
+use std::io::Write as _;
+use std::panic::UnwindSafe;
+use std::time::{Duration, Instant};
+
+use stockade_sandbox::Branch;
 
 pub(crate) mod answer;
 pub(crate) mod frame;
@@ -24,7 +25,7 @@ use answer::{Answer, blocked};
 pub(crate) use table::{TEXT as TABLE, marks};
 
 /// Most bytes of a handler's answer.
-const ANSWER_LIMIT_BYTES: u64 = 32 << 20;
+const ANSWER_LIMIT_BYTES: usize = 32 << 20;
 
 /// An agent whose hook form is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -72,15 +73,20 @@ impl Agent {
     }
 }
 
-/// Runs `handler` with this process's standard input, prints its answer or a refusal, and returns the exit status.
-pub(crate) fn supervise(agent: Agent, mut handler: Command, deadline: Duration) -> u8 {
+/// Runs `handler` in a copy of this process, prints its answer or a refusal, and returns the exit status.
+pub(crate) fn supervise(
+    agent: Agent,
+    handler: impl FnOnce() -> u8 + UnwindSafe,
+    deadline: Duration,
+) -> u8 {
+    let handler = Branch::fork(handler);
     std::panic::set_hook(Box::new(move |_| {
         std::process::exit(i32::from(print(&blocked(agent, "the hook failed"))));
     }));
-    let answer = match watch(&mut handler, deadline) {
-        Ok(answer) => answer,
-        Err(reason) => blocked(agent, &reason),
-    };
+    let answer = handler
+        .map_err(|error| format!("the hook's handler did not start: {error}"))
+        .and_then(|handler| watch(handler, deadline))
+        .unwrap_or_else(|reason| blocked(agent, &reason));
     print(&answer)
 }
 
@@ -106,31 +112,15 @@ fn nobody_reads() -> bool {
 }
 
 /// Returns the handler's answer if it came whole, in form, in time and with status 0.
-fn watch(handler: &mut Command, deadline: Duration) -> Result<Answer, String> {
-    let spawned = handler.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-    let mut child =
-        spawned.map_err(|error| format!("the hook's handler did not start: {error}"))?;
-    let stdout = child.stdout.take().ok_or("the hook's handler has no output")?;
-    let (sender, receiver) = mpsc::channel();
-    let reader = std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        let read = stdout.take(ANSWER_LIMIT_BYTES).read_to_end(&mut bytes).map(|_| bytes);
-        // The receiver is gone only after the deadline, when nobody wants the answer any more.
-        drop(sender.send(read));
-    });
-    let received = receiver.recv_timeout(deadline);
-    if received.is_err() {
-        child.kill().map_err(|error| format!("the hook's handler did not end in time: {error}"))?;
+fn watch(handler: Branch, deadline: Duration) -> Result<Answer, String> {
+    let until = Instant::now().checked_add(deadline).ok_or("the deadline is too far away")?;
+    let finished = handler.finish(until, ANSWER_LIMIT_BYTES);
+    let finished =
+        finished.map_err(|error| format!("the handler's answer cannot be read: {error}"))?;
+    match finished {
+        None => Err(format!("no answer within {} ms", deadline.as_millis())),
+        Some((_, false)) => Err("the hook's handler failed".to_owned()),
+        Some((bytes, true)) => serde_json::from_slice(&bytes)
+            .map_err(|error| format!("the hook's handler gave no answer: {error}")),
     }
-    let status = child
-        .wait()
-        .map_err(|error| format!("the hook's handler cannot be waited for: {error}"))?;
-    let bytes = received.map_err(|_| format!("no answer within {} ms", deadline.as_millis()))?;
-    let bytes = bytes.map_err(|error| format!("the handler's answer cannot be read: {error}"))?;
-    reader.join().map_err(|_| "the handler's answer was lost".to_owned())?;
-    if !status.success() {
-        return Err(format!("the hook's handler ended with {status}"));
-    }
-    serde_json::from_slice(&bytes)
-        .map_err(|error| format!("the hook's handler gave no answer: {error}"))
 }

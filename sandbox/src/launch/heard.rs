@@ -26,6 +26,14 @@ impl Heard {
         !self.is_over
     }
 
+    /// Returns what pid 1 said of the end, if it said that nothing else is left.
+    pub(super) fn told(&self) -> Option<Report> {
+        let (exit, violations) = self.ended.as_ref()?;
+        // What went wrong with the watching is told when pid 1 is gone as well.
+        let whole = violations.iter().all(|it| it.kind != "process");
+        whole.then(|| Report::Ended(exit.clone(), violations.clone()))
+    }
+
     /// Takes one word of pid 1, which has begun to say it.
     pub(super) fn listen(&mut self, orders: &UnixStream) -> io::Result<()> {
         let heard = self.take(orders);

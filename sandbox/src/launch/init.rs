@@ -61,7 +61,10 @@ pub(super) fn run(
 
 /// Runs as pid 1 that does in advance what is the same for every spec, then waits for one.
 pub(super) fn run_ahead(ids: (u32, u32), link: Link) -> i32 {
-    let ground = lay_ground(ids, &BTreeSet::new());
+    let mut ground = lay_ground(ids, &BTreeSet::new());
+    if let Ok(Ground::Namespaces(_, loopback)) = &mut ground {
+        *loopback = syscalls::loopback_up().is_ok();
+    }
     // Without a spec there is nothing to do, and nobody to tell.
     let Ok((spec, streams)) = super::receive_spec(&link.orders) else { return super::FAILED };
     go_on(ground, &spec, Foreign::default(), streams, link)
@@ -81,7 +84,7 @@ fn go_on(
     mut link: Link,
 ) -> i32 {
     let isolation = match &ground {
-        Ok(Ground::Namespaces(_)) | Err(_) => Isolation::Namespaces,
+        Ok(Ground::Namespaces(..)) | Err(_) => Isolation::Namespaces,
         Ok(Ground::Static) => Isolation::Static,
         Ok(Ground::Free) => Isolation::Free,
     };
@@ -121,7 +124,9 @@ fn begin(
     link: &mut Link,
 ) -> Result<(i32, Option<Built>, Option<Supervisor>), Failure> {
     let prepared = match ground {
-        Ground::Namespaces(stage) => confine(stage, spec, foreign, &streams, link)?,
+        Ground::Namespaces(stage, loopback) => {
+            confine((stage, loopback), spec, foreign, &streams, link)?
+        }
         Ground::Static => fixed::confine(spec, &streams)?,
         Ground::Free => unconfined()?,
     };
@@ -192,8 +197,8 @@ fn unconfined() -> Result<Prepared, Failure> {
 
 /// What a run stands on, before its spec is needed.
 enum Ground {
-    /// In namespaces of its own, with the beginnings of its view.
-    Namespaces(Stage),
+    /// In namespaces of its own, with the beginnings of its view; says whether its loopback is up.
+    Namespaces(Stage, bool),
     Static,
     Free,
 }
@@ -205,19 +210,19 @@ fn lay_ground(ids: (u32, u32), hide: &BTreeSet<Mechanism>) -> Result<Ground, Fai
     step("parent death signal", syscalls::prctl(libc::PR_SET_PDEATHSIG, kill, 0))?;
     map_ids(ids)?;
     step("dumpable", syscalls::prctl(libc::PR_SET_DUMPABLE, 0, 0))?;
-    Ok(Ground::Namespaces(Stage::new(hide)?))
+    Ok(Ground::Namespaces(Stage::new(hide)?, false))
 }
 
 /// The list of steps from there, in order.
 fn confine(
-    stage: Stage,
+    (stage, loopback): (Stage, bool),
     spec: &SandboxSpec,
     foreign: Foreign,
     streams: &StandardStreams,
     link: &Link,
 ) -> Result<Prepared, Failure> {
     let mut steps = Steps::default();
-    network(spec, &link.control, &mut steps)?;
+    network(spec, loopback, &link.control, &mut steps)?;
     steps.notes.clone_from(&foreign.notes);
     let built = stage.build(spec, foreign)?;
     let supervision = supervision(spec, &built);
@@ -243,7 +248,12 @@ fn map_ids((uid, gid): (u32, u32)) -> Result<(), Failure> {
     write("/proc/self/uid_map", format!("{uid} {uid} 1\n"))
 }
 
-fn network(spec: &SandboxSpec, control: &UnixStream, steps: &mut Steps) -> Result<(), Failure> {
+fn network(
+    spec: &SandboxSpec,
+    loopback: bool,
+    control: &UnixStream,
+    steps: &mut Steps,
+) -> Result<(), Failure> {
     match spec.network {
         Network::Host => {
             steps.partial(Protection::Network, "the spec grants the host's network");
@@ -255,7 +265,7 @@ fn network(spec: &SandboxSpec, control: &UnixStream, steps: &mut Steps) -> Resul
             steps.missing(Protection::Loopback, "there is no network namespace");
         }
         Network::Off | Network::Proxy { .. } => {
-            step("loopback", syscalls::loopback_up())?;
+            step("loopback", if loopback { Ok(()) } else { syscalls::loopback_up() })?;
             if let Network::Proxy { http, socks } = spec.network {
                 step("listeners", listen(control, http, socks))?;
             }
@@ -368,9 +378,10 @@ pub(super) fn allow_terminal(ruleset: &Ruleset, stream: &OwnedFd) -> Result<(), 
     step("Landlock", ruleset.allow(stream.as_fd(), Grant::Device))
 }
 
-/// Tells the monitor how the command ended.
+/// Tells the monitor how the command ended, with the times of the whole tree, all of which is reaped.
 fn tell(orders: &UnixStream, ended: Ended, violations: Vec<Violation>) {
-    let exit = Exit { code: ended.code, signal: ended.signal, ..Exit::default() };
+    let (user, system, max_rss_kib) = syscalls::usage();
+    let exit = Exit { code: ended.code, signal: ended.signal, user, system, max_rss_kib };
     let mut orders = orders;
     let report = Report::Ended(exit, violations);
     // The monitor may be gone; then nobody asks.

@@ -12,6 +12,7 @@ use std::time::Duration;
 use super::{ALL_NAMESPACES, Confined, Isolation, Link, StandardStreams, init, namespaces};
 use crate::SandboxSpec;
 use crate::codec::{self, Wire};
+use crate::linux::aliases::Places;
 use crate::linux::foreign::Foreign;
 use crate::linux::syscalls::{self, Fork};
 
@@ -21,6 +22,8 @@ pub(super) struct Ready {
     confined: Option<Confined>,
     /// `/proc/self/mountinfo`, opened before the view was made: `poll` tells of every change since (`proc(5)`).
     mounts: File,
+    /// What stood in it.
+    places: Places,
 }
 
 impl Ready {
@@ -30,7 +33,13 @@ impl Ready {
         let ids = syscalls::ids();
         let (link, confined) = Link::new(control)?;
         match syscalls::fork(ALL_NAMESPACES)? {
-            Fork::Parent(pid) => Ok(Ready { confined: Some(confined.with(pid)), mounts }),
+            Fork::Parent(pid) => {
+                let mut ready =
+                    Ready { confined: Some(confined.with(pid)), mounts, places: Places::default() };
+                // Dropped on an error, it ends what was started.
+                ready.places = Places::read(&ready.mounts)?;
+                Ok(ready)
+            }
             Fork::Child => {
                 drop((confined, mounts));
                 let status = init::run_ahead(ids, link);
@@ -39,12 +48,22 @@ impl Ready {
         }
     }
 
-    /// Says whether it is what a run of `spec` needs, and the host's mounts are as they were.
-    pub(super) fn fits(&self, spec: &SandboxSpec, foreign: &Foreign) -> bool {
+    /// Returns it if the host's mounts are as they were.
+    pub(super) fn current(self) -> Option<Ready> {
         let changed = syscalls::poll(&[(self.mounts.as_fd(), libc::POLLPRI)], Some(Duration::ZERO));
         let same = changed
             .is_ok_and(|events| events.iter().all(|it| it & (libc::POLLPRI | libc::POLLERR) == 0));
-        same && namespaces(spec, Isolation::Namespaces) == ALL_NAMESPACES
+        same.then_some(self)
+    }
+
+    /// Returns the host's mounts.
+    pub(super) fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// Says whether it is what a run of `spec` needs.
+    pub(super) fn fits(&self, spec: &SandboxSpec, foreign: &Foreign) -> bool {
+        namespaces(spec, Isolation::Namespaces) == ALL_NAMESPACES
             && spec.hide.is_empty()
             && spec.fail_at.is_empty()
             && foreign.is_empty()

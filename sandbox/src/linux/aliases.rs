@@ -4,6 +4,8 @@
 //! the one place is put at the other one too. Same file system and same path in it is same object
 //! (`mountinfo` of `proc(5)`, fields 3 to 5).
 
+use std::fs::File;
+use std::io::Read as _;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
@@ -20,10 +22,23 @@ struct Shown {
     at: PathBuf,
 }
 
-/// Returns the refusals of `rules` once more for every other place where this process sees their objects.
-pub(crate) fn of_rules(rules: &[FileRule]) -> std::io::Result<Vec<FileRule>> {
-    let table = std::fs::read_to_string("/proc/self/mountinfo")?;
-    Ok(aliases(&mounts(&table), rules))
+/// The mounts that this process sees.
+#[derive(Debug, Default)]
+pub(crate) struct Places(Vec<Shown>);
+
+impl Places {
+    /// Reads them from an open `mountinfo`.
+    pub(crate) fn read(mut mountinfo: &File) -> std::io::Result<Places> {
+        // The kernel does not say how long it is; a buffer that grows slowly is read in many pieces.
+        let mut table = String::with_capacity(16 << 10);
+        mountinfo.read_to_string(&mut table)?;
+        Ok(Places(mounts(&table)))
+    }
+
+    /// Returns the refusals of `rules` once more for every other place where this process sees their objects.
+    pub(crate) fn of_rules(&self, rules: &[FileRule]) -> Vec<FileRule> {
+        aliases(&self.0, rules)
+    }
 }
 
 fn mounts(table: &str) -> Vec<Shown> {

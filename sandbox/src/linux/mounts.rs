@@ -71,7 +71,8 @@ pub(crate) struct Built {
 
 /// Turns an error into the failure of a step about a path.
 fn failed<T>(what: &str, path: &Path, result: io::Result<T>) -> Result<T, Failure> {
-    let is_here = fault::is_at("mounts") || fault::is_at(&format!("mounts: {what}"));
+    let is_here =
+        fault::is_set() && (fault::is_at("mounts") || fault::is_at(&format!("mounts: {what}")));
     let result = if is_here { Err(fault::error()) } else { result };
     result.map_err(|error| Failure::Step {
         step: "mounts".to_owned(),
@@ -150,8 +151,8 @@ impl Sources {
     }
 
     fn add(&mut self, rule: &FileRule, fd: OwnedFd) -> Result<(), Failure> {
-        let kind = failed("look at", &rule.path, kind(&fd))?;
-        if kind.is_symlink() {
+        let kind = failed("look at", &rule.path, syscalls::kind(fd.as_fd()))?;
+        if kind == libc::S_IFLNK {
             let reason = format!("`{}` is a symbolic link, not a real path", rule.path.display());
             return Err(Failure::Spec { reason });
         }
@@ -174,7 +175,7 @@ impl Sources {
                 View::Writable | View::Pinned => SAFE,
             };
             if let Some(tree) = foreign.trees.remove(path) {
-                let is_directory = failed("look at", path, kind(&tree))?.is_dir();
+                let is_directory = failed("look at", path, is_directory(&tree))?;
                 failed("restrict", path, syscalls::set_attributes(tree.as_fd(), true, attributes))?;
                 trees.insert(path.clone(), Tree { mount: Some(tree), is_directory });
                 continue;
@@ -187,7 +188,7 @@ impl Sources {
                     &opened
                 }
             };
-            let is_directory = failed("look at", path, kind(source))?.is_dir();
+            let is_directory = failed("look at", path, is_directory(source))?;
             let masked = matches!(view, View::Masked { .. });
             let mount = if masked {
                 None
@@ -212,13 +213,14 @@ fn is_absent(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR))
 }
 
-fn kind(fd: &OwnedFd) -> io::Result<std::fs::FileType> {
-    Ok(std::fs::File::from(fd.try_clone()?).metadata()?.file_type())
+fn is_directory(fd: &OwnedFd) -> io::Result<bool> {
+    Ok(syscalls::kind(fd.as_fd())? == libc::S_IFDIR)
 }
 
 /// The new root while it is built, over a small file system that gives masks and mount points.
 pub(crate) struct Stage {
-    staging: OwnedFd,
+    /// The directory and the file that masks are copies of.
+    masks: [OwnedFd; 2],
     root: OwnedFd,
     dev: OwnedFd,
     proc_mount: Option<OwnedFd>,
@@ -247,9 +249,11 @@ impl Stage {
         failed("stage", path, syscalls::set_attributes(staging.as_fd(), false, attributes))?;
         let place = failed("stage", path, beneath(staging.as_fd(), Path::new("root")))?;
         failed("attach", path, syscalls::attach(root.as_fd(), place.as_fd()))?;
+        let mask = |name: &str| failed("mask", path, beneath(staging.as_fd(), Path::new(name)));
+        let masks = [mask("empty")?, mask("nothing")?];
         let dev = failed("make", Path::new("/dev"), small_file_system(c"0755"))?;
         let (devices, closing) = (Vec::new(), Vec::new());
-        let mut stage = Stage { staging, root, dev, proc_mount, proc_reason, devices, closing };
+        let mut stage = Stage { masks, root, dev, proc_mount, proc_reason, devices, closing };
         stage.place_devices()?;
         stage.place_proc()?;
         stage.place_sys()?;
@@ -366,8 +370,8 @@ impl Stage {
 
     /// Covers `target` with an empty object of ours that nobody may open.
     fn mask(&self, path: &Path, target: &OwnedFd, is_directory: bool) -> Result<(), Failure> {
-        let name = if is_directory { "empty" } else { "nothing" };
-        let object = failed("mask", path, beneath(self.staging.as_fd(), Path::new(name)))?;
+        let [directory, file] = &self.masks;
+        let object = if is_directory { directory } else { file };
         let tree = failed("mask", path, syscalls::clone_tree(object.as_fd(), false))?;
         failed("mask", path, syscalls::attach(tree.as_fd(), target.as_fd()))
     }
@@ -452,7 +456,7 @@ impl Stage {
                 Err(error) if is_absent(&error) => {}
                 Err(error) => return failed("open", &entry, Err(error)),
                 Ok(object) => {
-                    let is_directory = failed("look at", &entry, kind(&object))?.is_dir();
+                    let is_directory = failed("look at", &entry, is_directory(&object))?;
                     self.mask(&entry, &object, is_directory)?;
                 }
             }

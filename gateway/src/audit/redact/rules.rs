@@ -4,9 +4,11 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use regex::bytes::{Regex, RegexBuilder};
-use stockade_parser::json::{self, Dialect, Value};
+use stockade_parser::json::{self, Value};
+use stockade_parser::tables::{self, Table};
 
 /// The table that ships.
+#[cfg(test)]
 pub(super) const TABLE: &str = include_str!("../../../../policies/secrets.jsonc");
 
 /// Where a rule looks.
@@ -117,10 +119,13 @@ const KEYS: [&str; 10] = [
 ];
 
 impl Rules {
-    /// Reads a table; an error names the rule.
-    pub(super) fn read(table: &str) -> Result<Rules, String> {
-        let value = json::read(table.as_bytes(), Dialect::Commented)
-            .map_err(|error| format!("byte {}: {}", error.at, error.message))?;
+    /// Returns the rules that ship; an error names the rule.
+    pub(super) fn built_in() -> Result<Rules, String> {
+        let table = tables::table(Table::Secrets).ok_or("the table cannot be read")?;
+        Rules::of(&table)
+    }
+
+    fn of(value: &Value) -> Result<Rules, String> {
         let keep = regexes(value.get("keep"))?;
         let rows = value.get("rules").and_then(Value::elements).ok_or("`rules` is missing")?;
         let mut rules = Vec::new();

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use stockade_parser::json::{self, Dialect, Value};
+use stockade_parser::json::Value;
+use stockade_parser::tables::{self, Table};
 
 /// The table as it ships.
 pub(crate) const TEXT: &str = include_str!("../../../../policies/agents.jsonc");
@@ -53,7 +54,7 @@ pub(crate) enum Split {
 
 /// Returns the row of agent `name`; an error says what is wrong with the table.
 pub(crate) fn row(name: &str) -> Result<AgentRow, String> {
-    let table = json::read(TEXT.as_bytes(), Dialect::Commented).map_err(|error| error.message)?;
+    let table = tables::table(Table::Agents).ok_or("the table of agents cannot be read")?;
     let row = table.get(name).ok_or_else(|| format!("no agent is called `{name}`"))?;
     let events = strings(row.get("events"))?;
     let others = strings(row.get("others"))?;
@@ -103,7 +104,7 @@ fn strings(value: Option<&Value>) -> Result<Vec<String>, String> {
 
 /// Returns the variables that agents set for what they start.
 pub(crate) fn marks() -> Result<Vec<String>, String> {
-    let table = json::read(TEXT.as_bytes(), Dialect::Commented).map_err(|error| error.message)?;
+    let table = tables::table(Table::Agents).ok_or("the table of agents cannot be read")?;
     let mut marks = Vec::new();
     for row in table.members().ok_or("the table is no object")? {
         let listed = row.value.get("shell").and_then(|shell| shell.get("marks"));

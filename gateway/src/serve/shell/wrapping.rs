@@ -5,10 +5,11 @@
 
 use std::path::{Path, PathBuf};
 
-use stockade_parser::json::{self, Dialect, Value};
+use stockade_parser::json::Value;
+use stockade_parser::tables::{self, Table};
 
 use super::{inside, marker};
-use crate::serve::hook::{Agent, TABLE};
+use crate::serve::hook::Agent;
 
 /// The wrappings of one agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +56,7 @@ pub(crate) struct Unwrapped {
 
 /// Returns the command inside the wrapping of an agent, if `text` is one. `folders` hold temporary files.
 pub(crate) fn unwrap(text: &str, folders: &[PathBuf]) -> Result<Option<Unwrapped>, String> {
-    let table = json::read(TABLE.as_bytes(), Dialect::Commented).map_err(|error| error.message)?;
+    let table = tables::table(Table::Agents).ok_or("it cannot be read")?;
     for member in table.members().ok_or("the table is no object")? {
         let Some(shell) = member.value.get("shell") else { continue };
         let row = row(shell)?;

@@ -311,3 +311,14 @@ pub(crate) fn used_bytes(object: BorrowedFd<'_>) -> io::Result<u64> {
     let block = u64::try_from(found.f_bsize).unwrap_or(0);
     Ok(found.f_blocks.saturating_sub(found.f_bfree).saturating_mul(block))
 }
+
+/// Returns which kind of object a descriptor is of: one of the `S_IF…` numbers.
+pub(crate) fn kind(fd: BorrowedFd<'_>) -> io::Result<libc::mode_t> {
+    let mut found = std::mem::MaybeUninit::<libc::stat64>::zeroed();
+    // SAFETY: the pointer is to a local that lives through the call.
+    let status = unsafe { libc::fstat64(fd.as_raw_fd(), found.as_mut_ptr()) };
+    check(status.into())?;
+    // SAFETY: all bytes were zeroed above, and zero is a valid value of every field.
+    let found = unsafe { found.assume_init() };
+    Ok(found.st_mode & libc::S_IFMT)
+}

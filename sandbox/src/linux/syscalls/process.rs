@@ -69,6 +69,25 @@ pub(crate) fn wait(pid: i32, flags: i32) -> io::Result<Option<Ended>> {
     }))
 }
 
+/// Returns the user and system time of this process and its children that were waited for, and the largest resident
+/// size among them in KiB.
+pub(crate) fn usage() -> (Duration, Duration, u64) {
+    let of = |who| {
+        let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+        // SAFETY: the pointer is to a local that lives through the call; on failure the zeros stay.
+        let _ = unsafe { libc::getrusage(who, usage.as_mut_ptr()) };
+        // SAFETY: all bytes were zeroed above, and zero is a valid value of every field.
+        unsafe { usage.assume_init() }
+    };
+    let (own, children) = (of(libc::RUSAGE_SELF), of(libc::RUSAGE_CHILDREN));
+    let largest = own.ru_maxrss.max(children.ru_maxrss);
+    (
+        duration(own.ru_utime) + duration(children.ru_utime),
+        duration(own.ru_stime) + duration(children.ru_stime),
+        u64::try_from(largest).unwrap_or(0),
+    )
+}
+
 fn duration(time: libc::timeval) -> Duration {
     Duration::from_secs(u64::try_from(time.tv_sec).unwrap_or(0))
         + Duration::from_micros(u64::try_from(time.tv_usec).unwrap_or(0))

@@ -1,0 +1,104 @@
+//! The tables of `policies/` that are about other things than programs, as the build read them.
+
+use crate::json::{Value, stored};
+
+/// One of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Table {
+    /// `agents.jsonc`
+    Agents,
+    /// `paths/critical.jsonc`
+    Critical,
+    /// `environment.jsonc`
+    Environment,
+    /// `paths/git.jsonc`
+    Git,
+    /// `paths/links.jsonc`
+    Links,
+    /// `permissions.jsonc`
+    Permissions,
+    /// `paths/protected.jsonc`
+    Protected,
+    /// `secrets.jsonc`
+    Secrets,
+    /// `paths/trees.jsonc`
+    Trees,
+}
+
+macro_rules! stored {
+    ($name:literal) => {
+        include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".stored"))
+    };
+}
+
+/// Returns a table, without places; none if the build stored something else, which a test rules out.
+pub fn table(table: Table) -> Option<Value> {
+    let bytes: &[u8] = match table {
+        Table::Agents => stored!("agents"),
+        Table::Critical => stored!("critical"),
+        Table::Environment => stored!("environment"),
+        Table::Git => stored!("git"),
+        Table::Links => stored!("links"),
+        Table::Permissions => stored!("permissions"),
+        Table::Protected => stored!("protected"),
+        Table::Secrets => stored!("secrets"),
+        Table::Trees => stored!("trees"),
+    };
+    stored::restore(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Span;
+    use crate::json::{Dialect, Kind, read};
+
+    fn without_places(mut value: Value) -> Value {
+        let nowhere = Span::new(0, 0);
+        value.span = nowhere;
+        match &mut value.kind {
+            Kind::Array(elements) => {
+                *elements = std::mem::take(elements).into_iter().map(without_places).collect();
+            }
+            Kind::Object(members) => {
+                for member in members {
+                    member.key_span = nowhere;
+                    let null = Value { span: nowhere, kind: Kind::Null };
+                    member.value = without_places(std::mem::replace(&mut member.value, null));
+                }
+            }
+            Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::String(_) => {}
+        }
+        value
+    }
+
+    #[test]
+    fn what_is_stored_is_what_the_files_say() {
+        for (name, text) in [
+            (Table::Agents, include_str!("../../policies/agents.jsonc")),
+            (Table::Critical, include_str!("../../policies/paths/critical.jsonc")),
+            (Table::Environment, include_str!("../../policies/environment.jsonc")),
+            (Table::Git, include_str!("../../policies/paths/git.jsonc")),
+            (Table::Links, include_str!("../../policies/paths/links.jsonc")),
+            (Table::Permissions, include_str!("../../policies/permissions.jsonc")),
+            (Table::Protected, include_str!("../../policies/paths/protected.jsonc")),
+            (Table::Secrets, include_str!("../../policies/secrets.jsonc")),
+            (Table::Trees, include_str!("../../policies/paths/trees.jsonc")),
+        ] {
+            let read = read(text.as_bytes(), Dialect::Commented).unwrap();
+            assert_eq!(table(name), Some(without_places(read)), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn every_kind_of_value_is_stored_and_what_is_cut_is_none() {
+        let text = br#"{"a": [null, true, false, -1.5e3, "\u00e9", [], {}], "": {"b": 0}}"#;
+        let value = without_places(read(text, Dialect::Strict).unwrap());
+        let stored = stored::store(&value).unwrap();
+        assert_eq!(stored::restore(&stored), Some(value));
+        for length in 0..stored.len() {
+            assert_eq!(stored::restore(&stored[..length]), None);
+        }
+        assert_eq!(stored::restore(&[stored, vec![0]].concat()), None);
+    }
+}
