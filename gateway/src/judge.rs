@@ -3,6 +3,7 @@
 mod hearing;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -29,7 +30,7 @@ pub(crate) struct Scene {
     /// Its directories.
     pub(crate) place: Place,
     /// Its settings.
-    pub(crate) snapshot: Snapshot,
+    pub(crate) snapshot: Arc<Snapshot>,
     /// The shell for its text.
     pub(crate) shell: Shell,
     /// The environment of its command.
@@ -116,7 +117,7 @@ impl Scene {
     /// Returns the scene of a call whose directories and settings are known.
     pub(crate) fn with(
         place: Place,
-        snapshot: Snapshot,
+        snapshot: Arc<Snapshot>,
         context: &Context,
         places: &Places,
     ) -> Result<Scene, Failure> {

@@ -12,7 +12,7 @@ use crate::merged::Rules;
 use crate::pattern::command::CommandPattern;
 
 /// One settings text as it was found.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingsText {
     /// Its layer.
     pub layer: Layer,

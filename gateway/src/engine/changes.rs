@@ -1,7 +1,7 @@
 //! Settings that change while a gateway stays: hooks of ConfigChange are told, and may keep a change from counting.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::json;
 use stockade_policy::{HookEvent, HookVerdict, Layer, SettingsText};
@@ -30,7 +30,7 @@ pub(super) struct Changes {
 struct Known {
     /// Digest of what the files held.
     seen: String,
-    counts: Snapshot,
+    counts: Arc<Snapshot>,
 }
 
 /// A file that is not as it was.
@@ -68,10 +68,10 @@ impl Gateway {
     async fn change(
         &self,
         caller: &Caller,
-        old: &Snapshot,
+        old: &Arc<Snapshot>,
         scene: &Scene,
         context: &Context,
-    ) -> Result<Snapshot, Failure> {
+    ) -> Result<Arc<Snapshot>, Failure> {
         let heard =
             old.rules.settings().hooks.iter().any(|hook| hook.event == HookEvent::ConfigChange);
         if !heard {
@@ -104,9 +104,9 @@ impl Gateway {
                 ));
             }
         }
-        let mut counts = settings::merge(texts)?;
+        let mut counts = Snapshot::clone(&*settings::merge(texts)?);
         counts.warnings.extend(told);
-        Ok(counts)
+        Ok(Arc::new(counts))
     }
 }
 

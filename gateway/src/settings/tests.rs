@@ -17,7 +17,7 @@ impl Case {
         Case { folder, context: Context::default() }
     }
 
-    fn read(&self) -> Result<Snapshot, Failure> {
+    fn read(&self) -> Result<std::sync::Arc<Snapshot>, Failure> {
         let root = self.folder.path();
         let place = Place {
             cwd: root.join("project"),
@@ -174,11 +174,11 @@ fn managed_settings_that_others_can_write_are_rejected() {
 #[test]
 fn the_digest_changes_with_content_and_trust() {
     let case = Case::new();
-    let none = case.read().unwrap().sha256;
+    let none = case.read().unwrap().sha256.clone();
     let path = case.folder.write("project/.stockade/settings.json", "{}");
-    let waiting = case.read().unwrap().sha256;
+    let waiting = case.read().unwrap().sha256.clone();
     trust::trust(&case.folder.path().join("state"), &path, b"{}").unwrap();
-    let trusted = case.read().unwrap().sha256;
+    let trusted = case.read().unwrap().sha256.clone();
     assert!(none != waiting && waiting != trusted && none.len() == 64);
 }
 
@@ -270,4 +270,23 @@ fn an_edit_counts_at_the_next_reading() {
     let after = case.read().unwrap();
     assert_eq!((before.rules.rules().len(), after.rules.rules().len()), (0, 1));
     assert_ne!(before.sha256, after.sha256);
+}
+
+#[test]
+fn the_same_texts_are_merged_once_and_any_change_anew() {
+    let text = |rule: &str, trusted: bool| SettingsText {
+        layer: Layer::Project,
+        file: "/merged-once/settings.json".into(),
+        text: format!("{{\"permissions\": {{\"allow\": [\"{rule}\"]}}}}").into_bytes(),
+        anchor: "/merged-once".into(),
+        trusted,
+    };
+    let first = merge(vec![text("Bash(ls)", true)]).unwrap();
+    let again = merge(vec![text("Bash(ls)", true)]).unwrap();
+    assert_eq!((&again.sha256, again.rules.rules().len()), (&first.sha256, 1));
+    for changed in [text("Bash(la)", true), text("Bash(ls)", false)] {
+        let changed = merge(vec![changed]).unwrap();
+        assert_ne!(changed.sha256, first.sha256);
+    }
+    assert!(merge(vec![text("\\u0000", true)]).is_err());
 }

@@ -48,7 +48,7 @@ fn is_better(better: &Problem, known: &Problem) -> bool {
 }
 
 /// Judges the witnesses without the sandbox, and returns for each allow rule the first that it let through.
-async fn shown(court: &Court, snapshot: Snapshot) -> Result<Vec<Problem>, Failure> {
+async fn shown(court: &Court, snapshot: std::sync::Arc<Snapshot>) -> Result<Vec<Problem>, Failure> {
     let made = Scene::with(court.place.clone(), snapshot, court.context(), &court.places)?;
     let scene = Scene { sandbox: SandboxState::Off, root: false, ..made };
     let mut found: Vec<Problem> = Vec::new();
