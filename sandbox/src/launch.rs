@@ -450,6 +450,10 @@ struct End {
 fn end(pid: i32) -> End {
     // It may have ended already; then there is nothing to kill.
     let _ = syscalls::kill(pid, libc::SIGKILL);
+    if let Ok(process) = syscalls::process_descriptor(pid) {
+        // What fails here is found by the look that follows.
+        let _ = syscalls::poll(&[(process.as_fd(), libc::POLLIN)], Some(END_LIMIT));
+    }
     let ended = sweep::child(pid, END_LIMIT);
     End { ended, is_whole: sweep::all_children(END_LIMIT) }
 }
