@@ -113,9 +113,11 @@ fn footer(execution: &Execution, judged: &Judged) -> String {
     let counts = |found: &&Violation| {
         failed || matches!(found.kind.as_str(), "limit" | "planted" | "process")
     };
-    let mut told = execution.violations.iter().filter(counts);
-    if let Some(first) = told.next() {
-        return remedy::footer(first, told.count());
+    let mut told: Vec<&Violation> = execution.violations.iter().filter(counts).collect();
+    // What waits for a person first, then in the order of time.
+    told.sort_by_key(|found| !matches!(found.kind.as_str(), "planted" | "process"));
+    if let Some((first, rest)) = told.split_first() {
+        return remedy::footer(first, rest.len());
     }
     if judged.facts.sandbox == SandboxState::Unavailable {
         return open_parts(&execution.enforced);

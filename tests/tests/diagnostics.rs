@@ -148,6 +148,11 @@ fn a_configuration_that_was_planted_is_put_aside_told_and_recorded() {
     let (status, stderr) = run(&place, act);
     assert_eq!(status, Some(0), "{stderr}");
     assert!(stderr.starts_with("stockade: found core.fsmonitor in "), "{stderr}");
+    // It is the one thing told, whatever else was refused.
+    let other = "echo x > /etc/made-by-the-test; git init -q b && echo '[core] fsmonitor = x' >> b/.git/config; exit 3";
+    let (status, stderr) = run(&place, other);
+    let own = stderr.lines().find(|line| line.starts_with("stockade: ")).unwrap_or_default();
+    assert!(status == Some(3) && own.starts_with("stockade: found core.fsmonitor in "), "{stderr}");
     let aside = place.project().join("new/.git/config.refused");
     assert!(aside.exists() && !place.project().join("new/.git/config").exists());
     let log = text(&place.output(["audit", "show", "--json"]).stdout)
