@@ -31,7 +31,7 @@ impl Heard {
         let (exit, violations) = self.ended.as_ref()?;
         // What went wrong with the watching is told when pid 1 is gone as well.
         let whole = violations.iter().all(|it| it.kind != "process");
-        whole.then(|| Report::Ended(exit.clone(), violations.clone()))
+        whole.then(|| Report::Ended(*exit, violations.clone()))
     }
 
     /// Takes one word of pid 1, which has begun to say it.
