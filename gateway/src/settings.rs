@@ -239,8 +239,8 @@ fn shared(
     let path = project.join(name);
     file::check_folder(path.parent().unwrap_or(project))?;
     let Some(text) = file::read(&path, file::Links::Refuse)? else { return Ok(None) };
-    let trusted = trust::is_trusted(sources.state, &path, &text)
-        || (layer == Layer::Local && trust::is_personal(project, name));
+    // Nothing in the project tells who wrote the file: commands write there too, the repository's own index included.
+    let trusted = trust::is_trusted(sources.state, &path, &text);
     Ok(Some(SettingsText { layer, file: path, text, anchor: project.clone(), trusted }))
 }
 

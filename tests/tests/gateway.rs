@@ -132,6 +132,30 @@ fn a_hook_of_an_untrusted_project_never_runs() {
 }
 
 #[test]
+fn no_command_makes_a_local_file_the_persons_own() {
+    let place = Place::new("gateway-hook-local");
+    let mark = place.root.join("hook-ran");
+    let handler = json!({"type": "command", "command": format!("touch '{}'", mark.display())});
+    let settings = json!({"hooks": {"PreToolUse": [{"hooks": [handler]}]},
+        "sandbox": {"enabled": false}, "permissions": {"allow": ["Bash(mkfifo:*)"]}});
+    place.write("project/.stockade/settings.local.json", &settings.to_string());
+    for line in [
+        "git init -q .; git add -f .stockade",
+        "git rm -q --cached .stockade/settings.local.json",
+        "git read-tree --empty",
+        "rm -f .git/index",
+        "rm -rf .git",
+        "true",
+    ] {
+        run(&place, line);
+        assert!(!mark.exists(), "{line}");
+    }
+    let judged = place.output(["check", "--no-daemon", "--json", "--", "mkfifo a"]);
+    let judged = text(&judged.stdout);
+    assert!(!judged.contains("Bash(mkfifo:*)"), "{judged}");
+}
+
+#[test]
 fn secrets_and_shell_traps_are_not_in_the_environment() {
     let place = Place::new("gateway-environment");
     place.write("project/trap.sh", "echo trapped");

@@ -29,13 +29,9 @@ pub(crate) fn remember(
         Err(error) => return Err(error),
     }
     let before = read(&file)?;
-    let own = before.as_ref().is_none_or(|text| {
-        trust::is_trusted(state, &file, text.as_bytes())
-            || trust::is_personal(project, Path::new(".stockade/settings.local.json"))
-    });
-    if !own {
+    if before.as_ref().is_some_and(|text| !trust::is_trusted(state, &file, text.as_bytes())) {
         return Err(io::Error::other(
-            "the file comes with the project, so nothing is written to it",
+            "what it holds is not trusted, so nothing is written to it; see `stockade policy trust`",
         ));
     }
     let text = match &before {
@@ -191,10 +187,9 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_comes_with_the_project_is_not_written() {
+    fn a_file_whose_content_is_not_trusted_is_not_written() {
         let folder = Folder::new();
         folder.write(".stockade/settings.local.json", "{}");
-        folder.write(".git/index", b"DIRC\0\0\0\x02.stockade/settings.local.json\0");
         assert!(remember(folder.path(), &folder.path().join("state"), &ALLOW, "a").is_err());
         let text = fs::read_to_string(super::super::local_file(folder.path())).unwrap();
         assert_eq!(text, "{}");

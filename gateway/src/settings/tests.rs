@@ -68,7 +68,9 @@ fn every_layer_is_found_in_its_order() {
     }
     case.context.settings = vec!["{}".into()];
     case.context.disallowed_tools = vec!["Bash(curl:*)".into()];
-    let file = |layer: Layer, name: &str| (layer, name.to_string(), layer != Layer::Project);
+    let file = |layer: Layer, name: &str| {
+        (layer, name.to_string(), !matches!(layer, Layer::Project | Layer::Local))
+    };
     assert_eq!(
         case.files(),
         [
@@ -105,15 +107,21 @@ fn a_project_file_is_trusted_for_the_content_that_was_seen() {
 }
 
 #[test]
-fn a_local_file_that_the_repository_carries_is_not_trusted() {
+fn a_local_file_is_trusted_for_the_content_that_was_seen_and_no_index_changes_that() {
     let case = Case::new();
     let name = "project/.stockade/settings.local.json";
-    case.folder.write(name, "{}");
-    case.folder.write("project/.git/index", b"DIRC\0\0\0\x02..\0.stockade/settings.local.json\0");
+    let path = case.folder.write(name, "{}");
+    let index = b"DIRC\0\0\0\x02..\0.stockade/settings.local.json\0";
+    case.folder.write("project/.git/index", index);
     assert_eq!(case.files(), [(Layer::Local, name.into(), false)]);
-    case.folder.write("project/.git/index", b"DIRC\0\0\0\x02..\0src/main.rs\0");
+    // What a confined `git read-tree --empty` and `rm .git/index` leave.
+    case.folder.write("project/.git/index", b"DIRC\0\0\0\x02\0\0\0\0");
+    assert_eq!(case.files(), [(Layer::Local, name.into(), false)]);
+    std::fs::remove_file(case.folder.path().join("project/.git/index")).unwrap();
+    assert_eq!(case.files(), [(Layer::Local, name.into(), false)]);
+    trust::trust(&case.folder.path().join("state"), &path, b"{}").unwrap();
     assert_eq!(case.files(), [(Layer::Local, name.into(), true)]);
-    case.folder.write("project/.git/index", b"DIRC\0\0\0\x04..\0src/main.rs\0");
+    std::fs::write(&path, "{ }").unwrap();
     assert_eq!(case.files(), [(Layer::Local, name.into(), false)]);
 }
 
@@ -195,7 +203,9 @@ fn import_reads_each_file_of_the_other_product_at_its_own_layer() {
     }
     assert_eq!(case.files(), []);
     case.context.import = vec!["claude-code".into()];
-    let file = |layer: Layer, name: &str| (layer, name.to_string(), layer != Layer::Project);
+    let file = |layer: Layer, name: &str| {
+        (layer, name.to_string(), !matches!(layer, Layer::Project | Layer::Local))
+    };
     let shared = [
         file(Layer::Project, "project/.claude/settings.json"),
         file(Layer::Local, "project/.claude/settings.local.json"),

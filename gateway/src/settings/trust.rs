@@ -2,15 +2,12 @@
 
 use std::fs;
 use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
 use crate::places::{hex, private_directory};
-
-/// Largest index of a repository that is looked through.
-const MAX_INDEX_BYTES: u64 = 256 << 20;
 
 /// Says whether exactly this content of `file` was trusted.
 pub(crate) fn is_trusted(state: &Path, file: &Path, text: &[u8]) -> bool {
@@ -32,45 +29,6 @@ pub(crate) fn trust(state: &Path, file: &Path, text: &[u8]) -> io::Result<()> {
 
 fn mark(state: &Path, file: &Path) -> PathBuf {
     state.join("trust").join(hex(&Sha256::digest(file.as_os_str().as_encoded_bytes())))
-}
-
-/// Says whether the local file `name` of `project` is this person's own: it belongs to them, lies in a real
-/// directory, and the repository does not carry it.
-pub(crate) fn is_personal(project: &Path, name: &Path) -> bool {
-    let file = project.join(name);
-    let uid = rustix::process::geteuid().as_raw();
-    let (Ok(found), Some(Ok(folder))) =
-        (file.symlink_metadata(), file.parent().map(Path::symlink_metadata))
-    else {
-        return false;
-    };
-    found.is_file() && found.uid() == uid && folder.is_dir() && !is_tracked(project, name)
-}
-
-/// Says whether the index of the repository at `project` may list `name`; true when in doubt.
-fn is_tracked(project: &Path, name: &Path) -> bool {
-    let Some(directory) = git_directory(project) else {
-        return project.join(".git").symlink_metadata().is_ok();
-    };
-    let index = directory.join("index");
-    match index.metadata() {
-        Err(error) => error.kind() != io::ErrorKind::NotFound,
-        Ok(found) if !found.is_file() || found.len() > MAX_INDEX_BYTES => true,
-        Ok(_) => {
-            let Ok(bytes) = fs::read(&index) else { return true };
-            // gitformat-index(5): versions 2 and 3 hold each path whole; version 4 shortens them, and a
-            // split index keeps entries elsewhere.
-            let readable = matches!(bytes.get(4..8), Some([0, 0, 0, 2 | 3]));
-            let split = holds(&bytes, b"link\0");
-            !readable || split || holds(&bytes, name.as_os_str().as_encoded_bytes())
-        }
-    }
-}
-
-fn holds(bytes: &[u8], wanted: &[u8]) -> bool {
-    let Some(first) = wanted.first() else { return true };
-    let starts = bytes.iter().enumerate().filter(|(_, byte)| *byte == first);
-    starts.map(|(at, _)| at).any(|at| bytes.get(at..).is_some_and(|rest| rest.starts_with(wanted)))
 }
 
 /// Returns the git directory of the repository at `project`: its `.git`, or where a `.git` file points when

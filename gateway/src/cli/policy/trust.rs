@@ -40,7 +40,7 @@ pub(super) async fn trust(options: Trust) -> Result<ExitCode, Failure> {
     for text in waiting {
         let name = words::quoted(&text.file.to_string_lossy());
         let shown = format!(
-            "stockade: {name} comes with the project; what it permits counts once you trust it:\n\n{}\n\n",
+            "stockade: {name} lies in the project; what it permits counts once you trust it:\n\n{}\n\n",
             words::lines(String::from_utf8_lossy(&text.text).trim_end())
         );
         if !terminal.confirm(&shown, "  trust this content? yes, no: ") {
