@@ -228,14 +228,22 @@ impl<'a> Reader<'a> {
                     self.at = name.index;
                     (body, arguments) = (inner, scanner.rest());
                 }
-                None => return self.other_command(body, &name),
+                None => return self.other_command(body, &name, &scanner.rest()),
             }
         }
     }
 
-    fn other_command(&mut self, body: &'a Body, name: &Argument) {
-        if name.word.exact().is_none() {
-            self.dynamic(body, name);
+    fn other_command(&mut self, body: &'a Body, name: &Argument, rest: &[Argument]) {
+        let Some(exact) = name.word.exact() else { return self.dynamic(body, name) };
+        // Behind an option that no table has, a sub-command that starts programs may still come.
+        let starts = |word: &Argument| match word.word.exact() {
+            Some(word) => sub_command(body, word).is_some_and(|inner| inner.strict),
+            None => body.commands.iter().any(|(_, inner)| inner.strict),
+        };
+        if exact.starts_with(b"-") && rest.iter().any(starts) && !self.outside {
+            self.reading.effects_known = false;
+            let detail = format!("an option that is not known, in `{}`", self.row.name);
+            self.doubt(Reason::UnknownWrapperForm, name.index, &detail);
         } else if body.otherwise.is_empty() {
             self.unclear(name.index, "a sub-command that is not known");
         } else {
