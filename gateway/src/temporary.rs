@@ -4,14 +4,22 @@ use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use sha2::{Digest as _, Sha256};
 
 use crate::places::{hex, private_directory};
 
+mod removal;
+
 /// A session that did nothing for so long is over.
 const SESSION: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// Longest removal in the way of an answer. What is left after it is removed in the ends of later runs.
+const REMOVAL: Duration = Duration::from_millis(500);
+
+/// Begins the names of directories whose runs are over while their gateway may go on.
+const OVER: &str = "over-";
 
 /// A temporary directory of one run. One without a session is removed when this goes out of scope.
 #[derive(Debug)]
@@ -43,8 +51,9 @@ impl Temporary {
 
     /// Ends a run: its directory goes, and what others left behind.
     pub(crate) fn end(self, state: &Path) {
+        let until = Instant::now() + REMOVAL;
         drop(self);
-        sweep(state);
+        sweep(state, until);
     }
 
     /// Returns its path.
@@ -90,18 +99,24 @@ const LONGEST_PATH: u64 = 4096;
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        if !self.lasting {
-            remove(&self.path);
+        if !self.lasting && !removal::remove(&self.path, Instant::now() + REMOVAL) {
+            // Its owner goes on, and the next sweep is to know that it is over.
+            let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let _ = fs::rename(&self.path, self.path.with_file_name(format!("{OVER}{name}")));
         }
     }
 }
 
-/// Removes what gateways and sessions that are gone left behind.
-fn sweep(state: &Path) {
+/// Removes what gateways and sessions that are gone left behind, until `until`; the rest is for later sweeps.
+fn sweep(state: &Path, until: Instant) {
     for entry in fs::read_dir(state.join("tmp")).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
+        if Instant::now() >= until {
+            return;
+        }
         let owner = name.strip_prefix("run-").and_then(|rest| rest.split_once('-'));
         let over = match owner {
+            _ if name.starts_with(OVER) => true,
             Some((pid, _)) => !Path::new("/proc").join(pid).exists(),
             None => entry
                 .metadata()
@@ -109,27 +124,9 @@ fn sweep(state: &Path) {
                 .is_ok_and(|used| used.elapsed().is_ok_and(|idle| idle > SESSION)),
         };
         if over {
-            remove(&entry.path());
+            removal::remove(&entry.path(), until);
         }
     }
-}
-
-fn remove(path: &Path) {
-    if fs::remove_dir_all(path).is_ok() {
-        return;
-    }
-    // A command may leave directories that not even their owner may list.
-    use std::os::unix::fs::PermissionsExt as _;
-    let mut waiting = vec![path.to_path_buf()];
-    while let Some(directory) = waiting.pop() {
-        let open = fs::Permissions::from_mode(0o700);
-        if directory.symlink_metadata().is_ok_and(|found| found.is_dir()) {
-            let _ = fs::set_permissions(&directory, open); // what stays closed stays until the next sweep
-            let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
-            waiting.extend(entries.map(|entry| entry.path()));
-        }
-    }
-    let _ = fs::remove_dir_all(path); // the next sweep tries again
 }
 
 #[cfg(test)]
@@ -156,7 +153,10 @@ mod tests {
         let mine = Temporary::make(folder.path(), None).unwrap();
         let left = folder.path().join("tmp/run-4194999-abc");
         fs::create_dir_all(left.join("x")).unwrap();
-        sweep(folder.path());
-        assert_eq!((mine.path().exists(), left.exists()), (true, false));
+        let over = folder.path().join("tmp/over-run-1-abc");
+        fs::create_dir_all(over.join("x")).unwrap();
+        sweep(folder.path(), Instant::now() + REMOVAL);
+        let exist = [mine.path(), &left, &over].map(Path::exists);
+        assert_eq!(exist, [true, false, false]);
     }
 }

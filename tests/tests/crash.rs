@@ -179,3 +179,49 @@ fn records(log: &Path) -> Vec<String> {
     }
     lines
 }
+
+/// Makes more than 20,000 directories, one in another, below the folder it is given. Each tenth part is made with
+/// short paths and then moved below the others.
+const DEEP: &str = "import os, sys
+base = os.path.abspath(sys.argv[1])
+def chain(name):
+    os.chdir(base); os.mkdir(name); os.chdir(name)
+    for _ in range(1900): os.mkdir('d'); os.chdir('d')
+chain('x')
+for _ in range(10):
+    chain('y'); os.rename(base + '/x', 'x'); os.chdir(base); os.rename('y', 'x')
+os.chmod('x', 0)
+print('made')";
+
+#[test]
+fn twenty_thousand_directories_in_one_another_do_not_end_stockade() {
+    let place = Place::new("deep");
+    place.write("project/deep.py", DEEP);
+    let outside = place.root.join("outside");
+    std::fs::create_dir(&outside).expect("a folder");
+    let script = place.project().join("deep.py");
+    let made = Command::new("python3").arg(&script).arg(&outside).output().expect("python3");
+    assert_eq!(String::from_utf8_lossy(&made.stdout), "made\n", "it can be made outside");
+    let rights = Command::new("chmod").arg("700").arg(outside.join("x")).status();
+    let removed = Command::new("rm").arg("-rf").arg(&outside).status();
+    assert!(rights.expect("chmod").success() && removed.expect("rm").success());
+    let run = |text: &str| {
+        let output = place.output(["run", "--no-daemon", "--", text]);
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{told}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    assert_eq!(run("python3 deep.py /tmp"), "made\n");
+    verify(&place);
+    let left = || std::fs::read_dir(place.state().join("tmp")).expect("the folder").count();
+    // Each call removes for a limited time; a slow disk needs more of them.
+    let mut calls = 0;
+    while left() > 0 {
+        assert_eq!(run("echo fine"), "fine\n");
+        calls += 1;
+        assert!(calls < 200, "it is never gone");
+    }
+    assert_eq!(run("echo fine"), "fine\n");
+    assert_eq!(left(), 0);
+    verify(&place);
+}
