@@ -113,6 +113,8 @@ pub(crate) struct Supervisor {
     /// The filter, to know what it refuses.
     table: Table,
     violations: Vec<Violation>,
+    /// Refusals that found no room among them.
+    unlisted: u32,
     workers: Vec<(i32, u64)>,
 }
 
@@ -133,6 +135,7 @@ impl Supervisor {
             keys: Keys::new(spec),
             table,
             violations: Vec::new(),
+            unlisted: 0,
             workers: Vec::new(),
         }
     }
@@ -215,6 +218,16 @@ impl Supervisor {
     pub(crate) fn into_violations(self) -> Vec<Violation> {
         let mut violations = self.violations;
         violations.extend(self.made.inspect(&self.keys, &self.guard));
+        if self.unlisted > 0 {
+            violations.push(Violation {
+                kind: "more".to_owned(),
+                call: "others".to_owned(),
+                rule: format!("builtin: {} more refusals are not listed", self.unlisted),
+                count: self.unlisted,
+                source: "supervisor".to_owned(),
+                ..Violation::default()
+            });
+        }
         violations
     }
 
@@ -277,7 +290,7 @@ impl Supervisor {
         match same {
             Some(known) => known.count = known.count.saturating_add(1),
             None if has_room => self.violations.push(violation),
-            None => {}
+            None => self.unlisted = self.unlisted.saturating_add(1),
         }
     }
 }

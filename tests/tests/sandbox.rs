@@ -23,6 +23,8 @@ mod inspection;
 mod kernel;
 #[path = "sandbox/life.rs"]
 mod life;
+#[path = "sandbox/links.rs"]
+mod links;
 #[path = "sandbox/reach.rs"]
 mod reach;
 #[path = "sandbox/ready.rs"]

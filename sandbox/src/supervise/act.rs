@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::caller::Caller;
 use super::guard::{Act, Word, violation};
+use super::repository::links;
 use super::resolve::{self, Link, Named};
 use super::{Answer, Blocking, Refused, Supervisor};
 use super::{fold, repository};
@@ -448,6 +449,12 @@ impl Performer<'_> {
             return Err(Refused::Errno(libc::ENOENT));
         }
         self.permit_at(Act::Place, "symlink", &named)?;
+        if let Some(git) = self.git_above(&named.parent)? {
+            let is_beside_head = resolve::real_path(named.parent.as_fd())? == git;
+            if !(is_beside_head && links::is_probe(&text, &named.name)) {
+                return Err(Self::leads("symlink", &named.path()?));
+            }
+        }
         syscalls::symlink_at(&text, named.parent.as_fd(), named.name())?;
         Ok(Answer::Value(0))
     }
@@ -475,6 +482,7 @@ impl Performer<'_> {
             return Err(Refused::Errno(libc::ENOENT));
         }
         self.permit_at(Act::Place, "link", &named)?;
+        self.permit_second_name(&object, &named)?;
         syscalls::link_object(object.as_fd(), named.parent.as_fd(), named.name())?;
         Ok(Answer::Value(0))
     }
@@ -504,8 +512,11 @@ impl Performer<'_> {
             return Err(Refused::Rule(violation("write", "rename", &source, rule)));
         }
         self.permit_configuration(&from, &to)?;
+        self.permit_move(&from, &to)?;
         if flags & libc::RENAME_EXCHANGE != 0 {
             self.permit_at(Act::Place, "rename", &from)?;
+            self.permit_configuration(&to, &from)?;
+            self.permit_move(&to, &from)?;
         }
         if from.wants_directory || to.wants_directory {
             let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_DIRECTORY;
@@ -513,6 +524,54 @@ impl Performer<'_> {
         }
         syscalls::rename_at(from.parent.as_fd(), from.name(), to.parent.as_fd(), to.name(), flags)?;
         Ok(Answer::Value(0))
+    }
+
+    /// Returns the git directory that `directory` is or lies in.
+    fn git_above(&self, directory: &OwnedFd) -> io::Result<Option<PathBuf>> {
+        let path = resolve::real_path(directory.as_fd())?;
+        match self.supervisor.guard.region(&path) {
+            Some(region) => links::git_above(directory, &path, region),
+            None => Ok(None),
+        }
+    }
+
+    /// Returns the refusal of what would lead git elsewhere.
+    fn leads(call: &str, path: &Path) -> Refused {
+        let rule = "builtin: link in a git directory".to_owned();
+        Refused::Rule(violation("write", call, path, rule))
+    }
+
+    /// Judges another name of `object`: files of git directories have one, but for objects.
+    fn permit_second_name(&self, object: &OwnedFd, to: &Named) -> Result<(), Refused> {
+        let found = resolve::metadata(object)?;
+        // One without a name gets its first.
+        if found.nlink() == 0 {
+            return Ok(());
+        }
+        let (source, path) = (resolve::real_path(object.as_fd())?, to.path()?);
+        let above = source.parent().unwrap_or(&source);
+        let parent = syscalls::open_path(above, libc::O_PATH, syscalls::NO_LINKS)?;
+        let may = match (self.git_above(&parent)?, self.git_above(&to.parent)?) {
+            (None, None) => true,
+            (Some(one), Some(other)) => {
+                !found.is_symlink()
+                    && links::is_object(&source, &one)
+                    && links::is_object(&path, &other)
+            }
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        if may { Ok(()) } else { Err(Self::leads("link", &path)) }
+    }
+
+    /// Judges what comes into a git directory by another name, with all that lies beneath.
+    fn permit_move(&self, from: &Named, to: &Named) -> Result<(), Refused> {
+        let Some(git) = self.git_above(&to.parent)? else { return Ok(()) };
+        let path = to.path()?;
+        let is_new = self.git_above(&from.parent)?.is_none();
+        if links::are_at(&from.parent, from.name(), is_new && !links::is_object(&path, &git)) {
+            return Err(Self::leads("rename", &path));
+        }
+        Ok(())
     }
 
     /// Looks into what becomes the configuration of a git directory, before it does.

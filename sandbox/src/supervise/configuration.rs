@@ -222,14 +222,13 @@ fn leads_back(variable: &Variable, directory: &Path, guard: &Guard) -> bool {
             part => there.push(part),
         }
     }
-    // Links on the way are followed by git, too.
-    let real = std::fs::canonicalize(&there).unwrap_or_else(|_| there.clone());
-    [&there, &real].iter().all(|path| {
-        let holds_git =
-            path.components().any(|part| super::repository::is_git_name(part.as_os_str()));
-        let is_beside = !holds_git && !directory.starts_with(path);
-        is_beside && guard.is_in_region(path) && guard.judge(Act::Make, path) == Word::Free
-    })
+    // Links on the way are followed by git, too, and can be changed later.
+    if !std::fs::canonicalize(&there).is_ok_and(|real| real == there && real.is_dir()) {
+        return false;
+    }
+    let holds_git = there.components().any(|part| super::repository::is_git_name(part.as_os_str()));
+    let is_beside = !holds_git && !directory.starts_with(&there);
+    is_beside && guard.is_in_region(&there) && guard.judge(Act::Make, &there) == Word::Free
 }
 
 #[cfg(test)]

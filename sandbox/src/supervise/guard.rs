@@ -87,12 +87,7 @@ impl Guard {
 
     /// Returns what is to be said of `act` at `path`.
     pub(super) fn judge(&self, act: Act, path: &Path) -> Word {
-        let region = self
-            .regions
-            .iter()
-            .filter(|region| path.starts_with(region))
-            .max_by_key(|region| region.components().count());
-        let Some(region) = region else {
+        let Some(region) = self.region(path) else {
             return if self.is_own(path) { Word::Free } else { Word::Outside };
         };
         let inside = path.strip_prefix(region).unwrap_or(path);
@@ -107,6 +102,12 @@ impl Guard {
             beneath || act == Act::Place && rule.path.starts_with(path) && rule.path != *region
         });
         rule.map_or(Word::Free, |rule| Word::Forbidden(rule.origin.clone()))
+    }
+
+    /// Returns the innermost writable region of the host that `path` lies in.
+    pub(super) fn region(&self, path: &Path) -> Option<&PathBuf> {
+        let around = self.regions.iter().filter(|region| path.starts_with(region));
+        around.max_by_key(|region| region.components().count())
     }
 
     /// Says whether `path` lies in a writable region of the host.

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{File, Permissions};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use super::configuration::{self, Keys};
 use super::guard::Guard;
-use super::repository::{self, identity};
+use super::repository::{self, identity, links};
 use super::resolve;
 use crate::codec::{self, Report, Wire};
 use crate::linux::syscalls;
@@ -129,16 +129,22 @@ fn inspect(place: &Place, path: &Path, keys: &Keys, guard: &Guard) -> Option<Vec
     let directory = &place.directory;
     match place.note.kind {
         Kind::Repository => {
-            let planted = configuration(directory, path, keys, guard)?;
-            Some(vec![put_aside(directory, path, &planted)])
+            let planted = configuration(directory, path, keys, guard);
+            let aside = planted.map(|planted| put_aside(directory, path, &planted));
+            let mut violations: Vec<_> = aside.into_iter().collect();
+            violations.extend(remove_links(directory, path));
+            Some(violations)
         }
         Kind::Pointer => {
             let planted = pointer(directory)?;
             Some(vec![put_aside(directory, path, &planted)])
         }
         Kind::Work => {
-            // A directory of another kind has no instructions for git.
-            let is_used = !matches!(kind_of(directory, "HEAD"), Ok(None));
+            // A directory of another kind has no instructions for git; one below a git directory has, even if
+            // `HEAD` is away for now.
+            let is_used = !matches!(kind_of(directory, "HEAD"), Ok(None))
+                || links::git_above(directory, path, Path::new("/"))
+                    .map_or(true, |found| found.is_some());
             is_used.then(|| work(directory, path, &place.note.known))
         }
     }
@@ -147,7 +153,10 @@ fn inspect(place: &Place, path: &Path, keys: &Keys, guard: &Guard) -> Option<Vec
 fn configuration(directory: &OwnedFd, path: &Path, keys: &Keys, guard: &Guard) -> Option<Planted> {
     let key = match read(directory, "config") {
         Ok(None) => return None,
-        Ok(Some(text)) => keys.refused(&text, path, guard)?,
+        Ok(Some(text)) => match keys.refused(&text, path, guard) {
+            Some(key) => key,
+            None => renew(directory, "config", &text).err()?,
+        },
         Err(_) => "what cannot be read".to_owned(),
     };
     Some(Planted { name: "config", key, what: "git configuration", aside: "config.refused" })
@@ -160,10 +169,10 @@ fn pointer(directory: &OwnedFd) -> Option<Planted> {
         Ok(Some(text)) => text,
         Err(_) => Vec::new(),
     };
-    let is_used = !matches!(kind_of(directory, "HEAD"), Ok(None));
     let is_own =
         text.trim_ascii_end() == b"../.." && repository::is_worktree(directory).unwrap_or(false);
-    (is_used && !is_own).then(|| Planted {
+    // Whether or not `HEAD` is there: that can be made later.
+    (!is_own).then(|| Planted {
         name: "commondir",
         key: "commondir".to_owned(),
         what: "git directory",
@@ -201,7 +210,9 @@ fn work(directory: &OwnedFd, path: &Path, known: &[OsString]) -> Vec<Violation> 
         for name in files {
             let key = match read(&opened, name) {
                 Ok(None) => None,
-                Ok(Some(text)) => instruction(name, &text, known),
+                Ok(Some(text)) => {
+                    instruction(name, &text, known).or_else(|| renew(&opened, name, &text).err())
+                }
                 Err(_) => Some("what cannot be read".to_owned()),
             };
             if let Some(key) = key {
@@ -283,6 +294,67 @@ pub(super) fn read(directory: &OwnedFd, name: impl AsRef<Path>) -> io::Result<Op
         Err(io::ErrorKind::FileTooLarge.into())
     } else {
         Ok(Some(text))
+    }
+}
+
+/// Puts a file with the same text in the place of one that was looked into: whoever holds the other one open, or
+/// has another name of it, changes nothing that git reads. Returns what is to be said where that fails.
+fn renew(directory: &OwnedFd, name: &str, text: &[u8]) -> Result<(), String> {
+    let write = || -> io::Result<()> {
+        let held = directory.as_fd();
+        let lookup = libc::O_PATH | libc::O_NOFOLLOW;
+        let found = syscalls::create_at(held, Path::new(name), lookup, 0)?;
+        let mode = resolve::metadata(&found)?.permissions().mode() & 0o777;
+        let flags =
+            libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+        let mut number = 0;
+        let (path, file) = loop {
+            let path = format!("{name}.stockade-{number}");
+            match syscalls::create_at(held, Path::new(&path), flags, 0o600) {
+                Err(error) if error.raw_os_error() == Some(libc::EEXIST) && number < MOST_ASIDE => {
+                    number += 1;
+                }
+                result => break (path, result?),
+            }
+        };
+        let mut file = File::from(file);
+        let written = file
+            .write_all(text)
+            .and_then(|()| file.set_permissions(Permissions::from_mode(mode)))
+            .and_then(|()| syscalls::rename_at(held, Path::new(&path), held, Path::new(name), 0));
+        if written.is_err() {
+            // The first error is the one to tell.
+            let _ = syscalls::unlink_at(held, Path::new(&path), 0);
+        }
+        written
+    };
+    write().map_err(|_| "what cannot be written anew".to_owned())
+}
+
+/// Removes the symbolic links of a git directory that the run made: git makes none.
+fn remove_links(directory: &OwnedFd, path: &Path) -> Vec<Violation> {
+    // It may be one by some of its names only, and hold the files of somebody.
+    if matches!(repository::is_git(directory, path), Ok(false)) {
+        return Vec::new();
+    }
+    let told = |inside: &Path, what: String| Violation {
+        kind: "planted".to_owned(),
+        call: "symbolic link".to_owned(),
+        object: path.join(inside).to_string_lossy().into_owned(),
+        rule: format!("builtin: git directory, {what}"),
+        count: 1,
+        source: "inspection".to_owned(),
+        ..Violation::default()
+    };
+    match links::find(directory, Path::new("."), false) {
+        Err(error) => vec![told(Path::new(""), format!("not looked through: {error}"))],
+        Ok(found) => found
+            .iter()
+            .map(|link| match syscalls::unlink_at(directory.as_fd(), link, 0) {
+                Ok(()) => told(link, "removed".to_owned()),
+                Err(error) => told(link, format!("still there: {error}")),
+            })
+            .collect(),
     }
 }
 

@@ -4,6 +4,8 @@
 //! lies in it, so that one which a run puts together itself counts, too. What a run may do to those that
 //! it made is more than what it may do to those that were there.
 
+pub(super) mod links;
+
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -186,7 +188,12 @@ pub(super) fn forbids(
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => false,
             result => !made.holds(&result?)?,
         };
-        if is_strange || has(parent, "commondir")? || has_hooks(parent)? {
+        // What a stopped rebase left, and what leads elsewhere, nobody looked at before.
+        let was_prepared = has(parent, "commondir")?
+            || has(parent, "rebase-merge")?
+            || has(parent, "sequencer")?
+            || links::are_at(parent, Path::new("."), true);
+        if is_strange || was_prepared || has_hooks(parent)? {
             return Ok(Some("builtin: git directory"));
         }
         made.note_repository(parent)?;
@@ -227,10 +234,15 @@ fn has(directory: &OwnedFd, name: &str) -> io::Result<bool> {
 }
 
 /// Says whether it is a git directory, or the common one of several, by name or by what it holds.
-fn is_git(directory: &OwnedFd, path: &Path) -> io::Result<bool> {
+pub(super) fn is_git(directory: &OwnedFd, path: &Path) -> io::Result<bool> {
     let name = path.file_name().unwrap_or_default();
     let named = ends_with(name, b".git") || is(name, ".git");
-    Ok(named || has(directory, "objects")? && (has(directory, "HEAD")? || has(directory, "refs")?))
+    Ok(named || holds_git(directory)?)
+}
+
+/// Says whether it is a git directory by what it holds.
+fn holds_git(directory: &OwnedFd) -> io::Result<bool> {
+    Ok(has(directory, "objects")? && (has(directory, "HEAD")? || has(directory, "refs")?))
 }
 
 /// Says whether `directory` is one of `worktrees` in a git directory.

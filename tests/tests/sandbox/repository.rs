@@ -8,7 +8,7 @@ use stockade_sandbox::Access;
 
 use crate::place::{Place, as_root_and_user, rule, run};
 
-fn git_works() -> bool {
+pub fn git_works() -> bool {
     let found = Command::new("git").arg("--version").output().is_ok();
     if !found {
         println!("git is not installed: not tested");
@@ -17,13 +17,13 @@ fn git_works() -> bool {
 }
 
 /// A project that is a repository, with another repository `sub` and a bare one `bare` in it.
-fn place(name: &str) -> Place {
+pub fn place(name: &str) -> Place {
     let place = Place::new(name);
     reset(&place);
     place
 }
 
-fn reset(place: &Place) {
+pub fn reset(place: &Place) {
     // Made once; copied from then on.
     let script = "set -e; rm -rf .git *
         one() { git -C $1 init -q -b main . && git -C $1 config user.name N &&

@@ -127,8 +127,19 @@ fn a_key_of_no_known_section_is_refused() {
 
 #[test]
 fn a_submodule_leads_back_to_its_files_and_nowhere_else() {
+    let base = std::env::temp_dir().join(format!("stockade-submodule-{}", std::process::id()));
+    std::fs::create_dir_all(base.join("s")).unwrap();
+    std::fs::create_dir_all(base.join("a b")).unwrap();
+    std::os::unix::fs::symlink("s", base.join("link")).unwrap();
+    let base = base.canonicalize().unwrap();
+    let mut spec = spec(&["core.worktree"]);
+    spec.files.rules =
+        vec![FileRule { path: base.clone(), access: Access::Write, origin: String::new() }];
+    let guard = Guard::new(&spec);
     let check = |value: &str, directory: &str, is_free: bool| {
-        let found = refused(&format!("[core]\nworktree = {value}"), &["core.worktree"], directory);
+        let directory = directory.replace("/p/", &format!("{}/", base.display()));
+        let text = format!("[core]\nworktree = {value}");
+        let found = Keys::new(&spec).refused(text.as_bytes(), Path::new(&directory), &guard);
         assert_eq!(found.is_none(), is_free, "{value} {directory} {found:?}");
     };
     check("../../../s", "/p/.git/modules/s", true);
@@ -142,6 +153,9 @@ fn a_submodule_leads_back_to_its_files_and_nowhere_else() {
     check("../../../.guarded", "/p/.git/modules/s", false);
     check("../../hooks", "/p/.git/modules/s", false);
     check("../../..", "/p/.git/modules/s", false);
+    check("../../../link", "/p/.git/modules/s", false);
+    check("../../../missing", "/p/.git/modules/s", false);
+    std::fs::remove_dir_all(&base).unwrap();
 }
 
 /// Pieces that decide how a text is read.

@@ -1,0 +1,99 @@
+//! Symbolic links and second names in git directories: git writes through both, wherever they lead.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::{holds_git, is, up};
+use crate::supervise::resolve;
+
+/// Most entries that are looked at.
+const MOST_ENTRIES: usize = 200_000;
+
+/// Returns the innermost git directory that `directory`, which lies at `path`, is or lies in. By name wherever
+/// that is; by what it holds up to `region`.
+pub(in crate::supervise) fn git_above(
+    directory: &OwnedFd,
+    path: &Path,
+    region: &Path,
+) -> io::Result<Option<PathBuf>> {
+    let mut at = directory.try_clone()?;
+    for whole in path.ancestors() {
+        if is(whole.file_name().unwrap_or_default(), ".git") {
+            return Ok(Some(whole.to_owned()));
+        }
+        if whole.starts_with(region) {
+            if holds_git(&at)? {
+                return Ok(Some(whole.to_owned()));
+            }
+            at = up(&at)?;
+        }
+    }
+    Ok(None)
+}
+
+/// Says whether `path` is an object of the git directory `git`, or lies beside one: git gives these second
+/// names itself, and reads none without knowing its contents.
+pub(in crate::supervise) fn is_object(path: &Path, git: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default();
+    let leads = is(name, "alternates") || is(name, "http-alternates");
+    path.strip_prefix(git).is_ok_and(|inside| inside.starts_with("objects")) && !leads
+}
+
+/// Says whether a link is the one with which `git init` finds out whether there are links: `tXXXXXX` to `testing`,
+/// beside `HEAD`.
+pub(in crate::supervise) fn is_probe(text: &Path, name: &OsStr) -> bool {
+    let bytes = name.as_bytes();
+    text == Path::new("testing")
+        && bytes.len() == 7
+        && bytes.first() == Some(&b't')
+        && bytes.iter().all(u8::is_ascii_alphanumeric)
+}
+
+/// Finds what leads elsewhere at `name` in `directory` and below: symbolic links and, with `counts`, files with
+/// more than one name that are no objects. An error where that cannot be known.
+pub(in crate::supervise) fn find(
+    directory: &OwnedFd,
+    name: &Path,
+    counts: bool,
+) -> io::Result<Vec<PathBuf>> {
+    let base = resolve::own_path(directory.as_fd());
+    let mut found = Vec::new();
+    let mut rest = vec![name.to_owned()];
+    let mut seen = 0_usize;
+    while let Some(inside) = rest.pop() {
+        let metadata = match fs::symlink_metadata(base.join(&inside)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            result => result?,
+        };
+        if metadata.is_symlink() {
+            found.push(inside);
+            continue;
+        }
+        if !metadata.is_dir() {
+            let is_object = inside.components().any(|part| part.as_os_str() == "objects")
+                && !is(inside.file_name().unwrap_or_default(), "alternates");
+            if counts && metadata.nlink() > 1 && !is_object {
+                found.push(inside);
+            }
+            continue;
+        }
+        for entry in fs::read_dir(base.join(&inside))? {
+            seen += 1;
+            if seen > MOST_ENTRIES {
+                return Err(io::ErrorKind::QuotaExceeded.into());
+            }
+            rest.push(inside.join(entry?.file_name()));
+        }
+    }
+    Ok(found)
+}
+
+/// Says whether [`find`] finds anything; what is in doubt counts.
+pub(in crate::supervise) fn are_at(directory: &OwnedFd, name: &Path, counts: bool) -> bool {
+    find(directory, name, counts).map_or(true, |found| !found.is_empty())
+}
