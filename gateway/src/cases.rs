@@ -27,7 +27,8 @@ pub(crate) fn scene(request: &CheckRequest, places: &Places) -> Result<Scene, Fa
                 Some(project) => absolute(project)?,
                 None => cwd.clone(),
             };
-            let place = Place { cwd, project, home: absolute(home)?, additional: Vec::new() };
+            let (home, additional) = (absolute(home)?, Vec::new());
+            let place = Place { cwd, session: None, project, home, additional };
             let trusted = case.trusted.unwrap_or(true);
             let snapshot = settings::merge(texts(layers, &place, trusted)?)?;
             let scene = Scene::with(place, snapshot, &request.context, places)?;

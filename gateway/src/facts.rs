@@ -16,6 +16,8 @@ const MAX_LINKS: usize = 40;
 pub(crate) struct Place {
     /// Working directory.
     pub(crate) cwd: PathBuf,
+    /// Where the session works, if the call chose the working directory itself.
+    pub(crate) session: Option<PathBuf>,
     /// Root of the project.
     pub(crate) project: PathBuf,
     /// Home directory of the caller.
@@ -28,9 +30,12 @@ impl Place {
     /// Finds and checks the directories of a call.
     pub(crate) fn find(cwd: &str, context: &Context) -> Result<Place, Failure> {
         let cwd = request::directory(cwd, "working directory")?;
+        let session = context.session_directory.as_deref();
+        let session =
+            session.map(|it| request::directory(it, "session's directory")).transpose()?;
         let project = match &context.project {
             Some(project) => request::directory(project, "project")?,
-            None => root_above(&cwd),
+            None => root_above(session.as_ref().unwrap_or(&cwd)),
         };
         let home = places::home(|name| variable(context, name))?;
         // A home that does not exist (as for service accounts) still anchors `~/` patterns.
@@ -39,7 +44,12 @@ impl Place {
         for added in &context.additional_directories {
             additional.push(request::directory(added, "additional directory")?);
         }
-        Ok(Place { cwd, project, home, additional })
+        Ok(Place { cwd, session, project, home, additional })
+    }
+
+    /// Returns the directory at which rules and settings of the call begin: no call chooses it.
+    pub(crate) fn anchor(&self) -> &Path {
+        self.session.as_ref().unwrap_or(&self.cwd)
     }
 
     /// Says whether the project holds more than one piece of work: the whole disk, or the home directory

@@ -178,6 +178,7 @@ impl Scene {
         let added = added.map(|directory| self.place.project.join(directory));
         Facts {
             cwd: self.place.cwd.clone(),
+            session: self.place.session.clone(),
             home: self.place.home.clone(),
             project: self.place.project.clone(),
             additional_directories: self.place.additional.iter().cloned().chain(added).collect(),

@@ -267,7 +267,7 @@ fn imports(text: &[u8]) -> bool {
 
 /// Returns the texts of the flag layer: files and texts given with the call, then its options.
 fn flags(sources: &Sources<'_>) -> Result<Vec<SettingsText>, Failure> {
-    let cwd = &sources.place.cwd;
+    let cwd = sources.place.anchor();
     let mut texts = Vec::new();
     for given in &sources.context.settings {
         if given.trim_start().starts_with('{') {

@@ -153,7 +153,8 @@ mod tests {
 
     fn place(project: &Path) -> Place {
         let here = project.to_path_buf();
-        Place { cwd: here.clone(), project: here.clone(), home: here, additional: Vec::new() }
+        let (cwd, project) = (here.clone(), here.clone());
+        Place { cwd, session: None, project, home: here, additional: Vec::new() }
     }
 
     #[test]

@@ -81,6 +81,7 @@ fn tree(text: &str) -> CommandTree {
 fn facts() -> Facts {
     Facts {
         cwd: "/home/dev/proj".into(),
+        session: None,
         home: "/home/dev".into(),
         project: "/home/dev/proj".into(),
         additional_directories: Vec::new(),

@@ -26,7 +26,7 @@ pub fn sandbox_settings(rules: &Rules, facts: &Facts) -> SandboxSettings {
             *path = at_home(path, &facts.home);
         }
     }
-    let anchors = Anchors { cwd: &facts.cwd, home: &facts.home };
+    let anchors = Anchors { cwd: facts.anchor(), home: &facts.home };
     for rule in rules.rules() {
         join(&mut sandbox, rule, anchors);
     }

@@ -1,7 +1,7 @@
 //! All that a decision may depend on besides rules and text.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use stockade_parser::CommandTree;
 use stockade_parser::json::Value;
@@ -84,6 +84,8 @@ pub struct HookOutcome {
 pub struct Facts {
     /// Working directory, absolute and real.
     pub cwd: PathBuf,
+    /// Where the session works, absolute and real, if the call chose the working directory itself.
+    pub session: Option<PathBuf>,
     /// Home directory, absolute and real.
     pub home: PathBuf,
     /// Root of the project, absolute and real.
@@ -103,6 +105,13 @@ pub struct Facts {
     pub sandbox: SandboxState,
     /// What the hooks decided; none when none ran or none spoke.
     pub hook: Option<HookOutcome>,
+}
+
+impl Facts {
+    /// Returns the directory at which the rules of the call begin and in which its tools work: no call chooses it.
+    pub(crate) fn anchor(&self) -> &Path {
+        self.session.as_ref().unwrap_or(&self.cwd)
+    }
 }
 
 impl Mode {

@@ -333,6 +333,7 @@ mod tests {
         let loaded = crate::load(&texts);
         let facts = crate::Facts {
             cwd: "/p".into(),
+            session: None,
             home: "/h".into(),
             project: "/p".into(),
             additional_directories: Vec::new(),

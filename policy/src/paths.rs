@@ -85,11 +85,8 @@ pub(crate) fn working_directories<'a>(
     facts: &'a Facts,
     further: &'a [PathBuf],
 ) -> impl Iterator<Item = &'a Path> {
-    [&facts.cwd, &facts.project]
-        .into_iter()
-        .chain(&facts.additional_directories)
-        .chain(further)
-        .map(PathBuf::as_path)
+    let added = facts.additional_directories.iter().chain(further);
+    [facts.anchor(), &facts.project].into_iter().chain(added.map(PathBuf::as_path))
 }
 
 /// Says whether every name lies inside a working directory.

@@ -57,6 +57,7 @@ struct State {
 pub fn plain_facts() -> Facts {
     Facts {
         cwd: "/home/dev/proj".into(),
+        session: None,
         home: "/home/dev".into(),
         project: "/home/dev/proj".into(),
         additional_directories: Vec::new(),

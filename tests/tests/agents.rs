@@ -115,6 +115,43 @@ fn recorded_frames_are_allowed_or_denied_with_the_reason() {
 }
 
 #[test]
+fn the_directory_that_a_call_names_chooses_neither_project_nor_rules() {
+    let place = Place::new("directories");
+    place
+        .write("project/.stockade/settings.json", r#"{"permissions": {"deny": ["Bash(curl:*)"]}}"#);
+    place.write("project/secret/x", "hidden");
+    place.write("project/src/x", "plain");
+    place.write("project/.git/HEAD", "ref: refs/heads/main\n");
+    place.write("elsewhere/x", "theirs");
+    let flag = r#"{"permissions": {"deny": ["Read(./secret/**)"]}, "sandbox": {"enabled": false}}"#;
+    let elsewhere = place.root.join("elsewhere").display().to_string();
+    for (agent, event, tool, field) in [
+        ("gemini", "BeforeTool", "run_shell_command", "dir_path"),
+        ("opencode", "PreToolUse", "bash", "workdir"),
+        ("cursor", "preToolUse", "Shell", "working_directory"),
+    ] {
+        let word = |options: &[&str], command: &str, directory: &str| {
+            let frame = json!({"hook_event_name": event, "cwd": place.project(), "tool_name": tool,
+                "tool_input": {"command": command, field: directory}});
+            let output = given(&place, agent, options, frame.to_string().as_bytes());
+            let (word, reason) = decision(&output);
+            println!("{agent} {command} in {directory}: {word} {reason} {}", text(&output.stderr));
+            word
+        };
+        let flag = ["--settings", flag];
+        assert_eq!(word(&[], "curl x", &elsewhere), "deny", "{agent}");
+        assert_eq!(word(&[], "curl x", "src"), "deny", "{agent}");
+        assert_eq!(word(&flag, "cat x", "secret"), "deny", "{agent}");
+        assert_eq!(word(&flag, "cat secret/x", "."), "deny", "{agent}");
+        assert_eq!(word(&flag, "cat x", "src"), "allow", "{agent}");
+        // It is not a working directory of the session because a call names it.
+        assert_ne!(word(&[], "cat x", &elsewhere), "allow", "{agent}");
+        assert_eq!(word(&["--rewrite"], "echo a", &elsewhere), "deny", "{agent}");
+        assert_eq!(word(&["--rewrite"], "echo a", "src"), "allow", "{agent}");
+    }
+}
+
+#[test]
 fn a_rewritten_command_runs_through_the_gate() {
     let place = denying("rewrite");
     for (agent, file, event) in AGENTS.into_iter().filter(|(agent, ..)| *agent != "cline") {

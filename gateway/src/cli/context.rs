@@ -57,6 +57,7 @@ pub(crate) fn call(common: &Common, door: &str) -> Result<Call, Failure> {
             .map(|directory| directory_of(&here.join(directory)))
             .collect::<Result<_, _>>()?,
         project: common.project.as_ref().map(|path| directory_of(&here.join(path))).transpose()?,
+        session_directory: None,
         profile: common.profile.clone(),
         session: common.session.clone().or_else(|| variable("STOCKADE_SESSION")),
         interactive: false,

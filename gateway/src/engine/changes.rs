@@ -129,7 +129,7 @@ fn key(scene: &Scene, context: &Context) -> String {
     json!([
         place.project,
         place.home,
-        place.cwd,
+        place.anchor(),
         variable(context, "XDG_CONFIG_HOME"),
         context.setting_sources,
         context.settings,

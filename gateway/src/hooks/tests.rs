@@ -275,8 +275,8 @@ proptest! {
 #[test]
 fn a_managed_hook_gets_nothing_of_the_callers_environment() {
     let here = PathBuf::from("/p");
-    let place =
-        Place { cwd: here.clone(), project: here.clone(), home: here, additional: Vec::new() };
+    let (cwd, project) = (here.clone(), here.clone());
+    let place = Place { cwd, session: None, project, home: here, additional: Vec::new() };
     let context = Context {
         environment: vec![("PATH".into(), "/evil".into()), ("LD_PRELOAD".into(), "x".into())],
         ..Context::default()

@@ -71,6 +71,10 @@ pub struct Context {
     pub additional_directories: Vec<String>,
     /// `--project`, absolute; none means the repository root above the working directory.
     pub project: Option<String>,
+    /// Where the session works, absolute, when the call chose a working directory of its own: project, settings and
+    /// `./` of the call's own rules begin here. None means the working directory.
+    #[serde(default)]
+    pub session_directory: Option<String>,
     /// `--profile`.
     pub profile: Option<String>,
     /// The session this call belongs to; none makes each call its own.

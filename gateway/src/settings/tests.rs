@@ -21,6 +21,7 @@ impl Case {
         let root = self.folder.path();
         let place = Place {
             cwd: root.join("project"),
+            session: None,
             project: root.join("project"),
             home: root.join("home"),
             additional: Vec::new(),

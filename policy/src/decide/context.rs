@@ -66,7 +66,7 @@ impl<'a> Context<'a> {
     }
 
     pub fn anchors(&self) -> Anchors<'a> {
-        Anchors { cwd: &self.facts.cwd, home: &self.facts.home }
+        Anchors { cwd: self.facts.anchor(), home: &self.facts.home }
     }
 
     /// The sandbox keeps commands from what rules about paths refuse.

@@ -176,9 +176,9 @@ fn is_read_only(context: &Context<'_>, command: &SimpleCommand) -> bool {
         | EffectKind::ProjectCode
         | EffectKind::Settings => false,
     };
-    let moved = command.directory != Directory::Start
+    let moved = (command.directory != Directory::Start || context.facts.session.is_some())
         && paths::directory(&command.directory, context.facts)
-            .is_none_or(|directory| paths::normal(&directory) != context.facts.cwd);
+            .is_none_or(|directory| paths::normal(&directory) != context.facts.anchor());
     !tables.broken
         && command.effects_known
         && command.locality == Locality::Here

@@ -143,6 +143,7 @@ fn effects(program: &[u8], words: &[Word]) -> (Vec<Effect>, bool) {
 pub(super) fn facts() -> Facts {
     Facts {
         cwd: "/p".into(),
+        session: None,
         home: "/h".into(),
         project: "/p".into(),
         additional_directories: Vec::new(),

@@ -39,6 +39,8 @@ pub(crate) struct Waiting {
     pub call_id: Option<String>,
     /// The agent's session.
     pub session: Option<String>,
+    /// Where the session works; a call may name another directory for itself.
+    pub directory: String,
     /// The agent is in its plan mode: the one mode of an agent that counts, because it only tightens.
     pub plan: bool,
 }
@@ -56,6 +58,8 @@ pub(crate) struct Told {
     pub further: Value,
     /// The agent's session.
     pub session: Option<String>,
+    /// Where the session works.
+    pub directory: String,
     /// The agent's name for the call.
     pub call_id: Option<String>,
 }
@@ -110,7 +114,9 @@ pub(crate) fn read(agent: Agent, row: &AgentRow, bytes: &[u8]) -> Result<Frame, 
     let plan = text(&frame, "permission_mode") == Some("plan");
     let (session, call_id) = (session(&frame), call_id(&frame));
     let tool = row.tools.get(&name).cloned();
-    let waiting = Waiting { event, calls, raw_input: input, inner, tool, call_id, session, plan };
+    let (raw_input, directory) = (input, cwd);
+    let waiting =
+        Waiting { event, calls, raw_input, inner, tool, call_id, session, directory, plan };
     Ok(Frame::Calls(Box::new(waiting)))
 }
 
@@ -122,6 +128,7 @@ fn told(
     frame: &Value,
 ) -> Result<Told, String> {
     let cwd = cwd(frame)?;
+    let directory = cwd.clone();
     let result = frame.get("tool_result").unwrap_or(frame);
     let call = match ours {
         "SessionStart" | "SessionEnd" => {
@@ -168,7 +175,8 @@ fn told(
     }
     let (event, ours) = (event.to_owned(), ours.to_owned());
     let (session, call_id) = (session(frame), call_id(frame));
-    Ok(Told { event, ours, call, further: Value::Object(further), session, call_id })
+    let further = Value::Object(further);
+    Ok(Told { event, ours, call, further, session, directory, call_id })
 }
 
 fn session(frame: &Value) -> Option<String> {

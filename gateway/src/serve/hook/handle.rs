@@ -7,6 +7,7 @@ use super::answer::{Answer, Ruling, answer, asks, blocked, takes_new_input};
 use super::frame::{Call, Frame, Told, Waiting, given_back, read};
 use super::{said, table};
 use crate::client::Client;
+use crate::facts::Place;
 use crate::protocol::types::{CheckRequest, Context, DecisionView, EventRequest};
 use crate::protocol::words;
 
@@ -87,6 +88,11 @@ async fn judge(
         return Ok((ruling, decisions));
     }
     let rewritten = match (launcher, changed) {
+        (Some(_), _) if !stays_in_project(waiting, context) => {
+            let reason = "its working directory is outside the project of the session, and the gate that \
+                          would run it there looks for rules there; begin the command with `cd` instead";
+            return Ok((Ruling::Deny(reason.into()), decisions));
+        }
         (Some(launcher), _) => Some(rewritten(waiting, first, launcher)?),
         (None, false) => None,
         (None, true) if taken && decisions.len() == 1 => Some(given_back(waiting, &first.input)?),
@@ -107,7 +113,10 @@ fn event(agent: Agent, told: &Told, context: &Context) -> EventRequest {
         further: told.further.clone(),
         call_id: told.call_id.clone(),
         cwd: told.call.cwd.clone(),
-        context: of_agent(agent, context, told.session.as_ref()),
+        context: Context {
+            session_directory: Some(told.directory.clone()).filter(|it| *it != told.call.cwd),
+            ..of_agent(agent, context, told.session.as_ref())
+        },
     }
 }
 
@@ -137,6 +146,17 @@ fn launcher<'a>(agent: Agent, waiting: &Waiting, running: &'a Running) -> Option
     (one_command && takes_new_input(agent, &waiting.event)).then_some(words)
 }
 
+/// Says whether what runs in the directories of the calls belongs to the project of the session.
+fn stays_in_project(waiting: &Waiting, context: &Context) -> bool {
+    let context = Context { project: None, session_directory: None, ..context.clone() };
+    let project = |cwd: &str| Place::find(cwd, &context).ok().map(|place| place.project);
+    let elsewhere = |call: &Call| call.cwd != waiting.directory;
+    waiting.calls.iter().filter(|call| elsewhere(call)).all(|call| {
+        let found = project(&call.cwd);
+        found.is_some() && found == project(&waiting.directory)
+    })
+}
+
 fn request(
     agent: Agent,
     waiting: &Waiting,
@@ -145,6 +165,8 @@ fn request(
     caller_runs: bool,
 ) -> CheckRequest {
     let mut context = of_agent(agent, context, waiting.session.as_ref());
+    // Where it runs is the call's choice; whose rules count is not.
+    context.session_directory = Some(waiting.directory.clone()).filter(|it| *it != call.cwd);
     if waiting.plan {
         context.mode = Some("plan".into());
     }
