@@ -51,6 +51,25 @@ const GIT: &[&str] = &[
     "info/attributes",
 ];
 
+/// The directories that git itself makes in a git directory (`gitrepository-layout(5)`, `git-lfs`).
+const GIT_DIRECTORIES: &[&str] = &[
+    "objects",
+    "refs",
+    "reftable",
+    "logs",
+    "info",
+    "hooks",
+    "worktrees",
+    "modules",
+    "branches",
+    "remotes",
+    "rebase-merge",
+    "rebase-apply",
+    "sequencer",
+    "rr-cache",
+    "lfs",
+];
+
 /// Makes the private temporary directory and the spec of a command; blocks on the file system.
 pub(crate) fn prepare(
     scene: &Scene,
@@ -347,15 +366,23 @@ fn protect(rules: &mut Rules, directory: &Path) {
 
 /// Adds what must stay as it is in the project's repository and in those that belong to it.
 fn repository(rules: &mut Rules, place: &Place) {
+    let pointer = place.project.join(".git");
+    if pointer.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
+        rules.add(&pointer, Access::Protected, "builtin: git pointer");
+    }
     let Some(directory) = trust::git_directory(&place.project) else { return };
     let common = trust::common_directory(&place.project);
-    if !directory.starts_with(&place.project) {
-        // A linked worktree or submodule: commits write to its repository, wherever it lies.
-        rules.add(&place.project.join(".git"), Access::Protected, "builtin: git pointer");
-        rules.add(&directory, Access::Write, "builtin: git directory");
-    }
-    if let Some(common) = common.iter().find(|common| !common.starts_with(&place.project)) {
-        rules.add(common, Access::Write, "builtin: git directory");
+    // A linked worktree or submodule: commits write to its repository, wherever it lies.
+    for outside in [Some(&directory), common.as_ref()].into_iter().flatten() {
+        if outside.starts_with(&place.project) {
+            continue;
+        }
+        if place.home.starts_with(outside) {
+            return;
+        }
+        rules.add(outside, Access::Write, "builtin: git directory");
+        protect(rules, outside);
+        keep_others(rules, outside, &place.project);
     }
     let mut found = vec![directory];
     found.extend(common);
@@ -376,6 +403,23 @@ fn repository(rules: &mut Rules, place: &Place) {
             }
         }
         found.truncate(MAX_INNER);
+    }
+}
+
+/// Keeps the directories that lie in a git directory and are not git's, such as other worktrees in a bare repository.
+fn keep_others(rules: &mut Rules, directory: &Path, project: &Path) {
+    let is_plain =
+        directory.extension().is_some_and(|end| end == "git") || directory.ends_with(".git");
+    if is_plain && !project.starts_with(directory) {
+        return;
+    }
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    for path in entries.take(MAX_INNER).map(|entry| entry.path()) {
+        let is_git =
+            path.file_name().is_some_and(|name| GIT_DIRECTORIES.iter().any(|it| name == *it));
+        if path.is_dir() && !is_git && !project.starts_with(&path) {
+            rules.add(&path, Access::ReadOnly, "builtin: no part of the git directory");
+        }
     }
 }
 

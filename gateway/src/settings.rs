@@ -1,6 +1,7 @@
 //! Finds and reads the layers of settings, fresh for every call. A file that is there but cannot be used
 //! refuses the call: it may have held what forbids it.
 
+mod above;
 mod file;
 pub(crate) mod trust;
 
@@ -177,6 +178,7 @@ pub(crate) fn collect(sources: &Sources<'_>) -> Result<Vec<SettingsText>, Failur
     ] {
         for folder in folders {
             if counts(sources.context, source) {
+                texts.extend(outer(sources, layer, &Path::new(folder).join(name))?);
                 texts.extend(shared(sources, layer, &Path::new(folder).join(name))?);
             }
         }
@@ -242,6 +244,31 @@ fn shared(
     // Nothing in the project tells who wrote the file: commands write there too, the repository's own index included.
     let trusted = trust::is_trusted(sources.state, &path, &text);
     Ok(Some(SettingsText { layer, file: path, text, anchor: project.clone(), trusted }))
+}
+
+/// Reads what the files `name` above the project tighten, from the home directory or the root of the file system down.
+fn outer(sources: &Sources<'_>, layer: Layer, name: &Path) -> Result<Vec<SettingsText>, Failure> {
+    let (project, home) = (&sources.place.project, &sources.place.home);
+    // The home directory itself holds the user's own files of the product that is read beside ours.
+    let is_user = |above: &Path| above == home && !name.starts_with(".stockade");
+    let is_beyond = |above: &Path| project.starts_with(home) && !above.starts_with(home);
+    let mut texts = Vec::new();
+    for above in project.ancestors().skip(1) {
+        let path = above.join(name);
+        let folder = path.parent().unwrap_or(above);
+        if is_beyond(above) || is_user(above) || above::is_anybodys(above, folder) {
+            continue;
+        }
+        file::check_folder(folder)?;
+        let Some(text) = file::read(&path, file::Links::Refuse)? else { continue };
+        let (text, trusted) = match above::tightening(&text) {
+            Some(kept) => (kept, true),
+            None => (text, false),
+        };
+        texts.push(SettingsText { layer, file: path, text, anchor: above.to_path_buf(), trusted });
+    }
+    texts.reverse();
+    Ok(texts)
 }
 
 /// Reads managed files: each, and every directory above, belongs to the owner alone.

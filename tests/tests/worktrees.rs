@@ -84,6 +84,57 @@ fn a_linked_worktree_is_worked_in_and_its_repository_cannot_be_booby_trapped() {
 }
 
 #[test]
+fn a_directory_worktrees_makes_nothing_above_it_writable() {
+    let place = Place::new("no-repository");
+    let project = place.home().join("worktrees/project");
+    place.repository(&project);
+    let pointers = "mkdir -p sub/g; cd sub; echo \"gitdir: $PWD/g\" > .git; echo \"$PWD/.git\" > g/gitdir; \
+                    echo ref: refs/heads/x > g/HEAD; echo \"${PWD%%/worktrees/*}\" > g/commondir";
+    plain(&place, &project, pointers);
+    let sub = project.join("sub");
+    let output = gated(&place, &sub, "echo x > made && cat made; echo x > ~/.vimrc; mkdir ~/bin");
+    assert_eq!(text(&output.stdout), "x\n", "{}", text(&output.stderr));
+    assert!(!place.home().join(".vimrc").exists() && !place.home().join("bin").exists());
+}
+
+#[test]
+fn a_worktree_in_a_bare_repository_cannot_write_to_the_one_beside_it() {
+    let test = "a_worktree_in_a_bare_repository";
+    if !has_git(test) {
+        return;
+    }
+    let place = Place::new("beside");
+    let script = format!(
+        "{IDENTITY} git init -q -b main all; cd all; git commit -q --allow-empty -m zero; cd ..; \
+         git clone -q --bare all store; cd store; git worktree add -q one main; git worktree add -q -b two two"
+    );
+    plain(&place, &place.root, &script);
+    let store = place.root.join("store");
+    let script = format!(
+        "{IDENTITY} echo 1 > f; git add f; git commit -qm f && echo done; echo x > ../two/planted; echo x > ../.envrc"
+    );
+    let output = gated(&place, &store.join("one"), &script);
+    assert_eq!(text(&output.stdout), "done\n", "{}", text(&output.stderr));
+    assert!(!store.join("two/planted").exists() && !store.join(".envrc").exists());
+}
+
+#[test]
+fn a_repository_inside_another_sheds_none_of_its_denials() {
+    let place = Place::new("inside");
+    let settings = r#"{"permissions":{"deny":["Read(/.env)","Bash(id:*)"]}}"#;
+    place.write("project/.stockade/settings.json", settings);
+    place.write("project/.env", "SECRET\n");
+    let sub = place.project().join("sub");
+    place.repository(&sub);
+    for (line, rule) in [("id", "Bash(id:*)"), ("cat ../.env", "Read(/.env)")] {
+        let mut command = place.stockade(["run", "--no-daemon", "--", line]);
+        let output = command.current_dir(&sub).output().expect("the executable starts");
+        let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+        assert!(stdout.is_empty() && stderr.contains(&format!("deny rule `{rule}`")), "{stderr}");
+    }
+}
+
+#[test]
 fn a_bare_repository_in_the_project_is_pushed_to_and_not_booby_trapped() {
     let test = "a_bare_repository_in_the_project";
     if !has_git(test) {

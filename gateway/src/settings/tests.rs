@@ -88,6 +88,27 @@ fn every_layer_is_found_in_its_order() {
 }
 
 #[test]
+fn what_is_forbidden_above_a_project_stays_forbidden_and_nothing_is_allowed_from_there() {
+    let case = Case::new();
+    let text = r#"{ "permissions": { "allow": ["Bash(a)"], "deny": ["Bash(id)"] }, "hooks": 1 }"#;
+    case.folder.write(".stockade/settings.json", text);
+    case.folder.write("project/.stockade/settings.json", "{}");
+    let snapshot = case.read().unwrap();
+    let name = |text: &SettingsText| String::from_utf8_lossy(&text.text).replace(' ', "");
+    let found: Vec<(PathBuf, String)> =
+        snapshot.texts.iter().skip(1).map(|text| (text.anchor.clone(), name(text))).collect();
+    let root = case.folder.path();
+    let kept = r#"{"permissions":{"deny":["Bash(id)"]}}"#;
+    assert_eq!(
+        found,
+        [(root.to_path_buf(), kept.to_string()), (root.join("project"), "{}".to_string())]
+    );
+    assert_eq!(snapshot.warnings, Vec::<String>::new());
+    case.folder.write(".stockade/settings.json", "nonsense");
+    assert_eq!(case.failure().0, Code::SettingsRejected);
+}
+
+#[test]
 fn sources_can_be_left_out_but_not_the_managed_ones() {
     let mut case = Case::new();
     case.folder.write("project/.stockade/settings.json", "nonsense");

@@ -1,10 +1,11 @@
 //! Which settings files of a project this person has trusted, by their content.
 
 use std::fs;
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags};
 use sha2::{Digest as _, Sha256};
 
 use crate::places::{hex, private_directory};
@@ -32,7 +33,8 @@ fn mark(state: &Path, file: &Path) -> PathBuf {
 }
 
 /// Returns the git directory of the repository at `project`: its `.git`, or where a `.git` file points when
-/// that place points back. A pointer alone is not believed: anyone who made the project can write one.
+/// that place is a git directory of its kind and points back. A pointer alone is not believed: anyone who made
+/// the project can write one.
 pub(crate) fn git_directory(project: &Path) -> Option<PathBuf> {
     let entry = project.join(".git");
     let found = entry.symlink_metadata().ok()?;
@@ -42,32 +44,170 @@ pub(crate) fn git_directory(project: &Path) -> Option<PathBuf> {
     let text = small(&entry)?;
     let target = text.strip_prefix("gitdir: ")?.trim_end_matches('\n');
     let directory = project.join(target).canonicalize().ok().filter(|path| path.is_dir())?;
-    // A linked worktree has the path of the `.git` file; a submodule has the path of its files.
-    let back = small(&directory.join("gitdir")).map(|text| directory.join(text.trim_end()));
-    let submodule = || {
-        let config = small(&directory.join("config"))?;
-        let value = config.lines().find_map(|line| line.trim().strip_prefix("worktree = "))?;
-        Some(directory.join(value).join(".git"))
+    let back = match directory.join("commondir").symlink_metadata() {
+        Ok(_) => {
+            shared_by(project, &directory)?;
+            directory.join(small(&directory.join("gitdir"))?.trim_end())
+        }
+        Err(_) => {
+            let is_module = |inner: &Path| {
+                inner.ends_with("modules") && inner.parent().is_some_and(|above| has_head(above))
+            };
+            let is_submodule = is_whole(&directory) && directory.ancestors().any(is_module);
+            let config = is_submodule.then(|| small(&directory.join("config")))??;
+            let value = config.lines().find_map(|line| line.trim().strip_prefix("worktree = "))?;
+            directory.join(value).join(".git")
+        }
     };
-    let back = back.or_else(submodule)?.canonicalize().ok()?;
+    let back = back.canonicalize().ok()?;
     (Some(back) == entry.canonicalize().ok()).then_some(directory)
 }
 
 /// Returns the directory that all worktrees of the repository at `project` share.
 pub(crate) fn common_directory(project: &Path) -> Option<PathBuf> {
     let directory = git_directory(project)?;
-    match small(&directory.join("commondir")) {
-        None => Some(directory),
-        Some(common) => {
-            let common = directory.join(common.trim_end()).canonicalize().ok()?;
-            // The worktree lies in the repository that it names.
-            directory.starts_with(common.join("worktrees")).then_some(common)
-        }
+    if directory.join("commondir").symlink_metadata().is_err() {
+        return Some(directory);
     }
+    // Git makes a link to another repository in linked worktrees alone, never in a `.git` directory.
+    (directory != project.join(".git")).then(|| shared_by(project, &directory))?
+}
+
+/// Returns the repository of the linked worktree at `project` whose git directory is `directory`: a whole one, in
+/// whose `worktrees` that one lies. What lies in the project may have been made by a run, so it leads to nothing
+/// outside.
+fn shared_by(project: &Path, directory: &Path) -> Option<PathBuf> {
+    let common = small(&directory.join("commondir"))?;
+    let common = directory.join(common.trim_end()).canonicalize().ok()?;
+    let lies_there = directory.parent() == Some(common.join("worktrees").as_path());
+    let leads_out = directory.starts_with(project) && !common.starts_with(project);
+    (lies_there && !leads_out && has_head(directory) && is_whole(&common)).then_some(common)
+}
+
+/// Says whether `directory` holds what every git directory does (`gitrepository-layout(5)`), none of it a link.
+fn is_whole(directory: &Path) -> bool {
+    let is_directory = |name: &str| {
+        directory.join(name).symlink_metadata().is_ok_and(|found| found.file_type().is_dir())
+    };
+    has_head(directory) && is_directory("objects") && is_directory("refs")
+}
+
+fn has_head(directory: &Path) -> bool {
+    directory.join("HEAD").symlink_metadata().is_ok_and(|found| found.is_file())
 }
 
 /// Returns the text of a small plain file.
 fn small(file: &Path) -> Option<String> {
-    let found = file.symlink_metadata().ok()?;
-    (found.is_file() && found.len() <= 1 << 16).then(|| fs::read_to_string(file).ok())?
+    String::from_utf8(plain(file, 1 << 16).ok()?).ok()
+}
+
+/// Reads a plain file of at most `limit` bytes. Nothing that stands in its place is followed or waited for.
+fn plain(file: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let flags =
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let opened = fs::File::from(rustix::fs::open(file, flags, Mode::empty())?);
+    let found = opened.metadata()?;
+    if !found.is_file() || found.len() > limit {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut bytes = Vec::new();
+    opened.take(limit + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > limit {
+        true => Err(io::ErrorKind::FileTooLarge.into()),
+        false => Ok(bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use rustix::fs::FileType;
+
+    use super::*;
+    use crate::testing::Folder;
+
+    /// Makes a git directory.
+    fn whole(folder: &Folder, name: &str) -> PathBuf {
+        folder.write(&format!("{name}/HEAD"), "ref: refs/heads/main\n");
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.join("objects")).unwrap();
+        fs::create_dir_all(path.join("refs")).unwrap();
+        path
+    }
+
+    /// Makes the pointers of a linked worktree at `project`, whose git directory is `inner` and names `common`.
+    fn link(folder: &Folder, project: &str, inner: &str, common: &str) -> PathBuf {
+        let path = folder.path();
+        let pointer = format!("gitdir: {}\n", path.join(inner).display());
+        let back = folder.write(&format!("{project}/.git"), pointer);
+        folder.write(&format!("{inner}/gitdir"), format!("{}\n", back.display()));
+        folder.write(&format!("{inner}/commondir"), format!("{common}\n"));
+        folder.write(&format!("{inner}/HEAD"), "ref: refs/heads/w\n");
+        path.join(project)
+    }
+
+    #[test]
+    fn a_linked_worktree_shares_the_repository_that_holds_it() {
+        let folder = Folder::new();
+        let main = whole(&folder, "main/.git");
+        let project = link(&folder, "linked", "main/.git/worktrees/w", "../..");
+        assert_eq!(git_directory(&project), Some(main.join("worktrees/w")));
+        assert_eq!(common_directory(&project), Some(main.clone()));
+        fs::remove_dir(main.join("refs")).unwrap();
+        assert_eq!((git_directory(&project), common_directory(&project)), (None, None));
+        symlink("objects", main.join("refs")).unwrap();
+        assert_eq!((git_directory(&project), common_directory(&project)), (None, None));
+    }
+
+    #[test]
+    fn a_directory_worktrees_makes_no_repository_of_what_holds_it() {
+        let folder = Folder::new();
+        let home = folder.path().join("home");
+        let inner = "home/worktrees/p/sub/g";
+        let project = link(&folder, "home/worktrees/p/sub", inner, &home.display().to_string());
+        assert_eq!((git_directory(&project), common_directory(&project)), (None, None));
+        // Not even where it is one: the worktree does not lie in its `worktrees` itself.
+        whole(&folder, "home");
+        assert_eq!((git_directory(&project), common_directory(&project)), (None, None));
+    }
+
+    #[test]
+    fn what_lies_in_a_project_leads_to_no_repository_outside() {
+        let folder = Folder::new();
+        whole(&folder, "out");
+        let project = link(&folder, "out/worktrees", "out/worktrees/g", "../..");
+        assert_eq!((git_directory(&project), common_directory(&project)), (None, None));
+        let own = Folder::new();
+        whole(&own, "p/r");
+        let project = link(&own, "p", "p/r/worktrees/g", "../..");
+        assert_eq!(common_directory(&project), Some(own.path().join("p/r")));
+    }
+
+    #[test]
+    fn a_submodule_lies_among_the_modules_of_a_repository() {
+        let folder = Folder::new();
+        whole(&folder, "main/.git");
+        for (inner, is_one) in [("main/.git/modules/a/b", true), ("elsewhere", false)] {
+            let directory = whole(&folder, inner);
+            let project = folder.path().join("main/sub");
+            folder.write("main/sub/.git", format!("gitdir: {}\n", directory.display()));
+            let config = format!("[core]\n\tworktree = {}\n", project.display());
+            folder.write(&format!("{inner}/config"), config);
+            assert_eq!(git_directory(&project), is_one.then_some(directory), "{inner}");
+        }
+    }
+
+    #[test]
+    fn a_pointer_that_is_no_plain_file_is_not_read() {
+        let folder = Folder::new();
+        let pipe = folder.path().join(".git");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, FileType::Fifo, Mode::RUSR, 0).unwrap();
+        assert_eq!(git_directory(folder.path()), None);
+        for target in ["/dev/zero", "/proc/kmsg", "missing"] {
+            fs::remove_file(&pipe).unwrap();
+            symlink(target, &pipe).unwrap();
+            assert_eq!(git_directory(folder.path()), None, "{target}");
+        }
+    }
 }

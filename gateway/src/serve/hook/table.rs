@@ -114,3 +114,39 @@ pub(crate) fn marks() -> Result<Vec<String>, String> {
     }
     Ok(marks)
 }
+
+#[cfg(test)]
+mod tests {
+    use stockade_parser::json::{Dialect, read};
+
+    use super::*;
+
+    /// Returns the files in a project that set an agent up or switch its hooks off.
+    fn project_files(row: &Value) -> Vec<String> {
+        let setup = row.get("setup");
+        let shell = setup.and_then(|setup| setup.get("shell"));
+        let of_setup = [setup, shell].into_iter().flatten().filter_map(|it| it.get("project"));
+        let off = row.get("off").and_then(Value::elements).unwrap_or_default();
+        let files = of_setup.chain(off.iter().filter_map(|it| it.get("file")));
+        let in_project = |file: &&str| !file.starts_with(['~', '/']);
+        files.filter_map(Value::text).filter(in_project).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn every_file_of_a_project_that_sets_an_agent_up_is_protected() {
+        let table = read(TEXT.as_bytes(), Dialect::Commented).unwrap();
+        let files: Vec<String> =
+            table.members().unwrap().iter().flat_map(|row| project_files(&row.value)).collect();
+        assert!(files.len() >= 6, "{files:?}");
+        for file in files {
+            let parts: Vec<&str> = file.split('/').collect();
+            let is_protected = stockade_policy::protected_names().iter().any(|name| {
+                name.kernel
+                    && !name.root
+                    && parts.iter().zip(&name.segments).all(|(a, b)| a == b)
+                    && parts.len() >= name.segments.len()
+            });
+            assert!(is_protected, "{file}");
+        }
+    }
+}
