@@ -16,13 +16,15 @@ pub(crate) enum Verdict {
     Notify,
 }
 
-/// A test of the low 32 bits of an argument: the width of every argument tested in our tables.
+/// A test of 32 bits of an argument: the low ones, the width of every argument tested in our tables but pointers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Test {
     /// The masked argument has this value.
     Is { argument: u32, mask: u32, value: u32 },
     /// One of these bits is set.
     Any { argument: u32, bits: u32 },
+    /// The high 32 bits are zero. With the low ones it says that a pointer is null.
+    HighIsZero { argument: u32 },
 }
 
 /// Tests that must all hold, and what follows then.
@@ -152,28 +154,32 @@ impl Table {
 }
 
 impl Test {
-    fn argument(&self) -> u32 {
+    /// Returns which 32 bits of all arguments it looks at.
+    fn word(&self) -> u32 {
         match *self {
-            Test::Is { argument, .. } | Test::Any { argument, .. } => argument,
+            Test::Is { argument, .. } | Test::Any { argument, .. } => argument.saturating_mul(2),
+            Test::HighIsZero { argument } => argument.saturating_mul(2).saturating_add(1),
         }
     }
 
-    /// Says whether the argument is still whole when the test did not hold.
+    /// Says whether the word is still whole when the test did not hold.
     fn leaves_whole(&self) -> bool {
         match *self {
             Test::Is { mask, .. } => mask == u32::MAX,
-            Test::Any { .. } => true,
+            Test::Any { .. } | Test::HighIsZero { .. } => true,
         }
     }
 
     fn holds(&self, arguments: &[u64; 6]) -> bool {
-        let low = |argument: u32| {
-            let whole = usize::try_from(argument).ok().and_then(|index| arguments.get(index));
-            u32::try_from(whole.copied().unwrap_or(0) & u64::from(u32::MAX)).unwrap_or(0)
+        let whole = |argument: u32| {
+            let found = usize::try_from(argument).ok().and_then(|index| arguments.get(index));
+            found.copied().unwrap_or(0)
         };
+        let low = |argument: u32| u32::try_from(whole(argument) & u64::from(u32::MAX)).unwrap_or(0);
         match *self {
             Test::Is { argument, mask, value } => low(argument) & mask == value,
             Test::Any { argument, bits } => low(argument) & bits != 0,
+            Test::HighIsZero { argument } => whole(argument) >> 32 == 0,
         }
     }
 }
@@ -198,7 +204,7 @@ enum Target {
 enum Entry {
     /// There, whatever is loaded.
     Anywhere(Target),
-    /// There, when this argument is loaded.
+    /// There, when this word of the arguments is loaded.
     Loaded(u32, Target),
 }
 
@@ -230,11 +236,7 @@ impl Builder {
         let verdict = Entry::Anywhere(self.give(case.verdict));
         case.tests.iter().rev().fold(verdict, |holds, test| {
             let fails = match next {
-                Entry::Loaded(argument, at)
-                    if argument == test.argument() && test.leaves_whole() =>
-                {
-                    at
-                }
+                Entry::Loaded(word, at) if word == test.word() && test.leaves_whole() => at,
                 Entry::Loaded(..) | Entry::Anywhere(_) => {
                     let at = self.load(next);
                     next = Entry::Anywhere(at);
@@ -252,8 +254,9 @@ impl Builder {
                     self.before(AND, mask, equal)
                 }
                 Test::Any { bits, .. } => self.jump(BITS, bits, holds, fails),
+                Test::HighIsZero { .. } => self.jump(EQUAL, 0, holds, fails),
             };
-            Entry::Loaded(test.argument(), at)
+            Entry::Loaded(test.word(), at)
         })
     }
 
@@ -261,8 +264,8 @@ impl Builder {
     fn load(&mut self, entry: Entry) -> Target {
         match entry {
             Entry::Anywhere(at) => at,
-            Entry::Loaded(argument, at) => {
-                let offset = ARGUMENTS.saturating_add(argument.saturating_mul(8));
+            Entry::Loaded(word, at) => {
+                let offset = ARGUMENTS.saturating_add(word.saturating_mul(4));
                 self.before(LOAD, offset, at)
             }
         }
@@ -339,4 +342,4 @@ fn instruction(code: u16, k: u32, jt: u8, jf: u8) -> Instruction {
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
-pub(crate) use tests::{run, steps};
+pub(crate) use tests::{run_whole, steps};

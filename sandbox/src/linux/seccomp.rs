@@ -359,7 +359,9 @@ fn others(options: Options) -> Vec<Entry> {
     const OURS: u32 = 1;
     let denied = Verdict::Refuse(libc::EPERM);
     let own = |argument: u32| case(vec![is(argument, ALL, 0)], Verdict::Allow);
-    let mut all = vec![(libc::SYS_prlimit64, vec![own(0)], denied)];
+    // Without new limits it is only a question (`prlimit(2)`).
+    let asks = case(vec![is(2, ALL, 0), Test::HighIsZero { argument: 2 }], Verdict::Allow);
+    let mut all = vec![(libc::SYS_prlimit64, vec![own(0), asks], denied)];
     for number in [
         libc::SYS_sched_setaffinity,
         libc::SYS_sched_setparam,

@@ -53,6 +53,24 @@ fn limits_and_priorities_of_the_watchers_cannot_be_changed() {
 }
 
 #[test]
+fn limits_of_a_process_named_by_its_number_can_be_asked_for() {
+    as_root_and_user("watchers::limits_of_a_process_named_by_its_number_can_be_asked_for", || {
+        let place = Place::new("asked-limits");
+        let script = "python3 -c 'import os, resource as r
+asked = r.prlimit(os.getpid(), r.RLIMIT_NOFILE) == r.getrlimit(r.RLIMIT_NOFILE)
+try:
+    r.prlimit(os.getpid(), r.RLIMIT_NOFILE, (64, 64))
+    print(asked, \"set\")
+except PermissionError:
+    print(asked, \"refused\")'";
+        let outside = place.plain(script);
+        assert_eq!((outside.code, outside.text.as_str()), (Some(0), "True set\n"));
+        let inside = place.confined(script);
+        assert_eq!((inside.code, inside.text.as_str()), (Some(0), "True refused\n"));
+    });
+}
+
+#[test]
 fn without_namespaces_no_other_process_can_be_changed() {
     as_root_and_user("watchers::without_namespaces_no_other_process_can_be_changed", || {
         let place = Place::new("static-limits");

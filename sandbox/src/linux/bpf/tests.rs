@@ -1,16 +1,22 @@
 use super::*;
 
 /// Runs a program as the kernel would, on the words of `struct seccomp_data`.
-pub(crate) fn run(program: &[Instruction], number: u32, arguments: [u32; 6]) -> u32 {
+fn run(program: &[Instruction], number: u32, arguments: [u32; 6]) -> u32 {
+    run_whole(program, number, arguments.map(u64::from))
+}
+
+/// The same with all 64 bits of the arguments.
+pub(crate) fn run_whole(program: &[Instruction], number: u32, arguments: [u64; 6]) -> u32 {
     walk(program, number, arguments).0
 }
 
 /// Returns how many instructions a call takes.
 pub(crate) fn steps(program: &[Instruction], number: u32, arguments: [u32; 6]) -> u32 {
-    walk(program, number, arguments).1
+    walk(program, number, arguments.map(u64::from)).1
 }
 
-fn walk(program: &[Instruction], number: u32, arguments: [u32; 6]) -> (u32, u32) {
+fn walk(program: &[Instruction], number: u32, arguments: [u64; 6]) -> (u32, u32) {
+    let words = arguments.map(|it| [it as u32, (it >> 32) as u32]);
     let (mut accumulator, mut at, mut steps) = (0_u32, 0_usize, 0);
     loop {
         let step = program[at];
@@ -22,7 +28,7 @@ fn walk(program: &[Instruction], number: u32, arguments: [u32; 6]) -> (u32, u32)
                 accumulator = match step.k {
                     NUMBER => number,
                     ARCH => ARCHITECTURE,
-                    offset => arguments[(offset - ARGUMENTS) as usize / 8],
+                    offset => words.as_flattened()[(offset - ARGUMENTS) as usize / 4],
                 }
             }
             AND => accumulator &= step.k,

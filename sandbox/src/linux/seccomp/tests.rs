@@ -80,7 +80,7 @@ fn the_filter_is_short_and_its_search_is_shallow() {
     };
     for options in all_options().filter(exists) {
         let program = table(options).compile();
-        assert!(program.len() <= 300, "{options:?}: {} instructions", program.len());
+        assert!(program.len() <= 304, "{options:?}: {} instructions", program.len());
         // A call whose arguments do not matter.
         for number in [0_u32, 1, 39, 186, 202, 231, 262, 332] {
             let steps = crate::linux::bpf::steps(&program, number, [0; 6]);
@@ -97,10 +97,12 @@ fn the_filter_says_what_its_rows_say() {
         let program = table.compile();
         for number in 0..=NEWEST + 2 {
             for arguments in telling_arguments(&table, number) {
-                let wide = arguments.map(|value| u64::from(value) | 0xABCD << 32);
-                let read = table.decide(number, wide);
-                let ran = crate::linux::bpf::run(&program, number, arguments);
-                assert_eq!(ran, read.value(table.told), "{options:?}: call {number} {arguments:?}");
+                for high in [0, 1, 0xABCD, 0x8000_0000] {
+                    let whole = arguments.map(|value| u64::from(value) | high << 32);
+                    let read = table.decide(number, whole);
+                    let ran = crate::linux::bpf::run_whole(&program, number, whole);
+                    assert_eq!(ran, read.value(table.told), "{options:?}: call {number} {whole:?}");
+                }
             }
         }
     }
@@ -115,6 +117,7 @@ fn telling_arguments(table: &Table, number: u32) -> Vec<[u32; 6]> {
             let (argument, value) = match *test {
                 Test::Is { argument, value, .. } => (argument, value),
                 Test::Any { argument, bits } => (argument, bits & bits.wrapping_neg()),
+                Test::HighIsZero { argument } => (argument, 0),
             };
             let mut alone = [0; 6];
             alone[argument as usize] = value;
@@ -155,10 +158,22 @@ fn our_own_process_is_out_of_reach_and_the_runs_are_not() {
         check(call, 1, 0, [refused, refused]);
         check(call, 77, 0, [allow, refused]);
     }
-    for other in [1, 77, u32::MAX] {
-        check(libc::SYS_prlimit64, other, libc::RLIMIT_NOFILE, [refused, refused]);
+    for (other, new, expected) in [
+        (0, 0x7FFF_0000_1000, allow),
+        (0, 0, allow),
+        (1, 0, allow),
+        (77, 0, allow),
+        (1, 0x7FFF_0000_1000, refused),
+        (77, 0x1000, refused),
+        // A pointer whose low half is zero is no null pointer.
+        (77, 1 << 32, refused),
+        (u64::MAX, 1 << 63, refused),
+    ] {
+        let arguments = [other, libc::RLIMIT_NOFILE.into(), new, 0, 0, 0];
+        let number = u32::try_from(libc::SYS_prlimit64).unwrap();
+        let found = [true, false].map(|it| table(options(it)).decide(number, arguments));
+        assert_eq!(found, [expected, expected], "limits of {other} at {new:x}");
     }
-    check(libc::SYS_prlimit64, 0, libc::RLIMIT_NOFILE, [allow, allow]);
     for (call, process) in [(libc::SYS_setpriority, 0), (libc::SYS_ioprio_set, 1)] {
         check(call, process, 0, [allow, allow]);
         check(call, process, 1, [refused, refused]);
