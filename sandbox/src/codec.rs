@@ -273,7 +273,7 @@ choices! {
     Access { Write = 0, ReadOnly = 1, Read = 2, None = 3, Protected = 4 }
     Fallback { Refuse = 0, Static = 1 }
     Mediation { None = 0, Writes = 1 }
-    Kind { Repository = 0, Work = 1, Pointer = 2 }
+    Kind { Repository = 0, Work = 1, Pointer = 2, File = 3 }
     Mechanism {
         UserNamespace = 0, NetworkNamespace = 1, ProcMount = 2, Landlock = 3, Seccomp = 4,
         Notification = 5,

@@ -135,6 +135,27 @@ fn a_repository_inside_another_sheds_none_of_its_denials() {
 }
 
 #[test]
+fn a_git_file_that_a_run_leaves_leads_to_no_directory_that_it_filled_unseen() {
+    let test = "a_git_file_that_a_run_leaves";
+    if !has_git(test) {
+        return;
+    }
+    let place = Place::new("pointer");
+    let project = place.project();
+    let script = format!(
+        "{IDENTITY} set -e; git init -q /tmp/e; mkdir sub; echo \"gitdir: /tmp/e/.git\" > sub/.git; \
+         git init -q --separate-git-dir=store own; echo x > own/f; git -C own add f; git -C own commit -qm f; \
+         git commit -q --allow-empty -m zero; git worktree add -q linked; echo done"
+    );
+    let output = gated(&place, &project, &script);
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert!(stdout.ends_with("done\n"), "{stdout}{stderr}");
+    assert!(!project.join("sub/.git").exists(), "{stderr}");
+    assert!(project.join("sub/.git.refused").exists() && stderr.contains("sub/.git"), "{stderr}");
+    assert!(project.join("own/.git").is_file() && project.join("linked/.git").is_file());
+}
+
+#[test]
 fn a_bare_repository_in_the_project_is_pushed_to_and_not_booby_trapped() {
     let test = "a_bare_repository_in_the_project";
     if !has_git(test) {

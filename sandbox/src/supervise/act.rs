@@ -323,6 +323,9 @@ impl Performer<'_> {
             return Err(Refused::Errno(libc::EISDIR));
         }
         self.permit_at(Act::Make, "open", named)?;
+        if repository::is_git_name(&named.name) && self.is_in_region(named)? {
+            self.supervisor.made.note_file(&named.parent)?;
+        }
         // Exclusive, so that a link put there meanwhile is not followed.
         let flags = flags | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_NOCTTY;
         let parent = named.parent.as_fd();

@@ -38,6 +38,8 @@ pub(crate) enum Kind {
     Work,
     /// It names another directory as its common one: that of a linked worktree, or none.
     Pointer,
+    /// It holds a `.git` file that the run made, which names a git directory.
+    File,
 }
 
 /// What pid 1 knows of a directory that is looked at in the end.
@@ -83,7 +85,7 @@ impl Places {
             return Err(io::Error::from_raw_os_error(libc::EDQUOT));
         }
         let known = match kind {
-            Kind::Repository | Kind::Pointer => Vec::new(),
+            Kind::Repository | Kind::Pointer | Kind::File => Vec::new(),
             Kind::Work => starting_lines(directory),
         };
         let path = resolve::real_path(directory.as_fd())?;
@@ -139,6 +141,10 @@ fn inspect(place: &Place, path: &Path, keys: &Keys, guard: &Guard) -> Option<Vec
             let planted = pointer(directory)?;
             Some(vec![put_aside(directory, path, &planted)])
         }
+        Kind::File => {
+            let planted = git_file(directory, path, guard)?;
+            Some(vec![put_aside(directory, path, &planted)])
+        }
         Kind::Work => {
             // A directory of another kind has no instructions for git; one below a git directory has, even if
             // `HEAD` is away for now.
@@ -177,6 +183,26 @@ fn pointer(directory: &OwnedFd) -> Option<Planted> {
         key: "commondir".to_owned(),
         what: "git directory",
         aside: "commondir.refused",
+    })
+}
+
+/// A `.git` file leads to a git directory that this run could not fill unseen: one in a writable region.
+fn git_file(directory: &OwnedFd, path: &Path, guard: &Guard) -> Option<Planted> {
+    let is_known = match kind_of(directory, ".git") {
+        Ok(None | Some(true)) => return None,
+        Ok(Some(false)) => read(directory, ".git").ok().flatten().is_some_and(|text| {
+            // Git reads nothing else as one (`gitrepository-layout(5)`).
+            let Some(target) = text.strip_prefix(b"gitdir: ") else { return true };
+            let target = OsString::from_vec(target.trim_ascii_end().to_vec());
+            path.join(target).canonicalize().is_ok_and(|found| guard.is_in_region(&found))
+        }),
+        Err(_) => false,
+    };
+    (!is_known).then(|| Planted {
+        name: ".git",
+        key: "gitdir".to_owned(),
+        what: "git directory outside of the writable directories",
+        aside: ".git.refused",
     })
 }
 

@@ -63,6 +63,11 @@ impl Made {
         Ok(())
     }
 
+    /// Remembers `parent`, in which the run is about to make a `.git` file.
+    pub(super) fn note_file(&self, parent: &OwnedFd) -> io::Result<()> {
+        self.places.add(Kind::File, parent)
+    }
+
     /// Says whether this run made it.
     pub(super) fn holds(&self, object: &OwnedFd) -> io::Result<bool> {
         Ok(self.objects.borrow().contains(&identity(&resolve::metadata(object)?)))
