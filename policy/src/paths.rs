@@ -80,6 +80,116 @@ fn through_proc(path: &Path, directory: &Path) -> Option<PathBuf> {
     }
 }
 
+/// How a path may go through what a process has open (proc(5): `fd`, `cwd`, `root`, `task`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Passage {
+    /// It does not.
+    No,
+    /// It is a descriptor itself, which is no passage for who reads it as a file.
+    Descriptor,
+    /// It may lead anywhere.
+    Anywhere,
+}
+
+/// Says how a word that names a path may go through what a process has open.
+pub(crate) fn passage(word: &Word, directory: Option<&Path>) -> Passage {
+    match &word.class {
+        WordClass::Exact(bytes) => passage_of(bytes.iter().copied().map(Some).collect(), directory),
+        WordClass::Pattern { glob, .. } => passage_of(glob_symbols(glob), directory),
+        WordClass::Unknown { prefix, .. } => {
+            passage_of(prefix.iter().copied().map(Some).collect(), directory)
+        }
+    }
+}
+
+/// The same for a path whose bytes are known but for those that are none.
+pub(crate) fn passage_of(symbols: Vec<Option<u8>>, directory: Option<&Path>) -> Passage {
+    let absolute = symbols.first() == Some(&Some(b'/'));
+    let before = directory.filter(|_| !absolute).map(|it| it.as_os_str().as_encoded_bytes());
+    let mut path: Vec<Option<u8>> = before.unwrap_or_default().iter().copied().map(Some).collect();
+    path.push(Some(b'/'));
+    path.extend(symbols);
+    let parts: Vec<&[Option<u8>]> =
+        path.split(|symbol| *symbol == Some(b'/')).filter(|part| *part != [Some(b'.')]).collect();
+    // A trailing `/` goes into the directory.
+    let (mut depth, mut climbed) = (0_usize, false);
+    for (at, part) in parts.iter().enumerate().filter(|(_, part)| !part.is_empty()) {
+        if may_be(part, b"..") {
+            depth = depth.saturating_sub(1);
+            climbed = true;
+            continue;
+        }
+        if depth == 0 || climbed {
+            let behind = parts.get(at + 1..).unwrap_or_default();
+            let found = if may_be(part, b"proc") { in_proc(behind) } else { Passage::No };
+            let found = match found {
+                Passage::No if may_be(part, b"dev") => in_dev(behind),
+                found => found,
+            };
+            if found != Passage::No {
+                return found;
+            }
+        }
+        depth += 1;
+    }
+    Passage::No
+}
+
+fn in_proc(behind: &[&[Option<u8>]]) -> Passage {
+    let names: Vec<&&[Option<u8>]> = behind.iter().filter(|part| !part.is_empty()).collect();
+    if let [own, fd, number] = names.as_slice()
+        && behind.last().is_some_and(|last| !last.is_empty())
+        && **own == literal(b"self")
+        && **fd == literal(b"fd")
+        && is_number(number)
+    {
+        return Passage::Descriptor;
+    }
+    let doors: [&[u8]; 5] = [b"cwd", b"root", b"fd", b"task", b"map_files"];
+    let door = |part: &&&[Option<u8>]| doors.iter().any(|door| may_be(part, door));
+    let climbs = names.iter().any(|part| may_be(part, b".."));
+    if climbs || names.iter().skip(1).any(door) { Passage::Anywhere } else { Passage::No }
+}
+
+fn in_dev(behind: &[&[Option<u8>]]) -> Passage {
+    let Some(first) = behind.iter().position(|part| !part.is_empty()) else { return Passage::No };
+    let rest = behind.get(first + 1..).unwrap_or_default();
+    let Some(name) = behind.get(first) else { return Passage::No };
+    let standard: [&[u8]; 3] = [b"stdin", b"stdout", b"stderr"];
+    if standard.iter().any(|it| may_be(name, it)) {
+        return if rest.is_empty() { Passage::Descriptor } else { Passage::Anywhere };
+    }
+    match rest {
+        _ if !may_be(name, b"fd") => Passage::No,
+        [] | [[]] => Passage::No,
+        [number] if is_number(number) => Passage::Descriptor,
+        _ => Passage::Anywhere,
+    }
+}
+
+fn is_number(part: &[Option<u8>]) -> bool {
+    part.iter().all(|symbol| symbol.is_some_and(|byte| byte.is_ascii_digit()))
+}
+
+fn literal(name: &[u8]) -> Vec<Option<u8>> {
+    name.iter().copied().map(Some).collect()
+}
+
+/// Says whether a segment with unknown stretches could be `name`; what stands between two of them may be anything.
+fn may_be(part: &[Option<u8>], name: &[u8]) -> bool {
+    if !part.contains(&None) {
+        return part.iter().copied().eq(name.iter().copied().map(Some));
+    }
+    let start: Vec<u8> = part.iter().map_while(|symbol| *symbol).collect();
+    let mut end: Vec<u8> = part.iter().rev().map_while(|symbol| *symbol).collect();
+    end.reverse();
+    // No pattern stands for a dot in front that it does not spell.
+    if name.starts_with(b".") && start.is_empty() {
+        return false;
+    }
+    name.starts_with(&start) && name.ends_with(&end)
+}
+
 /// Returns the directories in which the tools may work.
 pub(crate) fn working_directories<'a>(
     facts: &'a Facts,

@@ -29,6 +29,8 @@ pub(super) struct Context<'a> {
     pub auto_allow: bool,
     /// The call asked to run unconfined, and settings let it.
     pub unconfined: bool,
+    /// The text may set options of the shell that change what patterns mean.
+    pub globs_differ: bool,
     /// Where commands of the text may put links.
     pub made: Vec<Made<'a>>,
 }
@@ -61,6 +63,7 @@ impl<'a> Context<'a> {
             directories: further_directories(rules, facts),
             auto_allow: confined && sandbox.auto_allow && mode != Mode::Plan,
             unconfined,
+            globs_differ: shell.is_some_and(Shell::sets_globs),
             made: shell.map_or_else(Vec::new, |shell| links::made(shell, facts)),
         }
     }

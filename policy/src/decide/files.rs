@@ -7,7 +7,7 @@ use stockade_parser::{Effect, EffectKind, SimpleCommand, Target, Word, WordClass
 use crate::facts::Mode;
 use crate::index::PathIndex;
 use crate::knowledge::{knowledge, listed};
-use crate::paths;
+use crate::paths::{self, Passage};
 use crate::pattern::path::{PathPattern, Shape};
 use crate::rule::Specifier;
 use crate::verdict::Decision;
@@ -230,6 +230,10 @@ pub(super) fn judge_target(
     access: Access,
 ) {
     let verb = if access == Access::Read { "read" } else { "written" };
+    let wild = context.globs_differ && matches!(word.class, WordClass::Pattern { .. });
+    if !context.is_confined() && (wild || paths::passage(word, directory) == Passage::Anywhere) {
+        add_any(context, draft);
+    }
     let written = word.exact().and_then(|bytes| paths::written(bytes, directory));
     let Some(written) = written else {
         add_possible(context, draft, word, directory, access);
@@ -249,6 +253,7 @@ pub(super) fn judge_target(
     for effect in [Decision::Deny, Decision::Ask] {
         draft.add(hits(context, effect, access, &names));
     }
+    add_passed(context, draft, &names);
     let place = paths::normal(&written);
     add_linked(context, draft, None, (&place, Extent::Path), access);
     draft.confinable = true;
@@ -358,6 +363,7 @@ pub(super) fn judge_command(context: &Context<'_>, draft: &mut Draft, command: &
                 for effect in [Decision::Deny, Decision::Ask] {
                     draft.add(hits(context, effect, access, &names));
                 }
+                add_passed(context, draft, &names);
                 let place = paths::normal(&written);
                 add_linked(context, draft, Some(command), (&place, Extent::Path), access);
                 add_pieces(context, draft, word, directory, access);
@@ -379,6 +385,7 @@ pub(super) fn judge_command(context: &Context<'_>, draft: &mut Draft, command: &
     }
     // What runs the project's code does what its operands say.
     let runs = |effect: &Effect| effect.kind == EffectKind::ProjectCode && effect.word == 0;
+    judge_passages(context, draft, command, directory);
     let program = command.words.first().and_then(Word::exact).unwrap_or_default();
     let spelled = listed(&knowledge().spelled_out, program);
     if !command.effects_known || spelled || command.effects.iter().any(runs) {
@@ -388,6 +395,66 @@ pub(super) fn judge_command(context: &Context<'_>, draft: &mut Draft, command: &
     // What it does in a directory without naming a file.
     if directory.is_some_and(|place| links::goes_through(&context.made, Some(command), place)) {
         draft.add(possible_hits(context, Access::Read, None, Certainty::Linked));
+    }
+}
+
+/// Adds all rules about paths when an operand may go through what a process has open, or a pattern does not mean
+/// what it says.
+fn judge_passages(
+    context: &Context<'_>,
+    draft: &mut Draft,
+    command: &SimpleCommand,
+    directory: Option<&Path>,
+) {
+    let program = super::cover::program(command);
+    let tables = knowledge();
+    // For these a descriptor is a directory that they go into.
+    let enters = listed(&tables.directory_changers, program)
+        || tables.walkers.iter().any(|row| listed(&row.names, program));
+    let named = |word: &Word| {
+        word.exact().is_some_and(|it| it.starts_with(b"-C") || DIRECTORY_OPTIONS.contains(&it))
+    };
+    let behind = |word: &Word| {
+        let before = word.exact().into_iter().flat_map(|bytes| {
+            let letter = bytes.strip_prefix(b"-").and_then(|it| it.get(1..)).map(<[u8]>::to_vec);
+            pieces(bytes).into_iter().chain(letter)
+        });
+        before
+            .map(|bytes| paths::passage_of(bytes.into_iter().map(Some).collect(), directory))
+            .any(|it| it != Passage::No)
+    };
+    let pairs = command.words.iter().zip(command.words.iter().skip(1));
+    let passes = pairs.clone().any(|(before, word)| match paths::passage(word, directory) {
+        Passage::Anywhere => true,
+        Passage::Descriptor => enters || named(before),
+        Passage::No => behind(word),
+    });
+    let wild = context.globs_differ
+        && pairs.clone().any(|(_, word)| matches!(word.class, WordClass::Pattern { .. }));
+    if passes || wild {
+        add_any(context, draft);
+    }
+}
+
+/// Adds every rule about paths when one of the names of a path goes through what a process has open.
+fn add_passed(context: &Context<'_>, draft: &mut Draft, names: &[PathBuf]) {
+    let passes = |name: &PathBuf| {
+        let symbols = name.as_os_str().as_encoded_bytes().iter().copied().map(Some).collect();
+        paths::passage_of(symbols, None) == Passage::Anywhere
+    };
+    if !context.is_confined() && names.iter().any(passes) {
+        add_any(context, draft);
+    }
+}
+
+/// Options whose value is a directory to work in.
+const DIRECTORY_OPTIONS: [&[u8]; 5] =
+    [b"--directory", b"--git-dir", b"--work-tree", b"--chdir", b"--cd"];
+
+/// Adds every deny and ask rule about paths: which of them counts is known only later.
+fn add_any(context: &Context<'_>, draft: &mut Draft) {
+    for access in [Access::Read, Access::Write] {
+        draft.add(possible_hits(context, access, None, Certainty::Later));
     }
 }
 

@@ -35,6 +35,17 @@ pub(crate) struct Shell<'a> {
 }
 
 impl<'a> Shell<'a> {
+    /// Says whether the text may set options that change what patterns mean (`shopt -s nocaseglob`).
+    pub fn sets_globs(&self) -> bool {
+        let sets = |command: &SimpleCommand| {
+            command.words.iter().any(|word| word.exact() == Some(b"shopt"))
+                && command.words.iter().any(|word| {
+                    word.exact().is_none_or(|bytes| bytes.windows(4).any(|part| part == b"glob"))
+                })
+        };
+        self.commands.iter().any(sets)
+    }
+
     pub fn of(tree: &'a CommandTree) -> Shell<'a> {
         Shell {
             source: tree.source(),
