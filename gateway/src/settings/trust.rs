@@ -50,9 +50,8 @@ pub(crate) fn git_directory(project: &Path) -> Option<PathBuf> {
             directory.join(small(&directory.join("gitdir"))?.trim_end())
         }
         Err(_) => {
-            let is_module = |inner: &Path| {
-                inner.ends_with("modules") && inner.parent().is_some_and(|above| has_head(above))
-            };
+            let is_module =
+                |inner: &Path| inner.ends_with("modules") && inner.parent().is_some_and(has_head);
             let is_submodule = is_whole(&directory) && directory.ancestors().any(is_module);
             let config = is_submodule.then(|| small(&directory.join("config")))??;
             let value = config.lines().find_map(|line| line.trim().strip_prefix("worktree = "))?;

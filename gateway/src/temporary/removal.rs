@@ -171,7 +171,7 @@ mod tests {
         std::os::unix::fs::symlink(&kept, path.join("a/link")).unwrap();
         std::os::unix::fs::symlink(&kept, path.join("link")).unwrap();
         for closed in ["a/b/c", "a/b", "a", ""] {
-            fs::set_permissions(path.join(closed), fs::Permissions::from_mode(0)).unwrap();
+            fs::set_permissions(path.join(closed), fs::Permissions::from_mode(0o000)).unwrap();
         }
         assert!(remove(&path, soon()));
         assert_eq!((path.exists(), fs::read(kept.join("file")).unwrap()), (false, b"x".to_vec()));

@@ -1,0 +1,161 @@
+//! The calls that give a name: symbolic and hard links, and moves.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::super::guard::{Act, Word, violation};
+use super::super::repository::{self, links};
+use super::super::resolve::{self, Named};
+use super::super::{Answer, Refused};
+use super::Performer;
+use crate::linux::syscalls;
+
+impl Performer<'_> {
+    pub(super) fn symlink(&self, text: usize, base: i32, path: usize) -> Result<Answer, Refused> {
+        let text = self.caller.path(text)?;
+        let named = self.named(base, path)?;
+        Self::is_free(&named)?;
+        if named.wants_directory {
+            return Err(Refused::Errno(libc::ENOENT));
+        }
+        self.permit_at(Act::Place, "symlink", &named)?;
+        if let Some(git) = self.git_above(&named.parent)? {
+            let is_beside_head = resolve::real_path(named.parent.as_fd())? == git;
+            if !(is_beside_head && links::is_probe(&text, &named.name)) {
+                return Err(Self::leads("symlink", &named.path()?));
+            }
+        }
+        syscalls::symlink_at(&text, named.parent.as_fd(), named.name())?;
+        Ok(Answer::Value(0))
+    }
+
+    pub(super) fn link(
+        &self,
+        old: (i32, usize),
+        new: (i32, usize),
+        flags: i32,
+    ) -> Result<Answer, Refused> {
+        let text = self.caller.path(old.1)?;
+        let object = if text.as_os_str().is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
+            self.caller.directory(old.0)?
+        } else {
+            let follow = flags & libc::AT_SYMLINK_FOLLOW != 0;
+            self.existing(self.named(old.0, old.1)?, follow)?
+        };
+        if syscalls::is_in_proc(object.as_fd())? {
+            return Err(Refused::Errno(libc::EXDEV));
+        }
+        // Another name of a guarded file would be a way to write it.
+        let source = resolve::real_path(object.as_fd())?;
+        if self.supervisor.guard.judge(Act::Make, &source) == Word::Outside {
+            return Err(Refused::Errno(libc::EXDEV));
+        }
+        self.permit_object("link", &object)?;
+        let named = self.named(new.0, new.1)?;
+        Self::is_free(&named)?;
+        if named.wants_directory {
+            return Err(Refused::Errno(libc::ENOENT));
+        }
+        self.permit_at(Act::Place, "link", &named)?;
+        self.permit_second_name(&object, &named)?;
+        syscalls::link_object(object.as_fd(), named.parent.as_fd(), named.name())?;
+        Ok(Answer::Value(0))
+    }
+
+    pub(super) fn rename(
+        &self,
+        old: (i32, usize),
+        new: (i32, usize),
+        flags: u32,
+    ) -> Result<Answer, Refused> {
+        let (from, to) = (self.named(old.0, old.1)?, self.named(new.0, new.1)?);
+        if from.name == "." || to.name == "." {
+            return Err(Refused::Errno(libc::EBUSY));
+        }
+        self.permit_at(Act::Place, "rename", &to)?;
+        // What is guarded cannot be put out of the way either; from outside nothing can be moved at all.
+        let source = from.path()?;
+        if let Word::Forbidden(rule) = self.supervisor.guard.judge(Act::Make, &source) {
+            return Err(Refused::Rule(violation("write", "rename", &source, rule)));
+        }
+        self.permit_configuration(&from, &to)?;
+        self.permit_move(&from, &to)?;
+        if flags & libc::RENAME_EXCHANGE != 0 {
+            self.permit_at(Act::Place, "rename", &from)?;
+            self.permit_configuration(&to, &from)?;
+            self.permit_move(&to, &from)?;
+        }
+        if from.wants_directory || to.wants_directory {
+            let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_DIRECTORY;
+            syscalls::create_at(from.parent.as_fd(), from.name(), flags, 0)?;
+        }
+        syscalls::rename_at(from.parent.as_fd(), from.name(), to.parent.as_fd(), to.name(), flags)?;
+        Ok(Answer::Value(0))
+    }
+
+    /// Returns the git directory that `directory` is or lies in.
+    fn git_above(&self, directory: &OwnedFd) -> io::Result<Option<PathBuf>> {
+        let path = resolve::real_path(directory.as_fd())?;
+        match self.supervisor.guard.region(&path) {
+            Some(region) => links::git_above(directory, &path, region),
+            None => Ok(None),
+        }
+    }
+
+    /// Returns the refusal of what would lead git elsewhere.
+    fn leads(call: &str, path: &Path) -> Refused {
+        let rule = "builtin: link in a git directory".to_owned();
+        Refused::Rule(violation("write", call, path, rule))
+    }
+
+    /// Judges another name of `object`: files of git directories have one, but for objects.
+    fn permit_second_name(&self, object: &OwnedFd, to: &Named) -> Result<(), Refused> {
+        let found = resolve::metadata(object)?;
+        // One without a name gets its first.
+        if found.nlink() == 0 {
+            return Ok(());
+        }
+        let (source, path) = (resolve::real_path(object.as_fd())?, to.path()?);
+        let above = source.parent().unwrap_or(&source);
+        let parent = syscalls::open_path(above, libc::O_PATH, syscalls::NO_LINKS)?;
+        let may = match (self.git_above(&parent)?, self.git_above(&to.parent)?) {
+            (None, None) => true,
+            (Some(one), Some(other)) => {
+                !found.is_symlink()
+                    && links::is_object(&source, &one)
+                    && links::is_object(&path, &other)
+            }
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        if may { Ok(()) } else { Err(Self::leads("link", &path)) }
+    }
+
+    /// Judges what comes into a git directory by another name, with all that lies beneath.
+    fn permit_move(&self, from: &Named, to: &Named) -> Result<(), Refused> {
+        let Some(git) = self.git_above(&to.parent)? else { return Ok(()) };
+        let path = to.path()?;
+        let is_new = self.git_above(&from.parent)?.is_none();
+        if links::are_at(&from.parent, from.name(), is_new && !links::is_object(&path, &git)) {
+            return Err(Self::leads("rename", &path));
+        }
+        Ok(())
+    }
+
+    /// Looks into what becomes the configuration of a git directory, before it does.
+    fn permit_configuration(&self, from: &Named, to: &Named) -> Result<(), Refused> {
+        let path = to.path()?;
+        if !self.supervisor.guard.is_in_region(&path) {
+            return Ok(());
+        }
+        let judged = (&self.supervisor.keys, &self.supervisor.guard);
+        match repository::refused_configuration(judged, from, &to.parent, &path)? {
+            None => Ok(()),
+            Some(key) => {
+                let rule = format!("builtin: git configuration `{key}`");
+                Err(Refused::Rule(violation("write", "rename", &path, rule)))
+            }
+        }
+    }
+}
