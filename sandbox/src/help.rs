@@ -23,16 +23,17 @@ pub(crate) fn namespaces() -> String {
     }
     "in a container, let it make namespaces: a system-call profile that allows `clone` and `unshare` \
      with namespace flags and `mount` (such as `--security-opt seccomp=unconfined`), and an unmasked \
-     `/proc` (`--security-opt systempaths=unconfined`)"
+     `/proc` (`--security-opt systempaths=unconfined`, Podman: `--security-opt unmask=ALL`)"
         .to_owned()
 }
 
 /// Says what would give `protection`.
 pub(crate) fn protection(protection: Protection) -> String {
     match protection {
-        Protection::Processes => {
-            "a container that masks parts of `/proc` keeps a new one from being \
-                                  mounted: start it with `--security-opt systempaths=unconfined`"
+        // What watches over names and sockets needs a `/proc` of the run's own.
+        Protection::Processes | Protection::Protected | Protection::UnixSockets => {
+            "a container that masks parts of `/proc` keeps a new one from being mounted: start it with \
+             `--security-opt systempaths=unconfined` (Podman: `--security-opt unmask=ALL`)"
                 .to_owned()
         }
         Protection::Limits => {

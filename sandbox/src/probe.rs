@@ -72,6 +72,9 @@ fn kernel() -> String {
     fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned()
 }
 
+/// The step that makes what the acts are about.
+const PLACE: &str = "the place for the probes";
+
 /// What came of one run of all acts.
 struct Ran {
     succeeded: BTreeMap<String, bool>,
@@ -93,10 +96,7 @@ impl Ground {
         // Shown inside by rules: a run has these directories for its own.
         let unique =
             format!("stockade-probe-{}-{:?}", std::process::id(), std::thread::current().id());
-        let mut places = ["/tmp", "/var/tmp"].iter().map(|above| Path::new(above).join(&unique));
-        let place = places
-            .find(|place| fs::DirBuilder::new().mode(0o700).create(place).is_ok())
-            .ok_or_else(|| failed(std::io::Error::other("no place for the probes can be made")))?;
+        let place = Ground::place(&unique)?;
         let fill = || {
             for name in ["outside", "denied", "project"] {
                 fs::create_dir(place.join(name))?;
@@ -116,6 +116,19 @@ impl Ground {
                 Err(failed(error))
             }
         }
+    }
+
+    /// Makes a directory in one of those for temporary files.
+    fn place(name: &str) -> Result<PathBuf, Error> {
+        let mut reason = String::new();
+        for above in ["/tmp", "/var/tmp"] {
+            let place = Path::new(above).join(name);
+            match fs::DirBuilder::new().mode(0o700).create(&place) {
+                Ok(()) => return Ok(place),
+                Err(error) => reason = format!("`{}` cannot be made: {error}", place.display()),
+            }
+        }
+        Err(Error::Step { step: PLACE.to_owned(), reason })
     }
 
     /// Tries all acts outside, then confined.
@@ -223,6 +236,9 @@ fn start_of(tried: &Result<(Ran, Ran), Error>) -> Probe {
     let seen = match tried {
         Ok(_) => Ok("a command started with every step".to_owned()),
         Err(Error::Unenforceable { reason, help, .. }) => Err((reason.clone(), help.clone())),
+        Err(error @ Error::Step { step, .. }) if step == PLACE => {
+            Err((error.to_string(), "let this user make files in `/tmp` or `/var/tmp`".to_owned()))
+        }
         Err(error) => Err((error.to_string(), crate::help::namespaces())),
     };
     result("a confined start", seen)

@@ -13,7 +13,7 @@ pub(crate) fn notes() -> Vec<String> {
         ptrace_scope: read("/proc/sys/kernel/yama/ptrace_scope"),
         in_container: ["/.dockerenv", "/run/.containerenv"].iter().any(|it| Path::new(it).exists())
             || read("/proc/1/environ").contains("container="),
-        masked: fs::metadata("/proc/kcore").is_ok_and(|found| !found.is_file()),
+        masked: hides_parts_of_proc(&read("/proc/self/mountinfo")),
         delegated: is_delegated(&read("/proc/self/cgroup")),
         apparmor: read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns"),
     };
@@ -31,6 +31,15 @@ struct Facts {
     masked: bool,
     delegated: bool,
     apparmor: String,
+}
+
+/// Says whether mounts cover parts of `/proc`, given `/proc/self/mountinfo`. Linux then refuses a new `/proc` to a user
+/// namespace (`mount_too_revealing` in `fs/namespace.c`); empty places for mounts, as `binfmt_misc` has one, do not count.
+pub(crate) fn hides_parts_of_proc(mounts: &str) -> bool {
+    let places = mounts.lines().filter_map(|line| line.split(' ').nth(4));
+    places
+        .filter(|place| *place != "/proc/sys/fs/binfmt_misc")
+        .any(|place| place.starts_with("/proc/"))
 }
 
 /// Says whether this user may make control groups (version 2) below its own.
@@ -65,7 +74,7 @@ impl Facts {
         if self.masked {
             say(
                 "parts of `/proc` are masked, so a new one cannot be mounted: start the container with \
-                 `--security-opt systempaths=unconfined`",
+                 `--security-opt systempaths=unconfined` (Podman: `--security-opt unmask=ALL`)",
             );
         }
         if self.apparmor.trim() == "1" {
@@ -99,6 +108,13 @@ impl Facts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_masked_proc_is_seen() {
+        let plain = "22 1 0:20 / /proc rw - proc proc rw\n40 22 0:9 / /proc/sys/fs/binfmt_misc rw - autofs a rw\n";
+        let masked = "362 360 0:62 / /proc rw - proc proc rw\n636 362 0:6 /null /proc/keys ro - devtmpfs d rw\n";
+        assert_eq!([plain, masked].map(hides_parts_of_proc), [false, true]);
+    }
 
     #[test]
     fn known_situations_are_named() {

@@ -314,11 +314,18 @@ fn report_mounts(spec: &SandboxSpec, built: &Built, supervision: Supervision, st
         steps.layer("no nested user namespaces", &[Privilege]);
     }
     if supervision == Supervision::None {
+        let because = match built.has_proc {
+            true => String::new(),
+            false => format!(
+                ", since nothing can watch over it without a `/proc`: {}",
+                built.proc_reason
+            ),
+        };
         let open = "sockets by path outside `/run` and `/tmp` can be connected to";
-        steps.partial(UnixSockets, open);
+        steps.partial(UnixSockets, &format!("{open}{because}"));
         if Guard::new(spec).is_needed(&built.absent) {
             let open = "protected and guarded names that do not exist yet can be made";
-            steps.partial(Protected, open);
+            steps.partial(Protected, &format!("{open}{because}"));
         }
     }
 }
