@@ -1,4 +1,4 @@
-//! Measures how long starting and ending `/bin/true` takes, plain and confined.
+//! Measures how long starting and ending `/bin/true` takes: plain, confined, and with a launcher that waited.
 //!
 //! `start [LAUNCHER] [COUNT]`; the launcher is this executable unless another is named.
 
@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use stockade_sandbox::{
-    Access, FileRule, Files, Limits, Mediation, Network, Program, SandboxSpec, Stdio, spawn,
+    Access, FileRule, Files, Launcher, Limits, Mediation, Network, Program, SandboxSpec, Stdio,
+    spawn,
 };
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -19,6 +20,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let launcher = first.map_or_else(std::env::current_exe, |path| Ok(PathBuf::from(path)))?;
     let count: usize = arguments.next().and_then(|it| it.to_str()?.parse().ok()).unwrap_or(300);
+    for (name, times) in
+        ["to the start", "to the end", "until it is gone"].iter().zip(waited(count)?)
+    {
+        show(&format!("waited, {name}"), &times);
+    }
     let plain = times(count, || {
         std::process::Command::new("/bin/true").status()?;
         Ok(())
@@ -28,10 +34,36 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let let_out = SandboxSpec { confine: false, ..spec.clone() };
     let unconfined = times(count, || run(&launcher, &let_out))?;
     for (name, times) in [("plain", plain), ("confined", confined), ("let out", unconfined)] {
-        let at = |part: usize| times.get(times.len() * part / 100).copied().unwrap_or_default();
-        println!("{name}: least {:?}, median {:?}, p95 {:?}", at(0), at(50), at(95));
+        show(name, &times);
     }
     Ok(())
+}
+
+fn show(name: &str, times: &[Duration]) {
+    let at = |part: usize| times.get(times.len() * part / 100).copied().unwrap_or_default();
+    println!("{name}: least {:?}, median {:?}, p95 {:?}", at(0), at(50), at(95));
+}
+
+/// Times from the spec to the start of the command, to its end, and until nothing of it is left, with launchers that
+/// had time to make ready what needs no spec.
+fn waited(count: usize) -> Result<[Vec<Duration>; 3], Box<dyn std::error::Error>> {
+    let mut all = [Vec::new(), Vec::new(), Vec::new()];
+    let spec = spec();
+    for _ in 0..count {
+        let launcher = Launcher::fork()?;
+        std::thread::sleep(Duration::from_millis(8));
+        let start = Instant::now();
+        let (child, _) = launcher.run(&spec, stdio()?)?;
+        let started = start.elapsed();
+        child.ended()?;
+        let ended = start.elapsed();
+        drop(child);
+        for (times, time) in all.iter_mut().zip([started, ended, start.elapsed()]) {
+            times.push(time);
+        }
+    }
+    all.iter_mut().for_each(|times| times.sort());
+    Ok(all)
 }
 
 fn times(
@@ -49,10 +81,13 @@ fn times(
 }
 
 fn run(launcher: &Path, spec: &SandboxSpec) -> Result<(), Box<dyn std::error::Error>> {
-    let null = || File::options().read(true).write(true).open("/dev/null");
-    let stdio = Stdio { stdin: null()?.into(), stdout: null()?.into(), stderr: null()?.into() };
-    spawn(launcher, spec, stdio)?.0.wait()?;
+    spawn(launcher, spec, stdio()?)?.0.wait()?;
     Ok(())
+}
+
+fn stdio() -> std::io::Result<Stdio> {
+    let null = || File::options().read(true).write(true).open("/dev/null");
+    Ok(Stdio { stdin: null()?.into(), stdout: null()?.into(), stderr: null()?.into() })
 }
 
 fn spec() -> SandboxSpec {
@@ -68,7 +103,11 @@ fn spec() -> SandboxSpec {
             environment: Vec::new(),
             cwd: "/".into(),
         },
-        files: Files { rules: vec![rule], ..Files::default() },
+        files: Files {
+            rules: vec![rule],
+            guarded_names: vec![".envrc".into()],
+            ..Files::default()
+        },
         network: Network::Off,
         limits: Limits::default(),
         required: BTreeSet::new(),

@@ -45,11 +45,15 @@ pub(crate) enum Failure {
     Spec { reason: String },
 }
 
-/// From the gateway to the monitor.
+/// From the gateway to the monitor, and from that to pid 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
+    /// The command may start; only from the monitor.
+    Start,
     Signal(i32),
-    Stop { grace: Duration },
+    Stop {
+        grace: Duration,
+    },
 }
 
 /// Writes one frame.
@@ -477,12 +481,14 @@ impl Wire for Order {
                 1_u8.put(out);
                 grace.put(out);
             }
+            Order::Start => 2_u8.put(out),
         }
     }
     fn take(from: &mut &[u8]) -> Option<Order> {
         match u8::take(from)? {
             0 => Wire::take(from).map(Order::Signal),
             1 => Some(Order::Stop { grace: Wire::take(from)? }),
+            2 => Some(Order::Start),
             _ => None,
         }
     }

@@ -5,6 +5,7 @@
 //! ([`command`]). Each ends when the gateway's end of the control socket closes.
 
 mod command;
+mod filters;
 mod fixed;
 mod heard;
 mod init;
@@ -16,7 +17,7 @@ mod watch;
 pub(crate) use measure::too_many_descriptors;
 
 use std::fs::File;
-use std::io::{self, PipeReader, PipeWriter, Write};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -27,7 +28,7 @@ use crate::linux::aliases::Places;
 use crate::linux::foreign::Foreign;
 use crate::linux::syscalls::{self, Ended, Fork};
 use crate::spec::{Fallback, Mechanism};
-use crate::{Enforced, Network, Protection, SandboxSpec, State, supervise};
+use crate::{Enforced, Network, Protection, SandboxSpec, supervise};
 use heard::Heard;
 use ready::Ready;
 
@@ -50,23 +51,16 @@ const FAILED: i32 = 122;
 /// The descriptors of the command.
 type StandardStreams = [OwnedFd; 3];
 
-/// What the confined side holds of the monitor.
+/// What the confined side holds of the monitor, and of the gateway.
 struct Link {
     control: UnixStream,
     orders: UnixStream,
-    report: PipeWriter,
-    consent: PipeReader,
-    /// Between pid 1 and the command: the listener's number one way, a byte of thanks the other.
-    handover: UnixStream,
-    handover_taker: UnixStream,
 }
 
 /// What the monitor holds of the confined side.
 struct Confined {
     pid: i32,
     orders: UnixStream,
-    report: PipeReader,
-    consent: PipeWriter,
 }
 
 /// Is `stockade launch`.
@@ -120,18 +114,15 @@ fn monitor(control: &UnixStream) -> Result<Option<Report>, Failure> {
     step("subreaper", syscalls::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0))?;
     // Whatever it cannot do in advance is done, and its failure told, when the spec is here.
     let ready = Ready::prepare(control).ok();
-    let (mut spec, streams) = step("receive", receive_spec(control))?;
+    let received = match &ready {
+        Some(ready) => ready.receive(control),
+        None => receive_frame(control),
+    };
+    let (frame, streams) = step("receive", received)?;
+    let spec = step("receive", SandboxSpec::from_bytes(&frame))?;
     fault::set(&spec.fail_at);
     step("receive", Ok(()))?;
     let ready = ready.and_then(Ready::current);
-    let others = match &ready {
-        Some(ready) => Ok(ready.places().of_rules(&spec.files.rules)),
-        None => File::open("/proc/self/mountinfo")
-            .and_then(|file| Places::read(&file))
-            .map(|places| places.of_rules(&spec.files.rules)),
-    };
-    let others = step("other mounts", others)?;
-    spec.files.rules.extend(others);
     let isolation = if spec.confine { Isolation::Namespaces } else { Isolation::Free };
     let again = match (isolation, spec.fallback) {
         (Isolation::Namespaces, Fallback::Static) => Some(step("streams", copies(&streams))?),
@@ -160,15 +151,14 @@ fn attempt(
     streams: StandardStreams,
     control: &UnixStream,
 ) -> Result<Option<Report>, Failure> {
-    let confined = start(spec, (isolation, ready), streams, control)?;
-    step("dumpable", syscalls::prctl(libc::PR_SET_DUMPABLE, 0, 0))?;
-    let Confined { pid, orders, report, consent } = confined;
-    let started = agree(spec, control, report, consent);
-    let Ok(enforced) = started else {
+    let Confined { pid, orders } = start(spec, (isolation, ready), streams, control)?;
+    let started = step("dumpable", syscalls::prctl(libc::PR_SET_DUMPABLE, 0, 0))
+        .and_then(|_| agree(control, &orders))
+        .and_then(|enforced| step("report", send(control, &Report::Ready(enforced))));
+    if let Err(failure) = started {
         end(pid);
-        return Err(started.err().unwrap_or(Failure::Exec { errno: 0 }));
-    };
-    step("report", send(control, &Report::Ready(enforced)))?;
+        return Err(failure);
+    }
     let mut heard = Heard::default();
     let watched = watch(control, &orders, pid, &mut heard);
     if let (Ok(()), Isolation::Namespaces, Some(report)) = (&watched, isolation, heard.told()) {
@@ -191,16 +181,16 @@ fn attempt(
     Ok(Some(Report::Ended(exit, violations)))
 }
 
-fn receive_spec(control: &UnixStream) -> io::Result<(SandboxSpec, StandardStreams)> {
+/// Receives a spec, not yet read, and the descriptors that come with it.
+fn receive_frame(from: &UnixStream) -> io::Result<(Vec<u8>, StandardStreams)> {
     let mut header = [0; 4];
-    let (count, descriptors) = syscalls::receive_with_descriptors(control.as_fd(), &mut header)?;
+    let (count, descriptors) = syscalls::receive_with_descriptors(from.as_fd(), &mut header)?;
     if count != header.len() {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     let streams: StandardStreams =
         descriptors.try_into().map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
-    let spec = SandboxSpec::from_bytes(&codec::receive_payload(control, header)?)?;
-    Ok((spec, streams))
+    Ok((codec::receive_payload(from, header)?, streams))
 }
 
 /// The namespaces of a run that gets all of them.
@@ -223,7 +213,7 @@ fn namespaces(spec: &SandboxSpec, isolation: Isolation) -> i32 {
     if own_network { ALL_NAMESPACES } else { ALL_NAMESPACES & !libc::CLONE_NEWNET }
 }
 
-/// Starts the confined side, with what was made ready where that fits.
+/// Starts the confined side, or goes on with the one that was made ready where that fits.
 fn start(
     spec: &SandboxSpec,
     (isolation, ready): (Isolation, Option<Ready>),
@@ -235,64 +225,40 @@ fn start(
         return Err(no_namespaces(spec.required.first(), "hidden by the spec"));
     }
     let ids = syscalls::ids();
-    let foreign = if by_namespaces { Foreign::prepare(spec, ids) } else { Foreign::default() };
-    match ready {
-        Some(ready) if by_namespaces && ready.fits(spec, &foreign) => {
-            step("spec", ready.give(spec, &streams))
+    let fits = by_namespaces && ready::fits(spec) && !Foreign::is_needed(spec, ids);
+    // It has the spec from the gateway.
+    if let Some(confined) = ready.filter(|_| fits).and_then(Ready::into_confined) {
+        return Ok(confined);
+    }
+    let others = File::open("/proc/self/mountinfo").and_then(|file| Places::read(&file));
+    let others = step("other mounts", others.map(|places| places.of_rules(&spec.files.rules)))?;
+    let mut spec = spec.clone();
+    spec.files.rules.extend(others);
+    let foreign = if by_namespaces { Foreign::prepare(&spec, ids) } else { Foreign::default() };
+    let (link, orders) = step("control", Link::new(control))?;
+    let forked = match fault::is_at("namespaces") {
+        true => Err(fault::error()),
+        false => syscalls::fork(namespaces(&spec, isolation)),
+    };
+    match forked {
+        Err(error) if by_namespaces => {
+            Err(no_namespaces(spec.required.first(), &error.to_string()))
         }
-        unfit => {
-            drop(unfit);
-            let (link, confined) = step("control", Link::new(control))?;
-            let forked = match fault::is_at("namespaces") {
-                true => Err(fault::error()),
-                false => syscalls::fork(namespaces(spec, isolation)),
-            };
-            match forked {
-                Err(error) if by_namespaces => {
-                    Err(no_namespaces(spec.required.first(), &error.to_string()))
-                }
-                Err(error) => step("fork", Err(error)),
-                Ok(Fork::Parent(pid)) => Ok(confined.with(pid)),
-                Ok(Fork::Child) => {
-                    drop(confined);
-                    let status = init::run(spec, isolation, (ids, foreign), streams, link);
-                    syscalls::exit_now(status)
-                }
-            }
+        Err(error) => step("fork", Err(error)),
+        Ok(Fork::Parent(pid)) => Ok(Confined { pid, orders }),
+        Ok(Fork::Child) => {
+            drop(orders);
+            let status = init::run(&spec, isolation, (ids, foreign), streams, link);
+            syscalls::exit_now(status)
         }
     }
 }
 
 impl Link {
-    /// Makes what connects the two sides.
-    fn new(control: &UnixStream) -> io::Result<(Link, Unstarted)> {
-        let (report, report_writer) = io::pipe()?;
-        let (consent_reader, consent) = io::pipe()?;
-        let (orders, their_orders) = UnixStream::pair()?;
-        let (handover, handover_taker) = UnixStream::pair()?;
-        let link = Link {
-            handover,
-            handover_taker,
-            control: control.try_clone()?,
-            orders: their_orders,
-            report: report_writer,
-            consent: consent_reader,
-        };
-        Ok((link, Unstarted { orders, report, consent }))
-    }
-}
-
-/// The monitor's ends before there is another side.
-struct Unstarted {
-    orders: UnixStream,
-    report: PipeReader,
-    consent: PipeWriter,
-}
-
-impl Unstarted {
-    fn with(self, pid: i32) -> Confined {
-        let Unstarted { orders, report, consent } = self;
-        Confined { pid, orders, report, consent }
+    /// Makes what connects the two sides; returns also the monitor's end.
+    fn new(control: &UnixStream) -> io::Result<(Link, UnixStream)> {
+        let (orders, theirs) = UnixStream::pair()?;
+        Ok((Link { control: control.try_clone()?, orders: theirs }, orders))
     }
 }
 
@@ -305,33 +271,31 @@ fn no_namespaces(required: Option<&Protection>, reason: &str) -> Failure {
     }
 }
 
-/// Waits for the report of all steps, gives consent, and waits until the command runs.
-fn agree(
-    spec: &SandboxSpec,
-    control: &UnixStream,
-    report: PipeReader,
-    mut consent: PipeWriter,
-) -> Result<Enforced, Failure> {
-    let enforced = match next_report(&report)? {
-        Some(Report::Ready(enforced)) => enforced,
-        Some(Report::Failed(failure)) => return Err(failure),
-        Some(Report::Ended(..) | Report::Listening | Report::Noted(_)) | None => {
-            return Err(silent());
-        }
-    };
-    require(spec, &enforced)?;
-    let seen = step("control", syscalls::poll(&[(control.as_fd(), 0)], Some(Duration::ZERO)))?;
-    if seen.iter().any(|events| *events != 0) {
-        return step("consent", Err(io::Error::other("the gateway is gone")));
+/// Gives consent, and waits until the command runs or why it does not is known.
+///
+/// What is required is compared with what holds by the process that becomes the command, right before it does.
+fn agree(control: &UnixStream, orders: &UnixStream) -> Result<Enforced, Failure> {
+    step("consent", still_there(control))?;
+    step("consent", forward(orders, Order::Start))?;
+    let ready = syscalls::poll(&[(orders.as_fd(), libc::POLLIN)], Some(START_LIMIT));
+    if step("report", ready)?.iter().all(|events| *events == 0) {
+        let seconds = START_LIMIT.as_secs();
+        return step("start", Err(io::Error::other(format!("not done after {seconds} s"))));
     }
-    step("consent", consent.write_all(&[1]))?;
-    // The pipe closes when the command is executed.
-    match next_report(&report)? {
-        None => Ok(enforced),
-        Some(Report::Failed(failure)) => Err(failure),
-        Some(Report::Ready(_) | Report::Ended(..) | Report::Listening | Report::Noted(_)) => {
-            Err(silent())
-        }
+    let Some(bytes) = step("report", codec::receive(orders))? else { return Err(silent()) };
+    match step("report", Report::from_bytes(&bytes))? {
+        Report::Ready(enforced) => Ok(enforced),
+        Report::Failed(failure) => Err(failure),
+        Report::Ended(..) | Report::Listening | Report::Noted(_) => Err(silent()),
+    }
+}
+
+/// Fails when the gateway is gone.
+fn still_there(control: &UnixStream) -> io::Result<()> {
+    let seen = syscalls::poll(&[(control.as_fd(), 0)], Some(Duration::ZERO))?;
+    match seen.iter().any(|events| *events != 0) {
+        true => Err(io::Error::other("the gateway is gone")),
+        false => Ok(()),
     }
 }
 
@@ -340,36 +304,6 @@ fn silent() -> Failure {
         step: "start".to_owned(),
         reason: "the confined side ended without a word".to_owned(),
     }
-}
-
-fn next_report(report: &PipeReader) -> Result<Option<Report>, Failure> {
-    let ready = syscalls::poll(&[(report.as_fd(), libc::POLLIN)], Some(START_LIMIT));
-    if step("report", ready)?.iter().all(|events| *events == 0) {
-        let seconds = START_LIMIT.as_secs();
-        return step("start", Err(io::Error::other(format!("not done after {seconds} s"))));
-    }
-    match step("report", codec::receive(report))? {
-        None => Ok(None),
-        Some(bytes) => step("report", Report::from_bytes(&bytes)).map(Some),
-    }
-}
-
-/// Refuses when a required protection is not fully enforced.
-fn require(spec: &SandboxSpec, enforced: &Enforced) -> Result<(), Failure> {
-    if !spec.confine {
-        return Ok(());
-    }
-    for protection in &spec.required {
-        let reason = match enforced.states.get(protection) {
-            Some(State::Enforced(_)) => continue,
-            Some(State::Partial(open)) => open.clone(),
-            Some(State::Missing(reason) | State::Off(reason)) => reason.clone(),
-            None => "no step enforces it".to_owned(),
-        };
-        let help = crate::help::protection(*protection);
-        return Err(Failure::Unenforceable { protection: *protection, reason, help });
-    }
-    Ok(())
 }
 
 /// Follows orders until the confined side has ended or must be ended.
@@ -387,7 +321,7 @@ fn watch(control: &UnixStream, orders: &UnixStream, pid: i32, heard: &mut Heard)
         let event = |index: usize| events.get(index).copied().unwrap_or(0);
         if event(2) != 0 {
             heard.listen(orders)?;
-            if heard.told().is_some() {
+            if heard.has_ended() {
                 return Ok(());
             }
             continue;
@@ -402,6 +336,7 @@ fn watch(control: &UnixStream, orders: &UnixStream, pid: i32, heard: &mut Heard)
             return last_words(orders, &process, heard);
         };
         match Order::from_bytes(&order)? {
+            Order::Start => return Err(io::ErrorKind::InvalidData.into()),
             Order::Signal(signal) => forward(orders, Order::Signal(signal))?,
             Order::Stop { grace } => {
                 forward(orders, Order::Signal(libc::SIGTERM))?;
@@ -423,7 +358,7 @@ fn last_words(orders: &UnixStream, process: &OwnedFd, heard: &mut Heard) -> io::
         let events = syscalls::poll(&waited, Some(rest))?;
         match (events.first(), events.get(1)) {
             (_, Some(word)) if *word != 0 => heard.listen(orders)?,
-            _ if heard.told().is_some() => return Ok(()),
+            _ if heard.has_ended() => return Ok(()),
             (Some(0), _) if !rest.is_zero() => {}
             _ => return Ok(()),
         }

@@ -2,55 +2,86 @@
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
-use std::io::{self, IsTerminal, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::io::{self, IsTerminal};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use super::filters::Filters;
 use super::init::{Prepared, Supervision};
-use super::{Isolation, Link, StandardStreams, step};
-use crate::codec::{self, Failure, Report, Wire};
+use super::{Isolation, StandardStreams, step, still_there};
+use crate::codec::Failure;
 use crate::fault;
-use crate::linux::bpf::Table;
-use crate::linux::seccomp::{self, Options};
+use crate::linux::seccomp::Options;
+use crate::linux::syscalls::Gate;
 use crate::linux::{landlock, syscalls};
 use crate::spec::{Limits, Mechanism};
 use crate::steps::Steps;
-use crate::{Network, Protection, SandboxSpec};
+use crate::{Enforced, Network, Protection, SandboxSpec, State};
 
-/// Becomes the command; returns only why it could not.
+/// The status of a process that did not become the command.
+const FAILED: i32 = 122;
+
+/// What came of becoming the command, for pid 1, whose memory it is.
+#[derive(Default)]
+pub(super) struct Outcome {
+    /// Where calls wait for the supervisor.
+    pub(super) listener: Option<OwnedFd>,
+    /// What holds for the command.
+    pub(super) enforced: Option<Enforced>,
+    /// Why there is none.
+    pub(super) failure: Option<Failure>,
+    /// Every step was taken but the one that leaves this memory.
+    pub(super) is_last: bool,
+}
+
+/// Becomes the command; returns only when it could not, with the status of this process.
 pub(super) fn become_it(
     spec: &SandboxSpec,
-    streams: StandardStreams,
-    link: &mut Link,
-    prepared: Prepared,
-) -> Failure {
-    match prepare(spec, streams, link, prepared) {
+    image: &Image,
+    filters: &Filters,
+    (prepared, outcome): (&mut Prepared, &mut Outcome),
+    (control, gate): (&UnixStream, &Gate),
+) -> i32 {
+    let failure = match prepare(spec, filters, (prepared, outcome), (control, gate)) {
         Err(failure) => failure,
-        Ok(image) => {
+        Ok(()) => {
+            outcome.is_last = true;
             let error = syscalls::execute(&image.path, &image.argv, &image.environment);
             Failure::Exec { errno: error.raw_os_error().unwrap_or(0) }
         }
-    }
+    };
+    outcome.failure = Some(failure);
+    FAILED
 }
 
-/// Replaces the host's `/dev/null` by the run's own: through the host's, root could change its mode.
-fn own_stream(spec: &SandboxSpec, stream: OwnedFd) -> io::Result<OwnedFd> {
-    let file = File::from(stream);
-    let found = file.metadata()?;
+/// Makes the streams of the command descriptors 0, 1 and 2.
+pub(super) fn give_streams(spec: &SandboxSpec, streams: &StandardStreams) -> Result<(), Failure> {
+    for (number, stream) in (0..).zip(streams) {
+        let own = step("streams", own_stream(spec, stream))?;
+        let stream = own.as_ref().map_or(stream.as_fd(), AsFd::as_fd);
+        step("streams", syscalls::duplicate_onto(stream, number))?;
+    }
+    Ok(())
+}
+
+/// Returns the run's own `/dev/null` for the host's: through that, root could change its mode.
+fn own_stream(spec: &SandboxSpec, stream: &OwnedFd) -> io::Result<Option<OwnedFd>> {
+    let found = File::from(stream.try_clone()?).metadata()?;
     if found.is_dir() {
         return Err(io::Error::other("a directory was given as a stream"));
     }
     let null = libc::makedev(1, 3);
     if !spec.confine || !found.file_type().is_char_device() || found.rdev() != null {
-        return Ok(file.into());
+        return Ok(None);
     }
-    Ok(File::options().read(true).write(true).open("/dev/null")?.into())
+    Ok(Some(File::options().read(true).write(true).open("/dev/null")?.into()))
 }
 
 /// What `execve` takes.
-struct Image {
+pub(super) struct Image {
     path: CString,
     argv: Vec<CString>,
     environment: Vec<CString>,
@@ -58,16 +89,11 @@ struct Image {
 
 fn prepare(
     spec: &SandboxSpec,
-    streams: StandardStreams,
-    link: &mut Link,
-    mut prepared: Prepared,
-) -> Result<Image, Failure> {
-    let image = image(spec, prepared.isolation)?;
+    filters: &Filters,
+    (prepared, outcome): (&mut Prepared, &mut Outcome),
+    (control, gate): (&UnixStream, &Gate),
+) -> Result<(), Failure> {
     step("session", syscalls::setsid())?;
-    for (number, stream) in (0..).zip(streams) {
-        let stream = step("streams", own_stream(spec, stream))?;
-        step("streams", syscalls::duplicate_onto(stream.as_fd(), number))?;
-    }
     if io::stdin().is_terminal() {
         // It may be another session's; then the command runs without a controlling terminal.
         let _ = syscalls::take_terminal(0);
@@ -82,16 +108,38 @@ fn prepare(
     if spec.confine {
         prepared.steps.layer("three descriptors", &[Protection::Fds]);
         prepared.steps.layer("given by the spec", &[Protection::Env]);
-        let table = table(spec, &prepared);
-        filter(spec, &table, prepared.supervision, link, &mut prepared.steps)?;
+        outcome.listener = filter(spec, filters, prepared.supervision, &mut prepared.steps)?;
     }
-    step("report", codec::send(&link.report, &Report::Ready(prepared.steps.finish()).to_bytes()))?;
-    let mut consent = [0];
-    step("consent", link.consent.read_exact(&mut consent))?;
-    Ok(image)
+    let enforced = outcome.enforced.insert(step("report", Ok(prepared.steps.finish()))?);
+    require(spec, enforced)?;
+    // It may have gone since the consent was given.
+    step("consent", still_there(control))?;
+    match gate.pass() {
+        true => Ok(()),
+        false => step("own filter", Err(io::Error::other("pid 1 could not confine itself"))),
+    }
 }
 
-fn image(spec: &SandboxSpec, isolation: Isolation) -> Result<Image, Failure> {
+/// Refuses when a required protection is not fully enforced.
+fn require(spec: &SandboxSpec, enforced: &Enforced) -> Result<(), Failure> {
+    if !spec.confine {
+        return Ok(());
+    }
+    for protection in &spec.required {
+        let reason = match enforced.states.get(protection) {
+            Some(State::Enforced(_)) => continue,
+            Some(State::Partial(open)) => open.clone(),
+            Some(State::Missing(reason) | State::Off(reason)) => reason.clone(),
+            None => "no step enforces it".to_owned(),
+        };
+        let help = crate::help::protection(*protection);
+        return Err(Failure::Unenforceable { protection: *protection, reason, help });
+    }
+    Ok(())
+}
+
+/// Returns what `execve` is given.
+pub(super) fn image(spec: &SandboxSpec, isolation: Isolation) -> Result<Image, Failure> {
     let text = |bytes: &OsStr| {
         CString::new(bytes.as_bytes())
             .map_err(|_| Failure::Spec { reason: "an argument or variable holds a NUL".to_owned() })
@@ -182,58 +230,53 @@ fn limits(limits: &Limits, counts_processes: bool, steps: &mut Steps) -> Result<
     Ok(())
 }
 
-/// Tells pid 1 the number of the listener and waits until it has taken it.
-fn hand_over(listener: &OwnedFd, link: &mut Link) -> Result<(), Failure> {
-    let number = u32::try_from(listener.as_raw_fd()).unwrap_or(u32::MAX);
-    step("supervisor", link.handover.write_all(&number.to_ne_bytes()))?;
-    step("supervisor", link.handover.read_exact(&mut [0]))
-}
-
-/// Returns the filter of a run.
-pub(super) fn table(spec: &SandboxSpec, prepared: &Prepared) -> Table {
+/// Returns the filters of a run: those that were `made` if they are the same.
+pub(super) fn filters(spec: &SandboxSpec, prepared: &Prepared, made: Option<Filters>) -> Filters {
     let namespaces = prepared.isolation == Isolation::Namespaces;
     let own_network = namespaces && !spec.hide.contains(&Mechanism::NetworkNamespace);
-    seccomp::table(Options {
+    let options = Options {
         internet: spec.network == Network::Host || own_network,
         supervised: prepared.supervision != Supervision::None,
         guarded: prepared.supervision == Supervision::Files,
         namespaces,
         // Landlock forbids it from ABI 3; the mounts always do.
         truncates: !namespaces && landlock::abi(spec) < 3,
-    })
+    };
+    Filters::choose(made, options)
 }
 
+/// Installs the filter, and returns where its calls wait for the supervisor.
 fn filter(
     spec: &SandboxSpec,
-    table: &Table,
+    filters: &Filters,
     supervision: Supervision,
-    link: &mut Link,
     steps: &mut Steps,
-) -> Result<(), Failure> {
+) -> Result<Option<OwnedFd>, Failure> {
     if spec.hide.contains(&Mechanism::Seccomp) {
         for protection in [Protection::Syscalls, Protection::Tty] {
             steps.missing(protection, "hidden by the spec");
         }
-        return Ok(());
+        return Ok(None);
     }
-    let program = table.compile();
-    match supervision {
-        Supervision::None => step("system-call filter", syscalls::seccomp_filter(&program))?,
+    let name = "system-call filter";
+    let listener = match supervision {
+        Supervision::None => {
+            step(name, syscalls::seccomp_filter(&filters.program))?;
+            None
+        }
         Supervision::Connections | Supervision::Files => {
-            // The supervisor takes the listener out of this process.
-            step("dumpable", syscalls::prctl(libc::PR_SET_DUMPABLE, 1, 0))?;
-            let listener = step("system-call filter", syscalls::seccomp_listener(&program))?;
-            hand_over(&listener, link)?;
+            let listener = step(name, syscalls::seccomp_listener(&filters.program))?;
             steps.layer("supervisor", &[Protection::UnixSockets]);
             if supervision == Supervision::Files {
                 steps.layer("name guard", &[Protection::Protected]);
             }
+            Some(listener)
         }
-    }
+    };
     use Protection::{Keyring, Network as Net, Privilege, Syscalls, Tty};
-    steps.layer("system-call filter", &[Syscalls, Tty, Privilege, Keyring]);
+    steps.layer(name, &[Syscalls, Tty, Privilege, Keyring]);
     if spec.network != Network::Host {
-        steps.layer("system-call filter", &[Net]);
+        steps.layer(name, &[Net]);
     }
-    Ok(())
+    Ok(listener)
 }

@@ -26,6 +26,11 @@ impl Heard {
         !self.is_over
     }
 
+    /// Says whether pid 1 told of the end; then it does nothing more, and waits for its own.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.is_some()
+    }
+
     /// Returns what pid 1 said of the end, if it said that nothing else is left.
     pub(super) fn told(&self) -> Option<Report> {
         let (exit, violations) = self.ended.as_ref()?;

@@ -1,21 +1,23 @@
 //! Pid 1 of the run: builds the view, gives up its rights, starts the command and reaps.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::io::{self, Read, Write};
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
+use super::command::{self, Outcome};
+use super::filters::Filters;
 use super::watch::Watch;
-use super::{Isolation, Link, StandardStreams, command, fixed, step};
-use crate::codec::{self, Failure, Report, Wire};
+use super::{Isolation, Link, StandardStreams, fixed, ready, step};
+use crate::codec::{self, Failure, Order, Report, Wire};
 use crate::fault;
+use crate::linux::aliases::Places;
 use crate::linux::foreign::Foreign;
 use crate::linux::landlock::{self, Grant, Ruleset};
 use crate::linux::mounts::{Built, Stage};
-use crate::linux::seccomp;
-use crate::linux::syscalls::{self, Ended, Fork};
+use crate::linux::syscalls::{self, Ended};
 use crate::spec::{Mechanism, Mediation};
 use crate::steps::Steps;
 use crate::supervise::{self, Guard, Supervisor};
@@ -56,18 +58,37 @@ pub(super) fn run(
         Isolation::Static => Ok(Ground::Static),
         Isolation::Free => Ok(Ground::Free),
     };
-    go_on(ground, spec, foreign, streams, link)
+    go_on((ground, None), spec, foreign, streams, link)
 }
 
 /// Runs as pid 1 that does in advance what is the same for every spec, then waits for one.
-pub(super) fn run_ahead(ids: (u32, u32), link: Link) -> i32 {
+pub(super) fn run_ahead(ids: (u32, u32), mounts: File, link: Link) -> i32 {
     let mut ground = lay_ground(ids, &BTreeSet::new());
     if let Ok(Ground::Namespaces(_, loopback)) = &mut ground {
         *loopback = syscalls::loopback_up().is_ok();
     }
+    let places = step("other mounts", Places::read(&mounts));
+    drop(mounts);
+    let filters = Filters::likely();
     // Without a spec there is nothing to do, and nobody to tell.
-    let Ok((spec, streams)) = super::receive_spec(&link.orders) else { return super::FAILED };
-    go_on(ground, &spec, Foreign::default(), streams, link)
+    let Ok((frame, streams)) = super::receive_frame(&link.control) else { return super::FAILED };
+    // The monitor learns of it at once, and gives its consent while this goes on.
+    let passed = {
+        let [stdin, stdout, stderr] = &streams;
+        codec::send_with(&link.orders, &frame, &[stdin.as_fd(), stdout.as_fd(), stderr.as_fd()])
+    };
+    let Ok(mut spec) = passed.and_then(|()| SandboxSpec::from_bytes(&frame)) else {
+        return super::FAILED;
+    };
+    if !ready::fits(&spec) {
+        // The monitor starts another one.
+        return super::FAILED;
+    }
+    let ground = places.and_then(|places| {
+        spec.files.rules.extend(places.of_rules(&spec.files.rules));
+        ground
+    });
+    go_on((ground, Some(filters)), &spec, Foreign::default(), streams, link)
 }
 
 /// Has the kernel name pid 1, so that who looks from inside sees whose confinement it is (`proc_pid_comm(5)`).
@@ -76,23 +97,32 @@ fn bear_name() {
     let _ = fs::write("/proc/self/comm", crate::INIT_NAME);
 }
 
+/// A command that runs, and what it is watched with.
+struct Begun {
+    pid: i32,
+    built: Option<Built>,
+    supervisor: Option<Supervisor>,
+}
+
 fn go_on(
-    ground: Result<Ground, Failure>,
+    (ground, filters): (Result<Ground, Failure>, Option<Filters>),
     spec: &SandboxSpec,
     foreign: Foreign,
     streams: StandardStreams,
-    mut link: Link,
+    link: Link,
 ) -> i32 {
     let isolation = match &ground {
         Ok(Ground::Namespaces(..)) | Err(_) => Isolation::Namespaces,
         Ok(Ground::Static) => Isolation::Static,
         Ok(Ground::Free) => Isolation::Free,
     };
-    match ground.and_then(|ground| begin(ground, spec, foreign, streams, &mut link)) {
-        Ok((pid, built, supervisor)) => {
-            let Link { control, orders, report, consent, .. } = link;
-            drop((report, consent));
-            let mut watch = Watch { spec, isolation, pid, control, orders, built, supervisor };
+    let begun = ground.and_then(|ground| begin((ground, filters), spec, foreign, streams, &link));
+    match begun {
+        Ok(Begun { pid, built, supervisor }) => {
+            let Link { control, orders } = link;
+            let is_heard = true;
+            let mut watch =
+                Watch { spec, isolation, pid, control, orders, built, supervisor, is_heard };
             let (ended, mut violations) = watch.until_the_end().unwrap_or_else(|error| {
                 let rule = format!("it could not go on: {error}");
                 let early =
@@ -104,57 +134,88 @@ fn go_on(
                 let rule = "processes of the run could not be ended";
                 violations.push(supervise::cut_short("kill", "the run".to_owned(), rule));
             }
-            violations.extend(watch.supervisor.into_iter().flat_map(Supervisor::into_violations));
+            let supervisor = watch.supervisor.take();
+            violations.extend(supervisor.into_iter().flat_map(Supervisor::into_violations));
             tell(&watch.orders, ended, violations);
-            0
+            // The monitor passes that on, then ends this process: it gets the processor at once when this one waits.
+            while let Ok(Some(_)) = codec::receive(&watch.orders) {}
+            syscalls::exit_now(0)
         }
         Err(failure) => {
             // The monitor may be gone; then there is nobody to tell.
-            let _ = codec::send(&link.report, &Report::Failed(failure).to_bytes());
+            let _ = codec::send(&link.orders, &Report::Failed(failure).to_bytes());
             super::FAILED
         }
     }
 }
 
 fn begin(
-    ground: Ground,
+    (ground, filters): (Ground, Option<Filters>),
     spec: &SandboxSpec,
     foreign: Foreign,
     streams: StandardStreams,
-    link: &mut Link,
-) -> Result<(i32, Option<Built>, Option<Supervisor>), Failure> {
-    let prepared = match ground {
-        Ground::Namespaces(stage, loopback) => {
-            confine((stage, loopback), spec, foreign, &streams, link)?
-        }
+    link: &Link,
+) -> Result<Begun, Failure> {
+    let mut prepared = match ground {
+        Ground::Namespaces(stage, loopback) => confine((stage, loopback), spec, foreign, &streams)?,
         Ground::Static => fixed::confine(spec, &streams)?,
         Ground::Free => unconfined()?,
     };
+    let image = command::image(spec, prepared.isolation)?;
+    let filters = command::filters(spec, &prepared, filters);
     let terminal = terminal(&streams);
-    match step("fork", syscalls::fork(0))? {
-        Fork::Parent(pid) => {
-            // A pipe held here would not end when the command closes it.
-            let files = streams.into_iter().filter(is_file).collect();
-            let table = command::table(spec, &prepared);
-            let Prepared { built, supervision, .. } = prepared;
-            let monitor = step("supervisor", link.orders.try_clone())?;
-            let supervisor = match supervision {
-                Supervision::None => None,
-                Supervision::Connections | Supervision::Files => take_listener(pid, link)?
-                    .map(|it| Supervisor::new(it, spec, table, terminal, (files, monitor))),
-            };
-            if spec.confine && !spec.hide.contains(&Mechanism::Seccomp) {
-                let program = seccomp::own_table().compile();
-                step("own filter", syscalls::seccomp_filter(&program))?;
-            }
-            Ok((pid, built, supervisor))
-        }
-        Fork::Child => {
-            drop(terminal);
-            let failure = command::become_it(spec, streams, link, prepared);
-            let _ = codec::send(&link.report, &Report::Failed(failure).to_bytes());
-            syscalls::exit_now(super::FAILED)
-        }
+    let nothing = step("streams", io::stdin().as_fd().try_clone_to_owned())?;
+    command::give_streams(spec, &streams)?;
+    let monitor = step("supervisor", link.orders.try_clone())?;
+    step("consent", wait_for_consent(&link.orders))?;
+    if prepared.isolation == Isolation::Namespaces {
+        listeners(spec, &link.control)?;
+    }
+    let mut outcome = Outcome::default();
+    let filtered = spec.confine && !spec.hide.contains(&Mechanism::Seccomp);
+    let started = syscalls::share(
+        |gate| {
+            command::become_it(
+                spec,
+                &image,
+                &filters,
+                (&mut prepared, &mut outcome),
+                (&link.control, gate),
+            )
+        },
+        || match filtered {
+            true if fault::is_at("own filter") => Err(fault::error()),
+            true => syscalls::seccomp_filter(&filters.own),
+            false => Ok(()),
+        },
+    );
+    let (pid, own_filter) = step("fork", started)?;
+    step("own filter", own_filter)?;
+    let Outcome { listener, enforced, failure, is_last } = outcome;
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
+    let Some(enforced) = enforced.filter(|_| is_last) else {
+        // It was killed on the way, and what it had in hand may be half done.
+        syscalls::exit_now(super::FAILED)
+    };
+    // A pipe held here would not end when the command closes it.
+    for number in 0..3 {
+        step("streams", syscalls::duplicate_onto(nothing.as_fd(), number))?;
+    }
+    let files = streams.into_iter().filter(is_file).collect();
+    step("report", codec::send(&link.orders, &Report::Ready(enforced).to_bytes()))?;
+    let supervisor =
+        listener.map(|it| Supervisor::new(it, spec, filters.table, terminal, (files, monitor)));
+    Ok(Begun { pid, built: prepared.built, supervisor })
+}
+
+/// Waits until the monitor has found nothing against this run.
+fn wait_for_consent(orders: &UnixStream) -> io::Result<()> {
+    let order = codec::receive(orders)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+    match Order::from_bytes(&order)? {
+        Order::Start => Ok(()),
+        Order::Signal(_) | Order::Stop { .. } => Err(io::ErrorKind::InvalidData.into()),
     }
 }
 
@@ -168,23 +229,6 @@ fn terminal(streams: &StandardStreams) -> Option<OwnedFd> {
     use std::io::IsTerminal;
     let found = streams.iter().find(|stream| stream.is_terminal())?;
     found.try_clone().ok()
-}
-
-/// Takes the listener out of the command; `None` if the command failed before it had one.
-fn take_listener(pid: i32, link: &mut Link) -> Result<Option<OwnedFd>, Failure> {
-    let (gone, _) = step("supervisor", UnixStream::pair())?;
-    // Our copy of the command's end must not keep it open when the command fails.
-    drop(std::mem::replace(&mut link.handover, gone));
-    let mut number = [0; 4];
-    match link.handover_taker.read_exact(&mut number) {
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-        result => step("supervisor", result)?,
-    }
-    let number = i32::from_ne_bytes(number);
-    let process = step("supervisor", syscalls::process_descriptor(pid))?;
-    let listener = step("supervisor", syscalls::descriptor_of(process.as_fd(), number))?;
-    step("supervisor", link.handover_taker.write_all(&[1]))?;
-    Ok(Some(listener))
 }
 
 /// A run that was let out: nothing is taken from it, but it does not outlive us.
@@ -219,10 +263,9 @@ fn confine(
     spec: &SandboxSpec,
     foreign: Foreign,
     streams: &StandardStreams,
-    link: &Link,
 ) -> Result<Prepared, Failure> {
     let mut steps = Steps::default();
-    network(spec, loopback, &link.control, &mut steps)?;
+    network(spec, loopback, &mut steps)?;
     steps.notes.clone_from(&foreign.notes);
     let built = stage.build(spec, foreign)?;
     let supervision = supervision(spec, &built);
@@ -248,12 +291,7 @@ fn map_ids((uid, gid): (u32, u32)) -> Result<(), Failure> {
     write("/proc/self/uid_map", format!("{uid} {uid} 1\n"))
 }
 
-fn network(
-    spec: &SandboxSpec,
-    loopback: bool,
-    control: &UnixStream,
-    steps: &mut Steps,
-) -> Result<(), Failure> {
+fn network(spec: &SandboxSpec, loopback: bool, steps: &mut Steps) -> Result<(), Failure> {
     match spec.network {
         Network::Host => {
             steps.partial(Protection::Network, "the spec grants the host's network");
@@ -266,14 +304,21 @@ fn network(
         }
         Network::Off | Network::Proxy { .. } => {
             step("loopback", if loopback { Ok(()) } else { syscalls::loopback_up() })?;
-            if let Network::Proxy { http, socks } = spec.network {
-                step("listeners", listen(control, http, socks))?;
-            }
             let both = [Protection::Network, Protection::Loopback];
             steps.layer("network namespace", &both);
         }
     }
     Ok(())
+}
+
+/// Opens the ways out that the spec asks for, in a network namespace of the run's own.
+fn listeners(spec: &SandboxSpec, control: &UnixStream) -> Result<(), Failure> {
+    match spec.network {
+        Network::Proxy { http, socks } if !spec.hide.contains(&Mechanism::NetworkNamespace) => {
+            step("listeners", listen(control, http, socks))
+        }
+        Network::Off | Network::Proxy { .. } | Network::Host => Ok(()),
+    }
 }
 
 /// Opens the two ways to the gateway in this network namespace and gives them to it. Nothing of the command

@@ -9,21 +9,26 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use super::{ALL_NAMESPACES, Confined, Isolation, Link, StandardStreams, init, namespaces};
+use super::{
+    ALL_NAMESPACES, Confined, Isolation, Link, StandardStreams, init, is_closed, namespaces,
+};
 use crate::SandboxSpec;
-use crate::codec::{self, Wire};
-use crate::linux::aliases::Places;
-use crate::linux::foreign::Foreign;
 use crate::linux::syscalls::{self, Fork};
 
 /// The waiting side, and what tells whether its view is still the host's.
 pub(super) struct Ready {
-    /// Taken by [`Ready::give`].
+    /// Taken by [`Ready::into_confined`].
     confined: Option<Confined>,
     /// `/proc/self/mountinfo`, opened before the view was made: `poll` tells of every change since (`proc(5)`).
     mounts: File,
-    /// What stood in it.
-    places: Places,
+}
+
+/// Says whether a run of `spec` needs what every run needs, and nothing else.
+pub(super) fn fits(spec: &SandboxSpec) -> bool {
+    spec.confine
+        && namespaces(spec, Isolation::Namespaces) == ALL_NAMESPACES
+        && spec.hide.is_empty()
+        && spec.fail_at.is_empty()
 }
 
 impl Ready {
@@ -31,19 +36,31 @@ impl Ready {
     pub(super) fn prepare(control: &UnixStream) -> io::Result<Ready> {
         let mounts = File::open("/proc/self/mountinfo")?;
         let ids = syscalls::ids();
-        let (link, confined) = Link::new(control)?;
+        let (link, orders) = Link::new(control)?;
         match syscalls::fork(ALL_NAMESPACES)? {
-            Fork::Parent(pid) => {
-                let mut ready =
-                    Ready { confined: Some(confined.with(pid)), mounts, places: Places::default() };
-                // Dropped on an error, it ends what was started.
-                ready.places = Places::read(&ready.mounts)?;
-                Ok(ready)
-            }
+            Fork::Parent(pid) => Ok(Ready { confined: Some(Confined { pid, orders }), mounts }),
             Fork::Child => {
-                drop((confined, mounts));
-                let status = init::run_ahead(ids, link);
+                drop(orders);
+                let status = init::run_ahead(ids, mounts, link);
                 syscalls::exit_now(status)
+            }
+        }
+    }
+
+    /// Receives what it received from the gateway, and passed on before it did anything with it.
+    pub(super) fn receive(&self, control: &UnixStream) -> io::Result<(Vec<u8>, StandardStreams)> {
+        let Some(Confined { orders, .. }) = &self.confined else {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        };
+        loop {
+            let waited = [(orders.as_fd(), libc::POLLIN), (control.as_fd(), 0)];
+            let events = syscalls::poll(&waited, None)?;
+            let event = |index: usize| events.get(index).copied().unwrap_or(0);
+            if event(0) & libc::POLLIN != 0 {
+                return super::receive_frame(orders);
+            }
+            if is_closed(event(0)) || is_closed(event(1)) {
+                return Err(io::ErrorKind::UnexpectedEof.into());
             }
         }
     }
@@ -56,32 +73,9 @@ impl Ready {
         same.then_some(self)
     }
 
-    /// Returns the host's mounts.
-    pub(super) fn places(&self) -> &Places {
-        &self.places
-    }
-
-    /// Says whether it is what a run of `spec` needs.
-    pub(super) fn fits(&self, spec: &SandboxSpec, foreign: &Foreign) -> bool {
-        namespaces(spec, Isolation::Namespaces) == ALL_NAMESPACES
-            && spec.hide.is_empty()
-            && spec.fail_at.is_empty()
-            && foreign.is_empty()
-    }
-
-    /// Hands the spec over; from now on it is a run like any other.
-    pub(super) fn give(
-        mut self,
-        spec: &SandboxSpec,
-        streams: &StandardStreams,
-    ) -> io::Result<Confined> {
-        let confined = self.confined.take().ok_or(io::ErrorKind::BrokenPipe)?;
-        let streams = [streams[0].as_fd(), streams[1].as_fd(), streams[2].as_fd()];
-        match codec::send_with(&confined.orders, &spec.to_bytes(), &streams) {
-            // It has failed already; its report says why.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(confined),
-            result => result.map(|()| confined),
-        }
+    /// Returns the confined side; from now on it is a run like any other.
+    pub(super) fn into_confined(mut self) -> Option<Confined> {
+        self.confined.take()
     }
 }
 

@@ -26,6 +26,8 @@ pub(super) struct Watch<'a> {
     pub(super) orders: UnixStream,
     pub(super) built: Option<Built>,
     pub(super) supervisor: Option<Supervisor>,
+    /// Somebody is left whose calls the supervisor answers.
+    pub(super) is_heard: bool,
 }
 
 /// What one look at the world calls for.
@@ -104,7 +106,8 @@ impl Watch<'_> {
             (self.control.as_fd(), 0),
             (self.orders.as_fd(), libc::POLLIN),
         ];
-        waited.extend(self.supervisor.iter().map(|it| (it.listener(), libc::POLLIN)));
+        let answers = self.supervisor.as_ref().filter(|_| self.is_heard);
+        waited.extend(answers.map(|it| (it.listener(), libc::POLLIN)));
         let measures = self.isolation != Isolation::Free;
         let rest = measures.then(|| next_sample.saturating_duration_since(Instant::now()));
         let events = syscalls::poll(&waited, rest)?;
@@ -122,6 +125,8 @@ impl Watch<'_> {
         }
         match &mut self.supervisor {
             Some(supervisor) if event(3) & libc::POLLIN != 0 => supervisor.serve()?,
+            // Nobody is left who could call; the last of them may still be on its way out.
+            Some(_) if is_closed(event(3)) => self.is_heard = false,
             Some(_) | None => {}
         }
         Ok(Go::On)
@@ -156,6 +161,6 @@ fn follow(isolation: Isolation, orders: &UnixStream) -> io::Result<Go> {
             sweep::signal_descendants(signal);
             Ok(Go::On)
         }
-        (Order::Stop { .. }, _) => Ok(Go::End),
+        (Order::Stop { .. } | Order::Start, _) => Ok(Go::End),
     }
 }

@@ -33,9 +33,9 @@ pub(crate) struct Foreign {
 }
 
 impl Foreign {
-    /// Says whether there is none: no mount, and nothing to tell.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.trees.is_empty() && self.opened.is_empty() && self.notes.is_empty()
+    /// Says whether a region of `spec` belongs to another user than `ids`, when that is root.
+    pub(crate) fn is_needed(spec: &SandboxSpec, ids: Ids) -> bool {
+        ids.0 == 0 && regions(spec).values().any(|owner| owner.0 != ids.0)
     }
 
     /// Makes the mounts of all regions of `spec` that belong to another user than `ids`, when that is root.

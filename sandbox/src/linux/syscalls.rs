@@ -8,6 +8,7 @@ mod filter;
 mod mount;
 
 mod process;
+mod share;
 mod socket;
 mod watch;
 
@@ -15,6 +16,7 @@ pub(crate) use filter::*;
 pub(crate) use mount::*;
 
 pub(crate) use process::*;
+pub(crate) use share::*;
 pub(crate) use socket::*;
 pub(crate) use watch::*;
 
