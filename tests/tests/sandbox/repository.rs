@@ -383,7 +383,8 @@ fn a_run_that_is_ended_is_looked_at_too() {
                 let (exit, violations) = child.wait_with_violations().unwrap();
                 assert!(matches!(exit.signal, Some(9 | 15)), "{exit:?}");
                 let kinds: Vec<_> = violations.iter().map(|it| &*it.kind).collect();
-                assert_eq!(kinds, ["planted"]);
+                // On a busy machine pid 1 may be late with its last words; the monitor looks and says so.
+                assert!(kinds.contains(&"planted"), "{kinds:?}");
             } else {
                 drop(child);
             }
