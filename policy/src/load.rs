@@ -53,6 +53,25 @@ const TOP_KEYS: [&str; 32] = [
     "limits",
 ];
 
+/// Keys of objects whose meaning is the gateway's, as far as it reads them.
+const READ_KEYS: [&str; 2] = ["limits.maxTimeoutSeconds", "sandbox.network.allowAllUnixSockets"];
+
+/// Keys of the sandbox that other products have for their own means: here they neither open nor close anything.
+const OTHERS_KEYS: [&str; 12] = [
+    "sandbox.allowAppleEvents",
+    "sandbox.bwrapPath",
+    "sandbox.enableWeakerNestedSandbox",
+    "sandbox.enableWeakerNetworkIsolation",
+    "sandbox.ignoreViolations",
+    "sandbox.network.allowLocalBinding",
+    "sandbox.network.allowMachLookup",
+    "sandbox.network.httpProxyPort",
+    "sandbox.network.socksProxyPort",
+    "sandbox.network.tlsTerminate",
+    "sandbox.ripgrep",
+    "sandbox.socatPath",
+];
+
 /// Keys that count in the policy layer alone.
 const MANAGED_KEYS: [&str; 3] =
     ["allowManagedPermissionRulesOnly", "allowManagedHooksOnly", "allowManagedMcpServersOnly"];
@@ -150,6 +169,11 @@ fn locks(values: &[(Source<'_>, Value)]) -> Locks {
     locks
 }
 
+/// Says whether dotted key `key` is `above`, or stands in it.
+fn is_within(key: &str, above: &str) -> bool {
+    key.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
 impl Merging {
     fn take(&mut self, source: &Source<'_>, value: &Value) {
         for member in value.members().unwrap_or_default() {
@@ -236,6 +260,18 @@ impl Merging {
                     (inner, source::join(&pointer, &member.key), &member.value)
                 })),
                 None => {
+                    let silent = READ_KEYS.contains(&key.as_str())
+                        || OTHERS_KEYS.iter().any(|other| is_within(&key, other));
+                    if !silent {
+                        let message = format!("`{key}` has no effect: nothing reads it");
+                        self.warn(
+                            source,
+                            value,
+                            &pointer,
+                            &message,
+                            "take it out, or check its spelling",
+                        );
+                    }
                     let origin = source.origin(value.span, &pointer);
                     self.settings.values.insert(key, (value.clone(), origin));
                 }
@@ -379,4 +415,36 @@ fn texts<'v>(
         }
     }
     Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_that_nothing_reads_is_said_with_its_place() {
+        let text = "{\"audit\": 7, \"limits\": {\"maxTimeoutSeconds\": 9, \"tasks\": 2},\n \
+                    \"sandbox\": {\"required\": [\"limits\"], \"ripgrep\": {\"command\": \"rg\"}}}";
+        let text = SettingsText {
+            layer: Layer::User,
+            file: "/s.json".into(),
+            text: text.as_bytes().to_vec(),
+            anchor: "/".into(),
+            trusted: true,
+        };
+        let mut told: Vec<String> = load(&[text])
+            .problems
+            .iter()
+            .map(|it| format!("{}:{}: {}", it.origin.line, it.origin.column, it.message))
+            .collect();
+        told.sort();
+        assert_eq!(
+            told,
+            [
+                "1:11: `audit` has no effect: nothing reads it",
+                "1:58: `limits.tasks` has no effect: nothing reads it",
+                "2:26: `sandbox.required` has no effect: nothing reads it",
+            ]
+        );
+    }
 }
