@@ -2,7 +2,10 @@
 
 pub(crate) mod agents;
 pub(crate) mod policy;
+#[cfg(test)]
+mod tests;
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -22,6 +25,14 @@ pub(crate) struct Arguments {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// The same without options in front of the subcommand, which are as many again and rarely there.
+#[derive(Debug, Parser)]
+#[command(name = "stockade", version)]
+struct Plain {
+    #[command(subcommand)]
+    command: Command,
 }
 
 /// What to do. The options of a subcommand are made when it is the one that is called.
@@ -482,6 +493,16 @@ fn duration(text: &str) -> Result<Duration, String> {
 }
 
 impl Arguments {
+    /// Reads a command line, whose first word is the name of the program. What is wrong with it, and help, are told of
+    /// the whole definition.
+    pub(crate) fn read(words: &[impl AsRef<OsStr>]) -> Result<Arguments, clap::Error> {
+        let words = words.iter().map(AsRef::as_ref);
+        if let Ok(Plain { command }) = Plain::try_parse_from(words.clone()) {
+            return Ok(Arguments { before: Common::default(), command });
+        }
+        Arguments::try_parse_from(words)
+    }
+
     /// Says whether the answer is to be one JSON object.
     pub(crate) fn is_json(&self) -> bool {
         let after = match &self.command {

@@ -5,7 +5,6 @@ use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use clap::error::ErrorKind;
 
 use super::{args, context, failure, setup};
@@ -38,7 +37,7 @@ pub(super) fn guarded(arguments: &[OsString]) -> ExitCode {
 }
 
 fn parsed(arguments: &[OsString]) -> Result<args::agents::Hook, clap::Error> {
-    let arguments = args::Arguments::try_parse_from(arguments)?;
+    let arguments = args::Arguments::read(arguments)?;
     let refused = |message: String| clap::Error::raw(ErrorKind::ArgumentConflict, message);
     match arguments.command {
         args::Command::Hook(mut options) => {

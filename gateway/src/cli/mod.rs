@@ -22,7 +22,6 @@ use std::ffi::{OsStr, OsString};
 use std::future::Future;
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use clap::error::ErrorKind;
 
 use crate::protocol::errors::{Code, Failure};
@@ -62,7 +61,7 @@ fn command_line(arguments: &[OsString]) -> ExitCode {
             None => return failing(asks_for_json(arguments))(&not_utf8(index, argument)),
         }
     }
-    match Arguments::try_parse_from(&texts) {
+    match Arguments::read(&texts) {
         Ok(arguments) => {
             let fail = failing(arguments.is_json());
             dispatch(arguments).unwrap_or_else(|failure| fail(&failure))

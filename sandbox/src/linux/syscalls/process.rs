@@ -1,7 +1,8 @@
 //! Processes, their rights and limits.
 
 use std::ffi::CString;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -300,8 +301,12 @@ pub(crate) struct StartStrings([std::ops::Range<usize>; 2]);
 impl StartStrings {
     /// Finds them; fails in a process with a second thread.
     pub(crate) fn of_this_process() -> io::Result<StartStrings> {
-        let text = std::fs::read_to_string("/proc/self/stat")?;
-        StartStrings::read(&text).ok_or_else(|| {
+        // One read gives the whole line (52 numbers and a short name), which ends with a line break.
+        let mut text = [0; 2048];
+        let length = File::open("/proc/self/stat")?.read(&mut text)?;
+        let text = text.get(..length).and_then(|text| std::str::from_utf8(text).ok());
+        let whole = text.filter(|text| text.ends_with('\n'));
+        whole.and_then(StartStrings::read).ok_or_else(|| {
             io::Error::other("there is a second thread, or no word of where the arguments are")
         })
     }
