@@ -79,14 +79,27 @@ pub(crate) fn options(common: &Common, here: &Path) -> Options {
     }
 }
 
-/// Forks what this process will need if it is the gateway itself. First of all, while there is one thread and
-/// nothing but the command line was read.
-pub(crate) fn spare(common: &Common, purpose: Purpose) -> Spare {
+/// Forks what this process will need if it is the gateway itself, or takes what was forked for it. First of all,
+/// while there is one thread and nothing but the command line was read.
+pub(crate) fn spare(common: &Common, purpose: Purpose, foreseen: Option<Spare>) -> Spare {
     // Only whether places are named matters here, not where they are.
     match options(common, Path::new("/")).stays_embedded() {
-        true => Spare::fork(purpose),
+        true => foreseen.unwrap_or_else(|| Spare::fork(purpose)),
         false => Spare::default(),
     }
+}
+
+/// Forks as [`spare`] does before the command line is understood, where its words let expect that this process is the
+/// gateway: the copies begin sooner, and hold less. What was forked in vain ends when it is dropped.
+pub(crate) fn foreseen(words: &[OsString]) -> Option<Spare> {
+    let purpose = match words.get(1)?.to_str()? {
+        "run" => Purpose::Run,
+        "check" => Purpose::Judge,
+        _ => return None,
+    };
+    let embedded = words.iter().take_while(|word| *word != "--").any(|word| word == "--no-daemon");
+    let expected = embedded || Options::from_environment().stays_embedded();
+    expected.then(|| Spare::fork(purpose))
 }
 
 /// Returns what is to run: one operand is shell text, several are literal words, a lone `-` stands for

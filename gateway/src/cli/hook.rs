@@ -57,7 +57,7 @@ pub(super) fn run(options: &args::agents::Hook) -> ExitCode {
 
 /// Is the handler: returns its exit status.
 fn handler(options: &args::agents::Hook) -> u8 {
-    let spare = context::spare(&options.common, Purpose::Judge);
+    let spare = context::spare(&options.common, Purpose::Judge, None);
     match super::wait(answer(options, spare)) {
         Ok(Ok(())) => 0,
         Ok(Err(_)) | Err(_) => failure::FAILED,

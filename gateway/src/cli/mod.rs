@@ -26,7 +26,7 @@ use clap::error::ErrorKind;
 
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::words;
-use crate::spare::Purpose;
+use crate::spare::{Purpose, Spare};
 use args::{Arguments, Command, Common};
 
 /// Is the `stockade` executable: reads the command line and does what it says.
@@ -53,6 +53,7 @@ fn status(status: i32) -> ExitCode {
 }
 
 fn command_line(arguments: &[OsString]) -> ExitCode {
+    let foreseen = context::foreseen(arguments);
     let mut texts = Vec::with_capacity(arguments.len());
     for (index, argument) in arguments.iter().enumerate() {
         match argument.to_str() {
@@ -64,7 +65,7 @@ fn command_line(arguments: &[OsString]) -> ExitCode {
     match Arguments::read(&texts) {
         Ok(arguments) => {
             let fail = failing(arguments.is_json());
-            dispatch(arguments).unwrap_or_else(|failure| fail(&failure))
+            dispatch(arguments, foreseen).unwrap_or_else(|failure| fail(&failure))
         }
         Err(error) => unparsed(&error, failing(asks_for_json(arguments))),
     }
@@ -82,23 +83,23 @@ fn asks_for_json(arguments: &[OsString]) -> bool {
     arguments.iter().take_while(|word| *word != "--").any(|word| word == "--json")
 }
 
-fn dispatch(arguments: Arguments) -> Result<ExitCode, Failure> {
+fn dispatch(arguments: Arguments, foreseen: Option<Spare>) -> Result<ExitCode, Failure> {
     let before = arguments.before;
     let join = |after: Common| before.clone().join(after).map_err(twice);
     match arguments.command {
         Command::Run(mut options) => {
             options.common = join(options.common)?;
-            let spare = context::spare(&options.common, Purpose::Run);
+            let spare = context::spare(&options.common, Purpose::Run, foreseen);
             wait(run::run(options, spare))?
         }
         Command::Check(mut options) => {
             options.common = join(options.common)?;
-            let spare = context::spare(&options.common, Purpose::Judge);
+            let spare = context::spare(&options.common, Purpose::Judge, foreseen);
             wait(check::check(options, spare))?
         }
         Command::Serve(mut options) => {
             options.common = join(options.common)?;
-            let spare = crate::Spare::fork(Purpose::Serve);
+            let spare = Spare::fork(Purpose::Serve);
             wait(serve::serve(options, spare))?
         }
         Command::Parse(mut options) => {

@@ -91,7 +91,7 @@ pub(super) fn shell(
         // An empty text does nothing, in any shell.
         None => Ok(ExitCode::SUCCESS),
         Some(wanted) => {
-            let spare = context::spare(&common, Purpose::Run);
+            let spare = context::spare(&common, Purpose::Run, None);
             super::wait(wanted.run(common, spare))?
         }
     }
