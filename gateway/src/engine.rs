@@ -28,6 +28,7 @@ use crate::protocol::errors::Failure;
 use crate::protocol::types::{CommandRequest, Event, RunOutcome};
 use crate::records::{self, Circumstances};
 use crate::run::{self, Launchers, Lines, Manner};
+use crate::temporary::Temporary;
 use crate::{answer, approve, request, view};
 use opening::Opening;
 
@@ -48,6 +49,15 @@ pub struct Gateway {
 impl std::fmt::Debug for Gateway {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Gateway").field("places", &self.places).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        match self.mode {
+            GatewayMode::Embedded => self.log.leave(),
+            GatewayMode::Daemon | GatewayMode::System => {}
+        }
     }
 }
 
@@ -185,15 +195,9 @@ impl Gateway {
             rules: hosts,
             person,
         };
-        let outcome = self.execute(grant, broker, manner, Lines { events, input, control }).await;
-        let state = self.places.state.clone();
-        let end = move || {
-            let cwd_after = temporary.cwd_after();
-            temporary.end(&state);
-            Ok(cwd_after)
-        };
-        let cwd_after = self.blocking(end).await?;
-        let execution = outcome?;
+        let manner = (manner, temporary);
+        let lines = Lines { events, input, control };
+        let (execution, cwd_after) = self.execute(grant, broker, manner, lines).await?;
         let ended = (&receipt, &execution);
         let said = self.after(caller, &request.context, (&scene, &judged), ended).await?;
         for notice in &said.notices {
@@ -203,19 +207,22 @@ impl Gateway {
         Ok(answer::ran(view, &receipt, &execution, &judged, cwd_after))
     }
 
-    /// Runs what was granted, and records how it ended before anybody learns of it.
+    /// Runs what was granted, and records how it ended before anybody learns of it. Also returns where its shell stood
+    /// at last, if that was asked for.
     async fn execute(
         &self,
         grant: Grant,
         broker: Broker<'_>,
-        manner: Manner,
+        (manner, temporary): (Manner, Temporary),
         mut lines: Lines,
-    ) -> Result<run::Execution, Failure> {
+    ) -> Result<(run::Execution, Option<String>), Failure> {
         let (log, receipt) = (broker.log, broker.decision);
         let mut running = match run::start(grant, &self.launchers, &manner).await {
             Ok(running) => running,
             Err(error) => {
-                records::not_run(log, receipt).await.map_err(|it| answer::unrecorded(&it))?;
+                let recorded = records::not_run(log, receipt).await;
+                self.clear(temporary).await?;
+                recorded.map_err(|it| answer::unrecorded(&it))?;
                 return Err(answer::not_started(&error));
             }
         };
@@ -240,13 +247,29 @@ impl Gateway {
         let (mut execution, network) = tokio::join!(follow, carry);
         execution.network = network;
         let remains = std::mem::take(&mut execution.remains);
-        let recorded = records::result(log, receipt, &execution).await;
-        remains.gone().await;
+        // While the log writes, what the command leaves behind goes.
+        let clearing = async {
+            remains.gone().await;
+            self.clear(temporary).await
+        };
+        let (recorded, cwd_after) =
+            tokio::join!(records::result(log, receipt, &execution), clearing);
         recorded.map_err(|error| answer::ran_unrecorded(&error, &execution))?;
         for event in execution.unsent.drain(..) {
             let _ = lines.events.send(event).await; // a front end that is gone needs nothing
         }
-        Ok(execution)
+        Ok((execution, cwd_after?))
+    }
+
+    /// Removes the temporary directory of a command that is gone, and returns where its shell said that it stood.
+    async fn clear(&self, temporary: Temporary) -> Result<Option<String>, Failure> {
+        let state = self.places.state.clone();
+        let clear = move || {
+            let cwd_after = temporary.cwd_after();
+            temporary.end(&state);
+            Ok(cwd_after)
+        };
+        self.blocking(clear).await
     }
 }
 

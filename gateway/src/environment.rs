@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use stockade_parser::json::Value;
-use stockade_parser::tables::{Table, table};
+use stockade_parser::json::view::View;
+use stockade_parser::tables::{Table, view};
 
 use crate::protocol::errors::{Code, Failure};
 
@@ -89,10 +89,9 @@ pub(crate) fn without_effects(
 
 /// Returns the variables by which programs find the proxy of a run.
 pub(crate) fn of_proxy(http: u16, socks: u16) -> Result<Vec<(String, String)>, Failure> {
-    let fill = |text: &String| {
-        text.replace("{http}", &http.to_string()).replace("{socks}", &socks.to_string())
-    };
-    Ok(rules()?.proxy.iter().map(|(name, value)| (name.clone(), fill(value))).collect())
+    let (http, socks) = (http.to_string(), socks.to_string());
+    let fill = |text: &str| text.replace("{http}", &http).replace("{socks}", &socks);
+    Ok(rules()?.proxy.iter().map(|(name, value)| (name.to_string(), fill(value))).collect())
 }
 
 impl Environment {
@@ -108,13 +107,13 @@ impl Environment {
 }
 
 struct Rules {
-    effect: Vec<String>,
-    pass: Vec<String>,
-    drop: Vec<String>,
-    words: Vec<String>,
-    pairs: Vec<(String, String)>,
-    value_prefixes: Vec<String>,
-    proxy: Vec<(String, String)>,
+    effect: Vec<&'static str>,
+    pass: Vec<&'static str>,
+    drop: Vec<&'static str>,
+    words: Vec<&'static str>,
+    pairs: Vec<(&'static str, &'static str)>,
+    value_prefixes: Vec<&'static str>,
+    proxy: Vec<(&'static str, &'static str)>,
 }
 
 fn rules() -> Result<&'static Rules, Failure> {
@@ -125,23 +124,17 @@ fn rules() -> Result<&'static Rules, Failure> {
 }
 
 fn read_rules() -> Option<Rules> {
-    let table = table(Table::Environment)?;
-    let list = |key: &str| -> Option<Vec<String>> {
-        let texts = table.get(key)?.elements()?.iter().map(Value::text);
-        texts.map(|text| text.map(str::to_string)).collect()
-    };
-    let pair = |pair: String| pair.split_once(' ').map(|(a, b)| (a.to_string(), b.to_string()));
+    let table = view(Table::Environment).members()?;
+    let list = |key: &str| table.get(key).and_then(View::texts);
+    let pair = |text: &'static str, at| text.split_once(at);
     Some(Rules {
         effect: list("effect")?,
         pass: list("pass")?,
         drop: [list("channel")?, list("cloud")?].concat(),
         words: list("words")?,
-        pairs: list("pairs")?.into_iter().map(pair).collect::<Option<_>>()?,
+        pairs: list("pairs")?.into_iter().map(|it| pair(it, ' ')).collect::<Option<_>>()?,
         value_prefixes: list("value_prefixes")?,
-        proxy: list("proxy")?
-            .into_iter()
-            .map(|text| text.split_once('=').map(|(name, value)| (name.into(), value.into())))
-            .collect::<Option<_>>()?,
+        proxy: list("proxy")?.into_iter().map(|it| pair(it, '=')).collect::<Option<_>>()?,
     })
 }
 
@@ -155,7 +148,7 @@ impl Rules {
 
     fn names_secret(&self, name: &str) -> bool {
         let words = words_of(name);
-        let secret = |word: &String| self.words.contains(word);
+        let secret = |word: &String| self.words.contains(&word.as_str());
         let pair = |pair: &[String]| {
             let [first, second] = pair else { return false };
             self.pairs.iter().any(|(a, b)| a == first && b == second)
@@ -164,8 +157,8 @@ impl Rules {
     }
 
     fn is_credential(&self, value: &str) -> bool {
-        let prefixed = |prefix: &String| {
-            value.strip_prefix(prefix.as_str()).is_some_and(|rest| {
+        let prefixed = |prefix: &&str| {
+            value.strip_prefix(prefix).is_some_and(|rest| {
                 rest.len() >= 12 && rest.bytes().all(|byte| byte.is_ascii_graphic())
             })
         };
@@ -177,10 +170,10 @@ impl Rules {
 }
 
 /// Says whether a list of names, each with `*` for any rest, holds `name`.
-fn listed(list: &[String], name: &str) -> bool {
+fn listed(list: &[&str], name: &str) -> bool {
     list.iter().any(|entry| match entry.strip_suffix('*') {
         Some(prefix) => name.starts_with(prefix),
-        None => entry == name,
+        None => *entry == name,
     })
 }
 

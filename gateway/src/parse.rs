@@ -117,7 +117,7 @@ impl Drop for Scanner {
 async fn serve(mut desk: Desk, mut requests: mpsc::Receiver<Request>) {
     while let Some(request) = requests.recv().await {
         match request {
-            Request::Warm => desk.warm().await,
+            Request::Warm => desk.warm(),
             Request::Rest => desk.rest(),
             Request::Read { texts, reply } => {
                 let answers = desk.read(texts).await;

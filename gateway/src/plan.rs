@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::access;
+use rustix::fs::{AtFlags, Mode, OFlags, access};
 use stockade_policy::{Facts, NetworkRules, Origin, SandboxSettings, SandboxState};
 use stockade_sandbox::{
     Access, Fallback, FileRule, Files, Mediation, Network, Program, Protection, SandboxSpec,
@@ -352,14 +352,17 @@ impl Rules {
 
 /// Adds the protected names directly below `directory`; deeper ones are guarded by name.
 fn protect(rules: &mut Rules, directory: &Path) {
+    // What lies in a directory that cannot be entered is not there for the command either.
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(opened) = rustix::fs::open(directory, flags, Mode::empty()) else { return };
     for name in stockade_policy::protected_names().iter().filter(|name| name.kernel) {
         if name.root || name.segments.iter().any(|segment| segment.contains('*')) {
             continue;
         }
-        let path = directory.join(name.segments.iter().collect::<PathBuf>());
-        if path.symlink_metadata().is_ok() {
-            let origin = format!("builtin: protected path `{}`", name.segments.join("/"));
-            rules.add(&path, Access::Protected, &origin);
+        let inner = name.segments.join("/");
+        if rustix::fs::statat(&opened, &inner, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+            let origin = format!("builtin: protected path `{inner}`");
+            rules.add(&directory.join(inner), Access::Protected, &origin);
         }
     }
 }

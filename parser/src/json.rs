@@ -6,6 +6,8 @@
 // The build includes this file from another place.
 #[path = "json/stored.rs"]
 pub mod stored;
+#[path = "json/view.rs"]
+pub mod view;
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,6 @@
 //! The tables of `policies/` that are about other things than programs, as the build read them.
 
+use crate::json::view::View;
 use crate::json::{Value, stored};
 
 /// One of them.
@@ -33,7 +34,16 @@ macro_rules! stored {
 
 /// Returns a table, without places; none if the build stored something else, which a test rules out.
 pub fn table(table: Table) -> Option<Value> {
-    let bytes: &[u8] = match table {
+    stored::restore(bytes(table))
+}
+
+/// Returns a table where it lies in the program.
+pub fn view(table: Table) -> View<'static> {
+    View::new(bytes(table))
+}
+
+fn bytes(table: Table) -> &'static [u8] {
+    match table {
         Table::Agents => stored!("agents"),
         Table::Critical => stored!("critical"),
         Table::Environment => stored!("environment"),
@@ -43,8 +53,7 @@ pub fn table(table: Table) -> Option<Value> {
         Table::Protected => stored!("protected"),
         Table::Secrets => stored!("secrets"),
         Table::Trees => stored!("trees"),
-    };
-    stored::restore(bytes)
+    }
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use stockade_parser::json::Value;
-use stockade_parser::tables::{Table, table};
+use stockade_parser::json::view::{Members, View};
+use stockade_parser::tables::{Table, view};
 
 /// What holds without any settings file, as the text of a settings file of [`crate::Layer::Builtin`].
 pub const DEFAULT_SETTINGS: &str = include_str!("../../policies/profiles/default.json");
@@ -13,7 +13,7 @@ pub const DEFAULT_SETTINGS: &str = include_str!("../../policies/profiles/default
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProtectedName {
     /// Its segments, at any depth unless `root`; a segment may hold `*`.
-    pub segments: Vec<String>,
+    pub segments: Vec<&'static str>,
     /// It covers all that is below, not the path alone.
     pub tree: bool,
     /// It counts only from the root of the file system.
@@ -21,15 +21,15 @@ pub struct ProtectedName {
     /// The sandbox keeps it unwritable too.
     pub kernel: bool,
     /// Names directly below that are ordinary.
-    pub except: Vec<String>,
+    pub except: Vec<&'static str>,
 }
 
 /// A program that ruins its operands.
 #[derive(Debug, Clone)]
 pub(crate) struct Remover {
-    pub names: Vec<String>,
+    pub names: Vec<&'static str>,
     pub operands: RemoverOperands,
-    pub when: Vec<String>,
+    pub when: Vec<&'static str>,
 }
 
 /// Which words of a remover are its operands.
@@ -38,28 +38,28 @@ pub(crate) enum RemoverOperands {
     All,
     First,
     BeforeOptions,
-    Assigned(String),
+    Assigned(&'static str),
     Devices,
 }
 
 /// A program that goes through whole directories.
 #[derive(Debug, Clone)]
 pub(crate) struct Walker {
-    pub names: Vec<String>,
-    pub when: Vec<String>,
+    pub names: Vec<&'static str>,
+    pub when: Vec<&'static str>,
     pub reads: bool,
     pub writes: bool,
     /// Without an operand it begins at the working directory.
     pub bare: bool,
     /// Without one of these words names that begin with a dot are left out; none: they never are.
-    pub hidden: Option<Vec<String>>,
+    pub hidden: Option<Vec<&'static str>>,
 }
 
 /// A program that can put a link somewhere.
 #[derive(Debug, Clone)]
 pub(crate) struct LinkMaker {
-    pub names: Vec<String>,
-    pub when: Vec<String>,
+    pub names: Vec<&'static str>,
+    pub when: Vec<&'static str>,
     /// Its words do not tell where.
     pub anywhere: bool,
 }
@@ -67,9 +67,9 @@ pub(crate) struct LinkMaker {
 /// A tool that touches files.
 #[derive(Debug, Clone)]
 pub(crate) struct FileTool {
-    pub name: String,
-    pub field: String,
-    pub pattern: Option<String>,
+    pub name: &'static str,
+    pub field: &'static str,
+    pub pattern: Option<&'static str>,
     pub optional: bool,
 }
 
@@ -77,35 +77,35 @@ pub(crate) struct FileTool {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Knowledge {
     /// Keys of git that run programs or lead elsewhere.
-    pub git_keys: Vec<String>,
+    pub git_keys: Vec<&'static str>,
     /// Keys of git that do neither, but for those above.
-    pub free_git_keys: Vec<String>,
+    pub free_git_keys: Vec<&'static str>,
     pub protected: Vec<ProtectedName>,
     pub removers: Vec<Remover>,
     pub walkers: Vec<Walker>,
     pub link_makers: Vec<LinkMaker>,
-    pub safe_variables: Vec<String>,
-    pub unsafe_variables: Vec<String>,
-    pub known_tools: Vec<String>,
+    pub safe_variables: Vec<&'static str>,
+    pub unsafe_variables: Vec<&'static str>,
+    pub known_tools: Vec<&'static str>,
     pub read_tools: Vec<FileTool>,
     pub edit_tools: Vec<FileTool>,
-    pub harmless_tools: Vec<String>,
-    pub primary_fields: BTreeMap<String, String>,
-    pub accept_edits_commands: Vec<String>,
-    pub writers: Vec<String>,
-    pub directory_sensitive: Vec<String>,
-    pub directory_changers: Vec<String>,
-    pub executors: Vec<String>,
-    pub option_executors: Vec<String>,
-    pub project_runners: Vec<String>,
-    pub spelled_out: Vec<String>,
+    pub harmless_tools: Vec<&'static str>,
+    pub primary_fields: BTreeMap<&'static str, &'static str>,
+    pub accept_edits_commands: Vec<&'static str>,
+    pub writers: Vec<&'static str>,
+    pub directory_sensitive: Vec<&'static str>,
+    pub directory_changers: Vec<&'static str>,
+    pub executors: Vec<&'static str>,
+    pub option_executors: Vec<&'static str>,
+    pub project_runners: Vec<&'static str>,
+    pub spelled_out: Vec<&'static str>,
     /// Programs to which a word that begins with `//` is a label.
-    pub label_programs: Vec<String>,
-    pub looked_through: Vec<String>,
-    pub starters: Vec<String>,
-    pub system_directories: Vec<String>,
-    pub foreign_directories: Vec<String>,
-    pub override_options: BTreeMap<String, Vec<String>>,
+    pub label_programs: Vec<&'static str>,
+    pub looked_through: Vec<&'static str>,
+    pub starters: Vec<&'static str>,
+    pub system_directories: Vec<&'static str>,
+    pub foreign_directories: Vec<&'static str>,
+    pub override_options: BTreeMap<&'static str, Vec<&'static str>>,
     /// The built-in tables could not be read; nothing is then known to be harmless.
     pub broken: bool,
 }
@@ -126,18 +126,17 @@ pub fn protected_names() -> &'static [ProtectedName] {
 
 /// Returns the keys that the configuration of a git directory made by a command may not hold: `section.name`
 /// or `section.*`. Without its table every key is refused.
-pub fn refused_git_keys() -> &'static [String] {
-    static EVERY: LazyLock<[String; 1]> = LazyLock::new(|| ["*".to_owned()]);
-    if KNOWLEDGE.git_keys.is_empty() { EVERY.as_slice() } else { &KNOWLEDGE.git_keys }
+pub fn refused_git_keys() -> &'static [&'static str] {
+    if KNOWLEDGE.git_keys.is_empty() { &["*"] } else { &KNOWLEDGE.git_keys }
 }
 
 /// Returns the keys that it may hold unless they are refused; every other one is refused, too.
-pub fn free_git_keys() -> &'static [String] {
+pub fn free_git_keys() -> &'static [&'static str] {
     &KNOWLEDGE.free_git_keys
 }
 
 /// Says whether `name` is in `list`, where an entry may end in `*`.
-pub(crate) fn listed(list: &[String], name: &[u8]) -> bool {
+pub(crate) fn listed(list: &[&str], name: &[u8]) -> bool {
     list.iter().any(|entry| match entry.strip_suffix('*') {
         Some(prefix) => name.starts_with(prefix.as_bytes()),
         None => entry.as_bytes() == name,
@@ -145,92 +144,105 @@ pub(crate) fn listed(list: &[String], name: &[u8]) -> bool {
 }
 
 fn read_all() -> Option<Knowledge> {
-    let permissions = table(Table::Permissions)?;
-    let git = table(Table::Git)?;
+    let permissions = view(Table::Permissions).members()?;
+    let git = view(Table::Git).members()?;
+    let texts = |key: &str| permissions.get(key)?.texts();
     Some(Knowledge {
-        protected: rows(&table(Table::Protected)?, protected)?,
-        removers: rows(&table(Table::Critical)?, remover)?,
-        walkers: rows(&table(Table::Trees)?, walker)?,
-        link_makers: rows(&table(Table::Links)?, link_maker)?,
-        git_keys: strings(git.get("refused")?)?,
-        free_git_keys: strings(git.get("free")?)?,
-        safe_variables: strings(permissions.get("safe_variables")?)?,
-        unsafe_variables: strings(permissions.get("unsafe_variables")?)?,
-        known_tools: strings(permissions.get("known_tools")?)?,
+        protected: rows(view(Table::Protected), protected)?,
+        removers: rows(view(Table::Critical), remover)?,
+        walkers: rows(view(Table::Trees), walker)?,
+        link_makers: rows(view(Table::Links), link_maker)?,
+        git_keys: git.get("refused")?.texts()?,
+        free_git_keys: git.get("free")?.texts()?,
+        safe_variables: texts("safe_variables")?,
+        unsafe_variables: texts("unsafe_variables")?,
+        known_tools: texts("known_tools")?,
         read_tools: rows(permissions.get("read_tools")?, file_tool)?,
         edit_tools: rows(permissions.get("edit_tools")?, file_tool)?,
-        harmless_tools: strings(permissions.get("harmless_tools")?)?,
+        harmless_tools: texts("harmless_tools")?,
         primary_fields: permissions
             .get("primary_fields")?
             .members()?
             .iter()
-            .map(|member| Some((member.key.clone(), member.value.text()?.to_owned())))
+            .map(|(key, value)| Some((key, value.text()?)))
             .collect::<Option<_>>()?,
-        accept_edits_commands: strings(permissions.get("accept_edits_commands")?)?,
-        writers: strings(permissions.get("writers")?)?,
-        directory_sensitive: strings(permissions.get("directory_sensitive")?)?,
-        directory_changers: strings(permissions.get("directory_changers")?)?,
-        executors: strings(permissions.get("executors")?)?,
-        option_executors: strings(permissions.get("option_executors")?)?,
-        project_runners: strings(permissions.get("project_runners")?)?,
-        spelled_out: strings(permissions.get("spelled_out")?)?,
-        label_programs: strings(permissions.get("label_programs")?)?,
-        looked_through: strings(permissions.get("looked_through")?)?,
-        starters: strings(permissions.get("starters")?)?,
-        system_directories: strings(permissions.get("system_directories")?)?,
-        foreign_directories: strings(permissions.get("foreign_directories")?)?,
+        accept_edits_commands: texts("accept_edits_commands")?,
+        writers: texts("writers")?,
+        directory_sensitive: texts("directory_sensitive")?,
+        directory_changers: texts("directory_changers")?,
+        executors: texts("executors")?,
+        option_executors: texts("option_executors")?,
+        project_runners: texts("project_runners")?,
+        spelled_out: texts("spelled_out")?,
+        label_programs: texts("label_programs")?,
+        looked_through: texts("looked_through")?,
+        starters: texts("starters")?,
+        system_directories: texts("system_directories")?,
+        foreign_directories: texts("foreign_directories")?,
         override_options: permissions
             .get("override_options")?
             .members()?
             .iter()
-            .map(|member| Some((member.key.clone(), strings(&member.value)?)))
+            .map(|(key, value)| Some((key, value.texts()?)))
             .collect::<Option<_>>()?,
         broken: false,
     })
 }
 
-fn rows<T>(value: &Value, row: fn(&Value) -> Option<T>) -> Option<Vec<T>> {
-    value.elements()?.iter().map(row).collect()
+type Row = Members<'static>;
+
+fn rows<T>(table: View<'static>, row: fn(&Row) -> Option<T>) -> Option<Vec<T>> {
+    let rows = table.elements()?;
+    let mut read = Vec::with_capacity(rows.len());
+    for it in rows {
+        read.push(row(&it.members()?)?);
+    }
+    Some(read)
 }
 
-fn strings(value: &Value) -> Option<Vec<String>> {
-    rows(value, |element| element.text().map(str::to_owned))
+/// Returns the texts of a member that may be missing.
+fn texts(row: &Row, key: &str) -> Option<Vec<&'static str>> {
+    row.get(key).map_or(Some(Vec::new()), View::texts)
 }
 
-fn protected(row: &Value) -> Option<ProtectedName> {
+fn is_set(row: &Row, key: &str) -> bool {
+    row.get(key).and_then(View::boolean) == Some(true)
+}
+
+fn protected(row: &Row) -> Option<ProtectedName> {
     Some(ProtectedName {
-        segments: row.get("name")?.text()?.split('/').map(str::to_owned).collect(),
+        segments: row.get("name")?.text()?.split('/').collect(),
         tree: match row.get("covers")?.text()? {
             "tree" => true,
             "file" => false,
             _ => return None,
         },
-        root: row.get("root").is_some_and(|value| value.boolean() == Some(true)),
+        root: is_set(row, "root"),
         kernel: match row.get("kernel")?.text()? {
             "always" => true,
             "question" => false,
             _ => return None,
         },
-        except: row.get("except").map_or(Some(Vec::new()), strings)?,
+        except: texts(row, "except")?,
     })
 }
 
-fn remover(row: &Value) -> Option<Remover> {
+fn remover(row: &Row) -> Option<Remover> {
     Some(Remover {
-        names: strings(row.get("names")?)?,
+        names: row.get("names")?.texts()?,
         operands: match row.get("operands")?.text()? {
             "all" => RemoverOperands::All,
             "first" => RemoverOperands::First,
             "before-options" => RemoverOperands::BeforeOptions,
-            "assigned" => RemoverOperands::Assigned(row.get("key")?.text()?.to_owned()),
+            "assigned" => RemoverOperands::Assigned(row.get("key")?.text()?),
             "devices" => RemoverOperands::Devices,
             _ => return None,
         },
-        when: row.get("when").map_or(Some(Vec::new()), strings)?,
+        when: texts(row, "when")?,
     })
 }
 
-fn walker(row: &Value) -> Option<Walker> {
+fn walker(row: &Row) -> Option<Walker> {
     let (reads, writes) = match row.get("does")?.text()? {
         "read" => (true, false),
         "write" => (false, true),
@@ -238,22 +250,22 @@ fn walker(row: &Value) -> Option<Walker> {
         _ => return None,
     };
     Some(Walker {
-        names: strings(row.get("names")?)?,
-        when: row.get("when").map_or(Some(Vec::new()), strings)?,
+        names: row.get("names")?.texts()?,
+        when: texts(row, "when")?,
         reads,
         writes,
-        bare: row.get("bare").is_some_and(|value| value.boolean() == Some(true)),
+        bare: is_set(row, "bare"),
         hidden: match row.get("hidden") {
-            Some(words) => Some(strings(words)?),
+            Some(words) => Some(words.texts()?),
             None => None,
         },
     })
 }
 
-fn link_maker(row: &Value) -> Option<LinkMaker> {
+fn link_maker(row: &Row) -> Option<LinkMaker> {
     Some(LinkMaker {
-        names: strings(row.get("names")?)?,
-        when: row.get("when").map_or(Some(Vec::new()), strings)?,
+        names: row.get("names")?.texts()?,
+        when: texts(row, "when")?,
         anywhere: match row.get("places")?.text()? {
             "written" => false,
             "anywhere" => true,
@@ -262,12 +274,15 @@ fn link_maker(row: &Value) -> Option<LinkMaker> {
     })
 }
 
-fn file_tool(row: &Value) -> Option<FileTool> {
+fn file_tool(row: &Row) -> Option<FileTool> {
     Some(FileTool {
-        name: row.get("name")?.text()?.to_owned(),
-        field: row.get("field")?.text()?.to_owned(),
-        pattern: row.get("pattern").and_then(|value| value.text().map(str::to_owned)),
-        optional: row.get("optional").is_some_and(|value| value.boolean() == Some(true)),
+        name: row.get("name")?.text()?,
+        field: row.get("field")?.text()?,
+        pattern: match row.get("pattern") {
+            Some(pattern) => Some(pattern.text()?),
+            None => None,
+        },
+        optional: is_set(row, "optional"),
     })
 }
 

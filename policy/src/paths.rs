@@ -219,7 +219,7 @@ static BY_FIRST_SEGMENT: LazyLock<ByFirstSegment> = LazyLock::new(|| {
     for (place, name) in protected_names().iter().enumerate() {
         match name.segments.first() {
             Some(first) if !first.contains('*') => {
-                sorted.literal.entry(first.as_str()).or_default().push(place);
+                sorted.literal.entry(first).or_default().push(place);
             }
             Some(_) | None => sorted.wild.push(place),
         }

@@ -189,7 +189,7 @@ fn server_rule(tool: &str) -> Option<NameGlob> {
 }
 
 fn known(rule: Rule) -> Reading {
-    let named = knowledge().known_tools.contains(&rule.tool);
+    let named = knowledge().known_tools.contains(&rule.tool.as_str());
     if named || rule.tool.contains('_') || rule.effect == Decision::Allow {
         return Reading::Good(rule);
     }
@@ -208,7 +208,7 @@ fn specifier(
 ) -> Result<Found, &'static str> {
     let tables = knowledge();
     if let Some((field, value)) = parameter(tool, inside) {
-        let primary = tables.primary_fields.get(tool).map(String::as_str) == Some(field);
+        let primary = tables.primary_fields.get(tool) == Some(&field);
         if primary || (effect == Decision::Allow && tool != "Bash" && !tool.starts_with("mcp__")) {
             return Ok(Found::Void(Complaint {
                 message: format!("a rule cannot speak of `{field}` of {tool} in this way"),

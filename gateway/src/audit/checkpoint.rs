@@ -93,6 +93,16 @@ impl Checkpoint {
         format!("{text}\n\u{2014} {} {}\n", self.origin, STANDARD.encode(signature))
     }
 
+    /// Reads a note that is, byte for byte, the one that `key` makes of what it states under `origin`; none for every
+    /// other. A signature of Ed25519 has no chance in it (RFC 8032, 5.1.6), so to sign once more tells as much as to
+    /// verify, and takes a quarter of the time.
+    pub(super) fn own(note: &[u8], origin: &str, key: &SigningKey) -> Option<Checkpoint> {
+        let (text, _) = std::str::from_utf8(note).ok()?.split_once("\n\n")?;
+        let checkpoint = Checkpoint::read_text(text).ok()?;
+        let is_own = checkpoint.origin == origin && checkpoint.sign(key).as_bytes() == note;
+        is_own.then_some(checkpoint)
+    }
+
     /// Reads a note and checks it: its origin is the name of the keys, one of them signed it, and no
     /// signature that claims to be of one of them is wrong. Signatures of others are ignored.
     pub(super) fn read(note: &[u8], keys: &[PublicKey]) -> Result<Checkpoint, Doubt> {
@@ -187,6 +197,22 @@ mod tests {
                 Checkpoint::read(&note.as_bytes()[..at], std::slice::from_ref(&public)).is_err()
             );
         }
+    }
+
+    #[test]
+    fn a_note_is_our_own_only_as_it_was_written() {
+        let (note, public) = note();
+        let key = SigningKey::from_bytes(&[7; 32]);
+        let own = |note: &[u8]| Checkpoint::own(note, &public.name, &key);
+        assert_eq!(own(note.as_bytes()).map(|it| it.size), Some(12));
+        for at in 0..note.len() {
+            let mut changed = note.clone().into_bytes();
+            changed[at] ^= 1;
+            assert_eq!(own(&changed), None, "byte {at}");
+        }
+        let other = SigningKey::from_bytes(&[8; 32]);
+        assert_eq!(Checkpoint::own(note.as_bytes(), &public.name, &other), None);
+        assert_eq!(Checkpoint::own(note.as_bytes(), "stockade/other", &key), None);
     }
 
     #[test]

@@ -31,6 +31,9 @@ const ROOM: u64 = 192 << 10;
 /// Records after which the cache of the tree is written again.
 const EDGE_EVERY: u64 = 64;
 
+/// The same for a gateway for one call, which writes it when it has nothing to do.
+const EDGE_AT_REST: u64 = 2;
+
 /// How long another process is waited for that appends.
 pub(super) const LOCK_PATIENCE: Duration = Duration::from_secs(4);
 
@@ -117,7 +120,7 @@ impl Journal {
         self.places.directory.join(name)
     }
 
-    fn origin(&self) -> &str {
+    pub(super) fn origin(&self) -> &str {
         &self.keys.trust.name
     }
 
@@ -462,6 +465,16 @@ impl Journal {
         // Good practice only: the evidence does not rest on the mode.
         let _ = fs::set_permissions(&closed, fs::Permissions::from_mode(mode));
         Ok(())
+    }
+
+    /// Writes the cache while nobody waits, so that the next gateway for one call has little to read and the end of
+    /// this one nothing to do.
+    pub(super) fn rest(&mut self) {
+        if self.mode == GatewayMode::Embedded
+            && self.position.next() >= self.edge_size + EDGE_AT_REST
+        {
+            self.finish();
+        }
     }
 
     /// Ends in order: the cache is written. Reserved blocks stay with the segment, for the next gateway.

@@ -34,6 +34,7 @@ mod wire;
 mod writer;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -142,6 +143,8 @@ struct Shared {
     redactor: Redactor,
     head: Map<String, Value>,
     jobs: Option<mpsc::Sender<Job>>,
+    /// Records that were handed to the writer and whose answer nobody has taken.
+    unanswered: AtomicUsize,
     /// Closed by the end of the writer.
     ended: Mutex<std::sync::mpsc::Receiver<()>>,
 }
@@ -214,6 +217,7 @@ impl Log {
             redactor: journal.redactor.clone(),
             head: journal.head.clone(),
             jobs: Some(jobs),
+            unanswered: AtomicUsize::new(0),
             ended: Mutex::new(ended),
         };
         let log = Log { shared: Arc::new(shared) };
@@ -236,17 +240,26 @@ impl Log {
             cause: "the writer has ended".into(),
         };
         let jobs = shared.jobs.as_ref().ok_or_else(gone)?;
+        shared.unanswered.fetch_add(1, Ordering::Relaxed);
         let whole = async {
             jobs.send(job).await.map_err(|_| gone())?;
             answered.await.map_err(|_| gone())?
         };
         match tokio::time::timeout(PATIENCE, whole).await {
-            Ok(answer) => answer,
+            Ok(answer) => {
+                shared.unanswered.fetch_sub(1, Ordering::Relaxed);
+                answer
+            }
             Err(_) => Err(Error::Slow {
                 directory: shared.directory.clone(),
                 seconds: PATIENCE.as_secs(),
             }),
         }
+    }
+
+    /// Says whether every record that was asked for is answered, so that the writer has nothing left to write but caches.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.shared.unanswered.load(Ordering::Relaxed) == 0
     }
 
     /// Returns what masks text and makes digests.

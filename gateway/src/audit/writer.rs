@@ -132,6 +132,9 @@ pub(super) fn run(mut journal: Journal, mut queue: mpsc::Receiver<Job>) {
                     }
                 }
                 not_run(&mut journal, &abandoned);
+                if queue.is_empty() {
+                    journal.rest();
+                }
             }
             Err(error) => {
                 refused.count(answers.len());

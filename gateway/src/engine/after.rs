@@ -51,9 +51,7 @@ impl Gateway {
     ) -> Result<EventView, Failure> {
         let event = event(&request)?;
         self.note_session(&caller, &request);
-        let (cwd, context, places) =
-            (request.cwd.clone(), request.context.clone(), self.places.clone());
-        let scene = self.blocking(move || Scene::find(&cwd, &context, &places)).await?;
+        let scene = self.find(&request.cwd, &request.context).await?;
         let settings = scene.snapshot.rules.settings();
         let id = match &request.call_id {
             Some(id) => id.clone(),

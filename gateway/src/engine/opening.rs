@@ -43,4 +43,16 @@ impl Opening {
         let broken = || judge::broken("the opening of the log broke off");
         opened.map_err(|_| broken())?.clone().ok_or_else(broken)?
     }
+
+    /// Leaves the log to the end of this process: what was answered is on disk, and nothing else is under way. To take
+    /// the writer's thread down in order would only keep the caller waiting.
+    pub(super) fn leave(&self) {
+        let is_idle = match &*self.0.borrow() {
+            Some(Ok(log)) => log.is_idle(),
+            Some(Err(_)) | None => false,
+        };
+        if is_idle {
+            std::mem::forget(self.clone());
+        }
+    }
 }

@@ -2,16 +2,16 @@
 
 use stockade_policy::Decision;
 
-use super::Gateway;
+use super::{Gateway, blocking};
 use crate::approve::asked::{self, Agreed};
-use crate::audit::Receipt;
 use crate::audit::record::caller::Caller;
 use crate::audit::record::decision::Runs;
+use crate::audit::{GatewayMode, Receipt};
 use crate::hooks::Means;
 use crate::judge::{self, Asked, Hooks, Judged, Runner, Scene};
 use crate::plan::Planned;
 use crate::protocol::errors::{Code, Failure};
-use crate::protocol::types::{CheckRequest, CommandRequest, DecisionView, EventView};
+use crate::protocol::types::{CheckRequest, CommandRequest, Context, DecisionView, EventView};
 use crate::records::{self, Circumstances};
 use crate::request::Command;
 use crate::{answer, cases, plan, view};
@@ -31,9 +31,13 @@ impl Gateway {
         caller: Caller,
         request: CheckRequest,
     ) -> Result<DecisionView, Failure> {
-        let places = self.places.clone();
-        let asked = request.clone();
-        let mut scene = self.blocking(move || cases::scene(&asked, &places)).await?;
+        let mut scene = match self.mode {
+            GatewayMode::Embedded => cases::scene(&request, &self.places)?,
+            GatewayMode::Daemon | GatewayMode::System => {
+                let (asked, places) = (request.clone(), self.places.clone());
+                blocking(move || cases::scene(&asked, &places)).await?
+            }
+        };
         let mut begun = EventView::default();
         // What is only tried begins no session and notices no change.
         if request.record && request.case.is_none() {
@@ -128,13 +132,22 @@ impl Gateway {
         caller: &Caller,
         request: &CommandRequest,
     ) -> Result<Scene, Failure> {
-        let (cwd, places) = (request.cwd.clone(), self.places.clone());
-        let mut context = request.context.clone();
+        let scene = self.find(&request.cwd, &request.context).await?;
+        let scene = self.settled(caller, scene, &request.context).await?;
         // Whether a person is there to answer is seen when a question comes up.
-        context.interactive = true;
-        let found = context.clone();
-        let scene = self.blocking(move || Scene::find(&cwd, &found, &places)).await?;
-        self.settled(caller, scene, &context).await
+        Ok(Scene { interactive: true, ..scene })
+    }
+
+    /// Finds the scene of a call.
+    pub(super) async fn find(&self, cwd: &str, context: &Context) -> Result<Scene, Failure> {
+        match self.mode {
+            // Nothing is copied for another thread where there is none.
+            GatewayMode::Embedded => Scene::find(cwd, context, &self.places),
+            GatewayMode::Daemon | GatewayMode::System => {
+                let (cwd, context, places) = (cwd.to_owned(), context.clone(), self.places.clone());
+                blocking(move || Scene::find(&cwd, &context, &places)).await
+            }
+        }
     }
 
     pub(super) async fn judge(
@@ -158,10 +171,12 @@ impl Gateway {
         judged: &Judged,
         command: &Command,
     ) -> Result<Planned, Failure> {
+        if self.mode == GatewayMode::Embedded {
+            return plan::prepare(scene, &judged.facts, command, &self.places, request);
+        }
         let (scene, command, places) = (scene.clone(), command.clone(), self.places.clone());
         let (request, facts) = (request.clone(), judged.facts.clone());
-        let prepare = move || plan::prepare(&scene, &facts, &command, &places, &request);
-        self.blocking(prepare).await
+        blocking(move || plan::prepare(&scene, &facts, &command, &places, &request)).await
     }
 
     /// Returns with what hooks are run.

@@ -52,11 +52,12 @@ pub(super) struct Desk {
 type Input = Box<dyn AsyncWrite + Send + Unpin>;
 type Output = Box<dyn AsyncRead + Send + Unpin>;
 
-/// A worker that is ready.
+/// A worker that was started.
 struct Worker {
     input: Input,
     output: BufReader<Output>,
-    kinds: Vec<NodeKind>,
+    /// What its numbers of kinds stand for, as its hello says; none before that was heard.
+    kinds: Option<Vec<NodeKind>>,
     process: Process,
 }
 
@@ -70,6 +71,8 @@ enum Process {
 
 /// Why a worker gave no answer.
 enum Failure {
+    /// It did not say hello, so that no text was read.
+    Unready,
     /// It died or closed its end.
     Dead,
     /// The deadline passed.
@@ -97,11 +100,11 @@ impl Desk {
         self.leaving = Some(process);
     }
 
-    /// Makes sure that a worker is ready.
-    pub(super) async fn warm(&mut self) {
+    /// Makes sure that a worker is there, or on its way.
+    pub(super) fn warm(&mut self) {
         let alive = self.worker.as_mut().is_some_and(Worker::is_alive);
         if !alive {
-            self.worker = timeout(START_DEADLINE, Worker::start(&self.start)).await.ok().flatten();
+            self.worker = Worker::start(&self.start);
         }
     }
 
@@ -116,7 +119,7 @@ impl Desk {
             if waiting.is_empty() {
                 break;
             }
-            self.warm().await;
+            self.warm();
             let Some(worker) = &mut self.worker else { break };
             let batch: Vec<&[u8]> =
                 waiting.iter().filter_map(|index| texts.get(*index)).map(Vec::as_slice).collect();
@@ -129,6 +132,9 @@ impl Desk {
             }
             let Some(failure) = failure else { continue };
             self.worker = None;
+            if matches!(failure, Failure::Unready) {
+                break;
+            }
             let Some((failed, text)) = failed.and_then(|at| Some((at, texts.get(at)?))) else {
                 break;
             };
@@ -156,6 +162,7 @@ impl Desk {
     fn blame(&mut self, failure: &Failure, text: &[u8]) -> Absence {
         match failure {
             Failure::Slow => return Absence::Slow,
+            Failure::Unready => return Absence::Dead,
             Failure::Dead | Failure::Nonsense => {}
         }
         if self.fatal.len() == FATAL_TEXTS {
@@ -164,21 +171,21 @@ impl Desk {
         self.fatal.push_back(Sha256::digest(text).into());
         match failure {
             Failure::Nonsense => Absence::Nonsense,
-            Failure::Dead | Failure::Slow => Absence::Dead,
+            Failure::Dead | Failure::Slow | Failure::Unready => Absence::Dead,
         }
     }
 }
 
 impl Worker {
-    /// Starts a worker and waits for its hello; none if it does not say it.
-    async fn start(start: &Start) -> Option<Worker> {
-        let mut worker = match start {
+    /// Starts a worker and does not wait for its hello; none if it cannot be started.
+    fn start(start: &Start) -> Option<Worker> {
+        match start {
             Start::Executable(executable, spare) => match spare.worker() {
                 Some(twin) => {
                     let (input, output) = halves(twin.socket().ok()?)?;
-                    Worker::over(input, output, Process::Forked(twin))
+                    Some(Worker::over(input, output, Process::Forked(twin)))
                 }
-                None => Worker::execute(executable)?,
+                None => Worker::execute(executable),
             },
             #[cfg(test)]
             Start::Thread(body) => {
@@ -186,13 +193,9 @@ impl Worker {
                 let body = *body;
                 std::thread::spawn(move || body(theirs));
                 let (input, output) = halves(ours)?;
-                Worker::over(input, output, Process::Thread)
+                Some(Worker::over(input, output, Process::Thread))
             }
-        };
-        let hello = worker.frame().await.ok()?;
-        let kinds = frames::read_hello(&hello).ok()?;
-        worker.kinds = kinds.iter().map(|kind| NodeKind::of(&kind.name, kind.named)).collect();
-        Some(worker)
+        }
     }
 
     /// Starts the executable once more.
@@ -212,7 +215,7 @@ impl Worker {
     }
 
     fn over(input: Input, output: Output, process: Process) -> Worker {
-        Worker { input, output: BufReader::new(output), kinds: Vec::new(), process }
+        Worker { input, output: BufReader::new(output), kinds: None, process }
     }
 
     fn is_alive(&mut self) -> bool {
@@ -244,6 +247,13 @@ impl Worker {
             }
         };
         let take = async {
+            let known = match kinds.take() {
+                Some(known) => Some(known),
+                // It says hello without having looked at any text.
+                None => timeout(START_DEADLINE, hello(output)).await.ok().flatten(),
+            };
+            let Some(known) = known else { return (Vec::new(), Some(Failure::Unready)) };
+            let kinds = kinds.insert(known);
             let mut answers = Vec::with_capacity(texts.len());
             for text in texts {
                 match timeout(deadline(text), answer(output, kinds)).await {
@@ -263,10 +273,6 @@ impl Worker {
                 _ = &mut send, if sending => sending = false,
             }
         }
-    }
-
-    async fn frame(&mut self) -> Result<Vec<u8>, Failure> {
-        frame(&mut self.output).await
     }
 }
 
@@ -292,6 +298,13 @@ async fn frame(output: &mut (impl AsyncRead + Unpin)) -> Result<Vec<u8>, Failure
     let mut body = vec![0; length];
     output.read_exact(&mut body).await.map_err(|_| Failure::Dead)?;
     Ok(body)
+}
+
+/// Takes the hello; none if it is none.
+async fn hello(output: &mut (impl AsyncRead + Unpin)) -> Option<Vec<NodeKind>> {
+    let hello = frame(output).await.ok()?;
+    let kinds = frames::read_hello(&hello).ok()?;
+    Some(kinds.iter().map(|kind| NodeKind::of(&kind.name, kind.named)).collect())
 }
 
 /// Takes one answer.

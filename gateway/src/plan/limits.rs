@@ -35,12 +35,9 @@ pub(super) fn of(settings: &SandboxSettings, directory: &Path) -> Limits {
 
 /// Half of the machine's memory, at least 2 GiB.
 fn memory() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let total = text.lines().find_map(|line| {
-        let rest = line.strip_prefix("MemTotal:")?;
-        rest.split_whitespace().next()?.parse::<u64>().ok()
-    });
-    (total.unwrap_or(0) * 1024 / 2).max(2 << 30)
+    // What `/proc/meminfo` calls MemTotal, without making that text (sysinfo(2)).
+    let found = rustix::system::sysinfo();
+    (found.totalram.saturating_mul(u64::from(found.mem_unit)) / 2).max(2 << 30)
 }
 
 /// Half of what is free where the project lies, at least 1 and at most 64 GiB.

@@ -6,13 +6,13 @@
 use super::{Kind, MAX_DEPTH, Member, Value};
 use crate::Span;
 
-const NULL: u8 = 0;
-const FALSE: u8 = 1;
-const TRUE: u8 = 2;
-const NUMBER: u8 = 3;
-const STRING: u8 = 4;
-const ARRAY: u8 = 5;
-const OBJECT: u8 = 6;
+pub(super) const NULL: u8 = 0;
+pub(super) const FALSE: u8 = 1;
+pub(super) const TRUE: u8 = 2;
+pub(super) const NUMBER: u8 = 3;
+pub(super) const STRING: u8 = 4;
+pub(super) const ARRAY: u8 = 5;
+pub(super) const OBJECT: u8 = 6;
 
 /// Returns the stored form of `value`; none for one that is nested more deeply than a text may be, or is beyond 4 GiB.
 pub fn store(value: &Value) -> Option<Vec<u8>> {
@@ -102,13 +102,13 @@ fn take(from: &mut &[u8], depth: usize) -> Option<Value> {
     Some(Value { span: Span::new(0, 0), kind })
 }
 
-fn first(from: &mut &[u8]) -> Option<u8> {
+pub(super) fn first(from: &mut &[u8]) -> Option<u8> {
     let (first, rest) = from.split_first()?;
     *from = rest;
     Some(*first)
 }
 
-fn count(from: &mut &[u8]) -> Option<usize> {
+pub(super) fn count(from: &mut &[u8]) -> Option<usize> {
     let (count, rest) = from.split_first_chunk::<4>()?;
     *from = rest;
     usize::try_from(u32::from_le_bytes(*count)).ok()

@@ -58,9 +58,7 @@ fn places<'a>(command: &'a SimpleCommand, facts: &Facts) -> Vec<Made<'a>> {
 fn row_of(command: &SimpleCommand) -> Option<&'static LinkMaker> {
     let program = base_name(&command.words).or_else(|| command.words.first()?.exact())?;
     knowledge().link_makers.iter().find(|row| {
-        let word = |wanted: &String| {
-            command.words.iter().skip(1).any(|word| is_option(word, wanted.as_str()))
-        };
+        let word = |wanted: &&str| command.words.iter().skip(1).any(|word| is_option(word, wanted));
         command.locality == Locality::Here
             && listed(&row.names, program)
             && (row.when.is_empty() || row.when.iter().any(word))

@@ -117,7 +117,7 @@ fn place_of(command: &SimpleCommand, inner: &SimpleCommand) -> Option<usize> {
 /// the program runs.
 fn overrides<'a>(command: &'a SimpleCommand, program: &[u8], literal: usize) -> Option<&'a Word> {
     let known = knowledge().override_options.iter().filter(|(name, _)| name.as_bytes() == program);
-    let options: Vec<&String> = known.flat_map(|(_, options)| options).collect();
+    let options: Vec<&&str> = known.flat_map(|(_, options)| options).collect();
     let words = command.words.iter().enumerate().skip(1);
     let before = words.take_while(|(_, word)| word.exact() != Some(b"--"));
     before

@@ -39,7 +39,7 @@ pub(super) fn parts(context: &Context<'_>) -> Vec<Draft> {
             "Skill" => name(context, &mut draft, "Skill", "skill"),
             "SlashCommand" => name(context, &mut draft, "SlashCommand", "command"),
             "PowerShell" | "Monitor" => foreign_text(context, &mut draft),
-            tool if tables.harmless_tools.iter().any(|known| known == tool) => {
+            tool if tables.harmless_tools.iter().any(|known| *known == tool) => {
                 draft.cover =
                     Cover::Builtin("it touches nothing outside the conversation".to_owned());
             }
@@ -70,13 +70,13 @@ fn allow_of(context: &Context<'_>, draft: &Draft) -> Option<RuleId> {
 
 /// Returns the path that a file tool works on, absolute and as it is written.
 fn path_of(row: &FileTool, input: &Value, facts: &Facts) -> Option<PathBuf> {
-    let field = match input.get(&row.field) {
+    let field = match input.get(row.field) {
         Some(value) => Some(value.text().filter(|text| row.optional || !text.is_empty())?),
         None if row.optional => None,
         None => return None,
     };
     let base = field.map_or_else(|| facts.cwd.clone(), |path| expand(path, facts));
-    let pattern = row.pattern.as_ref().and_then(|key| input.get(key)).and_then(Value::text);
+    let pattern = row.pattern.and_then(|key| input.get(key)).and_then(Value::text);
     Some(match pattern {
         // The fixed beginning of a pattern leads on from there, or elsewhere.
         Some(pattern) => {
@@ -135,7 +135,7 @@ fn pattern_shape(context: &Context<'_>, row: &FileTool) -> Option<Shape> {
     if pattern.contains("**") || !pattern.contains('/') {
         return None;
     }
-    let field = context.input.get(&row.field).and_then(Value::text).unwrap_or(".");
+    let field = context.input.get(row.field).and_then(Value::text).unwrap_or(".");
     let base = paths::normal(&expand(field, context.facts));
     let whole = paths::normal(&base.join(pattern));
     let segment = |part: &std::ffi::OsStr| {

@@ -24,7 +24,7 @@ pub(super) fn judge(
 ) {
     let program = base_name(&command.words).or_else(|| command.words.first()?.exact());
     let Some(program) = program else { return };
-    let has = |wanted: &String| command.words.iter().skip(1).any(|word| is_option(word, wanted));
+    let has = |wanted: &&str| command.words.iter().skip(1).any(|word| is_option(word, wanted));
     let rows = knowledge().walkers.iter().filter(|row| listed(&row.names, program));
     for row in rows.filter(|row| row.when.is_empty() || row.when.iter().any(has)) {
         let shows_hidden = row.hidden.as_ref().is_none_or(|words| words.iter().any(has));

@@ -143,7 +143,7 @@ fn domain(rule: &Rule) -> Option<Finding> {
 }
 
 fn tool(rule: &Rule) -> Option<Finding> {
-    let known = knowledge().known_tools.contains(&rule.tool) || rule.tool.contains('_');
+    let known = knowledge().known_tools.contains(&rule.tool.as_str()) || rule.tool.contains('_');
     (!known).then(|| {
         let message = format!("no tool is called `{}`", rule.tool);
         (message, "tool names are case-sensitive, such as `Bash` or `WebFetch`")

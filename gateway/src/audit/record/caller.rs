@@ -1,5 +1,7 @@
 //! Who called, as the kernel tells it.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -8,6 +10,8 @@ use super::Text;
 
 /// Most ancestors that are recorded.
 const MAX_PARENTS: usize = 16;
+/// Longest text of the kernel that is read.
+const MAX_TOLD: u64 = 1 << 16;
 
 /// The process on the other side, from the kernel, never from a message.
 #[derive(Debug, Clone, Serialize)]
@@ -45,7 +49,7 @@ impl Caller {
     /// Returns what is known about process `pid` of `uid` and `gid` (from the peer's credentials).
     pub(crate) fn of(pid: u32, uid: u32, gid: u32) -> Caller {
         let stat = stat(pid);
-        let cgroup = std::fs::read_to_string(folder(pid).join("cgroup")).ok();
+        let cgroup = told(pid, "cgroup");
         Caller {
             uid,
             gid,
@@ -92,19 +96,26 @@ fn folder(pid: u32) -> PathBuf {
     Path::new("/proc").join(pid.to_string())
 }
 
+/// Returns what the kernel says of a process under `name`. These files have no size, so room is made for most of
+/// them at once.
+fn told(pid: u32, name: &str) -> Option<String> {
+    let file = File::open(folder(pid).join(name)).ok()?;
+    let mut text = Vec::with_capacity(1 << 10);
+    file.take(MAX_TOLD).read_to_end(&mut text).ok()?;
+    Some(String::from_utf8_lossy(&text).into_owned())
+}
+
 fn executable(pid: u32) -> Option<Text> {
     std::fs::read_link(folder(pid).join("exe")).ok().map(|path| Text::from(path.as_path()))
 }
 
 fn loginuid(pid: u32) -> Option<u32> {
-    let text = std::fs::read_to_string(folder(pid).join("loginuid")).ok()?;
-    text.trim().parse().ok().filter(|uid| *uid != u32::MAX)
+    told(pid, "loginuid")?.trim().parse().ok().filter(|uid| *uid != u32::MAX)
 }
 
 /// Reads `/proc/PID/stat`; the name in parentheses may hold anything, so counting begins behind it.
 fn stat(pid: u32) -> Option<Stat> {
-    let text = std::fs::read(folder(pid).join("stat")).ok()?;
-    let text = String::from_utf8_lossy(&text).into_owned();
+    let text = told(pid, "stat")?;
     let (_, rest) = text.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_whitespace().collect();
     Some(Stat {

@@ -91,7 +91,7 @@ pub(super) fn find(rules: &Rules, commands: &[Simple<'_>]) -> Vec<Found> {
     for (number, command) in commands.iter().enumerate() {
         let program = program(command);
         for (index, rule) in rules.rules.iter().enumerate() {
-            let of_program = |it: &String| it == "*" || it.as_bytes() == program;
+            let of_program = |it: &&str| *it == "*" || it.as_bytes() == program;
             match rule.kind {
                 Kind::Option if rule.programs.iter().any(of_program) => {
                     search.options(number, command, index, rule);
@@ -116,7 +116,7 @@ fn program<'a>(command: &Simple<'a>) -> &'a [u8] {
 
 /// Says whether one of the rule's names is a word of the command; the program counts as one.
 fn has_name(command: &Simple<'_>, rule: &Rule) -> bool {
-    let named = |name: &String| {
+    let named = |name: &&str| {
         command.words.iter().filter_map(|word| word.exact).any(|word| word == name.as_bytes())
             || program(command) == name.as_bytes()
     };
@@ -182,7 +182,7 @@ impl Search<'_> {
             let text = word.exact.unwrap_or(word.raw.strip_prefix(b"\"").unwrap_or(word.raw));
             for name in &rule.names {
                 let (name, joined_only) =
-                    name.strip_suffix('~').map_or((name.as_str(), false), |it| (it, true));
+                    name.strip_suffix('~').map_or((*name, false), |it| (it, true));
                 let is_short = name.len() == 2;
                 if text == name.as_bytes() && !joined_only {
                     if let Some(value) = command.words.get(at + 1) {

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use regex::bytes::{Regex, RegexBuilder};
-use stockade_parser::json::{self, Value};
+use stockade_parser::json::view::{Members, View};
 use stockade_parser::tables::{self, Table};
 
 /// The table that ships.
@@ -24,11 +24,11 @@ pub(super) enum Kind {
 /// One rule.
 #[derive(Debug)]
 pub(super) struct Rule {
-    pub(super) id: String,
+    pub(super) id: &'static str,
     pub(super) kind: Kind,
-    pub(super) programs: Vec<String>,
-    pub(super) names: Vec<String>,
-    pub(super) after: Option<String>,
+    pub(super) programs: Vec<&'static str>,
+    pub(super) names: Vec<&'static str>,
+    pub(super) after: Option<&'static str>,
     regex: Option<Lazy>,
     min_entropy: Option<f64>,
     keep: Vec<Lazy>,
@@ -37,14 +37,18 @@ pub(super) struct Rule {
 /// A regular expression that is compiled when it is first needed: most records need none.
 #[derive(Debug)]
 pub(super) struct Lazy {
-    text: String,
+    text: &'static str,
     compiled: OnceLock<Option<Regex>>,
 }
 
 impl Lazy {
+    fn new(text: &'static str) -> Lazy {
+        Lazy { text, compiled: OnceLock::new() }
+    }
+
     /// Returns the expression; none when it is not one.
     pub(super) fn get(&self) -> Option<&Regex> {
-        let compile = || RegexBuilder::new(&self.text).unicode(false).build().ok();
+        let compile = || RegexBuilder::new(self.text).unicode(false).build().ok();
         self.compiled.get_or_init(compile).as_ref()
     }
 
@@ -62,18 +66,17 @@ pub(super) struct Rules {
     keywords: Keywords,
 }
 
-/// The keywords of shapes in lower case, by their first byte, each with the rule that it belongs to.
+/// The keywords of shapes, by their first byte in lower case, each with the rule that it belongs to.
 #[derive(Debug)]
-struct Keywords(Vec<Vec<(Vec<u8>, usize)>>);
+struct Keywords(Vec<Vec<(&'static [u8], usize)>>);
 
 impl Keywords {
-    fn new(keywords: Vec<(String, usize)>) -> Keywords {
+    fn new(keywords: Vec<(&'static str, usize)>) -> Keywords {
         let mut rows = vec![Vec::new(); 256];
         for (keyword, rule) in keywords {
-            let keyword = keyword.to_ascii_lowercase().into_bytes();
-            let row = keyword.first().and_then(|first| rows.get_mut(usize::from(*first)));
-            if let Some(row) = row {
-                row.push((keyword, rule));
+            let first = keyword.as_bytes().first().map(u8::to_ascii_lowercase);
+            if let Some(row) = first.and_then(|first| rows.get_mut(usize::from(first))) {
+                row.push((keyword.as_bytes(), rule));
             }
         }
         Keywords(rows)
@@ -121,23 +124,20 @@ const KEYS: [&str; 10] = [
 impl Rules {
     /// Returns the rules that ship; an error names the rule.
     pub(super) fn built_in() -> Result<Rules, String> {
-        let table = tables::table(Table::Secrets).ok_or("the table cannot be read")?;
-        Rules::of(&table)
-    }
-
-    fn of(value: &Value) -> Result<Rules, String> {
-        let keep = regexes(value.get("keep"))?;
-        let rows = value.get("rules").and_then(Value::elements).ok_or("`rules` is missing")?;
+        let table = tables::view(Table::Secrets).members().ok_or("the table cannot be read")?;
+        let keep = regexes(table.get("keep"))?;
+        let rows = table.get("rules").and_then(View::elements).ok_or("`rules` is missing")?;
         let mut rules = Vec::new();
         let mut owned = Vec::new();
         for row in rows {
-            let rule = rule(row)?;
+            let row = row.members().ok_or("a rule is an object")?;
+            let rule = rule(&row)?;
             if rule.kind == Kind::Shape {
                 let keywords = texts(row.get("keywords"))?;
                 if keywords.is_empty() || rule.regex.is_none() {
                     return Err(format!("rule `{}` needs `keywords` and `regex`", rule.id));
                 }
-                if keywords.iter().any(String::is_empty) {
+                if keywords.iter().any(|keyword| keyword.is_empty()) {
                     return Err(format!("rule `{}` has an empty keyword", rule.id));
                 }
                 owned.extend(keywords.into_iter().map(|keyword| (keyword, rules.len())));
@@ -182,27 +182,25 @@ impl Rules {
             .iter()
             .flat_map(|rule| rule.regex.iter().chain(&rule.keep))
             .chain(&self.keep);
-        all.filter(|it| it.get().is_none()).map(|it| it.text.as_str()).collect()
+        all.filter(|it| it.get().is_none()).map(|it| it.text).collect()
     }
 
     /// Returns the id of a rule.
     pub(super) fn id(&self, rule: usize) -> &str {
-        self.rules.get(rule).map_or("unknown", |rule| &rule.id)
+        self.rules.get(rule).map_or("unknown", |rule| rule.id)
     }
 }
 
-fn rule(row: &Value) -> Result<Rule, String> {
-    let id = row.get("id").and_then(Value::text).ok_or("a rule has no `id`")?.to_owned();
+fn rule(row: &Members<'static>) -> Result<Rule, String> {
+    let id = row.get("id").and_then(View::text).ok_or("a rule has no `id`")?;
     let wrong = |what: String| format!("rule `{id}`: {what}");
     if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-') {
         return Err(wrong("an id is lower-case letters and hyphens".into()));
     }
-    if let Some(member) =
-        row.members().unwrap_or_default().iter().find(|it| !KEYS.contains(&it.key.as_str()))
-    {
-        return Err(wrong(format!("`{}` is not known", member.key)));
+    if let Some((key, _)) = row.iter().find(|(key, _)| !KEYS.contains(key)) {
+        return Err(wrong(format!("`{key}` is not known")));
     }
-    let kind = match row.get("kind").and_then(Value::text) {
+    let kind = match row.get("kind").and_then(View::text) {
         Some("option") => Kind::Option,
         Some("header") => Kind::Header,
         Some("assignment") => Kind::Assignment,
@@ -211,18 +209,16 @@ fn rule(row: &Value) -> Result<Rule, String> {
         _ => return Err(wrong("`kind` is not known".into())),
     };
     let regex = row.get("regex").map(regex).transpose().map_err(&wrong)?;
-    let min_entropy = match row.get("min_entropy").map(|value| &value.kind) {
+    let min_entropy = match row.get("min_entropy").map(View::number) {
         None => None,
-        Some(json::Kind::Number(digits)) => {
-            Some(digits.parse().map_err(|_| wrong("`min_entropy`".into()))?)
-        }
-        Some(_) => return Err(wrong("`min_entropy` is a number".into())),
+        Some(Some(digits)) => Some(digits.parse().map_err(|_| wrong("`min_entropy`".into()))?),
+        Some(None) => return Err(wrong("`min_entropy` is a number".into())),
     };
     Ok(Rule {
         kind,
         programs: texts(row.get("programs")).map_err(&wrong)?,
         names: texts(row.get("names")).map_err(&wrong)?,
-        after: row.get("after").and_then(Value::text).map(str::to_owned),
+        after: row.get("after").and_then(View::text),
         regex,
         min_entropy,
         keep: regexes(row.get("keep")).map_err(&wrong)?,
@@ -230,22 +226,16 @@ fn rule(row: &Value) -> Result<Rule, String> {
     })
 }
 
-fn texts(value: Option<&Value>) -> Result<Vec<String>, String> {
-    let Some(value) = value else { return Ok(Vec::new()) };
-    let elements = value.elements().ok_or("a list is expected")?;
-    elements
-        .iter()
-        .map(|it| it.text().map(str::to_owned).ok_or("a text is expected".into()))
-        .collect()
+fn texts(value: Option<View<'static>>) -> Result<Vec<&'static str>, String> {
+    value.map_or(Ok(Vec::new()), |value| value.texts().ok_or("a list of texts is expected".into()))
 }
 
-fn regexes(value: Option<&Value>) -> Result<Vec<Lazy>, String> {
-    value.and_then(Value::elements).unwrap_or_default().iter().map(regex).collect()
+fn regexes(value: Option<View<'static>>) -> Result<Vec<Lazy>, String> {
+    Ok(texts(value)?.into_iter().map(Lazy::new).collect())
 }
 
-fn regex(value: &Value) -> Result<Lazy, String> {
-    let text = value.text().ok_or("a regular expression is a text")?;
-    Ok(Lazy { text: text.into(), compiled: OnceLock::new() })
+fn regex(value: View<'static>) -> Result<Lazy, String> {
+    value.text().map(Lazy::new).ok_or("a regular expression is a text".into())
 }
 
 /// Returns the bits that one byte of `value` tells, by the counts of its bytes.
