@@ -124,7 +124,9 @@ impl Gateway {
         let scene = self.scene(&caller, &request).await?;
         let accepted = accepted.limited(scene.snapshot.rules.settings())?;
         let input = judge::bash_input(&accepted.text, &request);
-        let judged = self.judge(&request, &scene, input).await?;
+        let judging = self.judge(&request, &scene, input);
+        let (judged, ahead) = tokio::join!(judging, self.ahead(&scene));
+        let judged = judged?;
         let command = accepted.after_hooks(&judged)?;
         if self.mode == GatewayMode::Embedded {
             self.scanner.rest();
@@ -141,7 +143,7 @@ impl Gateway {
             (Decision::Deny, _, _) | (Decision::Ask, None, None) => Runs::Nobody,
         };
         let planned = match runs {
-            Runs::Gateway => Some(self.plan(&request, &scene, &judged, &command).await?),
+            Runs::Gateway => Some(self.plan(&request, (&scene, ahead), &judged, &command).await?),
             Runs::Caller | Runs::Nobody => None,
         };
         let circumstances = Circumstances::of_run(caller.clone(), &request, command.timeout, runs);

@@ -172,7 +172,8 @@ impl Scene {
         }
     }
 
-    fn facts(&self) -> Facts {
+    /// Returns what a decision depends on besides rules and tree, as far as the scene tells it.
+    pub(crate) fn facts(&self) -> Facts {
         let settings = self.snapshot.rules.settings();
         let added = settings.additional_directories.iter();
         let added = added.map(|directory| self.place.project.join(directory));

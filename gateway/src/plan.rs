@@ -70,9 +70,24 @@ const GIT_DIRECTORIES: &[&str] = &[
     "lfs",
 ];
 
+/// What a confined command of a scene may see, whichever it is.
+#[derive(Debug)]
+pub(crate) struct Ahead {
+    sandbox: SandboxSettings,
+    files: Files,
+}
+
+/// Finds what a confined command of the scene may see; blocks on the file system. What cannot be found has to be told
+/// when it is needed.
+pub(crate) fn ahead(scene: &Scene, facts: &Facts, places: &Places) -> Option<Ahead> {
+    let sandbox = stockade_policy::sandbox_settings(&scene.snapshot.rules, facts);
+    let files = files(&Around::of(scene, &sandbox, places)).ok()?;
+    Some(Ahead { sandbox, files })
+}
+
 /// Makes the private temporary directory and the spec of a command; blocks on the file system.
 pub(crate) fn prepare(
-    scene: &Scene,
+    (scene, ahead): (&Scene, Option<Ahead>),
     facts: &Facts,
     command: &Command,
     places: &Places,
@@ -99,16 +114,20 @@ pub(crate) fn prepare(
     if confined.is_some() {
         writable(&scene.place)?;
     }
-    let sandbox = stockade_policy::sandbox_settings(&scene.snapshot.rules, facts);
-    let every = scene.snapshot.rules.settings().values.get("sandbox.network.allowAllUnixSockets");
-    let spec = plan(&Ground {
+    let (sandbox, files) = match ahead {
+        Some(Ahead { sandbox, files }) => (sandbox, Some(files)),
+        None => (stockade_policy::sandbox_settings(&scene.snapshot.rules, facts), None),
+    };
+    let around = Around::of(scene, &sandbox, places);
+    let files = match (confined, files) {
+        (Some(_), Some(files)) => files,
+        (Some(_), None) => self::files(&around)?,
+        (None, _) => Files::default(),
+    };
+    let spec = plan(Ground {
         command,
-        place: &scene.place,
-        sandbox: &sandbox,
-        every_socket: every.is_some_and(|(value, _)| value.boolean() == Some(true)),
-        places,
-        shell: &scene.shell,
-        environment: &scene.environment,
+        around,
+        files,
         temporary: confined,
         fallback: match facts.sandbox {
             // The settings accept less, and this machine has no more.
@@ -141,12 +160,10 @@ fn writable(place: &Place) -> Result<(), Failure> {
     Err(Failure::new(Code::DirectoryUnusable, message, help))
 }
 
-/// All that a plan depends on.
+/// What a plan depends on besides the command.
 #[derive(Debug, Clone, Copy)]
-struct Ground<'a> {
-    /// What is to run.
-    command: &'a Command,
-    /// Where.
+struct Around<'a> {
+    /// Where it happens.
     place: &'a Place,
     /// The settings, with every path absolute.
     sandbox: &'a SandboxSettings,
@@ -158,6 +175,31 @@ struct Ground<'a> {
     shell: &'a Shell,
     /// The environment.
     environment: &'a Environment,
+}
+
+impl<'a> Around<'a> {
+    fn of(scene: &'a Scene, sandbox: &'a SandboxSettings, places: &'a Places) -> Around<'a> {
+        let values = &scene.snapshot.rules.settings().values;
+        let every = values.get("sandbox.network.allowAllUnixSockets");
+        Around {
+            place: &scene.place,
+            sandbox,
+            every_socket: every.is_some_and(|(value, _)| value.boolean() == Some(true)),
+            places,
+            shell: &scene.shell,
+            environment: &scene.environment,
+        }
+    }
+}
+
+/// All that a plan depends on.
+#[derive(Debug, Clone)]
+struct Ground<'a> {
+    /// What is to run.
+    command: &'a Command,
+    around: Around<'a>,
+    /// What it may see; nothing is said of a command that runs unconfined.
+    files: Files,
     /// The private temporary directory; none for a command that runs unconfined.
     temporary: Option<&'a Path>,
     /// What happens where no namespaces can be had.
@@ -167,25 +209,22 @@ struct Ground<'a> {
 }
 
 /// Returns the spec of a command.
-fn plan(ground: &Ground<'_>) -> Result<SandboxSpec, Failure> {
-    let required: BTreeSet<Protection> = match ground.sandbox.fail_if_unavailable {
+fn plan(ground: Ground<'_>) -> Result<SandboxSpec, Failure> {
+    let required: BTreeSet<Protection> = match ground.around.sandbox.fail_if_unavailable {
         true => REQUIRED.iter().copied().collect(),
         false => BTreeSet::new(),
     };
     let confine = ground.temporary.is_some();
-    let files = match ground.temporary {
-        Some(temporary) => files(ground, temporary)?,
-        None => Files::default(),
+    let network = match (confine, has_proxy(&ground)) {
+        (true, true) => net::PROXY,
+        (true, false) => Network::Off,
+        (false, _) => Network::Host,
     };
     Ok(SandboxSpec {
-        program: program(ground)?,
-        files,
-        network: match (confine, has_proxy(ground)) {
-            (true, true) => net::PROXY,
-            (true, false) => Network::Off,
-            (false, _) => Network::Host,
-        },
-        limits: limits::of(ground.sandbox, &ground.place.cwd),
+        program: program(&ground)?,
+        files: Files { private_tmp: ground.temporary.map(Path::to_path_buf), ..ground.files },
+        network,
+        limits: limits::of(ground.around.sandbox, &ground.around.place.cwd),
         required: if confine { required } else { BTreeSet::new() },
         mediation: if confine { Mediation::Writes } else { Mediation::None },
         confine,
@@ -203,7 +242,7 @@ fn has_proxy(ground: &Ground<'_>) -> bool {
         Fallback::Refuse => true,
         Fallback::Static => false,
     };
-    ground.temporary.is_some() && namespaces && ground.sandbox.network_off.is_none()
+    ground.temporary.is_some() && namespaces && ground.around.sandbox.network_off.is_none()
 }
 
 /// Returns the directories in which a command may write.
@@ -243,16 +282,16 @@ fn program(ground: &Ground<'_>) -> Result<Program, Failure> {
         None => {
             let fixed = ["bash", "--noprofile", "--norc", "-c"].map(OsString::from);
             let text = OsString::from(&ground.command.text);
-            (ground.shell.path.clone(), fixed.into_iter().chain([text]).collect())
+            (ground.around.shell.path.clone(), fixed.into_iter().chain([text]).collect())
         }
         Some(words) => {
             let name = words.first().map(String::as_str).unwrap_or_default();
-            let search = ground.environment.variables.get("PATH").map(String::as_str);
-            let path = shell::program(name, search.unwrap_or_default(), &ground.place.cwd)?;
+            let search = ground.around.environment.variables.get("PATH").map(String::as_str);
+            let path = shell::program(name, search.unwrap_or_default(), &ground.around.place.cwd)?;
             (path, words.iter().map(OsString::from).collect())
         }
     };
-    let mut variables = ground.environment.variables.clone();
+    let mut variables = ground.around.environment.variables.clone();
     if ground.temporary.is_some() {
         variables.extend(TEMPORARY.map(|name| (name.into(), "/tmp".into())));
     }
@@ -263,13 +302,13 @@ fn program(ground: &Ground<'_>) -> Result<Program, Failure> {
         variables.insert("BASH_ENV".into(), start_file.to_string_lossy().into_owned());
     }
     let environment = variables.into_iter().map(|(name, it)| (name.into(), it.into())).collect();
-    Ok(Program { path, argv, environment, cwd: ground.place.cwd.clone() })
+    Ok(Program { path, argv, environment, cwd: ground.around.place.cwd.clone() })
 }
 
-fn files(ground: &Ground<'_>, temporary: &Path) -> Result<Files, Failure> {
-    let sandbox = ground.sandbox;
+fn files(around: &Around<'_>) -> Result<Files, Failure> {
+    let sandbox = around.sandbox;
     let mut rules = Rules(Vec::new());
-    for path in beneath_private(ground) {
+    for path in beneath_private(around) {
         rules.add(&path, Access::Read, "builtin: home and programs");
     }
     let mut sockets = Vec::new();
@@ -279,10 +318,10 @@ fn files(ground: &Ground<'_>, temporary: &Path) -> Result<Files, Failure> {
         rules.add(&socket, Access::Read, &place_of(path, origin));
         sockets.push(socket);
     }
-    if ground.every_socket {
+    if around.every_socket {
         sockets.push(PathBuf::from("/"));
     }
-    let mut writable = working_directories(ground.place);
+    let mut writable = working_directories(around.place);
     for directory in &writable {
         rules.add(directory, Access::Write, "builtin: working directory");
     }
@@ -308,11 +347,11 @@ fn files(ground: &Ground<'_>, temporary: &Path) -> Result<Files, Failure> {
     for directory in &writable {
         protect(&mut rules, directory);
     }
-    repository(&mut rules, ground.place);
-    for own in [&ground.places.state, &ground.places.audit, &ground.places.audit_state] {
+    repository(&mut rules, around.place);
+    for own in [&around.places.state, &around.places.audit, &around.places.audit_state] {
         rules.add(own, Access::None, "builtin: own state");
     }
-    for usual in ground.places.usual.iter().filter(|usual| usual.is_dir()) {
+    for usual in around.places.usual.iter().filter(|usual| usual.is_dir()) {
         rules.add(&real(usual), Access::None, "builtin: own state");
     }
     Ok(Files {
@@ -320,17 +359,17 @@ fn files(ground: &Ground<'_>, temporary: &Path) -> Result<Files, Failure> {
         guarded_names: guarded_names(),
         refused_keys: stockade_policy::refused_git_keys().iter().map(OsString::from).collect(),
         free_keys: stockade_policy::free_git_keys().iter().map(OsString::from).collect(),
-        private_tmp: Some(temporary.to_path_buf()),
+        private_tmp: None,
         sockets,
     })
 }
 
 /// Returns what is needed to read of the directories that the command sees private ones in place of.
-fn beneath_private(ground: &Ground<'_>) -> Vec<PathBuf> {
-    let search = ground.environment.variables.get("PATH").map(String::as_str).unwrap_or_default();
+fn beneath_private(around: &Around<'_>) -> Vec<PathBuf> {
+    let search = around.environment.variables.get("PATH").map(String::as_str).unwrap_or_default();
     let mut paths: Vec<PathBuf> = search.split(':').map(PathBuf::from).collect();
-    paths.extend([ground.place.home.clone(), ground.place.cwd.clone()]);
-    paths.extend(ground.shell.path.parent().map(Path::to_path_buf));
+    paths.extend([around.place.home.clone(), around.place.cwd.clone()]);
+    paths.extend(around.shell.path.parent().map(Path::to_path_buf));
     let hidden = |path: &PathBuf| PRIVATE.iter().any(|private| path.starts_with(private));
     let real = |path: PathBuf| path.canonicalize().ok().filter(|path| path.is_dir());
     paths.into_iter().filter(|path| path.is_absolute()).filter_map(real).filter(hidden).collect()

@@ -1,6 +1,6 @@
 //! The steps of the pipeline that wait for files, hooks or the log, and calls that are only judged.
 
-use stockade_policy::Decision;
+use stockade_policy::{Decision, SandboxState};
 
 use super::{Gateway, blocking};
 use crate::approve::asked::{self, Agreed};
@@ -9,7 +9,7 @@ use crate::audit::record::decision::Runs;
 use crate::audit::{GatewayMode, Receipt};
 use crate::hooks::Means;
 use crate::judge::{self, Asked, Hooks, Judged, Runner, Scene};
-use crate::plan::Planned;
+use crate::plan::{Ahead, Planned};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{CheckRequest, CommandRequest, Context, DecisionView, EventView};
 use crate::records::{self, Circumstances};
@@ -164,19 +164,33 @@ impl Gateway {
         judge::judge(&self.scanner, scene, asked).await
     }
 
+    /// Finds what a command may see while the scan worker reads its text; nothing where that may change before it runs,
+    /// or where the file system must not hold others up.
+    pub(super) async fn ahead(&self, scene: &Scene) -> Option<Ahead> {
+        let is_alone = self.mode == GatewayMode::Embedded;
+        let hooks = &scene.snapshot.rules.settings().hooks;
+        if !is_alone || !hooks.is_empty() || scene.sandbox == SandboxState::Off {
+            return None;
+        }
+        // First the text leaves for the worker.
+        tokio::task::yield_now().await;
+        plan::ahead(scene, &scene.facts(), &self.places)
+    }
+
     pub(super) async fn plan(
         &self,
         request: &CommandRequest,
-        scene: &Scene,
+        (scene, ahead): (&Scene, Option<Ahead>),
         judged: &Judged,
         command: &Command,
     ) -> Result<Planned, Failure> {
         if self.mode == GatewayMode::Embedded {
+            let scene = (scene, ahead);
             return plan::prepare(scene, &judged.facts, command, &self.places, request);
         }
         let (scene, command, places) = (scene.clone(), command.clone(), self.places.clone());
         let (request, facts) = (request.clone(), judged.facts.clone());
-        blocking(move || plan::prepare(&scene, &facts, &command, &places, &request)).await
+        blocking(move || plan::prepare((&scene, ahead), &facts, &command, &places, &request)).await
     }
 
     /// Returns with what hooks are run.
