@@ -205,7 +205,7 @@ fn seen(text: &[u8]) -> Witness {
         static GRAMMAR: RefCell<(Grammar, Vec<NodeKind>)> = RefCell::new({
             let grammar = Grammar::load().expect("the grammar fits tree-sitter");
             let kinds = grammar.kinds();
-            (grammar, kinds.iter().map(|kind| NodeKind::of(&kind.name, kind.named)).collect())
+            (grammar, kinds.iter().map(|kind| NodeKind::of(kind.name, kind.named)).collect())
         });
     }
     GRAMMAR.with_borrow_mut(|(grammar, kinds)| match grammar.see(text) {

@@ -130,7 +130,12 @@ pub(crate) fn home_of(uid: u32, users: &[u8]) -> Option<PathBuf> {
 
 /// Returns `bytes` as lower-case hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    const DIGITS: [char; 16] =
+        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
+    let digit = |value: u8| DIGITS.get(usize::from(value & 15)).copied().unwrap_or('0');
+    let mut digits = String::with_capacity(2 * bytes.len());
+    digits.extend(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]));
+    digits
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, Failure> {

@@ -383,7 +383,7 @@ struct Rules(Vec<FileRule>);
 impl Rules {
     fn add(&mut self, path: &Path, access: Access, origin: &str) {
         let rule = FileRule { path: path.to_path_buf(), access, origin: origin.to_string() };
-        if !self.0.iter().any(|known| known.path == rule.path && known.access == access) {
+        if !self.0.iter().any(|known| known.access == access && known.path == rule.path) {
             self.0.push(rule);
         }
     }

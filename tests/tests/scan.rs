@@ -52,7 +52,8 @@ impl Drop for Worker {
 #[test]
 fn the_worker_is_confined_before_it_says_hello() {
     let mut worker = Worker::start();
-    let hello = frames::read_hello(&worker.frame()).expect("a hello");
+    let frame = worker.frame();
+    let hello = frames::read_hello(&frame).expect("a hello");
     assert!(hello.iter().any(|kind| kind.named && kind.name == "command"));
     // 2 is a filter of system calls (proc(5)).
     assert_eq!(

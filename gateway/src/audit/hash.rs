@@ -3,6 +3,8 @@
 use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
 
+pub(super) use crate::places::hex;
+
 /// A SHA-256 value.
 pub(super) type Hash = [u8; 32];
 
@@ -25,14 +27,6 @@ pub(super) fn keyed(key: &[u8; 32], text: &[u8]) -> Hash {
         // HMAC takes keys of every length, so this is not reached; a hash of nothing tells nothing.
         Err(_) => [0; 32],
     }
-}
-
-/// Returns lower-case hexadecimal digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    const DIGITS: [char; 16] =
-        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
-    let digit = |value: u8| DIGITS.get(usize::from(value & 15)).copied().unwrap_or('0');
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
 }
 
 /// Returns the 32 bytes that 64 lower-case hexadecimal digits stand for.

@@ -304,7 +304,7 @@ async fn frame(output: &mut (impl AsyncRead + Unpin)) -> Result<Vec<u8>, Failure
 async fn hello(output: &mut (impl AsyncRead + Unpin)) -> Option<Vec<NodeKind>> {
     let hello = frame(output).await.ok()?;
     let kinds = frames::read_hello(&hello).ok()?;
-    Some(kinds.iter().map(|kind| NodeKind::of(&kind.name, kind.named)).collect())
+    Some(kinds.iter().map(|kind| NodeKind::of(kind.name, kind.named)).collect())
 }
 
 /// Takes one answer.

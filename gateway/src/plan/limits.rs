@@ -1,5 +1,7 @@
 //! The limits of a run: the defaults, and what settings say.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 
 use stockade_policy::SandboxSettings;
@@ -35,9 +37,16 @@ pub(super) fn of(settings: &SandboxSettings, directory: &Path) -> Limits {
 
 /// Half of the machine's memory, at least 2 GiB.
 fn memory() -> u64 {
-    // What `/proc/meminfo` calls MemTotal, without making that text (sysinfo(2)).
-    let found = rustix::system::sysinfo();
-    (found.totalram.saturating_mul(u64::from(found.mem_unit)) / 2).max(2 << 30)
+    // The first line; in a container another file may stand in its place.
+    let mut start = [0; 256];
+    let read = File::open("/proc/meminfo").and_then(|mut file| file.read(&mut start));
+    let start = start.get(..read.unwrap_or(0)).unwrap_or_default();
+    let text = String::from_utf8_lossy(start);
+    let total = text.lines().find_map(|line| {
+        let rest = line.strip_prefix("MemTotal:")?;
+        rest.split_whitespace().next()?.parse::<u64>().ok()
+    });
+    (total.unwrap_or(0) * 1024 / 2).max(2 << 30)
 }
 
 /// Half of what is free where the project lies, at least 1 and at most 64 GiB.

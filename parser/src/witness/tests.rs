@@ -17,7 +17,7 @@ fn nodes(text: &str) -> Vec<Node> {
         let kind = |node: &stockade_witness::SeenNode| {
             kinds
                 .get(usize::from(node.kind))
-                .map_or(NodeKind::Other, |kind| NodeKind::of(&kind.name, kind.named))
+                .map_or(NodeKind::Other, |kind| NodeKind::of(kind.name, kind.named))
         };
         seen.iter()
             .map(|node| Node {

@@ -30,7 +30,7 @@ pub enum Malformed {
 }
 
 /// What the worker says first: it is confined, and these are the grammar's kinds.
-pub type Hello = Vec<KindName>;
+pub type Hello<'a> = Vec<KindName<'a>>;
 
 /// Returns the length prefix of `body`, if its length is within `limit`.
 pub fn prefix(body: &[u8], limit: usize) -> Result<[u8; 4], Malformed> {
@@ -73,7 +73,7 @@ pub fn write_frame(output: &mut impl Write, body: &[u8], limit: usize) -> io::Re
 }
 
 /// Returns the body of a hello.
-pub fn hello(kinds: &[KindName]) -> Vec<u8> {
+pub fn hello(kinds: &[KindName<'_>]) -> Vec<u8> {
     let mut body = Vec::new();
     put(&mut body, VERSION);
     put(&mut body, kinds.len() as u64);
@@ -86,7 +86,7 @@ pub fn hello(kinds: &[KindName]) -> Vec<u8> {
 }
 
 /// Reads the body of a hello.
-pub fn read_hello(body: &[u8]) -> Result<Hello, Malformed> {
+pub fn read_hello(body: &[u8]) -> Result<Hello<'_>, Malformed> {
     let mut body = Body(body);
     if body.number()? != VERSION {
         return Err(Malformed::Value);
@@ -97,7 +97,7 @@ pub fn read_hello(body: &[u8]) -> Result<Hello, Malformed> {
         let named = body.flag()?;
         let length = body.count(1)?;
         let name = body.bytes(length)?;
-        let name = String::from_utf8(name.to_vec()).map_err(|_| Malformed::Value)?;
+        let name = std::str::from_utf8(name).map_err(|_| Malformed::Value)?;
         kinds.push(KindName { name, named });
     }
     body.end()?;
@@ -240,7 +240,7 @@ mod tests {
         for seen in sample() {
             assert_eq!(read_answer(&answer(&seen)), Ok(seen));
         }
-        let kinds = vec![KindName { name: "word".into(), named: true }];
+        let kinds = vec![KindName { name: "word", named: true }];
         assert_eq!(read_hello(&hello(&kinds)), Ok(kinds));
     }
 

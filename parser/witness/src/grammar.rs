@@ -11,10 +11,10 @@ pub struct Grammar {
 }
 
 /// One kind of node as the grammar names it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KindName {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KindName<'a> {
     /// The name.
-    pub name: String,
+    pub name: &'a str,
     /// A named node, not a literal token.
     pub named: bool,
 }
@@ -32,11 +32,11 @@ impl Grammar {
     }
 
     /// Returns the kinds of nodes, in the order of [`SeenNode::kind`].
-    pub fn kinds(&self) -> Vec<KindName> {
+    pub fn kinds(&self) -> Vec<KindName<'static>> {
         let count = u16::try_from(self.language.node_kind_count()).unwrap_or(u16::MAX);
         (0..count)
             .map(|id| KindName {
-                name: self.language.node_kind_for_id(id).unwrap_or_default().to_owned(),
+                name: self.language.node_kind_for_id(id).unwrap_or_default(),
                 named: self.language.node_kind_is_named(id),
             })
             .collect()
@@ -88,7 +88,7 @@ mod tests {
         let kinds = grammar.kinds();
         let Seen::Nodes(nodes) = grammar.see(text.as_bytes()) else { return "refused".into() };
         let line = |node: &SeenNode| {
-            let name = kinds.get(usize::from(node.kind)).map_or("ERROR", |kind| kind.name.as_str());
+            let name = kinds.get(usize::from(node.kind)).map_or("ERROR", |kind| kind.name);
             let broken = if node.broken { "!" } else { "" };
             format!("{}{broken}{}-{}@{}", name, node.start, node.end, node.depth)
         };

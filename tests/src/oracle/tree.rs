@@ -13,7 +13,7 @@ use super::cage;
 thread_local! {
     static GRAMMAR: RefCell<(Grammar, Vec<NodeKind>)> = RefCell::new({
         let grammar = Grammar::load().expect("the grammar fits tree-sitter");
-        let kinds = grammar.kinds().iter().map(|kind| NodeKind::of(&kind.name, kind.named)).collect();
+        let kinds = grammar.kinds().iter().map(|kind| NodeKind::of(kind.name, kind.named)).collect();
         (grammar, kinds)
     });
 }

@@ -220,26 +220,44 @@ fn visit(
                 pointer.truncate(length);
             }
         }
+        // No key of ours is masked, so the object stays as it is.
+        Value::Object(members) if side == Side::Ours => {
+            for (key, member) in members.iter_mut() {
+                push_part(pointer, key);
+                let is_ours = OURS.contains(&key.as_str());
+                if !is_ours || member.is_object() || member.is_array() {
+                    visit(member, pointer, inner(pointer, side), change);
+                }
+                pointer.truncate(length);
+            }
+        }
         Value::Object(members) => {
             for (key, mut member) in std::mem::take(members) {
-                let is_ours = side == Side::Ours && OURS.contains(&key.as_str());
-                pointer.push('/');
-                pointer.push_str(&pointer_part(&key));
-                let inner = match pointer.as_str() {
-                    "/request/input" | "/facts/paths" | "/sandbox" => Side::Outside,
-                    _ => side,
-                };
-                let masked_key =
-                    if side == Side::Outside { change(pointer, key.as_bytes()) } else { None };
-                if !is_ours || member.is_object() || member.is_array() {
-                    visit(&mut member, pointer, inner, change);
-                }
+                push_part(pointer, &key);
+                let masked_key = change(pointer, key.as_bytes());
+                visit(&mut member, pointer, inner(pointer, side), change);
                 pointer.truncate(length);
                 let key = masked_key.map_or(key, |key| String::from_utf8_lossy(&key).into_owned());
                 members.insert(key, member);
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Says whose names stand in the member at `pointer` of an object with names of `side`.
+fn inner(pointer: &str, side: Side) -> Side {
+    match pointer {
+        "/request/input" | "/facts/paths" | "/sandbox" => Side::Outside,
+        _ => side,
+    }
+}
+
+fn push_part(pointer: &mut String, key: &str) {
+    pointer.push('/');
+    match key.contains(['~', '/']) {
+        true => pointer.push_str(&pointer_part(key)),
+        false => pointer.push_str(key),
     }
 }
 
