@@ -136,7 +136,13 @@ fn costly(criterion: &mut Criterion) {
 
 /// The limit of 1 MiB is raised here; time divided by length stays level.
 fn curve(criterion: &mut Criterion) {
-    let limits = Limits { input_bytes: 4 << 20, ..Limits::default() };
+    let usual = Limits::default();
+    let limits = Limits {
+        input_bytes: 4 * usual.input_bytes,
+        work: 4 * usual.work,
+        memory_bytes: 4 * usual.memory_bytes,
+        ..usual
+    };
     let texts = [
         ("one-letter commands", "a;"),
         ("a script", "if test -f \"$f\"; then\n  sort -u \"$f\" | head -n 3 > out.txt\nfi\n"),
@@ -156,5 +162,15 @@ fn curve(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, lines, nesting, costly, curve);
+/// Reports go to the target folder of the workspace, from wherever this is started.
+fn reports() -> Criterion {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/criterion");
+    Criterion::default().output_directory(folder.as_ref())
+}
+
+criterion_group! {
+    name = benches;
+    config = reports();
+    targets = lines, nesting, costly, curve
+}
 criterion_main!(benches);

@@ -38,7 +38,14 @@ fn main() {
 fn one(wanted: &str, bytes: usize) {
     let Some((name, text)) = cases::all(bytes).find(|(name, _)| name == wanted) else { return };
     // The limit of 1 MiB is raised, to see how the cost grows.
-    let limits = Limits { input_bytes: bytes.max(1 << 20), ..Limits::default() };
+    let usual = Limits::default();
+    let times = bytes.div_ceil(usual.input_bytes).max(1);
+    let limits = Limits {
+        input_bytes: times * usual.input_bytes,
+        work: times as u64 * usual.work,
+        memory_bytes: times * usual.memory_bytes,
+        ..usual
+    };
     let read = || parse(&text, &StartState::default(), Programs::builtin(), &limits);
     // The peak of memory starts anew (proc(5), `clear_refs`).
     if let Err(error) = std::fs::write("/proc/self/clear_refs", "5") {

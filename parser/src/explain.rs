@@ -8,6 +8,12 @@ use crate::{CommandTree, Opaque, Position, SimpleCommand, SourcePosition, Span, 
 /// Columns of a source line that are shown around a span.
 const WINDOW: usize = 96;
 
+/// Parts that are not understood that are shown one by one.
+const DOUBTS: usize = 100;
+
+/// Names of other commands that are shown with one such part.
+const FOUND: usize = 20;
+
 /// Returns the tree as lines: each command, what redirections write and read, and each doubt.
 pub fn tree(tree: &CommandTree) -> String {
     let mut lines = Vec::new();
@@ -24,8 +30,10 @@ pub fn tree(tree: &CommandTree) -> String {
             lines.push(format!("{name}: {}", word(tree.source(), &target.word)));
         }
     }
-    for opaque in tree.opaque_spans() {
-        lines.push(doubt(tree, opaque));
+    let doubts = tree.opaque_spans();
+    lines.extend(doubts.iter().take(DOUBTS).map(|opaque| doubt(tree, opaque)));
+    if let Some(more) = doubts.len().checked_sub(DOUBTS).filter(|more| *more > 0) {
+        lines.push(format!("unknown: {more} more parts, which `--json` lists"));
     }
     for notice in tree.notices() {
         let at = SourcePosition::at(tree.source(), notice.span.start as usize);
@@ -49,10 +57,14 @@ pub fn doubt(tree: &CommandTree, opaque: &Opaque) -> String {
     let what = opaque.reason.help().trim_end_matches('.');
     let mut lines = vec![format!("unknown: {what}  [{}]", opaque.reason.code())];
     lines.push(excerpt(tree.source(), opaque.span, &opaque.detail));
-    let found: Vec<String> =
-        tree.commands().iter().filter(|it| !it.words.is_empty()).map(|it| name(tree, it)).collect();
+    let mut commands = tree.commands().iter().filter(|it| !it.words.is_empty());
+    let found: Vec<String> = commands.by_ref().take(FOUND).map(|it| name(tree, it)).collect();
     if !found.is_empty() {
-        lines.push(format!("  found anyway: {}", found.join(" · ")));
+        let more = match commands.count() {
+            0 => String::new(),
+            more => format!(" · and {more} more"),
+        };
+        lines.push(format!("  found anyway: {}{more}", found.join(" · ")));
     }
     lines.push(format!("  try: {}", visible(opaque.instead())));
     lines.join("\n")

@@ -12,7 +12,9 @@ mod nodes;
 mod own;
 mod scope;
 pub(crate) mod shell;
+pub(crate) mod weight;
 
+use std::cmp::Ordering;
 use std::rc::Rc;
 
 use crate::event::{Event, Kind};
@@ -224,6 +226,8 @@ pub(crate) struct Walk<'a> {
     pub requests: Vec<Request>,
     pub step_limit: u64,
     pub steps: u64,
+    /// Bytes that what is found takes.
+    pub kept: usize,
     /// Work spent on values that may or may not have changed.
     pub blurred: u64,
     /// Steps that searches of the text for one name may still take.
@@ -263,7 +267,13 @@ pub(crate) fn extract(
     }
     let step_limit =
         limits.steps_per_byte.saturating_mul(source.len() as u64).saturating_add(100_000);
-    let reading = HowRead { depth: limits.depth, steps: step_limit };
+    let step_limit = step_limit.min(limits.work);
+    // The walk through what was read takes work and memory as well.
+    let reading = HowRead {
+        depth: limits.depth,
+        steps: step_limit.min(limits.work / 5 * 3),
+        memory_bytes: limits.memory_bytes / 4 * 3,
+    };
     let syntax = reading.read(source);
     let steps = syntax.steps;
     let text = Text {
@@ -305,6 +315,7 @@ pub(crate) fn extract(
         requests: Vec::new(),
         step_limit,
         steps,
+        kept: 0,
         blurred: 0,
         search_steps: 8 * source.len() as u64 + 100_000,
         value_bytes: VALUE_BYTES,
@@ -353,12 +364,7 @@ impl Walk<'_> {
     ) {
         for trouble in &text.syntax.troubles {
             let span = text.map.span(trouble.span);
-            self.opaque.push(Opaque {
-                reason: trouble.reason,
-                span,
-                detail: trouble.detail.to_owned(),
-                help: String::new(),
-            });
+            self.doubt(trouble.reason, span, trouble.detail.to_owned(), String::new());
         }
         for (span, detail) in &text.syntax.notices {
             let span = text.map.span(*span);
@@ -370,6 +376,8 @@ impl Walk<'_> {
             origin: text.map.span(whole),
             reading,
         });
+        self.steps = self.steps.saturating_add(weight::TEXT);
+        self.kept = self.kept.saturating_add(size_of::<Request>() + text.bytes.len());
         self.positions.push(text.position);
         text.syntax.divide();
         let end = text.syntax.count;
@@ -398,6 +406,7 @@ impl Walk<'_> {
             }
             let text = Rc::clone(&run.text);
             let depth = self.runs.len();
+            let syntax_bytes = text.syntax.memory_bytes();
             // Events of this text, until another text comes on top.
             while let Some(run) = self.runs.last_mut() {
                 let at = run.at;
@@ -406,7 +415,8 @@ impl Walk<'_> {
                 }
                 run.at += 1;
                 self.steps += 1;
-                if self.steps > self.step_limit {
+                let memory = self.kept + self.shell.memory_bytes() + syntax_bytes;
+                if self.steps > self.step_limit || memory > self.limits.memory_bytes {
                     return self.give_up();
                 }
                 let Some(event) = text.syntax.event(at).copied() else { break };
@@ -433,7 +443,8 @@ impl Walk<'_> {
         });
         let end = u32::try_from(self.source_length).unwrap_or(u32::MAX);
         let span = Span { start: place.unwrap_or(0).min(end), end };
-        self.doubt(Reason::LimitWork, span, "the rest is not read".to_owned(), String::new());
+        let detail = "the rest is not read".to_owned();
+        self.opaque.push(Opaque { reason: Reason::LimitWork, span, detail, help: String::new() });
         self.runs.clear();
     }
 
@@ -450,7 +461,19 @@ impl Walk<'_> {
 
     /// Adds an opaque span, in terms of the source.
     pub(crate) fn doubt(&mut self, reason: Reason, span: Span, detail: String, help: String) {
-        self.opaque.push(Opaque { reason, span, detail, help });
+        self.steps = self.steps.saturating_add(weight::DOUBT);
+        let opaque = match self.opaque.len().cmp(&self.limits.doubts) {
+            Ordering::Less => Opaque { reason, span, detail, help },
+            Ordering::Equal => Opaque {
+                reason: Reason::LimitWork,
+                span: Span::new(0, self.source_length),
+                detail: "more doubts than are listed".to_owned(),
+                help: String::new(),
+            },
+            Ordering::Greater => return,
+        };
+        self.kept += size_of::<Opaque>() + opaque.detail.len() + opaque.help.len() + 32;
+        self.opaque.push(opaque);
     }
 
     pub(crate) fn notice(&mut self, span: Span, text: &str) {

@@ -5,33 +5,15 @@ mod compound;
 mod list;
 pub(crate) mod redirect;
 mod simple;
+mod syntax;
 mod test;
 
-use crate::event::{Event, HereDocument, Kind};
+use crate::event::{Event, Kind};
+use crate::tree::HowRead;
 use crate::{Reason, Span};
 
-/// What the grammar made of one text.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Syntax {
-    pub events: Vec<Event>,
-    /// The pieces behind `events` of a divided tree.
-    later: Vec<Vec<Event>>,
-    /// How many events there are in a divided tree.
-    pub count: usize,
-    /// Pieces that were given back.
-    forgotten: usize,
-    pub here_documents: Vec<HereDocument>,
-    pub troubles: Vec<Trouble>,
-    pub notices: Vec<(Span, &'static str)>,
-    /// The first construct that other shells read otherwise.
-    pub bash_only: Option<Span>,
-    /// Work steps spent.
-    pub steps: u64,
-    /// Spans of arithmetic, in order of their starts.
-    pub arithmetic: Vec<Span>,
-    /// Where the syntax error is, if there is one.
-    pub error: Option<usize>,
-}
+pub(crate) use syntax::Syntax;
+use syntax::memory_of;
 
 /// A part that the grammar doubts.
 #[derive(Debug, Clone)]
@@ -50,44 +32,8 @@ pub(crate) struct SyntaxError {
     pub detail: &'static str,
 }
 
-impl Syntax {
-    /// Puts events into pieces, so that each can be given back when it was walked.
-    pub(crate) fn divide(&mut self) {
-        self.count = self.events.len();
-        while self.events.len() > PIECE {
-            let cut = (self.events.len() - 1) / PIECE * PIECE;
-            self.later.push(self.events.split_off(cut));
-            self.events.shrink_to_fit();
-        }
-        self.later.reverse();
-    }
-
-    /// Returns event `at` of a divided tree, unless it was given back.
-    pub(crate) fn event(&self, at: usize) -> Option<&Event> {
-        match (at / PIECE).checked_sub(1) {
-            None => self.events.get(at),
-            Some(piece) => self.later.get(piece)?.get(at % PIECE),
-        }
-    }
-
-    /// Gives the memory of the pieces before `at` back.
-    pub(crate) fn forget_before(&mut self, at: usize) {
-        let whole = at / PIECE;
-        for _ in self.forgotten..whole {
-            let piece = match self.forgotten.checked_sub(1) {
-                None => Some(&mut self.events),
-                Some(piece) => self.later.get_mut(piece),
-            };
-            if let Some(piece) = piece {
-                *piece = Vec::new();
-            }
-            self.forgotten += 1;
-        }
-    }
-}
-
-/// Events in a piece.
-const PIECE: usize = 1 << 16;
+/// Troubles kept one by one; one more stands for all that follow.
+const TROUBLES: usize = 10_000;
 
 pub(crate) type Step = Result<(), SyntaxError>;
 
@@ -189,6 +135,7 @@ pub(crate) struct Parser<'a> {
     depth: u32,
     depth_limit: u32,
     step_limit: u64,
+    memory_limit: usize,
     /// The start of the line that is being read at the top level.
     pub(crate) line_start: usize,
     rewinds: u32,
@@ -201,7 +148,7 @@ pub(crate) struct Parser<'a> {
 }
 
 /// Reads one text as a program.
-pub(crate) fn read(source: &[u8], depth_limit: u32, step_limit: u64) -> Syntax {
+pub(crate) fn read(source: &[u8], reading: HowRead) -> Syntax {
     let mut parser = Parser {
         source,
         end: source.len(),
@@ -217,8 +164,9 @@ pub(crate) fn read(source: &[u8], depth_limit: u32, step_limit: u64) -> Syntax {
         not_arithmetic: Vec::new(),
         backtracked: 0,
         depth: 0,
-        depth_limit,
-        step_limit,
+        depth_limit: reading.depth,
+        step_limit: reading.steps,
+        memory_limit: reading.memory_bytes,
         line_start: 0,
         rewinds: 0,
         in_here_body: 0,
@@ -244,7 +192,7 @@ impl Parser<'_> {
             if self.backtrack() {
                 continue;
             }
-            if self.out.steps > self.step_limit || self.depth > self.depth_limit {
+            if self.is_spent() || self.depth > self.depth_limit {
                 self.abandon();
                 return;
             }
@@ -267,7 +215,13 @@ impl Parser<'_> {
     /// Counts work; an error when the limit is passed.
     pub(crate) fn spend(&mut self, steps: u64) -> Step {
         self.out.steps += steps;
-        if self.out.steps > self.step_limit { Err(self.error("too much work")) } else { Ok(()) }
+        if self.is_spent() { Err(self.error("too much work")) } else { Ok(()) }
+    }
+
+    /// Says whether a limit of work or memory is passed.
+    fn is_spent(&self) -> bool {
+        self.out.steps > self.step_limit
+            || memory_of(self.out.events.len(), &self.out.here_documents) > self.memory_limit
     }
 
     fn step(&mut self, frame: Frame) -> Step {
@@ -380,7 +334,15 @@ impl Parser<'_> {
     }
 
     pub(crate) fn trouble(&mut self, reason: Reason, span: Span, detail: &'static str) {
-        self.out.troubles.push(Trouble { reason, span, detail });
+        match self.out.troubles.len() {
+            ..TROUBLES => self.out.troubles.push(Trouble { reason, span, detail }),
+            TROUBLES => self.out.troubles.push(Trouble {
+                reason: Reason::LimitWork,
+                span: Span::new(0, self.source.len()),
+                detail: "more doubts than are listed",
+            }),
+            _ => {}
+        }
     }
 
     /// Notes that other shells read `start..end` otherwise.
@@ -439,7 +401,7 @@ impl Parser<'_> {
 
     /// Goes back to the innermost guess and takes the other reading.
     fn backtrack(&mut self) -> bool {
-        if self.out.steps > self.step_limit || self.depth > self.depth_limit {
+        if self.is_spent() || self.depth > self.depth_limit {
             return false;
         }
         let Some(back) = self.speculations.pop() else { return false };
@@ -564,8 +526,7 @@ impl Parser<'_> {
 
     /// Stops reading: the rest is one opaque token.
     fn abandon(&mut self) {
-        let reason =
-            if self.out.steps > self.step_limit { Reason::LimitWork } else { Reason::LimitDepth };
+        let reason = if self.is_spent() { Reason::LimitWork } else { Reason::LimitDepth };
         let span = Span::new(self.pos, self.source.len());
         self.trouble(reason, span, "the rest is not read");
         self.close_all(0);

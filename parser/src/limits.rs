@@ -19,6 +19,14 @@ pub struct Limits {
     pub loop_values: usize,
     /// Work steps for each byte, besides 100,000 for the text.
     pub steps_per_byte: u64,
+    /// Work steps of one text, however long it is: what an ordinary text of 1 MiB takes.
+    pub work: u64,
+    /// Bytes of memory that the tree and what makes it may take, as they are counted while it grows.
+    pub memory_bytes: usize,
+    /// Words of one command that are read with its row of the tables.
+    pub command_words: usize,
+    /// Parts that are not understood that are kept one by one; further ones are one for the whole text.
+    pub doubts: usize,
     /// Notices kept; further ones are only counted.
     pub notices: usize,
 }
@@ -34,6 +42,10 @@ impl Default for Limits {
             nested_bytes: 4 << 20,
             loop_values: 16,
             steps_per_byte: 64,
+            work: 5_400_000,
+            memory_bytes: 59 << 20,
+            command_words: 1 << 17,
+            doubts: 10_000,
             notices: 100,
         }
     }

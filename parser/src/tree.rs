@@ -347,12 +347,14 @@ pub enum TokenKind {
 pub(crate) struct HowRead {
     pub depth: u32,
     pub steps: u64,
+    /// What the syntax may take.
+    pub memory_bytes: usize,
 }
 
 impl HowRead {
     /// Reads `text` again.
     pub(crate) fn read(self, text: &[u8]) -> Syntax {
-        grammar::read(text, self.depth, self.steps)
+        grammar::read(text, self)
     }
 }
 

@@ -340,6 +340,36 @@ fn texts_are_parsed_line_by_line() {
     assert_eq!(child.wait().expect("it ends").code(), Some(0));
 }
 
+#[test]
+fn each_part_that_is_not_understood_is_told_with_what_where_and_what_to_write() {
+    let place = Place::new("unknown");
+    let output = place.output(["parse", "--json", "ls; bash x.sh > y"]);
+    let answer: Value = serde_json::from_str(&text(&output.stdout)).expect("JSON");
+    assert_eq!(answer["dynamic"], json!(true));
+    assert_eq!(
+        answer["unknown"],
+        json!([{
+            "code": "script-file",
+            "reason": "the program text is in a file",
+            "detail": "",
+            "span": [9, 13],
+            "help": "write its commands out, or make the file executable and start it by its path",
+        }])
+    );
+    // Every reason has such an advice, in a stream as well as alone.
+    for broken in ["echo 'a", "a=b bash x", "$x", "cat <(", "ls \u{202e}", "bash -ic ls", "${!x}"] {
+        let output = place.output(["parse", "--json", broken]);
+        let answer: Value = serde_json::from_str(&text(&output.stdout)).expect("JSON");
+        let unknown = answer["unknown"].as_array().expect("a list");
+        assert!(!unknown.is_empty(), "{broken}: {answer}");
+        for part in unknown {
+            let told = |name: &str| part[name].as_str().is_some_and(|text| !text.is_empty());
+            assert!(told("code") && told("reason") && told("help"), "{broken}: {part}");
+            assert_eq!(part["span"].as_array().map(Vec::len), Some(2), "{broken}: {part}");
+        }
+    }
+}
+
 /// A stream of texts: several batches, with bad lines among them.
 fn stream(lines: usize) -> String {
     let mut text = String::new();

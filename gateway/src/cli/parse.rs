@@ -46,6 +46,9 @@ struct Line {
     command: String,
 }
 
+/// How a line is to be written.
+const A_LINE: &str = "a text is an object with `command` and, if you like, `id`";
+
 /// Lines that were read together, and what the parser made of those that hold a text.
 struct Batch {
     read: Vec<Result<Line, Unread>>,
@@ -86,11 +89,7 @@ async fn texts(scanner: &Scanner) -> Result<ExitCode, Failure> {
     }
     match unread {
         None => Ok(ExitCode::SUCCESS),
-        Some(message) => Ok(failure::fail(&Failure::new(
-            Code::InvalidRequest,
-            message,
-            "a text is an object with `command` and, if you like, `id`",
-        ))),
+        Some(message) => Ok(failure::fail(&Failure::new(Code::InvalidRequest, message, A_LINE))),
     }
 }
 
@@ -199,18 +198,45 @@ fn print_all(read: &[Result<Line, Unread>], trees: Vec<CommandTree>) -> Result<(
 /// The answer to a text: nothing is left out, and what is not understood makes it dynamic.
 fn answer(id: &Value, tree: &CommandTree) -> Value {
     let starts = tree.commands().iter().filter(|command| !command.words.is_empty());
-    json!({
+    let mut answer = json!({
         "id": id,
         "commands": starts.map(command).collect::<Vec<_>>(),
         "writes": tree.writes().iter().map(target).collect::<Vec<_>>(),
         "reads": tree.reads().iter().map(target).collect::<Vec<_>>(),
         "dynamic": tree.is_dynamic(),
         "error": tree.opaque_spans().iter().find(|opaque| is_parse_matter(opaque.reason)).map(|opaque| error(tree, opaque)),
+    });
+    let unknown: Vec<Value> = tree.opaque_spans().iter().map(unknown).collect();
+    if let (false, Some(answer)) = (unknown.is_empty(), answer.as_object_mut()) {
+        answer.insert("unknown".to_owned(), unknown.into());
+    }
+    answer
+}
+
+/// One part that is not understood: what, where, and how to write it so that it is.
+fn unknown(opaque: &Opaque) -> Value {
+    json!({
+        "code": opaque.reason.code(),
+        "reason": opaque.reason.help().trim_end_matches('.'),
+        "detail": opaque.detail,
+        "span": [opaque.span.start, opaque.span.end],
+        "help": opaque.instead(),
     })
 }
 
+/// The answer to a line that holds no text.
 fn nothing(id: &Value, reason: &str) -> Value {
-    json!({"id": id, "commands": [], "writes": [], "reads": [], "dynamic": true, "error": reason})
+    let unknown = json!({
+        "code": "no-text",
+        "reason": "the line holds no text",
+        "detail": reason,
+        "span": null,
+        "help": A_LINE,
+    });
+    json!({
+        "id": id, "commands": [], "writes": [], "reads": [], "dynamic": true, "error": reason,
+        "unknown": [unknown],
+    })
 }
 
 fn command(command: &SimpleCommand) -> Value {

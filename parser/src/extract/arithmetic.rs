@@ -4,6 +4,7 @@ use crate::cursor::{is_name, is_name_start};
 use crate::event::{Event, flag};
 use crate::extract::leaves::Parameter;
 use crate::extract::shell::{Home, Value, is_special};
+use crate::extract::weight;
 use crate::extract::{Braced, Build, Text, Walk};
 use crate::word::build::{Building, Piece};
 use crate::{Count, Reason, Span, search};
@@ -81,6 +82,7 @@ impl Walk<'_> {
         span: Span,
         reason: Reason,
     ) {
+        self.steps = self.steps.saturating_add(weight::EVALUATE);
         if building.doubt().is_some() {
             let detail = "a value that is evaluated as arithmetic is not known".to_owned();
             self.doubt(reason, span, detail, String::new());

@@ -2,6 +2,7 @@
 
 use crate::event::{Event, Kind};
 use crate::extract::shell::Value;
+use crate::extract::weight;
 use crate::extract::{Build, Collecting, Redirecting, Text, Walk};
 use crate::program::is_nameless as is_nameless_path;
 use crate::slots::may_be_descriptor;
@@ -16,6 +17,8 @@ impl Walk<'_> {
     /// Takes the next place in the list of commands: outer ones stand before those inside them.
     pub(crate) fn reserve(&mut self, text: &Text, span: Span) -> u32 {
         let index = u32::try_from(self.commands.len()).unwrap_or(u32::MAX);
+        self.kept += size_of::<SimpleCommand>();
+        self.steps = self.steps.saturating_add(text.via.len() as u64 / 4);
         self.via_entries = self.via_entries.saturating_add(text.via.len());
         self.commands.push(SimpleCommand {
             words: Words::default(),
@@ -62,6 +65,7 @@ impl Walk<'_> {
             self.commands.pop();
             return;
         }
+        self.kept += weight::of_words(&words) + weight::of_assignments(&assignments);
         let kind = self.kind_of(&words, true);
         let only_assigns = words.is_empty();
         for assignment in &assignments {
@@ -79,6 +83,7 @@ impl Walk<'_> {
         }
         let stdin = stdin_of(&redirects);
         let directory = self.shell.directory_for_list();
+        self.steps += if directory == Directory::Start { 0 } else { weight::ELSEWHERE };
         if let Some(slot) = self.commands.get_mut(command as usize) {
             slot.words = words;
             slot.assignments = assignments.into();
@@ -132,10 +137,12 @@ impl Walk<'_> {
 
     /// Lists the files that the redirections of a command open.
     fn list_targets(&mut self, index: u32) {
-        let Some(command) = self.commands.get(index as usize) else { return };
-        let redirects = command.redirects.clone();
-        for redirect in &redirects {
-            self.list_target(redirect, Some(index));
+        let redirect =
+            |walk: &Self, at: usize| walk.commands.get(index as usize)?.redirects.get(at).cloned();
+        let mut at = 0;
+        while let Some(redirect) = redirect(self, at) {
+            self.list_target(&redirect, Some(index));
+            at += 1;
         }
     }
 
@@ -236,6 +243,8 @@ impl Walk<'_> {
             | Operator::AppendBoth => RedirectTarget::File(word),
         };
         let redirect = Redirect { operator, descriptor, target, span };
+        self.steps = self.steps.saturating_add(weight::REDIRECT);
+        self.kept += weight::of_redirect(&redirect);
         if let Some(Build::Simple(collecting)) = self.builds.last_mut() {
             collecting.redirects.push(redirect);
         } else {
@@ -274,6 +283,7 @@ impl Walk<'_> {
 
     /// An assignment in front of a command or alone: those behind it see it.
     pub(crate) fn prefix_assignment(&mut self, assignment: &Assignment) {
+        self.steps = self.steps.saturating_add(weight::SET);
         let value = match assignment.value.exact() {
             Some(bytes) if !assignment.array && !assignment.append => Value::Exact(bytes.into()),
             Some(bytes) if !assignment.array => match self.shell.exact(&assignment.name) {
@@ -285,7 +295,9 @@ impl Walk<'_> {
             },
             Some(_) | None => Value::Set,
         };
-        self.shell.set(&assignment.name, value);
+        if self.shell.set(&assignment.name, value) {
+            self.steps = self.steps.saturating_add(weight::NEW_NAME);
+        }
     }
 
     /// What shook the ground before makes the rest opaque.

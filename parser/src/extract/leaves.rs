@@ -5,6 +5,7 @@ use std::rc::Rc;
 use crate::cursor::is_name_start;
 use crate::event::{Event, Kind, Operation, flag};
 use crate::extract::shell::{Home, contains, only_used};
+use crate::extract::weight;
 use crate::extract::{Build, Text, Walk};
 use crate::grammar::redirect::{operator_of, push_without_continuations, token_text};
 use crate::lex::quote::decode_ansi;
@@ -227,6 +228,7 @@ impl Walk<'_> {
 
     /// The value of a parameter as far as the text tells.
     pub(crate) fn parameter(&mut self, name: &[u8], quoted: bool) -> Parameter {
+        self.steps = self.steps.saturating_add(weight::USE);
         let many = matches!(name, b"@");
         let one = matches!(name, b"?" | b"#" | b"$") || (quoted && !many);
         let unknown = Parameter::Unknown(if one { Count::One } else { Count::Any });

@@ -3,6 +3,7 @@
 use crate::event::{Event, Kind};
 use crate::extract::own;
 use crate::extract::scope::Ends;
+use crate::extract::weight;
 use crate::extract::{Map, Text, Walk};
 use crate::grammar;
 use crate::lex::quote::decode_backquotes;
@@ -64,9 +65,12 @@ impl Walk<'_> {
         // A nested text is text like any other; how much of it there may be is limited elsewhere.
         let own =
             self.limits.steps_per_byte.saturating_mul(bytes.len() as u64).saturating_add(1_000);
-        self.step_limit = self.step_limit.saturating_add(own);
-        let left = self.step_limit.saturating_sub(self.steps);
-        let reading = HowRead { depth: self.limits.depth, steps: left };
+        self.step_limit = self.step_limit.saturating_add(own).min(self.limits.work);
+        let reading = HowRead {
+            depth: self.limits.depth,
+            steps: self.step_limit.saturating_sub(self.steps),
+            memory_bytes: self.limits.memory_bytes.saturating_sub(self.kept),
+        };
         let syntax = reading.read(bytes);
         self.steps = self.steps.saturating_add(syntax.steps);
         (syntax, reading)
@@ -92,9 +96,22 @@ impl Walk<'_> {
         while let Some(index) = current {
             current = None;
             let Some(outer) = self.commands.get(index as usize) else { continue };
+            if outer.words.len() > self.limits.command_words {
+                let span = outer.span;
+                let detail = "more words than are read".to_owned();
+                self.doubt(Reason::LimitWork, span, detail, String::new());
+                current = work.get(next).copied();
+                next += 1;
+                continue;
+            }
             let outer = if !own::assigns(outer) {
                 outer
             } else {
+                let values = match outer.assignments.len() {
+                    0 => outer.words.len() as u64,
+                    values => values as u64,
+                };
+                self.steps = self.steps.saturating_add(values.saturating_mul(weight::VARIABLES));
                 let assigning = outer.clone();
                 let Reading { inner, unread, .. } = self.read_variables(&assigning);
                 if unread.is_some() {
@@ -114,7 +131,9 @@ impl Walk<'_> {
             // A text has the standard input of the command that evaluates it.
             let texts_inside = inner.iter().any(|inner| matches!(inner, Inner::Text { .. }));
             self.stdin_moved |= texts_inside && outer.stdin != Stdin::Inherited;
-            self.steps = self.steps.saturating_add(outer.words.len() as u64);
+            let read = effects_known || !inner.is_empty() || !doubts.is_empty();
+            let row = if read { weight::ROW } else { 0 };
+            self.steps = self.steps.saturating_add(row + outer.words.len() as u64);
             let unread =
                 unread.map(|at| outer.words.get(at as usize).map_or(outer.span, |it| it.span));
             let words: Vec<Span> = if doubts.is_empty() {
@@ -154,6 +173,7 @@ impl Walk<'_> {
             return Shared::EMPTY;
         }
         if *self.last_effects != *effects {
+            self.kept += 64 + effects.len() * (size_of::<Effect>() + size_of::<Word>());
             self.last_effects = effects.into();
         }
         self.last_effects.clone()
@@ -168,6 +188,18 @@ impl Walk<'_> {
         texts: &mut Vec<Evaluated>,
     ) {
         let Some(outer) = self.commands.get(index as usize) else { return };
+        self.steps = self.steps.saturating_add(weight::INNER);
+        let memory = self.kept + self.shell.memory_bytes();
+        if self.steps > self.step_limit || memory > self.limits.memory_bytes {
+            let span = outer.span;
+            if !std::mem::replace(&mut self.nested_limit_told, true) {
+                let detail = "what this starts is not read".to_owned();
+                self.doubt(Reason::LimitWork, span, detail, String::new());
+            }
+            return;
+        }
+        // Each has its chain, with names.
+        self.kept += 96 + (outer.via.len() + 1) * (size_of::<Via>() + 32);
         if outer.via.len() >= self.limits.evaluator_depth as usize {
             let span = outer.span;
             self.doubt(
@@ -207,6 +239,9 @@ impl Walk<'_> {
                 };
                 self.via_entries = self.via_entries.saturating_add(made.via.len());
                 let number = u32::try_from(self.commands.len()).unwrap_or(u32::MAX);
+                self.kept += size_of::<SimpleCommand>()
+                    + weight::of_words(&made.words)
+                    + weight::of_assignments(&assignments);
                 let kind =
                     if in_shell { self.kind_of(&made.words, false) } else { CommandKind::External };
                 self.commands.push(SimpleCommand { kind, ..made });
@@ -273,6 +308,9 @@ impl Walk<'_> {
             self.dialect(map.span(place));
         }
         let depth = self.runs.last().map_or(0, |run| run.depth);
+        if child {
+            self.steps = self.steps.saturating_add(weight::SHELL);
+        }
         let outer = child.then(|| {
             let mut shell = self.shell.child(self.start, &bytes);
             shell.directory = directory;

@@ -3,7 +3,8 @@
 use crate::event::{Event, Kind, flag};
 use crate::extract::scope::{Ends, Scope};
 use crate::extract::shell::Value;
-use crate::extract::{Braced, Build, Redirecting, Run, Text, Walk};
+use crate::extract::weight;
+use crate::extract::{Braced, Build, Collecting, Redirecting, Run, Text, Walk};
 use crate::grammar::redirect::token_text;
 use crate::word::build::{Building, Piece, Place, is_active};
 use crate::{Assignment, Bytes, Count, Position, Reason, Span, Stdin, Thin, Word, WordClass};
@@ -102,6 +103,7 @@ impl Walk<'_> {
     }
 
     pub(crate) fn enter_element(&mut self, element: u32) -> Scope {
+        self.steps = self.steps.saturating_add(weight::PROCESS);
         let stdin = (element > 0).then_some(Stdin::Pipe);
         self.enter(Ends::Process, Some(Position::Pipeline(element)), stdin)
     }
@@ -123,6 +125,8 @@ impl Walk<'_> {
         let span = text.map.span(Span { start: event.start, end: event.end });
         self.tell_shaken(span);
         let command = self.reserve(text, span);
+        // Inside of another command it is an allocation of its own.
+        self.kept += if self.spare.is_none() { 2 * size_of::<Collecting>() } else { 0 };
         let mut collecting = self.spare.take().unwrap_or_default();
         collecting.command = command;
         Build::Simple(collecting)
@@ -244,6 +248,7 @@ impl Walk<'_> {
                     self.tell_shaken(span);
                 }
                 if let Some(reason) = piece {
+                    self.steps = self.steps.saturating_add(weight::SUBSTITUTION);
                     let process = opened.kind == Kind::ProcessSubstitution;
                     let inner = (event.link as usize..).map_while(|at| text.syntax.event(at));
                     // Without a command inside, `<()` is no word at all.
@@ -410,6 +415,7 @@ impl Walk<'_> {
         };
         let Head { name, append, array, operand } = head;
         if operand {
+            self.steps = self.steps.saturating_add(weight::SET);
             if array {
                 self.array_operands.insert((collecting.command, collecting.words.len()));
             }

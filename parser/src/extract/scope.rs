@@ -3,6 +3,7 @@
 use crate::event::Operation;
 use crate::extract::Walk;
 use crate::extract::shell::{Mark, Point};
+use crate::extract::weight;
 use crate::{Position, Stdin};
 
 /// What the end of a scope does.
@@ -48,6 +49,7 @@ impl Walk<'_> {
             positions: self.positions.len(),
             stdins: self.stdins.len(),
         };
+        self.steps = self.steps.saturating_add(weight::SCOPE);
         self.positions.extend(position);
         self.stdins.extend(stdin);
         scope
@@ -66,9 +68,9 @@ impl Walk<'_> {
     /// What changed since `point` may or may not have happened; values are not followed at any price.
     fn blur(&mut self, mark: Mark) {
         let work = self.shell.blur(mark);
-        self.steps = self.steps.saturating_add(work);
+        self.steps = self.steps.saturating_add(work.saturating_mul(weight::BLUR));
         self.blurred = self.blurred.saturating_add(work);
-        if self.blurred > 4 * self.source_length as u64 + 100_000 {
+        if self.blurred > self.source_length as u64 / 4 + 100_000 {
             self.shell.lose();
         }
     }
@@ -84,12 +86,16 @@ impl Walk<'_> {
     }
 
     pub(crate) fn open_chain(&mut self, background: bool) -> Chain {
-        let process = background.then(|| Box::new(self.enter(Ends::Process, None, None)));
+        let process = background.then(|| {
+            self.steps = self.steps.saturating_add(weight::PROCESS);
+            Box::new(self.enter(Ends::Process, None, None))
+        });
         Chain { start: self.shell.mark(), later: None, process }
     }
 
     /// An operator of a chain: `||` means that what came before may have failed.
     pub(crate) fn chain_operator(&mut self, chain: &mut Chain, operation: Operation) {
+        self.steps = self.steps.saturating_add(weight::CHAIN);
         match operation {
             Operation::Or => {
                 if let Some(later) = chain.later {

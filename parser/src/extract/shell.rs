@@ -231,8 +231,15 @@ impl Shell {
         }
     }
 
-    /// Sets what is known about a variable.
-    pub(crate) fn set(&mut self, name: &[u8], value: Value) {
+    /// Bytes that what is known about variables takes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        // A table doubles when it is full.
+        let values = self.values.len() * 2 * size_of::<(Bytes, Entry)>();
+        values + self.journal.len() * size_of::<(Bytes, Option<Entry>)>()
+    }
+
+    /// Sets what is known about a variable; says whether nothing was known about it.
+    pub(crate) fn set(&mut self, name: &[u8], value: Value) -> bool {
         let value = if self.follows && !is_special(name) {
             value
         } else {
@@ -245,12 +252,14 @@ impl Shell {
             self.home = Home::Unknown;
         }
         if self.lost {
-            return;
+            return false;
         }
         let entry = Entry { value, epoch: self.epoch };
         let name = Bytes::from(name);
         let old = self.values.insert(name.clone(), entry);
+        let new = old.is_none();
         self.journal.push((name, old));
+        new
     }
 
     /// The exact value of a variable, if it is known.

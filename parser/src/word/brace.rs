@@ -35,8 +35,14 @@ pub(crate) fn possible(word: &Building) -> bool {
 /// How deeply braces may stand in braces.
 const DEPTH: usize = 64;
 
+/// Words up to this length are looked at even when the limit was reached before: they may have no expression.
+const SHORT: usize = 256;
+
 /// Expands the braces of `word`.
 pub(crate) fn expand(word: &Building, budget: &mut BraceBudget) -> Expansion {
+    if budget.words == 0 && word.bytes.len() > SHORT {
+        return Expansion::Limit;
+    }
     let mut work = Work { budget, expanded: false };
     let Some(done) = work.expand(&units(word), 0) else {
         // What follows is not tried any more: the limit is one for the whole text.

@@ -4,6 +4,8 @@
 const REPEATED: &[(&str, &str)] = &[
     ("commands", "a;"),
     ("commands in lines", "ls -l\n"),
+    ("a script", "if test -f \"$f\"; then\n  sort -u \"$f\" | head -n 3 > out.txt\nfi\n"),
+    ("openers of expansions", "${"),
     ("commands in one pipe", "a|"),
     ("commands in background", "a&"),
     ("alternatives", "a||"),

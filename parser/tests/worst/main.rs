@@ -60,6 +60,63 @@ fn too_much_work_makes_the_rest_opaque() {
 }
 
 #[test]
+fn whatever_a_limit_cuts_short_is_flagged() {
+    let read = |text: &[u8], limits: &Limits| {
+        parse(text, &StartState::default(), Programs::builtin(), limits).confirm(&[])
+    };
+    let usual = Limits::default();
+    let mut tight = Vec::new();
+    for work in [0, 10, 50, 100, 500, 1_000, 2_000, 5_000, 10_000, 20_000] {
+        tight.push(Limits { work, ..usual.clone() });
+    }
+    for memory_bytes in [0, 1_000, 10_000, 30_000, 60_000, 100_000, 200_000] {
+        tight.push(Limits { memory_bytes, ..usual.clone() });
+    }
+    tight.push(Limits { doubts: 0, ..usual.clone() });
+    tight.push(Limits { doubts: 3, ..usual.clone() });
+    tight.push(Limits { command_words: 3, ..usual.clone() });
+    let mut cut = 0;
+    for (name, text) in cases::all(1 << 10) {
+        let whole = read(&text, &usual);
+        for limits in &tight {
+            let tree = read(&text, limits);
+            let same = tree.commands() == whole.commands()
+                && tree.writes() == whole.writes()
+                && tree.opaque_spans() == whole.opaque_spans();
+            let codes = || tree.opaque_spans().iter().map(|opaque| opaque.reason.code());
+            assert!(same || codes().any(|code| code == "limit-work"), "{name}: {limits:?}");
+            cut += usize::from(!same);
+            let ends = tree.tokens().map(|token| token.span.end).last();
+            assert_eq!(ends, Some(text.len() as u32), "{name}: {limits:?}");
+        }
+    }
+    assert!(cut > 1_000, "{cut}");
+}
+
+#[test]
+fn a_text_of_plain_commands_of_1_mib_is_read_whole() {
+    for (part, commands) in [
+        ("a;", 524_288),
+        ("ls -l\n", 174_762),
+        ("cat <<end\nsome text\nend\n", 43_690),
+        ("if test -f \"$f\"; then\n  sort -u names.txt | head -n 3 > out.txt\nfi\n", 44_000),
+    ] {
+        if cfg!(debug_assertions) && commands > 100_000 {
+            // Unoptimised code takes long; the release build reads them all.
+            continue;
+        }
+        let text = part.repeat((1 << 20) / part.len());
+        let limits = Limits::default();
+        let draft = parse(text.as_bytes(), &StartState::default(), Programs::builtin(), &limits);
+        let tree = draft.confirm(&[]);
+        let limited = |code: &str| code.starts_with("limit-");
+        let codes = tree.opaque_spans().iter().map(|opaque| opaque.reason.code());
+        assert_eq!(codes.filter(|code| limited(code)).count(), 0, "{part}");
+        assert!(tree.commands().len() >= commands, "{part}: {}", tree.commands().len());
+    }
+}
+
+#[test]
 fn values_that_double_are_not_followed_for_ever() {
     let text = ["a=b;", &"a=$a$a;".repeat(100)].concat();
     let limits = Limits::default();

@@ -13,7 +13,18 @@ pub fn refusal(text: &[u8]) -> Option<Refusal> {
     if text.contains(&0) {
         return Some(Refusal::Nul);
     }
-    brace_before_wide_character(text).then_some(Refusal::Guard)
+    (brace_before_wide_character(text) || open_expansions(text)).then_some(Refusal::Guard)
+}
+
+/// Openers `${` without an end with which the grammar is not tried: the time that it takes to give up on them
+/// grows with the square of their number.
+const OPEN_EXPANSIONS: usize = 256;
+
+/// Says whether there are many more `${` than `}`.
+fn open_expansions(text: &[u8]) -> bool {
+    let opened = text.windows(2).filter(|pair| *pair == b"${").count();
+    opened > OPEN_EXPANSIONS
+        && opened - OPEN_EXPANSIONS > text.iter().filter(|byte| **byte == b'}').count()
 }
 
 /// Says whether `{`, digits and dots, and then a code point above U+00FF occur.
@@ -45,6 +56,13 @@ mod tests {
         {
             assert_eq!(refusal(text.as_bytes()), Some(Refusal::Guard), "{text}");
         }
+    }
+
+    #[test]
+    fn openers_without_end_are_refused() {
+        let open = "${".repeat(970);
+        assert_eq!(refusal(open.as_bytes()), Some(Refusal::Guard));
+        assert_eq!(refusal(format!("{open}a{}", "}".repeat(970)).as_bytes()), None);
     }
 
     #[test]
