@@ -496,8 +496,11 @@ impl Arguments {
     /// Reads a command line, whose first word is the name of the program. What is wrong with it, and help, are told of
     /// the whole definition.
     pub(crate) fn read(words: &[impl AsRef<OsStr>]) -> Result<Arguments, clap::Error> {
-        let words = words.iter().map(AsRef::as_ref);
-        if let Ok(Plain { command }) = Plain::try_parse_from(words.clone()) {
+        let words: Vec<&OsStr> = words.iter().map(AsRef::as_ref).collect();
+        let stands_in_front = |word: &&OsStr| word.as_encoded_bytes().starts_with(b"-");
+        if !words.get(1).is_some_and(stands_in_front)
+            && let Ok(Plain { command }) = Plain::try_parse_from(&words)
+        {
             return Ok(Arguments { before: Common::default(), command });
         }
         Arguments::try_parse_from(words)
