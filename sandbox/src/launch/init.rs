@@ -94,7 +94,7 @@ pub(super) fn run_ahead(ids: (u32, u32), mounts: File, link: Link) -> i32 {
 /// Has the kernel name pid 1, so that who looks from inside sees whose confinement it is (`proc_pid_comm(5)`).
 fn bear_name() {
     // Without it, stockade in a confined command refuses instead of going on.
-    let _ = fs::write("/proc/self/comm", crate::INIT_NAME);
+    let _ = syscalls::set_name(crate::INIT_NAME);
 }
 
 /// A command that runs, and what it is watched with.
@@ -254,7 +254,9 @@ fn lay_ground(ids: (u32, u32), hide: &BTreeSet<Mechanism>) -> Result<Ground, Fai
     step("parent death signal", syscalls::prctl(libc::PR_SET_PDEATHSIG, kill, 0))?;
     map_ids(ids)?;
     step("dumpable", syscalls::prctl(libc::PR_SET_DUMPABLE, 0, 0))?;
-    Ok(Ground::Namespaces(Stage::new(hide)?, false))
+    let stage = Stage::new(hide)?;
+    empty_sets()?;
+    Ok(Ground::Namespaces(stage, false))
 }
 
 /// The list of steps from there, in order.
@@ -375,8 +377,8 @@ fn report_mounts(spec: &SandboxSpec, built: &Built, supervision: Supervision, st
     }
 }
 
-/// Empties the sets that executed programs could gain from; keeps what supervising needs.
-fn give_up_capabilities(steps: &mut Steps) -> Result<(), Failure> {
+/// Empties the sets that executed programs could gain from. What this process can do stays.
+fn empty_sets() -> Result<(), Failure> {
     let clear = libc::c_ulong::from(libc::PR_CAP_AMBIENT_CLEAR_ALL.unsigned_abs());
     step("secure bits", syscalls::prctl(libc::PR_SET_SECUREBITS, SECURE_BITS, 0))?;
     step("ambient set", syscalls::prctl(libc::PR_CAP_AMBIENT, clear, 0))?;
@@ -387,6 +389,11 @@ fn give_up_capabilities(steps: &mut Steps) -> Result<(), Failure> {
             result => step("bounding set", result)?,
         };
     }
+    Ok(())
+}
+
+/// Keeps what supervising needs.
+fn give_up_capabilities(steps: &mut Steps) -> Result<(), Failure> {
     step("capabilities", syscalls::set_capabilities(KEPT_CAPABILITIES))?;
     step("no new privileges", syscalls::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0))?;
     steps.layer("no new privileges", &[Protection::Privilege]);

@@ -83,16 +83,18 @@ pub(crate) fn plan(rules: &[&FileRule], private: &[PathBuf]) -> Result<Vec<Mount
 }
 
 fn view(path: &Path, rules: &[&FileRule]) -> View {
-    let covering = || rules.iter().filter(|rule| path.starts_with(&rule.path));
-    let readable = covering()
+    let covering: Vec<&&FileRule> =
+        rules.iter().filter(|rule| path.starts_with(&rule.path)).collect();
+    let readable = covering
+        .iter()
         .filter(|rule| rule.access != Access::Protected)
         .max_by_key(|rule| (rule.path.components().count(), rule.access == Access::None));
     if readable.is_some_and(|rule| rule.access == Access::None) {
         return View::Masked { searchable: false };
     }
     let forbidden =
-        covering().any(|rule| matches!(rule.access, Access::ReadOnly | Access::Protected));
-    if !forbidden && covering().any(|rule| rule.access == Access::Write) {
+        covering.iter().any(|rule| matches!(rule.access, Access::ReadOnly | Access::Protected));
+    if !forbidden && covering.iter().any(|rule| rule.access == Access::Write) {
         View::Writable
     } else {
         View::ReadOnly

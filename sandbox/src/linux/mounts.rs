@@ -15,7 +15,7 @@ use super::syscalls::{self, ATTRIBUTE_NO_DEVICES, ATTRIBUTE_NO_EXECUTION, ATTRIB
 use super::syscalls::{ATTRIBUTE_READ_ONLY, NO_LINKS};
 use crate::codec::Failure;
 use crate::fault;
-use crate::spec::Mechanism;
+use crate::spec::{Limits, Mechanism};
 use crate::{FileRule, SandboxSpec};
 
 const SAFE: u64 = ATTRIBUTE_NO_SET_ID | ATTRIBUTE_NO_DEVICES;
@@ -27,29 +27,32 @@ const RESERVED_NUMBERS: u64 = 300;
 /// Device nodes shown in `/dev`.
 const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
 
-/// Entries of `/proc` that tell about the kernel or its keys.
-const PROC_MASKS: &[&str] = &[
-    "acpi",
-    "config.gz",
-    "kallsyms",
-    "kcore",
-    "key-users",
-    "keys",
-    "kmsg",
-    "kpagecgroup",
-    "kpagecount",
-    "kpageflags",
-    "latency_stats",
-    "sched_debug",
-    "scsi",
-    "slabinfo",
-    "timer_list",
-    "vmallocinfo",
+/// Entries of `/proc` that tell about the kernel or its keys: directories first, then files.
+const PROC_MASKS: [&[&str]; 2] = [
+    &["acpi", "scsi"],
+    &[
+        "config.gz",
+        "kallsyms",
+        "kcore",
+        "key-users",
+        "keys",
+        "kmsg",
+        "kpagecgroup",
+        "kpagecount",
+        "kpageflags",
+        "latency_stats",
+        "sched_debug",
+        "slabinfo",
+        "timer_list",
+        "vmallocinfo",
+    ],
 ];
 
-/// Directories of `/sys` that speak for the whole machine.
-const SYS_MASKS: &[&str] =
-    &["firmware", "fs/bpf", "fs/pstore", "kernel/debug", "kernel/security", "kernel/tracing"];
+/// Directories of `/sys` that speak for the whole machine, and no files.
+const SYS_MASKS: [&[&str]; 2] = [
+    &["firmware", "fs/bpf", "fs/pstore", "kernel/debug", "kernel/security", "kernel/tracing"],
+    &[],
+];
 
 /// What was built.
 pub(crate) struct Built {
@@ -229,6 +232,15 @@ pub(crate) struct Stage {
     devices: Vec<(OwnedFd, Grant)>,
     /// Mounts that become read-only at the end.
     closing: Vec<OwnedFd>,
+    /// Directories that the run has for its own.
+    private: Vec<PathBuf>,
+    /// Empty directories, for those of them that begin so.
+    empty: Vec<OwnedFd>,
+    /// Private shared memory, and how much it may hold.
+    shm: (OwnedFd, u64),
+    /// The highest process number, if it could be set.
+    highest: Option<u64>,
+    refuses_nesting: bool,
 }
 
 impl Stage {
@@ -244,16 +256,38 @@ impl Stage {
         let staging = failed("stage", path, small_file_system(c"0755"))?;
         failed("stage", path, syscalls::attach(staging.as_fd(), host.as_fd()))?;
         failed("stage", path, fill_stage(staging.as_fd()))?;
+        let part = |name: &str| beneath(staging.as_fd(), Path::new(name));
+        let copy = |name: &str| syscalls::clone_tree(part(name)?.as_fd(), false);
+        let dev = failed("make", Path::new("/dev"), copy("dev"))?;
+        let private = private_directories();
+        let runs = private.iter().filter(|path| path.ends_with("run"));
+        let empty = failed("make", path, runs.map(|_| copy("run")).collect::<io::Result<_>>())?;
         // Every mask is a copy of this mount, and read-only like it.
         let attributes = ATTRIBUTE_READ_ONLY;
         failed("stage", path, syscalls::set_attributes(staging.as_fd(), false, attributes))?;
-        let place = failed("stage", path, beneath(staging.as_fd(), Path::new("root")))?;
+        let place = failed("stage", path, part("root"))?;
         failed("attach", path, syscalls::attach(root.as_fd(), place.as_fd()))?;
-        let mask = |name: &str| failed("mask", path, beneath(staging.as_fd(), Path::new(name)));
-        let masks = [mask("empty")?, mask("nothing")?];
-        let dev = failed("make", Path::new("/dev"), small_file_system(c"0755"))?;
+        let masks = [failed("mask", path, part("empty"))?, failed("mask", path, part("nothing"))?];
         let (devices, closing) = (Vec::new(), Vec::new());
-        let mut stage = Stage { masks, root, dev, proc_mount, proc_reason, devices, closing };
+        let limits = Limits::default();
+        let shm = failed("make", Path::new("/dev/shm"), shared_memory(limits.shm_bytes))?;
+        let highest = highest(&limits);
+        let counts = set(proc_mount.as_ref(), "sys/kernel/pid_max", &highest.to_string());
+        let refuses_nesting = set(proc_mount.as_ref(), "sys/user/max_user_namespaces", "0");
+        let mut stage = Stage {
+            masks,
+            root,
+            dev,
+            proc_mount,
+            proc_reason,
+            devices,
+            closing,
+            private,
+            empty,
+            shm: (shm, limits.shm_bytes),
+            highest: counts.then_some(highest),
+            refuses_nesting,
+        };
         stage.place_devices()?;
         stage.place_proc()?;
         stage.place_sys()?;
@@ -264,19 +298,16 @@ impl Stage {
     pub(crate) fn build(mut self, spec: &SandboxSpec, foreign: Foreign) -> Result<Built, Failure> {
         let sources = Sources::open(spec, &foreign)?;
         let rules: Vec<&FileRule> = sources.rules.iter().collect();
-        let private = private_directories();
-        let mounts = layout::plan(&rules, &private).map_err(|reason| Failure::Spec { reason })?;
+        let mounts =
+            layout::plan(&rules, &self.private).map_err(|reason| Failure::Spec { reason })?;
         let trees = sources.clone_trees(&mounts, foreign)?;
         let mut grants = self.place_all(spec, &mounts, trees)?;
-        let shm = self.place_shared_memory(spec)?;
-        // The numbers below this one are not given again once the highest was reached.
-        let highest = spec.limits.processes.saturating_add(RESERVED_NUMBERS).to_string();
-        let counts_processes = set(self.proc_mount.as_ref(), "sys/kernel/pid_max", &highest);
-        let refuses_nesting = set(self.proc_mount.as_ref(), "sys/user/max_user_namespaces", "0");
+        self.limit(spec)?;
         self.finish()?;
         let root = Path::new("/");
         grants.append(&mut self.devices);
         grants.push((failed("open", root, open(root))?, Grant::Read));
+        let (shm, _) = self.shm;
         let shm_copy = failed("open", Path::new("/dev/shm"), shm.try_clone())?;
         grants.push((shm_copy, Grant::Write));
         Ok(Built {
@@ -284,10 +315,27 @@ impl Stage {
             absent: sources.absent,
             has_proc: self.proc_mount.is_some(),
             proc_reason: self.proc_reason,
-            counts_processes,
-            refuses_nesting,
+            counts_processes: self.highest.is_some(),
+            refuses_nesting: self.refuses_nesting,
             shm,
         })
+    }
+
+    /// Sets the limits that belong to mounts, where they are not what was assumed.
+    fn limit(&mut self, spec: &SandboxSpec) -> Result<(), Failure> {
+        let highest = highest(&spec.limits);
+        if self.highest.is_some_and(|set| set != highest) {
+            let took = set(self.proc_mount.as_ref(), "sys/kernel/pid_max", &highest.to_string());
+            self.highest = took.then_some(highest);
+        }
+        let (shm, size) = &self.shm;
+        if *size != spec.limits.shm_bytes {
+            let size = spec.limits.shm_bytes.to_string();
+            let size = std::ffi::CString::new(size).unwrap_or_default();
+            let changed = syscalls::reconfigure(shm.as_fd(), c"size", &size);
+            failed("make", Path::new("/dev/shm"), changed)?;
+        }
+        Ok(())
     }
 
     /// Attaches everything that rules and private directories ask for, shorter paths first.
@@ -343,7 +391,7 @@ impl Stage {
     ) -> Result<(), Failure> {
         let target = self.target(path, true)?;
         if path.ends_with("run") {
-            let mount = failed("make", path, small_file_system(c"0755"))?;
+            let mount = failed("make", path, self.empty.pop().ok_or_else(no_more))?;
             failed("attach", path, syscalls::attach(mount.as_fd(), target.as_fd()))?;
             self.closing.push(mount);
             return Ok(());
@@ -379,32 +427,37 @@ impl Stage {
     fn place_devices(&mut self) -> Result<(), Failure> {
         let path = Path::new("/dev");
         let mut nodes = Vec::new();
+        let host = failed("open", path, open(path))?;
         for name in DEVICES {
-            let device = path.join(name);
-            let source = match open(&device) {
+            let device = || path.join(name);
+            let source = match beneath(host.as_fd(), Path::new(name)) {
                 Err(error) if is_absent(&error) => continue,
-                result => failed("open", &device, result)?,
+                result => failed("open", &device(), result)?,
             };
-            let tree = failed("clone", &device, syscalls::clone_tree(source.as_fd(), false))?;
+            let tree = failed("clone", &device(), syscalls::clone_tree(source.as_fd(), false))?;
             let attributes = ATTRIBUTE_READ_ONLY | ATTRIBUTE_NO_SET_ID | ATTRIBUTE_NO_EXECUTION;
-            failed("restrict", &device, syscalls::set_attributes(tree.as_fd(), false, attributes))?;
+            let restricted = syscalls::set_attributes(tree.as_fd(), false, attributes);
+            failed("restrict", &device(), restricted)?;
             nodes.push((name, tree));
         }
         let target = self.target(path, true)?;
         let dev = self.dev.as_fd();
         failed("attach", path, syscalls::attach(dev, target.as_fd()))?;
         for (name, tree) in nodes {
-            let place = make_target(dev, Path::new(name), false);
-            let place = failed("make", &path.join(name), place)?;
-            failed("attach", &path.join(name), syscalls::attach(tree.as_fd(), place.as_fd()))?;
+            let name = Path::new(name);
+            failed("make", path, syscalls::make_node_at(dev, name, libc::S_IFREG | 0o600))?;
+            failed("attach", path, syscalls::attach_at(tree.as_fd(), dev, name))?;
             self.devices.push((tree, Grant::Device));
         }
-        let pts = failed("make", &path.join("pts"), make_target(dev, Path::new("pts"), true))?;
         let options = [(c"mode", c"0620"), (c"ptmxmode", c"0666")];
         let attributes = ATTRIBUTE_NO_SET_ID | ATTRIBUTE_NO_EXECUTION;
         let terminals = syscalls::new_file_system(c"devpts", &options, attributes);
         let terminals = failed("make", &path.join("pts"), terminals)?;
-        failed("attach", &path.join("pts"), syscalls::attach(terminals.as_fd(), pts.as_fd()))?;
+        for (name, mount) in [("pts", &terminals), ("shm", &self.shm.0)] {
+            let name = Path::new(name);
+            failed("make", path, syscalls::make_directory_at(dev, name, 0o755))?;
+            failed("attach", path, syscalls::attach_at(mount.as_fd(), dev, name))?;
+        }
         self.devices.push((terminals, Grant::Device));
         for (name, text) in [
             ("fd", "/proc/self/fd"),
@@ -414,21 +467,9 @@ impl Stage {
             ("ptmx", "pts/ptmx"),
         ] {
             let made = syscalls::symlink_at(Path::new(text), dev, Path::new(name));
-            failed("make", &path.join(name), made)?;
+            failed("make", path, made)?;
         }
         Ok(())
-    }
-
-    /// Makes the private shared memory of the run.
-    fn place_shared_memory(&self, spec: &SandboxSpec) -> Result<OwnedFd, Failure> {
-        let path = Path::new("/dev/shm");
-        let size = std::ffi::CString::new(spec.limits.shm_bytes.to_string()).unwrap_or_default();
-        let options = [(c"mode", c"1777"), (c"size", size.as_c_str()), (c"nr_inodes", c"200000")];
-        let shm = failed("make", path, syscalls::new_file_system(c"tmpfs", &options, INERT))?;
-        let place = make_target(self.dev.as_fd(), Path::new("shm"), true);
-        let place = failed("make", path, place)?;
-        failed("attach", path, syscalls::attach(shm.as_fd(), place.as_fd()))?;
-        Ok(shm)
     }
 
     /// Puts the new `/proc` in place, without what tells of the kernel.
@@ -437,31 +478,50 @@ impl Stage {
         let target = self.target(path, true)?;
         let Some(mount) = &self.proc_mount else { return self.mask(path, &target, true) };
         failed("attach", path, syscalls::attach(mount.as_fd(), target.as_fd()))?;
-        self.mask_each(mount, path, PROC_MASKS)
+        self.mask_each(mount, path, &PROC_MASKS)
     }
 
     fn place_sys(&mut self) -> Result<(), Failure> {
         let path = Path::new("/sys");
         match beneath(self.root.as_fd(), Path::new("sys")) {
-            Ok(sys) => self.mask_each(&sys, path, SYS_MASKS),
+            Ok(sys) => self.mask_each(&sys, path, &SYS_MASKS),
             Err(error) if is_absent(&error) => Ok(()),
             Err(error) => failed("open", path, Err(error)),
         }
     }
 
-    fn mask_each(&self, mount: &OwnedFd, path: &Path, names: &[&str]) -> Result<(), Failure> {
-        for name in names {
-            let entry = path.join(name);
-            match beneath(mount.as_fd(), Path::new(name)) {
-                Err(error) if is_absent(&error) => {}
-                Err(error) => return failed("open", &entry, Err(error)),
-                Ok(object) => {
-                    let is_directory = failed("look at", &entry, is_directory(&object))?;
-                    self.mask(&entry, &object, is_directory)?;
+    /// Masks what is there of the directories and files that have these names.
+    fn mask_each(&self, mount: &OwnedFd, path: &Path, names: &[&[&str]; 2]) -> Result<(), Failure> {
+        for (names, mask) in names.iter().zip(&self.masks) {
+            let mut tree = None;
+            for name in *names {
+                let mask = match tree.take() {
+                    Some(mask) => mask,
+                    None => failed("mask", path, syscalls::clone_tree(mask.as_fd(), false))?,
+                };
+                match syscalls::attach_at(mask.as_fd(), mount.as_fd(), Path::new(name)) {
+                    // It is good for the next one.
+                    Err(error) if is_absent(&error) => tree = Some(mask),
+                    // It may be a directory where a file was expected, or the other way around.
+                    Err(_) => self.mask_any(mount, path, name)?,
+                    Ok(()) => {}
                 }
             }
         }
         Ok(())
+    }
+
+    /// Masks what has this name, whatever it is.
+    fn mask_any(&self, mount: &OwnedFd, path: &Path, name: &str) -> Result<(), Failure> {
+        let entry = path.join(name);
+        match beneath(mount.as_fd(), Path::new(name)) {
+            Err(error) if is_absent(&error) => Ok(()),
+            Err(error) => failed("open", &entry, Err(error)),
+            Ok(object) => {
+                let is_directory = failed("look at", &entry, is_directory(&object))?;
+                self.mask(&entry, &object, is_directory)
+            }
+        }
     }
 
     /// Closes what was open for mount points, and leaves the host's tree.
@@ -479,18 +539,35 @@ impl Stage {
     }
 }
 
-/// Makes the objects that masks are cloned from, and the place of the new root.
+/// Returns the highest process number of a run.
+fn highest(limits: &Limits) -> u64 {
+    // The numbers below this one are not given again once the highest was reached.
+    limits.processes.saturating_add(RESERVED_NUMBERS)
+}
+
+fn no_more() -> io::Error {
+    io::Error::other("there are more private directories than when it began")
+}
+
+/// Makes the private shared memory of a run.
+fn shared_memory(bytes: u64) -> io::Result<OwnedFd> {
+    let size = std::ffi::CString::new(bytes.to_string()).unwrap_or_default();
+    let options = [(c"mode", c"1777"), (c"size", size.as_c_str()), (c"nr_inodes", c"200000")];
+    syscalls::new_file_system(c"tmpfs", &options, INERT)
+}
+
+/// Makes the objects that masks are cloned from, the place of the new root, and the directories of the run's own.
 fn fill_stage(staging: BorrowedFd<'_>) -> io::Result<()> {
-    syscalls::make_directory_at(staging, Path::new("root"), 0o755)?;
-    syscalls::make_directory_at(staging, Path::new("empty"), 0)?;
+    for (name, mode) in [("root", 0o755), ("dev", 0o755), ("run", 0o755), ("empty", 0)] {
+        syscalls::make_directory_at(staging, Path::new(name), mode)?;
+    }
     let flags = libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY;
     syscalls::create_at(staging, Path::new("nothing"), flags, 0).map(drop)
 }
 
-/// A file system for directories and mount points alone.
+/// A file system for directories and mount points alone, read-only before a command sees it.
 fn small_file_system(mode: &std::ffi::CStr) -> io::Result<OwnedFd> {
-    let options = [(c"mode", mode), (c"size", c"1048576"), (c"nr_inodes", c"16384")];
-    syscalls::new_file_system(c"tmpfs", &options, INERT)
+    syscalls::new_file_system(c"tmpfs", &[(c"mode", mode)], INERT)
 }
 
 fn beneath(directory: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {

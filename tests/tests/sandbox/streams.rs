@@ -1,6 +1,7 @@
 //! The three streams of a command: opened again by name, as scripts do, and as a terminal.
 
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::os::fd::OwnedFd;
 
 use stockade_sandbox::{Stdio, spawn};
@@ -44,6 +45,26 @@ fn a_stream_that_is_a_file_can_be_opened_by_name_and_no_other_file() {
             let plain: Vec<&str> = text.lines().filter(|line| line.len() == 1).collect();
             assert_eq!(plain, ["a", "b", "c"], "{text}");
             assert_eq!(fs::read_to_string(place.outside.join("other")).unwrap(), "other\n");
+        },
+    );
+}
+
+#[test]
+fn a_stream_that_the_command_closes_is_closed_although_it_goes_on() {
+    as_root_and_user(
+        "streams::a_stream_that_the_command_closes_is_closed_although_it_goes_on",
+        || {
+            let place = Place::new("stream-closed");
+            let spec = place.spec("echo before; exec >&- 2>&-; read -r line; exit $line");
+            let (stdin, mut answer) = std::io::pipe().unwrap();
+            let (mut reader, writer) = std::io::pipe().unwrap();
+            let stdout = writer.try_clone().unwrap().into();
+            let stdio = Stdio { stdin: stdin.into(), stdout, stderr: writer.into() };
+            let (child, _) = spawn(launcher(), &spec, stdio).unwrap();
+            // It ends here only if nobody else holds the other end: the command waits for its input.
+            let text = std::io::read_to_string(&mut reader).unwrap();
+            answer.write_all(b"7\n").unwrap();
+            assert_eq!((text.as_str(), child.wait().unwrap().code), ("before\n", Some(7)));
         },
     );
 }

@@ -22,7 +22,8 @@ pub(crate) const NO_MAGIC_LINKS: u64 = 0x02;
 const OPEN_TREE_CLONE: u32 = 1;
 const AT_RECURSIVE: u32 = 0x8000;
 const AT_EMPTY_PATH: u32 = 0x1000;
-const MOVE_FROM_AND_TO_DESCRIPTORS: u32 = 0x04 | 0x40;
+const MOVE_FROM_DESCRIPTOR: u32 = 0x04;
+const MOVE_FROM_AND_TO_DESCRIPTORS: u32 = MOVE_FROM_DESCRIPTOR | 0x40;
 
 /// Returns `path` as the kernel wants it.
 pub(crate) fn c_path(path: &Path) -> io::Result<CString> {
@@ -174,6 +175,27 @@ pub(crate) fn attach(from: BorrowedFd<'_>, target: BorrowedFd<'_>) -> io::Result
     check(status).map(drop)
 }
 
+/// Attaches the tree `from` on top of what is called `name` in `directory`, following no link at the end.
+pub(crate) fn attach_at(
+    from: BorrowedFd<'_>,
+    directory: BorrowedFd<'_>,
+    name: &Path,
+) -> io::Result<()> {
+    let name = c_path(name)?;
+    // SAFETY: both strings live through the call; the rest are integers.
+    let status = unsafe {
+        libc::syscall(
+            libc::SYS_move_mount,
+            from.as_raw_fd(),
+            c"".as_ptr(),
+            directory.as_raw_fd(),
+            name.as_ptr(),
+            MOVE_FROM_DESCRIPTOR,
+        )
+    };
+    check(status).map(drop)
+}
+
 /// `struct mount_attr`.
 #[repr(C)]
 #[derive(Default)]
@@ -235,6 +257,19 @@ pub(crate) fn new_file_system(
     // SAFETY: integers only.
     let fd = unsafe { libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), 1_u32, attributes) };
     owned(fd)
+}
+
+/// Changes an option of the file system that is mounted at `mount`.
+pub(crate) fn reconfigure(mount: BorrowedFd<'_>, key: &CStr, value: &CStr) -> io::Result<()> {
+    const RECONFIGURE: u32 = 7;
+    const CLOSE_ON_EXEC: u32 = 1;
+    const EMPTY_PATH: u32 = 8;
+    let flags = CLOSE_ON_EXEC | EMPTY_PATH;
+    // SAFETY: the empty path is a static string; the rest are integers.
+    let context =
+        owned(unsafe { libc::syscall(libc::SYS_fspick, mount.as_raw_fd(), c"".as_ptr(), flags) })?;
+    configure(&context, 1, key.as_ptr(), value.as_ptr())?;
+    configure(&context, RECONFIGURE, std::ptr::null(), std::ptr::null())
 }
 
 fn configure(

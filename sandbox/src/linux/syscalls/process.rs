@@ -130,6 +130,14 @@ pub(crate) fn prctl(option: i32, second: libc::c_ulong, third: libc::c_ulong) ->
     Ok(status)
 }
 
+/// Gives this thread a name, of which 15 bytes count.
+pub(crate) fn set_name(name: &str) -> io::Result<()> {
+    let name = CString::new(name).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: the name lives through the call, which copies it (`PR_SET_NAME(2const)`).
+    let status = unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+    check(status.into()).map(drop)
+}
+
 /// Sets the permitted and effective sets to `keep` (bit numbers below 32) and clears the inheritable one.
 pub(crate) fn set_capabilities(keep: u32) -> io::Result<()> {
     /// `struct __user_cap_header_struct`, version 3 (`capset(2)`).

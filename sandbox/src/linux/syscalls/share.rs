@@ -137,3 +137,49 @@ impl Drop for Stack {
         let _ = unsafe { libc::munmap(self.0, STACK_BYTES + PAGE_BYTES) };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{execute, wait};
+    use super::*;
+
+    fn status(pid: i32) -> Option<i32> {
+        wait(pid, 0).unwrap().unwrap().code
+    }
+
+    #[test]
+    fn what_it_stores_is_here_afterwards() {
+        let mut stored = String::new();
+        let body = |gate: &Gate| {
+            stored.push_str("stored");
+            if gate.pass() { 3 } else { 4 }
+        };
+        let (pid, done) = share(body, || Ok(())).unwrap();
+        assert_eq!((status(pid), done.is_ok(), stored.as_str()), (Some(3), true, "stored"));
+    }
+
+    #[test]
+    fn it_learns_that_its_parent_failed() {
+        let failed = || Err(io::Error::from_raw_os_error(libc::EPERM));
+        let (pid, done) = share(|gate| if gate.pass() { 3 } else { 4 }, failed).unwrap();
+        assert_eq!((status(pid), done.is_err()), (Some(4), true));
+    }
+
+    #[test]
+    fn it_leaves_this_memory_when_it_executes_another_program() {
+        let (program, word) = (c"/bin/sh".to_owned(), c"-c".to_owned());
+        let words = [program.clone(), word, c"read line; exit $line".to_owned()];
+        let (reader, mut writer) = io::pipe().unwrap();
+        let mut failed = false;
+        let body = |_: &Gate| {
+            let _ = super::super::duplicate_onto(std::os::fd::AsFd::as_fd(&reader), 0);
+            let _ = execute(&program, &words, &[]);
+            failed = true;
+            1
+        };
+        let (pid, _) = share(body, || Ok(())).unwrap();
+        // It waits for its input, and this process goes on.
+        std::io::Write::write_all(&mut writer, b"5\n").unwrap();
+        assert_eq!((status(pid), failed), (Some(5), false));
+    }
+}
