@@ -73,6 +73,21 @@ fn every_planted_command_is_in_the_tree() {
 }
 
 #[test]
+fn everyday_commands_are_flagged_only_where_their_program_is_elsewhere() {
+    let (mut flagged, mut others) = (0, Vec::new());
+    for sample in corpus::read("everyday") {
+        let tree = tree::read(&sample.text);
+        flagged += usize::from(tree.is_dynamic());
+        if tree.is_dynamic() && !tree::is_elsewhere(&tree) {
+            others.push(String::from_utf8_lossy(&sample.text).into_owned());
+        }
+    }
+    assert_eq!(flagged, 12);
+    // A file name with a blank would bring in `-e`, which runs what follows.
+    assert_eq!(others, ["grep -rl \"oldName\" src | xargs sed -i 's/oldName/newName/g'"]);
+}
+
+#[test]
 fn braces_expand_as_bash_expands_them() {
     let pieces = ["{", "}", ",", "..", "a", "b", "1", "3", "'", "x{", ",}", "{a", "\\,", "-"];
     let mut numbers = Numbers::new(SEED);

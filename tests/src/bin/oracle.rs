@@ -60,17 +60,22 @@ fn main() -> ExitCode {
     let seed = value("--seed").and_then(|seed| seed.parse().ok()).unwrap_or(1);
     let alone = arguments.iter().any(|argument| argument == "--authority");
     let chosen: Examination = if alone { examine_authority } else { examine };
-    let (samples, examination): (_, Examination) =
-        match value("--mutants").and_then(|count| count.parse().ok()) {
-            Some(count) => (mutants(count, seed), chosen),
-            None => {
-                let texts = files(&arguments).iter().flat_map(|name| corpus::read(name)).collect();
-                (texts, measure as Examination)
-            }
-        };
     let threads = value("--threads").and_then(|count| count.parse().ok()).unwrap_or(2);
-    let statuses = if value("--mutants").is_some() { Statuses::OneOfBoth } else { Statuses::Both };
-    many(&cage, &samples, examination, statuses, threads)
+    let mut nothing_missed = true;
+    match value("--mutants").and_then(|count| count.parse().ok()) {
+        Some(count) => {
+            let samples = mutants(count, seed);
+            nothing_missed &= many(&cage, &samples, chosen, Statuses::OneOfBoth, threads);
+        }
+        None => {
+            for name in files(&arguments) {
+                print!("{name}: ");
+                let samples = corpus::read(&name);
+                nothing_missed &= many(&cage, &samples, measure, Statuses::Both, threads);
+            }
+        }
+    }
+    if nothing_missed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// What the stubs exit with.
@@ -110,12 +115,13 @@ fn flags(arguments: &[String]) -> ExitCode {
     for name in files(arguments) {
         let samples = corpus::read(&name);
         let mut reasons = std::collections::BTreeMap::<&str, usize>::new();
-        let mut flagged = 0;
+        let (mut flagged, mut elsewhere) = (0, 0);
         for sample in &samples {
             let tree = tree::read(&sample.text);
             let codes: std::collections::BTreeSet<&str> =
                 tree.opaque_spans().iter().map(|opaque| opaque.reason.code()).collect();
             flagged += usize::from(!codes.is_empty());
+            elsewhere += usize::from(tree::is_elsewhere(&tree));
             for opaque in tree
                 .opaque_spans()
                 .iter()
@@ -134,7 +140,12 @@ fn flags(arguments: &[String]) -> ExitCode {
             }
         }
         let share = 100.0 * flagged as f64 / samples.len().max(1) as f64;
-        println!("{name}: {flagged} of {} flagged ({share:.1} %): {reasons:?}", samples.len());
+        let (rest, others) = (flagged - elsewhere, samples.len() - elsewhere);
+        println!(
+            "{name}: {flagged} of {} flagged ({share:.1} %); without those that run a script file or start a shell {rest} of {others} ({:.1} %): {reasons:?}",
+            samples.len(),
+            100.0 * rest as f64 / others.max(1) as f64,
+        );
     }
     ExitCode::SUCCESS
 }
@@ -230,6 +241,9 @@ struct Sums {
     exact: usize,
     predicted: usize,
     happened: usize,
+    /// The same for texts whose tree is not opaque.
+    predicted_clear: usize,
+    happened_clear: usize,
     missed: usize,
     broken: usize,
 }
@@ -240,7 +254,7 @@ fn many(
     examination: Examination,
     statuses: Statuses,
     threads: usize,
-) -> ExitCode {
+) -> bool {
     let began = Instant::now();
     let next = AtomicUsize::new(0);
     let sums = Mutex::new(Sums::default());
@@ -258,7 +272,7 @@ fn many(
     let sums = sums.into_inner().unwrap_or_default();
     let texts = samples.len().max(1);
     println!(
-        "{} texts: {} flagged ({:.1} %), {} missed, {} not run; {} programs ran, {} of them as the tree has them word for word ({:.3}); {} programs with exact words only, {} of them ran ({:.3})",
+        "{} texts: {} flagged ({:.1} %), {} missed, {} not run; {} programs ran, {} of them as the tree has them word for word ({:.3}); {} programs with exact words only, {} of them ran ({:.3}); where nothing is opaque {} and {} ({:.3})",
         samples.len(),
         sums.flagged,
         100.0 * sums.flagged as f64 / texts as f64,
@@ -270,10 +284,13 @@ fn many(
         sums.predicted,
         sums.happened,
         sums.happened as f64 / sums.predicted.max(1) as f64,
+        sums.predicted_clear,
+        sums.happened_clear,
+        sums.happened_clear as f64 / sums.predicted_clear.max(1) as f64,
     );
     let seconds = began.elapsed().as_secs_f64();
     println!("{seconds:.0} s, {:.0} texts a second", texts as f64 / seconds);
-    if sums.missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    sums.missed == 0
 }
 
 fn judge(
@@ -327,7 +344,12 @@ fn judge(
     sums.ran += add.ran;
     sums.exact += add.exact;
     sums.predicted += happened.len();
-    sums.happened += happened.iter().filter(|(_, ran)| *ran).count();
+    let ran = happened.iter().filter(|(_, ran)| *ran).count();
+    sums.happened += ran;
+    if add.flagged == 0 {
+        sums.predicted_clear += happened.len();
+        sums.happened_clear += ran;
+    }
     sums.missed += add.missed;
     sums.broken += add.broken;
 }

@@ -35,6 +35,14 @@ pub fn read(text: &[u8]) -> CommandTree {
     read_from(text, &start)
 }
 
+/// Says whether a tree is opaque only because its program is not in the text: a script that a shell reads, start-up
+/// files, a shell that reads its input, another shell. Those are promised to be opaque.
+pub fn is_elsewhere(tree: &CommandTree) -> bool {
+    let elsewhere =
+        |code: &str| matches!(code, "script-file" | "startup-files" | "stdin-program" | "dialect");
+    tree.is_dynamic() && tree.opaque_spans().iter().all(|opaque| elsewhere(opaque.reason.code()))
+}
+
 /// Reads `text` as bash started in state `start` would.
 pub fn read_from(text: &[u8], start: &StartState) -> CommandTree {
     let draft = parse(text, start, Programs::builtin(), &Limits::default());
