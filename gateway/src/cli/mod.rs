@@ -12,6 +12,7 @@ mod generate;
 mod hook;
 mod parse;
 mod policy;
+mod quick;
 mod run;
 mod serve;
 mod setup;
@@ -62,12 +63,20 @@ fn command_line(arguments: &[OsString]) -> ExitCode {
             None => return failing(asks_for_json(arguments))(&not_utf8(index, argument)),
         }
     }
-    match Arguments::read(&texts) {
+    match parsed(&texts) {
         Ok(arguments) => {
             let fail = failing(arguments.is_json());
             dispatch(arguments, foreseen).unwrap_or_else(|failure| fail(&failure))
         }
         Err(error) => unparsed(&error, failing(asks_for_json(arguments))),
+    }
+}
+
+/// Reads the words of a command line, the first of which names the program.
+fn parsed(words: &[String]) -> Result<Arguments, clap::Error> {
+    match quick::read(words.get(1..).unwrap_or_default()) {
+        Some(form) => Ok(form.arguments()),
+        None => Arguments::read(words),
     }
 }
 
