@@ -114,9 +114,18 @@ pub(crate) fn default_socket(variable: impl Fn(&str) -> Option<OsString>) -> Opt
 impl Client {
     /// Connects to the running gateway, or makes one in this process.
     ///
-    /// A named socket must answer. At the default place a gateway is used if one of the same user and
-    /// version listens (one of another version is an error), and if neither the log nor the state directory is named: those are the gateway's.
+    /// A named socket must answer. At the default place a gateway is used if one of the same user listens, and if neither
+    /// the log nor the state directory is named: those are the gateway's. Versions are compared with the first call, which
+    /// fails when they differ: nothing is tried elsewhere then, for that gateway holds the log.
     pub async fn connect(options: Options) -> Result<Client, Failure> {
+        match Client::reach(&options)? {
+            Some(client) => Ok(client),
+            None => Client::embedded(options).await,
+        }
+    }
+
+    /// Connects to the gateway that runs, as [`Client::connect`] does; none when this process is to be the gateway.
+    pub(crate) fn reach(options: &Options) -> Result<Option<Client>, Failure> {
         let named_places = options.audit_directory.is_some() || options.state_directory.is_some();
         match (&options.socket, &options.default_socket) {
             (Some(_), _) if options.embedded || named_places => Err(Failure::new(
@@ -124,22 +133,17 @@ impl Client {
                 "`--socket` goes neither with `--no-daemon` nor with `--audit-dir` or `--state-dir`",
                 "a gateway that runs has its own log and state; leave one of the options out",
             )),
-            (Some(path), _) => {
-                let connection = Connection::open(path).await?;
-                Ok(Client { way: Way::Socket(Box::new(connection)) })
-            }
+            (Some(path), _) => Connection::open(path).map(Client::through).map(Some),
             (None, Some(path)) if !options.embedded && !named_places => {
-                match Connection::open(path).await {
-                    Ok(connection) => Ok(Client { way: Way::Socket(Box::new(connection)) }),
-                    // It holds the log, so nothing else can serve; and it may decide otherwise.
-                    Err(failure) if failure.code == Code::VersionMismatch => Err(failure),
-                    // Nobody listens there, or a stranger: this process is the gateway, with the same
-                    // rules and the same log.
-                    Err(_) => Client::embedded(options).await,
-                }
+                // Nobody listens there, or a stranger: this process is the gateway, with the same rules and the same log.
+                Ok(Connection::open(path).ok().map(Client::through))
             }
-            (None, _) => Client::embedded(options).await,
+            (None, _) => Ok(None),
         }
+    }
+
+    fn through(connection: Connection) -> Client {
+        Client { way: Way::Socket(Box::new(connection)) }
     }
 
     /// Runs one command to its end.
@@ -154,7 +158,7 @@ impl Client {
     pub async fn check(&mut self, request: CheckRequest) -> Result<DecisionView, Failure> {
         match &mut self.way {
             Way::Embedded(gateway) => gateway.check(request).await,
-            Way::Socket(connection) => connection.check(request).await,
+            Way::Socket(connection) => connection.check(&request),
         }
     }
 
@@ -162,7 +166,7 @@ impl Client {
     pub async fn event(&mut self, request: EventRequest) -> Result<EventView, Failure> {
         match &mut self.way {
             Way::Embedded(gateway) => gateway.event(request).await,
-            Way::Socket(connection) => connection.tell(request).await,
+            Way::Socket(connection) => connection.tell(&request),
         }
     }
 

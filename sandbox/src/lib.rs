@@ -12,6 +12,7 @@ mod fault;
 #[cfg(target_os = "linux")]
 mod help;
 mod host;
+mod last_words;
 #[cfg(target_os = "linux")]
 mod launch;
 #[cfg(target_os = "linux")]
@@ -37,6 +38,7 @@ mod violation;
 
 pub use enforced::{Enforced, Protection, State};
 pub use host::{Host, Probe};
+pub use last_words::LastWords;
 pub use macos::seatbelt_profile;
 #[cfg(not(target_os = "linux"))]
 pub use other::{

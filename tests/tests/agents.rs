@@ -2,8 +2,9 @@
 //!
 //! `cargo run -p stockade-tests --bin agents` drives the agents themselves where they are installed.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -197,6 +198,75 @@ fn a_handler_that_dies_hangs_or_babbles_blocks() {
         let late = given(&place, agent, &["--deadline", "1s"], late.as_bytes());
         assert_blocked(agent, &late, "stopped");
         assert!(start.elapsed() < Duration::from_secs(30), "{agent}: {:?}", start.elapsed());
+    }
+}
+
+/// Gives a hook a frame whose gateway does what `act` says with the connection and the number of the hook's process.
+fn given_with(
+    place: &Place,
+    (agent, options): (&str, &[&str]),
+    frame: &str,
+    act: impl FnOnce(UnixStream, u32) + Send + 'static,
+) -> Output {
+    let socket = place.root.join("runtime/stockade/gateway.sock");
+    std::fs::create_dir_all(socket.parent().expect("a folder")).expect("a folder");
+    let _ = std::fs::remove_file(&socket); // of the call before
+    let listener = UnixListener::bind(&socket).expect("a socket");
+    let mut command = place.stockade([&["hook", agent], options].concat());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("it starts");
+    let pid = child.id();
+    child.stdin.take().expect("its input").write_all(frame.as_bytes()).expect("it reads");
+    let gateway = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("the hook comes");
+        // Both lines, the greeting and the call.
+        let mut lines = BufReader::new(stream.try_clone().expect("it")).lines();
+        let hello: Value = serde_json::from_str(&lines.next().expect("one").expect("it")).expect("JSON");
+        let call = lines.next().expect("another").expect("it");
+        assert!(call.contains("\"check\"") && hello["method"] == "hello", "{call}");
+        writeln!(stream, "{}", json!({"jsonrpc": "2.0", "id": hello["id"], "result": {}})).expect("it reads");
+        act(stream, pid);
+    });
+    let output = child.wait_with_output().expect("it ends");
+    gateway.join().expect("the gateway ends");
+    output
+}
+
+#[test]
+fn a_hook_whose_gateway_is_late_babbles_or_goes_away_blocks() {
+    let place = Place::new("faulty-gateway");
+    for (agent, file, event) in AGENTS {
+        let frame = frame(&place, file, event, "pwd");
+        for said in ["no json\n", "{}\n", "{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"decision\":\"allow\"}}\n", ""] {
+            let output = given_with(&place, (agent, &[]), &frame, |mut stream, _| {
+                stream.write_all(said.as_bytes()).expect("it reads");
+            });
+            assert_blocked(agent, &output, said);
+        }
+        let late = given_with(&place, (agent, &["--deadline", "300ms"]), &frame, |stream, _| {
+            // The hook ends before this side says anything.
+            let mut rest = BufReader::new(stream).lines();
+            assert!(rest.next().is_none_or(|line| line.is_err()));
+        });
+        assert_blocked(agent, &late, "late");
+        let told = [text(&late.stdout), text(&late.stderr)].concat();
+        assert!(told.contains("no answer within 300 ms"), "{told}");
+    }
+}
+
+#[test]
+fn a_hook_that_breaks_while_its_gateway_judges_blocks() {
+    let place = Place::new("broken-hook");
+    for (agent, file, event) in AGENTS {
+        let frame = frame(&place, file, event, "pwd");
+        for signal in ["ABRT", "SEGV", "BUS", "ILL", "FPE", "SYS", "XCPU"] {
+            let output = given_with(&place, (agent, &[]), &frame, move |stream, pid| {
+                let sent = Command::new("kill").args([format!("-{signal}"), pid.to_string()]).status();
+                assert!(sent.expect("kill starts").success());
+                let _ = BufReader::new(stream).lines().next(); // until the hook is gone
+            });
+            assert_blocked(agent, &output, signal);
+        }
     }
 }
 

@@ -179,6 +179,34 @@ fn nothing_is_served_before_hello_and_no_other_version() {
 }
 
 #[test]
+fn what_comes_with_the_greeting_is_served_or_refused_with_it() {
+    let place = Place::new("hello-and-run");
+    let gateway = Gateway::start(&place);
+    let run = |version: &str| {
+        let request = json!({"command": {"shell": "touch made.txt"}, "cwd": place.project(), "timeout_ms": null,
+            "background": false, "pty": false, "description": null, "unsandboxed": false, "stdin": false,
+            "context": {"settings": [], "setting_sources": null, "mode": null, "allowed_tools": ["Bash(touch:*)"],
+                "disallowed_tools": [], "import": [], "additional_directories": [], "project": null,
+                "profile": null, "session": null, "interactive": false, "environment": [], "door": "socket",
+                "agent": null}});
+        let hello = json!({"protocol": 1, "version": version});
+        let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "hello", "params": hello});
+        let run = json!({"jsonrpc": "2.0", "id": 2, "method": "run", "params": request});
+        let mut peer = gateway.connect();
+        peer.send(&format!("{hello}\n{run}"));
+        [peer.next().expect("an answer"), peer.next().expect("an answer")]
+    };
+    let [hello, refused] = run("0.0.0");
+    assert_eq!(hello["error"]["data"]["code"], "version_mismatch", "{hello}");
+    assert_eq!(refused["error"]["data"]["code"], "version_mismatch", "{refused}");
+    assert!(!place.project().join("made.txt").exists());
+    let [hello, ran] = run(env!("CARGO_PKG_VERSION"));
+    assert_eq!(hello["result"]["protocol"], 1, "{hello}");
+    assert_eq!(ran["result"]["ran"]["exit_code"], 0, "{ran}");
+    assert!(place.project().join("made.txt").exists());
+}
+
+#[test]
 fn bad_lines_get_stable_codes_and_do_not_end_the_gateway() {
     let place = Place::new("bad");
     let gateway = Gateway::start(&place);

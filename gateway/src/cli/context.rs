@@ -7,7 +7,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use super::args::Common;
-use crate::client::Options;
+use crate::client::{Client, Options};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{CommandText, Context};
 use crate::request::quoted;
@@ -100,6 +100,15 @@ pub(crate) fn foreseen(words: &[OsString]) -> Option<Spare> {
     let embedded = words.iter().take_while(|word| *word != "--").any(|word| word == "--no-daemon");
     let expected = embedded || Options::from_environment().stays_embedded();
     expected.then(|| Spare::fork(purpose))
+}
+
+/// Returns a client of the gateway that runs where the options say; none when there is none, or it cannot be reached.
+pub(crate) fn running(common: &Common) -> Option<Client> {
+    let options = options(common, &std::env::current_dir().ok()?);
+    match options.stays_embedded() {
+        true => None,
+        false => Client::reach(&options).ok()?,
+    }
 }
 
 /// Returns what is to run: one operand is shell text, several are literal words, a lone `-` stands for

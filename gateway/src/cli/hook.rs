@@ -1,9 +1,12 @@
 //! `stockade hook AGENT`: the supervisor, and its copy, the handler.
 
 use std::ffi::OsString;
+use std::future::Future;
 use std::io::Read as _;
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::task::{Context, Poll, Waker};
 
 use clap::error::ErrorKind;
 
@@ -13,7 +16,7 @@ use crate::protocol::errors::{Code, Failure};
 use crate::serve::hook::answer::{Answer, blocked};
 use crate::serve::hook::frame::LIMIT_BYTES;
 use crate::serve::hook::handle::{Running, handle};
-use crate::serve::hook::{Agent, own_rules, print, supervise};
+use crate::serve::hook::{Agent, alone, own_rules, print, supervise};
 use crate::serve::shell::wrapping::LAUNCH;
 use crate::spare::{Purpose, Spare};
 
@@ -54,9 +57,35 @@ fn parsed(arguments: &[OsString]) -> Result<args::agents::Hook, clap::Error> {
     }
 }
 
-/// Supervises a handler, which goes on from here in a process of its own.
+/// Answers by the gateway that runs; without one, supervises a handler, which goes on from here in a process of its own.
 pub(super) fn run(options: &args::agents::Hook) -> ExitCode {
-    ExitCode::from(supervise(options.agent, || handler(options), options.deadline))
+    let running = context::running(&options.common);
+    let carried = running.and_then(|client| {
+        let carry = AssertUnwindSafe(|| carried(options, client));
+        // Where the words of a process cannot be kept ready, another one watches it.
+        alone(options.agent, carry, options.deadline).ok()
+    });
+    let status = carried
+        .unwrap_or_else(|| supervise(options.agent, || handler(options), options.deadline));
+    ExitCode::from(status)
+}
+
+/// Has the gateway behind `client` judge the frame on standard input.
+fn carried(options: &args::agents::Hook, mut client: Client) -> Answer {
+    let answer = prepared(options).and_then(|prepared| {
+        let answer = at_once(prepared.answer(options.agent, &mut client));
+        answer.ok_or_else(|| Failure::new(Code::Internal, "a step of the hook waits", ""))
+    });
+    answer.unwrap_or_else(|failure| blocked(options.agent, &failure.message))
+}
+
+/// Does work that waits in nothing but system calls; none if it does.
+fn at_once<T>(work: impl Future<Output = T>) -> Option<T> {
+    let mut context = Context::from_waker(Waker::noop());
+    match std::pin::pin!(work).poll(&mut context) {
+        Poll::Ready(done) => Some(done),
+        Poll::Pending => None,
+    }
 }
 
 /// Is the handler: returns its exit status.
@@ -83,6 +112,26 @@ fn lost(reason: &str) -> Failure {
 }
 
 async fn judged(options: &args::agents::Hook, spare: Spare) -> Result<Answer, Failure> {
+    let prepared = prepared(options)?;
+    let mut client = Client::connect(Options { spare, ..prepared.call.options.clone() }).await?;
+    Ok(prepared.answer(options.agent, &mut client).await)
+}
+
+/// What a gateway is to judge.
+struct Prepared {
+    frame: Vec<u8>,
+    call: context::Call,
+    running: Running,
+}
+
+impl Prepared {
+    async fn answer(&self, agent: Agent, client: &mut Client) -> Answer {
+        handle(agent, &self.frame, &self.call.context, &self.running, client).await
+    }
+}
+
+/// Reads the frame, and what belongs to it.
+fn prepared(options: &args::agents::Hook) -> Result<Prepared, Failure> {
     let mut frame = Vec::new();
     let limit = u64::try_from(LIMIT_BYTES).unwrap_or(u64::MAX).saturating_add(1);
     let read = std::io::stdin().lock().take(limit).read_to_end(&mut frame);
@@ -101,9 +150,8 @@ async fn judged(options: &args::agents::Hook, spare: Spare) -> Result<Answer, Fa
         })?;
         call.context.settings.extend(rules);
     }
-    let mut client = Client::connect(Options { spare, ..call.options }).await?;
     let running = if options.rewrite { Running::Rewritten(launcher()?) } else { Running::InAgent };
-    Ok(handle(options.agent, &frame, &call.context, &running, &mut client).await)
+    Ok(Prepared { frame, call, running })
 }
 
 /// The words that run a command through this executable, with the options that this call was given.

@@ -1,157 +1,228 @@
 //! A gateway behind a socket: requests out, answers, events and questions in.
+//!
+//! The greeting goes out with the first request, in one piece, and its answer is read first: a gateway of another
+//! version refuses both. What is only judged is waited for without a runtime.
 
 use std::collections::VecDeque;
-use std::path::Path;
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::net::sockopt::socket_peercred;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::io::{AsyncWriteExt as _, BufReader};
-use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
+use tokio::sync::oneshot;
 
 use super::{Conversation, PendingQuestion};
 use crate::protocol::errors::{Code, Failure};
-use crate::protocol::frames::{self, Frame, Id, RpcError};
+use crate::protocol::frames::{self, Lines, RpcError};
 use crate::protocol::types::{
     Answer, CheckRequest, CommandRequest, Control, DecisionView, Event, EventRequest, EventView,
-    Input, RunOutcome, VERSION,
+    Input, Question, RunOutcome, VERSION,
 };
 
 /// How long a gateway may take to say hello.
 const HELLO: Duration = Duration::from_secs(5);
+/// Identity of the greeting; requests count on from it.
+const GREETING: u64 = 1;
 /// Pieces of standard input that may be on the way; the gateway says when it has taken one.
 pub(crate) const WINDOW: usize = 8;
 
-/// A connection to a gateway of this user and version.
+/// A connection to a gateway of this user.
 #[derive(Debug)]
 pub(super) struct Connection {
-    incoming: mpsc::Receiver<Result<Frame, Failure>>,
-    outgoing: mpsc::Sender<Vec<u8>>,
-    tasks: [JoinHandle<()>; 2],
+    stream: UnixStream,
+    path: PathBuf,
+    /// What was read and not looked at yet.
+    lines: Lines,
     last_id: u64,
 }
 
-impl Drop for Connection {
-    fn drop(&mut self) {
-        for task in &self.tasks {
-            task.abort();
+/// A message of a gateway to one that waits for a result of type `R`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, bound = "R: DeserializeOwned")]
+struct Message<R> {
+    jsonrpc: String,
+    id: Option<Value>,
+    method: Option<String>,
+    params: Option<Params>,
+    result: Option<R>,
+    error: Option<RpcError>,
+}
+
+/// What comes with a notification or a question; a later minor version may tell more.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Params {
+    event: Option<Event>,
+    question: Option<Question>,
+}
+
+impl<R> Message<R> {
+    /// Returns the result if this is the answer to request `id`, or its failure; none for all else.
+    fn answers(self, id: u64) -> Option<Result<R, Failure>> {
+        let of_it = self.id.as_ref().and_then(Value::as_u64) == Some(id);
+        match (self.method, self.result, self.error) {
+            (None, Some(result), None) if of_it => Some(Ok(result)),
+            // What the gateway could not read has no identity.
+            (None, None, Some(error)) => Some(Err(error.into_failure())),
+            (_, _, _) => None,
         }
     }
 }
 
 impl Connection {
-    /// Connects to the gateway at `path` and agrees on the version.
-    pub(super) async fn open(path: &Path) -> Result<Connection, Failure> {
-        let unreachable = |reason: String| {
-            Failure::new(
-                Code::GatewayUnreachable,
-                format!("no gateway of yours answers at `{}`: {reason}", path.display()),
-                "start one with `stockade serve`, or leave `--socket` out",
-            )
-        };
+    /// Connects to the gateway at `path`.
+    pub(super) fn open(path: &Path) -> Result<Connection, Failure> {
         let stream =
-            UnixStream::connect(path).await.map_err(|error| unreachable(error.to_string()))?;
-        let peer = stream.peer_cred().map_err(|error| unreachable(error.to_string()))?;
-        if peer.uid() != rustix::process::geteuid().as_raw() {
-            return Err(unreachable(format!("uid {} listens there", peer.uid())));
+            UnixStream::connect(path).map_err(|error| unreachable(path, &error.to_string()))?;
+        let peer =
+            socket_peercred(&stream).map_err(|error| unreachable(path, &error.to_string()))?;
+        if peer.uid != rustix::process::geteuid() {
+            return Err(unreachable(path, &format!("uid {} listens there", peer.uid.as_raw())));
         }
-        let (reading, writing) = stream.into_split();
-        let (frames_in, incoming) = mpsc::channel(32);
-        let (outgoing, lines_out) = mpsc::channel(4);
-        let tasks = [
-            tokio::spawn(read_frames(reading, frames_in)),
-            tokio::spawn(write_lines(writing, lines_out)),
-        ];
-        let mut connection = Connection { incoming, outgoing, tasks, last_id: 0 };
-        let hello = json!({"protocol": VERSION, "version": env!("CARGO_PKG_VERSION")});
-        match tokio::time::timeout(HELLO, connection.call("hello", hello)).await {
-            Ok(Ok(_)) => Ok(connection),
-            Ok(Err(failure)) => Err(failure),
-            Err(_) => Err(unreachable("it does not say hello".into())),
-        }
+        let (path, lines) = (path.to_owned(), Lines::default());
+        Ok(Connection { stream, path, lines, last_id: 0 })
     }
 
     /// Judges one call.
-    pub(super) async fn check(&mut self, request: CheckRequest) -> Result<DecisionView, Failure> {
-        let params =
-            serde_json::to_value(&request).map_err(|error| nonsense(&error.to_string()))?;
-        let result = self.call("check", params).await?;
-        serde_json::from_value(result).map_err(|error| nonsense(&error.to_string()))
+    pub(super) fn check(&mut self, request: &CheckRequest) -> Result<DecisionView, Failure> {
+        self.call("check", request)
     }
 
     /// Tells of an event.
-    pub(super) async fn tell(&mut self, request: EventRequest) -> Result<EventView, Failure> {
-        let params =
-            serde_json::to_value(&request).map_err(|error| nonsense(&error.to_string()))?;
-        let result = self.call("tell", params).await?;
-        serde_json::from_value(result).map_err(|error| nonsense(&error.to_string()))
+    pub(super) fn tell(&mut self, request: &EventRequest) -> Result<EventView, Failure> {
+        self.call("tell", request)
     }
 
     /// Runs one command to its end.
     pub(super) async fn run(&mut self, request: CommandRequest, talk: Conversation) -> RunOutcome {
-        let params = match serde_json::to_value(&request) {
-            Ok(params) => params,
-            Err(error) => return RunOutcome::Failed(nonsense(&error.to_string())),
+        let outcome = match self.request("run", &request) {
+            Ok(id) => self.exchange(id, talk).await,
+            Err(failure) => Err(failure),
         };
-        match self.request("run", params).await {
-            Ok(id) => {
-                Exchange::new(self, id, talk).finish().await.unwrap_or_else(RunOutcome::Failed)
-            }
-            Err(failure) => RunOutcome::Failed(failure),
-        }
+        outcome.unwrap_or_else(RunOutcome::Failed)
+    }
+
+    async fn exchange(&mut self, id: u64, talk: Conversation) -> Result<RunOutcome, Failure> {
+        let shared = |error: std::io::Error| unreachable(&self.path, &error.to_string());
+        self.stream.set_nonblocking(true).map_err(shared)?;
+        let stream = self.stream.try_clone().and_then(tokio::net::UnixStream::from_std);
+        let stream = stream.map_err(shared)?;
+        let outcome = Exchange::new(&stream, &mut self.lines, id, talk).finish().await;
+        drop(stream);
+        self.stream.set_nonblocking(false).map_err(|_| gone())?;
+        outcome
     }
 
     /// Sends a request and waits for its answer.
-    async fn call(&mut self, method: &str, params: Value) -> Result<Value, Failure> {
-        let id = self.request(method, params).await?;
+    fn call<R: DeserializeOwned>(
+        &mut self,
+        method: &str,
+        params: &impl Serialize,
+    ) -> Result<R, Failure> {
+        let id = self.request(method, params)?;
         loop {
-            match self.incoming.recv().await.ok_or_else(gone)?? {
-                Frame::Answer { id: Some(of), result } if of == id => {
-                    return result.map_err(RpcError::into_failure);
-                }
-                Frame::Answer { result: Err(error), .. } => return Err(error.into_failure()),
-                // Left over from a former call.
-                Frame::Answer { .. } | Frame::Notification { .. } => {}
-                Frame::Request { id, .. } => self.refuse(id).await?,
+            let message: Message<R> = self.message()?;
+            // Nothing is asked of this side, and what else comes is left over from a former call.
+            if let Some(result) = message.answers(id) {
+                return result;
             }
         }
     }
 
-    async fn request(&mut self, method: &str, params: Value) -> Result<Id, Failure> {
+    /// Sends a request, the first one behind the greeting; returns its identity when the gateway has greeted, too.
+    fn request(&mut self, method: &str, params: &impl Serialize) -> Result<u64, Failure> {
+        let greets = self.last_id == 0;
+        let mut lines = Vec::new();
+        if greets {
+            self.last_id = GREETING;
+            let hello = json!({"protocol": VERSION, "version": env!("CARGO_PKG_VERSION")});
+            let hello = frames::request(GREETING, "hello", &hello);
+            lines = hello.map_err(|error| nonsense(&error.to_string()))?;
+        }
         self.last_id += 1;
-        let id = Id::Number(self.last_id);
-        self.send(&Frame::Request { id: id.clone(), method: method.into(), params }).await?;
-        Ok(id)
-    }
-
-    async fn refuse(&mut self, id: Id) -> Result<(), Failure> {
-        let error = RpcError::new(frames::METHOD_NOT_FOUND, "nothing is asked of this side");
-        self.send(&Frame::Answer { id: Some(id), result: Err(error) }).await
-    }
-
-    async fn send(&mut self, frame: &Frame) -> Result<(), Failure> {
-        let line = frames::encode(frame);
+        let line = frames::request(self.last_id, method, params);
+        let line = line.map_err(|error| nonsense(&error.to_string()))?;
         if line.len() > frames::LONGEST_LINE {
             let message = format!("the request is longer than {} bytes", frames::LONGEST_LINE);
             return Err(Failure::new(Code::InvalidRequest, message, ""));
         }
-        self.outgoing.send(line).await.map_err(|_| gone())
+        lines.extend_from_slice(&line);
+        // One that closed the connection may have said why.
+        let sent = self.stream.write_all(&lines);
+        if greets {
+            self.greeted()?;
+        }
+        sent.map_err(|_| gone())?;
+        Ok(self.last_id)
+    }
+
+    /// Waits for the answer to the greeting.
+    fn greeted(&mut self) -> Result<(), Failure> {
+        let silent = || unreachable(&self.path, "it does not say hello");
+        self.stream.set_read_timeout(Some(HELLO)).map_err(|_| gone())?;
+        let line = loop {
+            match self.lines.next() {
+                Ok(Some(line)) => break line,
+                Ok(None) => {}
+                Err(error) => return Err(nonsense(&error.to_string())),
+            }
+            match self.lines.fill(&mut self.stream) {
+                Ok(0) => return Err(gone()),
+                Err(error) if is_late(&error) => return Err(silent()),
+                Ok(_) => {}
+                Err(_) => return Err(gone()),
+            }
+        };
+        self.stream.set_read_timeout(None).map_err(|_| gone())?;
+        let answer = message::<Value>(&line)?.answers(GREETING);
+        answer.ok_or_else(|| nonsense("it answers before it greets"))?.map(drop)
+    }
+
+    /// Waits for the next message.
+    fn message<R: DeserializeOwned>(&mut self) -> Result<Message<R>, Failure> {
+        loop {
+            if let Some(line) = self.lines.next().map_err(|error| nonsense(&error.to_string()))? {
+                return message(&line);
+            }
+            match self.lines.fill(&mut self.stream) {
+                Ok(0) => return Err(gone()),
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Err(gone()),
+            }
+        }
+    }
+}
+
+fn is_late(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
+
+fn message<R: DeserializeOwned>(line: &[u8]) -> Result<Message<R>, Failure> {
+    let message: Message<R> =
+        serde_json::from_slice(line).map_err(|error| nonsense(&error.to_string()))?;
+    match message.jsonrpc.as_str() {
+        "2.0" => Ok(message),
+        _ => Err(nonsense("it speaks another JSON-RPC")),
     }
 }
 
 /// One command that runs on the other side.
 struct Exchange<'a> {
-    connection: &'a mut Connection,
-    id: Id,
+    stream: &'a tokio::net::UnixStream,
+    lines: &'a mut Lines,
+    id: u64,
     talk: Conversation,
     /// An event that the front end has no room for yet; nothing more is read until it has.
     event: Option<Event>,
     /// Lines for which the socket has no room yet.
-    lines: VecDeque<Vec<u8>>,
+    unsent: Vec<u8>,
     /// Questions in the order asked; the first is waited for.
-    asked: VecDeque<(Id, oneshot::Receiver<Answer>)>,
+    asked: VecDeque<(Value, oneshot::Receiver<Answer>)>,
     /// Pieces of input that the gateway has not taken yet.
     on_the_way: usize,
     input_open: bool,
@@ -160,22 +231,27 @@ struct Exchange<'a> {
 
 /// What happens next.
 enum Happened {
-    Frame(Option<Result<Frame, Failure>>),
-    EventRoom,
-    LineRoom,
+    Message(Box<Message<RunOutcome>>),
+    Progress,
     Input(Option<Input>),
     Control(Option<Control>),
     Answered(Answer),
 }
 
 impl<'a> Exchange<'a> {
-    fn new(connection: &'a mut Connection, id: Id, talk: Conversation) -> Exchange<'a> {
+    fn new(
+        stream: &'a tokio::net::UnixStream,
+        lines: &'a mut Lines,
+        id: u64,
+        talk: Conversation,
+    ) -> Exchange<'a> {
         Exchange {
-            connection,
+            stream,
+            lines,
             id,
             talk,
             event: None,
-            lines: VecDeque::new(),
+            unsent: Vec::new(),
             asked: VecDeque::new(),
             on_the_way: 0,
             input_open: true,
@@ -186,25 +262,25 @@ impl<'a> Exchange<'a> {
     async fn finish(mut self) -> Result<RunOutcome, Failure> {
         loop {
             match self.next().await? {
-                Happened::Frame(frame) => {
-                    if let Some(outcome) = self.frame(frame.ok_or_else(gone)??).await? {
+                Happened::Message(message) => {
+                    if let Some(outcome) = self.message(*message).await? {
                         return Ok(outcome);
                     }
                 }
-                Happened::EventRoom | Happened::LineRoom => {}
+                Happened::Progress => {}
                 Happened::Input(piece) => {
                     self.input_open = matches!(piece, Some(Input::Stdin(_)));
                     let piece = piece.unwrap_or(Input::StdinEnd);
                     self.on_the_way += 1;
-                    self.notify("stdin", json!({"run": self.id.value(), "input": piece}));
+                    self.notify("stdin", &json!({"run": self.id, "input": piece}))?;
                 }
                 Happened::Control(Some(control)) => {
-                    self.notify("control", json!({"run": self.id.value(), "control": control}));
+                    self.notify("control", &json!({"run": self.id, "control": control}))?;
                 }
                 Happened::Control(None) => self.control_open = false,
                 Happened::Answered(answer) => {
                     if let Some((id, _)) = self.asked.pop_front() {
-                        self.answer(id, answer);
+                        self.answer(&id, answer)?;
                     }
                 }
             }
@@ -213,117 +289,112 @@ impl<'a> Exchange<'a> {
 
     /// Waits for the next thing. Every branch is safe to cancel.
     async fn next(&mut self) -> Result<Happened, Failure> {
-        let Exchange { connection, talk, event, lines, asked, .. } = self;
-        let accepts_input = self.input_open && lines.is_empty() && self.on_the_way < WINDOW;
+        let Exchange { stream, lines, talk, event, unsent, asked, .. } = self;
+        let accepts_input = self.input_open && unsent.is_empty() && self.on_the_way < WINDOW;
         tokio::select! {
-            permit = connection.outgoing.reserve(), if !lines.is_empty() => {
-                let permit = permit.map_err(|_| gone())?;
-                if let Some(line) = lines.pop_front() {
-                    permit.send(line);
-                }
-                Ok(Happened::LineRoom)
-            }
+            () = send(stream, unsent), if !unsent.is_empty() => Ok(Happened::Progress),
             permit = talk.events.reserve(), if event.is_some() => {
                 if let (Ok(permit), Some(event)) = (permit, event.take()) {
                     permit.send(event);
                 }
-                Ok(Happened::EventRoom)
+                Ok(Happened::Progress)
             }
-            frame = connection.incoming.recv(), if event.is_none() => Ok(Happened::Frame(frame)),
+            line = receive(stream, lines), if event.is_none() => {
+                Ok(Happened::Message(Box::new(message(&line?)?)))
+            }
             control = talk.control.recv(), if self.control_open => Ok(Happened::Control(control)),
             piece = talk.input.recv(), if accepts_input => Ok(Happened::Input(piece)),
             answer = first_answer(asked), if !asked.is_empty() => Ok(Happened::Answered(answer)),
         }
     }
 
-    async fn frame(&mut self, frame: Frame) -> Result<Option<RunOutcome>, Failure> {
-        match frame {
-            Frame::Answer { id: Some(id), result } if id == self.id => {
-                let result = result.map_err(RpcError::into_failure)?;
-                serde_json::from_value(result)
-                    .map(Some)
-                    .map_err(|error| nonsense(&error.to_string()))
-            }
-            Frame::Answer { id: None, result: Err(error) } => Err(error.into_failure()),
-            Frame::Answer { .. } => Ok(None),
-            Frame::Notification { method, params } => {
-                self.notification(&method, params).map(|()| None)
-            }
-            Frame::Request { id, method, params } => {
-                self.question(id, &method, params).await;
-                Ok(None)
-            }
-        }
-    }
-
-    fn notification(&mut self, method: &str, mut params: Value) -> Result<(), Failure> {
-        match (method, params.get_mut("event").map(Value::take)) {
-            ("event", Some(event)) => {
-                self.event = Some(
-                    serde_json::from_value(event).map_err(|error| nonsense(&error.to_string()))?,
-                );
-            }
-            ("stdin_taken", None) => self.on_the_way = self.on_the_way.saturating_sub(1),
+    async fn message(
+        &mut self,
+        message: Message<RunOutcome>,
+    ) -> Result<Option<RunOutcome>, Failure> {
+        let Message { id, method, params, .. } = &message;
+        match (method.as_deref(), id) {
+            (Some("event"), None) => self.event = message.params.and_then(|params| params.event),
+            (Some("stdin_taken"), None) => self.on_the_way = self.on_the_way.saturating_sub(1),
             // What a later minor version may tell besides.
-            (_, _) => {}
+            (Some(_), None) => {}
+            (Some(method), Some(id)) => {
+                let question = params.as_ref().and_then(|params| params.question.clone());
+                let question = question.filter(|_| method == "question");
+                self.question(id.clone(), question).await?;
+            }
+            (None, _) => return message.answers(self.id).transpose(),
         }
-        Ok(())
+        Ok(None)
     }
 
-    async fn question(&mut self, id: Id, method: &str, mut params: Value) {
-        let question = params.get_mut("question").map(Value::take);
-        let question = question.and_then(|question| serde_json::from_value(question).ok());
-        let (Some(question), Some(questions), "question") =
-            (question, &self.talk.questions, method)
-        else {
-            return self.answer(id, Answer::Withdrawn);
+    async fn question(&mut self, id: Value, question: Option<Question>) -> Result<(), Failure> {
+        let (Some(question), Some(questions)) = (question, &self.talk.questions) else {
+            return self.answer(&id, Answer::Withdrawn);
         };
         let (answer, receiver) = oneshot::channel();
         // A front end that no longer listens drops the sender, which withdraws the question.
         let _ = questions.send(PendingQuestion { question, answer }).await;
         self.asked.push_back((id, receiver));
+        Ok(())
     }
 
-    fn answer(&mut self, id: Id, answer: Answer) {
-        let result = Ok(serde_json::to_value(answer).unwrap_or(Value::from("withdrawn")));
-        self.lines.push_back(frames::encode(&Frame::Answer { id: Some(id), result }));
+    fn answer(&mut self, id: &Value, answer: Answer) -> Result<(), Failure> {
+        self.put(frames::answer(id, &answer))
     }
 
-    fn notify(&mut self, method: &str, params: Value) {
-        let method = method.to_owned();
-        self.lines.push_back(frames::encode(&Frame::Notification { method, params }));
+    fn notify(&mut self, method: &str, params: &Value) -> Result<(), Failure> {
+        self.put(frames::notification(method, params))
+    }
+
+    fn put(&mut self, line: serde_json::Result<Vec<u8>>) -> Result<(), Failure> {
+        self.unsent.extend(line.map_err(|error| nonsense(&error.to_string()))?);
+        Ok(())
+    }
+}
+
+/// Sends what the socket has room for. One that is closed takes all of it: what was said before can still be read.
+async fn send(stream: &tokio::net::UnixStream, unsent: &mut Vec<u8>) {
+    if stream.writable().await.is_err() {
+        return unsent.clear();
+    }
+    match stream.try_write(unsent) {
+        Ok(count) => drop(unsent.drain(..count.min(unsent.len()))),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+        Err(_) => unsent.clear(),
+    }
+}
+
+/// Waits for the next line. Dropping the future loses nothing.
+async fn receive(stream: &tokio::net::UnixStream, lines: &mut Lines) -> Result<Vec<u8>, Failure> {
+    loop {
+        if let Some(line) = lines.next().map_err(|error| nonsense(&error.to_string()))? {
+            return Ok(line);
+        }
+        stream.readable().await.map_err(|_| gone())?;
+        match lines.fill_from(|buffer| stream.try_read(buffer)) {
+            Ok(0) => return Err(gone()),
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(_) => return Err(gone()),
+        }
     }
 }
 
 /// Waits for the answer to the first question; one that went away withdraws it.
-async fn first_answer(asked: &mut VecDeque<(Id, oneshot::Receiver<Answer>)>) -> Answer {
+async fn first_answer(asked: &mut VecDeque<(Value, oneshot::Receiver<Answer>)>) -> Answer {
     match asked.front_mut() {
         Some((_, receiver)) => receiver.await.unwrap_or(Answer::Withdrawn),
         None => std::future::pending().await,
     }
 }
 
-async fn read_frames(reading: OwnedReadHalf, frames_in: mpsc::Sender<Result<Frame, Failure>>) {
-    let mut input = BufReader::with_capacity(64 << 10, reading);
-    loop {
-        let frame = match frames::next_line(&mut input).await {
-            Ok(Some(line)) => frames::decode(&line).map_err(|error| nonsense(&error.message)),
-            Ok(None) => return,
-            Err(error) => Err(nonsense(&error.to_string())),
-        };
-        let last = frame.is_err();
-        if frames_in.send(frame).await.is_err() || last {
-            return;
-        }
-    }
-}
-
-async fn write_lines(mut writing: OwnedWriteHalf, mut lines: mpsc::Receiver<Vec<u8>>) {
-    while let Some(line) = lines.recv().await {
-        if writing.write_all(&line).await.is_err() {
-            return;
-        }
-    }
+fn unreachable(path: &Path, reason: &str) -> Failure {
+    Failure::new(
+        Code::GatewayUnreachable,
+        format!("no gateway of yours answers at `{}`: {reason}", path.display()),
+        "start one with `stockade serve`, or leave `--socket` out",
+    )
 }
 
 fn gone() -> Failure {

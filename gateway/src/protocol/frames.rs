@@ -3,6 +3,7 @@
 //! A line has a largest length and a deepest nesting, no key twice, and no member that JSON-RPC does not
 //! know. [`decode`] is total: every byte string gives a frame or an error.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use stockade_parser::json::{Dialect, read};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _};
@@ -50,7 +51,7 @@ pub enum Frame {
 }
 
 /// Why a request has no result.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error, Serialize, Deserialize)]
 #[error("{message}")]
 pub struct RpcError {
     /// Stable number, see [`number`].
@@ -58,6 +59,7 @@ pub struct RpcError {
     /// What happened, one line.
     pub message: String,
     /// The [`Failure`], when it is one of ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
 }
 
@@ -143,16 +145,109 @@ pub fn encode(frame: &Frame) -> Vec<u8> {
             json!({"jsonrpc": "2.0", "id": id.as_ref().map(Id::value), "result": result})
         }
         Frame::Answer { id, result: Err(error) } => {
-            let mut body = json!({"code": error.code, "message": error.message});
-            if let (Some(data), Some(body)) = (&error.data, body.as_object_mut()) {
-                body.insert("data".into(), data.clone());
-            }
-            json!({"jsonrpc": "2.0", "id": id.as_ref().map(Id::value), "error": body})
+            json!({"jsonrpc": "2.0", "id": id.as_ref().map(Id::value), "error": error})
         }
     };
     let mut line = value.to_string().into_bytes();
     line.push(b'\n');
     line
+}
+
+/// A message of ours, written without a tree of values in between.
+#[derive(Serialize)]
+struct Written<'a, I, P> {
+    jsonrpc: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<I>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    method: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    params: Option<&'a P>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<&'a P>,
+}
+
+impl<I: Serialize, P: Serialize> Written<'_, I, P> {
+    const NOTHING: Self =
+        Written { jsonrpc: "2.0", id: None, method: None, params: None, result: None };
+
+    fn line(&self) -> serde_json::Result<Vec<u8>> {
+        let mut line = Vec::with_capacity(1 << 10);
+        serde_json::to_writer(&mut line, self)?;
+        line.push(b'\n');
+        Ok(line)
+    }
+}
+
+/// Writes a request as a line, with its line feed.
+pub(crate) fn request(
+    id: u64,
+    method: &str,
+    params: &impl Serialize,
+) -> serde_json::Result<Vec<u8>> {
+    let (id, method, params) = (Some(id), Some(method), Some(params));
+    Written { id, method, params, ..Written::NOTHING }.line()
+}
+
+/// Writes a notification as a line, with its line feed.
+pub(crate) fn notification(method: &str, params: &impl Serialize) -> serde_json::Result<Vec<u8>> {
+    let (method, params) = (Some(method), Some(params));
+    Written::<u64, _> { method, params, ..Written::NOTHING }.line()
+}
+
+/// Writes the answer to request `id` as a line, with its line feed.
+pub(crate) fn answer(id: &Value, result: &impl Serialize) -> serde_json::Result<Vec<u8>> {
+    Written { id: Some(id), result: Some(result), ..Written::NOTHING }.line()
+}
+
+/// Lines out of a stream that is read in pieces.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    bytes: Vec<u8>,
+    /// Bytes at the beginning that hold no line feed.
+    searched: usize,
+}
+
+impl Lines {
+    /// Most bytes that are read at once.
+    const PIECE: usize = 16 << 10;
+
+    /// Returns the next whole line, without its line feed. A line that is too long is an error of kind `InvalidData`.
+    pub(crate) fn next(&mut self) -> std::io::Result<Option<Vec<u8>>> {
+        let rest = self.bytes.get(self.searched..).unwrap_or_default();
+        let found = rest.iter().position(|byte| *byte == b'\n');
+        let length = self.searched + found.unwrap_or(rest.len());
+        if length > LONGEST_LINE {
+            return Err(cut("a line is too long"));
+        }
+        if found.is_none() {
+            self.searched = length;
+            return Ok(None);
+        }
+        self.searched = 0;
+        let rest = self.bytes.split_off((length + 1).min(self.bytes.len()));
+        let mut line = std::mem::replace(&mut self.bytes, rest);
+        line.truncate(length);
+        Ok(Some(line))
+    }
+
+    /// Reads a piece from `input`; zero bytes are its end.
+    pub(crate) fn fill(&mut self, mut input: impl std::io::Read) -> std::io::Result<usize> {
+        self.fill_from(|buffer| input.read(buffer))
+    }
+
+    /// Has `read` write a piece behind what is there.
+    pub(crate) fn fill_from(
+        &mut self,
+        read: impl FnOnce(&mut [u8]) -> std::io::Result<usize>,
+    ) -> std::io::Result<usize> {
+        let before = self.bytes.len();
+        self.bytes.resize(before + Lines::PIECE, 0);
+        let result = read(self.bytes.get_mut(before..).unwrap_or_default());
+        let count = result.as_ref().map_or(0, |count| *count);
+        self.bytes.truncate(before + count);
+        result
+    }
 }
 
 /// Reads the next line from `input`, without its line feed; none at the end of the stream.
@@ -302,6 +397,33 @@ mod tests {
         assert_eq!(refused(r#"{"jsonrpc":"2.0","method":"run","id":1.5}"#).0, INVALID_REQUEST);
         assert_eq!(refused(r#"{"jsonrpc":"2.0","id":1,"result":1,"error":{}}"#).0, INVALID_REQUEST);
         assert_eq!(refused(r#"{"jsonrpc":"2.0","method":"run","extra":1}"#).0, INVALID_REQUEST);
+    }
+
+    #[test]
+    fn what_is_written_without_a_tree_is_the_same_line() {
+        let (id, params) = (Id::Number(7), json!({"a": [1, null]}));
+        let (method, result) = ("run".to_owned(), Ok(params.clone()));
+        let whole = Frame::Request { id: id.clone(), method: method.clone(), params: params.clone() };
+        assert_eq!(request(7, "run", &params).unwrap(), encode(&whole));
+        let whole = Frame::Notification { method, params: params.clone() };
+        assert_eq!(notification("run", &params).unwrap(), encode(&whole));
+        let whole = Frame::Answer { id: Some(id.clone()), result };
+        assert_eq!(answer(&id.value(), &params).unwrap(), encode(&whole));
+    }
+
+    #[test]
+    fn lines_come_whole_however_they_are_cut() {
+        let text = b"one\n\ntwo\nrest";
+        for piece in 1..text.len() {
+            let (mut lines, mut found) = (Lines::default(), Vec::new());
+            for bytes in text.chunks(piece) {
+                assert_eq!(lines.fill(bytes).unwrap(), bytes.len());
+                while let Some(line) = lines.next().unwrap() {
+                    found.push(line);
+                }
+            }
+            assert_eq!(found, [b"one".to_vec(), Vec::new(), b"two".to_vec()]);
+        }
     }
 
     #[test]

@@ -178,8 +178,8 @@ impl Connection {
             )));
         }
         self.greeted = true;
-        let result = Ok(json!({"protocol": VERSION, "version": own, "pid": std::process::id()}));
-        self.reply(Frame::Answer { id: Some(id.clone()), result });
+        let pid = std::process::id();
+        self.reply(answer(id, &json!({"protocol": VERSION, "version": own, "pid": pid})));
         Ok(())
     }
 
@@ -189,10 +189,11 @@ impl Connection {
             (Arc::clone(&self.gateway), self.outgoing.clone(), id.clone());
         let caller = self.caller.clone();
         self.requests.spawn(async move {
-            let result = gateway.check_for(caller, request).await;
-            let result = result.map_err(|failure| RpcError::failure(&failure));
-            let result = result.and_then(|decision| valued(&decision));
-            deliver(&outgoing, &Frame::Answer { id: Some(id), result }).await;
+            let line = match gateway.check_for(caller, request).await {
+                Ok(decision) => answer(&id, &decision),
+                Err(failure) => refusal(id, &failure),
+            };
+            deliver(&outgoing, line).await;
         });
         Ok(())
     }
@@ -208,10 +209,11 @@ impl Connection {
             (Arc::clone(&self.gateway), self.outgoing.clone(), id.clone());
         let caller = self.caller.clone();
         self.requests.spawn(async move {
-            let result = gateway.event_for(caller, request).await;
-            let result = result.map_err(|failure| RpcError::failure(&failure));
-            let result = result.and_then(|said| valued(&said));
-            deliver(&outgoing, &Frame::Answer { id: Some(id), result }).await;
+            let line = match gateway.event_for(caller, request).await {
+                Ok(said) => answer(&id, &said),
+                Err(failure) => refusal(id, &failure),
+            };
+            deliver(&outgoing, line).await;
         });
         Ok(())
     }
@@ -286,13 +288,15 @@ impl Connection {
     }
 
     async fn send(&self, frame: Frame) {
-        deliver(&self.outgoing, &frame).await;
+        deliver(&self.outgoing, frames::encode(&frame)).await;
     }
 
     /// Sends without waiting in the loop.
-    fn reply(&mut self, frame: Frame) {
-        let outgoing = self.outgoing.clone();
-        self.requests.spawn(async move { deliver(&outgoing, &frame).await });
+    fn reply(&mut self, line: Vec<u8>) {
+        if let Err(mpsc::error::TrySendError::Full(line)) = self.outgoing.try_send(line) {
+            let outgoing = self.outgoing.clone();
+            self.requests.spawn(async move { deliver(&outgoing, line).await });
+        }
     }
 
     /// Ends every command of this connection and waits until each is recorded.
@@ -350,13 +354,13 @@ impl Execution {
         // Events before the answer: what the command wrote is not told after its end.
         let _ = showing.await;
         beside.abort_all();
-        let result = match outcome {
-            RunOutcome::Failed(failure) => Err(RpcError::failure(&failure)),
+        let line = match &outcome {
+            RunOutcome::Failed(failure) => refusal(self.id.clone(), failure),
             RunOutcome::Ran(_) | RunOutcome::Denied(_) | RunOutcome::NeedsPerson(_) => {
-                valued(&outcome)
+                answer(&self.id, &outcome)
             }
         };
-        deliver(&self.outgoing, &Frame::Answer { id: Some(self.id.clone()), result }).await;
+        deliver(&self.outgoing, line).await;
         let _ = self.messages.send(Message::Ended(self.id)).await; // the connection may be gone
     }
 }
@@ -373,7 +377,8 @@ async fn feed(
             return;
         }
         let params = json!({"run": run.value()});
-        deliver(&outgoing, &Frame::Notification { method: "stdin_taken".into(), params }).await;
+        let taken = Frame::Notification { method: "stdin_taken".into(), params };
+        deliver(&outgoing, frames::encode(&taken)).await;
     }
 }
 
@@ -390,15 +395,36 @@ async fn hand_on_questions(
 }
 
 async fn show(run: Id, mut events: mpsc::Receiver<Event>, outgoing: mpsc::Sender<Vec<u8>>) {
+    #[derive(serde::Serialize)]
+    struct Shown<'a> {
+        run: &'a Value,
+        event: &'a Event,
+    }
+    let run = run.value();
     while let Some(event) = events.recv().await {
-        let params = json!({"run": run.value(), "event": event});
-        deliver(&outgoing, &Frame::Notification { method: "event".into(), params }).await;
+        // Bytes and texts can always be written; one that cannot would be missed by nobody but this reader.
+        if let Ok(line) = frames::notification("event", &Shown { run: &run, event: &event }) {
+            deliver(&outgoing, line).await;
+        }
     }
 }
 
 /// Sends a line; a client that is gone misses it.
-async fn deliver(outgoing: &mpsc::Sender<Vec<u8>>, frame: &Frame) {
-    let _ = outgoing.send(frames::encode(frame)).await;
+async fn deliver(outgoing: &mpsc::Sender<Vec<u8>>, line: Vec<u8>) {
+    let _ = outgoing.send(line).await;
+}
+
+/// Returns the line that answers request `id`.
+fn answer(id: &Id, result: &impl serde::Serialize) -> Vec<u8> {
+    frames::answer(&id.value(), result).unwrap_or_else(|error| {
+        let message = format!("the answer cannot be written: {error}");
+        refusal(id.clone(), &Failure::new(Code::Internal, message, ""))
+    })
+}
+
+/// Returns the line that says why request `id` has no result.
+fn refusal(id: Id, failure: &Failure) -> Vec<u8> {
+    frames::encode(&Frame::Answer { id: Some(id), result: Err(RpcError::failure(failure)) })
 }
 
 async fn read_lines(reading: OwnedReadHalf, messages: mpsc::Sender<Message>) {
@@ -423,16 +449,6 @@ async fn write_lines(mut writing: OwnedWriteHalf, mut lines: mpsc::Receiver<Vec<
 fn typed<T: DeserializeOwned>(params: Value) -> Result<T, RpcError> {
     serde_json::from_value(params)
         .map_err(|error| RpcError::new(frames::INVALID_PARAMS, error.to_string()))
-}
-
-fn valued<T: serde::Serialize>(value: &T) -> Result<Value, RpcError> {
-    serde_json::to_value(value).map_err(|error| {
-        RpcError::failure(&Failure::new(
-            Code::Internal,
-            format!("the answer cannot be written: {error}"),
-            "",
-        ))
-    })
 }
 
 fn id_of(value: &Value) -> Option<Id> {

@@ -2,13 +2,14 @@
 //!
 //! Several agents run the command when their hook crashes, is late or prints nonsense. So this process is only a
 //! supervisor: the real handler is a child, its answer is passed on when it is complete and well formed, and
-//! everything else becomes the agent's explicit refusal.
+//! everything else becomes the agent's explicit refusal. Where a gateway runs, the handler only carries frames to it and
+//! back; then it is this process, which keeps the refusal ready for every end that a process can notice.
 
 use std::io::Write as _;
 use std::panic::UnwindSafe;
 use std::time::{Duration, Instant};
 
-use stockade_sandbox::Branch;
+use stockade_sandbox::{Branch, LastWords};
 
 pub(crate) mod answer;
 pub(crate) mod frame;
@@ -90,6 +91,41 @@ pub(crate) fn supervise(
     print(&answer)
 }
 
+/// Answers in this process with what `handler` returns; whatever else happens is a refusal.
+pub(crate) fn alone(
+    agent: Agent,
+    handler: impl FnOnce() -> Answer + UnwindSafe,
+    deadline: Duration,
+) -> std::io::Result<u8> {
+    let failed = "the hook's handler failed";
+    LastWords::keep(
+        last_words(blocked(agent, failed)),
+        last_words(late(agent, deadline)),
+        deadline,
+    )?;
+    // A panic is told by the refusal alone.
+    std::panic::set_hook(Box::new(|_| {}));
+    let answer = std::panic::catch_unwind(handler).unwrap_or_else(|_| blocked(agent, failed));
+    LastWords::in_time()?;
+    Ok(print(&answer))
+}
+
+/// Returns the words of `answer`, as [`print`] says them.
+fn last_words(answer: Answer) -> LastWords {
+    let unread = !answer.stdout.is_empty() && nobody_reads();
+    let status = if unread { 2 } else { answer.status };
+    let (stdout, stderr) = (answer.stdout.into_bytes(), answer.stderr.into_bytes());
+    LastWords { stdout, stderr, status, unsaid: 2 }
+}
+
+fn late(agent: Agent, deadline: Duration) -> Answer {
+    blocked(agent, &no_answer_within(deadline))
+}
+
+fn no_answer_within(deadline: Duration) -> String {
+    format!("no answer within {} ms", deadline.as_millis())
+}
+
 /// Prints an answer and returns its exit status; an answer that cannot be printed is status 2, which blocks.
 pub(crate) fn print(answer: &Answer) -> u8 {
     if !answer.stdout.is_empty() && nobody_reads() {
@@ -118,7 +154,7 @@ fn watch(handler: Branch, deadline: Duration) -> Result<Answer, String> {
     let finished =
         finished.map_err(|error| format!("the handler's answer cannot be read: {error}"))?;
     match finished {
-        None => Err(format!("no answer within {} ms", deadline.as_millis())),
+        None => Err(no_answer_within(deadline)),
         Some((_, false)) => Err("the hook's handler failed".to_owned()),
         Some((bytes, true)) => serde_json::from_slice(&bytes)
             .map_err(|error| format!("the hook's handler gave no answer: {error}")),

@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 mod filter;
+mod last_words;
 mod mount;
 
 mod process;
@@ -13,6 +14,7 @@ mod socket;
 mod watch;
 
 pub(crate) use filter::*;
+pub(crate) use last_words::*;
 pub(crate) use mount::*;
 
 pub(crate) use process::*;

@@ -1,0 +1,84 @@
+//! Handlers for the signals that would end this process without a word.
+
+use std::io;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use super::{check, signal_set};
+use crate::LastWords;
+
+/// What is said, and whether the time has run out: first for a fault, then for a time that is over.
+static WORDS: OnceLock<[LastWords; 2]> = OnceLock::new();
+
+/// Signals by which a fault of a process ends it (signal(7)).
+const FAULTS: [i32; 8] = [
+    libc::SIGABRT,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGILL,
+    libc::SIGSEGV,
+    libc::SIGSYS,
+    libc::SIGTRAP,
+    libc::SIGXCPU,
+];
+
+/// Has this process say the first of `words` at a fault, and the second when `limit` is over.
+pub(crate) fn set_last_words(words: [LastWords; 2], limit: Duration) -> io::Result<()> {
+    if WORDS.set(words).is_err() {
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
+    let signals: Vec<i32> = FAULTS.iter().copied().chain([libc::SIGALRM]).collect();
+    let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: zeros are a valid action: the default one, with an empty mask.
+    let action = unsafe { action.assume_init_mut() };
+    action.sa_sigaction = speak as extern "C" fn(libc::c_int) as libc::sighandler_t;
+    // Where the stack is used up there is another one, which the standard library made.
+    action.sa_flags = libc::SA_ONSTACK | libc::SA_NODEFER;
+    for signal in &signals {
+        // SAFETY: `action` lives through the call, and `speak` does only what a handler may do.
+        let status = unsafe { libc::sigaction(*signal, action, std::ptr::null_mut()) };
+        check(status.into())?;
+    }
+    let set = signal_set(&signals)?;
+    // SAFETY: `set` is an initialised set that lives through the call.
+    let status = unsafe { libc::sigprocmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut()) };
+    check(status.into())?;
+    set_timer(limit.max(Duration::from_micros(1)))
+}
+
+/// Has SIGALRM come when `after` is over, never if it is zero.
+pub(crate) fn set_timer(after: Duration) -> io::Result<()> {
+    let it_value = libc::timeval {
+        tv_sec: libc::time_t::try_from(after.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_usec: libc::suseconds_t::from(after.subsec_micros()),
+    };
+    let it_interval = libc::timeval { tv_sec: 0, tv_usec: 0 };
+    let timer = libc::itimerval { it_interval, it_value };
+    // SAFETY: `timer` lives through the call.
+    let status = unsafe { libc::setitimer(libc::ITIMER_REAL, &timer, std::ptr::null_mut()) };
+    check(status.into()).map(drop)
+}
+
+/// Says the last words and ends the process. Does nothing but write(2) and _exit(2) (signal-safety(7)).
+extern "C" fn speak(signal: libc::c_int) {
+    let words = WORDS.get().map(|[fault, late]| if signal == libc::SIGALRM { late } else { fault });
+    let status = match words {
+        Some(words) if say(1, &words.stdout) && say(2, &words.stderr) => words.status,
+        Some(words) => words.unsaid,
+        None => u8::MAX,
+    };
+    // SAFETY: integers only; nothing of this process runs after it.
+    unsafe { libc::_exit(status.into()) }
+}
+
+fn say(descriptor: libc::c_int, mut text: &[u8]) -> bool {
+    while !text.is_empty() {
+        // SAFETY: pointer and length are those of `text`.
+        let count = unsafe { libc::write(descriptor, text.as_ptr().cast(), text.len()) };
+        match usize::try_from(count).ok().and_then(|count| text.get(count..)) {
+            Some(rest) if rest.len() < text.len() => text = rest,
+            Some(_) | None => return false,
+        }
+    }
+    true
+}
