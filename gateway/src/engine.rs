@@ -251,7 +251,12 @@ impl Gateway {
         let remains = std::mem::take(&mut execution.remains);
         // While the log writes, what the command leaves behind goes.
         let clearing = async {
-            remains.gone().await;
+            match self.mode {
+                // This process ends with its call, and leaves nobody behind.
+                GatewayMode::Embedded => remains.gone().await,
+                // Nothing of it runs any more: nobody waits until the kernel has taken its namespaces down.
+                GatewayMode::Daemon | GatewayMode::System => drop(tokio::spawn(remains.gone())),
+            }
             self.clear(temporary).await
         };
         let (recorded, cwd_after) =
