@@ -54,7 +54,6 @@ fn status(status: i32) -> ExitCode {
 }
 
 fn command_line(arguments: &[OsString]) -> ExitCode {
-    let foreseen = context::foreseen(arguments);
     let mut texts = Vec::with_capacity(arguments.len());
     for (index, argument) in arguments.iter().enumerate() {
         match argument.to_str() {
@@ -63,7 +62,15 @@ fn command_line(arguments: &[OsString]) -> ExitCode {
             None => return failing(asks_for_json(arguments))(&not_utf8(index, argument)),
         }
     }
-    match parsed(&texts) {
+    // What clap has to understand is foreseen before that.
+    let (read, foreseen) = match quick::read(texts.get(1..).unwrap_or_default()) {
+        Some(form) => (Ok(form.arguments()), None),
+        None => {
+            let foreseen = context::foreseen(arguments);
+            (Arguments::read(&texts), foreseen)
+        }
+    };
+    match read {
         Ok(arguments) => {
             let fail = failing(arguments.is_json());
             dispatch(arguments, foreseen).unwrap_or_else(|failure| fail(&failure))
