@@ -137,7 +137,10 @@ pub fn free_git_keys() -> &'static [&'static str] {
 
 /// Says whether `name` is in `list`, where an entry may end in `*`.
 pub(crate) fn listed(list: &[&str], name: &[u8]) -> bool {
-    list.iter().any(|entry| match entry.strip_suffix('*') {
+    let first = name.first();
+    // Most entries are told by their first byte.
+    let may_fit = |entry: &&&str| entry.as_bytes().first() == first || entry.starts_with('*');
+    list.iter().filter(may_fit).any(|entry| match entry.strip_suffix('*') {
         Some(prefix) => name.starts_with(prefix.as_bytes()),
         None => entry.as_bytes() == name,
     })

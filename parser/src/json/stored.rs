@@ -1,7 +1,8 @@
 //! Values in a form that is read without looking for anything: what the build makes of a table.
 //!
-//! A tag, then what the value holds: lengths and counts as four bytes, little-endian; strings as they are. Places in
-//! the text are left out, and every span that is read back is empty.
+//! A tag, then what the value holds: lengths and counts as four bytes, little-endian; strings as they are; behind the
+//! count of elements or members how many bytes they take, so that they can be passed over. Places in the text are left
+//! out, and every span that is read back is empty.
 
 use super::{Kind, MAX_DEPTH, Member, Value};
 use crate::Span;
@@ -33,16 +34,20 @@ fn put(value: &Value, depth: usize, out: &mut Vec<u8>) -> Option<()> {
         Kind::String(text) => put_text(STRING, text, out)?,
         Kind::Array(elements) => {
             put_count(ARRAY, elements.len(), out)?;
+            let start = leave_room(out);
             for element in elements {
                 put(element, depth + 1, out)?;
             }
+            fill_room(start, out)?;
         }
         Kind::Object(members) => {
             put_count(OBJECT, members.len(), out)?;
+            let start = leave_room(out);
             for member in members {
                 put_text(STRING, &member.key, out)?;
                 put(&member.value, depth + 1, out)?;
             }
+            fill_room(start, out)?;
         }
     }
     Some(())
@@ -51,6 +56,18 @@ fn put(value: &Value, depth: usize, out: &mut Vec<u8>) -> Option<()> {
 fn put_count(tag: u8, count: usize, out: &mut Vec<u8>) -> Option<()> {
     out.push(tag);
     out.extend_from_slice(&u32::try_from(count).ok()?.to_le_bytes());
+    Some(())
+}
+
+/// Leaves room for the length of what follows, and returns where that begins.
+fn leave_room(out: &mut Vec<u8>) -> usize {
+    out.extend_from_slice(&[0; 4]);
+    out.len()
+}
+
+fn fill_room(start: usize, out: &mut [u8]) -> Option<()> {
+    let length = u32::try_from(out.len() - start).ok()?;
+    out.get_mut(start.checked_sub(4)?..start)?.copy_from_slice(&length.to_le_bytes());
     Some(())
 }
 
@@ -78,7 +95,7 @@ fn take(from: &mut &[u8], depth: usize) -> Option<Value> {
         NUMBER => Kind::Number(text(from)?),
         STRING => Kind::String(text(from)?),
         ARRAY => {
-            let count = count(from)?;
+            let (count, _) = (count(from)?, count(from)?);
             // Each element takes a byte at least.
             let mut elements = Vec::with_capacity(count.min(from.len()));
             for _ in 0..count {
@@ -87,7 +104,7 @@ fn take(from: &mut &[u8], depth: usize) -> Option<Value> {
             Kind::Array(elements)
         }
         OBJECT => {
-            let count = count(from)?;
+            let (count, _) = (count(from)?, count(from)?);
             let mut members = Vec::with_capacity(count.min(from.len()));
             for _ in 0..count {
                 (first(from)? == STRING).then_some(())?;
