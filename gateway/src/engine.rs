@@ -131,7 +131,6 @@ impl Gateway {
         if self.mode == GatewayMode::Embedded {
             self.scanner.rest();
         }
-        let log = self.log.log().await?;
         let mut view = view::decision(&judged.verdict, &scene.snapshot, judged.input.clone());
         view::add_hooks(&mut view, judged.hooks.clone());
         view::add_beginning(&mut view, begun);
@@ -143,9 +142,12 @@ impl Gateway {
             (Decision::Deny, _, _) | (Decision::Ask, None, None) => Runs::Nobody,
         };
         let planned = match runs {
-            Runs::Gateway => Some(self.plan(&request, (&scene, ahead), &judged, &command).await?),
+            Runs::Gateway => Some(self.plan(&request, (&scene, ahead), &judged, &command).await),
             Runs::Caller | Runs::Nobody => None,
         };
+        // The more is done while the log opens, the better; that it cannot says more than that nothing can be planned.
+        let log = self.log.log().await?;
+        let planned = planned.transpose()?;
         let circumstances = Circumstances::of_run(caller.clone(), &request, command.timeout, runs);
         let receipt = self.record(&scene, &judged, circumstances).await?;
         let Some(Planned { spec, temporary, hosts }) = planned else {
