@@ -61,6 +61,8 @@ struct Link {
 struct Confined {
     pid: i32,
     orders: UnixStream,
+    /// What it has left of the host, until there is time to close it.
+    left: Vec<OwnedFd>,
 }
 
 /// Is `stockade launch`.
@@ -113,10 +115,10 @@ fn send(to: &UnixStream, report: &Report) -> io::Result<()> {
 fn monitor(control: &UnixStream) -> Result<Option<Report>, Failure> {
     step("subreaper", syscalls::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0))?;
     // Whatever it cannot do in advance is done, and its failure told, when the spec is here.
-    let ready = Ready::prepare(control).ok();
-    let received = match &ready {
+    let mut ready = Ready::prepare(control).ok();
+    let received = match &mut ready {
         Some(ready) => ready.receive(control),
-        None => receive_frame(control),
+        None => receive_spec(control),
     };
     let (frame, streams) = step("receive", received)?;
     let spec = step("receive", SandboxSpec::from_bytes(&frame))?;
@@ -151,7 +153,7 @@ fn attempt(
     streams: StandardStreams,
     control: &UnixStream,
 ) -> Result<Option<Report>, Failure> {
-    let Confined { pid, orders } = start(spec, (isolation, ready), streams, control)?;
+    let Confined { pid, orders, left } = start(spec, (isolation, ready), streams, control)?;
     let started = step("dumpable", syscalls::prctl(libc::PR_SET_DUMPABLE, 0, 0))
         .and_then(|_| agree(control, &orders))
         .and_then(|enforced| step("report", send(control, &Report::Ready(enforced))));
@@ -165,6 +167,9 @@ fn attempt(
         // Nothing is left but pid 1. The kernel takes its time over the namespaces, and nobody need wait for that
         // before the result is written down. The gateway may be gone; then there is nobody to tell.
         let _ = send(control, &report);
+        // Both wait for the kernel's readers, and may as well wait together.
+        let _ = syscalls::kill(pid, libc::SIGKILL);
+        drop(left);
         end(pid);
         return Ok(None);
     }
@@ -181,16 +186,26 @@ fn attempt(
     Ok(Some(Report::Ended(exit, violations)))
 }
 
-/// Receives a spec, not yet read, and the descriptors that come with it.
-fn receive_frame(from: &UnixStream) -> io::Result<(Vec<u8>, StandardStreams)> {
+/// Receives a spec, not yet read, and the streams that come with it.
+fn receive_spec(control: &UnixStream) -> io::Result<(Vec<u8>, StandardStreams)> {
+    match receive_frame(control)? {
+        (frame, streams, others) if others.is_empty() => Ok((frame, streams)),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
+/// Receives a frame, the streams that come with it, and what else does.
+fn receive_frame(from: &UnixStream) -> io::Result<(Vec<u8>, StandardStreams, Vec<OwnedFd>)> {
     let mut header = [0; 4];
     let (count, descriptors) = syscalls::receive_with_descriptors(from.as_fd(), &mut header)?;
     if count != header.len() {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
+    let mut descriptors = descriptors.into_iter();
+    let streams: Vec<OwnedFd> = descriptors.by_ref().take(3).collect();
     let streams: StandardStreams =
-        descriptors.try_into().map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
-    Ok((codec::receive_payload(from, header)?, streams))
+        streams.try_into().map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
+    Ok((codec::receive_payload(from, header)?, streams, descriptors.collect()))
 }
 
 /// The namespaces of a run that gets all of them.
@@ -245,7 +260,7 @@ fn start(
             Err(no_namespaces(spec.required.first(), &error.to_string()))
         }
         Err(error) => step("fork", Err(error)),
-        Ok(Fork::Parent(pid)) => Ok(Confined { pid, orders }),
+        Ok(Fork::Parent(pid)) => Ok(Confined { pid, orders, left: Vec::new() }),
         Ok(Fork::Child) => {
             drop(orders);
             let status = init::run(&spec, isolation, (ids, foreign), streams, link);

@@ -8,6 +8,7 @@ pub(crate) mod landlock;
 pub(crate) mod layout;
 pub(crate) mod mounts;
 pub(crate) mod seccomp;
+mod sources;
 
 pub(crate) mod syscalls;
 pub(crate) mod worker;

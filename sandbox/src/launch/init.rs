@@ -71,11 +71,16 @@ pub(super) fn run_ahead(ids: (u32, u32), mounts: File, link: Link) -> i32 {
     drop(mounts);
     let filters = Filters::likely();
     // Without a spec there is nothing to do, and nobody to tell.
-    let Ok((frame, streams)) = super::receive_frame(&link.control) else { return super::FAILED };
-    // The monitor learns of it at once, and gives its consent while this goes on.
+    let Ok((frame, streams)) = super::receive_spec(&link.control) else { return super::FAILED };
+    // The monitor learns of it at once, and gives its consent while this goes on. It keeps the host for a while, since
+    // who closes that last has to wait.
     let passed = {
-        let [stdin, stdout, stderr] = &streams;
-        codec::send_with(&link.orders, &frame, &[stdin.as_fd(), stdout.as_fd(), stderr.as_fd()])
+        let mut all: Vec<_> = streams.iter().map(AsFd::as_fd).collect();
+        if let Ok(Ground::Namespaces(stage, _)) = &ground {
+            let left = stage.left().into_iter();
+            all.extend(left.flat_map(|left| [left.host.as_fd(), left.staging.as_fd()]));
+        }
+        codec::send_with(&link.orders, &frame, &all)
     };
     let Ok(mut spec) = passed.and_then(|()| SandboxSpec::from_bytes(&frame)) else {
         return super::FAILED;

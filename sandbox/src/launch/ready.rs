@@ -38,7 +38,9 @@ impl Ready {
         let ids = syscalls::ids();
         let (link, orders) = Link::new(control)?;
         match syscalls::fork(ALL_NAMESPACES)? {
-            Fork::Parent(pid) => Ok(Ready { confined: Some(Confined { pid, orders }), mounts }),
+            Fork::Parent(pid) => {
+                Ok(Ready { confined: Some(Confined { pid, orders, left: Vec::new() }), mounts })
+            }
             Fork::Child => {
                 drop(orders);
                 let status = init::run_ahead(ids, mounts, link);
@@ -48,8 +50,11 @@ impl Ready {
     }
 
     /// Receives what it received from the gateway, and passed on before it did anything with it.
-    pub(super) fn receive(&self, control: &UnixStream) -> io::Result<(Vec<u8>, StandardStreams)> {
-        let Some(Confined { orders, .. }) = &self.confined else {
+    pub(super) fn receive(
+        &mut self,
+        control: &UnixStream,
+    ) -> io::Result<(Vec<u8>, StandardStreams)> {
+        let Some(Confined { orders, left, .. }) = &mut self.confined else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
         loop {
@@ -57,7 +62,9 @@ impl Ready {
             let events = syscalls::poll(&waited, None)?;
             let event = |index: usize| events.get(index).copied().unwrap_or(0);
             if event(0) & libc::POLLIN != 0 {
-                return super::receive_frame(orders);
+                let (frame, streams, others) = super::receive_frame(orders)?;
+                *left = others;
+                return Ok((frame, streams));
             }
             if is_closed(event(0)) || is_closed(event(1)) {
                 return Err(io::ErrorKind::UnexpectedEof.into());

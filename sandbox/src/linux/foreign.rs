@@ -13,7 +13,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::layout::{self, Mount, View};
-use super::mounts::{self, Sources};
+use super::mounts;
+use super::sources::Sources;
 use super::syscalls::{self, Fork};
 use crate::SandboxSpec;
 use crate::spec::Access;
@@ -48,7 +49,7 @@ impl Foreign {
             return foreign;
         }
         // Its failure is found again, and reported, by the process that needs it.
-        let Ok(sources) = Sources::open(spec, &Foreign::default()) else { return foreign };
+        let Ok(sources) = Sources::open(spec, &Foreign::default(), None) else { return foreign };
         let rules: Vec<_> = sources.rules.iter().collect();
         let Ok(planned) = layout::plan(&rules, &mounts::private_directories()) else {
             return foreign;

@@ -6,11 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use super::foreign::Foreign;
 use super::landlock::Grant;
 use super::layout::{self, Mount, View};
+use super::sources::{Left, Sources, Tree, open_in};
 use super::syscalls::{self, ATTRIBUTE_NO_DEVICES, ATTRIBUTE_NO_EXECUTION, ATTRIBUTE_NO_SET_ID};
 use super::syscalls::{ATTRIBUTE_READ_ONLY, NO_LINKS};
 use crate::codec::Failure;
@@ -18,7 +19,7 @@ use crate::fault;
 use crate::spec::{Limits, Mechanism};
 use crate::{FileRule, SandboxSpec};
 
-const SAFE: u64 = ATTRIBUTE_NO_SET_ID | ATTRIBUTE_NO_DEVICES;
+pub(super) const SAFE: u64 = ATTRIBUTE_NO_SET_ID | ATTRIBUTE_NO_DEVICES;
 const INERT: u64 = SAFE | ATTRIBUTE_NO_EXECUTION;
 
 /// Process numbers that the kernel keeps back when it counts around (`kernel/pid.c`).
@@ -73,7 +74,7 @@ pub(crate) struct Built {
 }
 
 /// Turns an error into the failure of a step about a path.
-fn failed<T>(what: &str, path: &Path, result: io::Result<T>) -> Result<T, Failure> {
+pub(super) fn failed<T>(what: &str, path: &Path, result: io::Result<T>) -> Result<T, Failure> {
     let is_here =
         fault::is_set() && (fault::is_at("mounts") || fault::is_at(&format!("mounts: {what}")));
     let result = if is_here { Err(fault::error()) } else { result };
@@ -115,108 +116,11 @@ pub(crate) fn private_directories() -> Vec<PathBuf> {
         .collect()
 }
 
-/// The host's objects that rules name, opened before anything is covered.
-pub(crate) struct Sources {
-    pub(crate) opened: BTreeMap<PathBuf, OwnedFd>,
-    pub(crate) rules: Vec<FileRule>,
-    absent: Vec<FileRule>,
-}
-
-impl Sources {
-    pub(crate) fn open(spec: &SandboxSpec, foreign: &Foreign) -> Result<Sources, Failure> {
-        let mut sources =
-            Sources { opened: BTreeMap::new(), rules: Vec::new(), absent: Vec::new() };
-        for rule in &spec.files.rules {
-            if !rule.path.is_absolute()
-                || rule.path.components().any(|part| part == Component::ParentDir)
-            {
-                let reason = format!("`{}` is not an absolute real path", rule.path.display());
-                return Err(Failure::Spec { reason });
-            }
-            match open(&rule.path) {
-                Ok(fd) => sources.add(rule, fd)?,
-                // The monitor, with more rights, could come there.
-                Err(error) if error.raw_os_error() == Some(libc::EACCES) => {
-                    match foreign.opened.get(&rule.path) {
-                        Some(object) => {
-                            let copy = failed("open", &rule.path, object.try_clone())?;
-                            sources.add(rule, copy)?;
-                        }
-                        // Neither we nor the command, which has the same ids, can come there.
-                        None => sources.absent.push(rule.clone()),
-                    }
-                }
-                Err(error) if is_absent(&error) => sources.absent.push(rule.clone()),
-                Err(error) => return failed("open", &rule.path, Err(error)),
-            }
-        }
-        Ok(sources)
-    }
-
-    fn add(&mut self, rule: &FileRule, fd: OwnedFd) -> Result<(), Failure> {
-        let kind = failed("look at", &rule.path, syscalls::kind(fd.as_fd()))?;
-        if kind == libc::S_IFLNK {
-            let reason = format!("`{}` is a symbolic link, not a real path", rule.path.display());
-            return Err(Failure::Spec { reason });
-        }
-        self.opened.insert(rule.path.clone(), fd);
-        self.rules.push(rule.clone());
-        Ok(())
-    }
-
-    /// Copies the mount of each path that is shown, while the host's tree is still as it was.
-    fn clone_trees(
-        &self,
-        mounts: &[Mount],
-        mut foreign: Foreign,
-    ) -> Result<BTreeMap<PathBuf, Tree>, Failure> {
-        let mut trees = BTreeMap::new();
-        for Mount { path, view } in mounts {
-            let attributes = match view {
-                View::Private => continue,
-                View::ReadOnly | View::Masked { .. } => SAFE | ATTRIBUTE_READ_ONLY,
-                View::Writable | View::Pinned => SAFE,
-            };
-            if let Some(tree) = foreign.trees.remove(path) {
-                let is_directory = failed("look at", path, is_directory(&tree))?;
-                failed("restrict", path, syscalls::set_attributes(tree.as_fd(), true, attributes))?;
-                trees.insert(path.clone(), Tree { mount: Some(tree), is_directory });
-                continue;
-            }
-            let opened;
-            let source = match self.opened.get(path) {
-                Some(source) => source,
-                None => {
-                    opened = failed("open", path, open(path))?;
-                    &opened
-                }
-            };
-            let is_directory = failed("look at", path, is_directory(source))?;
-            let masked = matches!(view, View::Masked { .. });
-            let mount = if masked {
-                None
-            } else {
-                let tree = failed("clone", path, syscalls::clone_tree(source.as_fd(), true))?;
-                failed("restrict", path, syscalls::set_attributes(tree.as_fd(), true, attributes))?;
-                Some(tree)
-            };
-            trees.insert(path.clone(), Tree { mount, is_directory });
-        }
-        Ok(trees)
-    }
-}
-
-/// A mount that is not attached yet; `None` for one that hides.
-struct Tree {
-    mount: Option<OwnedFd>,
-    is_directory: bool,
-}
-
-fn is_absent(error: &io::Error) -> bool {
+pub(super) fn is_absent(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR))
 }
 
-fn is_directory(fd: &OwnedFd) -> io::Result<bool> {
+pub(super) fn is_directory(fd: &OwnedFd) -> io::Result<bool> {
     Ok(syscalls::kind(fd.as_fd())? == libc::S_IFDIR)
 }
 
@@ -238,6 +142,8 @@ pub(crate) struct Stage {
     empty: Vec<OwnedFd>,
     /// Private shared memory, and how much it may hold.
     shm: (OwnedFd, u64),
+    /// The host, if this process is not in it any more.
+    left: Option<Left>,
     /// The highest process number, if it could be set.
     highest: Option<u64>,
     refuses_nesting: bool,
@@ -251,6 +157,8 @@ impl Stage {
         let (proc_mount, proc_reason) = new_proc(hide);
         let host = failed("open", path, open(path))?;
         let root = failed("clone", path, syscalls::clone_tree(host.as_fd(), true))?;
+        // From Linux 6.15 what is attached nowhere can be copied; before, the host is left when the spec is there.
+        let outside = syscalls::clone_tree(root.as_fd(), true).ok();
         let attributes = SAFE | ATTRIBUTE_READ_ONLY;
         failed("restrict", path, syscalls::set_attributes(root.as_fd(), true, attributes))?;
         let staging = failed("stage", path, small_file_system(c"0755"))?;
@@ -267,7 +175,16 @@ impl Stage {
         failed("stage", path, syscalls::set_attributes(staging.as_fd(), false, attributes))?;
         let place = failed("stage", path, part("root"))?;
         failed("attach", path, syscalls::attach(root.as_fd(), place.as_fd()))?;
-        let masks = [failed("mask", path, part("empty"))?, failed("mask", path, part("nothing"))?];
+        let left = match outside {
+            Some(host) => {
+                let staging = syscalls::clone_tree(staging.as_fd(), false);
+                Some(Left { host, staging: failed("stage", path, staging)? })
+            }
+            None => None,
+        };
+        let masks_in = left.as_ref().map_or(staging.as_fd(), |left| left.staging.as_fd());
+        let mask = |name: &str| failed("mask", path, beneath(masks_in, Path::new(name)));
+        let masks = [mask("empty")?, mask("nothing")?];
         let (devices, closing) = (Vec::new(), Vec::new());
         let limits = Limits::default();
         let shm = failed("make", Path::new("/dev/shm"), shared_memory(limits.shm_bytes))?;
@@ -285,22 +202,31 @@ impl Stage {
             private,
             empty,
             shm: (shm, limits.shm_bytes),
+            left,
             highest: counts.then_some(highest),
             refuses_nesting,
         };
         stage.place_devices()?;
         stage.place_proc()?;
         stage.place_sys()?;
+        if stage.left.is_some() {
+            stage.leave()?;
+        }
         Ok(stage)
+    }
+
+    /// Returns the host, if it was left: closing it takes time unless somebody else has it, too.
+    pub(crate) fn left(&self) -> Option<&Left> {
+        self.left.as_ref()
     }
 
     /// Puts on top what `spec` asks for, and makes it the root of this mount namespace.
     pub(crate) fn build(mut self, spec: &SandboxSpec, foreign: Foreign) -> Result<Built, Failure> {
-        let sources = Sources::open(spec, &foreign)?;
+        let sources = Sources::open(spec, &foreign, self.left.as_ref())?;
         let rules: Vec<&FileRule> = sources.rules.iter().collect();
         let mounts =
             layout::plan(&rules, &self.private).map_err(|reason| Failure::Spec { reason })?;
-        let trees = sources.clone_trees(&mounts, foreign)?;
+        let trees = sources.clone_trees(&mounts, foreign, self.left.as_ref())?;
         let mut grants = self.place_all(spec, &mounts, trees)?;
         self.limit(spec)?;
         self.finish()?;
@@ -398,7 +324,7 @@ impl Stage {
         }
         let tree = match &spec.files.private_tmp {
             Some(directory) => {
-                let source = failed("open", directory, open(directory))?;
+                let source = failed("open", directory, open_in(self.left.as_ref(), directory))?;
                 let tree = failed("clone", directory, syscalls::clone_tree(source.as_fd(), false))?;
                 failed("restrict", path, syscalls::set_attributes(tree.as_fd(), false, SAFE))?;
                 tree
@@ -524,13 +450,23 @@ impl Stage {
         }
     }
 
-    /// Closes what was open for mount points, and leaves the host's tree.
-    fn finish(&self) -> Result<(), Failure> {
+    /// Closes what was open for mount points, and leaves the host.
+    fn finish(&mut self) -> Result<(), Failure> {
         let path = Path::new("/");
         for mount in self.closing.iter().chain([&self.dev]).chain(&self.proc_mount) {
             let result = syscalls::set_attributes(mount.as_fd(), false, ATTRIBUTE_READ_ONLY);
             failed("close", path, result)?;
         }
+        match self.left.take() {
+            Some(left) => drop(left),
+            None => self.leave()?,
+        }
+        Ok(())
+    }
+
+    /// Makes the new root the root of this mount namespace, and detaches the host's.
+    fn leave(&self) -> Result<(), Failure> {
+        let path = Path::new("/");
         failed("enter", path, syscalls::change_directory(self.root.as_fd()))?;
         failed("pivot to", path, syscalls::pivot_here())?;
         failed("detach the old", path, syscalls::detach_here())?;
@@ -570,7 +506,7 @@ fn small_file_system(mode: &std::ffi::CStr) -> io::Result<OwnedFd> {
     syscalls::new_file_system(c"tmpfs", &[(c"mode", mode)], INERT)
 }
 
-fn beneath(directory: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
+pub(super) fn beneath(directory: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
     syscalls::open_at(directory, path, libc::O_PATH | libc::O_NOFOLLOW, NO_LINKS)
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{check, owned};
 
 /// Most descriptors that one message carries here.
-const MOST: usize = 4;
+const MOST: usize = 5;
 
 /// Room for the control message of `MOST` descriptors, aligned as `cmsghdr` wants.
 #[repr(C, align(8))]

@@ -1,0 +1,133 @@
+//! The host's objects that a run is made of: opened, and copied as mounts that are attached nowhere.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+
+use super::foreign::Foreign;
+use super::layout::{Mount, View};
+use super::mounts::{SAFE, beneath, failed, is_absent, is_directory, open};
+use super::syscalls::{self, ATTRIBUTE_READ_ONLY};
+use crate::codec::Failure;
+use crate::{FileRule, SandboxSpec};
+
+/// The host's tree, and what masks are copies of, attached nowhere: so a run can leave the host before its spec is
+/// there. The last one who closes it waits for the kernel's readers.
+pub(crate) struct Left {
+    pub(crate) host: OwnedFd,
+    pub(crate) staging: OwnedFd,
+}
+
+/// Opens an absolute path of the host, following nothing.
+pub(super) fn open_in(left: Option<&Left>, path: &Path) -> io::Result<OwnedFd> {
+    let Some(Left { host, .. }) = left else { return open(path) };
+    match path.strip_prefix("/") {
+        Ok(relative) if relative.as_os_str().is_empty() => host.try_clone(),
+        Ok(relative) => beneath(host.as_fd(), relative),
+        Err(_) => Err(io::ErrorKind::InvalidInput.into()),
+    }
+}
+
+/// The host's objects that rules name, opened before anything is covered.
+pub(crate) struct Sources {
+    pub(crate) opened: BTreeMap<PathBuf, OwnedFd>,
+    pub(crate) rules: Vec<FileRule>,
+    pub(super) absent: Vec<FileRule>,
+}
+
+impl Sources {
+    /// Opens them, in a host that was `left` or where this process is.
+    pub(crate) fn open(
+        spec: &SandboxSpec,
+        foreign: &Foreign,
+        left: Option<&Left>,
+    ) -> Result<Sources, Failure> {
+        let mut sources =
+            Sources { opened: BTreeMap::new(), rules: Vec::new(), absent: Vec::new() };
+        for rule in &spec.files.rules {
+            if !rule.path.is_absolute()
+                || rule.path.components().any(|part| part == Component::ParentDir)
+            {
+                let reason = format!("`{}` is not an absolute real path", rule.path.display());
+                return Err(Failure::Spec { reason });
+            }
+            match open_in(left, &rule.path) {
+                Ok(fd) => sources.add(rule, fd)?,
+                // The monitor, with more rights, could come there.
+                Err(error) if error.raw_os_error() == Some(libc::EACCES) => {
+                    match foreign.opened.get(&rule.path) {
+                        Some(object) => {
+                            let copy = failed("open", &rule.path, object.try_clone())?;
+                            sources.add(rule, copy)?;
+                        }
+                        // Neither we nor the command, which has the same ids, can come there.
+                        None => sources.absent.push(rule.clone()),
+                    }
+                }
+                Err(error) if is_absent(&error) => sources.absent.push(rule.clone()),
+                Err(error) => return failed("open", &rule.path, Err(error)),
+            }
+        }
+        Ok(sources)
+    }
+
+    fn add(&mut self, rule: &FileRule, fd: OwnedFd) -> Result<(), Failure> {
+        let kind = failed("look at", &rule.path, syscalls::kind(fd.as_fd()))?;
+        if kind == libc::S_IFLNK {
+            let reason = format!("`{}` is a symbolic link, not a real path", rule.path.display());
+            return Err(Failure::Spec { reason });
+        }
+        self.opened.insert(rule.path.clone(), fd);
+        self.rules.push(rule.clone());
+        Ok(())
+    }
+
+    /// Copies the mount of each path that is shown, while the host's tree is still as it was.
+    pub(super) fn clone_trees(
+        &self,
+        mounts: &[Mount],
+        mut foreign: Foreign,
+        left: Option<&Left>,
+    ) -> Result<BTreeMap<PathBuf, Tree>, Failure> {
+        let mut trees = BTreeMap::new();
+        for Mount { path, view } in mounts {
+            let attributes = match view {
+                View::Private => continue,
+                View::ReadOnly | View::Masked { .. } => SAFE | ATTRIBUTE_READ_ONLY,
+                View::Writable | View::Pinned => SAFE,
+            };
+            if let Some(tree) = foreign.trees.remove(path) {
+                let is_directory = failed("look at", path, is_directory(&tree))?;
+                failed("restrict", path, syscalls::set_attributes(tree.as_fd(), true, attributes))?;
+                trees.insert(path.clone(), Tree { mount: Some(tree), is_directory });
+                continue;
+            }
+            let opened;
+            let source = match self.opened.get(path) {
+                Some(source) => source,
+                None => {
+                    opened = failed("open", path, open_in(left, path))?;
+                    &opened
+                }
+            };
+            let is_directory = failed("look at", path, is_directory(source))?;
+            let masked = matches!(view, View::Masked { .. });
+            let mount = if masked {
+                None
+            } else {
+                let tree = failed("clone", path, syscalls::clone_tree(source.as_fd(), true))?;
+                failed("restrict", path, syscalls::set_attributes(tree.as_fd(), true, attributes))?;
+                Some(tree)
+            };
+            trees.insert(path.clone(), Tree { mount, is_directory });
+        }
+        Ok(trees)
+    }
+}
+
+/// A mount that is not attached yet; `None` for one that hides.
+pub(super) struct Tree {
+    pub(super) mount: Option<OwnedFd>,
+    pub(super) is_directory: bool,
+}
