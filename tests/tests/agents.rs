@@ -221,10 +221,12 @@ fn given_with(
         let (mut stream, _) = listener.accept().expect("the hook comes");
         // Both lines, the greeting and the call.
         let mut lines = BufReader::new(stream.try_clone().expect("it")).lines();
-        let hello: Value = serde_json::from_str(&lines.next().expect("one").expect("it")).expect("JSON");
+        let hello: Value =
+            serde_json::from_str(&lines.next().expect("one").expect("it")).expect("JSON");
         let call = lines.next().expect("another").expect("it");
         assert!(call.contains("\"check\"") && hello["method"] == "hello", "{call}");
-        writeln!(stream, "{}", json!({"jsonrpc": "2.0", "id": hello["id"], "result": {}})).expect("it reads");
+        writeln!(stream, "{}", json!({"jsonrpc": "2.0", "id": hello["id"], "result": {}}))
+            .expect("it reads");
         act(stream, pid);
     });
     let output = child.wait_with_output().expect("it ends");
@@ -237,7 +239,12 @@ fn a_hook_whose_gateway_is_late_babbles_or_goes_away_blocks() {
     let place = Place::new("faulty-gateway");
     for (agent, file, event) in AGENTS {
         let frame = frame(&place, file, event, "pwd");
-        for said in ["no json\n", "{}\n", "{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"decision\":\"allow\"}}\n", ""] {
+        for said in [
+            "no json\n",
+            "{}\n",
+            "{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"decision\":\"allow\"}}\n",
+            "",
+        ] {
             let output = given_with(&place, (agent, &[]), &frame, |mut stream, _| {
                 stream.write_all(said.as_bytes()).expect("it reads");
             });
@@ -261,7 +268,8 @@ fn a_hook_that_breaks_while_its_gateway_judges_blocks() {
         let frame = frame(&place, file, event, "pwd");
         for signal in ["ABRT", "SEGV", "BUS", "ILL", "FPE", "SYS", "XCPU"] {
             let output = given_with(&place, (agent, &[]), &frame, move |stream, pid| {
-                let sent = Command::new("kill").args([format!("-{signal}"), pid.to_string()]).status();
+                let sent =
+                    Command::new("kill").args([format!("-{signal}"), pid.to_string()]).status();
                 assert!(sent.expect("kill starts").success());
                 let _ = BufReader::new(stream).lines().next(); // until the hook is gone
             });

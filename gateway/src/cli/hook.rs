@@ -65,8 +65,8 @@ pub(super) fn run(options: &args::agents::Hook) -> ExitCode {
         // Where the words of a process cannot be kept ready, another one watches it.
         alone(options.agent, carry, options.deadline).ok()
     });
-    let status = carried
-        .unwrap_or_else(|| supervise(options.agent, || handler(options), options.deadline));
+    let status =
+        carried.unwrap_or_else(|| supervise(options.agent, || handler(options), options.deadline));
     ExitCode::from(status)
 }
 

@@ -403,7 +403,8 @@ mod tests {
     fn what_is_written_without_a_tree_is_the_same_line() {
         let (id, params) = (Id::Number(7), json!({"a": [1, null]}));
         let (method, result) = ("run".to_owned(), Ok(params.clone()));
-        let whole = Frame::Request { id: id.clone(), method: method.clone(), params: params.clone() };
+        let whole =
+            Frame::Request { id: id.clone(), method: method.clone(), params: params.clone() };
         assert_eq!(request(7, "run", &params).unwrap(), encode(&whole));
         let whole = Frame::Notification { method, params: params.clone() };
         assert_eq!(notification("run", &params).unwrap(), encode(&whole));
