@@ -55,7 +55,7 @@ pub fn paths_of(call: &Call<'_>, facts: &Facts) -> Vec<PathBuf> {
 
 /// Says whether rules know a tool by this name.
 pub fn is_known_tool(name: &str) -> bool {
-    knowledge::knowledge().known_tools.iter().any(|known| *known == name)
+    knowledge::knowledge().known_tools.contains(&name)
 }
 
 /// Says whether settings let the call run outside the sandbox: each of its commands is excluded, or the call

@@ -39,7 +39,7 @@ pub(super) fn parts(context: &Context<'_>) -> Vec<Draft> {
             "Skill" => name(context, &mut draft, "Skill", "skill"),
             "SlashCommand" => name(context, &mut draft, "SlashCommand", "command"),
             "PowerShell" | "Monitor" => foreign_text(context, &mut draft),
-            tool if tables.harmless_tools.iter().any(|known| *known == tool) => {
+            tool if tables.harmless_tools.contains(&tool) => {
                 draft.cover =
                     Cover::Builtin("it touches nothing outside the conversation".to_owned());
             }
