@@ -1,6 +1,7 @@
 //! The one way in: a gateway in this process, or one behind a socket, through the same calls.
 
 mod connection;
+mod peer;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -13,8 +14,8 @@ use crate::protocol::types::{
     Input, Question, RunOutcome,
 };
 use crate::{Gateway, Spare};
-use connection::Connection;
 pub(crate) use connection::WINDOW;
+use connection::{Connection, Unreached};
 
 /// Which gateway a client uses, and where it keeps its things.
 #[derive(Debug, Clone, Default)]
@@ -115,7 +116,8 @@ impl Client {
     /// Connects to the running gateway, or makes one in this process.
     ///
     /// A named socket must answer. At the default place a gateway is used if one of the same user listens, and if neither
-    /// the log nor the state directory is named: those are the gateway's. Versions are compared with the first call, which
+    /// the log nor the state directory is named: those are the gateway's. What listens as this user but is confined, as a command of an agent is,
+    /// and what takes no connections is an error at either place. Versions are compared with the first call, which
     /// fails when they differ: nothing is tried elsewhere then, for that gateway holds the log.
     pub async fn connect(options: Options) -> Result<Client, Failure> {
         match Client::reach(&options)? {
@@ -133,10 +135,14 @@ impl Client {
                 "`--socket` goes neither with `--no-daemon` nor with `--audit-dir` or `--state-dir`",
                 "a gateway that runs has its own log and state; leave one of the options out",
             )),
-            (Some(path), _) => Connection::open(path).map(Client::through).map(Some),
+            (Some(path), _) => Ok(Some(Client::through(Connection::open(path)?))),
             (None, Some(path)) if !options.embedded && !named_places => {
                 // Nobody listens there, or a stranger: this process is the gateway, with the same rules and the same log.
-                Ok(Connection::open(path).ok().map(Client::through))
+                match Connection::open(path) {
+                    Ok(connection) => Ok(Some(Client::through(connection))),
+                    Err(Unreached::Nobody(_)) => Ok(None),
+                    Err(Unreached::Refused(failure)) => Err(failure),
+                }
             }
             (None, _) => Ok(None),
         }

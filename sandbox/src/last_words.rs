@@ -17,8 +17,9 @@ pub struct LastWords {
 }
 
 impl LastWords {
-    /// From here on this process, when a fault would end it (an abort, a bad address, a stack that is used up), says
-    /// `fault`, and `late` when `limit` is over; each ends it. Only SIGKILL still ends it without a word. Once in a process.
+    /// From here on this process, when a fault would end it (an abort, a bad address, a stack that is used up) or a signal
+    /// (a request to end, a hang-up, a limit), says `fault`, and `late` when `limit` is over; each ends it. Only SIGKILL
+    /// still ends it without a word, and a signal that it was started to ignore stays ignored. Once in a process.
     #[cfg(target_os = "linux")]
     pub fn keep(fault: LastWords, late: LastWords, limit: Duration) -> io::Result<()> {
         crate::linux::syscalls::set_last_words([fault, late], limit)
@@ -30,10 +31,24 @@ impl LastWords {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// The time no longer runs out: what was to be said in it is there.
-    pub fn in_time() -> io::Result<()> {
+    /// The time no longer runs out: another one measures it.
+    pub fn without_limit() -> io::Result<()> {
         #[cfg(target_os = "linux")]
         crate::linux::syscalls::set_timer(Duration::ZERO)?;
+        Ok(())
+    }
+
+    /// What was to be said in time is there: the time no longer runs out, and no signal to end cuts it off.
+    pub fn in_time() -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        crate::linux::syscalls::hold_last_words()?;
+        Ok(())
+    }
+
+    /// This process is a copy that has nothing to say.
+    pub fn forget() -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        crate::linux::syscalls::forget_last_words()?;
         Ok(())
     }
 }

@@ -20,6 +20,7 @@ mod linux;
 mod macos;
 #[cfg(not(target_os = "linux"))]
 mod other;
+mod peer;
 #[cfg(target_os = "linux")]
 mod probe;
 mod run;
@@ -45,6 +46,7 @@ pub use other::{
     Branch, Child, Launcher, Listeners, Nursery, Progress, Starting, Stopper, Twin, confine_proxy,
     confine_worker, launch, spawn,
 };
+pub use peer::peer_process;
 pub use run::{Error, Exit, Stdio};
 #[cfg(target_os = "linux")]
 pub use spawn::{

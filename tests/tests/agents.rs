@@ -42,7 +42,11 @@ fn frame(place: &Place, file: &str, event: &str, command: &str) -> String {
 
 /// Gives `stockade hook AGENT` these bytes.
 fn given(place: &Place, agent: &str, options: &[&str], bytes: &[u8]) -> Output {
-    let mut command = place.stockade([&["hook", agent], options].concat());
+    given_to(place.stockade([&["hook", agent], options].concat()), bytes)
+}
+
+/// Gives `command` these bytes.
+fn given_to(mut command: Command, bytes: &[u8]) -> Output {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("it starts");
     let mut stdin = child.stdin.take().expect("its input");
@@ -261,12 +265,170 @@ fn a_hook_whose_gateway_is_late_babbles_or_goes_away_blocks() {
     }
 }
 
+/// Signals by which others end a process that does nothing about them, as x86 and ARM number them (signal(7)): HUP, INT,
+/// QUIT, USR1, USR2, ALRM, TERM, STKFLT, XFSZ, VTALRM, PROF, IO, PWR, and the first and last real-time one.
+const ENDS: [&str; 15] =
+    ["1", "2", "3", "10", "12", "14", "15", "16", "25", "26", "27", "29", "30", "34", "64"];
+
+/// Waits until process `pid` does something about the last signal, and so about all (`SigCgt` in proc(5)).
+fn wait_until_it_listens_to_signals(pid: u32) {
+    let start = Instant::now();
+    let catches = || {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+        let set = status.lines().find_map(|line| line.strip_prefix("SigCgt:\t")).expect("a set");
+        u64::from_str_radix(set, 16).expect("digits") & 1 << 63 != 0
+    };
+    while !catches() {
+        assert!(start.elapsed() < Duration::from_secs(20), "it takes no notice of signals");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_hook_that_is_told_to_end_blocks_without_a_gateway_too() {
+    let place = Place::new("ended-hook");
+    for (agent, ..) in AGENTS {
+        for signal in ENDS {
+            let mut command = place.stockade(["hook", agent]);
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            let mut child = command.spawn().expect("it starts");
+            let input = child.stdin.take().expect("its input"); // and nothing comes
+            wait_until_it_listens_to_signals(child.id());
+            let sent = [format!("-{signal}"), child.id().to_string()];
+            let sent = Command::new("kill").args(sent).status();
+            assert!(sent.expect("kill starts").success());
+            let output = child.wait_with_output().expect("it ends");
+            drop(input);
+            assert_blocked(agent, &output, signal);
+        }
+    }
+}
+
+#[test]
+fn a_hook_whose_gateway_takes_no_connections_blocks_in_time() {
+    let place = Place::new("full-gateway");
+    let socket = place.root.join("runtime/stockade/gateway.sock");
+    std::fs::create_dir_all(socket.parent().expect("a folder")).expect("a folder");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+    let runtime = runtime.expect("a runtime");
+    let entered = runtime.enter();
+    let full = tokio::net::UnixSocket::new_stream().expect("a socket");
+    full.bind(&socket).expect("a place");
+    let listener = full.listen(0).expect("it listens");
+    let waiting = UnixStream::connect(&socket).expect("one has room");
+    let named = ["--socket", socket.to_str().expect("a path")];
+    for (agent, file, event) in AGENTS {
+        let frame = frame(&place, file, event, "pwd");
+        for options in
+            [&["--deadline", "300ms"][..], &[&named[..], &["--deadline", "300ms"]].concat()]
+        {
+            let start = Instant::now();
+            assert_blocked(agent, &given(&place, agent, options, frame.as_bytes()), "no room");
+            assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+        }
+    }
+    // Nor does anybody wait without end who has no deadline.
+    for options in [&[][..], &named] {
+        let output = place.output([&["check"], options, &["pwd"]].concat());
+        assert_eq!(output.status.code(), Some(122), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("it takes no more connections"));
+    }
+    drop((waiting, listener, entered));
+}
+
+/// The file in which the command that plays the gateway finds where it is to listen.
+const PLAYED: &str = "played";
+
+#[test]
+#[ignore = "a role in `a_confined_command_in_the_place_of_the_gateway_is_not_believed`"]
+fn plays_the_gateway() {
+    let socket = std::fs::read_to_string(PLAYED).expect("a place");
+    let listener = UnixListener::bind(socket).expect("a socket");
+    println!("listening");
+    for stream in listener.incoming() {
+        let mut stream = stream.expect("a client");
+        for line in BufReader::new(stream.try_clone().expect("it")).lines() {
+            let Ok(line) = line else { break };
+            let call: Value = serde_json::from_str(&line).expect("JSON");
+            let allow = json!({"decision": "allow", "rule": null, "source": "builtin", "file": null,
+                "line": null, "column": null, "rules": [], "commands": [], "reason": "yes",
+                "code": "read_only", "help": "", "suggestion": null, "input": call["params"]["input"],
+                "explanation": "", "settings_sha256": "0".repeat(64), "warnings": [], "stop": null});
+            let result = if call["method"] == "hello" { json!({}) } else { allow };
+            let answer = json!({"jsonrpc": "2.0", "id": call["id"], "result": result});
+            if writeln!(stream, "{answer}").is_err() {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_confined_command_in_the_place_of_the_gateway_is_not_believed() {
+    let place = denying("played-gateway");
+    let folder = place.project().join(".run/stockade");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let socket = folder.join("gateway.sock");
+    let socket = socket.to_str().expect("a path");
+    place.write("project/played", socket);
+    let answers = |what: &str| {
+        AGENTS.map(|(agent, file, event)| {
+            let frame = frame(&place, file, event, "touch made.txt");
+            let named = given(&place, agent, &["--socket", socket], frame.as_bytes());
+            let mut command = place.stockade(["hook", agent]);
+            command.env("XDG_RUNTIME_DIR", place.project().join(".run"));
+            let usual = given_to(command, frame.as_bytes());
+            (agent, what.to_owned(), named, usual)
+        })
+    };
+    let role = std::env::current_exe().expect("this test");
+    let role = role.to_str().expect("a path");
+    let words = [role, "--ignored", "--exact", "plays_the_gateway", "--nocapture"];
+    // What it says is an answer: unconfined it would be taken for a gateway of this user.
+    let mut plain = Command::new(role);
+    plain.args(&words[1..]).current_dir(place.project());
+    let mut plain = started(plain);
+    for (agent, _, named, usual) in answers("unconfined") {
+        for output in [named, usual] {
+            let word = if agent == "codex" { "none" } else { "allow" };
+            assert_eq!(decision(&output).0, word, "{agent}: {}", text(&output.stderr));
+        }
+    }
+    plain.kill().and_then(|()| plain.wait()).expect("it ends");
+    std::fs::remove_file(socket).expect("its socket");
+    let options =
+        ["run", "--no-daemon", "--settings", r#"{"permissions":{"allow":["Bash"]}}"#, "--"];
+    let mut confined = started(place.stockade([&options[..], &words].concat()));
+    for (agent, what, named, usual) in answers("confined") {
+        for output in [named, usual] {
+            assert_blocked(agent, &output, &what);
+            let told = [text(&output.stdout), text(&output.stderr)].concat();
+            assert!(told.contains("is confined, as a command of an agent is"), "{told}");
+        }
+    }
+    let output = place.output(["run", "--socket", socket, "--", "echo", "ran"]);
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(122), ""));
+    let told = format!("stockade: what listens at `{socket}` is not taken for a gateway: process ");
+    assert!(text(&output.stderr).starts_with(&told), "{}", text(&output.stderr));
+    confined.kill().and_then(|()| confined.wait()).expect("it ends");
+}
+
+/// Starts a program and waits until it says that it listens.
+fn started(mut command: Command) -> std::process::Child {
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
+    let lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+    let said: Vec<String> =
+        lines.map_while(Result::ok).take_while(|it| !it.contains("listening")).collect();
+    assert!(child.try_wait().expect("its state").is_none(), "{said:?}");
+    child
+}
+
 #[test]
 fn a_hook_that_breaks_while_its_gateway_judges_blocks() {
     let place = Place::new("broken-hook");
     for (agent, file, event) in AGENTS {
         let frame = frame(&place, file, event, "pwd");
-        for signal in ["ABRT", "SEGV", "BUS", "ILL", "FPE", "SYS", "XCPU"] {
+        for signal in ["ABRT", "SEGV", "BUS", "ILL", "FPE", "SYS", "XCPU"].into_iter().chain(ENDS) {
             let output = given_with(&place, (agent, &[]), &frame, move |stream, pid| {
                 let sent =
                     Command::new("kill").args([format!("-{signal}"), pid.to_string()]).status();

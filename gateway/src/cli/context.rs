@@ -29,13 +29,7 @@ pub(crate) struct Call {
 
 /// Reads the surroundings of a call that comes through `door`.
 pub(crate) fn call(common: &Common, door: &str) -> Result<Call, Failure> {
-    let here = std::env::current_dir().map_err(|error| {
-        Failure::new(
-            Code::DirectoryUnusable,
-            format!("the working directory cannot be used: {error}"),
-            "change to a directory that exists, or name one with `--cwd`",
-        )
-    })?;
+    let here = std::env::current_dir().map_err(unusable_directory)?;
     let cwd = match &common.cwd {
         Some(directory) => directory_of(&here.join(directory))?,
         None => text_of(&here)?,
@@ -82,10 +76,9 @@ pub(crate) fn options(common: &Common, here: &Path) -> Options {
 /// Forks what this process will need if it is the gateway itself, or takes what was forked for it. First of all,
 /// while there is one thread and nothing but the command line was read.
 pub(crate) fn spare(common: &Common, purpose: Purpose, foreseen: Option<Spare>) -> Spare {
-    // Only whether places are named matters here, not where they are.
-    match options(common, Path::new("/")).stays_embedded() {
-        true => foreseen.unwrap_or_else(|| Spare::fork(purpose)),
-        false => Spare::default(),
+    match may_run(common) {
+        true => Spare::default(),
+        false => foreseen.unwrap_or_else(|| Spare::fork(purpose)),
     }
 }
 
@@ -102,13 +95,24 @@ pub(crate) fn foreseen(words: &[OsString]) -> Option<Spare> {
     expected.then(|| Spare::fork(purpose))
 }
 
-/// Returns a client of the gateway that runs where the options say; none when there is none, or it cannot be reached.
-pub(crate) fn running(common: &Common) -> Option<Client> {
-    let options = options(common, &std::env::current_dir().ok()?);
-    match options.stays_embedded() {
-        true => None,
-        false => Client::reach(&options).ok()?,
-    }
+/// Says whether a gateway may run where the options say.
+pub(crate) fn may_run(common: &Common) -> bool {
+    // Only whether places are named matters here, not where they are.
+    !options(common, Path::new("/")).stays_embedded()
+}
+
+/// Returns a client of the gateway that runs where the options say; none when this process is to be the gateway.
+pub(crate) fn running(common: &Common) -> Result<Option<Client>, Failure> {
+    let here = std::env::current_dir().map_err(unusable_directory)?;
+    Client::reach(&options(common, &here))
+}
+
+fn unusable_directory(error: std::io::Error) -> Failure {
+    Failure::new(
+        Code::DirectoryUnusable,
+        format!("the working directory cannot be used: {error}"),
+        "change to a directory that exists, or name one with `--cwd`",
+    )
 }
 
 /// Returns what is to run: one operand is shell text, several are literal words, a lone `-` stands for

@@ -16,7 +16,7 @@ use crate::protocol::errors::{Code, Failure};
 use crate::serve::hook::answer::{Answer, blocked};
 use crate::serve::hook::frame::LIMIT_BYTES;
 use crate::serve::hook::handle::{Running, handle};
-use crate::serve::hook::{Agent, alone, own_rules, print, supervise};
+use crate::serve::hook::{Agent, alone, keep_words, own_rules, print, supervise};
 use crate::serve::shell::wrapping::LAUNCH;
 use crate::spare::{Purpose, Spare};
 
@@ -59,15 +59,23 @@ fn parsed(arguments: &[OsString]) -> Result<args::agents::Hook, clap::Error> {
 
 /// Answers by the gateway that runs; without one, supervises a handler, which goes on from here in a process of its own.
 pub(super) fn run(options: &args::agents::Hook) -> ExitCode {
-    let running = context::running(&options.common);
-    let carried = running.and_then(|client| {
-        let carry = AssertUnwindSafe(|| carried(options, client));
-        // Where the words of a process cannot be kept ready, another one watches it.
-        alone(options.agent, carry, options.deadline).ok()
-    });
-    let status =
-        carried.unwrap_or_else(|| supervise(options.agent, || handler(options), options.deadline));
+    let (agent, deadline) = (options.agent, options.deadline);
+    // Before anything that may wait. Where the words of a process cannot be kept ready, another one watches it.
+    let kept = keep_words(agent, deadline).is_ok();
+    let carried = match kept && context::may_run(&options.common) {
+        true => alone(agent, AssertUnwindSafe(|| reached(options))),
+        false => None,
+    };
+    let status = carried.unwrap_or_else(|| supervise(agent, || handler(options), deadline));
     ExitCode::from(status)
+}
+
+/// Has the gateway that runs judge the frame; none without one.
+fn reached(options: &args::agents::Hook) -> Option<Answer> {
+    match context::running(&options.common) {
+        Ok(client) => Some(carried(options, client?)),
+        Err(failure) => Some(blocked(options.agent, &failure.message)),
+    }
 }
 
 /// Has the gateway behind `client` judge the frame on standard input.

@@ -9,13 +9,14 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::net::sockopt::socket_peercred;
+use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use super::{Conversation, PendingQuestion};
+use super::{Conversation, PendingQuestion, peer};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::frames::{self, Lines, RpcError};
 use crate::protocol::types::{
@@ -60,6 +61,34 @@ struct Params {
     question: Option<Question>,
 }
 
+/// Why there is no connection.
+#[derive(Debug)]
+pub(super) enum Unreached {
+    /// No gateway of this user is there.
+    Nobody(Failure),
+    /// Something of this user is there that is not to be believed.
+    Refused(Failure),
+}
+
+impl From<Unreached> for Failure {
+    fn from(why: Unreached) -> Failure {
+        match why {
+            Unreached::Nobody(failure) | Unreached::Refused(failure) => failure,
+        }
+    }
+}
+
+/// Connects, and waits no longer than for the greeting where nobody takes connections.
+fn dial(path: &Path) -> rustix::io::Result<UnixStream> {
+    let flags = SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let address = SocketAddrUnix::new(path)?;
+    set_socket_timeout(&socket, Timeout::Send, Some(HELLO))?;
+    rustix::io::retry_on_intr(|| rustix::net::connect(&socket, &address))?;
+    set_socket_timeout(&socket, Timeout::Send, None)?;
+    Ok(UnixStream::from(socket))
+}
+
 impl<R> Message<R> {
     /// Returns the result if this is the answer to request `id`, or its failure; none for all else.
     fn answers(self, id: u64) -> Option<Result<R, Failure>> {
@@ -75,14 +104,19 @@ impl<R> Message<R> {
 
 impl Connection {
     /// Connects to the gateway at `path`.
-    pub(super) fn open(path: &Path) -> Result<Connection, Failure> {
-        let stream =
-            UnixStream::connect(path).map_err(|error| unreachable(path, &error.to_string()))?;
-        let peer =
-            socket_peercred(&stream).map_err(|error| unreachable(path, &error.to_string()))?;
+    pub(super) fn open(path: &Path) -> Result<Connection, Unreached> {
+        let nobody = |reason: &str| Unreached::Nobody(unreachable(path, reason));
+        let stream = dial(path).map_err(std::io::Error::from);
+        let stream = stream.map_err(|error| match is_late(&error) {
+            true => Unreached::Refused(unreachable(path, "it takes no more connections")),
+            false => nobody(&error.to_string()),
+        })?;
+        let peer = socket_peercred(&stream).map_err(|error| nobody(&error.to_string()))?;
         if peer.uid != rustix::process::geteuid() {
-            return Err(unreachable(path, &format!("uid {} listens there", peer.uid.as_raw())));
+            return Err(nobody(&format!("uid {} listens there", peer.uid.as_raw())));
         }
+        peer::check(&stream, peer.pid, path)
+            .map_err(|reason| Unreached::Refused(untrusted(path, &reason)))?;
         let (path, lines) = (path.to_owned(), Lines::default());
         Ok(Connection { stream, path, lines, last_id: 0 })
     }
@@ -394,6 +428,14 @@ fn unreachable(path: &Path, reason: &str) -> Failure {
         Code::GatewayUnreachable,
         format!("no gateway of yours answers at `{}`: {reason}", path.display()),
         "start one with `stockade serve`, or leave `--socket` out",
+    )
+}
+
+fn untrusted(path: &Path, reason: &str) -> Failure {
+    Failure::new(
+        Code::GatewayUnreachable,
+        format!("what listens at `{}` is not taken for a gateway: {reason}", path.display()),
+        "end that process and remove the socket; no command may write where it lies",
     )
 }
 

@@ -28,6 +28,9 @@ pub(crate) use table::{TEXT as TABLE, marks};
 /// Most bytes of a handler's answer.
 const ANSWER_LIMIT_BYTES: usize = 32 << 20;
 
+/// What is told of a handler that broke.
+const FAILED: &str = "the hook's handler failed";
+
 /// An agent whose hook form is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Agent {
@@ -74,13 +77,25 @@ impl Agent {
     }
 }
 
+/// From here on this process refuses when a fault or a signal ends it, or `deadline` is over.
+pub(crate) fn keep_words(agent: Agent, deadline: Duration) -> std::io::Result<()> {
+    LastWords::keep(last_words(blocked(agent, FAILED)), last_words(late(agent, deadline)), deadline)
+}
+
 /// Runs `handler` in a copy of this process, prints its answer or a refusal, and returns the exit status.
 pub(crate) fn supervise(
     agent: Agent,
     handler: impl FnOnce() -> u8 + UnwindSafe,
     deadline: Duration,
 ) -> u8 {
-    let handler = Branch::fork(handler);
+    // From here on the time is measured below, where a handler that is late is ended too.
+    let without_limit = LastWords::without_limit();
+    let handler = without_limit.and_then(|()| {
+        Branch::fork(|| match LastWords::forget() {
+            Ok(()) => handler(),
+            Err(_) => u8::MAX,
+        })
+    });
     std::panic::set_hook(Box::new(move |_| {
         std::process::exit(i32::from(print(&blocked(agent, "the hook failed"))));
     }));
@@ -88,26 +103,29 @@ pub(crate) fn supervise(
         .map_err(|error| format!("the hook's handler did not start: {error}"))
         .and_then(|handler| watch(handler, deadline))
         .unwrap_or_else(|reason| blocked(agent, &reason));
-    print(&answer)
+    finally(agent, &answer)
 }
 
-/// Answers in this process with what `handler` returns; whatever else happens is a refusal.
+/// Answers in this process with what `handler` returns, if anything; a panic is a refusal.
 pub(crate) fn alone(
     agent: Agent,
-    handler: impl FnOnce() -> Answer + UnwindSafe,
-    deadline: Duration,
-) -> std::io::Result<u8> {
-    let failed = "the hook's handler failed";
-    LastWords::keep(
-        last_words(blocked(agent, failed)),
-        last_words(late(agent, deadline)),
-        deadline,
-    )?;
+    handler: impl FnOnce() -> Option<Answer> + UnwindSafe,
+) -> Option<u8> {
     // A panic is told by the refusal alone.
+    let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
-    let answer = std::panic::catch_unwind(handler).unwrap_or_else(|_| blocked(agent, failed));
-    LastWords::in_time()?;
-    Ok(print(&answer))
+    let answer = std::panic::catch_unwind(handler);
+    std::panic::set_hook(usual);
+    let answer = answer.unwrap_or_else(|_| Some(blocked(agent, FAILED)))?;
+    Some(finally(agent, &answer))
+}
+
+/// Prints an answer that no signal cuts off any more.
+fn finally(agent: Agent, answer: &Answer) -> u8 {
+    match LastWords::in_time() {
+        Ok(()) => print(answer),
+        Err(error) => print(&blocked(agent, &format!("the answer cannot be kept whole: {error}"))),
+    }
 }
 
 /// Returns the words of `answer`, as [`print`] says them.
@@ -155,7 +173,7 @@ fn watch(handler: Branch, deadline: Duration) -> Result<Answer, String> {
         finished.map_err(|error| format!("the handler's answer cannot be read: {error}"))?;
     match finished {
         None => Err(no_answer_within(deadline)),
-        Some((_, false)) => Err("the hook's handler failed".to_owned()),
+        Some((_, false)) => Err(FAILED.to_owned()),
         Some((bytes, true)) => serde_json::from_slice(&bytes)
             .map_err(|error| format!("the hook's handler gave no answer: {error}")),
     }

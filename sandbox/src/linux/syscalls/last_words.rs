@@ -22,12 +22,37 @@ const FAULTS: [i32; 8] = [
     libc::SIGXCPU,
 ];
 
-/// Has this process say the first of `words` at a fault, and the second when `limit` is over.
+/// Other signals that end a process which does nothing about them (signal(7)). Of the rest, SIGKILL and SIGSTOP cannot be
+/// caught, and the standard library ignores SIGPIPE.
+const ENDS: [i32; 13] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGTERM,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGXFSZ,
+    libc::SIGVTALRM,
+    libc::SIGPROF,
+    libc::SIGIO,
+    libc::SIGPWR,
+    libc::SIGSTKFLT,
+    libc::SIGALRM,
+];
+
+/// Returns [`ENDS`] and the real-time signals.
+fn ends() -> impl Iterator<Item = i32> {
+    ENDS.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX())
+}
+
+/// Has this process say the first of `words` at a fault or when it is ended, and the second when `limit` is over.
 pub(crate) fn set_last_words(words: [LastWords; 2], limit: Duration) -> io::Result<()> {
     if WORDS.set(words).is_err() {
         return Err(io::ErrorKind::AlreadyExists.into());
     }
-    let signals: Vec<i32> = FAULTS.iter().copied().chain([libc::SIGALRM]).collect();
+    // Who started this process may have it ignore signals, as nohup(1) does; but neither faults nor the time.
+    let ends = ends().filter(|signal| *signal == libc::SIGALRM || !is_ignored(*signal));
+    let signals: Vec<i32> = FAULTS.into_iter().chain(ends).collect();
     let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: zeros are a valid action: the default one, with an empty mask.
     let action = unsafe { action.assume_init_mut() };
@@ -39,11 +64,43 @@ pub(crate) fn set_last_words(words: [LastWords; 2], limit: Duration) -> io::Resu
         let status = unsafe { libc::sigaction(*signal, action, std::ptr::null_mut()) };
         check(status.into())?;
     }
-    let set = signal_set(&signals)?;
-    // SAFETY: `set` is an initialised set that lives through the call.
-    let status = unsafe { libc::sigprocmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut()) };
-    check(status.into())?;
+    mask(libc::SIG_UNBLOCK, &signals)?;
     set_timer(limit.max(Duration::from_micros(1)))
+}
+
+/// Ends the time, and holds back the signals that would end this process.
+pub(crate) fn hold_last_words() -> io::Result<()> {
+    set_timer(Duration::ZERO)?;
+    mask(libc::SIG_BLOCK, &ends().collect::<Vec<i32>>())
+}
+
+/// Gives the signals of [`set_last_words`] back to the kernel.
+pub(crate) fn forget_last_words() -> io::Result<()> {
+    set_timer(Duration::ZERO)?;
+    let ends = ends().filter(|signal| !is_ignored(*signal));
+    for signal in FAULTS.into_iter().chain(ends) {
+        // SAFETY: integers only.
+        let before = unsafe { libc::signal(signal, libc::SIG_DFL) };
+        if before == libc::SIG_ERR {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+fn is_ignored(signal: i32) -> bool {
+    let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: `action` lives through the call, which only writes it.
+    let status = unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) };
+    // SAFETY: zeroed above; zeros are a valid action.
+    status == 0 && unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
+}
+
+fn mask(how: i32, signals: &[i32]) -> io::Result<()> {
+    let set = signal_set(signals)?;
+    // SAFETY: `set` is an initialised set that lives through the call.
+    let status = unsafe { libc::sigprocmask(how, &raw const set, std::ptr::null_mut()) };
+    check(status.into()).map(drop)
 }
 
 /// Has SIGALRM come when `after` is over, never if it is zero.

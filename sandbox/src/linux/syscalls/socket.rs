@@ -13,6 +13,27 @@ const MOST: usize = 5;
 #[repr(C, align(8))]
 struct Control([u8; 64]);
 
+/// `SO_PEERPIDFD` (`asm-generic/socket.h`, Linux 6.5).
+const SO_PEERPIDFD: libc::c_int = 77;
+
+/// Returns a descriptor of the process that made the other end of a connected Unix socket, or listened there.
+pub(crate) fn peer_process(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let mut process: libc::c_int = -1;
+    let mut length: libc::socklen_t = 4;
+    // SAFETY: `process` and its length live through the call.
+    let status = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_PEERPIDFD,
+            (&raw mut process).cast(),
+            &raw mut length,
+        )
+    };
+    check(status.into())?;
+    owned(process.into())
+}
+
 /// Sends `bytes`, and with the first of them `descriptors`; returns how many bytes went out.
 pub(crate) fn send_with_descriptors(
     socket: BorrowedFd<'_>,

@@ -1,0 +1,25 @@
+//! Who listens at the other end of a socket.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+/// Returns a descriptor of the process that was at the other end of a connected Unix socket when it began to listen. Unlike
+/// its number it never comes to mean another process. None where the kernel has no such thing (before Linux 6.5).
+///
+/// # Errors
+///
+/// That process is gone, or the kernel refuses.
+#[cfg(target_os = "linux")]
+pub fn peer_process(socket: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
+    match crate::linux::syscalls::peer_process(socket) {
+        Ok(process) => Ok(Some(process)),
+        Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Refuses.
+#[cfg(not(target_os = "linux"))]
+pub fn peer_process(_: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
+    Err(io::ErrorKind::Unsupported.into())
+}
