@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use serde_json::{Value, json};
 use stockade_tests::{Place, skip, stockade};
 
 const SMALL_DISK: &str = "STOCKADE_TEST_SMALL_DISK";
@@ -320,4 +321,100 @@ fn questions_to_the_log_have_answers_and_statuses() {
         let help = text(&audit(&[command, "--help"]).stdout);
         assert!(help.contains("Example:") && help.contains("Exit status:"), "{command}: {help}");
     }
+}
+
+/// Commands with secrets in every position, and the secret of each.
+const SECRETS: [(&str, &str); 26] = [
+    ("curl -s \"https://bob:hunter2zz@example.com/a.git\"", "hunter2zz"),
+    ("curl https://bob:s3gm3nt@example.com/a//b/../c", "s3gm3nt"),
+    ("curl https://bob:qu0t'ed11'@example.com/", "qu0ted11"),
+    (
+        "git clone https://ghp_0123456789abcdefghijABCDEFGHIJ012345@github.com/a/b",
+        "ghp_0123456789abcdefghijABCDEFGHIJ012345",
+    ),
+    ("psql postgres://u:p4ssXYZ@db/x", "p4ssXYZ"),
+    ("psql --password=0ption1a db", "0ption1a"),
+    ("vault login --token s.Opt10n2", "s.Opt10n2"),
+    ("mysql -uroot -pj01ned shop", "j01ned"),
+    ("sshpass -p sp1it ssh host", "sp1it"),
+    ("curl -u bob:us3rpw/a//b https://x.org", "us3rpw"),
+    ("curl -H 'Authorization: Bearer h3ad.er1' https://x.org", "h3ad.er1"),
+    ("curl -H'X-Api-Key: h3ad2' https://x.org", "h3ad2"),
+    ("API_TOKEN=ass1gn1 make", "ass1gn1"),
+    ("env DB_PASSWORD=ass1gn2 make", "ass1gn2"),
+    ("export AWS_SECRET_ACCESS_KEY='ass1gn three'", "ass1gn three"),
+    ("docker login -u bob --password-stdin <<< h3restr", "h3restr"),
+    ("docker login --password-stdin <<'X'\nh3redoc\nX", "h3redoc"),
+    ("echo p1ped | sudo -S id", "p1ped"),
+    ("cat notes/glpat-0123456789abcdefghij/a", "glpat-0123456789abcdefghij"),
+    ("touch AKIAIOSFODNN7EXAMPLE.txt; ls AKIAIOSFODNN7EXAMPLE.txt", "AKIAIOSFODNN7EXAMPLE"),
+    ("cp a /etc/token=fil3name", "fil3name"),
+    ("bash -c 'mysql -uroot -pinn3r shop'", "inn3r"),
+    ("if true; then tool --api-key c0mpound; fi", "c0mpound"),
+    ("wget 'https://x.org/a?access_token=qu3ry&b=c' -O out", "qu3ry"),
+    ("echo $(redis-cli -a subst1tute ping) > log", "subst1tute"),
+    ("openssl rsa -passin pass:0penssl -in k.pem -out /etc/0penssl", "0penssl"),
+];
+
+#[test]
+fn no_line_of_the_log_holds_a_secret_in_any_form() {
+    const FOLDER: &str = "xoxb-123456789012-abcdefghij";
+    const KEY: &str = "sk_live_0123456789abcdefghij";
+    let place = Place::new("secrets");
+    let folder = place.project().join(FOLDER);
+    fs::create_dir(&folder).expect("a folder");
+    for (command, _) in SECRETS {
+        let _ = place.output(["run", command]); // most cannot work here; the record is what counts
+    }
+    let _ = place.stockade(["run", "ls"]).current_dir(&folder).output().expect("it starts");
+    let keys =
+        json!({ KEY: { "path": KEY }, "db_password": "m3mber", "b64": "ASIAIOSFODNN7EXAMPL2" });
+    for (tool, input) in [
+        ("mcp__db__query", keys),
+        ("mcp__db__query", json!({ "b64": "AKIAIOSFODNN7EXAMPLE" })),
+        ("Write", json!({ "file_path": format!("/etc/{KEY}/a"), "content": "x" })),
+        ("Bash", json!({ "command": "cat /etc/shadow", KEY: true })),
+    ] {
+        let frame = json!({
+            "session_id": "s", "transcript_path": "/x", "cwd": place.project(), "permission_mode": "default",
+            "hook_event_name": "PreToolUse", "tool_name": tool, "tool_input": input,
+        });
+        let path = place.root.join("frame");
+        fs::write(&path, frame.to_string()).expect("a frame");
+        let mut command = place.stockade(["hook", "claude"]);
+        command.stdin(fs::File::open(&path).expect("the frame"));
+        let output = command.output().expect("it starts");
+        assert_eq!(output.status.code(), Some(0), "{tool}: {}", text(&output.stderr));
+    }
+    verifies(&place);
+    let stored = text(&place.output(["audit", "tail", "-n", "1000", "--json"]).stdout);
+    let read = |line: &str| serde_json::from_str::<Value>(line).expect("a record");
+    let decisions: Vec<Value> =
+        stored.lines().map(read).filter(|record| record["kind"] == "decision").collect();
+    assert_eq!(decisions.len(), SECRETS.len() + 5);
+    for decision in &decisions {
+        let masks = decision["redacted"].as_array().expect("masks");
+        assert!(!masks.is_empty(), "{decision}");
+        for mask in masks {
+            let pointer = mask["ptr"].as_str().expect("a pointer");
+            assert!(decision.pointer(pointer).is_some(), "{pointer}: {decision}");
+        }
+    }
+    let others = [FOLDER, KEY, "m3mber", "ASIAIOSFODNN7EXAMPL2", "AKIAIOSFODNN7EXAMPLE"];
+    for secret in SECRETS.iter().map(|(_, secret)| *secret).chain(others) {
+        let holds: Vec<&str> = stored.lines().filter(|line| line.contains(secret)).collect();
+        assert!(holds.is_empty(), "{secret}: {holds:#?}");
+    }
+}
+
+#[test]
+fn very_many_secrets_in_one_command_cost_little() {
+    let place = Place::new("many");
+    let words: String = (0..2500).map(|number| format!(" A_TOKEN=zq{number:07}")).collect();
+    let start = std::time::Instant::now();
+    let output = place.output(["run", &format!("true{words}")]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let stored = text(&place.output(["audit", "tail", "-n", "100", "--json"]).stdout);
+    assert!(stored.contains("\"kind\":\"decision\"") && !stored.contains("zq0001234"));
+    println!("2500 secrets: {} ms", start.elapsed().as_millis());
 }

@@ -68,7 +68,7 @@ fn strings(value: &mut Value, pointer: &mut String, redactor: &Redactor, cuts: &
         Value::Object(members) => {
             for (key, member) in members.iter_mut() {
                 pointer.push('/');
-                pointer.push_str(&super::redact::mask::pointer_part(key));
+                pointer.push_str(&super::redact::pointer_part(key));
                 strings(member, pointer, redactor, cuts);
                 pointer.truncate(length);
             }

@@ -1,8 +1,10 @@
 //! Secrets: found by grammar and by shape, masked before anything is stored.
 
 mod grammar;
+mod known;
 pub(super) mod mask;
 mod rules;
+mod visit;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,8 +15,10 @@ use stockade_parser::CommandTree;
 use super::hash::hex;
 use super::keys::RedactKey;
 use grammar::{Found, Place};
+use known::Known;
 use mask::Extras;
 use rules::{Rules, Spot};
+pub(super) use visit::pointer_part;
 
 /// Output shorter than this gets a keyed digest: a short output may be a secret that can be guessed.
 const GUESSABLE: usize = 1024;
@@ -66,18 +70,19 @@ impl Redactor {
         let commands = grammar::commands(tree);
         let found = grammar::find(&self.rules, &commands);
         let is_source = command == Some(tree.source());
-        extras(&commands, &found, command.unwrap_or_default(), is_source)
+        extras(&commands, &found, tree.source(), command.unwrap_or_default(), is_source)
     }
 }
 
 fn extras(
     commands: &[grammar::Simple<'_>],
     found: &[Found],
+    written: &[u8],
     command: &[u8],
     is_source: bool,
 ) -> Extras {
     let mut strings: BTreeMap<String, Vec<Spot>> = BTreeMap::new();
-    let mut known = BTreeMap::new();
+    let mut known = Known::default();
     let mut source = Vec::new();
     for it in found {
         if is_source {
@@ -103,17 +108,14 @@ fn extras(
         };
         let value = piece.and_then(|piece| piece.exact).zip(it.inner.clone());
         if let Some((value, inner)) = value {
-            known.entry(value.get(inner.clone()).unwrap_or_default().to_vec()).or_insert(it.rule);
+            known.add(value.get(inner.clone()).unwrap_or_default(), it.rule);
+            known.add_part(value, inner.clone(), it.rule);
             if let Some(pointer) = pointer {
                 strings.entry(pointer).or_default().push(Spot { range: inner, rule: it.rule });
             }
         }
-        if is_source {
-            let raw = command.get(it.source.clone()).unwrap_or_default();
-            known.entry(raw.to_vec()).or_insert(it.rule);
-        }
+        known.add(written.get(it.source.clone()).unwrap_or_default(), it.rule);
     }
-    known.remove([].as_slice());
     Extras { command: command.to_vec(), source, strings, known }
 }
 

@@ -90,6 +90,7 @@ pub(super) fn find(rules: &Rules, commands: &[Simple<'_>]) -> Vec<Found> {
     let mut search = Search { rules, found: Vec::new() };
     for (number, command) in commands.iter().enumerate() {
         let program = program(command);
+        search.shapes(number, command);
         for (index, rule) in rules.rules.iter().enumerate() {
             let of_program = |it: &&str| *it == "*" || it.as_bytes() == program;
             match rule.kind {
@@ -172,6 +173,25 @@ impl Search<'_> {
                         rule: index,
                     });
                 }
+            }
+        }
+    }
+
+    /// Takes what looks like a secret in the value of a word, but is written in another way: with quotes inside.
+    fn shapes(&mut self, number: usize, command: &Simple<'_>) {
+        let words = command.words.iter().enumerate().map(|(at, word)| (Place::Word(at), word));
+        let assigned = command.assignments.iter().enumerate();
+        let assigned = assigned.map(|(at, (_, word))| (Place::Assignment(at), word));
+        let texts = command.texts.iter().map(|(at, text)| (Place::Redirect(*at), text));
+        for (place, piece) in words.chain(assigned).chain(texts) {
+            let Some(value) = piece.exact.filter(|value| find_in(piece.raw, value).is_none())
+            else {
+                continue;
+            };
+            for spot in self.rules.shapes(value) {
+                let source = place_in_source(piece, value, &spot.range);
+                let (inner, rule) = (Some(spot.range), spot.rule);
+                self.found.push(Found { command: number, place, inner, source, rule });
             }
         }
     }
@@ -294,7 +314,7 @@ fn assigned(text: &[u8]) -> Option<(usize, usize)> {
 }
 
 /// Says whether `name` fits `pattern`, in which `*` stands for anything; case does not count.
-fn fits(pattern: &str, name: &str) -> bool {
+pub(super) fn fits(pattern: &str, name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

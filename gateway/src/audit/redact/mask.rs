@@ -3,14 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::Redactor;
-use super::rules::Spot;
-use crate::audit::record::Text;
+use super::grammar::fits;
+use super::known::{Known, Search};
+use super::rules::{Kind, Rule, Spot};
+use super::visit;
+
+/// Most masks in one text. One with more secrets is masked as a whole.
+pub(super) const MOST_MASKS: usize = 1000;
 
 /// Places that the grammar of the command tells.
 #[derive(Debug, Default)]
@@ -21,7 +24,7 @@ pub(in crate::audit) struct Extras {
     /// Places in single strings, by their JSON pointer.
     pub(super) strings: BTreeMap<String, Vec<Spot>>,
     /// Values found, and the rule that found them.
-    pub(super) known: BTreeMap<Vec<u8>, usize>,
+    pub(super) known: Known,
 }
 
 /// One mask, as `redacted` lists it.
@@ -35,52 +38,13 @@ pub(in crate::audit) struct Mask {
 /// A masked text.
 pub(super) struct Masked {
     pub(super) text: Vec<u8>,
-    /// For each mask: what it stands for in the old text, and its length.
+    /// For each mask: what it stands for in the old text, and where it ends in the new one.
     moves: Vec<(Range<usize>, usize)>,
-    masks: Vec<(usize, String)>,
+    /// The rule and the tag of each mask.
+    pub(super) masks: Vec<(usize, String)>,
 }
 
-/// Members that hold no text from outside: digests, identities, times, and words of our own.
-const OURS: [&str; 36] = [
-    "sha256",
-    "file_sha256",
-    "exe_sha256",
-    "profile_sha256",
-    "command_hmac",
-    "received_hmac",
-    "shown_hmac",
-    "digest",
-    "ref",
-    "grant",
-    "decision",
-    "by",
-    "code",
-    "effect",
-    "layer",
-    "runs",
-    "kind",
-    "position",
-    "parser",
-    "agreement",
-    "observed",
-    "answer",
-    "scope",
-    "action",
-    "seen_by",
-    "verified",
-    "started",
-    "ended",
-    "expires",
-    "vkey",
-    "origin",
-    "number",
-    "last_sha256",
-    "op",
-    "os",
-    "id",
-];
-
-/// Masks every text of a record and returns the masks.
+/// Masks every text and every key from outside of a record and returns the masks.
 pub(in crate::audit) fn mask(
     members: &mut Map<String, Value>,
     extras: &Extras,
@@ -88,34 +52,36 @@ pub(in crate::audit) fn mask(
 ) -> Vec<Mask> {
     let mut known = extras.known.clone();
     let mut value = Value::Object(std::mem::take(members));
-    visit(&mut value, &mut String::new(), Side::Ours, &mut |_, text| {
-        for spot in redactor.rules().shapes(text) {
-            known.entry(text.get(spot.range).unwrap_or_default().to_vec()).or_insert(spot.rule);
+    visit::visit(&mut value, &mut |pointer, text| {
+        let named = named(pointer, text, redactor);
+        for spot in redactor.rules().shapes(text).into_iter().chain(named) {
+            known.add(text.get(spot.range).unwrap_or_default(), spot.rule);
         }
         None
     });
     let mut masks = BTreeSet::new();
     if !known.is_empty() || !extras.source.is_empty() {
+        let mut search = Search::new(&known);
         let mut moves = Vec::new();
-        visit(&mut value, &mut String::new(), Side::Ours, &mut |pointer, text| {
+        let found = visit::visit(&mut value, &mut |pointer, text| {
             let mut spots = extras.strings.get(pointer).cloned().unwrap_or_default();
             let is_command = text == extras.command && !text.is_empty();
             if is_command {
                 spots.extend(extras.source.iter().cloned());
             }
             spots.extend(redactor.rules().shapes(text));
-            spots.extend(recurrences(text, &known));
-            let masked = apply(text, spots, redactor)?;
-            masks.extend(masked.masks.iter().map(|(rule, tag)| Mask {
-                ptr: pointer.into(),
-                rule: redactor.rules().id(*rule).into(),
-                tag: tag.clone(),
-            }));
+            spots.extend(named(pointer, text, redactor));
+            search.find(text, &mut spots);
+            let mut masked = apply(text, spots, redactor)?;
             if is_command {
-                moves = masked.moves;
+                moves = std::mem::take(&mut masked.moves);
             }
-            Some(masked.text)
+            Some(masked)
         });
+        masks.extend(found.into_iter().map(|(ptr, rule, tag)| {
+            let rule = redactor.rules().id(rule).into();
+            Mask { ptr, rule, tag }
+        }));
         shift(&mut value, &moves);
     }
     if let Value::Object(masked) = value {
@@ -124,9 +90,15 @@ pub(in crate::audit) fn mask(
     masks.into_iter().collect()
 }
 
-/// Returns a key as a part of a JSON pointer (RFC 6901).
-pub(in crate::audit) fn pointer_part(key: &str) -> String {
-    key.replace('~', "~0").replace('/', "~1")
+/// Returns all of `text` when it is a member of the tool's input whose name says that it is secret.
+fn named(pointer: &str, text: &[u8], redactor: &Redactor) -> Option<Spot> {
+    let (_, name) = pointer.strip_prefix("/request/input/").map(|_| pointer.rsplit_once('/'))??;
+    let rules = redactor.rules();
+    let tells = |rule: &&Rule| {
+        rule.kind == Kind::Assignment && rule.names.iter().any(|pattern| fits(pattern, name))
+    };
+    let rule = rules.rules.iter().position(|rule| tells(&rule) && rules.is_secret(rule, text))?;
+    Some(Spot { range: 0..text.len(), rule })
 }
 
 /// Returns `text` with masks at `spots`; none when there is nothing to mask.
@@ -146,6 +118,10 @@ pub(super) fn apply(text: &[u8], mut spots: Vec<Spot>, redactor: &Redactor) -> O
             _ => merged.push(spot),
         }
     }
+    if merged.len() > MOST_MASKS {
+        merged.truncate(1);
+        merged.iter_mut().for_each(|all| all.range = 0..text.len());
+    }
     let mut masked = Masked { text: Vec::new(), moves: Vec::new(), masks: Vec::new() };
     let mut at = 0;
     for spot in merged {
@@ -155,116 +131,11 @@ pub(super) fn apply(text: &[u8], mut spots: Vec<Spot>, redactor: &Redactor) -> O
         masked.text.extend_from_slice(text.get(at..spot.range.start).unwrap_or_default());
         masked.text.extend_from_slice(mask.as_bytes());
         at = spot.range.end;
-        masked.moves.push((spot.range, mask.len()));
+        masked.moves.push((spot.range, masked.text.len()));
         masked.masks.push((spot.rule, tag));
     }
     masked.text.extend_from_slice(text.get(at..).unwrap_or_default());
     Some(masked)
-}
-
-/// Returns where values that are known to be secret stand again. Short ones count only as whole words.
-fn recurrences(text: &[u8], known: &BTreeMap<Vec<u8>, usize>) -> Vec<Spot> {
-    let mut spots = Vec::new();
-    let is_word = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
-    for (value, rule) in known.iter().filter(|(value, _)| !value.is_empty()) {
-        let mut from = 0;
-        while let Some(rest) = text.get(from..) {
-            let Some(at) = rest.windows(value.len()).position(|window| window == value.as_slice())
-            else {
-                break;
-            };
-            let range = from + at..from + at + value.len();
-            let before = range.start.checked_sub(1).and_then(|it| text.get(it));
-            if value.len() >= 8 || !(is_word(before) || is_word(text.get(range.end))) {
-                spots.push(Spot { range: range.clone(), rule: *rule });
-            }
-            from = range.end;
-        }
-    }
-    spots
-}
-
-/// Whether a member may be left alone because of its name.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
-    /// The names are ours.
-    Ours,
-    /// The names come from outside too, so no name says anything.
-    Outside,
-}
-
-/// Calls `change` with every text and its pointer, and puts in its place what that returns.
-fn visit(
-    value: &mut Value,
-    pointer: &mut String,
-    side: Side,
-    change: &mut impl FnMut(&str, &[u8]) -> Option<Vec<u8>>,
-) {
-    if let Some(bytes) = encoded(value) {
-        if let Some(changed) = change(pointer, &bytes) {
-            *value = Text(changed).stored();
-        }
-        return;
-    }
-    let length = pointer.len();
-    match value {
-        Value::String(text) => {
-            if let Some(changed) = change(pointer, text.as_bytes()) {
-                *value = Text(changed).stored();
-            }
-        }
-        Value::Array(elements) => {
-            for (index, element) in elements.iter_mut().enumerate() {
-                pointer.push_str(&format!("/{index}"));
-                visit(element, pointer, side, change);
-                pointer.truncate(length);
-            }
-        }
-        // No key of ours is masked, so the object stays as it is.
-        Value::Object(members) if side == Side::Ours => {
-            for (key, member) in members.iter_mut() {
-                push_part(pointer, key);
-                let is_ours = OURS.contains(&key.as_str());
-                if !is_ours || member.is_object() || member.is_array() {
-                    visit(member, pointer, inner(pointer, side), change);
-                }
-                pointer.truncate(length);
-            }
-        }
-        Value::Object(members) => {
-            for (key, mut member) in std::mem::take(members) {
-                push_part(pointer, &key);
-                let masked_key = change(pointer, key.as_bytes());
-                visit(&mut member, pointer, inner(pointer, side), change);
-                pointer.truncate(length);
-                let key = masked_key.map_or(key, |key| String::from_utf8_lossy(&key).into_owned());
-                members.insert(key, member);
-            }
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
-}
-
-/// Says whose names stand in the member at `pointer` of an object with names of `side`.
-fn inner(pointer: &str, side: Side) -> Side {
-    match pointer {
-        "/request/input" | "/facts/paths" | "/sandbox" => Side::Outside,
-        _ => side,
-    }
-}
-
-fn push_part(pointer: &mut String, key: &str) {
-    pointer.push('/');
-    match key.contains(['~', '/']) {
-        true => pointer.push_str(&pointer_part(key)),
-        false => pointer.push_str(key),
-    }
-}
-
-/// Returns the bytes of a text that is not UTF-8.
-fn encoded(value: &Value) -> Option<Vec<u8>> {
-    let members = value.as_object().filter(|members| members.len() == 1)?;
-    STANDARD.decode(members.get("b64")?.as_str()?).ok()
 }
 
 /// Moves the spans of a record to where their text stands in the masked command.
@@ -286,13 +157,10 @@ fn shift(value: &mut Value, moves: &[(Range<usize>, usize)]) {
 
 /// Returns where byte `at` of the old text is in the new one; inside a mask, its end.
 fn moved(at: usize, moves: &[(Range<usize>, usize)]) -> usize {
-    let mut new = at;
-    for (old, length) in moves.iter().rev() {
-        if at >= old.end {
-            new = new + length - old.len();
-        } else if at > old.start {
-            new = new - at + old.start + length;
-        }
+    let before = moves.partition_point(|(old, _)| old.end <= at);
+    match (before.checked_sub(1).and_then(|it| moves.get(it)), moves.get(before)) {
+        (_, Some((old, end))) if at > old.start => *end,
+        (Some((old, end)), _) => end + at - old.end,
+        (None, _) => at,
     }
-    new
 }
