@@ -410,11 +410,15 @@ fn no_line_of_the_log_holds_a_secret_in_any_form() {
 #[test]
 fn very_many_secrets_in_one_command_cost_little() {
     let place = Place::new("many");
-    let words: String = (0..2500).map(|number| format!(" A_TOKEN=zq{number:07}")).collect();
-    let start = std::time::Instant::now();
-    let output = place.output(["run", &format!("true{words}")]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let took = |name: &str| {
+        let words: String = (0..2500).map(|number| format!(" {name}=zq{number:07}")).collect();
+        let start = std::time::Instant::now();
+        let output = place.output(["run", &format!("true{words}")]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        start.elapsed()
+    };
+    let (harmless, secret) = (took("A_TOKFN"), took("A_TOKEN"));
+    assert!(secret < harmless * 30, "{secret:?} with secrets, {harmless:?} without");
     let stored = text(&place.output(["audit", "tail", "-n", "100", "--json"]).stdout);
-    assert!(stored.contains("\"kind\":\"decision\"") && !stored.contains("zq0001234"));
-    println!("2500 secrets: {} ms", start.elapsed().as_millis());
+    assert!(stored.contains("A_TOKFN=zq0001234") && !stored.contains("A_TOKEN=zq"));
 }
