@@ -11,6 +11,9 @@ use crate::{places, request};
 /// Links that one path may go through, as in the kernel (path_resolution(7)).
 const MAX_LINKS: usize = 40;
 
+/// Bytes of a path that the kernel takes, with the one behind its end (path_resolution(7)).
+const MAX_PATH: usize = 4_096;
+
 /// Where a call happens. All paths are absolute and real.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -93,14 +96,13 @@ pub(crate) fn names_of(path: &Path, cwd: &Path) -> Vec<PathBuf> {
             real.pop();
             continue;
         }
-        let here = real.join(&piece);
+        real.push(&piece);
         // A place that the gateway cannot look into is one that the command, of the same user, cannot either.
-        let target =
-            std::fs::read_link(&here).ok().filter(|_| links < MAX_LINKS && !is_magic(&here));
-        let Some(target) = target else {
-            real = here;
+        let follows = links < MAX_LINKS && real.as_os_str().len() < MAX_PATH && !is_magic(&real);
+        let Some(target) = follows.then(|| std::fs::read_link(&real).ok()).flatten() else {
             continue;
         };
+        real.pop();
         links += 1;
         if target.is_absolute() {
             real = PathBuf::from("/");

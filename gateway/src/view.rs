@@ -20,6 +20,7 @@ pub(crate) fn decision(verdict: &Verdict, snapshot: &Snapshot, input: Value) -> 
         line: deciding.map(|rule| rule.origin.line),
         column: deciding.map(|rule| rule.origin.column),
         rules: rules.into_iter().map(rule).collect(),
+        commands_unlisted: verdict.unlisted as u64,
         commands: verdict.parts.iter().map(|found| part(found, verdict)).collect(),
         reason: verdict.reason.clone(),
         code: verdict.code.into(),
@@ -114,6 +115,7 @@ pub(crate) fn evidence(evidence: &Evidence, verdict: &Verdict) -> Value {
     };
     json!({
         "parts": parts.collect::<Vec<_>>(),
+        "parts_unlisted": verdict.unlisted,
         "surroundings": evidence.surroundings,
         "change": change,
     })

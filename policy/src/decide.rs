@@ -1,5 +1,6 @@
 //! [`evaluate`]: each command, each redirection, each path; the strictest finding wins.
 
+mod bounds;
 mod command;
 mod context;
 mod cover;
@@ -50,45 +51,61 @@ fn evaluate_shell(rules: &Rules, shell: &Shell<'_>, input: &Value, facts: &Facts
 
 /// Settles each part and takes the strictest.
 fn conclude(context: &Context<'_>, drafts: Vec<Draft>) -> Verdict {
-    let mut rules: Vec<RuleMatch> = Vec::new();
-    let mut parts: Vec<Part> = Vec::new();
-    let mut settled: Vec<(Settled, Option<usize>)> = Vec::new();
-    for draft in drafts {
-        let outcome = part::settle(context, &draft);
-        let first = rules.len();
-        let number = parts.len();
+    let settled: Vec<Settled> = drafts.iter().map(|draft| part::settle(context, draft)).collect();
+    let Some(deciding) = strictest(&settled) else {
+        return finish(context, &[empty()], 0, Listed::default());
+    };
+    let places = bounds::listed(&settled, deciding);
+    let mut listed = Listed { unlisted: settled.len() - places.len(), ..Listed::default() };
+    for place in places {
+        if let (Some(draft), Some(outcome)) = (drafts.get(place), settled.get(place)) {
+            listed.add(context, draft, outcome, place == deciding);
+        }
+    }
+    finish(context, &settled, deciding, listed)
+}
+
+/// What a verdict lists.
+#[derive(Default)]
+struct Listed {
+    parts: Vec<Part>,
+    rules: Vec<RuleMatch>,
+    /// Parts that are not listed.
+    unlisted: usize,
+}
+
+impl Listed {
+    /// Lists a part and the rules that matched it.
+    fn add(&mut self, context: &Context<'_>, draft: &Draft, outcome: &Settled, deciding: bool) {
+        let number = self.parts.len();
+        let mut decided = None;
         for hit in &draft.hits {
             let Some(rule) = context.rules.rule(hit.rule) else { continue };
-            rules.push(RuleMatch {
+            let decides = outcome.rule == Some(hit.rule);
+            if self.rules.len() >= bounds::LISTED_RULES && !decides {
+                continue;
+            }
+            if decides {
+                decided = Some(self.rules.len());
+            }
+            self.rules.push(RuleMatch {
                 text: rule.text.clone(),
                 effect: rule.effect,
                 origin: rule.origin.clone(),
                 span: draft.span,
                 part: number,
-                decisive: false,
+                decisive: deciding && decides,
             });
         }
-        let rule = outcome
-            .rule
-            .and_then(|rule| draft.hits.iter().position(|hit| hit.rule == rule))
-            .map(|place| first + place);
-        parts.push(Part {
+        self.parts.push(Part {
             span: draft.span,
-            text: draft.text,
+            text: draft.text.clone(),
             decision: outcome.decision,
             by: outcome.by,
-            rule,
+            rule: decided,
             reason: outcome.reason.clone(),
         });
-        settled.push((outcome, rule));
     }
-    let Some((deciding, rule)) = strictest(&settled) else {
-        return finish(context, empty(), parts, rules);
-    };
-    if let Some(found) = rule.and_then(|rule| rules.get_mut(rule)) {
-        found.decisive = true;
-    }
-    finish(context, deciding.clone(), parts, rules)
 }
 
 /// A call without any part decides nothing: a person does.
@@ -102,14 +119,14 @@ fn empty() -> Settled {
     }
 }
 
-/// Returns what decides: the strictest; among equals a rule of the strongest layer, then built-in checks,
-/// then hooks; for an allow the first part that is not harmless by itself.
-fn strictest(settled: &[(Settled, Option<usize>)]) -> Option<&(Settled, Option<usize>)> {
-    let worst = settled.iter().map(|(outcome, _)| outcome.decision).max()?;
-    let equal = settled.iter().filter(|(outcome, _)| outcome.decision == worst);
+/// Returns the place of what decides: the strictest; among equals a rule of the strongest layer, then built-in
+/// checks, then hooks; for an allow the first part that is not harmless by itself.
+fn strictest(settled: &[Settled]) -> Option<usize> {
+    let worst = settled.iter().map(|outcome| outcome.decision).max()?;
+    let mut equal = settled.iter().enumerate().filter(|(_, outcome)| outcome.decision == worst);
     if worst == Decision::Allow {
-        let first = equal.clone().find(|(outcome, _)| outcome.by != By::Builtin);
-        return first.or_else(|| equal.clone().next());
+        let first = equal.clone().find(|(_, outcome)| outcome.by != By::Builtin);
+        return first.or_else(|| equal.next()).map(|(place, _)| place);
     }
     let rank = |by: By| match by {
         By::Rule => 0,
@@ -119,22 +136,26 @@ fn strictest(settled: &[(Settled, Option<usize>)]) -> Option<&(Settled, Option<u
         By::Mode => 4,
         By::Human | By::Sandbox | By::Default => 5,
     };
-    equal.min_by_key(|(outcome, _)| (rank(outcome.by), outcome.rule.unwrap_or(usize::MAX)))
+    equal
+        .min_by_key(|(_, outcome)| (rank(outcome.by), outcome.rule.unwrap_or(usize::MAX)))
+        .map(|(place, _)| place)
 }
 
 /// Applies what holds for the whole call: a hook that refuses, and questions that nobody can answer.
 fn finish(
     context: &Context<'_>,
-    deciding: Settled,
-    parts: Vec<Part>,
-    rules: Vec<RuleMatch>,
+    settled: &[Settled],
+    deciding: usize,
+    Listed { parts, rules, unlisted }: Listed,
 ) -> Verdict {
+    let deciding = settled.get(deciding).cloned().unwrap_or_else(empty);
     let mut verdict = Verdict {
         decision: deciding.decision,
         by: deciding.by,
         code: deciding.code,
         reason: deciding.reason,
         parts,
+        unlisted,
         rules,
         suggestion: None,
         help: String::new(),
@@ -159,7 +180,7 @@ fn finish(
         }
     }
     verdict.auto_allowed = verdict.decision == Decision::Allow
-        && verdict.parts.iter().any(|part| part.by == By::Sandbox);
+        && settled.iter().any(|outcome| outcome.by == By::Sandbox);
     verdict
 }
 

@@ -82,9 +82,11 @@ pub struct Verdict {
     pub code: &'static str,
     /// The reason, one sentence.
     pub reason: String,
-    /// Each part of the call, in source order.
+    /// The parts of the call, in source order: of very many the deciding one and the strictest others.
     pub parts: Vec<Part>,
-    /// Every rule that matched.
+    /// How many further parts are not listed, none of them stricter than a listed one.
+    pub unlisted: usize,
+    /// The rules that matched; of very many those that decided a part, and the first others.
     pub rules: Vec<RuleMatch>,
     /// The rule that "always allow" would write; none when no rule could allow this.
     pub suggestion: Option<String>,
@@ -130,6 +132,7 @@ impl Verdict {
             code: "internal_error",
             reason: reason.into(),
             parts: Vec::new(),
+            unlisted: 0,
             rules: Vec::new(),
             suggestion: None,
             help: String::new(),

@@ -131,3 +131,46 @@ fn check_allows_no_odd_text() {
         assert_ne!(output.status.code(), Some(0), "{name}: {told}");
     }
 }
+
+/// Returns a text of as many bytes as are read: `unit` again and again, then `tail`.
+fn filled(unit: &str, tail: &str) -> Vec<u8> {
+    let count = ((1 << 20) - tail.len()) / unit.len();
+    [unit.repeat(count).as_bytes(), tail.as_bytes()].concat()
+}
+
+#[test]
+fn check_denies_what_hides_behind_a_mebibyte_of_commands() {
+    let place = Place::new("odd-hidden");
+    let tail = "rm -rf /";
+    let texts = [
+        ("short commands", filled("echo a;", tail)),
+        ("copies", filled("cp a b;", tail)),
+        ("pipelines", filled("a|a;", tail)),
+        ("evaluators", filled("bash -c 'a';", tail)),
+        ("redirections", filled(">f ", &format!(";{tail}"))),
+        // Few commands, and more steps than are taken to read them.
+        ("substitutions", filled("$(a) ", &format!(";{tail}"))),
+        (
+            "half as many, longer",
+            filled("echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa;", tail),
+        ),
+    ];
+    // Neither a broad allow rule nor the mode that asks nothing lets a text go that was not judged to its end.
+    let manners =
+        [("rm:*", "bypassPermissions"), ("rm:*", "default"), ("curl:*", "bypassPermissions")];
+    for ((name, text), (denied, mode)) in texts.iter().zip(manners.iter().cycle()) {
+        let settings = format!(
+            r#"{{"permissions": {{"allow": ["Bash"], "deny": ["Bash({denied})"]}}, "sandbox": {{"enabled": false}}}}"#
+        );
+        let arguments =
+            ["check", "--json", "--permission-mode", mode, "--settings", &settings, "-"];
+        let start = Instant::now();
+        let output = answer(&place, &arguments, text);
+        let told = assert_answered(name, &arguments, &output, start.elapsed());
+        let first = told.lines().next().unwrap_or_default();
+        let value: serde_json::Value = serde_json::from_str(first).unwrap_or_default();
+        assert_eq!(value["decision"], "deny", "{name} {mode}: {told:.800}");
+        let listed = value["commands"].as_array().map_or(usize::MAX, Vec::len);
+        assert!(listed <= 256, "{name} {mode}: {listed} parts are listed");
+    }
+}

@@ -138,6 +138,7 @@ const PARSED: Type = Object(&[
         M,
     ),
     Field("opaque", List(&Object(&[Field("kind", Text, M), Field("span", Span, M)])), M),
+    Field("commands_unlisted", Whole, O),
 ]);
 const RULES: Type = List(&Object(&[
     Field("text", Text, M),
@@ -186,7 +187,7 @@ const DECISION: &[Field] = &[
     Field("agent", AGENT, M),
     Field("request", REQUEST, M),
     Field("parsed", PARSED, M),
-    Field("facts", Object(&[Field("paths", Free, M)]), M),
+    Field("facts", Object(&[Field("paths", Free, M), Field("paths_unlisted", Whole, O)]), M),
     Field(
         "verdict",
         Object(&[
@@ -211,6 +212,7 @@ const DECISION: &[Field] = &[
         ])),
         M,
     ),
+    Field("parts_unlisted", Whole, O),
     Field("rules", RULES, M),
     Field("hooks", HOOKS, M),
     Field(

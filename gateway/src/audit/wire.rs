@@ -114,7 +114,7 @@ fn decision_members(
     put("agent", plain(&decision.agent)?);
     put("request", Value::Object(request(&decision.request, redactor)?));
     put("parsed", parsed(decision.tree.as_ref()));
-    put("facts", json!({ "paths": paths(decision) }));
+    put("facts", facts(decision));
     let verdict = &decision.verdict;
     put(
         "verdict",
@@ -127,6 +127,9 @@ fn decision_members(
         }),
     );
     put("parts", Value::Array(parts(verdict)));
+    if verdict.unlisted > 0 {
+        put("parts_unlisted", verdict.unlisted.into());
+    }
     put("rules", Value::Array(rules(decision)));
     put("hooks", plain(&decision.hooks)?);
     put("policy", plain(&decision.policy)?);
@@ -207,20 +210,29 @@ fn span(span: Span) -> Value {
     json!([span.start, span.end])
 }
 
+/// Most commands, paths, and spans that are not understood that a record lists; the text itself is whole.
+const MOST_LISTED: usize = 1_000;
+
 fn parsed(tree: Option<&CommandTree>) -> Value {
     let commands = tree.map(CommandTree::commands).unwrap_or_default();
     let opaque = tree.map(CommandTree::opaque_spans).unwrap_or_default();
-    let commands: Vec<Value> = commands.iter().map(command).collect();
+    let unlisted = commands.len().saturating_sub(MOST_LISTED);
+    let commands: Vec<Value> = commands.iter().take(MOST_LISTED).map(command).collect();
     let doubts: Vec<Value> = opaque
         .iter()
+        .take(MOST_LISTED)
         .map(|it| json!({ "kind": it.reason.code(), "span": span(it.span) }))
         .collect();
-    json!({
+    let mut parsed = json!({
         "parser": concat!("stockade-", env!("CARGO_PKG_VERSION")),
         "complete": opaque.is_empty(),
         "commands": commands,
         "opaque": doubts,
-    })
+    });
+    if let (1.., Some(members)) = (unlisted, parsed.as_object_mut()) {
+        members.insert("commands_unlisted".into(), unlisted.into());
+    }
+    parsed
 }
 
 fn word(bytes: Option<&[u8]>) -> Value {
@@ -283,12 +295,16 @@ fn position(position: Position) -> &'static str {
     }
 }
 
-fn paths(decision: &Decision) -> Value {
+fn facts(decision: &Decision) -> Value {
     let member = |(path, names): (&std::path::PathBuf, &Vec<std::path::PathBuf>)| {
         let names = names.iter().map(|name| Text::from(name.as_path()).stored()).collect();
         (path.to_string_lossy().into_owned(), Value::Array(names))
     };
-    Value::Object(decision.paths.iter().map(member).collect())
+    let listed: Map<String, Value> = decision.paths.iter().take(MOST_LISTED).map(member).collect();
+    match decision.paths.len().saturating_sub(MOST_LISTED) {
+        0 => json!({ "paths": listed }),
+        unlisted => json!({ "paths": listed, "paths_unlisted": unlisted }),
+    }
 }
 
 fn parts(verdict: &Verdict) -> Vec<Value> {

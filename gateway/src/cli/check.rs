@@ -230,6 +230,9 @@ fn answer(decision: &DecisionView) -> Value {
         "settings_sha256": decision.settings_sha256,
         "input": decision.input,
     });
+    if let (1.., Some(members)) = (decision.commands_unlisted, told.as_object_mut()) {
+        members.insert("commands_unlisted".to_owned(), decision.commands_unlisted.into());
+    }
     if let (false, Some(members)) = (decision.evidence.is_null(), told.as_object_mut()) {
         members.insert("explanation".to_owned(), decision.evidence.clone());
     }

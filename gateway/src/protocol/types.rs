@@ -188,8 +188,11 @@ pub struct DecisionView {
     /// Every rule that matched, the deciding one first.
     #[serde(default)]
     pub rules: Vec<RuleView>,
-    /// Each part of the command.
+    /// Each part of the command; of very many the deciding one and the strictest others.
     pub commands: Vec<PartView>,
+    /// How many further parts are not listed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub commands_unlisted: u64,
     /// Why, in one sentence.
     pub reason: String,
     /// Stable code of the reason.
@@ -483,4 +486,8 @@ mod base64_bytes {
         let text = String::deserialize(deserializer)?;
         STANDARD.decode(text).map_err(serde::de::Error::custom)
     }
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }

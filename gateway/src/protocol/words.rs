@@ -133,6 +133,10 @@ fn subject(decision: &DecisionView, command: &str) -> String {
 
 /// Says where part `index` stands, such as ` (second part of a pipeline)`; empty for a lone part.
 fn place(decision: &DecisionView, command: &str, index: usize) -> String {
+    if decision.commands_unlisted > 0 {
+        let count = decision.commands.len() as u64 + decision.commands_unlisted;
+        return format!(" (one of {count} parts)");
+    }
     if decision.commands.len() < 2 {
         return String::new();
     }

@@ -68,12 +68,12 @@ fn unread(
     if context.is_confined() || !needed {
         return None;
     }
+    let place = shell.unread.get(shell.inside.unread_of(index)?)?;
     let answered = match cover {
         Cover::Rule(id) => pattern(context, *id).is_some(),
         Cover::Builtin(_) => true,
         Cover::Mode(_) | Cover::Nothing(_) => false,
     };
-    let place = shell.unread.iter().find(|unread| unread.command as usize == index)?;
     let text = String::from_utf8_lossy(place.span.of(shell.source)).into_owned();
     let reason =
         format!("what `{text}` starts is not read; deny and ask rules cannot be held against it");

@@ -11,7 +11,7 @@ use crate::pattern::path::Anchors;
 use crate::rule::Specifier;
 use crate::verdict::Decision;
 
-use super::links::{self, Made};
+use super::links::{self, Links};
 use super::part::Hit;
 use super::shell::Shell;
 
@@ -32,7 +32,7 @@ pub(super) struct Context<'a> {
     /// The text may set options of the shell that change what patterns mean.
     pub globs_differ: bool,
     /// Where commands of the text may put links.
-    pub made: Vec<Made<'a>>,
+    pub made: Links<'a>,
 }
 
 impl<'a> Context<'a> {
@@ -64,7 +64,7 @@ impl<'a> Context<'a> {
             auto_allow: confined && sandbox.auto_allow && mode != Mode::Plan,
             unconfined,
             globs_differ: shell.is_some_and(Shell::sets_globs),
-            made: shell.map_or_else(Vec::new, |shell| links::made(shell, facts)),
+            made: shell.map_or_else(Links::default, |shell| links::made(shell, facts)),
         }
     }
 

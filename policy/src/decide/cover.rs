@@ -12,7 +12,6 @@ use crate::pattern::command::base_name;
 use crate::verdict::Decision;
 
 use super::context::Context;
-use super::links;
 use super::part::Cover;
 use super::reach;
 use super::shell::{Shell, pattern};
@@ -75,10 +74,11 @@ pub(super) fn looks_through(shell: &Shell<'_>, index: usize) -> bool {
 pub(super) fn started_by<'a>(
     shell: &Shell<'a>,
     index: usize,
-) -> impl Iterator<Item = (&'a SimpleCommand, &'a Via)> + use<'a> {
-    shell.commands.iter().filter_map(move |inner| {
-        let via = inner.via.last()?;
-        (via.command as usize == index).then_some((inner, via))
+) -> impl Iterator<Item = (&'a SimpleCommand, &'a Via)> {
+    let commands = shell.commands;
+    shell.inside.started_by(index).filter_map(move |place| {
+        let inner = commands.get(place)?;
+        Some((inner, inner.via.last()?))
     })
 }
 
@@ -93,7 +93,7 @@ pub(super) fn is_inside(
         Some(bytes) => paths::written(bytes, directory.as_deref()).is_some_and(|written| {
             let names = paths::names(&written, context.facts, directory.as_deref());
             paths::is_inside(&names, context.facts, &context.directories)
-                && !links::goes_through(&context.made, Some(command), &paths::normal(&written))
+                && !context.made.goes_through(Some(command), &paths::normal(&written))
         }),
         None => paths::shape(word, directory.as_deref()).is_some_and(|shape| {
             let fixed = paths::fixed_directory(&shape);

@@ -134,7 +134,11 @@ pub(super) struct Question<'a> {
 
 impl Question<'_> {
     pub(super) fn answer(&self, drafts: Vec<Draft>, files: RuleFiles<'_>) -> Evidence {
-        let parts = drafts.iter().map(|draft| self.part(draft)).collect();
+        let settled: Vec<_> =
+            drafts.iter().map(|draft| part::settle(self.context, draft)).collect();
+        let deciding = super::strictest(&settled).unwrap_or_default();
+        let listed = super::bounds::listed(&settled, deciding).into_iter();
+        let parts = listed.filter_map(|place| Some(self.part(drafts.get(place)?))).collect();
         let change = change::smallest(self, &drafts, files);
         Evidence { parts, surroundings: surroundings(self.context), change }
     }

@@ -15,7 +15,7 @@ use crate::verdict::Decision;
 use super::context::Context;
 use super::part::{Certainty, Cover, Draft, Hit, Own};
 use super::shell::{self, Shell};
-use super::{links, trees};
+use super::trees;
 
 /// Marks in one word between which files are looked for.
 const MOST_MARKS: usize = 8;
@@ -139,9 +139,9 @@ fn add_linked(
         paths::working_directories(context.facts, &context.directories)
             .any(|root| path.starts_with(root) || root.starts_with(path))
     };
-    if links::goes_through(made, user, path)
-        || (extent == Extent::Tree && links::lies_below(made, user, path))
-        || (links::anywhere(made, user) && inside())
+    if made.goes_through(user, path)
+        || (extent == Extent::Tree && made.lies_below(user, path))
+        || (made.anywhere(user) && inside())
     {
         draft.add(possible_hits(context, access, None, Certainty::Linked));
     }
@@ -269,7 +269,7 @@ pub(super) fn judge_target(
     }
     cover_path(context, draft, &names, access);
     let inside = matches!(draft.cover, Cover::Builtin(_) | Cover::Mode(_));
-    if inside && links::goes_through(&context.made, None, &place) {
+    if inside && context.made.goes_through(None, &place) {
         draft.cover = Cover::Nothing("a link made in the same text leads there".to_owned());
     }
 }
@@ -393,7 +393,7 @@ pub(super) fn judge_command(context: &Context<'_>, draft: &mut Draft, command: &
     }
     trees::judge(context, draft, command, directory);
     // What it does in a directory without naming a file.
-    if directory.is_some_and(|place| links::goes_through(&context.made, Some(command), place)) {
+    if directory.is_some_and(|place| context.made.goes_through(Some(command), place)) {
         draft.add(possible_hits(context, Access::Read, None, Certainty::Linked));
     }
 }

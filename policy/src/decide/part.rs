@@ -1,5 +1,7 @@
 //! One part of a call: what was found about it, and what follows.
 
+use std::collections::HashMap;
+
 use stockade_parser::Span;
 
 use crate::facts::{HookVerdict, Mode};
@@ -10,6 +12,9 @@ use crate::verdict::{By, Decision};
 
 use super::context::Context;
 use super::said;
+
+/// As many hits of one part as are looked through one by one.
+const MANY_HITS: usize = 16;
 
 /// A rule that matched a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +60,8 @@ pub(super) struct Draft {
     pub hits: Vec<Hit>,
     /// It never ends in an allow through a rule or a hook: code and reason.
     pub hard: Option<(&'static str, String)>,
+    /// It is refused, whatever rules and people say: code and reason.
+    pub refused: Option<(&'static str, String)>,
     /// It is not understood: what covers every command may still allow it.
     pub opaque: bool,
     /// A check of the tool itself asks, before allow rules are looked at.
@@ -65,6 +72,8 @@ pub(super) struct Draft {
     pub confinable: bool,
     /// Plan mode refuses it outright.
     pub edit: bool,
+    /// Where the hit of each rule stands, once there are many.
+    known: HashMap<RuleId, usize>,
 }
 
 /// A question of the tool itself.
@@ -118,6 +127,8 @@ impl Draft {
             text,
             hits: Vec::new(),
             hard: None,
+            refused: None,
+            known: HashMap::new(),
             opaque: false,
             own: None,
             cover: Cover::Nothing("no rule allows it".to_owned()),
@@ -129,17 +140,27 @@ impl Draft {
     /// Adds hits, each rule once, a certain one over a possible one.
     pub fn add(&mut self, hits: impl IntoIterator<Item = Hit>) {
         for hit in hits {
-            match self.hits.iter_mut().find(|known| known.rule == hit.rule) {
+            match self.place(hit.rule).and_then(|place| self.hits.get_mut(place)) {
                 Some(known) => known.certainty = known.certainty.max(hit.certainty),
                 None => self.hits.push(hit),
             }
         }
+    }
+
+    fn place(&mut self, rule: RuleId) -> Option<usize> {
+        if self.hits.len() < MANY_HITS {
+            return self.hits.iter().position(|known| known.rule == rule);
+        }
+        let fresh = self.hits.iter().enumerate().skip(self.known.len());
+        self.known.extend(fresh.map(|(place, known)| (known.rule, place)));
+        self.known.get(&rule).copied()
     }
 }
 
 /// Says what holds for a part alone. The order of the steps is the order of precedence.
 pub(super) fn settle(context: &Context<'_>, draft: &Draft) -> Settled {
     denied(context, draft)
+        .or_else(|| refused(draft))
         .or_else(|| hard(context, draft))
         .or_else(|| asked(context, draft))
         .or_else(|| own(context, draft))
@@ -191,6 +212,11 @@ fn denied(context: &Context<'_>, draft: &Draft) -> Option<Settled> {
 fn hard(_: &Context<'_>, draft: &Draft) -> Option<Settled> {
     let (code, reason) = draft.hard.as_ref()?;
     Some(builtin(Decision::Ask, code, reason.clone()))
+}
+
+fn refused(draft: &Draft) -> Option<Settled> {
+    let (code, reason) = draft.refused.as_ref()?;
+    Some(builtin(Decision::Deny, code, reason.clone()))
 }
 
 fn asked(context: &Context<'_>, draft: &Draft) -> Option<Settled> {

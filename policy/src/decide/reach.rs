@@ -86,8 +86,8 @@ pub(super) fn from_runner(
     else {
         return Vec::new();
     };
-    let place =
-        place_of(runner, command).filter(|_| is_runner(runner) && are_safe(&runner.assignments));
+    let runs = is_runner(runner) && are_safe(&runner.assignments);
+    let place = if runs { place_of(runner, command) } else { None };
     let (Some(place), Some(name)) = (place, runner.words.first().and_then(Word::exact)) else {
         return Vec::new();
     };

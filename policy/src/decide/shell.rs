@@ -8,10 +8,11 @@ use crate::facts::Facts;
 use crate::index::RuleId;
 use crate::merged::Rules;
 use crate::paths;
-use crate::pattern::command::{CommandForms, CommandPattern, Strike};
+use crate::pattern::command::{CommandForms, CommandPattern, Strike, TypedText};
 use crate::rule::Specifier;
 use crate::verdict::Decision;
 
+use super::bounds::{self, Inside};
 use super::command;
 use super::context::Context;
 use super::files::{self, Access};
@@ -19,11 +20,13 @@ use super::part::{Cover, Draft, Hit, Subject};
 
 /// Longest text in characters that a rule about particular commands can allow.
 const LONGEST: usize = 10_000;
+/// How much of a text that is not judged is shown, in bytes.
+const SHOWN: usize = 240;
 /// How many parts that are not understood are listed one by one.
 const LISTED: usize = 16;
 
 /// What is looked at of a tree.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Shell<'a> {
     pub source: &'a [u8],
     pub commands: &'a [SimpleCommand],
@@ -32,6 +35,9 @@ pub(crate) struct Shell<'a> {
     pub reads: &'a [Target],
     pub nested: &'a [stockade_parser::Bytes],
     pub unread: &'a [Unread],
+    pub inside: Inside,
+    /// No command runs elsewhere than where the text begins.
+    pub stays: bool,
 }
 
 impl<'a> Shell<'a> {
@@ -55,6 +61,8 @@ impl<'a> Shell<'a> {
             reads: tree.reads(),
             nested: tree.nested_texts(),
             unread: tree.unread(),
+            inside: Inside::of(tree.commands(), tree.unread()),
+            stays: stays(tree.commands()),
         }
     }
 
@@ -98,6 +106,11 @@ impl<'a> Shell<'a> {
     }
 }
 
+/// Says whether every command runs where the text begins.
+pub(super) fn stays(commands: &[SimpleCommand]) -> bool {
+    commands.iter().all(|command| command.directory == Directory::Start)
+}
+
 /// Says whether a call runs outside the sandbox: each of its commands is excluded, and all is understood.
 pub(crate) fn excluded_from_sandbox(rules: &Rules, shell: &Shell<'_>) -> bool {
     let patterns = &rules.settings().sandbox.excluded;
@@ -115,6 +128,14 @@ pub(super) fn parts(context: &Context<'_>, shell: &Shell<'_>) -> Vec<Draft> {
         return vec![draft];
     }
     let tool = ToolHits::new(context);
+    if let Some(reason) = bounds::beyond(shell) {
+        let mut draft = Draft::new(Subject::Doubt, shell.whole(), String::new());
+        draft.text =
+            String::from_utf8_lossy(shell.source.get(..SHOWN).unwrap_or(shell.source)).into();
+        draft.refused = Some(("too_long", reason));
+        draft.add(tool.strict);
+        return vec![draft];
+    }
     let mut drafts = command::parts(context, shell);
     for (place, target) in shell.writes.iter().enumerate() {
         drafts.extend(redirect(context, shell, target, Subject::Write(place), Access::Write));
@@ -163,13 +184,17 @@ pub(super) fn blanket(context: &Context<'_>) -> Option<RuleId> {
 /// Returns the rules that match the whole text: those that name a separator, and all when a part of the
 /// text is not understood.
 fn raw_hits(context: &Context<'_>, shell: &Shell<'_>) -> Vec<Hit> {
-    let texts: Vec<&[u8]> =
-        [shell.source].into_iter().chain(shell.nested.iter().map(|text| text.as_slice())).collect();
+    let mut texts: Option<Vec<TypedText>> = None;
+    let read = || {
+        let nested = shell.nested.iter().map(|text| text.as_slice());
+        [shell.source].into_iter().chain(nested).map(TypedText::new).collect()
+    };
     let mut found = Vec::new();
     for effect in [Decision::Deny, Decision::Ask] {
         let index = context.rules.index(effect);
         let rules = if shell.opaque.is_empty() { index.separated() } else { index.all_commands() };
         found.extend(rules.iter().copied().filter(|id| {
+            let texts = texts.get_or_insert_with(read);
             pattern(context, *id)
                 .is_some_and(|pattern| texts.iter().any(|text| pattern.strikes_raw(text)))
         }));
@@ -255,9 +280,7 @@ pub(super) fn directory_of(
 ) -> Option<PathBuf> {
     match target.command.and_then(|index| shell.commands.get(index as usize)) {
         Some(command) => paths::directory(&command.directory, context.facts),
-        None if shell.commands.iter().all(|c| c.directory == Directory::Start) => {
-            Some(context.facts.cwd.clone())
-        }
+        None if shell.stays => Some(context.facts.cwd.clone()),
         None => None,
     }
 }
@@ -265,6 +288,9 @@ pub(super) fn directory_of(
 /// Returns every path that [`parts`] may ask about, absolute and as it is written.
 pub(crate) fn paths_of_shell(shell: &Shell<'_>, facts: &Facts) -> Vec<PathBuf> {
     let mut found = Vec::new();
+    if bounds::beyond(shell).is_some() {
+        return found;
+    }
     let mut take = |path: Option<PathBuf>| found.extend(path);
     for command in shell.commands {
         let directory = paths::directory(&command.directory, facts);

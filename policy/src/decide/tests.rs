@@ -99,6 +99,8 @@ impl Text {
             commands: &self.commands,
             opaque: &self.opaque,
             unread: &[],
+            inside: bounds::Inside::of(&self.commands, &[]),
+            stays: shell::stays(&self.commands),
             writes: &self.writes,
             reads: &[],
             nested: &[],

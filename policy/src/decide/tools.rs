@@ -237,7 +237,8 @@ fn foreign_text(context: &Context<'_>, draft: &mut Draft) {
             else {
                 continue;
             };
-            let certain = pattern.strikes_raw(text.as_bytes());
+            let certain =
+                pattern.strikes_raw(&crate::pattern::command::TypedText::new(text.as_bytes()));
             let certainty = if certain { Certainty::Certain } else { Certainty::Later };
             draft.add([Hit { rule: id, certainty }]);
         }

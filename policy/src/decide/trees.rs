@@ -12,7 +12,6 @@ use crate::pattern::path::{Shape, ShapeSegment};
 use super::context::Context;
 use super::critical::is_option;
 use super::files::{self, Access};
-use super::links;
 use super::part::{Certainty, Draft};
 
 /// Adds the rules about paths below the directories that a command goes through.
@@ -30,7 +29,7 @@ pub(super) fn judge(
         let shows_hidden = row.hidden.as_ref().is_none_or(|words| words.iter().any(has));
         for root in roots(context, row, command, directory) {
             let place = root.as_ref().map(paths::fixed_directory);
-            if place.is_some_and(|place| links::lies_below(&context.made, Some(command), &place)) {
+            if place.is_some_and(|place| context.made.lies_below(Some(command), &place)) {
                 let linked = Certainty::Linked;
                 draft.add(files::possible_hits(context, Access::Read, None, linked));
             }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::{pattern, place, problem};
 use crate::knowledge::{knowledge, listed};
 use crate::merged::Rules;
-use crate::pattern::command::CommandPattern;
+use crate::pattern::command::{CommandPattern, TypedText};
 use crate::rule::{Rule, Specifier};
 use crate::settings::Problem;
 use crate::verdict::Decision;
@@ -174,7 +174,9 @@ impl<'r> Wider<'r> {
             starred.filter(|wide| {
                 !std::ptr::eq(*wide, rule)
                     && self.may_compare()
-                    && pattern(wide).is_some_and(|pattern| pattern.strikes_raw(words.as_bytes()))
+                    && pattern(wide).is_some_and(|pattern| {
+                        pattern.strikes_raw(&TypedText::new(words.as_bytes()))
+                    })
             })
         });
         by_words.chain(by_stars).next()

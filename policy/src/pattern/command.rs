@@ -39,6 +39,10 @@ pub(crate) enum Strike {
     Certain,
 }
 
+/// A whole text as it is typed, read for patterns.
+#[derive(Debug, Clone)]
+pub(crate) struct TypedText(Vec<u16>);
+
 /// A simple command as deny and ask rules see it: each form that a rule is tried against.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CommandForms {
@@ -147,12 +151,16 @@ impl CommandPattern {
     }
 
     /// Says whether a deny or ask rule with this pattern matches a whole text as it is typed.
-    pub fn strikes_raw(&self, text: &[u8]) -> bool {
-        self.strikes_text(&self.typed, &typed_text(text)) == Strike::Certain
+    pub fn strikes_raw(&self, text: &TypedText) -> bool {
+        self.strikes_certainly(&self.typed, &text.0)
+    }
+
+    fn strikes_certainly(&self, pattern: &[u16], text: &[u16]) -> bool {
+        matches(pattern, text, true) || (self.open && matches_open_loose(pattern, text))
     }
 
     fn strikes_text(&self, pattern: &[u16], text: &[u16]) -> Strike {
-        if matches(pattern, text, true) || (self.open && matches_open_loose(pattern, text)) {
+        if self.strikes_certainly(pattern, text) {
             return Strike::Certain;
         }
         if !text.iter().any(is_open) {
@@ -168,6 +176,13 @@ impl CommandPattern {
         } else {
             Strike::No
         }
+    }
+}
+
+impl TypedText {
+    /// Reads a text for [`CommandPattern::strikes_raw`].
+    pub fn new(text: &[u8]) -> TypedText {
+        TypedText(typed_text(text))
     }
 }
 

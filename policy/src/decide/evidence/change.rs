@@ -1,5 +1,7 @@
 //! The smallest change of the rules that would change the answer, tried out before it is named.
 
+use std::collections::HashSet;
+
 use crate::layer::{Layer, Origin};
 use crate::merged::Rules;
 use crate::rule::{self, Reading};
@@ -12,6 +14,8 @@ use crate::decide::{evaluate_shell, evaluate_tool, files, suggest, tools};
 
 /// How many rules are taken out one after the other before it is given up.
 const MOST_REMOVED: usize = 8;
+/// How many rules are proposed at once.
+const MOST_ADDED: usize = 32;
 
 /// Returns the smallest change that would change the verdict.
 pub(super) fn smallest(question: &Question<'_>, drafts: &[Draft], at: RuleFiles<'_>) -> Change {
@@ -40,7 +44,7 @@ fn permission(question: &Question<'_>, drafts: &[Draft], at: RuleFiles<'_>) -> C
     let mut texts = Vec::new();
     let settled: Vec<_> =
         drafts.iter().map(|draft| part::settle(question.context, draft)).collect();
-    let open: Vec<usize> = drafts
+    let open: HashSet<usize> = drafts
         .iter()
         .zip(&settled)
         .filter(|(_, settled)| settled.decision != Decision::Allow)
@@ -59,6 +63,9 @@ fn permission(question: &Question<'_>, drafts: &[Draft], at: RuleFiles<'_>) -> C
         }
         match narrowest(question, draft) {
             Some(text) if texts.contains(&text) => {}
+            Some(_) if texts.len() == MOST_ADDED => {
+                return Change::None(format!("more than {MOST_ADDED} rules would be needed"));
+            }
             Some(text) => texts.push(text),
             None => {
                 return Change::None(format!(
@@ -75,7 +82,7 @@ fn permission(question: &Question<'_>, drafts: &[Draft], at: RuleFiles<'_>) -> C
 }
 
 /// Says whether a part is a command that one of the commands at these places starts.
-fn is_started_by(question: &Question<'_>, draft: &Draft, places: &[usize]) -> bool {
+fn is_started_by(question: &Question<'_>, draft: &Draft, places: &HashSet<usize>) -> bool {
     let (Subject::Command(place), Some(shell)) = (draft.subject, question.shell) else {
         return false;
     };

@@ -14,9 +14,9 @@ impl Evidence {
     /// outside stands in it as it is: whoever prints it makes control characters visible.
     pub fn text(&self, verdict: &Verdict, here: &Path) -> String {
         let mut lines = Vec::new();
-        let count = verdict.parts.len();
+        let count = verdict.parts.len() + verdict.unlisted;
         for (number, (part, evidence)) in verdict.parts.iter().zip(&self.parts).enumerate() {
-            lines.push(heading(part, number, count));
+            lines.push(heading(part, number, (count, verdict.unlisted)));
             lines.push(format!("  because {}", because(part, evidence, here)));
             for form in &evidence.forms {
                 lines.push(format!("  {}: {}", form.name, shortened(&form.text)));
@@ -28,17 +28,21 @@ impl Evidence {
                 lines.push(format!("  and {} more rules that do not match", evidence.further));
             }
         }
+        if verdict.unlisted > 0 {
+            lines.push(format!("and {} more parts, none of them stricter", verdict.unlisted));
+        }
         lines.extend(self.surroundings.iter().cloned());
         lines.push(change(&self.change, here));
         lines.join("\n")
     }
 }
 
-fn heading(part: &Part, number: usize, count: usize) -> String {
+fn heading(part: &Part, number: usize, (count, unlisted): (usize, usize)) -> String {
     let text = shortened(part.text.trim());
     let verb = word(part.decision);
     match count {
         1 => format!("`{text}`: {verb}"),
+        _ if unlisted > 0 => format!("one of {count} parts, `{text}`: {verb}"),
         _ => format!("part {} of {count}, `{text}`: {verb}", number + 1),
     }
 }
