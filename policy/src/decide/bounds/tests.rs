@@ -12,6 +12,9 @@ use crate::verdict::Verdict;
 const WIDE: &str =
     "{'sandbox':{'enabled':false},'permissions':{'allow':['Bash'],'deny':['Bash(rm:*)']}}";
 
+/// Makes a text of this many commands.
+type Shape = fn(usize) -> String;
+
 fn tree(text: &str) -> CommandTree {
     let limits = Limits::default();
     parse(text.as_bytes(), &StartState::default(), Programs::builtin(), &limits).confirm(&[])
@@ -40,7 +43,7 @@ fn steps_of(text: &str) -> (usize, usize) {
 
 #[test]
 fn twice_the_commands_take_twice_the_steps() {
-    let shapes: [(&str, fn(usize) -> String); 10] = [
+    let shapes: [(&str, Shape); 10] = [
         ("semicolons", |count| "echo a;".repeat(count)),
         ("reads", |count| (0..count).map(|it| format!("cat a{it};")).collect()),
         ("copies", |count| "cp a b;".repeat(count)),
