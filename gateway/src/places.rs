@@ -26,6 +26,8 @@ pub(crate) struct Places {
     pub(crate) audit_state: PathBuf,
     /// Where the state would lie without options, when it lies elsewhere: another gateway's, perhaps.
     pub(crate) usual: Option<PathBuf>,
+    /// The directory in which a gateway listens for clients, or would.
+    pub(crate) socket: Option<PathBuf>,
 }
 
 impl Places {
@@ -52,7 +54,9 @@ impl Places {
                 (places.directory, places.state)
             }
         };
-        Ok(Places { state, audit, audit_state, usual })
+        let socket = options.socket.as_ref().or(options.default_socket.as_ref());
+        let socket = socket.and_then(|path| path.parent()).map(Path::to_path_buf);
+        Ok(Places { state, audit, audit_state, usual, socket })
     }
 
     /// Makes the state directory if it is not there, for its owner alone.

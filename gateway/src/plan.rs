@@ -354,6 +354,9 @@ fn files(around: &Around<'_>) -> Result<Files, Failure> {
     for usual in around.places.usual.iter().filter(|usual| usual.is_dir()) {
         rules.add(&real(usual), Access::None, "builtin: own state");
     }
+    if let Some(directory) = socket_within(around, &writable) {
+        rules.add(&directory, Access::None, "builtin: own socket");
+    }
     Ok(Files {
         rules: rules.0,
         guarded_names: guarded_names(),
@@ -362,6 +365,16 @@ fn files(around: &Around<'_>) -> Result<Files, Failure> {
         private_tmp: None,
         sockets,
     })
+}
+
+/// Returns the directory of the gateway's socket if it lies below one of `writable` and holds no work itself: a command that
+/// could write there could listen in the gateway's place.
+fn socket_within(around: &Around<'_>, writable: &[PathBuf]) -> Option<PathBuf> {
+    let directory = around.places.socket.as_deref().filter(|found| found.is_dir()).map(real)?;
+    let within = writable.iter().any(|it| directory.starts_with(it));
+    let holds = around.place.cwd.starts_with(&directory)
+        || writable.iter().any(|it| it.starts_with(&directory));
+    (within && !holds).then_some(directory)
 }
 
 /// Returns what is needed to read of the directories that the command sees private ones in place of.

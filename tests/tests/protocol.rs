@@ -492,3 +492,23 @@ fn what_a_gateway_forks_holds_nothing_of_it() {
     }
     assert_eq!(gateway.end(), Some(0));
 }
+
+#[test]
+fn a_command_cannot_reach_the_socket_of_its_gateway_inside_the_project() {
+    let place = Place::new("socket-inside");
+    let folder = place.project().join(".run/stockade");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).expect("its mode");
+    std::fs::write(folder.join("gateway.sock"), "").expect("a file in its place");
+    let removed = |runtime: &std::path::Path| {
+        let mut command = place.stockade(["run", "--no-daemon", "--settings"]);
+        command.args([r#"{"permissions":{"allow":["Bash"]}}"#, "rm -f .run/stockade/gateway.sock"]);
+        let output = command.env("XDG_RUNTIME_DIR", runtime).output().expect("it starts");
+        (!folder.join("gateway.sock").exists(), text(&output.stderr))
+    };
+    let (gone, told) = removed(&place.project().join(".run"));
+    assert!(!gone, "{told}");
+    // Any other folder of the project is the command's to write.
+    let (gone, told) = removed(&place.root.join("runtime"));
+    assert!(gone, "{told}");
+}
