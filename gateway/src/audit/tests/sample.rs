@@ -74,6 +74,7 @@ pub(crate) fn plain_decision(command: &str) -> Decision {
             code: "sandbox_auto",
             reason: "it runs confined".into(),
             parts: Vec::new(),
+            unlisted: 0,
             rules: Vec::new(),
             suggestion: None,
             help: String::new(),
