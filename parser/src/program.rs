@@ -109,6 +109,7 @@ pub(crate) enum Lookup<'a> {
 pub(crate) struct Rows<'a> {
     programs: &'a Programs,
     known: HashMap<Vec<u8>, Lookup<'a>>,
+    searches: u64,
 }
 
 /// Names that are remembered in [`Rows`].
@@ -116,7 +117,12 @@ const REMEMBERED: usize = 4_096;
 
 impl<'a> Rows<'a> {
     pub(crate) fn new(programs: &'a Programs) -> Rows<'a> {
-        Rows { programs, known: HashMap::new() }
+        Rows { programs, known: HashMap::new(), searches: 0 }
+    }
+
+    /// Returns how often the tables were searched since this was asked last.
+    pub(crate) fn searches(&mut self) -> u64 {
+        std::mem::take(&mut self.searches)
     }
 
     /// Looks up a program by the last component of its path.
@@ -124,6 +130,7 @@ impl<'a> Rows<'a> {
         if let Some(known) = self.known.get(name) {
             return *known;
         }
+        self.searches += 1;
         let found = self.programs.look_up(name);
         if self.known.len() < REMEMBERED && name.len() <= 64 {
             self.known.insert(name.to_vec(), found);

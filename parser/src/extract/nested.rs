@@ -133,6 +133,7 @@ impl Walk<'_> {
             self.stdin_moved |= texts_inside && outer.stdin != Stdin::Inherited;
             let read = effects_known || !inner.is_empty() || !doubts.is_empty();
             let row = if read { weight::ROW } else { 0 };
+            let row = row + self.rows.searches().saturating_mul(weight::LOOK_UP);
             self.steps = self.steps.saturating_add(row + outer.words.len() as u64);
             let unread =
                 unread.map(|at| outer.words.get(at as usize).map_or(outer.span, |it| it.span));

@@ -13,6 +13,8 @@ pub(crate) const TEXT: u64 = 20;
 pub(crate) const SHELL: u64 = 20;
 /// A command is read with a row of the tables.
 pub(crate) const ROW: u64 = 10;
+/// A name is looked for in the tables, for the first time in this text.
+pub(crate) const LOOK_UP: u64 = 20;
 /// A command that another one starts.
 pub(crate) const INNER: u64 = 20;
 /// A variable is set.
@@ -28,7 +30,7 @@ pub(crate) const PROCESS: u64 = 3;
 /// An expression or subscript is evaluated.
 pub(crate) const EVALUATE: u64 = 12;
 /// A redirection.
-pub(crate) const REDIRECT: u64 = 6;
+pub(crate) const REDIRECT: u64 = 8;
 /// One value that may have changed.
 pub(crate) const BLUR: u64 = 3;
 /// A part of a text begins whose effects end with it.
