@@ -13,16 +13,15 @@ pub(crate) struct Grant {
     spec: SandboxSpec,
 }
 
-/// A command that a person has to allow before it may run.
+/// A command that a person has to allow before it may run. What it may reach is found after that, as things are then.
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct Pending {
-    spec: SandboxSpec,
-}
+pub(crate) struct Pending(());
 
 /// What a verdict comes to.
 #[derive(Debug)]
 #[must_use]
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub(crate) enum Outcome {
     /// It may run.
     Granted(Grant),
@@ -36,15 +35,15 @@ pub(crate) enum Outcome {
 pub(crate) fn decide(verdict: &Verdict, _recorded: &Receipt, spec: SandboxSpec) -> Outcome {
     match verdict.decision {
         Decision::Allow => Outcome::Granted(Grant { spec }),
-        Decision::Ask => Outcome::Ask(Pending { spec }),
+        Decision::Ask => Outcome::Ask(Pending(())),
         Decision::Deny => Outcome::Refused,
     }
 }
 
 impl Pending {
     /// Lifts the question by the consent of a person, which is on disk, too.
-    pub(crate) fn allowed(self, _consent: Consent) -> Grant {
-        Grant { spec: self.spec }
+    pub(crate) fn allowed(self, _consent: Consent, spec: SandboxSpec) -> Grant {
+        Grant { spec }
     }
 }
 

@@ -150,7 +150,7 @@ impl Gateway {
         let planned = planned.transpose()?;
         let circumstances = Circumstances::of_run(caller.clone(), &request, command.timeout, runs);
         let receipt = self.record(&scene, &judged, circumstances).await?;
-        let Some(Planned { spec, temporary, hosts }) = planned else {
+        let Some(Planned { spec, mut temporary, hosts }) = planned else {
             return Ok(answer::not_run(judged.verdict.decision, view, &receipt));
         };
         // In a mode in which questions are refusals, this one is, too.
@@ -177,7 +177,18 @@ impl Gateway {
                     Answered::Yes(consent, rule) => {
                         let state = &self.places.state;
                         approve::keep(&log, state, &scene, rule, &conversation.events).await?;
-                        pending.allowed(consent)
+                        // The person took their time: files have come that rules hide by their names.
+                        let planned = self.plan(&request, (&scene, None), &judged, &command);
+                        let Planned { spec, temporary: fresh, .. } = match planned.await {
+                            Ok(planned) => planned,
+                            Err(failure) => {
+                                let recorded = records::not_run(&log, &receipt).await;
+                                recorded.map_err(|error| answer::unrecorded(&error))?;
+                                return Err(failure);
+                            }
+                        };
+                        temporary = fresh;
+                        pending.allowed(consent, spec)
                     }
                     Answered::No => return Ok(answer::declined(view, &receipt)),
                     Answered::Withdrawn => return Ok(answer::withdrawn(view, &receipt)),

@@ -23,7 +23,7 @@ use crate::protocol::types::CommandRequest;
 use crate::request::Command;
 use crate::settings::trust;
 use crate::shell::{self, Shell};
-use crate::temporary::Temporary;
+use crate::temporary::{Ending, Temporary};
 
 /// What must hold before a command starts, when the settings say so.
 pub(crate) const REQUIRED: &[Protection] = &[
@@ -106,9 +106,8 @@ pub(crate) fn prepare(
         SandboxState::Enforced | SandboxState::Unavailable => Some(own.as_path()),
         SandboxState::Off => None,
     };
-    let seen_as = if confined.is_some() { Path::new("/tmp") } else { &own };
-    let start_file = match request.report_cwd && command.words.is_none() {
-        true => Some(temporary.ask_for_cwd(seen_as).map_err(unusable)?),
+    let ending = match request.report_cwd && command.words.is_none() {
+        true => Some(temporary.ask_for_cwd(&places.state).map_err(unusable)?),
         false => None,
     };
     if confined.is_some() {
@@ -119,11 +118,14 @@ pub(crate) fn prepare(
         None => (stockade_policy::sandbox_settings(&scene.snapshot.rules, facts), None),
     };
     let around = Around::of(scene, &sandbox, places);
-    let files = match (confined, files) {
+    let mut files = match (confined, files) {
         (Some(_), Some(files)) => files,
         (Some(_), None) => self::files(&around)?,
         (None, _) => Files::default(),
     };
+    if let (Some(_), Some(ending)) = (confined, ending) {
+        files.rules.extend(files_of(ending));
+    }
     let spec = plan(Ground {
         command,
         around,
@@ -134,9 +136,19 @@ pub(crate) fn prepare(
             SandboxState::Unavailable => Fallback::Static,
             SandboxState::Enforced | SandboxState::Off => Fallback::Refuse,
         },
-        start_file: start_file.as_deref(),
+        start_file: ending.map(Ending::start),
     })?;
     Ok(Planned { spec, temporary, hosts: NetworkRules::new(&sandbox) })
+}
+
+/// Shows a command the two files with which its shell tells where it ends, out of the state that is hidden from it.
+fn files_of(ending: &Ending) -> [FileRule; 2] {
+    let rule = |path: &Path, access| FileRule {
+        path: path.to_path_buf(),
+        access,
+        origin: "builtin: where the shell ends".to_owned(),
+    };
+    [rule(ending.start(), Access::Read), rule(ending.told(), Access::Write)]
 }
 
 /// What is needed to run a command.
@@ -204,7 +216,7 @@ struct Ground<'a> {
     temporary: Option<&'a Path>,
     /// What happens where no namespaces can be had.
     fallback: Fallback,
-    /// A file that bash reads first, as the command sees it.
+    /// A file that bash reads first.
     start_file: Option<&'a Path>,
 }
 

@@ -10,7 +10,10 @@ use sha2::{Digest as _, Sha256};
 
 use crate::places::{hex, private_directory};
 
+mod ending;
 mod removal;
+
+pub(crate) use ending::Ending;
 
 /// A session that did nothing for so long is over.
 const SESSION: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -26,8 +29,8 @@ const OVER: &str = "over-";
 pub(crate) struct Temporary {
     path: PathBuf,
     lasting: bool,
-    /// The start file, and the file in which bash tells where it stood.
-    cwd: Option<(PathBuf, PathBuf)>,
+    /// Of a run that is to tell where its shell stood at last.
+    ending: Option<Ending>,
 }
 
 impl Temporary {
@@ -40,13 +43,13 @@ impl Temporary {
             let path = all.join(format!("session-{}", name.get(..32).unwrap_or(&name)));
             private_directory(&path)?;
             fs::File::open(&path)?.set_modified(SystemTime::now())?;
-            return Ok(Temporary { path, lasting: true, cwd: None });
+            return Ok(Temporary { path, lasting: true, ending: None });
         }
         let mut random = [0; 16];
         getrandom::fill(&mut random).map_err(|_| io::Error::other("no random bytes"))?;
         let path = all.join(format!("run-{}-{}", std::process::id(), hex(&random)));
         DirBuilder::new().mode(0o700).create(&path)?;
-        Ok(Temporary { path, lasting: false, cwd: None })
+        Ok(Temporary { path, lasting: false, ending: None })
     }
 
     /// Ends a run: its directory goes, and what others left behind.
@@ -61,41 +64,19 @@ impl Temporary {
         &self.path
     }
 
-    /// Has bash tell at its end where it stands: writes a start file for it, and returns that file's name.
-    /// `seen_as` is the path of this directory as the command sees it.
-    pub(crate) fn ask_for_cwd(&mut self, seen_as: &Path) -> io::Result<PathBuf> {
-        let mut random = [0; 16];
-        getrandom::fill(&mut random).map_err(|_| io::Error::other("no random bytes"))?;
-        let (start, told) = (format!(".start-{}", hex(&random)), format!(".cwd-{}", hex(&random)));
-        let quoted = seen_as.join(&told).to_string_lossy().replace('\'', r"'\''");
-        let text = format!("unset BASH_ENV\ntrap \"builtin pwd -P >| '{quoted}'\" EXIT\n");
-        fs::write(self.path.join(&start), text)?;
-        let started = seen_as.join(&start);
-        self.cwd = Some((self.path.join(start), self.path.join(told)));
-        Ok(started)
+    /// Has bash tell at its end where it stands: makes a start file for it, and a file for what it tells.
+    ///
+    /// Both lie in a directory of this run alone. That of its session may be open to a command that runs confined
+    /// while this one does not.
+    pub(crate) fn ask_for_cwd(&mut self, state: &Path) -> io::Result<&Ending> {
+        Ok(self.ending.insert(Ending::make(state)?))
     }
 
     /// Returns where bash said it stood, if that is a directory. What a command wrote is not believed further.
     pub(crate) fn cwd_after(&self) -> Option<String> {
-        use std::io::Read as _;
-        use std::os::unix::fs::OpenOptionsExt as _;
-        let (start, told) = self.cwd.as_ref()?;
-        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-        let opened =
-            fs::File::options().read(true).custom_flags(flags.bits().cast_signed()).open(told);
-        for path in [start, told] {
-            let _ = fs::remove_file(path); // a session's directory is swept later
-        }
-        let opened = opened.ok().filter(|file| file.metadata().is_ok_and(|it| it.is_file()))?;
-        let mut text = String::new();
-        opened.take(LONGEST_PATH).read_to_string(&mut text).ok()?;
-        let path = text.strip_suffix('\n')?;
-        (path.starts_with('/') && Path::new(path).is_dir()).then(|| path.to_owned())
+        self.ending.as_ref()?.cwd()
     }
 }
-
-/// Longest path that the kernel takes, with its end (`PATH_MAX`).
-const LONGEST_PATH: u64 = 4096;
 
 impl Drop for Temporary {
     fn drop(&mut self) {

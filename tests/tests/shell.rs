@@ -191,6 +191,100 @@ fn the_file_for_the_last_directory_is_written_after_a_success_alone() {
     assert_eq!(run("trap 'echo bye' EXIT; cd /").1, "bye\n");
 }
 
+/// Two scripts run unconfined; all else is confined.
+fn half_confined(name: &str) -> Place {
+    let place = Place::new(name);
+    let settings = r#"{"permissions": {"allow": ["Bash(sh free.sh)", "Bash(sh wait.sh)"]}, "sandbox": {"excludedCommands": ["sh:*"]}}"#;
+    place.write("home/.config/stockade/settings.json", settings);
+    place
+}
+
+/// Starts `command` confined, in the session of [`of_session`].
+fn beside(place: &Place, command: &str) -> std::process::Child {
+    let mut run = place.stockade(["run", "--no-daemon", "--", command]);
+    run.env("STOCKADE_SESSION", "one").stdout(Stdio::piped()).spawn().expect("it starts")
+}
+
+/// Runs `command` as an agent's shell does that is to tell where it ended.
+fn of_session(place: &Place, command: &str) -> (Option<i32>, String, String) {
+    let temporary = place.root.join("temporary");
+    std::fs::create_dir_all(&temporary).expect("a folder");
+    let marker = temporary.join("claude-1f2e-cwd").display().to_string();
+    let line = recorded("claude", command).replace("/tmp/claude-e3fd-cwd", &marker);
+    let mut shell = bash(place, &["-c", &line]);
+    shell.env("TMPDIR", &temporary).env("STOCKADE_SESSION", "one");
+    seen(&shell.output().expect("it starts"))
+}
+
+#[test]
+fn a_confined_command_of_the_session_writes_nothing_that_an_unconfined_shell_reads() {
+    let place = half_confined("start-file");
+    place.write("project/free.sh", "echo free > ../home/free\n");
+    place.write(
+        "project/change.sh",
+        "touch ready\nuntil [ -e stop ]; do for file in /tmp/.[a-z]* /tmp/[a-z]*; do\n\
+         [ -f \"$file\" ] && echo 'echo taken > ../home/taken' > \"$file\"; done; done 2> errors\n",
+    );
+    let changing = beside(&place, "echo x > ../home/taken; bash change.sh");
+    while !place.project().join("ready").exists() {
+        std::thread::yield_now();
+    }
+    for _ in 0..12 {
+        let ran = of_session(&place, "sh free.sh");
+        assert_eq!(ran.0, Some(0), "{ran:?}");
+    }
+    place.write("project/stop", "");
+    changing.wait_with_output().expect("it ends");
+    // What runs unconfined can write there, what is confined cannot.
+    let made = |name: &str| place.home().join(name).exists();
+    assert_eq!((made("free"), made("taken")), (true, false));
+}
+
+#[test]
+fn a_confined_command_of_the_session_does_not_lead_an_unconfined_shell_elsewhere() {
+    let place = half_confined("told-file");
+    place.write("home/kept", "kept");
+    let kept = place.home().join("kept");
+    place.write("project/wait.sh", "touch here; until [ -e go ]; do :; done\n");
+    place.write(
+        "project/plant.sh",
+        &format!(
+            "until [ -e here ]; do :; done\nls -A /tmp\nfor file in /tmp/.start-*; do\n\
+             ln -s '{}' \"/tmp/.cwd-${{file#/tmp/.start-}}\"; done\ntouch go\n",
+            kept.display()
+        ),
+    );
+    let planting = beside(&place, "bash plant.sh");
+    let ran = of_session(&place, "sh wait.sh");
+    place.write("project/here", ""); // also where nothing ran
+    let planted = planting.wait_with_output().expect("it ends");
+    assert_eq!(
+        (ran, text(&planted.stdout)),
+        ((Some(0), String::new(), String::new()), String::new())
+    );
+    assert_eq!(std::fs::read_to_string(&kept).expect("it"), "kept");
+    // The agent still learns where its command ended.
+    let marker = std::fs::read_to_string(place.root.join("temporary/claude-1f2e-cwd"));
+    let project = place.project().canonicalize().expect("it");
+    assert_eq!(marker.expect("it"), format!("{}\n", project.display()));
+}
+
+#[test]
+fn a_command_does_not_lead_the_file_for_the_last_directory_elsewhere() {
+    let place = Place::new("marker-moved");
+    let temporary = place.project().join("temporary");
+    std::fs::create_dir(&temporary).expect("a folder");
+    let marker = temporary.join("claude-1f2e-cwd").display().to_string();
+    let command = "mv temporary away && ln -s ../home temporary";
+    let line = recorded("claude", command).replace("/tmp/claude-e3fd-cwd", &marker);
+    let mut shell = bash(&place, &["-c", &line]);
+    let (status, _, told) = seen(&shell.env("TMPDIR", &temporary).output().expect("it starts"));
+    assert!(place.project().join("away").is_dir(), "{told}");
+    assert_eq!(status, Some(0), "{told}");
+    assert!(told.contains("claude-1f2e-cwd` cannot be written"), "{told}");
+    assert!(!place.home().join("claude-1f2e-cwd").exists(), "{told}");
+}
+
 #[test]
 fn stockade_in_stockade_asks_nothing_and_hides_nothing() {
     let place = denying("chain");

@@ -73,6 +73,39 @@ fn once_runs_it_and_deny_does_not() {
 }
 
 #[test]
+fn what_is_made_while_a_person_thinks_is_hidden_like_all_else() {
+    let place = Place::new("thinking");
+    let names = ["plain", ".env", "inner/.env", "inner/new.pem"];
+    place.write("project/show.sh", &format!("cat {}\n", names.join(" ")));
+    place.write("project/inner/other", "");
+    let test = "what_is_made_while_a_person_thinks_is_hidden_like_all_else";
+    for shown in [true, false] {
+        // With rules that only ask, all is shown.
+        let rules = match shown {
+            true => r#"{"permissions": {"ask": ["Bash(sh:*)"]}}"#,
+            false => {
+                r#"{"permissions": {"deny": ["Read(**/.env)", "Read(**/*.pem)"], "ask": ["Bash(sh:*)"]}}"#
+            }
+        };
+        place.write("home/.config/stockade/settings.json", rules);
+        for name in names {
+            let _ = std::fs::remove_file(place.project().join(name)); // of the round before
+        }
+        let Some(mut terminal) = start(test, &place, &["run", "--no-daemon", "sh show.sh"]) else {
+            return;
+        };
+        terminal.wait_for("run it?");
+        for name in names {
+            place.write(&format!("project/{name}"), &format!("text of {name};\n"));
+        }
+        terminal.press("y\n");
+        let (_, screen) = terminal.end();
+        let seen = names.map(|name| screen.contains(&format!("text of {name};")));
+        assert_eq!(seen, [true, shown, shown, shown], "{screen}");
+    }
+}
+
+#[test]
 fn what_is_typed_before_the_question_is_no_answer() {
     let place = careful("early");
     // A hook holds the question up until the keys are typed.

@@ -3,10 +3,13 @@
 //! An agent's shell line writes it with the agent's rights, so it is written here with the same rights, after the
 //! command, and only under a name of the agent's own form directly in the folder for temporary files.
 
-use std::fs::OpenOptions;
+use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
 
 /// Returns the path of a marker file, if `path` is one: `prefix`, letters and digits, `suffix` in one of `folders`.
 pub(crate) fn path(path: &str, form: (&str, &str), folders: &[PathBuf]) -> Option<PathBuf> {
@@ -21,10 +24,13 @@ pub(crate) fn path(path: &str, form: (&str, &str), folders: &[PathBuf]) -> Optio
 
 /// Writes `directory` into the marker file, which may be there only as a plain file of this user alone.
 pub(crate) fn write(path: &Path, directory: &str) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    options.write(true).create(true).mode(0o600).custom_flags(flags.bits().cast_signed());
-    let mut file = options.open(path)?;
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::InvalidFilename.into());
+    };
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let flags = flags | OFlags::WRONLY | OFlags::CREATE;
+    let opened = rustix::fs::openat(open(folder)?, name, flags, Mode::RUSR | Mode::WUSR)?;
+    let mut file = File::from(opened);
     let found = file.metadata()?;
     let own = found.uid() == rustix::process::geteuid().as_raw();
     if !found.is_file() || found.nlink() != 1 || !own {
@@ -32,6 +38,24 @@ pub(crate) fn write(path: &Path, directory: &str) -> io::Result<()> {
     }
     file.set_len(0)?;
     file.write_all(format!("{directory}\n").as_bytes())
+}
+
+/// Opens a folder whose path has no links: the command may have put one there meanwhile.
+#[cfg(target_os = "linux")]
+fn open(folder: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let resolve = rustix::fs::ResolveFlags::NO_SYMLINKS;
+    Ok(rustix::fs::openat2(rustix::fs::CWD, folder, flags, Mode::empty(), resolve)?)
+}
+
+/// The same where the kernel cannot be told.
+#[cfg(not(target_os = "linux"))]
+fn open(folder: &Path) -> io::Result<OwnedFd> {
+    if folder.canonicalize()? != folder {
+        return Err(io::Error::other("a link leads to its folder"));
+    }
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(folder, flags, Mode::empty())?)
 }
 
 #[cfg(test)]
@@ -60,11 +84,12 @@ mod tests {
     fn a_link_is_not_followed() {
         let folder = Folder::new();
         let target = folder.write("target", "kept");
-        let link = folder.path().join("claude-1-cwd");
+        let real = folder.path().canonicalize().unwrap();
+        let link = real.join("claude-1-cwd");
         std::os::unix::fs::symlink(&target, &link).unwrap();
         assert!(write(&link, "/p").is_err());
         assert_eq!(std::fs::read_to_string(&target).unwrap(), "kept");
-        let plain = folder.path().join("claude-2-cwd");
+        let plain = real.join("claude-2-cwd");
         write(&plain, "/a/long/one").unwrap();
         write(&plain, "/p").unwrap();
         assert_eq!(std::fs::read_to_string(&plain).unwrap(), "/p\n");
