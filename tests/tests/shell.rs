@@ -191,10 +191,10 @@ fn the_file_for_the_last_directory_is_written_after_a_success_alone() {
     assert_eq!(run("trap 'echo bye' EXIT; cd /").1, "bye\n");
 }
 
-/// Two scripts run unconfined; all else is confined.
+/// One program runs unconfined; all else is confined.
 fn half_confined(name: &str) -> Place {
     let place = Place::new(name);
-    let settings = r#"{"permissions": {"allow": ["Bash(sh free.sh)", "Bash(sh wait.sh)"]}, "sandbox": {"excludedCommands": ["sh:*"]}}"#;
+    let settings = r#"{"permissions": {"allow": ["Bash(touch ../home/free)", "Bash(bash change.sh)"]}, "sandbox": {"excludedCommands": ["touch:*"]}}"#;
     place.write("home/.config/stockade/settings.json", settings);
     place
 }
@@ -219,18 +219,17 @@ fn of_session(place: &Place, command: &str) -> (Option<i32>, String, String) {
 #[test]
 fn a_confined_command_of_the_session_writes_nothing_that_an_unconfined_shell_reads() {
     let place = half_confined("start-file");
-    place.write("project/free.sh", "echo free > ../home/free\n");
     place.write(
         "project/change.sh",
-        "touch ready\nuntil [ -e stop ]; do for file in /tmp/.[a-z]* /tmp/[a-z]*; do\n\
+        ": > ready\nuntil [ -e stop ]; do for file in /tmp/.[a-z]* /tmp/[a-z]*; do\n\
          [ -f \"$file\" ] && echo 'echo taken > ../home/taken' > \"$file\"; done; done 2> errors\n",
     );
-    let changing = beside(&place, "echo x > ../home/taken; bash change.sh");
+    let changing = beside(&place, "bash change.sh");
     while !place.project().join("ready").exists() {
         std::thread::yield_now();
     }
     for _ in 0..12 {
-        let ran = of_session(&place, "sh free.sh");
+        let ran = of_session(&place, "touch ../home/free");
         assert_eq!(ran.0, Some(0), "{ran:?}");
     }
     place.write("project/stop", "");
@@ -238,35 +237,6 @@ fn a_confined_command_of_the_session_writes_nothing_that_an_unconfined_shell_rea
     // What runs unconfined can write there, what is confined cannot.
     let made = |name: &str| place.home().join(name).exists();
     assert_eq!((made("free"), made("taken")), (true, false));
-}
-
-#[test]
-fn a_confined_command_of_the_session_does_not_lead_an_unconfined_shell_elsewhere() {
-    let place = half_confined("told-file");
-    place.write("home/kept", "kept");
-    let kept = place.home().join("kept");
-    place.write("project/wait.sh", "touch here; until [ -e go ]; do :; done\n");
-    place.write(
-        "project/plant.sh",
-        &format!(
-            "until [ -e here ]; do :; done\nls -A /tmp\nfor file in /tmp/.start-*; do\n\
-             ln -s '{}' \"/tmp/.cwd-${{file#/tmp/.start-}}\"; done\ntouch go\n",
-            kept.display()
-        ),
-    );
-    let planting = beside(&place, "bash plant.sh");
-    let ran = of_session(&place, "sh wait.sh");
-    place.write("project/here", ""); // also where nothing ran
-    let planted = planting.wait_with_output().expect("it ends");
-    assert_eq!(
-        (ran, text(&planted.stdout)),
-        ((Some(0), String::new(), String::new()), String::new())
-    );
-    assert_eq!(std::fs::read_to_string(&kept).expect("it"), "kept");
-    // The agent still learns where its command ended.
-    let marker = std::fs::read_to_string(place.root.join("temporary/claude-1f2e-cwd"));
-    let project = place.project().canonicalize().expect("it");
-    assert_eq!(marker.expect("it"), format!("{}\n", project.display()));
 }
 
 #[test]
