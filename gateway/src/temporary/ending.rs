@@ -27,6 +27,11 @@ impl Ending {
         let directory = Temporary::make(state, None)?;
         let path = directory.path().canonicalize()?;
         let (start, told) = (path.join("start"), path.join("cwd"));
+        // Bash expands the value of `BASH_ENV` (bash manual, Bash Startup Files): what stands in the path must not run.
+        if start.to_str().is_none_or(|path| path.contains(['$', '`', '\\', '"'])) {
+            let message = "a state directory with `$`, backquotes, backslashes or double quotes in its path cannot be named to bash";
+            return Err(io::Error::new(io::ErrorKind::InvalidFilename, message));
+        }
         let make =
             |path| File::options().read(true).write(true).create_new(true).mode(0o600).open(path);
         let quoted = told.to_str().ok_or(io::ErrorKind::InvalidFilename)?.replace('\'', r"'\''");
@@ -76,7 +81,7 @@ mod tests {
     #[test]
     fn bash_tells_where_it_ends_whatever_the_path() {
         let folder = Folder::new();
-        let state = folder.path().join("it's `a` $b \\ \"c\"");
+        let state = folder.path().join("it's a; (b) & *");
         std::fs::create_dir(&state).unwrap();
         let ending = Ending::make(&state).unwrap();
         assert_eq!(ending.cwd(), None);
@@ -84,6 +89,17 @@ mod tests {
         let directory = ending.start().parent().unwrap().to_path_buf();
         drop(ending);
         assert!(!directory.exists());
+    }
+
+    #[test]
+    fn a_path_that_bash_would_expand_is_refused() {
+        let folder = Folder::new();
+        for name in ["`a`", "$b", "c\\", "\"d\""] {
+            let state = folder.path().join(name);
+            std::fs::create_dir(&state).unwrap();
+            let refused = Ending::make(&state).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::InvalidFilename, "{name}");
+        }
     }
 
     #[test]
