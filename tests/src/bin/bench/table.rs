@@ -52,6 +52,10 @@ impl Contender {
     }
 }
 
+/// How long the machine is left alone before each start. What the contender before left behind, namespaces that go and launchers
+/// that come, is over then: it counts for `rate`, and not for whoever is next.
+const PAUSE: Duration = Duration::from_millis(8);
+
 /// Runs every contender once in each round, and once before that does not count; `before` is done before each.
 pub(crate) fn in_turn(
     contenders: &mut Vec<Contender>,
@@ -70,6 +74,7 @@ pub(crate) fn in_turn(
     for _ in 0..rounds {
         for contender in contenders.iter_mut() {
             before();
+            std::thread::sleep(PAUSE);
             contender.times.extend(contender.time(cwd));
         }
     }

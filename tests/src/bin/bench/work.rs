@@ -17,7 +17,8 @@ pub(crate) fn measure(ground: &Ground, rounds: usize) {
     }
     for (program, text, again) in [
         ("git", "git status --short", ""),
-        ("find", "find /usr -name '*.none'", ""),
+        // What only another user may read, root included here, is no part of the work.
+        ("find", "find /usr -name '*.none' 2> /dev/null || true", ""),
         ("cc", "cc -O2 -o program main.c", ""),
         ("cargo", "cargo build --offline --quiet", "target"),
     ] {
