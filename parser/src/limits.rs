@@ -19,7 +19,7 @@ pub struct Limits {
     pub loop_values: usize,
     /// Work steps for each byte, besides 100,000 for the text.
     pub steps_per_byte: u64,
-    /// Work steps of one text, however long it is: what an ordinary script of 1 MiB takes.
+    /// Work steps of one text, however long it is: what an ordinary script of 600 KiB takes.
     pub work: u64,
     /// Bytes of memory that the tree and what makes it may take, as they are counted while it grows.
     pub memory_bytes: usize,
@@ -42,7 +42,7 @@ impl Default for Limits {
             nested_bytes: 4 << 20,
             loop_values: 16,
             steps_per_byte: 64,
-            work: 3_900_000,
+            work: 2_400_000,
             memory_bytes: 59 << 20,
             command_words: 1 << 17,
             doubts: 10_000,

@@ -14,11 +14,11 @@ pub(crate) const SHELL: u64 = 20;
 /// A command is read with a row of the tables.
 pub(crate) const ROW: u64 = 10;
 /// A name is looked for in the tables, for the first time in this text.
-pub(crate) const LOOK_UP: u64 = 20;
+pub(crate) const LOOK_UP: u64 = 30;
 /// A command that another one starts.
-pub(crate) const INNER: u64 = 20;
+pub(crate) const INNER: u64 = 32;
 /// A variable is set.
-pub(crate) const SET: u64 = 16;
+pub(crate) const SET: u64 = 20;
 /// It is a variable of which nothing was known: the table grows.
 pub(crate) const NEW_NAME: u64 = 30;
 /// A command in another directory than the first.
@@ -40,7 +40,7 @@ pub(crate) const SUBSTITUTION: u64 = 10;
 /// A value is put in where it is used.
 pub(crate) const USE: u64 = 6;
 /// An operator of an and-or chain.
-pub(crate) const CHAIN: u64 = 3;
+pub(crate) const CHAIN: u64 = 4;
 
 /// What the allocator takes for one piece besides its bytes.
 const PIECE: usize = 16;
