@@ -40,6 +40,11 @@ pub(crate) fn withdrawn(view: DecisionView, receipt: &Receipt) -> RunOutcome {
     not_run(Decision::Ask, view, receipt)
 }
 
+/// Returns the failure of a command that its caller gave up before it started.
+pub(crate) fn given_up() -> Failure {
+    Failure::new(Code::LaunchFailed, "the command was stopped before it started", "give it again")
+}
+
 /// Tells the front end what is worth knowing before the command runs.
 pub(crate) async fn tell(
     conversation: &Conversation,

@@ -16,7 +16,8 @@ use crate::client::PendingQuestion;
 use crate::engine::blocking;
 use crate::judge::Scene;
 use crate::protocol::errors::Failure;
-use crate::protocol::types::{AlwaysOffer, Answer, DecisionView, Event, Question};
+use crate::protocol::types::{AlwaysOffer, Answer, Control, DecisionView, Event, Question};
+use crate::run::given_up;
 
 /// The consent of a person to one command, durable in the log. Only [`ask`] and [`agreed`] make one.
 #[derive(Debug)]
@@ -34,13 +35,14 @@ pub(crate) enum Answered {
     Withdrawn,
 }
 
-/// Puts `question` to the person behind `door` and records the answer.
+/// Puts `question` to the person behind `door` and records the answer. Who gives the call up by `control` withdraws it.
 pub(crate) async fn ask(
     log: &Log,
     decision: &Receipt,
     question: Question,
     door: &str,
     people: Option<mpsc::Sender<PendingQuestion>>,
+    control: &mut mpsc::Receiver<Control>,
 ) -> Result<Answered, Failure> {
     let start = Instant::now();
     let shown = log.redactor().digest(question.command.as_bytes());
@@ -51,7 +53,14 @@ pub(crate) async fn ask(
         None => false,
     };
     // A front end that goes away without an answer withdraws.
-    let said = if sent { answered.await.unwrap_or(Answer::Withdrawn) } else { Answer::Withdrawn };
+    let said = async {
+        if sent { answered.await.unwrap_or(Answer::Withdrawn) } else { Answer::Withdrawn }
+    };
+    let said = tokio::select! {
+        biased;
+        () = given_up(control) => Answer::Withdrawn,
+        said = said => said,
+    };
     let always = rule.filter(|_| said == Answer::Always);
     let (answer, outcome) = match said {
         Answer::Once | Answer::Always => {
@@ -78,25 +87,48 @@ pub(crate) async fn ask(
     Ok(outcome)
 }
 
-/// Records that the person of the agent behind `door` said yes there, and gives their consent.
+/// Records that the person of the agent said yes there, and gives their consent.
 pub(crate) async fn agreed(
     log: &Log,
     decision: &Receipt,
     question: &Question,
     _agreed: Agreed,
 ) -> Result<Answered, Failure> {
+    given(log, decision, &question.command, "agent", None).await?;
+    Ok(Answered::Yes(Consent(()), None))
+}
+
+/// Records that a yes to the same question counts for a later decision, too.
+pub(crate) async fn carried(
+    log: &Log,
+    decision: &Receipt,
+    (command, door): (&str, &str),
+    rule: Option<&String>,
+    consent: Consent,
+) -> Result<Consent, Failure> {
+    given(log, decision, command, door, rule).await?;
+    Ok(consent)
+}
+
+/// Records a yes that was given before.
+async fn given(
+    log: &Log,
+    decision: &Receipt,
+    command: &str,
+    channel: &str,
+    rule: Option<&String>,
+) -> Result<(), Failure> {
     let body = Body::Approval(record::Approval {
         reference: decision.id.clone(),
         answer: record::Answer::Allow,
         who: Some(who()),
-        channel: "agent".into(),
+        channel: channel.into(),
         waited_ms: 0,
-        shown_hmac: log.redactor().digest(question.command.as_bytes()),
-        scope: record::Scope::Once,
+        shown_hmac: log.redactor().digest(command.as_bytes()),
+        scope: rule.map_or(record::Scope::Once, |_| record::Scope::Always),
         expires: None,
     });
-    log.record(body).await.map_err(|error| unrecorded(&error))?;
-    Ok(Answered::Yes(Consent(()), None))
+    log.record(body).await.map(drop).map_err(|error| unrecorded(&error))
 }
 
 /// Returns the question about a call, with what "always" would write.

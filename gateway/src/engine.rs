@@ -1,6 +1,7 @@
 //! The pipeline: judge, record, decide, run, record.
 
 mod after;
+mod answered;
 mod changes;
 mod opening;
 pub(crate) mod sessions;
@@ -12,7 +13,6 @@ use stockade_parser::Programs;
 use stockade_policy::Decision;
 use tokio::sync::oneshot;
 
-use crate::approve::Answered;
 use crate::audit::record::caller::Caller;
 use crate::audit::record::decision::Runs;
 use crate::audit::{GatewayMode, Log};
@@ -29,7 +29,8 @@ use crate::protocol::types::{CommandRequest, Event, RunOutcome};
 use crate::records::{self, Circumstances};
 use crate::run::{self, Launchers, Lines, Manner};
 use crate::temporary::Temporary;
-use crate::{answer, approve, request, view};
+use crate::{answer, request, view};
+use answered::{Case, Going};
 use opening::Opening;
 
 /// The whole gate: takes a request, gives its outcome.
@@ -150,9 +151,35 @@ impl Gateway {
         let planned = planned.transpose()?;
         let circumstances = Circumstances::of_run(caller.clone(), &request, command.timeout, runs);
         let receipt = self.record(&scene, &judged, circumstances).await?;
-        let Some(Planned { spec, mut temporary, hosts }) = planned else {
+        let Some(Planned { spec, temporary, hosts }) = planned else {
             return Ok(answer::not_run(judged.verdict.decision, view, &receipt));
         };
+        let case = Case { scene, judged, view, receipt };
+        let going = match decide::decide(&case.judged.verdict, &case.receipt, spec) {
+            Outcome::Granted(grant) => Ok(Going { case, grant, temporary, hosts }),
+            Outcome::Refused => Err(answer::not_run(Decision::Deny, case.view, &case.receipt)),
+            Outcome::Ask(pending) => {
+                drop(temporary);
+                let call = answered::Call {
+                    caller: &caller,
+                    request: &request,
+                    command: &command,
+                    log: &log,
+                };
+                let person = (agreed, asking.clone(), &mut conversation);
+                self.put(call, (case, pending), person).await?
+            }
+        };
+        let Going { case, grant, temporary, hosts } = match going {
+            Ok(going) => going,
+            Err(outcome) => return Ok(outcome),
+        };
+        let Case { scene, judged, mut view, receipt } = case;
+        if run::was_given_up(&mut conversation.control) {
+            let recorded = records::not_run(&log, &receipt).await;
+            recorded.map_err(|error| answer::unrecorded(&error))?;
+            return Err(answer::given_up());
+        }
         // In a mode in which questions are refusals, this one is, too.
         let may_ask = judged.facts.mode != stockade_policy::Mode::DontAsk;
         let person = asking.clone().filter(|_| may_ask).map(|questions| Person {
@@ -163,38 +190,6 @@ impl Gateway {
             state: self.places.state.clone(),
             may_save: !scene.snapshot.rules.settings().managed_rules_only,
         });
-        let grant = match decide::decide(&judged.verdict, &receipt, spec) {
-            Outcome::Granted(grant) => grant,
-            Outcome::Refused => return Ok(answer::not_run(Decision::Deny, view, &receipt)),
-            Outcome::Ask(pending) => {
-                let question = approve::question(&view, &command.text, &scene);
-                let door = &request.context.door;
-                let answered = match agreed {
-                    Some(agreed) => approve::agreed(&log, &receipt, &question, agreed).await?,
-                    None => approve::ask(&log, &receipt, question, door, asking).await?,
-                };
-                match answered {
-                    Answered::Yes(consent, rule) => {
-                        let state = &self.places.state;
-                        approve::keep(&log, state, &scene, rule, &conversation.events).await?;
-                        // The person took their time: files have come that rules hide by their names.
-                        let planned = self.plan(&request, (&scene, None), &judged, &command);
-                        let Planned { spec, temporary: fresh, .. } = match planned.await {
-                            Ok(planned) => planned,
-                            Err(failure) => {
-                                let recorded = records::not_run(&log, &receipt).await;
-                                recorded.map_err(|error| answer::unrecorded(&error))?;
-                                return Err(failure);
-                            }
-                        };
-                        temporary = fresh;
-                        pending.allowed(consent, spec)
-                    }
-                    Answered::No => return Ok(answer::declined(view, &receipt)),
-                    Answered::Withdrawn => return Ok(answer::withdrawn(view, &receipt)),
-                }
-            }
-        };
         answer::tell(&conversation, &scene, &judged, &view).await;
         let manner = Manner {
             timeout: command.timeout,

@@ -259,6 +259,18 @@ impl Reading {
     pub(crate) fn is_covered(&self, tool: &str, hook: &Hook) -> bool {
         hook.covers(&self.call(tool), &self.facts)
     }
+
+    /// Looks where the paths lead that the rules may ask about.
+    async fn look(&mut self, tool: &str) -> Result<(), Failure> {
+        let paths = stockade_policy::paths_of(&self.call(tool), &self.facts);
+        if paths.is_empty() {
+            return Ok(());
+        }
+        let cwd = self.facts.cwd.clone();
+        let looked = tokio::task::spawn_blocking(move || facts::real_paths(paths, &cwd)).await;
+        self.facts.real_paths = looked.map_err(|_| broken("the paths cannot be looked up"))?;
+        Ok(())
+    }
 }
 
 /// Judges a call.
@@ -269,6 +281,10 @@ pub(crate) async fn judge(
 ) -> Result<Judged, Failure> {
     let reading = read(scanner, scene, (asked.tool, asked.runner), &asked.input).await?;
     let mut hearing = hearing::Hearing::open(scanner, scene, &asked, reading).await?;
+    // Hooks take their time, and others may have put links there meanwhile.
+    if !hearing.report.ran.is_empty() {
+        hearing.reading.look(asked.tool).await?;
+    }
     let mut took = Duration::ZERO;
     let mut weigh = |hearing: &hearing::Hearing<'_>| {
         let Reading { facts, .. } = &hearing.reading;
@@ -311,13 +327,7 @@ pub(crate) async fn read(
     if stockade_policy::runs_outside_sandbox(&scene.snapshot.rules, &reading.call(tool)) {
         reading.facts.sandbox = SandboxState::Off;
     }
-    let paths = stockade_policy::paths_of(&reading.call(tool), &reading.facts);
-    if paths.is_empty() {
-        return Ok(reading);
-    }
-    let cwd = reading.facts.cwd.clone();
-    let looked = tokio::task::spawn_blocking(move || facts::real_paths(paths, &cwd)).await;
-    reading.facts.real_paths = looked.map_err(|_| broken("the paths cannot be looked up"))?;
+    reading.look(tool).await?;
     Ok(reading)
 }
 

@@ -32,6 +32,36 @@ const CHUNK: usize = 64 << 10;
 /// Interrupt from the keyboard (signal(7)).
 const SIGINT: i32 = 2;
 
+/// Signals that end what they reach, unless it provides for them (signal(7)): HUP, INT, QUIT, KILL, TERM.
+const ENDING: [i32; 5] = [1, SIGINT, 3, 9, 15];
+
+fn gives_up(control: &Control) -> bool {
+    match control {
+        Control::Stop => true,
+        Control::Signal(number) => ENDING.contains(number),
+    }
+}
+
+/// Waits until the caller of a command that does not run yet gives it up. Other signals reach nothing.
+pub(crate) async fn given_up(control: &mut mpsc::Receiver<Control>) {
+    while let Some(sent) = control.recv().await {
+        if gives_up(&sent) {
+            return;
+        }
+    }
+    std::future::pending().await
+}
+
+/// Says whether the caller of a command that does not run yet gave it up.
+pub(crate) fn was_given_up(control: &mut mpsc::Receiver<Control>) -> bool {
+    while let Ok(sent) = control.try_recv() {
+        if gives_up(&sent) {
+            return true;
+        }
+    }
+    false
+}
+
 /// What a front end and a running command say to each other.
 #[derive(Debug)]
 pub(crate) struct Lines {

@@ -365,6 +365,70 @@ fn what_an_agents_person_allowed_is_not_asked_again() {
 }
 
 #[test]
+fn what_one_agent_asks_is_nothing_to_another_of_the_same_parent() {
+    let place = Place::new("siblings");
+    let careful = r#"{"sandbox": {"autoAllowBashIfSandboxed": false}}"#;
+    place.write("home/.config/stockade/settings.json", careful);
+    let frame = |name: &str, command: &str| {
+        let frame = serde_json::json!({"session_id": "s", "cwd": place.project(), "hook_event_name": "PreToolUse",
+            "tool_name": "Bash", "tool_input": {"command": command}, "tool_use_id": "t"});
+        place.write(name, &frame.to_string());
+    };
+    frame("frame", "touch made.txt");
+    frame("other", "touch other.txt");
+    let shell = "\"$AGENT_SHELL\" -c 'touch made.txt' 2> /dev/null; echo $?";
+    // Its hook is given through a shell, as agents do.
+    let hook = |file: &str| format!("sh -c '\"$GATE\" hook claude < ../{file} > /dev/null'");
+    let first = format!(
+        "{}\ntouch ../asked\nwhile ! [ -e ../go ]; do sleep 0.02; done\n{shell}\n",
+        hook("frame")
+    );
+    place.write("first.sh", &first);
+    // One program starts both; the second acts while the first one's person still thinks.
+    place.write("parent.sh", "bash ../first.sh > ../first &\nwhile ! [ -e ../asked ]; do sleep 0.02; done\nbash ../second.sh\n\
+        touch ../go\nwait\n");
+    let asks = format!("{}\ntrue\n", hook("other"));
+    let gives = format!("{shell}\n");
+    // What the second asks takes nothing away. That it gives the same command makes the yes nobody's.
+    for (stays, second, its, the_first_one) in [
+        (false, &asks, "", "0\n"),
+        (false, &gives, "121\n", "121\n"),
+        (true, &asks, "", "0\n"),
+        (true, &gives, "121\n", "121\n"),
+    ] {
+        place.write("second.sh", second);
+        let mut gateway = stays.then(|| {
+            let mut child =
+                place.stockade(["serve"]).stdout(Stdio::piped()).spawn().expect("serve");
+            let mut line = String::new();
+            let said = child.stdout.take().expect("its output");
+            std::io::BufRead::read_line(&mut std::io::BufReader::new(said), &mut line)
+                .expect("a line");
+            child
+        });
+        let plain = place.stockade([""; 0]);
+        let mut parent = Command::new("bash");
+        parent.arg("../parent.sh").current_dir(place.project()).env_clear();
+        parent.envs(plain.get_envs().filter_map(|(key, value)| Some((key, value?))));
+        let shell = place.root.join("bash");
+        let shell = if shell.exists() { shell } else { link(&place, "bash") };
+        parent.env("GATE", stockade()).env("AGENT_SHELL", shell);
+        let (_, out, told) = seen(&parent.output().expect("bash"));
+        assert_eq!(out, its, "the second, where a gateway stays: {stays}: {told}");
+        let first = std::fs::read_to_string(place.root.join("first")).expect("what it said");
+        assert_eq!(first, the_first_one, "the first, where a gateway stays: {stays}: {told}");
+        let made = place.project().join("made.txt");
+        assert_eq!(made.exists(), first == "0\n");
+        for file in ["asked", "go", "project/made.txt"] {
+            let _ = std::fs::remove_file(place.root.join(file)); // for the next round
+        }
+        if let Some(gateway) = &mut gateway {
+            gateway.kill().and_then(|()| gateway.wait()).expect("it ends");
+        }
+    }
+}
+
+#[test]
 fn a_signal_to_the_shell_ends_what_it_runs() {
     use std::io::{BufRead as _, BufReader};
     let place = Place::new("signal");

@@ -2,13 +2,13 @@
 //!
 //! Where the hook answers "ask", the agent asks, and goes on only after a yes. The same command then comes to
 //! our shell, from the same agent. What connects both is kept in the state directory, which no confined command
-//! reads: the command, its directory, and the processes above the hook, as the kernel names them. Text and
+//! reads: the command, its directory, and the process that is the agent, as the kernel names it. Text and
 //! environment of a command have no part in it. Each question serves once, for a while, and only until the
-//! agent's next call.
+//! agent's next call. Agents that one program started, or that run in one terminal, have no part in each other's.
 
 use std::fs;
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -53,7 +53,7 @@ fn folder(state: &Path) -> PathBuf {
 pub(crate) fn note(state: &Path, asked: Asked<'_>, pid: u32) -> io::Result<()> {
     private_directory(&folder(state))?;
     let line = |process: Process| format!("{} {}\n", process.pid, process.start);
-    let text: String = processes_above(pid).into_iter().map(line).collect();
+    let text: String = agent_above(pid).into_iter().map(line).collect();
     let path = asked.file(state);
     let new = path.with_extension(format!("{}.tmp", std::process::id()));
     let mut options = fs::OpenOptions::new();
@@ -65,27 +65,57 @@ pub(crate) fn note(state: &Path, asked: Asked<'_>, pid: u32) -> io::Result<()> {
 /// Forgets the questions of the agent above process `pid`: it has gone on to another call.
 pub(crate) fn forget(state: &Path, pid: u32) {
     for entry in fs::read_dir(folder(state)).into_iter().flatten().flatten() {
-        if is_from(&entry.path(), &processes_above(pid)) {
+        if is_from(&entry.path(), &agent_above(pid)) {
             let _ = fs::remove_file(entry.path()); // one that is gone was taken
         }
     }
 }
 
-/// Takes the yes of an agent's person to a command that the agent, one of the two processes from `pid` up, gives
-/// to our shell.
+/// Takes the yes of an agent's person to a command that the agent, the process above our shell or the one above that,
+/// gives to our shell. Without a daemon `pid` is above the shell; with one, it is the shell itself.
 pub(crate) fn take(state: &Path, asked: Asked<'_>, pid: u32) -> Option<Agreed> {
     let path = asked.file(state);
     let age = path.metadata().ok()?.modified().ok()?;
     let fresh = SystemTime::now().duration_since(age).is_ok_and(|age| age < LASTS);
-    // Without a daemon the process above the shell called; with one, the shell itself did.
-    let near: Vec<Process> = processes_above(pid).into_iter().take(2).collect();
+    let near: Vec<Process> = of_others(pid).take(2).collect();
     let agent = is_from(&path, &near);
     // Taken or too old, it serves nobody else; without this it might serve twice.
     fs::remove_file(&path).ok()?;
     (fresh && agent).then_some(Agreed(()))
 }
 
-/// Says whether one of `processes` is above the hook that noted the question.
+/// Returns the processes from `pid` up that are none of ours.
+fn of_others(pid: u32) -> impl Iterator<Item = Process> {
+    let file = |found: fs::Metadata| (found.dev(), found.ino());
+    let program = move |pid: &str| fs::metadata(format!("/proc/{pid}/exe")).ok().map(file);
+    let own = program("self");
+    let is_own = move |it: &Process| program(&it.pid.to_string()).is_some_and(|it| Some(it) == own);
+    processes_above(pid).into_iter().skip_while(is_own)
+}
+
+/// Returns the agent for which a hook, process `pid` or the one below it, runs, behind the shells that only carry out the
+/// hook's line. What is above the agent may have started others.
+fn agent_above(pid: u32) -> Vec<Process> {
+    let mut found = Vec::new();
+    for process in of_others(pid) {
+        found.push(process);
+        if !carries_out_a_line(process.pid) {
+            break;
+        }
+    }
+    found
+}
+
+/// Says whether a process is a shell that was given a line with `-c`.
+fn carries_out_a_line(pid: u32) -> bool {
+    let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let mut words = words.split(|byte| *byte == 0);
+    let (shell, option) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let is_option = option.starts_with(b"-") && !option.starts_with(b"--");
+    shell.ends_with(b"sh") && is_option && option.contains(&b'c')
+}
+
+/// Says whether one of `processes` is the agent, or a shell of its hook, that noted the question.
 fn is_from(path: &Path, processes: &[Process]) -> bool {
     let text = fs::read_to_string(path).unwrap_or_default();
     let noted = |process: &Process| {

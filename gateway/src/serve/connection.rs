@@ -88,7 +88,11 @@ pub(super) async fn serve(
         tokio::select! {
             message = inbox.recv() => match message {
                 None | Some(Message::Closed) => break false,
-                Some(message) => connection.message(message).await,
+                // A client that reads nothing holds its own connection up, and not the end of the gateway.
+                Some(message) => tokio::select! {
+                    () = connection.message(message) => {}
+                    () = told(&mut ending) => break true,
+                },
             },
             () = told(&mut ending) => break true,
             Some(_) = connection.requests.join_next(), if !connection.requests.is_empty() => {}
@@ -302,8 +306,9 @@ impl Connection {
     /// Ends every command of this connection and waits until each is recorded.
     async fn end(mut self, writer: tokio::task::JoinHandle<()>) {
         self.questions.clear();
-        for running in self.running.values() {
-            let _ = running.control.send(Control::Stop).await; // one that is over needs no end
+        for Running { control, .. } in std::mem::take(&mut self.running).into_values() {
+            // One that is over needs no end. None waits for another that takes nothing yet.
+            tokio::spawn(async move { control.send(Control::Stop).await });
         }
         let abort = writer.abort_handle();
         let farewell = tokio::spawn(async move {
