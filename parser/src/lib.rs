@@ -33,7 +33,7 @@ mod witness;
 mod word;
 
 pub use limits::Limits;
-pub use program::{Programs, TableError};
+pub use program::{Programs, TableError, versions_of};
 pub use reason::Reason;
 pub use source::{Position as SourcePosition, Span};
 pub use state::StartState;

@@ -210,7 +210,7 @@ impl<'a> Reader<'a> {
             }
             let mut scanner = Scanner::new(body, arguments);
             scanner.options();
-            if body.commands.is_empty() {
+            if body.commands.is_empty() || begins_with_operand(body, scanner.peek()) {
                 return self.form(body, scanner);
             }
             self.options_seen(body, &mut scanner, 0);
@@ -354,7 +354,11 @@ impl<'a> Reader<'a> {
                 }
                 (slot, _) if slot.takes_rest() => {
                     if scanner.left() == 0 && *slot != Slot::Command(Input::Xargs) {
+                        let entered = self.entry.is_some() && !self.strict;
                         self.command(Vec::new());
+                        if entered {
+                            return;
+                        }
                         body.bare.iter().for_each(|slot| self.effect_of_command(slot));
                         if body.bare.is_empty() && !matches!(slot, Slot::EvalWords) {
                             self.unclear(0, "no command");
@@ -522,6 +526,14 @@ impl<'a> Reader<'a> {
         }
         self.reading
     }
+}
+
+/// Says whether a row with sub-commands and operands is used without a sub-command.
+fn begins_with_operand(body: &Body, first: Option<&Argument>) -> bool {
+    let named = |word: &[u8]| sub_command(body, word).is_some();
+    !body.operands.is_empty()
+        && body.otherwise.is_empty()
+        && first.is_none_or(|first| first.word.exact().is_some_and(|it| !named(it)))
 }
 
 fn sub_command<'a>(body: &'a Body, name: &[u8]) -> Option<&'a Body> {

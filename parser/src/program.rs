@@ -188,7 +188,12 @@ impl Programs {
             return exact;
         }
         let Some(names) = Names::builtin() else { return Lookup::Broken };
-        let base = names.base(name).or_else(|| names.variable(name));
+        let variable = names.variable(name).map(|alike| (name.to_ascii_lowercase(), alike));
+        if let Some((spelled, alike)) = variable {
+            let own = self.find(&spelled);
+            return if matches!(own, Lookup::None) { self.find(alike) } else { own };
+        }
+        let base = names.base(name);
         match base.map(|base| self.find(base)) {
             Some(Lookup::Row(row)) => Lookup::Variant(row),
             Some(other) => other,
@@ -222,6 +227,14 @@ pub(crate) fn is_nameless(path: &[u8]) -> bool {
         (None, _) => true,
         (_, Err(_)) => false,
     }
+}
+
+/// Returns every program of which `name` is a version, a build or one for a certain machine, as far as names tell,
+/// the nearest first: `python3` and `python` for `python3.11`. Empty if the table cannot be read.
+pub fn versions_of(name: &[u8]) -> Vec<&[u8]> {
+    let names = Names::builtin().zip(std::str::from_utf8(name).ok());
+    let found = names.map(|(names, name)| names.all(name)).unwrap_or_default();
+    found.into_iter().map(str::as_bytes).collect()
 }
 
 #[cfg(test)]

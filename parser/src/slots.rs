@@ -475,11 +475,21 @@ enum Fit {
     Maybe,
 }
 
-/// Matches a word with a pattern of a `match`: `*` is any bytes, a final `$` the end; letters without case, but those of
-/// a pattern that begins with a dash.
+/// Matches a word with a pattern of a `match`: `*` is any bytes, a final `$` the end, `\s` at the beginning any blanks;
+/// letters without case, but those of a pattern that begins with a dash.
 fn fits(pattern: &str, word: &Word) -> Fit {
     if pattern == "*" {
         return Fit::Yes(word.clone());
+    }
+    if let Some(pattern) = pattern.strip_prefix("\\s") {
+        let blanks = |bytes: &[u8]| bytes.iter().take_while(|it| it.is_ascii_whitespace()).count();
+        return match &word.class {
+            WordClass::Exact(bytes) => fits(pattern, &rest_of(word, blanks(bytes))),
+            WordClass::Unknown { count: Count::One, prefix, .. } => {
+                fits(pattern, &rest_of(word, blanks(prefix)))
+            }
+            WordClass::Unknown { .. } | WordClass::Pattern { .. } => Fit::Maybe,
+        };
     }
     let pattern = pattern.as_bytes();
     let (pattern, anchored) = match pattern.strip_suffix(b"$") {

@@ -47,6 +47,16 @@ pub(crate) enum RemoverOperands {
 pub(crate) struct Walker {
     pub names: Vec<&'static str>,
     pub when: Vec<&'static str>,
+    /// Its sub-commands that do; empty: whatever it is told to do.
+    pub commands: Vec<Vec<&'static str>>,
+    /// Options of the program whose value is the next word.
+    pub valued: Vec<&'static str>,
+    /// It goes through the whole project whatever its operands are, but for places behind `--`.
+    pub whole: bool,
+    /// None of these words may stand there.
+    pub unless: Vec<&'static str>,
+    /// It shows what lies at any depth.
+    pub deep: bool,
     pub reads: bool,
     pub writes: bool,
     /// Without an operand it begins at the working directory.
@@ -70,6 +80,8 @@ pub(crate) struct FileTool {
     pub name: &'static str,
     pub field: &'static str,
     pub pattern: Option<&'static str>,
+    /// It shows what files below the path hold.
+    pub walks: bool,
     pub optional: bool,
 }
 
@@ -86,6 +98,10 @@ pub(crate) struct Knowledge {
     pub link_makers: Vec<LinkMaker>,
     pub safe_variables: Vec<&'static str>,
     pub unsafe_variables: Vec<&'static str>,
+    /// Those that are read in any case.
+    pub unsafe_in_any_case: Vec<&'static str>,
+    /// Beginnings of words behind which a file is named.
+    pub file_schemes: Vec<&'static str>,
     pub known_tools: Vec<&'static str>,
     pub read_tools: Vec<FileTool>,
     pub edit_tools: Vec<FileTool>,
@@ -146,6 +162,13 @@ pub(crate) fn listed(list: &[&str], name: &[u8]) -> bool {
     })
 }
 
+/// Says whether a variable decides what programs run or how.
+pub(crate) fn is_unsafe(name: &[u8]) -> bool {
+    let tables = knowledge();
+    listed(&tables.unsafe_variables, name)
+        || listed(&tables.unsafe_in_any_case, &name.to_ascii_lowercase())
+}
+
 fn read_all() -> Option<Knowledge> {
     let permissions = view(Table::Permissions).members()?;
     let git = view(Table::Git).members()?;
@@ -159,6 +182,8 @@ fn read_all() -> Option<Knowledge> {
         free_git_keys: git.get("free")?.texts()?,
         safe_variables: texts("safe_variables")?,
         unsafe_variables: texts("unsafe_variables")?,
+        unsafe_in_any_case: texts("unsafe_in_any_case")?,
+        file_schemes: texts("file_schemes")?,
         known_tools: texts("known_tools")?,
         read_tools: rows(permissions.get("read_tools")?, file_tool)?,
         edit_tools: rows(permissions.get("edit_tools")?, file_tool)?,
@@ -255,6 +280,11 @@ fn walker(row: &Row) -> Option<Walker> {
     Some(Walker {
         names: row.get("names")?.texts()?,
         when: texts(row, "when")?,
+        commands: texts(row, "commands")?.iter().map(|it| it.split(' ').collect()).collect(),
+        valued: texts(row, "valued")?,
+        whole: is_set(row, "whole"),
+        unless: texts(row, "unless")?,
+        deep: !is_set(row, "flat"),
         reads,
         writes,
         bare: is_set(row, "bare"),
@@ -285,6 +315,7 @@ fn file_tool(row: &Row) -> Option<FileTool> {
             Some(pattern) => Some(pattern.text()?),
             None => None,
         },
+        walks: is_set(row, "walks"),
         optional: is_set(row, "optional"),
     })
 }

@@ -9,7 +9,7 @@ pub(crate) mod values;
 
 use stockade_parser::json::{Dialect, Value, read};
 
-use crate::knowledge::{knowledge, listed};
+use crate::knowledge::{is_unsafe, knowledge, listed};
 use crate::layer::Layer;
 use crate::merged::Rules;
 use crate::settings::{LoadedSettings, Settings, SettingsText};
@@ -299,7 +299,7 @@ impl Merging {
             };
             if name.is_empty() || name.contains(&b'=') || name.contains(&0) || text.contains('\0') {
                 self.warn(source, &member.value, &pointer, "this is no variable", "take it out");
-            } else if source.is_shared() && listed(&knowledge().unsafe_variables, name) {
+            } else if source.is_shared() && is_unsafe(name) {
                 let message = format!("project and local settings may not set `{}`", member.key);
                 self.warn(
                     source,

@@ -135,6 +135,11 @@ pub(crate) fn passage_of(symbols: Vec<Option<u8>>, directory: Option<&Path>) -> 
     Passage::No
 }
 
+/// Says whether a walk from this path may go on through what a process has open (proc(5)).
+pub(crate) fn holds_doors(path: &Path) -> bool {
+    path.starts_with("/proc") || path.starts_with("/dev/fd")
+}
+
 fn in_proc(behind: &[&[Option<u8>]]) -> Passage {
     let names: Vec<&&[Option<u8>]> = behind.iter().filter(|part| !part.is_empty()).collect();
     if let [own, fd, number] = names.as_slice()

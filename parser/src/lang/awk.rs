@@ -44,13 +44,11 @@ pub(crate) fn scan(program: &[u8]) -> Findings {
             | Token::Sign(_) => {}
         }
     }
-    // A program can add files to be read, or assignments, through ARGV.
-    if tokens
-        .iter()
-        .any(|token| matches!(token, Token::Name(name) if name == b"ARGV" || name == b"ARGC"))
-    {
-        findings.may_read = true;
-    }
+    // A program can add files to be read, or assignments, through ARGV; gawk reaches it through SYMTAB too.
+    let arguments: [&[u8]; 3] = [b"ARGV", b"ARGC", b"SYMTAB"];
+    let names =
+        |token: &Token| matches!(token, Token::Name(name) if arguments.contains(&name.as_slice()));
+    findings.may_read |= tokens.iter().any(names);
     findings
 }
 
@@ -279,6 +277,7 @@ mod tests {
         check("{f=\"system\"; @f(\"id\")}", "run?");
         check("{print 1 |& \"sh\"}", "run?");
         check("BEGIN{ARGV[1]=\"/etc/shadow\"}", "read?");
+        check("BEGIN{SYMTAB[\"ARGV\"][1]=\"/etc/shadow\"}", "read?");
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub(super) struct Names {
     builds: BTreeSet<String>,
     machines: BTreeSet<String>,
     nameless: BTreeSet<String>,
+    /// Endings of files that are programs of their own, whatever stands in front.
+    scripts: BTreeSet<String>,
     /// Names of variables with a star for what varies in them.
     variables: BTreeSet<String>,
 }
@@ -43,6 +45,7 @@ impl Names {
             builds: list("builds")?,
             machines: list("machines")?,
             nameless: list("nameless")?,
+            scripts: list("scripts")?,
             variables: list("variables")?,
         })
     }
@@ -59,10 +62,30 @@ impl Names {
         without_machine.or_else(|| self.plain(name)).filter(|base| *base != name)
     }
 
-    /// Returns the row name of a variable that is one of many alike.
+    /// Returns every program of which `name` is a version, a build or one for a certain machine, the nearest first:
+    /// `python3` and `python` for `python3.11`.
+    pub(super) fn all<'n>(&self, name: &'n str) -> Vec<&'n str> {
+        let script = |(_, ending): (&str, &str)| self.scripts.contains(ending);
+        if name.len() > LONGEST || name.rsplit_once('.').is_some_and(script) {
+            return Vec::new();
+        }
+        let base = self.base(name).or_else(|| self.varied.contains(name).then_some(name));
+        let mut found: Vec<&str> = base.into_iter().collect();
+        let mut rest = base;
+        for _ in 0..MOST_PARTS {
+            let next = rest.and_then(|rest| self.without_last(rest));
+            found.extend(next.filter(|next| self.varied.contains(*next)));
+            rest = next;
+        }
+        found.retain(|one| *one != name);
+        found
+    }
+
+    /// Returns the row name of a variable that is one of many alike. npm reads its own in any case.
     pub(super) fn variable(&self, name: &str) -> Option<&str> {
+        let name = name.to_ascii_lowercase();
         let alike = |known: &&String| {
-            known.split_once('*').is_some_and(|(start, end)| {
+            known.to_ascii_lowercase().split_once('*').is_some_and(|(start, end)| {
                 let rest = name.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
                 rest.is_some_and(|rest| !rest.is_empty())
             })
@@ -195,6 +218,31 @@ mod tests {
             assert_eq!(base(name), None, "{name}");
         }
         assert_eq!(base(&"-1".repeat(1_000)), None);
+    }
+
+    #[test]
+    fn a_version_goes_by_the_name_of_each_program_that_it_is_one_of() {
+        let all = |name: &'static str| Names::builtin().unwrap().all(name);
+        assert_eq!(all("python3.11"), ["python3", "python"]);
+        assert_eq!(all("python3.12-dbg"), ["python3", "python"]);
+        assert_eq!(all("python3"), ["python"]);
+        assert_eq!(all("perl5.36-x86_64-linux-gnu"), ["perl"]);
+        assert_eq!(all("x86_64-linux-gnu-gcc-12"), ["gcc"]);
+        assert_eq!(all("pip3.11"), ["pip3", "pip"]);
+        for name in
+            ["python", "perl", "perldoc", "python3-config", "git-lfs", "docker.sh", "sort.py", ""]
+        {
+            assert_eq!(all(name), Vec::<&str>::new(), "{name}");
+        }
+    }
+
+    #[test]
+    fn variables_that_npm_reads_are_known_in_any_case() {
+        let names = Names::builtin().unwrap();
+        for name in ["npm_config_script_shell=", "Npm_Config_Script_Shell=", "NPM_CONFIG_X="] {
+            assert!(names.variable(name).is_some(), "{name}");
+        }
+        assert_eq!(names.variable("npm_package_name="), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use stockade_parser::{
 
 use crate::facts::Mode;
 use crate::index::RuleId;
-use crate::knowledge::{knowledge, listed};
+use crate::knowledge::{is_unsafe, knowledge, listed};
 use crate::paths;
 use crate::pattern::command::base_name;
 use crate::verdict::Decision;
@@ -154,8 +154,7 @@ pub(super) fn without_rule(context: &Context<'_>, shell: &Shell<'_>, index: usiz
 }
 
 fn assignments_only(command: &SimpleCommand) -> Cover {
-    let bad =
-        command.assignments.iter().find(|one| listed(&knowledge().unsafe_variables, &one.name));
+    let bad = command.assignments.iter().find(|one| is_unsafe(&one.name));
     match bad {
         None => Cover::Builtin("it only sets variables".to_owned()),
         Some(one) => {

@@ -452,7 +452,7 @@ const DIRECTORY_OPTIONS: [&[u8]; 5] =
     [b"--directory", b"--git-dir", b"--work-tree", b"--chdir", b"--cd"];
 
 /// Adds every deny and ask rule about paths: which of them counts is known only later.
-fn add_any(context: &Context<'_>, draft: &mut Draft) {
+pub(super) fn add_any(context: &Context<'_>, draft: &mut Draft) {
     for access in [Access::Read, Access::Write] {
         draft.add(possible_hits(context, access, None, Certainty::Later));
     }
@@ -550,7 +550,13 @@ fn pieces(word: &[u8]) -> Vec<Vec<u8>> {
         [start.to_vec(), start.get(..end).unwrap_or_default().to_vec()]
     };
     let parts = starts.flat_map(part);
-    parts.filter(|part| !part.is_empty() && part != word && !part.starts_with(b"-")).collect()
+    let plain = |part: &Vec<u8>| !part.is_empty() && part != word && !part.starts_with(b"-");
+    let schemes = knowledge().file_schemes.iter();
+    let named = schemes.filter_map(|scheme| {
+        let at = word.windows(scheme.len()).position(|part| part == scheme.as_bytes())?;
+        Some(word.get(at + scheme.len()..)?.to_vec())
+    });
+    parts.chain(named).filter(plain).collect()
 }
 
 /// Returns every word of a command whose real path may matter.

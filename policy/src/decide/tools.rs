@@ -8,7 +8,7 @@ use stockade_parser::json::Value;
 use crate::facts::Facts;
 use crate::index::RuleId;
 use crate::knowledge::{FileTool, knowledge};
-use crate::paths;
+use crate::paths::{self, Passage};
 use crate::pattern::domain::{Host, host_of};
 use crate::pattern::path::{Shape, ShapeSegment};
 use crate::rule::Specifier;
@@ -17,6 +17,7 @@ use crate::verdict::Decision;
 use super::context::Context;
 use super::files::{self, Access};
 use super::part::{Certainty, Cover, Draft, Hit, Subject};
+use super::trees;
 
 /// Returns what was found about the call: one part.
 pub(super) fn parts(context: &Context<'_>) -> Vec<Draft> {
@@ -120,6 +121,14 @@ fn file(context: &Context<'_>, draft: &mut Draft, row: &FileTool, access: Access
     for effect in [Decision::Deny, Decision::Ask] {
         draft.add(files::hits(context, effect, access, &names));
     }
+    let symbols = written.as_os_str().as_encoded_bytes().iter().copied().map(Some).collect();
+    if paths::passage_of(symbols, None) != Passage::No {
+        // What a descriptor or a link of the kernel leads to is known only where the tool runs.
+        draft.add(files::possible_hits(context, access, None, Certainty::Later));
+    }
+    if row.walks {
+        walk(context, draft, row, access);
+    }
     if let Some(shape) = pattern_shape(context, row) {
         draft.add(files::possible_hits(context, access, Some(&shape), Certainty::Later));
     }
@@ -127,6 +136,26 @@ fn file(context: &Context<'_>, draft: &mut Draft, row: &FileTool, access: Access
         draft.own = files::protected(&names);
     }
     files::cover_path(context, draft, &names, access);
+}
+
+/// Adds the rules about paths below the directory through which a tool goes.
+fn walk(context: &Context<'_>, draft: &mut Draft, row: &FileTool, access: Access) {
+    let text = |key: &str| context.input.get(key).and_then(Value::text);
+    let mut base = text(row.field)
+        .map_or_else(|| context.facts.cwd.clone(), |path| expand(path, context.facts));
+    // A pattern with a `/` begins there; the directories that it spells out bound the walk.
+    let pattern = row.pattern.and_then(text).filter(|pattern| !pattern.contains(".."));
+    let spelled =
+        pattern.map(|pattern| pattern.split(['*', '?', '[', '{', '!']).next().unwrap_or_default());
+    if let Some((directories, _)) = spelled.and_then(|spelled| spelled.rsplit_once('/')) {
+        base.push(directories.trim_start_matches('/'));
+    }
+    for root in trees::shapes(context, &base, None) {
+        let below = if paths::holds_doors(&base) { None } else { root.as_ref() };
+        let mut hits = files::possible_hits(context, access, below, Certainty::Below);
+        hits.retain(|hit| trees::names_a_place(context, hit.rule, below));
+        draft.add(hits);
+    }
 }
 
 /// Returns what the pattern of a call can name, as far as it names no place at any depth.

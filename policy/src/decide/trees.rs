@@ -25,13 +25,17 @@ pub(super) fn judge(
     let Some(program) = program else { return };
     let has = |wanted: &&str| command.words.iter().skip(1).any(|word| is_option(word, wanted));
     let rows = knowledge().walkers.iter().filter(|row| listed(&row.names, program));
+    let rows = rows.filter(|row| does(row, &command.words));
     for row in rows.filter(|row| row.when.is_empty() || row.when.iter().any(has)) {
         let shows_hidden = row.hidden.as_ref().is_none_or(|words| words.iter().any(has));
         for root in roots(context, row, command, directory) {
             let place = root.as_ref().map(paths::fixed_directory);
-            if place.is_some_and(|place| context.made.lies_below(Some(command), &place)) {
+            if place.as_deref().is_some_and(|it| context.made.lies_below(Some(command), it)) {
                 let linked = Certainty::Linked;
                 draft.add(files::possible_hits(context, Access::Read, None, linked));
+            }
+            if place.as_deref().is_some_and(paths::holds_doors) {
+                files::add_any(context, draft);
             }
             for (access, does) in [(Access::Read, row.reads), (Access::Write, row.writes)] {
                 if does {
@@ -39,13 +43,45 @@ pub(super) fn judge(
                         files::possible_hits(context, access, root.as_ref(), Certainty::Below);
                     hits.retain(|hit| {
                         (shows_hidden || !is_hidden(context, hit.rule, root.as_ref()))
-                            && names_a_place(context, hit.rule, root.as_ref())
+                            && ((row.deep && access == Access::Read)
+                                || names_a_place(context, hit.rule, root.as_ref()))
                     });
                     draft.add(hits);
                 }
             }
         }
     }
+}
+
+/// Says whether the sub-command is one of those that a row speaks of, or known only later.
+fn does(row: &Walker, words: &[Word]) -> bool {
+    let stands = |wanted: &&str| {
+        let equals = |bytes: &[u8]| match wanted.ends_with('=') {
+            true => bytes.starts_with(wanted.as_bytes()),
+            false => bytes == wanted.as_bytes(),
+        };
+        // A bundle of letters without a dash is the first word alone, and behind `--` there are only operands.
+        let before = words.iter().skip(1).take_while(|word| word.exact() != Some(b"--"));
+        before.enumerate().any(|(at, word)| {
+            word.exact().is_some_and(|it| (at == 0 || it.starts_with(b"-")) && equals(it))
+        })
+    };
+    if row.commands.is_empty() || row.unless.iter().any(stands) {
+        return !row.unless.iter().any(stands);
+    }
+    let mut plain: Vec<&Word> = Vec::new();
+    let mut rest = words.iter().skip(1);
+    while let Some(word) = rest.next() {
+        match word.exact() {
+            Some(option) if listed(&row.valued, option) => drop(rest.next()),
+            Some(option) if option.starts_with(b"-") => {}
+            Some(_) | None => plain.push(word),
+        }
+    }
+    row.commands.iter().any(|command| {
+        let mut pairs = command.iter().zip(&plain);
+        plain.len() >= command.len() && pairs.all(|(name, word)| word.may_equal(name.as_bytes()))
+    })
 }
 
 /// Returns the directories through which a command goes; none stands for one that is not known.
@@ -64,6 +100,15 @@ fn roots(
     if !command.effects_known {
         let plain = |word: &&Word| !word.exact().is_some_and(|bytes| bytes.starts_with(b"-"));
         words.extend(command.words.iter().skip(1).filter(plain));
+    }
+    if row.whole {
+        let behind = |word: &&Word| word.span.start > end_of_options(&command.words);
+        words = command.words.iter().skip(1).filter(behind).collect();
+        if words.is_empty() {
+            let mut found = shapes(context, &context.facts.project, directory);
+            found.extend(directory.map_or(vec![None], |place| shapes(context, place, directory)));
+            return found;
+        }
     }
     if words.is_empty() && row.bare {
         return match directory {
@@ -85,8 +130,18 @@ fn roots(
     found
 }
 
+/// Returns where the word `--` stands, or the end of the text.
+fn end_of_options(words: &[Word]) -> u32 {
+    let mark = words.iter().find(|word| word.exact() == Some(b"--"));
+    mark.map_or(u32::MAX, |mark| mark.span.start)
+}
+
 /// Returns what can lie at or below a path, under each of its names.
-fn shapes(context: &Context<'_>, written: &Path, directory: Option<&Path>) -> Vec<Option<Shape>> {
+pub(super) fn shapes(
+    context: &Context<'_>,
+    written: &Path,
+    directory: Option<&Path>,
+) -> Vec<Option<Shape>> {
     let names: Vec<PathBuf> = paths::names(written, context.facts, directory);
     names.iter().map(|name| Some(open(name))).collect()
 }
@@ -107,8 +162,8 @@ fn is_hidden(context: &Context<'_>, rule: usize, root: Option<&Shape>) -> bool {
 }
 
 /// Says whether a rule names a place, or what it names at any depth is looked for in the whole working directory.
-/// Below that nobody knows whether there is any; confinement does.
-fn names_a_place(context: &Context<'_>, rule: usize, root: Option<&Shape>) -> bool {
+/// What is removed, moved or compared below that shows nothing of a file that may be there.
+pub(super) fn names_a_place(context: &Context<'_>, rule: usize, root: Option<&Shape>) -> bool {
     let whole = root.is_none_or(|root| {
         context.facts.cwd.starts_with(paths::fixed_directory(root)) && root.open
     });

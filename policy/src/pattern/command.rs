@@ -187,8 +187,8 @@ impl TypedText {
 }
 
 impl CommandForms {
-    /// Returns the forms of one command: words, words with assignments in front, words with the program's
-    /// base name, and the raw text.
+    /// Returns the forms of one command: words, words with assignments in front, words with the program's base name and
+    /// those of which it is a version, and the raw text.
     pub fn new(assignments: &[Assignment], words: &[Word], raw: &[u8]) -> CommandForms {
         let mut canonical = vec![loose_symbols(&[], words, None)];
         if !assignments.is_empty() {
@@ -197,6 +197,8 @@ impl CommandForms {
         if let Some(base) = base_name(words) {
             canonical.push(loose_symbols(&[], words, Some(base)));
         }
+        let versions = versions_of(words).into_iter();
+        canonical.extend(versions.map(|name| loose_symbols(&[], words, Some(name))));
         CommandForms { canonical, raw: typed_text(raw) }
     }
 
@@ -220,6 +222,12 @@ pub(crate) fn base_name(words: &[Word]) -> Option<&[u8]> {
     let program = words.first()?.exact()?;
     let slash = program.iter().rposition(|byte| *byte == b'/')?;
     program.get(slash + 1..)
+}
+
+/// Returns the programs of which the program is a version, as far as its name tells.
+pub(crate) fn versions_of(words: &[Word]) -> Vec<&[u8]> {
+    let program = base_name(words).or_else(|| words.first()?.exact());
+    program.map(stockade_parser::versions_of).unwrap_or_default()
 }
 
 fn typed(text: &[u8]) -> Vec<u16> {

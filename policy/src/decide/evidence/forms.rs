@@ -9,7 +9,7 @@ use crate::decide::files::{self, Access};
 use crate::decide::part::{Draft, Subject};
 use crate::decide::{cover, shell, tools};
 use crate::paths;
-use crate::pattern::command::base_name;
+use crate::pattern::command::{base_name, versions_of};
 
 /// Returns the forms of a part, each once.
 pub(super) fn of(question: &Question<'_>, draft: &Draft) -> Vec<Form> {
@@ -55,6 +55,9 @@ fn command(question: &Question<'_>, command: &SimpleCommand) -> Vec<Form> {
     }
     if let Some(base) = base_name(&command.words) {
         found.push(form("by its name", joined(shell.source, &command.words, Some(base))));
+    }
+    for name in versions_of(&command.words) {
+        found.push(form("as a version of", joined(shell.source, &command.words, Some(name))));
     }
     for via in &command.via {
         let how = if via.strip { "rules look through it" } else { "which is judged as well" };
