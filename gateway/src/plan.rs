@@ -366,7 +366,7 @@ fn files(around: &Around<'_>) -> Result<Files, Failure> {
     for usual in around.places.usual.iter().filter(|usual| usual.is_dir()) {
         rules.add(&real(usual), Access::None, "builtin: own state");
     }
-    if let Some(directory) = socket_within(around, &writable) {
+    if let Some(directory) = socket_within(around, &writable)? {
         rules.add(&directory, Access::None, "builtin: own socket");
     }
     Ok(Files {
@@ -379,14 +379,43 @@ fn files(around: &Around<'_>) -> Result<Files, Failure> {
     })
 }
 
-/// Returns the directory of the gateway's socket if it lies below one of `writable` and holds no work itself: a command that
-/// could write there could listen in the gateway's place.
-fn socket_within(around: &Around<'_>, writable: &[PathBuf]) -> Option<PathBuf> {
-    let directory = around.places.socket.as_deref().filter(|found| found.is_dir()).map(real)?;
-    let within = writable.iter().any(|it| directory.starts_with(it));
+/// Returns the directory of the gateway's socket if it lies below one of `writable`: a command that could write there could
+/// listen in the gateway's place. One that holds the work itself cannot be hidden.
+fn socket_within(around: &Around<'_>, writable: &[PathBuf]) -> Result<Option<PathBuf>, Failure> {
+    let found = around.places.socket.as_deref().filter(|found| found.is_dir()).map(real);
+    let Some(directory) = found.filter(|found| writable.iter().any(|it| found.starts_with(it)))
+    else {
+        return Ok(None);
+    };
     let holds = around.place.cwd.starts_with(&directory)
         || writable.iter().any(|it| it.starts_with(&directory));
-    (within && !holds).then_some(directory)
+    match holds {
+        true => Err(socket_in_reach(&directory, &around.place.cwd)),
+        false => Ok(Some(directory)),
+    }
+}
+
+/// Refuses a socket in `directory`, where commands that work in `region` could put another in its place.
+fn socket_in_reach(directory: &Path, region: &Path) -> Failure {
+    let message = format!(
+        "the socket would lie in `{}`, which commands of `{}` may write: one of them could listen in its place",
+        directory.display(),
+        region.display()
+    );
+    let help = "name a socket outside with `--socket PATH`, or start it without the option where XDG_RUNTIME_DIR is set";
+    Failure::new(Code::DirectoryUnusable, message, help)
+}
+
+/// Refuses a socket at `path` that commands of `place` could replace.
+///
+/// Those of the gateway behind it see an empty directory there; other runs in the same project know nothing of it.
+pub(crate) fn socket_is_out_of_reach(path: &Path, place: &Place) -> Result<(), Failure> {
+    let Some(directory) = path.parent() else { return Ok(()) };
+    // It may not be there yet.
+    let there = directory.ancestors().find(|it| it.exists()).map(real);
+    let regions = working_directories(place);
+    let region = regions.iter().find(|it| there.as_ref().is_some_and(|dir| dir.starts_with(it)));
+    region.map_or(Ok(()), |region| Err(socket_in_reach(directory, region)))
 }
 
 /// Returns what is needed to read of the directories that the command sees private ones in place of.

@@ -280,7 +280,7 @@ choices! {
     Kind { Repository = 0, Work = 1, Pointer = 2, File = 3 }
     Mechanism {
         UserNamespace = 0, NetworkNamespace = 1, ProcMount = 2, Landlock = 3, Seccomp = 4,
-        Notification = 5,
+        Notification = 5, ControlGroup = 6, DetachedCopy = 7,
     }
 }
 

@@ -26,6 +26,7 @@ use crate::codec::{self, Failure, Order, Report, Wire};
 use crate::fault;
 use crate::linux::aliases::Places;
 use crate::linux::foreign::Foreign;
+use crate::linux::group::Group;
 use crate::linux::syscalls::{self, Ended, Fork};
 use crate::spec::{Fallback, Mechanism};
 use crate::{Enforced, Network, Protection, SandboxSpec, supervise};
@@ -63,6 +64,8 @@ struct Confined {
     orders: UnixStream,
     /// What it has left of the host, until there is time to close it.
     left: Vec<OwnedFd>,
+    /// Its control group, if it has one; removed at the end.
+    group: Option<Group>,
 }
 
 /// Is `stockade launch`.
@@ -153,12 +156,12 @@ fn attempt(
     streams: StandardStreams,
     control: &UnixStream,
 ) -> Result<Option<Report>, Failure> {
-    let Confined { pid, orders, left } = start(spec, (isolation, ready), streams, control)?;
+    let Confined { pid, orders, left, group } = start(spec, (isolation, ready), streams, control)?;
     let started = step("dumpable", syscalls::prctl(libc::PR_SET_DUMPABLE, 0, 0))
         .and_then(|_| agree(control, &orders))
         .and_then(|enforced| step("report", send(control, &Report::Ready(enforced))));
     if let Err(failure) = started {
-        end(pid);
+        end(pid, group.as_ref());
         return Err(failure);
     }
     let mut heard = Heard::default();
@@ -170,11 +173,15 @@ fn attempt(
         // Both wait for the kernel's readers, and may as well wait together.
         let _ = syscalls::kill(pid, libc::SIGKILL);
         drop(left);
-        end(pid);
+        end(pid, group.as_ref());
         return Ok(None);
     }
-    let End { ended, is_whole } = end(pid);
+    let End { ended, is_whole } = end(pid, group.as_ref());
     let (exit, mut violations) = heard.finish(spec, &orders, ended);
+    // Pid 1 itself may have been taken for the one that needs too much.
+    for reached in group.iter().flat_map(Group::reached) {
+        measure::note(&mut violations, measure::reached(reached, &spec.limits));
+    }
     if let Err(error) = watched {
         let rule = format!("it could not follow the run: {error}");
         violations.push(supervise::cut_short("monitor", "the run".to_owned(), &rule));
@@ -251,22 +258,41 @@ fn start(
     spec.files.rules.extend(others);
     let foreign = if by_namespaces { Foreign::prepare(&spec, ids) } else { Foreign::default() };
     let (link, orders) = step("control", Link::new(control))?;
-    let forked = match fault::is_at("namespaces") {
-        true => Err(fault::error()),
-        false => syscalls::fork(namespaces(&spec, isolation)),
+    let group = match isolation {
+        Isolation::Namespaces | Isolation::Static
+            if !spec.hide.contains(&Mechanism::ControlGroup) =>
+        {
+            Group::make()
+        }
+        Isolation::Namespaces | Isolation::Static | Isolation::Free => None,
+    };
+    let (forked, group) = match fault::is_at("namespaces") {
+        true => (Err(fault::error()), None),
+        false => fork(namespaces(&spec, isolation), group),
     };
     match forked {
         Err(error) if by_namespaces => {
             Err(no_namespaces(spec.required.first(), &error.to_string()))
         }
         Err(error) => step("fork", Err(error)),
-        Ok(Fork::Parent(pid)) => Ok(Confined { pid, orders, left: Vec::new() }),
+        Ok(Fork::Parent(pid)) => Ok(Confined { pid, orders, left: Vec::new(), group }),
         Ok(Fork::Child) => {
             drop(orders);
-            let status = init::run(&spec, isolation, (ids, foreign), streams, link);
+            let counters = group.map(Group::into_counters);
+            let status = init::run(&spec, isolation, (ids, foreign, counters), streams, link);
             syscalls::exit_now(status)
         }
     }
+}
+
+/// Forks, into `group` where that can be done; else there is no group, and limits are sampled.
+fn fork(namespaces: i32, group: Option<Group>) -> (io::Result<Fork>, Option<Group>) {
+    if let Some(group) = group
+        && let Ok(forked) = syscalls::fork_into(namespaces, group.directory())
+    {
+        return (Ok(forked), Some(group));
+    }
+    (syscalls::fork(namespaces), None)
 }
 
 impl Link {
@@ -397,7 +423,10 @@ struct End {
 }
 
 /// Kills the confined side and waits, for a time, until it and all that it started are gone.
-fn end(pid: i32) -> End {
+fn end(pid: i32, group: Option<&Group>) -> End {
+    if let Some(group) = group {
+        group.kill();
+    }
     // It may have ended already; then there is nothing to kill.
     let _ = syscalls::kill(pid, libc::SIGKILL);
     if let Ok(process) = syscalls::process_descriptor(pid) {

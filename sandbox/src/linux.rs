@@ -4,6 +4,7 @@ pub(crate) mod aliases;
 pub(crate) mod bpf;
 pub(crate) mod egress;
 pub(crate) mod foreign;
+pub(crate) mod group;
 pub(crate) mod landlock;
 pub(crate) mod layout;
 pub(crate) mod mounts;

@@ -61,6 +61,10 @@ pub enum Mechanism {
     Seccomp,
     /// Notifications of the system-call filter.
     Notification,
+    /// A control group of the run's own.
+    ControlGroup,
+    /// Copying mounts that are attached nowhere, as Linux does from 6.15.
+    DetachedCopy,
 }
 
 /// What runs.

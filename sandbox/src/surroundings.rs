@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use crate::linux::group::{Counted, Group};
+
 /// Returns one sentence for each fact worth knowing.
 pub(crate) fn notes() -> Vec<String> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
@@ -14,7 +16,7 @@ pub(crate) fn notes() -> Vec<String> {
         in_container: ["/.dockerenv", "/run/.containerenv"].iter().any(|it| Path::new(it).exists())
             || read("/proc/1/environ").contains("container="),
         masked: hides_parts_of_proc(&read("/proc/self/mountinfo")),
-        delegated: is_delegated(&read("/proc/self/cgroup")),
+        counted: Group::make().map(|group| group.counts()).unwrap_or_default(),
         apparmor: read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns"),
     };
     facts.sentences()
@@ -29,7 +31,7 @@ struct Facts {
     ptrace_scope: String,
     in_container: bool,
     masked: bool,
-    delegated: bool,
+    counted: Counted,
     apparmor: String,
 }
 
@@ -40,20 +42,6 @@ pub(crate) fn hides_parts_of_proc(mounts: &str) -> bool {
     places
         .filter(|place| *place != "/proc/sys/fs/binfmt_misc")
         .any(|place| place.starts_with("/proc/"))
-}
-
-/// Says whether this user may make control groups (version 2) below its own.
-fn is_delegated(groups: &str) -> bool {
-    let own = groups.lines().find_map(|line| line.strip_prefix("0::/"));
-    let Some(own) = own else { return false };
-    let leaf =
-        Path::new("/sys/fs/cgroup").join(own).join(format!("stockade-{}", std::process::id()));
-    let made = fs::create_dir(&leaf).is_ok();
-    let counts = leaf.join("memory.max").exists() && leaf.join("pids.max").exists();
-    if made {
-        let _ = fs::remove_dir(&leaf); // an empty group that was made a moment ago
-    }
-    made && counts
 }
 
 impl Facts {
@@ -92,14 +80,24 @@ impl Facts {
         if matches!(self.ptrace_scope.trim(), "2" | "3") {
             say("tracing is restricted to privileged processes; the supervisor does not need it");
         }
-        say(match self.delegated {
-            true => {
-                "a control group (version 2) could be made here; limits are sampled all the same"
+        let by_version_1 = || self.groups.lines().any(|line| !line.starts_with("0::"));
+        say(match self.counted {
+            Counted { memory: true, processes: true } => {
+                "each run has a control group, which counts its memory and its processes"
             }
-            false if self.groups.lines().any(|line| !line.starts_with("0::")) => {
+            Counted { memory: false, processes: true } => {
+                "each run has a control group, which counts its processes; memory is sampled"
+            }
+            Counted { memory: true, processes: false } => {
+                "each run has a control group, which counts its memory"
+            }
+            Counted { memory: false, processes: false } if by_version_1() => {
                 "control groups are of version 1, which cannot be delegated: limits are sampled"
             }
-            false => "no control group is delegated to this user: limits are sampled",
+            Counted { memory: false, processes: false } => {
+                "no control group is delegated to this user: limits are sampled; a program that is started with \
+                 `systemd-run --user --scope -p Delegate=yes` has one"
+            }
         });
         notes
     }
@@ -125,7 +123,7 @@ mod tests {
             ptrace_scope: "2\n".to_owned(),
             in_container: true,
             masked: true,
-            delegated: false,
+            counted: Counted::default(),
             apparmor: "1\n".to_owned(),
         };
         let notes = facts.sentences();
@@ -142,6 +140,8 @@ mod tests {
             assert!(notes.iter().any(|note| note.contains(part)), "{part}: {notes:?}");
         }
         let notes = Facts { groups: "0::/user.slice\n".to_owned(), ..Facts::default() }.sentences();
-        assert_eq!(notes, ["no control group is delegated to this user: limits are sampled"]);
+        let expected = "no control group is delegated to this user: limits are sampled; a program that is started with \
+                        `systemd-run --user --scope -p Delegate=yes` has one";
+        assert_eq!(notes, [expected]);
     }
 }

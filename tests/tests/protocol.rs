@@ -512,3 +512,37 @@ fn a_command_cannot_reach_the_socket_of_its_gateway_inside_the_project() {
     let (gone, told) = removed(&place.root.join("runtime"));
     assert!(gone, "{told}");
 }
+
+#[test]
+fn a_socket_that_a_command_of_the_project_could_replace_is_refused() {
+    let place = Place::new("socket-in-reach");
+    std::fs::create_dir_all(place.root.join("added")).expect("a folder");
+    std::os::unix::fs::symlink(place.project(), place.root.join("link")).expect("a link");
+    let refused = |output: Output, what: &str| {
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(122), "{what}: {told}");
+        assert!(told.contains("which commands of `"), "{what}: {told}");
+        assert!(told.contains("`--socket PATH`") && told.lines().count() == 2, "{what}: {told}");
+    };
+    // The act that is to be prevented: whoever may write there puts another socket in its place.
+    assert_eq!(place.output(["run", "--no-daemon", "touch gateway.sock"]).status.code(), Some(0));
+    std::fs::remove_file(place.project().join("gateway.sock")).expect("what it made");
+    for socket in ["gateway.sock", "run/deep/gateway.sock", "../link/gateway.sock"] {
+        refused(place.output(["serve", "--socket", socket]), socket);
+    }
+    refused(
+        place.output(["serve", "--add-dir", "../added", "--socket", "../added/g.sock"]),
+        "added",
+    );
+    let made: Vec<_> = std::fs::read_dir(place.project()).expect("the project").flatten().collect();
+    assert!(made.iter().all(|it| it.file_name() == ".git"), "nothing was made: {made:?}");
+    // At the default place, too, a command that works beside the socket would be able to.
+    let gateway = Gateway::start(&place);
+    let socket = gateway.socket.to_str().expect("a path").to_owned();
+    let folder = gateway.socket.parent().expect("its folder").to_path_buf();
+    let mut command = place.stockade(["run", "--project", ".", "--socket", &socket, "touch made"]);
+    refused(command.current_dir(&folder).output().expect("it starts"), "a command beside it");
+    assert!(!folder.join("made").exists());
+    assert_eq!(place.output(["run", "--socket", &socket, "true"]).status.code(), Some(0));
+    assert_eq!(gateway.end(), Some(0));
+}

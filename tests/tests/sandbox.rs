@@ -15,6 +15,8 @@ mod files;
 mod foreign;
 #[path = "sandbox/git.rs"]
 mod git;
+#[path = "sandbox/groups.rs"]
+mod groups;
 #[path = "sandbox/guard.rs"]
 mod guard;
 #[path = "sandbox/inspection.rs"]

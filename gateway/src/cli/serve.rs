@@ -7,14 +7,21 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::{args, context, failure};
 use crate::audit::GatewayMode;
 use crate::client::Options;
+use crate::facts::Place;
 use crate::protocol::errors::{Code, Failure};
 use crate::serve::socket::Listener;
-use crate::{Gateway, Spare, client};
+use crate::{Gateway, Spare, client, plan};
 
 /// Serves until SIGTERM, SIGINT or SIGHUP.
 pub(crate) async fn serve(options: args::Serve, spare: Spare) -> Result<ExitCode, Failure> {
     let call = context::call(&options.common, "serve")?;
     let path = socket_path(&call.options)?;
+    // At the default place every run of this user knows of it. Where no command can work, none can write.
+    if call.options.socket.is_some()
+        && let Ok(place) = Place::find(&call.cwd, &call.context)
+    {
+        plan::socket_is_out_of_reach(&path, &place)?;
+    }
     let internal = |error: std::io::Error| {
         Failure::new(Code::Internal, format!("signals cannot be received: {error}"), "")
     };

@@ -14,6 +14,7 @@ use super::init::{Prepared, Supervision};
 use super::{Isolation, StandardStreams, step, still_there};
 use crate::codec::Failure;
 use crate::fault;
+use crate::linux::group::Counted;
 use crate::linux::seccomp::Options;
 use crate::linux::syscalls::Gate;
 use crate::linux::{landlock, syscalls};
@@ -101,7 +102,7 @@ fn prepare(
     enter(&spec.program.cwd)?;
     if spec.confine {
         let counts = prepared.built.as_ref().is_some_and(|built| built.counts_processes);
-        confine(spec, counts, &mut prepared.steps)?;
+        confine(spec, (counts, prepared.counted), &mut prepared.steps)?;
     }
     step("signals", syscalls::reset_signals())?;
     step("descriptors", syscalls::close_on_exec_from(3))?;
@@ -181,8 +182,8 @@ fn enter(cwd: &Path) -> Result<(), Failure> {
     })
 }
 
-fn confine(spec: &SandboxSpec, counts_processes: bool, steps: &mut Steps) -> Result<(), Failure> {
-    limits(&spec.limits, counts_processes, steps)?;
+fn confine(spec: &SandboxSpec, counts: (bool, Counted), steps: &mut Steps) -> Result<(), Failure> {
+    limits(&spec.limits, counts, steps)?;
     match syscalls::join_keyring() {
         Ok(()) => steps.layer("empty session keyring", &[Protection::Keyring]),
         // A kernel without keyrings has none to reach.
@@ -201,7 +202,11 @@ fn confine(spec: &SandboxSpec, counts_processes: bool, steps: &mut Steps) -> Res
 }
 
 /// Sets the limits that each process has, never above those that are in force.
-fn limits(limits: &Limits, counts_processes: bool, steps: &mut Steps) -> Result<(), Failure> {
+fn limits(
+    limits: &Limits,
+    (counts_processes, counted): (bool, Counted),
+    steps: &mut Steps,
+) -> Result<(), Failure> {
     let table = [
         (libc::RLIMIT_NPROC, limits.processes, limits.processes),
         (libc::RLIMIT_DATA, limits.memory_bytes, limits.memory_bytes),
@@ -219,12 +224,20 @@ fn limits(limits: &Limits, counts_processes: bool, steps: &mut Steps) -> Result<
     }
     // Lower priority is a courtesy, not a protection.
     let _ = syscalls::nice(5);
-    let mut open =
-        "memory and what is written to disks are sampled, not counted by the kernel: no control group is \
-         delegated"
-            .to_owned();
-    if !counts_processes {
-        open.push_str("; the number of processes of a root caller is not limited");
+    if counted == (Counted { memory: true, processes: true }) {
+        for layer in ["control group", "limits of each process", "sampled writes to disks"] {
+            steps.layer(layer, &[Protection::Limits]);
+        }
+        return Ok(());
+    }
+    let mut open = match counted.memory {
+        true => "what is written to disks is sampled, not counted by the kernel".to_owned(),
+        false => "memory and what is written to disks are sampled, not counted by the kernel: no control group is \
+                  delegated"
+            .to_owned(),
+    };
+    if !counts_processes && !counted.processes {
+        open.push_str("; the number of processes of a root caller is sampled as well");
     }
     steps.partial(Protection::Limits, &open);
     Ok(())

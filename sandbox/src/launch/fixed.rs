@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use super::init::{Prepared, Supervision, allow_terminal};
 use super::{Isolation, StandardStreams, step};
 use crate::codec::Failure;
+use crate::linux::group::Counted;
 use crate::linux::landlock::{self, Grant, Ruleset};
 use crate::linux::mounts;
 use crate::linux::syscalls;
@@ -38,6 +39,7 @@ pub(super) fn confine(spec: &SandboxSpec, streams: &StandardStreams) -> Result<P
         steps,
         built: None,
         supervision: Supervision::None,
+        counted: Counted::default(),
     })
 }
 

@@ -15,6 +15,7 @@ use crate::codec::{self, Failure, Order, Report, Wire};
 use crate::fault;
 use crate::linux::aliases::Places;
 use crate::linux::foreign::Foreign;
+use crate::linux::group::{Counted, Counters};
 use crate::linux::landlock::{self, Grant, Ruleset};
 use crate::linux::mounts::{Built, Stage};
 use crate::linux::syscalls::{self, Ended};
@@ -35,6 +36,8 @@ pub(super) struct Prepared {
     pub(super) steps: Steps,
     pub(super) built: Option<Built>,
     pub(super) supervision: Supervision,
+    /// What the kernel counts for this run.
+    pub(super) counted: Counted,
 }
 
 /// Which calls go to the supervisor.
@@ -49,7 +52,7 @@ pub(super) enum Supervision {
 pub(super) fn run(
     spec: &SandboxSpec,
     isolation: Isolation,
-    (ids, foreign): ((u32, u32), Foreign),
+    (ids, foreign, counters): ((u32, u32), Foreign, Option<Counters>),
     streams: StandardStreams,
     link: Link,
 ) -> i32 {
@@ -58,11 +61,16 @@ pub(super) fn run(
         Isolation::Static => Ok(Ground::Static),
         Isolation::Free => Ok(Ground::Free),
     };
-    go_on((ground, None), spec, foreign, streams, link)
+    go_on((ground, None, counters), spec, foreign, streams, link)
 }
 
 /// Runs as pid 1 that does in advance what is the same for every spec, then waits for one.
-pub(super) fn run_ahead(ids: (u32, u32), mounts: File, link: Link) -> i32 {
+pub(super) fn run_ahead(
+    ids: (u32, u32),
+    mounts: File,
+    link: Link,
+    counters: Option<Counters>,
+) -> i32 {
     let mut ground = lay_ground(ids, &BTreeSet::new());
     if let Ok(Ground::Namespaces(_, loopback)) = &mut ground {
         *loopback = syscalls::loopback_up().is_ok();
@@ -93,7 +101,7 @@ pub(super) fn run_ahead(ids: (u32, u32), mounts: File, link: Link) -> i32 {
         spec.files.rules.extend(places.of_rules(&spec.files.rules));
         ground
     });
-    go_on((ground, Some(filters)), &spec, Foreign::default(), streams, link)
+    go_on((ground, Some(filters), counters), &spec, Foreign::default(), streams, link)
 }
 
 /// Has the kernel name pid 1, so that who looks from inside sees whose confinement it is (`proc_pid_comm(5)`).
@@ -110,7 +118,7 @@ struct Begun {
 }
 
 fn go_on(
-    (ground, filters): (Result<Ground, Failure>, Option<Filters>),
+    (ground, filters, mut counters): (Result<Ground, Failure>, Option<Filters>, Option<Counters>),
     spec: &SandboxSpec,
     foreign: Foreign,
     streams: StandardStreams,
@@ -121,13 +129,25 @@ fn go_on(
         Ok(Ground::Static) => Isolation::Static,
         Ok(Ground::Free) => Isolation::Free,
     };
-    let begun = ground.and_then(|ground| begin((ground, filters), spec, foreign, streams, &link));
+    let counted = counters.as_mut().map(|it| it.limit(&spec.limits)).unwrap_or_default();
+    let begun =
+        ground.and_then(|ground| begin((ground, filters, counted), spec, foreign, streams, &link));
     match begun {
         Ok(Begun { pid, built, supervisor }) => {
             let Link { control, orders } = link;
             let is_heard = true;
-            let mut watch =
-                Watch { spec, isolation, pid, control, orders, built, supervisor, is_heard };
+            let counted = (counted, counters);
+            let mut watch = Watch {
+                spec,
+                isolation,
+                pid,
+                control,
+                orders,
+                built,
+                supervisor,
+                is_heard,
+                counted,
+            };
             let (ended, mut violations) = watch.until_the_end().unwrap_or_else(|error| {
                 let rule = format!("it could not go on: {error}");
                 let early =
@@ -155,7 +175,7 @@ fn go_on(
 }
 
 fn begin(
-    (ground, filters): (Ground, Option<Filters>),
+    (ground, filters, counted): (Ground, Option<Filters>, Counted),
     spec: &SandboxSpec,
     foreign: Foreign,
     streams: StandardStreams,
@@ -166,6 +186,7 @@ fn begin(
         Ground::Static => fixed::confine(spec, &streams)?,
         Ground::Free => unconfined()?,
     };
+    prepared.counted = counted;
     let image = command::image(spec, prepared.isolation)?;
     let filters = command::filters(spec, &prepared, filters);
     let terminal = terminal(&streams);
@@ -241,7 +262,13 @@ fn unconfined() -> Result<Prepared, Failure> {
     step("subreaper", syscalls::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0))?;
     let mut steps = Steps::default();
     steps.all_off();
-    Ok(Prepared { isolation: Isolation::Free, steps, built: None, supervision: Supervision::None })
+    Ok(Prepared {
+        isolation: Isolation::Free,
+        steps,
+        built: None,
+        supervision: Supervision::None,
+        counted: Counted::default(),
+    })
 }
 
 /// What a run stands on, before its spec is needed.
@@ -279,7 +306,13 @@ fn confine(
     report_mounts(spec, &built, supervision, &mut steps);
     give_up_capabilities(&mut steps)?;
     restrict(spec, &built, streams, &mut steps)?;
-    Ok(Prepared { isolation: Isolation::Namespaces, steps, built: Some(built), supervision })
+    Ok(Prepared {
+        isolation: Isolation::Namespaces,
+        steps,
+        built: Some(built),
+        supervision,
+        counted: Counted::default(),
+    })
 }
 
 /// Maps the caller's ids onto themselves; no other id exists inside.

@@ -1,9 +1,10 @@
-//! What the tree of a run uses, and which limit it has reached: sampled, where no control group counts.
+//! What the tree of a run uses, and which limit it has reached: told by a control group, or sampled.
 
 use std::fs;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 
+use crate::linux::group::{Counted, Counters};
 use crate::linux::mounts::Built;
 use crate::linux::syscalls::{self, Ended};
 use crate::spec::Limits;
@@ -18,6 +19,9 @@ const SHELL_SIGNAL: i32 = 128;
 /// The measure of one run.
 pub(super) struct Measure<'a> {
     limits: &'a Limits,
+    counted: Counted,
+    /// What tells of limits that the kernel counts.
+    counters: Option<Counters>,
     samples: u32,
     seen: Vec<Violation>,
 }
@@ -48,8 +52,22 @@ fn limit(name: &str, value: String) -> Violation {
 }
 
 impl<'a> Measure<'a> {
-    pub(super) fn new(spec: &'a SandboxSpec) -> Measure<'a> {
-        Measure { limits: &spec.limits, samples: 0, seen: Vec::new() }
+    pub(super) fn new(
+        spec: &'a SandboxSpec,
+        counted: Counted,
+        counters: Option<Counters>,
+    ) -> Measure<'a> {
+        Measure { limits: &spec.limits, counted, counters, samples: 0, seen: Vec::new() }
+    }
+
+    /// Notes the limits that the kernel kept; says whether one of them ends the run.
+    fn kept(&mut self) -> bool {
+        let kept = self.counters.as_mut().map(Counters::reached).unwrap_or_default();
+        for name in &kept {
+            self.note(reached(name, self.limits));
+        }
+        // The kernel has killed one process; what is left is half of something.
+        kept.contains(&"memory")
     }
 
     /// Looks at `pids`, and says whether the run must end.
@@ -59,22 +77,34 @@ impl<'a> Measure<'a> {
         let slower = self.samples.is_multiple_of(SLOWER);
         self.samples = self.samples.wrapping_add(1);
         let mut full = None;
+        if self.kept() {
+            return true;
+        }
         for pid in pids {
-            memory = memory.saturating_add(private_bytes(*pid));
-            threads = threads.saturating_add(threads_of(*pid));
+            if !self.counted.memory {
+                memory = memory.saturating_add(private_bytes(*pid));
+            }
+            if !self.counted.processes {
+                threads = threads.saturating_add(threads_of(*pid));
+            }
             if slower {
                 disk = disk.saturating_add(written_bytes(*pid));
                 full = full.or_else(|| is_full(*pid, self.limits));
             }
         }
         if threads >= self.limits.processes {
-            self.note(limit("processes", format!("{} processes", self.limits.processes)));
+            self.note(reached("processes", self.limits));
+            // Neither the kernel nor, for root, `RLIMIT_NPROC` refuses the next one.
+            let bound = built.is_some_and(|built| built.counts_processes);
+            if !bound && threads > self.limits.processes {
+                return true;
+            }
         }
         if let Some(full) = full {
             self.note(full);
         }
-        if memory > self.limits.memory_bytes {
-            self.note(limit("memory", format!("{} bytes", self.limits.memory_bytes)));
+        if !self.counted.memory && memory > self.limits.memory_bytes {
+            self.note(reached("memory", self.limits));
             return true;
         }
         if disk > self.limits.disk_bytes {
@@ -87,6 +117,7 @@ impl<'a> Measure<'a> {
     /// Adds what the end of the command tells: the signal for a file that is too large, from the kernel or
     /// from the shell that saw it.
     pub(super) fn at_the_end(mut self, ended: Ended) -> Vec<Violation> {
+        self.kept();
         let too_large = SHELL_SIGNAL.saturating_add(libc::SIGXFSZ);
         if ended.signal == Some(libc::SIGXFSZ) || ended.code == Some(too_large) {
             let mut reached = limit("fileSize", format!("{} bytes", self.limits.file_bytes));
@@ -102,10 +133,25 @@ impl<'a> Measure<'a> {
     }
 
     fn note(&mut self, violation: Violation) {
-        if !self.seen.iter().any(|known| known.call == violation.call) {
-            self.seen.push(violation);
-        }
+        note(&mut self.seen, violation);
     }
+}
+
+/// Adds `violation` unless the same limit is told of already.
+pub(super) fn note(seen: &mut Vec<Violation>, violation: Violation) {
+    let same = |known: &Violation| known.kind == violation.kind && known.call == violation.call;
+    if !seen.iter().any(same) {
+        seen.push(violation);
+    }
+}
+
+/// Returns the report of a limit of the whole tree, named as in settings.
+pub(super) fn reached(name: &str, limits: &Limits) -> Violation {
+    let value = match name {
+        "memory" => format!("{} bytes", limits.memory_bytes),
+        _ => format!("{} processes", limits.processes),
+    };
+    limit(name, value)
 }
 
 /// Resident memory that is not shared with files (`proc_pid_statm(5)`).

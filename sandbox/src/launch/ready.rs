@@ -13,6 +13,7 @@ use super::{
     ALL_NAMESPACES, Confined, Isolation, Link, StandardStreams, init, is_closed, namespaces,
 };
 use crate::SandboxSpec;
+use crate::linux::group::Group;
 use crate::linux::syscalls::{self, Fork};
 
 /// The waiting side, and what tells whether its view is still the host's.
@@ -37,13 +38,15 @@ impl Ready {
         let mounts = File::open("/proc/self/mountinfo")?;
         let ids = syscalls::ids();
         let (link, orders) = Link::new(control)?;
-        match syscalls::fork(ALL_NAMESPACES)? {
+        let (forked, group) = super::fork(ALL_NAMESPACES, Group::make());
+        match forked? {
             Fork::Parent(pid) => {
-                Ok(Ready { confined: Some(Confined { pid, orders, left: Vec::new() }), mounts })
+                let confined = Some(Confined { pid, orders, left: Vec::new(), group });
+                Ok(Ready { confined, mounts })
             }
             Fork::Child => {
                 drop(orders);
-                let status = init::run_ahead(ids, mounts, link);
+                let status = init::run_ahead(ids, mounts, link, group.map(Group::into_counters));
                 syscalls::exit_now(status)
             }
         }
@@ -90,7 +93,7 @@ impl Drop for Ready {
     /// What is not used ends.
     fn drop(&mut self) {
         if let Some(confined) = self.confined.take() {
-            super::end(confined.pid);
+            super::end(confined.pid, confined.group.as_ref());
         }
     }
 }

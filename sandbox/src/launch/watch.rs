@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::measure::{self, Measure};
 use super::{END_LIMIT, Isolation, is_closed, sweep};
 use crate::codec::{self, Order, Wire};
+use crate::linux::group::{Counted, Counters};
 use crate::linux::mounts::Built;
 use crate::linux::syscalls::{self, Ended};
 use crate::supervise::Supervisor;
@@ -28,6 +29,8 @@ pub(super) struct Watch<'a> {
     pub(super) supervisor: Option<Supervisor>,
     /// Somebody is left whose calls the supervisor answers.
     pub(super) is_heard: bool,
+    /// What a control group counts, and what tells of it.
+    pub(super) counted: (Counted, Option<Counters>),
 }
 
 /// What one look at the world calls for.
@@ -44,7 +47,8 @@ impl Watch<'_> {
         syscalls::set_signal_mask(&set)?;
         let children = syscalls::signal_descriptor(&set)?;
         let mut next_sample = Instant::now() + SAMPLE_EVERY;
-        let mut measure = Measure::new(self.spec);
+        let (counted, counters) = &mut self.counted;
+        let mut measure = Measure::new(self.spec, *counted, counters.take());
         loop {
             // A child that ended before the signal was blocked is found here.
             while let Some(ended) = reap()? {

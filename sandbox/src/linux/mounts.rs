@@ -107,6 +107,14 @@ fn set(proc_mount: Option<&OwnedFd>, name: &str, value: &str) -> bool {
     opened.and_then(|file| std::fs::File::from(file).write_all(value.as_bytes())).is_ok()
 }
 
+/// Sets the highest process number of this process namespace; says whether it took.
+///
+/// Before Linux 6.14 there is one number for the whole machine, which root may set from inside as well.
+fn set_highest(proc_mount: Option<&OwnedFd>, highest: u64) -> bool {
+    syscalls::kernel_version() >= (6, 14)
+        && set(proc_mount, "sys/kernel/pid_max", &highest.to_string())
+}
+
 /// Directories that the run has for its own, where the host has them.
 pub(crate) fn private_directories() -> Vec<PathBuf> {
     ["/tmp", "/var/tmp", "/run", "/var/run"]
@@ -158,7 +166,10 @@ impl Stage {
         let host = failed("open", path, open(path))?;
         let root = failed("clone", path, syscalls::clone_tree(host.as_fd(), true))?;
         // From Linux 6.15 what is attached nowhere can be copied; before, the host is left when the spec is there.
-        let outside = syscalls::clone_tree(root.as_fd(), true).ok();
+        let outside = match hide.contains(&Mechanism::DetachedCopy) {
+            true => None,
+            false => syscalls::clone_tree(root.as_fd(), true).ok(),
+        };
         let attributes = SAFE | ATTRIBUTE_READ_ONLY;
         failed("restrict", path, syscalls::set_attributes(root.as_fd(), true, attributes))?;
         let staging = failed("stage", path, small_file_system(c"0755"))?;
@@ -189,7 +200,7 @@ impl Stage {
         let limits = Limits::default();
         let shm = failed("make", Path::new("/dev/shm"), shared_memory(limits.shm_bytes))?;
         let highest = highest(&limits);
-        let counts = set(proc_mount.as_ref(), "sys/kernel/pid_max", &highest.to_string());
+        let counts = set_highest(proc_mount.as_ref(), highest);
         let refuses_nesting = set(proc_mount.as_ref(), "sys/user/max_user_namespaces", "0");
         let mut stage = Stage {
             masks,
@@ -251,7 +262,7 @@ impl Stage {
     fn limit(&mut self, spec: &SandboxSpec) -> Result<(), Failure> {
         let highest = highest(&spec.limits);
         if self.highest.is_some_and(|set| set != highest) {
-            let took = set(self.proc_mount.as_ref(), "sys/kernel/pid_max", &highest.to_string());
+            let took = set_highest(self.proc_mount.as_ref(), highest);
             self.highest = took.then_some(highest);
         }
         let (shm, size) = &self.shm;

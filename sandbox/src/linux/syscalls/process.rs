@@ -1,6 +1,6 @@
 //! Processes, their rights and limits.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -26,6 +26,46 @@ pub(crate) fn fork(flags: i32) -> io::Result<Fork> {
         0 => Ok(Fork::Child),
         pid => Ok(Fork::Parent(pid)),
     }
+}
+
+/// Forks like [`fork`], the child in the control group that is given (`clone(2)`, Linux 5.7).
+pub(crate) fn fork_into(flags: i32, group: BorrowedFd<'_>) -> io::Result<Fork> {
+    const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+    /// `struct clone_args` up to `cgroup`.
+    #[repr(C)]
+    #[derive(Default)]
+    struct Arguments {
+        flags: u64,
+        /// Places for numbers that are not asked for.
+        unused: [u64; 3],
+        exit_signal: u64,
+        /// Stack, its size, thread storage, chosen numbers and how many.
+        copied: [u64; 5],
+        cgroup: u64,
+    }
+    let arguments = Arguments {
+        flags: CLONE_INTO_CGROUP | u64::from(flags.unsigned_abs()),
+        exit_signal: u64::from(libc::SIGCHLD.unsigned_abs()),
+        cgroup: u64::from(group.as_raw_fd().unsigned_abs()),
+        ..Arguments::default()
+    };
+    let size = std::mem::size_of::<Arguments>();
+    // SAFETY: the structure lives through the call. Otherwise as in [`fork`]: the child has its own copy of this memory.
+    let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw const arguments, size) };
+    match i32::try_from(check(pid)?).map_err(|_| io::ErrorKind::InvalidData)? {
+        0 => Ok(Fork::Child),
+        pid => Ok(Fork::Parent(pid)),
+    }
+}
+
+/// Says whether `object` has the extended attribute `name` with this value.
+pub(crate) fn has_attribute(object: BorrowedFd<'_>, name: &CStr, value: &[u8]) -> bool {
+    let mut found = [0_u8; 16];
+    // SAFETY: the name ends with a zero, and at most as many bytes are written as there are.
+    let count = unsafe {
+        libc::fgetxattr(object.as_raw_fd(), name.as_ptr(), found.as_mut_ptr().cast(), found.len())
+    };
+    usize::try_from(count).is_ok_and(|count| found.get(..count) == Some(value))
 }
 
 /// A child that ended.
@@ -303,6 +343,24 @@ pub(crate) fn ids() -> (u32, u32) {
     (uid, gid)
 }
 
+/// Returns the first two numbers of the kernel's version; zeros if it tells none.
+pub(crate) fn kernel_version() -> (u32, u32) {
+    let mut names = std::mem::MaybeUninit::<libc::utsname>::zeroed();
+    // SAFETY: the pointer is to a local that lives through the call; on failure the zeros stay.
+    let _ = unsafe { libc::uname(names.as_mut_ptr()) };
+    // SAFETY: all bytes were zeroed above, and zero is a valid value of every field.
+    let names = unsafe { names.assume_init() };
+    let release: Vec<u8> = names.release.iter().map(|byte| byte.to_ne_bytes()[0]).collect();
+    version_in(&String::from_utf8_lossy(&release))
+}
+
+/// Reads `6.18.44-cloud` and its like.
+fn version_in(release: &str) -> (u32, u32) {
+    let mut numbers = release.split(|it: char| !it.is_ascii_digit()).map(|it| it.parse().ok());
+    let mut next = || numbers.next().flatten().unwrap_or(0);
+    (next(), next())
+}
+
 /// Where the kernel put the arguments and the environment of this process when it was started.
 pub(crate) struct StartStrings([std::ops::Range<usize>; 2]);
 
@@ -355,6 +413,12 @@ pub(crate) fn inject_input() -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn versions_are_read() {
+        let read = ["6.18.44-fc-v669", "6.1.0-56-cloud-amd64", "5.15", "7.0-rc1", "", "x.y"];
+        assert_eq!(read.map(version_in), [(6, 18), (6, 1), (5, 15), (7, 0), (0, 0), (0, 0)]);
+    }
 
     fn read(name: &str, threads: usize) -> Option<[std::ops::Range<usize>; 2]> {
         let mut fields: Vec<String> = (3..=52).map(|number| (number * 100).to_string()).collect();
