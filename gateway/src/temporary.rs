@@ -129,6 +129,16 @@ mod tests {
     }
 
     #[test]
+    fn a_session_gets_rights_back_that_a_command_took_away() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = Folder::new();
+        let path = Temporary::make(folder.path(), Some("s")).unwrap().path().to_path_buf();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
+        Temporary::make(folder.path(), Some("s")).unwrap();
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    }
+
+    #[test]
     fn the_sweep_takes_what_nobody_owns() {
         let folder = Folder::new();
         let mine = Temporary::make(folder.path(), None).unwrap();

@@ -425,6 +425,29 @@ fn a_person_is_asked_once_for_a_host_and_the_answer_holds_for_the_run() {
 }
 
 #[test]
+fn what_a_command_prints_while_a_person_is_asked_waits_for_the_answer() {
+    let (place, server) = (Place::new("network-noise"), Server::new());
+    let noise = "until [ -e asked ]; do sleep 0.02; done; seq -f noise-%g 200; touch written";
+    let line = format!("({noise}) & {CURL} http://127.0.0.1:{}/a; wait", server.port());
+    let terminal = Terminal::start(&place, stockade(), &["run", "--no-daemon", "--", &line]);
+    let test = "what_a_command_prints_while_a_person_is_asked_waits_for_the_answer";
+    let Some(mut terminal) = terminal else {
+        return skip(test, "the program `script`, which gives a terminal, is not installed");
+    };
+    terminal.wait_for("once, always, deny: ");
+    place.write("project/asked", "");
+    while !place.project().join("written").exists() {
+        std::thread::yield_now();
+    }
+    terminal.press("once\n");
+    let (status, screen) = terminal.end();
+    assert_eq!(status, Some(0), "{screen}");
+    let (_, behind) = screen.split_once("once, always, deny: ").expect("the question");
+    assert!(behind.starts_with("once") && behind.contains("noise-200"), "{screen}");
+    assert_eq!(server.requests(), ["GET /a"]);
+}
+
+#[test]
 fn always_writes_the_host_into_the_local_settings_and_it_counts_from_then_on() {
     let (place, server) = (Place::new("network-always"), Server::new());
     let test = "always_writes_the_host_into_the_local_settings_and_it_counts_from_then_on";

@@ -1,7 +1,7 @@
 //! The files of the log: folders that can be trusted, names that are replaced whole, and the lock.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read as _, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -153,7 +153,14 @@ const TURNS: [&str; 2] = [".checkpoint.tmp", ".head.tmp"];
 
 /// Returns the content of `path`; none when there is no such file.
 pub(super) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    match fs::read(path) {
+    // Nothing is waited for where a pipe stands in its place.
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
+    let content = opened.and_then(|mut file| {
+        let mut content = Vec::new();
+        file.read_to_end(&mut content).map(|_| content)
+    });
+    match content {
         Ok(content) => Ok(Some(content)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
@@ -193,8 +200,37 @@ pub(super) fn segment_number(name: &str) -> Option<u64> {
 pub(super) fn segments(directory: &Path) -> io::Result<Vec<u64>> {
     let mut numbers = Vec::new();
     for entry in fs::read_dir(directory)? {
-        numbers.extend(segment_number(&entry?.file_name().to_string_lossy()));
+        let entry = entry?;
+        let name = entry.file_name();
+        let Some(number) = segment_number(&name.to_string_lossy()) else { continue };
+        // A pipe would be waited for, and a link leads elsewhere.
+        if !entry.file_type()?.is_file() {
+            return Err(io::Error::other(format!("`{}` is no plain file", name.display())));
+        }
+        numbers.push(number);
     }
     numbers.sort_unstable();
     Ok(numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{FileType, Mode, mknodat};
+
+    use super::*;
+    use crate::testing::Folder;
+
+    #[test]
+    fn a_pipe_in_the_place_of_a_file_is_not_waited_for() {
+        let folder = Folder::new();
+        let pipe = |name| {
+            let path = folder.path().join(name);
+            mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+            path
+        };
+        assert_eq!(read(&pipe("head")).unwrap(), Some(Vec::new()));
+        pipe("00000002.jsonl");
+        let refused = segments(folder.path()).unwrap_err();
+        assert_eq!(refused.to_string(), "`00000002.jsonl` is no plain file");
+    }
 }

@@ -129,9 +129,12 @@ async fn converse(
             outcome = &mut running => break outcome,
             () = printer.wait() => {}
             Some(pending) = asked.recv(), if answering.is_none() => {
+                // What the command writes meanwhile must not look like the question, or hide it.
+                printer.pause(true);
                 answering = terminal.clone().map(|terminal| Answering::start(terminal, pending));
             }
             answer = answered(&mut answering) => {
+                printer.pause(false);
                 if let Some(Answering { pending, .. }) = answering.take() {
                     let _ = pending.answer.send(answer); // a question withdrawn meanwhile needs no answer
                 }
@@ -139,10 +142,12 @@ async fn converse(
             control = signals.next() => {
                 // Without a command yet the question goes away, and with it the request.
                 answering = None;
+                printer.pause(false);
                 let _ = control_in.try_send(control); // sixteen signals that nobody takes are enough
             }
         }
     };
+    printer.pause(false);
     Ok((outcome, printer.join()))
 }
 

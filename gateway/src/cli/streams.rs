@@ -2,6 +2,7 @@
 //! writes to it, never the clock or the signals.
 
 use std::io::{ErrorKind, IsTerminal as _, Read as _, Write as _};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use tokio::sync::mpsc;
@@ -31,6 +32,22 @@ pub(crate) struct Printer {
     show: Show,
     control: mpsc::Sender<Control>,
     way: Way,
+    pause: Arc<Pause>,
+}
+
+/// Whether nothing is printed for now.
+#[derive(Debug, Default)]
+struct Pause {
+    holds: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Pause {
+    /// Waits until something may be printed.
+    fn wait(&self) {
+        let holds = self.holds.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.changed.wait_while(holds, |holds| *holds));
+    }
 }
 
 #[derive(Debug)]
@@ -50,7 +67,13 @@ impl Printer {
         control: mpsc::Sender<Control>,
         show: Show,
     ) -> Printer {
-        Printer { show, control, way: Way::Idle(events) }
+        Printer { show, control, way: Way::Idle(events), pause: Arc::default() }
+    }
+
+    /// Has the thread wait before it prints more, or go on.
+    pub(crate) fn pause(&self, holds: bool) {
+        *self.pause.holds.lock().unwrap_or_else(PoisonError::into_inner) = holds;
+        self.pause.changed.notify_all();
     }
 
     /// Starts the thread when the first event comes, and does nothing more after that. Dropping the future loses nothing.
@@ -60,10 +83,13 @@ impl Printer {
         let (_, none) = mpsc::channel(1);
         let mut events = std::mem::replace(events, none);
         let mut pages = Pages::new(self.show, self.control.clone());
+        let pause = Arc::clone(&self.pause);
         let print = move || {
-            pages.print(first);
-            while let Some(event) = events.blocking_recv() {
+            let mut next = Some(first);
+            while let Some(event) = next {
+                pause.wait();
                 pages.print(event);
+                next = events.blocking_recv();
             }
             pages.lost
         };

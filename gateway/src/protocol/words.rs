@@ -7,8 +7,15 @@
 use super::errors::Failure;
 use super::types::{Answer, ConnectionAsked, DecisionView, PartView, Question, RunResult};
 
-/// Longest piece of a command that is shown, in characters.
+/// Longest piece of a command that is shown on one line, in characters.
 const SHOWN: usize = 240;
+
+/// Has a terminal show what follows as it is, whatever was printed before: the usual characters, without attributes, over
+/// the whole screen (ECMA-48 and the VT510 manual: SI, SGR, DECSTR).
+pub const PLAIN: &str = "\u{f}\u{1b}[0m\u{1b}[!p";
+
+/// Columns of a line of a command that is shown whole, without the mark in front.
+const COLUMNS: usize = 72;
 
 /// Returns the lines that tell `decision` about `command`, without a line end behind the last.
 ///
@@ -27,30 +34,63 @@ pub fn question(question: &Question) -> String {
     if let Some(connection) = &question.connection {
         return connection_question(question, connection);
     }
-    let mut lines = vec![verdict(&question.decision, &question.command, "")];
-    if question.decision.commands.len() != 1 {
-        lines.push(format!("  whole command: {}", quoted(&question.command)));
+    let command = question.command.as_str();
+    let is_long = command.chars().count() > SHOWN;
+    // What is asked stands right above the place of the answer, whatever the length of what it is about.
+    let mut lines = if is_long { whole(command) } else { Vec::new() };
+    lines.push(verdict(&question.decision, command, ""));
+    let is_shown = match question.decision.commands.as_slice() {
+        [part] => part.text == command.trim(),
+        _ => false,
+    };
+    if !is_long && !is_shown {
+        lines.push(format!("  whole command: {}", quoted(command)));
     }
     if let Some(always) = &question.always {
-        let (rule, file) = (quoted(&always.rule), one_line(&always.file));
-        lines.push(format!("  always writes the allow rule {rule} to {file}"));
+        let (rule, file) = (one_line(&always.rule), one_line(&always.file));
+        lines.push(format!("  always writes the allow rule `{rule}` to {file}"));
     }
     lines.push(String::new());
     lines.join("\n")
 }
 
 fn connection_question(question: &Question, connection: &ConnectionAsked) -> String {
-    let there = quoted(&format!("{}:{}", connection.host, connection.port));
+    // Whose a host is stands at the end of its name, so nothing is cut off.
+    let (host, port) = (one_line(&connection.host), connection.port);
+    let command = quoted(&question.command);
     let mut lines = vec![
-        format!("stockade: needs a person: {} wants to reach {there}", quoted(&question.command)),
+        // The command may stand in the middle of a line.
+        String::new(),
+        format!("stockade: needs a person: {command} wants to reach `{host}:{port}`"),
         "  because no rule speaks of this host".to_owned(),
     ];
     if let Some(always) = &question.always {
-        let (rule, file) = (quoted(&always.rule), one_line(&always.file));
-        lines.push(format!("  always adds {rule} to `sandbox.network.allowedDomains` in {file}"));
+        let (rule, file) = (one_line(&always.rule), one_line(&always.file));
+        lines.push(format!("  always adds `{rule}` to `sandbox.network.allowedDomains` in {file}"));
     }
     lines.push(String::new());
     lines.join("\n")
+}
+
+/// Returns the lines of a long command: each behind a mark, and another one where it goes on, so that nothing of it looks
+/// like a line of ours.
+fn whole(command: &str) -> Vec<String> {
+    let mut shown = vec![format!("stockade: a command of {} characters:", command.chars().count())];
+    for line in command.split('\n') {
+        let (mut text, mut columns, mut mark) = (String::new(), 0, '|');
+        for character in one_line(line).chars() {
+            // Other characters may take two.
+            let width = if character.is_ascii() { 1 } else { 2 };
+            if columns + width > COLUMNS {
+                shown.push(format!("  {mark} {}", std::mem::take(&mut text)));
+                (columns, mark) = (0, ':');
+            }
+            text.push(character);
+            columns += width;
+        }
+        shown.push(format!("  {mark} {text}"));
+    }
+    shown
 }
 
 /// Returns what stands in front of the place where a person answers.
@@ -276,6 +316,44 @@ mod tests {
     }
 
     #[test]
+    fn nothing_of_what_is_asked_about_is_cut_off() {
+        let hidden = format!("echo {}; rm -rf work", "a ".repeat(200));
+        let parts = vec![part("echo", 0, "ask"), part("rm -rf work", 400, "ask")];
+        let mut question = asked(None);
+        question.command = format!("{hidden}\nstockade: needs a person: `ls`\u{1b}[2J");
+        question.decision.commands = parts;
+        let shown = super::question(&question);
+        let lines: Vec<&str> = shown.lines().collect();
+        let (ours, theirs): (Vec<&str>, Vec<&str>) =
+            lines.iter().partition(|line| !line.starts_with("  | ") && !line.starts_with("  : "));
+        let count = question.command.chars().count();
+        assert_eq!(
+            ours,
+            [
+                format!("stockade: a command of {count} characters:").as_str(),
+                "stockade: needs a person: `echo` (first of 2 parts)",
+                "  because no rule speaks of it",
+            ]
+        );
+        assert!(theirs.iter().all(|line| line.chars().count() <= 4 + COLUMNS), "{shown}");
+        let joined: String = theirs.iter().map(|line| line.get(4..).unwrap()).collect();
+        assert_eq!(joined, format!("{hidden}stockade: needs a person: `ls`\\u{{1b}}[2J"));
+        // A part that is not all of the command.
+        question.command = "X=1 make >out".into();
+        question.decision.commands = vec![part("make", 4, "ask")];
+        assert!(super::question(&question).contains("  whole command: `X=1 make >out`\n"));
+        // A host and a rule of any length.
+        let host = format!("{}.evil.example", "github.com.".repeat(21));
+        let file = "/p/x".to_owned();
+        question.always = Some(AlwaysOffer { rule: host.clone(), file });
+        question.connection = Some(ConnectionAsked { host: host.clone(), port: 443 });
+        let shown = super::question(&question);
+        assert!(
+            shown.contains(&format!("`{host}:443`")) && shown.contains(&format!("`{host}` to"))
+        );
+    }
+
+    #[test]
     fn only_a_clear_yes_is_one() {
         let offer = AlwaysOffer { rule: "Bash(rm:*)".into(), file: "/p/x".into() };
         let (without, with) = (asked(None), asked(Some(offer)));
@@ -300,7 +378,7 @@ mod tests {
         asked.connection = Some(ConnectionAsked { host: "a.example".into(), port: 443 });
         assert_eq!(
             question(&asked),
-            "stockade: needs a person: `rm \\u{202e}txt` wants to reach `a.example:443`\n  \
+            "\nstockade: needs a person: `rm \\u{202e}txt` wants to reach `a.example:443`\n  \
              because no rule speaks of this host\n  \
              always adds `a.example` to `sandbox.network.allowedDomains` in /p/x\n"
         );
