@@ -188,11 +188,17 @@ fn every_direct_dependency_has_a_reason() {
     assert_eq!(silent, BTreeSet::new(), "each needs a row in docs/dependencies.md");
 }
 
+/// The crates that ship.
+const SHIPPED: [&str; 5] = ["parser", "policy", "sandbox", "gateway", "agent"];
+
 /// All Rust files of the crates that ship, relative to the root.
 fn sources() -> Vec<PathBuf> {
+    sources_in(&SHIPPED)
+}
+
+fn sources_in(folders: &[&str]) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let mut open: Vec<PathBuf> =
-        ["parser", "policy", "sandbox", "gateway", "agent"].map(PathBuf::from).into();
+    let mut open: Vec<PathBuf> = folders.iter().map(PathBuf::from).collect();
     while let Some(folder) = open.pop() {
         let Ok(entries) = std::fs::read_dir(root().join(&folder)) else { continue };
         for entry in entries {
@@ -279,4 +285,86 @@ fn files_stay_readable() {
         })
         .collect();
     assert_eq!(long, Vec::<String>::new());
+}
+
+/// Every test of the tree: its name, with the files that hold one of this name.
+fn tests_by_name() -> BTreeMap<String, Vec<PathBuf>> {
+    let mut found: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+    for file in sources_in(&[&SHIPPED[..], &["tests"]].concat()) {
+        let source = read(&file);
+        let lines: Vec<&str> = source.lines().map(str::trim).collect();
+        for (at, line) in lines.iter().enumerate() {
+            let Some((_, rest)) = line.split_once("fn ") else { continue };
+            // Other attributes may stand in between.
+            let marked = lines[..at].iter().rev().take_while(|it| it.starts_with("#["));
+            if marked.into_iter().any(|it| *it == "#[test]" || it.starts_with("#[tokio::test")) {
+                let name = rest.split('(').next().unwrap_or_default().to_owned();
+                found.entry(name).or_default().push(file.clone());
+            }
+        }
+    }
+    found
+}
+
+/// Says whether `file` can be the one that `modules` name, such as `sandbox::guard` for `sandbox/guard.rs`.
+fn is_in(file: &Path, modules: &[&str]) -> bool {
+    let parts: Vec<String> = file
+        .with_extension("")
+        .components()
+        .map(|part| part.as_os_str().to_string_lossy().into_owned())
+        .collect();
+    modules.iter().filter(|it| **it != "tests").all(|module| parts.iter().any(|it| it == module))
+}
+
+/// Returns what is wrong with the tests that one row of the table names.
+fn missing_tests(cell: &str, tests: &BTreeMap<String, Vec<PathBuf>>) -> Vec<String> {
+    // The name of a crate stands in quotes as well.
+    let cell = SHIPPED
+        .iter()
+        .fold(cell.to_owned(), |cell, it| cell.replace(&format!("(unit test of `{it}`)"), ""));
+    let quoted: Vec<&str> = cell.split('`').skip(1).step_by(2).collect();
+    let exists = |file: &Path, name: &str| {
+        tests.get(name).is_some_and(|files| files.iter().any(|it| it.ends_with(file)))
+    };
+    let is_missing = |name: &&str| match name.rsplit_once("::") {
+        // A file of cases, whose headings follow, or of tests.
+        _ if name.ends_with(".md") => {
+            let cases = read(&root().join("tests/cases").join(name));
+            let said = cell.rsplit_once(": ").map_or("", |(_, headings)| headings.trim());
+            let headings: Vec<&str> =
+                cases.lines().filter_map(|it| it.strip_prefix("## ")).collect();
+            !said.split("; ").all(|part| headings.iter().any(|it| it.contains(part)))
+        }
+        _ if name.ends_with(".rs") => !quoted.iter().any(|test| exists(Path::new(name), test)),
+        None => !tests.contains_key(*name),
+        Some((modules, test)) => {
+            let modules: Vec<&str> = modules.split("::").collect();
+            let named = tests.get(test).into_iter().flatten().any(|file| is_in(file, &modules));
+            let whole: Vec<&str> = name.split("::").collect();
+            let module = cell.contains("(unit tests)")
+                && tests.values().flatten().any(|file| is_in(file, &whole));
+            !named && !module
+        }
+    };
+    let missing = quoted.iter().filter(|it| is_missing(it)).map(ToString::to_string).collect();
+    if quoted.is_empty() { vec![cell.clone()] } else { missing }
+}
+
+#[test]
+fn every_known_attack_names_a_test_that_is_there() {
+    let text = read(&root().join("docs/threats.md"));
+    let tests = tests_by_name();
+    let rows = text.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| Shape"));
+    let cells: Vec<&str> = rows.filter_map(|row| row.rsplit('|').nth(1)).map(str::trim).collect();
+    assert!(cells.len() > 80, "{}", cells.len());
+    let missing: Vec<String> = cells.iter().flat_map(|cell| missing_tests(cell, &tests)).collect();
+    assert_eq!(missing, <[String; 0]>::default());
+    // What is not there is found.
+    let none = [
+        "`sandbox::guard::no_such_test`",
+        "`kernel::a_bomb`",
+        "general",
+        "`7-executors.md`: Nothing",
+    ];
+    assert!(none.iter().all(|cell| !missing_tests(cell, &tests).is_empty()));
 }

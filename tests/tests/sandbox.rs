@@ -23,6 +23,8 @@ mod guard;
 mod inspection;
 #[path = "sandbox/kernel.rs"]
 mod kernel;
+#[path = "sandbox/leaving.rs"]
+mod leaving;
 #[path = "sandbox/life.rs"]
 mod life;
 #[path = "sandbox/links.rs"]

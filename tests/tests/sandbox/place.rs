@@ -9,12 +9,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use stockade_sandbox::{
-    Access, Child, Enforced, Error, Exit, Fallback, FileRule, Files, Limits, Mediation, Network,
-    Program, SandboxSpec, Stdio, Violation, spawn,
+    Access, Child, Enforced, Error, Exit, Fallback, FileRule, Files, Limits, Mechanism, Mediation,
+    Network, Program, SandboxSpec, Stdio, Violation, spawn,
 };
 
 /// Set in the copy of a test that runs as an ordinary user.
 const SECOND: &str = "STOCKADE_TEST_AS_USER";
+
+/// Set in the copy of the tests whose runs leave the host's tree as they did before Linux 6.15.
+pub const LATE: &str = "STOCKADE_TEST_LEAVES_LATE";
 
 /// An unprivileged user and group that every system has.
 const NOBODY: &str = "65534";
@@ -108,7 +111,7 @@ impl Place {
             fallback: Fallback::Refuse,
             landlock_abi: u32::MAX,
             fail_at: String::new(),
-            hide: BTreeSet::new(),
+            hide: std::env::var_os(LATE).map(|_| Mechanism::DetachedCopy).into_iter().collect(),
         }
     }
 
