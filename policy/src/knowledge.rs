@@ -102,6 +102,10 @@ pub(crate) struct Knowledge {
     pub unsafe_in_any_case: Vec<&'static str>,
     /// Beginnings of words behind which a file is named.
     pub file_schemes: Vec<&'static str>,
+    /// Builtins whose operands name variables that get a value.
+    pub naming_builtins: Vec<&'static str>,
+    /// Variables that mean something to one program alone, and nothing bad.
+    pub own_variables: BTreeMap<&'static str, Vec<&'static str>>,
     pub known_tools: Vec<&'static str>,
     pub read_tools: Vec<FileTool>,
     pub edit_tools: Vec<FileTool>,
@@ -184,6 +188,13 @@ fn read_all() -> Option<Knowledge> {
         unsafe_variables: texts("unsafe_variables")?,
         unsafe_in_any_case: texts("unsafe_in_any_case")?,
         file_schemes: texts("file_schemes")?,
+        naming_builtins: texts("naming_builtins")?,
+        own_variables: permissions
+            .get("own_variables")?
+            .members()?
+            .iter()
+            .map(|(key, value)| Some((key, value.texts()?)))
+            .collect::<Option<_>>()?,
         known_tools: texts("known_tools")?,
         read_tools: rows(permissions.get("read_tools")?, file_tool)?,
         edit_tools: rows(permissions.get("edit_tools")?, file_tool)?,

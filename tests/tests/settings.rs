@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use stockade_tests::Place;
+use stockade_tests::{Place, skip};
 
 fn user(place: &Place, settings: &Value) {
     place.write("home/.config/stockade/settings.json", &settings.to_string());
@@ -30,6 +30,52 @@ fn check(place: &Place, options: &[&str], line: &str, decision: &str, file: Opti
 
 fn rules(list: &str, rule: &str) -> String {
     json!({ "permissions": { list: [rule] } }).to_string()
+}
+
+/// Runs `script` where `/etc` is an empty folder of its own; none where this machine gives no such place.
+fn with_own_etc(place: &Place, script: &str) -> Option<String> {
+    let whole = format!("mount -t tmpfs tmpfs /etc && echo mounted && {{\n{script}\n}}");
+    let mut shell = std::process::Command::new("unshare");
+    shell.args(["-rm", "sh", "-c", &whole]).current_dir(place.project());
+    shell.env("HOME", place.home()).env_remove("XDG_CONFIG_HOME");
+    shell.env("STOCKADE_UNDER_TEST", stockade_tests::stockade()).env("STATE", place.state());
+    let output = shell.output().ok()?;
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    told.strip_prefix("mounted\n").map(str::to_owned)
+}
+
+#[test]
+fn managed_settings_of_the_other_product_hold_once_it_is_imported() {
+    let place = Place::new("managed-import");
+    user(&place, &json!({ "permissions": { "allow": ["Bash"] }, "sandbox": { "enabled": false } }));
+    let script = r#"
+mkdir -p /etc/claude-code/managed-settings.d
+echo '{"permissions": {"deny": ["Bash(one:*)"]}}' > /etc/claude-code/managed-settings.json
+echo '{"permissions": {"ask": ["Bash(two:*)"]}}' > /etc/claude-code/managed-settings.d/10.json
+echo 'no settings' > /etc/claude-code/managed-settings.d/notes.txt
+judge() { "$STOCKADE_UNDER_TEST" check --no-daemon --state-dir "$STATE" --quiet "$@" > /dev/null 2>&1; echo "$?"; }
+judge -- one a
+judge --import claude-code -- one a
+judge --import claude-code -- two a
+judge --import claude-code -- three
+judge --import claude-code --allowed-tools 'Bash(one:*)' -- one a
+echo '{"import": ["claude-code"]}' > "$HOME/.config/stockade/settings.json"
+judge -- one a
+judge --setting-sources project --import claude-code -- one a
+chmod 666 /etc/claude-code/managed-settings.json
+judge --import claude-code -- three
+chmod 644 /etc/claude-code/managed-settings.json
+echo '{' > /etc/claude-code/managed-settings.json
+judge --import claude-code -- three
+"#;
+    let Some(told) = with_own_etc(&place, script) else {
+        let test = "managed_settings_of_the_other_product_hold_once_it_is_imported";
+        return skip(test, "no folder can be put over `/etc` in a namespace of its own");
+    };
+    // Not imported; refused and asked; free; no other layer lifts it; imported by the user's file; no source leaves it
+    // out; a file that others can write and one that is no JSON refuse everything.
+    let answers: Vec<&str> = told.split_whitespace().collect();
+    assert_eq!(answers, ["0", "120", "121", "0", "120", "120", "120", "122", "122"], "{told}");
 }
 
 #[test]

@@ -129,8 +129,13 @@ pub(super) fn without_rule(context: &Context<'_>, shell: &Shell<'_>, index: usiz
     if command.kind == CommandKind::AssignmentOnly {
         return assignments_only(command);
     }
-    if let Some(bad) = command.assignments.iter().find(|one| !are_safe(std::slice::from_ref(*one)))
-    {
+    let own = |one: &Assignment| {
+        let rows = knowledge().own_variables.iter();
+        let mut names = rows.filter(|(name, _)| name.as_bytes() == program(command));
+        names.any(|(_, names)| listed(names, &one.name)) && one.value.exact().is_some()
+    };
+    let mut bad = command.assignments.iter();
+    if let Some(bad) = bad.find(|one| !are_safe(std::slice::from_ref(*one)) && !own(one)) {
         let name = String::from_utf8_lossy(&bad.name);
         return Cover::Nothing(format!("no rule looks past the assignment of `{name}`"));
     }
@@ -186,10 +191,21 @@ fn is_read_only(context: &Context<'_>, command: &SimpleCommand) -> bool {
         && command.effects.iter().all(|effect| kinds(effect.kind))
         && !(moved && listed(&tables.directory_sensitive, program(command)))
         && !listed(&tables.directory_changers, program(command))
+        && !(listed(&tables.naming_builtins, program(command)) && names_unsafe(command))
         && command.effects.iter().all(|effect| match effect.kind {
             EffectKind::Read => reads_inside(context, command, effect.object(&command.words)),
             _ => true,
         })
+}
+
+/// Says whether a word names, or ends in the name of, a variable that decides what later commands run.
+fn names_unsafe(command: &SimpleCommand) -> bool {
+    command.words.iter().skip(1).any(|word| {
+        let Some(bytes) = word.exact() else { return true };
+        let name = bytes.split(|byte| *byte == b'[').next().unwrap_or_default();
+        let ends = (0..name.len()).filter_map(|at| name.get(at..));
+        is_unsafe(name) || (name.starts_with(b"-") && ends.into_iter().any(is_unsafe))
+    })
 }
 
 fn reads_inside(context: &Context<'_>, command: &SimpleCommand, object: Option<&Word>) -> bool {

@@ -56,6 +56,10 @@ pub(super) fn judge(
 /// Says whether the sub-command is one of those that a row speaks of, or known only later.
 fn does(row: &Walker, words: &[Word]) -> bool {
     let stands = |wanted: &&str| {
+        if let Some(part) = wanted.strip_prefix('*') {
+            let holds = |bytes: &[u8]| bytes.windows(part.len()).any(|it| it == part.as_bytes());
+            return words.last().and_then(Word::exact).is_some_and(holds);
+        }
         let equals = |bytes: &[u8]| match wanted.ends_with('=') {
             true => bytes.starts_with(wanted.as_bytes()),
             false => bytes == wanted.as_bytes(),
