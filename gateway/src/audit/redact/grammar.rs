@@ -99,10 +99,13 @@ pub(super) fn find(rules: &Rules, commands: &[Simple<'_>]) -> Vec<Found> {
                 }
                 Kind::Header => search.headers(number, command, index, rule),
                 Kind::Assignment => search.assignments(number, command, index, rule),
+                Kind::Pair if rule.programs.iter().any(of_program) => {
+                    search.pairs(number, command, index, rule);
+                }
                 Kind::Stdin if rule.programs.iter().any(of_program) && has_name(command, rule) => {
                     search.stdin(number, commands, index, rule);
                 }
-                Kind::Option | Kind::Stdin | Kind::Shape => {}
+                Kind::Option | Kind::Pair | Kind::Stdin | Kind::Shape => {}
             }
         }
     }
@@ -243,6 +246,16 @@ impl Search<'_> {
                 String::from_utf8_lossy(text.get(start..end).unwrap_or_default()).into_owned();
             if rule.names.iter().any(|pattern| fits(pattern, &name)) {
                 self.take(number, Place::Word(at), word, end + 1, index, rule);
+            }
+        }
+    }
+
+    fn pairs(&mut self, number: usize, command: &Simple<'_>, index: usize, rule: &Rule) {
+        for (at, value) in command.words.iter().enumerate().skip(2) {
+            let before = at.checked_sub(1).and_then(|at| command.words.get(at));
+            let name = String::from_utf8_lossy(before.and_then(|it| it.exact).unwrap_or_default());
+            if rule.names.iter().any(|pattern| fits(pattern, &name)) {
+                self.take(number, Place::Word(at), value, 0, index, rule);
             }
         }
     }

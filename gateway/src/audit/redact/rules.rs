@@ -17,6 +17,7 @@ pub(super) enum Kind {
     Option,
     Header,
     Assignment,
+    Pair,
     Stdin,
     Shape,
 }
@@ -204,6 +205,7 @@ fn rule(row: &Members<'static>) -> Result<Rule, String> {
         Some("option") => Kind::Option,
         Some("header") => Kind::Header,
         Some("assignment") => Kind::Assignment,
+        Some("pair") => Kind::Pair,
         Some("stdin") => Kind::Stdin,
         Some("shape") => Kind::Shape,
         _ => return Err(wrong("`kind` is not known".into())),
