@@ -94,8 +94,7 @@ pub(crate) fn private_directory(path: &Path) -> io::Result<()> {
     if found.uid() != rustix::process::geteuid().as_raw() {
         return Err(io::Error::other("it belongs to another user"));
     }
-    // A confined command owns what it sees of some, and may have taken its own rights away.
-    if found.mode() & 0o777 != 0o700 {
+    if found.mode() & 0o077 != 0 {
         std::fs::set_permissions(path, Permissions::from_mode(0o700))?;
     }
     if rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_err() {

@@ -1,8 +1,8 @@
 //! Private temporary directories: one for each session, gone when it is over.
 
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, Permissions};
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -41,6 +41,7 @@ impl Temporary {
         if let Some(session) = session {
             let name = hex(&Sha256::digest(session.as_bytes()));
             let path = all.join(format!("session-{}", name.get(..32).unwrap_or(&name)));
+            give_rights_back(&path)?;
             private_directory(&path)?;
             fs::File::open(&path)?.set_modified(SystemTime::now())?;
             return Ok(Temporary { path, lasting: true, ending: None });
@@ -88,6 +89,15 @@ impl Drop for Temporary {
     }
 }
 
+/// Gives the owner all rights on the directory of a session: a command that has it as its own may have taken them away.
+fn give_rights_back(path: &Path) -> io::Result<()> {
+    match path.symlink_metadata() {
+        // Nobody but stockade makes names where it lies, so this is the directory itself.
+        Ok(found) if found.is_dir() => fs::set_permissions(path, Permissions::from_mode(0o700)),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
 /// Removes what gateways and sessions that are gone left behind, until `until`; the rest is for later sweeps.
 fn sweep(state: &Path, until: Instant) {
     for entry in fs::read_dir(state.join("tmp")).into_iter().flatten().flatten() {
@@ -130,10 +140,9 @@ mod tests {
 
     #[test]
     fn a_session_gets_rights_back_that_a_command_took_away() {
-        use std::os::unix::fs::PermissionsExt as _;
         let folder = Folder::new();
         let path = Temporary::make(folder.path(), Some("s")).unwrap().path().to_path_buf();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o000)).unwrap();
         Temporary::make(folder.path(), Some("s")).unwrap();
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o700);
     }
