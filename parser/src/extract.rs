@@ -2,7 +2,7 @@
 
 pub(crate) mod arithmetic;
 mod assigned;
-mod commands;
+pub(crate) mod commands;
 mod effects;
 mod hidden;
 mod leaves;
@@ -11,6 +11,7 @@ mod nested;
 mod nodes;
 mod own;
 mod scope;
+mod scripts;
 pub(crate) mod shell;
 pub(crate) mod weight;
 
@@ -213,6 +214,8 @@ pub(crate) struct Walk<'a> {
     pub unread: Vec<Unread>,
     /// Something in the text gives the shell another standard input than it has at its start.
     pub stdin_moved: bool,
+    /// Scripts that shells of the text run.
+    pub scripts: Vec<scripts::Script>,
     /// Commands that read the text of a program from the standard input of the shell.
     pub stdin_readers: Vec<u32>,
     pub nested_bytes: usize,
@@ -305,6 +308,7 @@ pub(crate) fn extract(
         nested: Vec::new(),
         unread: Vec::new(),
         stdin_moved: false,
+        scripts: Vec::new(),
         stdin_readers: Vec::new(),
         nested_bytes: 0,
         nested_limit_told: false,
@@ -487,6 +491,7 @@ impl Walk<'_> {
     fn finish(mut self, source: &[u8], reading: HowRead) -> Draft {
         self.programs_made_here();
         self.programs_on_stdin();
+        self.scripts_made_here();
         let unread: Vec<Span> = self.unread.iter().map(|unread| unread.span).collect();
         for span in unread {
             self.notice(span, "what this text starts is not read");

@@ -26,6 +26,8 @@ pub(crate) struct Reading {
     pub doubts: Vec<Doubt>,
     /// The word with text that can start programs and is not read.
     pub unread: Option<u32>,
+    /// The word with the file of a script that it runs; the first of `inner` that has its words is that script.
+    pub script: Option<u32>,
     /// It reads such a text from the standard input of the shell.
     pub reads_code: bool,
 }

@@ -52,7 +52,7 @@ reasons! {
     StdinProgram "stdin-program" "the program text comes from standard input."
         "give the text as an operand: `bash -c 'text'`",
     ScriptFile "script-file" "the program text is in a file."
-        "write its commands out, or make the file executable and start it by its path",
+        "write its commands out, or run the file with bash in a text that writes nothing before",
     StartupFiles "startup-files" "the shell reads start-up files."
         "leave `-l` and `-i` out: `bash -c 'text'`",
     Indirect "indirect" "the value of one variable names another."

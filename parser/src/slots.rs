@@ -2,13 +2,14 @@
 
 use crate::cursor::is_name;
 use crate::extract::arithmetic::{Change, names};
+use crate::extract::commands::path_parts;
 use crate::lang::{self, Findings};
 use crate::nested::{Dialect, Doubt, Inner, Reader};
 use crate::options::{Argument, unknown};
 use crate::program::row::{Input, Slot};
 use crate::{
-    Count, EffectKind, Glob, Locality, Operator, Reason, Redirect, RedirectTarget, Stdin, Word,
-    WordClass,
+    Count, Directory, EffectKind, Glob, Locality, Operator, Reason, Redirect, RedirectTarget,
+    Stdin, Word, WordClass,
 };
 
 impl Reader<'_> {
@@ -45,6 +46,7 @@ impl Reader<'_> {
             | Slot::Local(_)
             | Slot::Sed
             | Slot::Awk
+            | Slot::Script
             | Slot::ProgramFile
             | Slot::NameOrCode
             | Slot::Variable
@@ -78,6 +80,7 @@ impl Reader<'_> {
             }
             Slot::Sed => self.sed.push(value.clone()),
             Slot::Awk => self.program_text(value, lang::awk::scan),
+            Slot::Script => self.script(value),
             Slot::StdinProgram(dialect) => self.stdin_program(*dialect, value),
             Slot::Code => self.code(value.index, Some(value.word.clone())),
             Slot::StdinCode => self.stdin_code(value),
@@ -240,6 +243,33 @@ impl Reader<'_> {
         if !value.word.exact().is_some_and(|text| text.iter().all(plain)) {
             self.code(value.index, Some(value.word.clone()));
         }
+    }
+
+    /// A file that a new shell runs: a program of its own, whose words are those that follow. Whether the text around it
+    /// may have written that file is found when all of it is read.
+    fn script(&mut self, file: &Argument) {
+        let path = file.word.exact().filter(|path| is_script_file(&self.command.directory, path));
+        let Some(path) = path else { return self.doubt(Reason::ScriptFile, file.index, "") };
+        // Bash looks in the working directory first.
+        let class = match path.contains(&b'/') {
+            true => file.word.class.clone(),
+            false => WordClass::Exact([b"./", path].concat().into()),
+        };
+        let program = Word { span: file.word.span, class };
+        let operands = self.command.words.iter().skip(file.index as usize + 1).cloned();
+        let inner = Inner::Command {
+            program: self.row.name.clone(),
+            words: std::iter::once(program).chain(operands).collect(),
+            assignments: Vec::new(),
+            strip: false,
+            locality: self.locality,
+            directory: self.directory.clone(),
+            stdin: None,
+        };
+        self.effect_on(EffectKind::Read, file);
+        self.effect(EffectKind::Execute, file.index, Some(file.word.clone()));
+        self.inner_seen.add(&mut self.reading.inner, inner);
+        self.reading.script = Some(file.index);
     }
 
     /// Standard input is the program text: exact from a here-document or here-string, else doubtful.
@@ -467,6 +497,20 @@ pub(crate) fn replaced(word: &Word, mark: &[u8], start: &[u8]) -> Word {
 /// Says whether a word may name a descriptor, such as `/dev/fd/63` of a process substitution.
 pub(crate) fn may_be_descriptor(word: &Word) -> bool {
     word.may_start_with(b"/dev/") || word.may_start_with(b"/proc/")
+}
+
+/// Says whether a path of a script names a file, and surely no descriptor or device, wherever the text begins.
+fn is_script_file(directory: &Directory, path: &[u8]) -> bool {
+    /// What lies in `/dev`, as it is called from there.
+    const DEVICES: [&[u8]; 6] = [b"stdin", b"stdout", b"stderr", b"tty", b"console", b"ptmx"];
+    let (parts, absolute) = path_parts(directory, path);
+    let Some((first, last)) = parts.first().zip(parts.last()) else { return false };
+    let device = match *first {
+        b"proc" => true,
+        b"dev" => absolute || parts.len() == 2,
+        first => first == b"pts" || DEVICES.contains(last),
+    };
+    !(device || parts.contains(&b"fd".as_slice()))
 }
 
 enum Fit {

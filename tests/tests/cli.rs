@@ -343,7 +343,7 @@ fn texts_are_parsed_line_by_line() {
 #[test]
 fn each_part_that_is_not_understood_is_told_with_what_where_and_what_to_write() {
     let place = Place::new("unknown");
-    let output = place.output(["parse", "--json", "ls; bash x.sh > y"]);
+    let output = place.output(["parse", "--json", "ls; . ./x.sh > y"]);
     let answer: Value = serde_json::from_str(&text(&output.stdout)).expect("JSON");
     assert_eq!(answer["dynamic"], json!(true));
     assert_eq!(
@@ -352,12 +352,12 @@ fn each_part_that_is_not_understood_is_told_with_what_where_and_what_to_write() 
             "code": "script-file",
             "reason": "the program text is in a file",
             "detail": "",
-            "span": [9, 13],
-            "help": "write its commands out, or make the file executable and start it by its path",
+            "span": [6, 12],
+            "help": "write its commands out, or run the file with bash in a text that writes nothing before",
         }])
     );
     // Every reason has such an advice, in a stream as well as alone.
-    for broken in ["echo 'a", "a=b bash x", "$x", "cat <(", "bash -ic ls", "${!x}"] {
+    for broken in ["echo 'a", "a=b . x", "$x", "cat <(", "bash -ic ls", "${!x}"] {
         let output = place.output(["parse", "--json", broken]);
         let answer: Value = serde_json::from_str(&text(&output.stdout)).expect("JSON");
         let unknown = answer["unknown"].as_array().expect("a list");

@@ -123,8 +123,9 @@ impl Walk<'_> {
                 let Some(outer) = self.commands.get(index as usize) else { continue };
                 outer
             };
-            let Reading { inner, effects, effects_known, doubts, unread, reads_code } =
+            let Reading { inner, effects, effects_known, doubts, unread, script, reads_code } =
                 nested::read(&mut self.rows, outer);
+            let script = script.and_then(|at| outer.words.get(at as usize)).map(|word| word.span);
             if reads_code {
                 self.stdin_readers.push(index);
             }
@@ -150,6 +151,9 @@ impl Walk<'_> {
             }
             if let Some(span) = unread {
                 self.note_unread(index, span);
+            }
+            if let Some(span) = script {
+                self.note_script(index, span);
             }
             for doubt in doubts {
                 let place = doubt.word.and_then(|word| words.get(word as usize).copied());

@@ -461,6 +461,7 @@ fn slot(name: &str) -> Option<Slot> {
         "awk" => Slot::Awk,
         "stdin-program" => Slot::StdinProgram(Dialect::Sh),
         "stdin-program:bash" => Slot::StdinProgram(Dialect::Bash),
+        "script" => Slot::Script,
         "script-file" => Slot::Doubt(Reason::ScriptFile),
         "startup-files" => Slot::Doubt(Reason::StartupFiles),
         "evaluator-text" => Slot::Doubt(Reason::EvaluatorText),

@@ -213,6 +213,8 @@ pub(crate) enum Slot {
     ProgramFile,
     /// Part of a program's text: harmless as a plain name, else it is not read.
     NameOrCode,
+    /// A file with shell text, which a new shell runs with the words behind it.
+    Script,
     /// Standard input is the program.
     StdinProgram(Dialect),
     /// This makes the command doubtful.
@@ -297,6 +299,7 @@ impl Slot {
             | Slot::Local(_)
             | Slot::Sed
             | Slot::Awk
+            | Slot::Script
             | Slot::StdinProgram(_)
             | Slot::Code
             | Slot::StdinCode

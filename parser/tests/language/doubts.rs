@@ -20,7 +20,7 @@ fn texts() -> Vec<(&'static str, Vec<u8>)> {
         ("dynamic-option", b"find $x"),
         ("evaluator-text", b"bash -c \"$x\""),
         ("stdin-program", b"a | bash"),
-        ("script-file", b"bash a.sh"),
+        ("script-file", b". a.sh"),
         ("startup-files", b"bash -lc a"),
         ("indirect", b"echo ${!x}"),
         ("prompt-expansion", b"echo ${x@P}"),

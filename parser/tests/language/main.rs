@@ -13,6 +13,7 @@ mod manual;
 mod properties;
 mod quotes;
 mod redirections;
+mod scripts;
 mod state;
 mod substitutions;
 mod values;
