@@ -165,8 +165,10 @@ impl Scene {
             plain_options: true,
             clean_environment: true,
             utf8_or_c: self.environment.is_utf8_or_c(),
-            no_operands: runner == Runner::Gateway,
-            closed_environment: runner == Runner::Gateway,
+            no_operands: matches!(runner, Runner::Gateway { .. }),
+            // Without input of its own a command is given the empty device (`run/pipes.rs`).
+            stdin_empty: runner == Runner::Gateway { stdin: false },
+            closed_environment: matches!(runner, Runner::Gateway { .. }),
             present: names.map(|name| name.as_bytes().to_vec()).collect(),
             known: [(b"HOME".to_vec(), home)].into(),
         }
@@ -197,7 +199,10 @@ impl Scene {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Runner {
     /// This gateway, with the environment that it builds.
-    Gateway,
+    Gateway {
+        /// It hands on an input; else standard input is the empty device.
+        stdin: bool,
+    },
     /// Somebody else, or it is not said who.
     Caller,
 }

@@ -5,6 +5,7 @@ mod assigned;
 pub(crate) mod commands;
 mod effects;
 mod hidden;
+mod input;
 mod leaves;
 pub(crate) mod marks;
 mod nested;
@@ -214,6 +215,8 @@ pub(crate) struct Walk<'a> {
     pub unread: Vec<Unread>,
     /// Something in the text gives the shell another standard input than it has at its start.
     pub stdin_moved: bool,
+    /// Shells that read their standard input, and who has that of the text.
+    pub inputs: input::Inputs,
     /// Scripts that shells of the text run.
     pub scripts: Vec<scripts::Script>,
     /// Commands that read the text of a program from the standard input of the shell.
@@ -308,6 +311,7 @@ pub(crate) fn extract(
         nested: Vec::new(),
         unread: Vec::new(),
         stdin_moved: false,
+        inputs: input::Inputs::default(),
         scripts: Vec::new(),
         stdin_readers: Vec::new(),
         nested_bytes: 0,
@@ -492,6 +496,7 @@ impl Walk<'_> {
         self.programs_made_here();
         self.programs_on_stdin();
         self.scripts_made_here();
+        self.shells_with_input();
         let unread: Vec<Span> = self.unread.iter().map(|unread| unread.span).collect();
         for span in unread {
             self.notice(span, "what this text starts is not read");

@@ -28,6 +28,8 @@ pub(crate) struct Reading {
     pub unread: Option<u32>,
     /// The word with the file of a script that it runs; the first of `inner` that has its words is that script.
     pub script: Option<u32>,
+    /// What it starts, or the shell that it is, has its own standard input.
+    pub same_input: bool,
     /// It reads such a text from the standard input of the shell.
     pub reads_code: bool,
 }
@@ -523,6 +525,7 @@ impl<'a> Reader<'a> {
     fn finish(mut self) -> Reading {
         self.finish_sed();
         effects::conclude(&mut self.reading, self.read_only && self.trusted);
+        self.reading.same_input = self.trusted && self.row.input;
         if !self.trusted || self.row.partial {
             self.reading.effects_known = false;
         }

@@ -19,6 +19,8 @@ pub struct StartState {
     pub utf8_or_c: bool,
     /// Bash has no operands behind the text: `$1` and on are unset.
     pub no_operands: bool,
+    /// Standard input is empty: whoever reads it meets its end at once.
+    pub stdin_empty: bool,
     /// The environment holds only the names in `known` and `present`: other variables are unset.
     pub closed_environment: bool,
     /// Names of variables in the environment whose values are not told.
@@ -35,6 +37,7 @@ impl Default for StartState {
             clean_environment: true,
             utf8_or_c: true,
             no_operands: true,
+            stdin_empty: false,
             closed_environment: false,
             present: BTreeSet::new(),
             known: BTreeMap::new(),

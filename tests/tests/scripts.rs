@@ -1,8 +1,9 @@
 //! A script that a shell is given runs as one that is started by its path: confined unasked, denied by its name, asked
-//! about without confinement.
+//! about without confinement; and a shell without a script reads an input that is empty, or asks.
 #![cfg(target_os = "linux")]
 
-use std::process::Command;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
 
 use stockade_tests::Place;
 
@@ -53,7 +54,10 @@ fn a_deny_rule_for_the_script_refuses_it_and_one_that_the_text_writes_asks() {
         ("bash x.sh it", "`Bash(./x.sh *)`"),
         ("timeout 9 bash -e x.sh it", "`Bash(./x.sh *)`"),
         ("bash secret/y.sh", "`Read(secret/**)`"),
-        ("echo 'echo in > inside' > z.sh; bash z.sh", "the text around it may have written the file"),
+        (
+            "echo 'echo in > inside' > z.sh; bash z.sh",
+            "the text around it may have written the file",
+        ),
     ] {
         let ran = run(&place, command);
         assert!(ran.0 != Some(0) && ran.2.contains(told), "{command}: {ran:?}");
@@ -69,4 +73,23 @@ fn without_a_sandbox_a_script_asks_as_a_program_does() {
         assert!(ran.0 != Some(0) && ran.2.contains("no rule allows it"), "{command}: {ran:?}");
         assert!(!place.project().join("inside").exists(), "{command}");
     }
+}
+
+#[test]
+fn a_shell_without_a_script_runs_nothing_where_there_is_no_input_and_asks_where_there_is() {
+    let place = place("no-script", r#"{"permissions": {"deny": ["Bash(shred:*)"]}}"#);
+    let command = "bash; echo after; exec sh -s a";
+    assert_eq!(run(&place, command), (Some(0), "after\n".to_owned(), String::new()));
+    for piped in ["echo 'echo in > inside' | bash", "{ bash; } <<< 'echo in > inside'"] {
+        assert_ne!(run(&place, piped).0, Some(0), "{piped}");
+    }
+    let mut with_input = place.stockade(["run", "--no-daemon", "--", command]);
+    with_input.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = with_input.spawn().expect("stockade starts");
+    // It may refuse before it has read anything.
+    let _ = child.stdin.take().expect("an input").write_all(b"echo in > inside\n");
+    let output = child.wait_with_output().expect("it ends");
+    assert_ne!(output.status.code(), Some(0));
+    assert!(text(&output.stderr).contains("standard input"), "{}", text(&output.stderr));
+    assert!(!place.project().join("inside").exists());
 }

@@ -158,7 +158,8 @@ impl Gateway {
     ) -> Result<Judged, Failure> {
         let id = records::call_id()?;
         let context = &request.context;
-        let (hooks, runner) = (Hooks::Run(self.means()), Runner::Gateway);
+        let runner = Runner::Gateway { stdin: request.stdin };
+        let hooks = Hooks::Run(self.means());
         let asked = Asked { tool: "Bash", input, id: &id, context, hooks, runner };
         self.open_before_hooks(scene).await?;
         judge::judge(&self.scanner, scene, asked).await

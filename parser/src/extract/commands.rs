@@ -222,6 +222,7 @@ impl Walk<'_> {
     }
 
     fn finish_redirect(&mut self, redirecting: Redirecting, span: Span) {
+        self.note_input(&redirecting);
         let Redirecting { operator, descriptor, target, .. } = redirecting;
         let word = target.unwrap_or_else(|| unknown_word(span, Reason::Parameter, Count::Any));
         if operator == Operator::DuplicateOutput && !expands_once(&word) {

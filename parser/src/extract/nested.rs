@@ -123,8 +123,16 @@ impl Walk<'_> {
                 let Some(outer) = self.commands.get(index as usize) else { continue };
                 outer
             };
-            let Reading { inner, effects, effects_known, doubts, unread, script, reads_code } =
-                nested::read(&mut self.rows, outer);
+            let Reading {
+                inner,
+                effects,
+                effects_known,
+                doubts,
+                unread,
+                script,
+                same_input,
+                reads_code,
+            } = nested::read(&mut self.rows, outer);
             let script = script.and_then(|at| outer.words.get(at as usize)).map(|word| word.span);
             if reads_code {
                 self.stdin_readers.push(index);
@@ -155,7 +163,14 @@ impl Walk<'_> {
             if let Some(span) = script {
                 self.note_script(index, span);
             }
+            if same_input {
+                self.inputs.same.insert(index);
+            }
             for doubt in doubts {
+                if self.may_be_empty(&doubt) {
+                    self.inputs.readers.push((index, doubt));
+                    continue;
+                }
                 let place = doubt.word.and_then(|word| words.get(word as usize).copied());
                 self.doubt(doubt.reason, place.unwrap_or(span), doubt.detail, doubt.help);
             }

@@ -13,6 +13,7 @@ impl Walk<'_> {
     pub(crate) fn open(&mut self, text: &Text, event: Event, at: usize) {
         let span = text.map.span(Span { start: event.start, end: event.end });
         let building = || Building { span, ..Building::default() };
+        self.inputs.moved |= matches!(event.kind, Kind::Coproc | Kind::ProcessSubstitution);
         let build = match event.kind {
             Kind::AndOr => Build::AndOr(self.open_chain(event.flags & flag::BACKGROUND != 0)),
             Kind::Pipeline if event.flags == 0 => Build::Passing,
@@ -103,6 +104,7 @@ impl Walk<'_> {
     }
 
     pub(crate) fn enter_element(&mut self, element: u32) -> Scope {
+        self.inputs.moved = true;
         self.steps = self.steps.saturating_add(weight::PROCESS);
         let stdin = (element > 0).then_some(Stdin::Pipe);
         self.enter(Ends::Process, Some(Position::Pipeline(element)), stdin)

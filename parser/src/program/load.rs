@@ -73,13 +73,15 @@ pub(super) fn row<'a>(
     let strip = loader.strip(value.get("strip"))?;
     let builtin = value.get("builtin").map(|value| loader.boolean(value)).transpose()?;
     let builtin = builtin.unwrap_or(false);
+    let input = value.get("input").map(|value| loader.boolean(value)).transpose()?;
+    let input = input.unwrap_or(false);
     let partial = value.get("partial").map(|value| loader.boolean(value)).transpose()?;
     let partial = partial.unwrap_or(false);
     if let Some(cases) = value.get("match") {
         loader.read_matches(cases)?;
     }
     let body = loader.body(&value, defaults.clone(), true, MAX_COMMANDS)?;
-    Ok(Row { name: name.clone(), strip, builtin, partial, body, tests })
+    Ok(Row { name: name.clone(), strip, builtin, input, partial, body, tests })
 }
 
 impl Loader<'_> {
@@ -191,7 +193,7 @@ impl Loader<'_> {
             let value = &member.value;
             match member.key.as_str() {
                 "names" | "strip" | "source" | "checked" | "tests" | "match" | "builtin"
-                | "partial" => {
+                | "input" | "partial" => {
                     if !is_row {
                         return Err(self.error(value, "this key stands at a row only"));
                     }

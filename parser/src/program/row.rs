@@ -14,6 +14,8 @@ pub(crate) struct Row {
     pub strip: Strip,
     /// It speaks of the builtin of bash; the program of the same name evaluates and starts nothing.
     pub builtin: bool,
+    /// What it starts, or the shell that it is, has its own standard input and reads nothing else for it.
+    pub input: bool,
     /// It tells only some of what the program does: effects are never taken for complete.
     pub partial: bool,
     /// Options and operands.

@@ -8,6 +8,7 @@ mod doubts;
 mod errors;
 mod expansions;
 mod heredocs;
+mod inputs;
 mod limits;
 mod manual;
 mod properties;

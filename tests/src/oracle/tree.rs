@@ -30,7 +30,13 @@ pub fn tell_nothing() {
 pub fn read(text: &[u8]) -> CommandTree {
     let known = [(b"HOME".to_vec(), cage::HOME.as_bytes().to_vec())].into();
     let present = [b"PATH".to_vec(), b"LC_ALL".to_vec()].into();
-    let told = StartState { known, present, closed_environment: true, ..StartState::default() };
+    let told = StartState {
+        known,
+        present,
+        closed_environment: true,
+        stdin_empty: true,
+        ..StartState::default()
+    };
     let start = if TOLD.load(Ordering::Relaxed) { told } else { StartState::default() };
     read_from(text, &start)
 }
