@@ -88,13 +88,23 @@ fn what_is_denied_does_not_run_in_any_form() {
         assert!(told.contains("Bash(touch:*)"), "{form:?}: {told}");
     }
     assert!(!place.project().join("made.txt").exists());
-    // What a script does is not known, so with a deny rule it needs a person; without one it runs confined.
+    // What a script does is not known: unconfined it needs a person, refused by its name it does not run, and confined
+    // it does, as if it were started by its path.
     let script = script.display().to_string();
-    assert_eq!(run(&place, &[&script]).0, Some(121));
-    assert!(!place.project().join("made.txt").exists());
-    place.write("home/.config/stockade/settings.json", "{}");
-    assert_eq!(run(&place, &[&script]), (Some(0), String::new(), String::new()));
-    assert!(place.project().join("made.txt").exists());
+    for (settings, status) in [
+        (r#"{"permissions": {"deny": ["Bash(touch:*)"]}, "sandbox": {"enabled": false}}"#, 121),
+        (r#"{"permissions": {"deny": ["Bash(script.sh:*)"]}}"#, 120),
+    ] {
+        place.write("home/.config/stockade/settings.json", settings);
+        assert_eq!(run(&place, &[&script]).0, Some(status), "{settings}");
+        assert!(!place.project().join("made.txt").exists());
+    }
+    for settings in [r#"{"permissions": {"deny": ["Bash(touch:*)"]}}"#, "{}"] {
+        place.write("home/.config/stockade/settings.json", settings);
+        assert_eq!(run(&place, &[&script]), (Some(0), String::new(), String::new()));
+        let made = place.project().join("made.txt");
+        std::fs::remove_file(made).expect("what the script made");
+    }
 }
 
 #[test]
