@@ -149,7 +149,8 @@ impl Gateway {
         };
         let context = &call.request.context;
         let (input, id) = (before.input.clone(), before.id.as_str());
-        let asked = Asked { tool: "Bash", input, id, context, hooks, runner: Runner::Gateway };
+        let runner = Runner::Gateway { stdin: call.request.stdin };
+        let asked = Asked { tool: "Bash", input, id, context, hooks, runner };
         let mut judged = judge::judge(&self.scanner, &scene, asked).await?;
         judged.received = judged.received.or_else(|| before.received.clone());
         if is_known {
