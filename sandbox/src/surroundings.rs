@@ -92,7 +92,8 @@ impl Facts {
                 "each run has a control group, which counts its memory"
             }
             Counted { memory: false, processes: false } if by_version_1() => {
-                "control groups are of version 1, which cannot be delegated: limits are sampled"
+                "control groups are of version 1, which cannot be delegated: limits are sampled; a kernel started with \
+                 `systemd.unified_cgroup_hierarchy=1` has version 2"
             }
             Counted { memory: false, processes: false } => {
                 "no control group is delegated to this user: limits are sampled; a program that is started with \

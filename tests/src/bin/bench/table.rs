@@ -47,6 +47,11 @@ impl Contender {
         ended.status.success().then_some(took)
     }
 
+    /// Returns its median; none if it never ran.
+    pub(crate) fn median(&self) -> Option<Duration> {
+        self.at(50)
+    }
+
     fn at(&self, share: usize) -> Option<Duration> {
         self.times.get(self.times.len() * share / 100).copied()
     }

@@ -9,12 +9,17 @@ use crate::{Ground, on_path};
 /// Files in the repository that `git status` looks at.
 const FILES: usize = 300;
 
+/// How many times as long the work may take confined.
+const MOST: f64 = 1.05;
+
 pub(crate) fn measure(ground: &Ground, rounds: usize) {
     let project = ground.path("work");
     if let Err(error) = prepare(&project) {
         println!("left out, the ordinary commands: {error}");
         return;
     }
+    // What a start costs by itself is the other measure, and is taken off here.
+    let starts = timed(ground, "true", rounds, &project, || {});
     for (program, text, again) in [
         ("git", "git status --short", ""),
         // What only another user may read, root included here, is no part of the work.
@@ -26,22 +31,56 @@ pub(crate) fn measure(ground: &Ground, rounds: usize) {
             println!("not installed: {program}");
             continue;
         }
-        let mut contenders = vec![Contender::new("bash -c", "bash -c", &[text])];
-        let options = ["--allowed-tools", "Bash", "--", text];
-        contenders.push(Contender::new("run, one shot", &ground.one_shot(), &options));
-        if ground.gateway.is_some() {
-            let line = ground.through_gateway();
-            contenders.push(Contender::new("run, running gateway", &line, &options));
-        }
         let built = project.join(again);
-        table::in_turn(&mut contenders, rounds, &project, || {
+        let contenders = timed(ground, text, rounds, &project, || {
             if !again.is_empty() {
                 // It is not there the first time.
                 let _ = std::fs::remove_dir_all(&built);
             }
         });
         table::print(text, &contenders);
+        print_without_starts(&contenders, &starts);
     }
+}
+
+/// Times `text`, plain and confined.
+fn timed(
+    ground: &Ground,
+    text: &str,
+    rounds: usize,
+    project: &Path,
+    before: impl Fn(),
+) -> Vec<Contender> {
+    let mut contenders = vec![Contender::new("bash -c", "bash -c", &[text])];
+    let options = ["--allowed-tools", "Bash", "--", text];
+    contenders.push(Contender::new("run, one shot", &ground.one_shot(), &options));
+    if ground.gateway.is_some() {
+        let line = ground.through_gateway();
+        contenders.push(Contender::new("run, running gateway", &line, &options));
+    }
+    table::in_turn(&mut contenders, rounds, project, before);
+    contenders
+}
+
+/// Prints how the work itself compares: each median without what the same way takes for `true`.
+fn print_without_starts(contenders: &[Contender], starts: &[Contender]) {
+    let work = |contender: &Contender| {
+        let start = starts.iter().find(|it| it.name() == contender.name())?.median()?;
+        Some(contender.median()?.saturating_sub(start).as_secs_f64())
+    };
+    let Some((plain, confined)) = contenders.split_first() else { return };
+    let Some(base) = work(plain).filter(|base| *base > 0.0) else {
+        return println!("the work is too short to be told from a start\n");
+    };
+    for contender in confined {
+        let Some(took) = work(contender) else { continue };
+        println!(
+            "  the work alone, {}: {:.3}x (aim: at most {MOST}x)",
+            contender.name(),
+            took / base
+        );
+    }
+    println!();
 }
 
 /// Makes a repository with a small crate and a small program in C.
