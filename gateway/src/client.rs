@@ -1,7 +1,10 @@
 //! The one way in: a gateway in this process, or one behind a socket, through the same calls.
 
+mod attended;
 mod connection;
+mod exchange;
 mod peer;
+mod talk;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,8 +17,10 @@ use crate::protocol::types::{
     Input, Question, RunOutcome,
 };
 use crate::{Gateway, Spare};
-pub(crate) use connection::WINDOW;
-use connection::{Connection, Unreached};
+pub(crate) use attended::Attended;
+pub(crate) use connection::Connection;
+use connection::Unreached;
+pub(crate) use talk::{Said, WINDOW};
 
 /// Which gateway a client uses, and where it keeps its things.
 #[derive(Debug, Clone, Default)]
@@ -60,7 +65,7 @@ pub struct Conversation {
     pub control: mpsc::Receiver<Control>,
 }
 
-/// A connection to a gateway.
+/// A gateway, in this process or behind a socket.
 #[derive(Debug)]
 pub struct Client {
     way: Way,
@@ -128,24 +133,7 @@ impl Client {
 
     /// Connects to the gateway that runs, as [`Client::connect`] does; none when this process is to be the gateway.
     pub(crate) fn reach(options: &Options) -> Result<Option<Client>, Failure> {
-        let named_places = options.audit_directory.is_some() || options.state_directory.is_some();
-        match (&options.socket, &options.default_socket) {
-            (Some(_), _) if options.embedded || named_places => Err(Failure::new(
-                Code::InvalidRequest,
-                "`--socket` goes neither with `--no-daemon` nor with `--audit-dir` or `--state-dir`",
-                "a gateway that runs has its own log and state; leave one of the options out",
-            )),
-            (Some(path), _) => Ok(Some(Client::through(Connection::open(path)?))),
-            (None, Some(path)) if !options.embedded && !named_places => {
-                // Nobody listens there, or a stranger: this process is the gateway, with the same rules and the same log.
-                match Connection::open(path) {
-                    Ok(connection) => Ok(Some(Client::through(connection))),
-                    Err(Unreached::Nobody(_)) => Ok(None),
-                    Err(Unreached::Refused(failure)) => Err(failure),
-                }
-            }
-            (None, _) => Ok(None),
-        }
+        Ok(Connection::reach(options)?.map(Client::through))
     }
 
     fn through(connection: Connection) -> Client {
@@ -176,8 +164,33 @@ impl Client {
         }
     }
 
-    async fn embedded(options: Options) -> Result<Client, Failure> {
+    /// Makes a gateway in this process.
+    pub(crate) async fn embedded(options: Options) -> Result<Client, Failure> {
         let gateway = Gateway::open(options).await?;
         Ok(Client { way: Way::Embedded(Box::new(gateway)) })
+    }
+}
+
+impl Connection {
+    /// Connects to the gateway that runs, as [`Client::connect`] does; none when this process is to be the gateway.
+    pub(crate) fn reach(options: &Options) -> Result<Option<Connection>, Failure> {
+        let named_places = options.audit_directory.is_some() || options.state_directory.is_some();
+        match (&options.socket, &options.default_socket) {
+            (Some(_), _) if options.embedded || named_places => Err(Failure::new(
+                Code::InvalidRequest,
+                "`--socket` goes neither with `--no-daemon` nor with `--audit-dir` or `--state-dir`",
+                "a gateway that runs has its own log and state; leave one of the options out",
+            )),
+            (Some(path), _) => Ok(Some(Connection::open(path)?)),
+            (None, Some(path)) if !options.embedded && !named_places => {
+                // Nobody listens there, or a stranger: this process is the gateway, with the same rules and the same log.
+                match Connection::open(path) {
+                    Ok(connection) => Ok(Some(connection)),
+                    Err(Unreached::Nobody(_)) => Ok(None),
+                    Err(Unreached::Refused(failure)) => Err(failure),
+                }
+            }
+            (None, _) => Ok(None),
+        }
     }
 }

@@ -24,6 +24,7 @@ mod peer;
 #[cfg(target_os = "linux")]
 mod probe;
 mod run;
+mod signals;
 #[cfg(target_os = "linux")]
 mod spawn;
 mod spec;
@@ -48,6 +49,7 @@ pub use other::{
 };
 pub use peer::peer_process;
 pub use run::{Error, Exit, Stdio};
+pub use signals::{HeldSignals, end_now};
 #[cfg(target_os = "linux")]
 pub use spawn::{
     Child, Launcher, Listeners, Progress, Starting, Stopper, confine_proxy, confine_worker, launch,

@@ -87,7 +87,7 @@ fn told(common: &Common, options: &verify::Options) -> Result<ExitCode, Failure>
     };
     failure::print(text.trim_end()).map_err(failure::unwritable)?;
     match (report.exit_code(), &failure) {
-        (failure::FAILED, Some(failure)) => Ok(failure::fail(failure)),
+        (failure::FAILED, Some(failure)) => Ok(failure::fail(failure).into()),
         (status, _) => Ok(ExitCode::from(status)),
     }
 }

@@ -24,7 +24,7 @@ pub(crate) async fn check(options: args::Check, spare: Spare) -> Result<ExitCode
         told => return told,
     };
     print(&failure::with_error(answer(&refusal(&failure)), Some(&failure)))?;
-    Ok(failure::fail(&failure))
+    Ok(failure::fail(&failure).into())
 }
 
 async fn decide(options: args::Check, spare: Spare) -> Result<ExitCode, Failure> {
@@ -133,7 +133,7 @@ async fn cases(call: context::Call, run_hooks: bool, explain: bool) -> Result<Ex
         None => Ok(ExitCode::SUCCESS),
         Some((number, failure)) => {
             let message = format!("line {number}: {}", failure.message);
-            Ok(failure::fail(&Failure { message, ..failure }))
+            Ok(failure::fail(&Failure { message, ..failure }).into())
         }
     }
 }

@@ -43,7 +43,7 @@ pub(crate) fn doctor(options: &args::Doctor) -> Result<ExitCode, Failure> {
         report(&host, took)
     };
     failure::print(&text).map_err(failure::unwritable)?;
-    Ok(failure.map_or(ExitCode::SUCCESS, |failure| failure::fail(&failure)))
+    Ok(failure.map_or(ExitCode::SUCCESS, |failure| failure::fail(&failure).into()))
 }
 
 fn report(host: &Host, took: Duration) -> String {

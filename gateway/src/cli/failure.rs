@@ -1,7 +1,6 @@
 //! How a call ends that is not the command's own end: the exit status and the words.
 
 use std::io::Write as _;
-use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
@@ -25,13 +24,13 @@ pub(crate) fn print(line: &str) -> Result<(), std::io::Error> {
 }
 
 /// Tells a failure and returns its exit status.
-pub(crate) fn fail(failure: &Failure) -> ExitCode {
+pub(crate) fn fail(failure: &Failure) -> u8 {
     tell(&words::failure(failure));
-    ExitCode::from(FAILED)
+    FAILED
 }
 
 /// Tells a failure to a program as well: the one object of `--json` holds it.
-pub(crate) fn fail_in_json(failure: &Failure) -> ExitCode {
+pub(crate) fn fail_in_json(failure: &Failure) -> u8 {
     let _ = print(&json!({ "error": failure }).to_string()); // the status says it, too
     fail(failure)
 }

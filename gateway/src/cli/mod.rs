@@ -3,6 +3,7 @@
 mod agent;
 mod args;
 mod ask;
+mod attend;
 mod audit;
 mod check;
 mod context;
@@ -24,6 +25,7 @@ use std::future::Future;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
+use stockade_sandbox::end_now;
 
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::words;
@@ -37,7 +39,7 @@ use args::{Arguments, Command, Common};
 pub fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     if shell::is_shell(&arguments) {
-        return shell::start(&arguments);
+        end_now(shell::start(&arguments));
     }
     match arguments.get(1).and_then(|word| word.to_str()) {
         Some("launch") => status(stockade_sandbox::launch()),
@@ -59,21 +61,44 @@ fn command_line(arguments: &[OsString]) -> ExitCode {
         match argument.to_str() {
             Some(text) => texts.push(text.to_owned()),
             None if index == 0 => texts.push("stockade".to_owned()),
-            None => return failing(asks_for_json(arguments))(&not_utf8(index, argument)),
+            None => {
+                let fail = failing(asks_for_json(arguments));
+                return ExitCode::from(fail(&not_utf8(index, argument)));
+            }
         }
     }
-    // What clap has to understand is foreseen before that.
-    let (read, foreseen) = match quick::read(texts.get(1..).unwrap_or_default()) {
-        Some(form) => (Ok(form.arguments()), None),
-        None => {
-            let foreseen = context::foreseen(arguments);
-            (Arguments::read(&texts), foreseen)
+    match quick::read(texts.get(1..).unwrap_or_default()) {
+        Some(form) => quickly(form),
+        None => whole(arguments, &texts),
+    }
+}
+
+/// Does what a line says that is read without the tree of options. What it makes is taken down when it is done, so that
+/// the process can end at once.
+fn quickly(form: quick::Form) -> ExitCode {
+    let (done, fail) = match form {
+        quick::Form::Run(options) => {
+            let fail = failing(options.common.json);
+            (run::run(options, None), fail)
         }
+        quick::Form::Shell(arguments) => {
+            (shell::shell(Common::default(), "bash", arguments), failing(false))
+        }
+        quick::Form::Hook(options) => return hook::run(&options),
     };
-    match read {
+    end_now(done.unwrap_or_else(|failure| fail(&failure)))
+}
+
+/// Does what any line says.
+// By itself: the stack of all that may be done, 80 KB, is then not below that of a quick form.
+#[inline(never)]
+fn whole(arguments: &[OsString], texts: &[String]) -> ExitCode {
+    // What clap has to understand is foreseen before that.
+    let foreseen = context::foreseen(arguments);
+    match Arguments::read(texts) {
         Ok(arguments) => {
             let fail = failing(arguments.is_json());
-            dispatch(arguments, foreseen).unwrap_or_else(|failure| fail(&failure))
+            dispatch(arguments, foreseen).unwrap_or_else(|failure| ExitCode::from(fail(&failure)))
         }
         Err(error) => unparsed(&error, failing(asks_for_json(arguments))),
     }
@@ -88,7 +113,7 @@ fn parsed(words: &[String]) -> Result<Arguments, clap::Error> {
 }
 
 /// How a failure is told, to people alone or to a program as well.
-type Fail = fn(&Failure) -> ExitCode;
+type Fail = fn(&Failure) -> u8;
 
 fn failing(json: bool) -> Fail {
     if json { failure::fail_in_json } else { failure::fail }
@@ -107,8 +132,7 @@ fn dispatch(arguments: Arguments, foreseen: Option<Spare>) -> Result<ExitCode, F
     match arguments.command {
         Command::Run(mut options) => {
             options.common = join(options.common)?;
-            let spare = context::spare(&options.common, Purpose::Run, foreseen);
-            wait(run::run(options, spare))?
+            run::run(options, foreseen).map(ExitCode::from)
         }
         Command::Check(mut options) => {
             options.common = join(options.common)?;
@@ -143,7 +167,9 @@ fn dispatch(arguments: Arguments, foreseen: Option<Spare>) -> Result<ExitCode, F
             options.common = join(options.common)?;
             setup::setup(&options)
         }
-        Command::Shell(options) => shell::shell(before, "bash", options.arguments),
+        Command::Shell(options) => {
+            shell::shell(before, "bash", options.arguments).map(ExitCode::from)
+        }
         Command::Agent(options) => agent::start(&options),
         Command::Completions(options) => generate::completions(&options),
         Command::Man(options) => generate::manual(&options),
@@ -197,12 +223,12 @@ fn unparsed(error: &clap::Error, fail: Fail) -> ExitCode {
             let _ = error.print(); // nobody reads it: nothing else is to be done
             ExitCode::SUCCESS
         }
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => fail(&Failure::new(
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => ExitCode::from(fail(&Failure::new(
             Code::InvalidRequest,
             "a subcommand is missing",
             "`stockade --help` lists them",
-        )),
-        _ => fail(&unusable(&error.to_string())),
+        ))),
+        _ => ExitCode::from(fail(&unusable(&error.to_string()))),
     }
 }
 

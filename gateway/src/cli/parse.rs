@@ -89,7 +89,9 @@ async fn texts(scanner: &Scanner) -> Result<ExitCode, Failure> {
     }
     match unread {
         None => Ok(ExitCode::SUCCESS),
-        Some(message) => Ok(failure::fail(&Failure::new(Code::InvalidRequest, message, A_LINE))),
+        Some(message) => {
+            Ok(failure::fail(&Failure::new(Code::InvalidRequest, message, A_LINE)).into())
+        }
     }
 }
 

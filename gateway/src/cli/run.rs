@@ -1,15 +1,14 @@
 //! `stockade run`: one command, decided, run confined and recorded.
 
-use std::process::ExitCode;
-
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::ask::Terminal;
+use super::attend::attend;
 use super::check::with_hooks;
 use super::{args, context, failure, shell, streams};
-use crate::client::{Client, Conversation, Options, PendingQuestion};
+use crate::client::{Client, Connection, Conversation, Options, PendingQuestion};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{
     Answer, AuditReference, CommandRequest, Control, DecisionView, LONGEST_MS, RunOutcome,
@@ -17,16 +16,21 @@ use crate::protocol::types::{
 };
 use crate::protocol::{status, words};
 use crate::serve::shell::inside;
-use crate::spare::Spare;
+use crate::spare::{Purpose, Spare};
 
 /// How often Ctrl-C is handed on before it ends the command.
 const PATIENCE: u32 = 3;
-const SIGINT: i32 = 2;
+pub(super) const SIGHUP: i32 = 1;
+pub(super) const SIGINT: i32 = 2;
+pub(super) const SIGTERM: i32 = 15;
+pub(super) const SIGXFSZ: i32 = 25;
 
 /// Runs the command of `options` to its end and returns its exit status.
-pub(crate) async fn run(options: args::Run, spare: Spare) -> Result<ExitCode, Failure> {
+pub(crate) fn run(options: args::Run, foreseen: Option<Spare>) -> Result<u8, Failure> {
+    // First of all: what is forked holds what this process has by then.
+    let spare = context::spare(&options.common, Purpose::Run, foreseen);
     let json = options.common.json;
-    let failure = match attempt(options, spare).await {
+    let failure = match attempt(options, spare) {
         Err(failure) if json => failure,
         told => return told,
     };
@@ -34,7 +38,7 @@ pub(crate) async fn run(options: args::Run, spare: Spare) -> Result<ExitCode, Fa
     Ok(ending.tell(&RunOutcome::Failed(failure), None))
 }
 
-async fn attempt(options: args::Run, spare: Spare) -> Result<ExitCode, Failure> {
+fn attempt(options: args::Run, spare: Spare) -> Result<u8, Failure> {
     let call = context::call(&options.common, "run")?;
     let reads_text = matches!(options.command.as_slice(), [dash] if dash == "-");
     let command = context::command_text(options.command)?;
@@ -66,7 +70,7 @@ async fn attempt(options: args::Run, spare: Spare) -> Result<ExitCode, Failure> 
         (false, false) => streams::Show::All,
     };
     let people = if options.for_agent { People::Nobody } else { People::AtTerminal };
-    let (outcome, lost) = perform(Options { spare, ..call.options }, request, show, people).await?;
+    let (outcome, lost) = perform(Options { spare, ..call.options }, request, show, people)?;
     Ok(Ending {
         json: options.common.json,
         quiet: options.common.quiet,
@@ -87,7 +91,7 @@ pub(super) enum People {
 
 /// Has the gateway that `options` name run `request`, with `people` for its questions.
 /// Also returns why output could not be passed on, if that was so.
-pub(super) async fn perform(
+pub(super) fn perform(
     options: Options,
     mut request: CommandRequest,
     show: streams::Show,
@@ -98,9 +102,26 @@ pub(super) async fn perform(
         People::Nobody => None,
     };
     request.context.interactive = terminal.is_some();
-    let signals = Signals::listen()?;
-    let client = Client::connect(Options { runs: true, ..options }).await?;
-    converse(client, request, signals, terminal, show).await
+    match Connection::reach(&options)? {
+        Some(connection) => attend(connection, &request, terminal, show),
+        None => embedded(options, request, terminal, show),
+    }
+}
+
+/// Is the gateway for this one command.
+// By itself: the stack of all that it may do is not below that of a client.
+#[inline(never)]
+fn embedded(
+    options: Options,
+    request: CommandRequest,
+    terminal: Option<Terminal>,
+    show: streams::Show,
+) -> Result<(RunOutcome, Option<std::io::Error>), Failure> {
+    super::wait(async {
+        let signals = Signals::listen()?;
+        let client = Client::embedded(Options { runs: true, ..options }).await?;
+        converse(client, request, signals, terminal, show).await
+    })?
 }
 
 /// Runs the command, and meanwhile passes on output, input, signals and questions. Also returns why output
@@ -172,12 +193,31 @@ async fn answered(answering: &mut Option<Answering>) -> Answer {
     }
 }
 
+/// What signals to this process mean for the command.
+#[derive(Debug, Default)]
+pub(super) struct Interrupts(u32);
+
+impl Interrupts {
+    /// Returns what is done to the command at a signal.
+    pub(super) fn control(&mut self, signal: i32) -> Option<Control> {
+        match signal {
+            SIGINT => {
+                self.0 += 1;
+                let ends = self.0 >= PATIENCE;
+                Some(if ends { Control::Stop } else { Control::Signal(SIGINT) })
+            }
+            SIGTERM | SIGHUP => Some(Control::Stop),
+            _ => None,
+        }
+    }
+}
+
 /// Signals to this process that are meant for the command.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
-    interrupts: u32,
+    interrupts: Interrupts,
 }
 
 impl Signals {
@@ -191,19 +231,17 @@ impl Signals {
             interrupt: on(SignalKind::interrupt())?,
             terminate: on(SignalKind::terminate())?,
             hangup: on(SignalKind::hangup())?,
-            interrupts: 0,
+            interrupts: Interrupts::default(),
         })
     }
 
     async fn next(&mut self) -> Control {
-        tokio::select! {
-            _ = self.interrupt.recv() => {
-                self.interrupts += 1;
-                if self.interrupts < PATIENCE { Control::Signal(SIGINT) } else { Control::Stop }
-            }
-            _ = self.terminate.recv() => Control::Stop,
-            _ = self.hangup.recv() => Control::Stop,
-        }
+        let signal = tokio::select! {
+            _ = self.interrupt.recv() => SIGINT,
+            _ = self.terminate.recv() => SIGTERM,
+            _ = self.hangup.recv() => SIGHUP,
+        };
+        self.interrupts.control(signal).unwrap_or(Control::Stop)
     }
 }
 
@@ -221,7 +259,7 @@ pub(super) struct Ending {
 
 impl Ending {
     /// Tells the outcome, and returns the exit status that says the same.
-    pub(super) fn tell(&self, outcome: &RunOutcome, lost: Option<std::io::Error>) -> ExitCode {
+    pub(super) fn tell(&self, outcome: &RunOutcome, lost: Option<std::io::Error>) -> u8 {
         let lost = lost.or_else(|| self.print(|| object(outcome)));
         match outcome {
             RunOutcome::Ran(result) => {
@@ -241,9 +279,9 @@ impl Ending {
             // What the command did is done and recorded, but a caller that takes 0 for "I have it all" errs.
             (Some(error), status) => {
                 let told = failure::fail(&failure::unwritable(error));
-                if status == 0 { told } else { ExitCode::from(status) }
+                if status == 0 { told } else { status }
             }
-            (None, status) => ExitCode::from(status),
+            (None, status) => status,
         }
     }
 

@@ -21,7 +21,7 @@ pub(super) fn setup(options: &args::agents::Setup) -> Result<ExitCode, Failure> 
     let mut status = ExitCode::SUCCESS;
     for agent in agents {
         if let Err(failure) = one(agent, options, &around) {
-            status = failure::fail(&failure);
+            status = failure::fail(&failure).into();
         }
     }
     Ok(status)

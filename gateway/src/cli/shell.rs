@@ -5,7 +5,7 @@ use std::io::IsTerminal as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 use super::args::Common;
 use super::{context, failure, run, streams};
@@ -34,7 +34,7 @@ pub(super) fn is_shell(arguments: &[OsString]) -> bool {
 }
 
 /// Is the shell under that name.
-pub(super) fn start(arguments: &[OsString]) -> ExitCode {
+pub(super) fn start(arguments: &[OsString]) -> u8 {
     let texts = arguments.iter().map(|word| word.to_str().map(str::to_owned));
     let result = match texts.collect::<Option<Vec<String>>>() {
         Some(mut texts) => {
@@ -51,11 +51,7 @@ pub(super) fn start(arguments: &[OsString]) -> ExitCode {
 }
 
 /// Judges and runs what a shell was asked for; `name` is the one it was started under.
-pub(super) fn shell(
-    common: Common,
-    name: &str,
-    arguments: Vec<String>,
-) -> Result<ExitCode, Failure> {
+pub(super) fn shell(common: Common, name: &str, arguments: Vec<String>) -> Result<u8, Failure> {
     if inside::own_confinement() {
         // Judged already, with the text around it; and nothing here can leave the confinement.
         return Err(become_real(name, &arguments)?);
@@ -89,10 +85,10 @@ pub(super) fn shell(
     };
     match command {
         // An empty text does nothing, in any shell.
-        None => Ok(ExitCode::SUCCESS),
+        None => Ok(0),
         Some(wanted) => {
             let spare = context::spare(&common, Purpose::Run, None);
-            super::wait(wanted.run(common, spare))?
+            wanted.run(common, spare)
         }
     }
 }
@@ -148,7 +144,7 @@ impl Wanted {
         Ok(wanted.map(|wanted| Wanted { stdin: false, ..wanted }))
     }
 
-    async fn run(self, common: Common, spare: Spare) -> Result<ExitCode, Failure> {
+    fn run(self, common: Common, spare: Spare) -> Result<u8, Failure> {
         let call = context::call(&common, "shell")?;
         let Wanted { command, stdin, marker } = self;
         let shown = context::shown(&command);
@@ -167,7 +163,7 @@ impl Wanted {
         };
         let options = Options { spare, ..call.options };
         let (outcome, lost) =
-            run::perform(options, request, streams::Show::Output, run::People::Nobody).await?;
+            run::perform(options, request, streams::Show::Output, run::People::Nobody)?;
         if let (Some(marker), RunOutcome::Ran(result)) = (&marker, &outcome) {
             // As the agent's own line does, only after a success.
             let cwd = result.cwd_after.as_ref().filter(|_| result.exit_code == Some(0));

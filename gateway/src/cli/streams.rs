@@ -1,13 +1,19 @@
-//! Threads between the descriptors of this process and a command: a full pipe holds up the one that
-//! writes to it, never the clock or the signals.
+//! Between the descriptors of this process and a command: a full pipe holds up the one that writes to it, never the
+//! clock or the signals. So what may wait is done by a thread; what cannot wait is done at once (`streams/at_once.rs`).
 
-use std::io::{ErrorKind, IsTerminal as _, Read as _, Write as _};
+mod at_once;
+mod attended;
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use tokio::sync::mpsc;
 
 use super::failure;
+pub(super) use attended::{Bell, Printing, Source};
+
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{Control, Event, Input, Stream};
 use crate::protocol::words;
@@ -43,6 +49,12 @@ struct Pause {
 }
 
 impl Pause {
+    /// Has what prints wait, or go on.
+    fn set(&self, holds: bool) {
+        *self.holds.lock().unwrap_or_else(PoisonError::into_inner) = holds;
+        self.changed.notify_all();
+    }
+
     /// Waits until something may be printed.
     fn wait(&self) {
         let holds = self.holds.lock().unwrap_or_else(PoisonError::into_inner);
@@ -72,8 +84,7 @@ impl Printer {
 
     /// Has the thread wait before it prints more, or go on.
     pub(crate) fn pause(&self, holds: bool) {
-        *self.pause.holds.lock().unwrap_or_else(PoisonError::into_inner) = holds;
-        self.pause.changed.notify_all();
+        self.pause.set(holds);
     }
 
     /// Starts the thread when the first event comes, and does nothing more after that. Dropping the future loses nothing.
@@ -82,13 +93,15 @@ impl Printer {
         let Some(first) = events.recv().await else { return std::future::pending().await };
         let (_, none) = mpsc::channel(1);
         let mut events = std::mem::replace(events, none);
-        let mut pages = Pages::new(self.show, self.control.clone());
+        let (mut pages, control) = (Pages::new(self.show), self.control.clone());
         let pause = Arc::clone(&self.pause);
         let print = move || {
             let mut next = Some(first);
             while let Some(event) = next {
                 pause.wait();
-                pages.print(event);
+                if pages.print(event) {
+                    let _ = control.try_send(Control::Signal(SIGPIPE)); // a full channel already ends it
+                }
                 next = events.blocking_recv();
             }
             pages.lost
@@ -107,9 +120,9 @@ impl Printer {
             Way::Thread(thread) => thread.join().unwrap_or_else(|_| broken()),
             Way::Broken(error) => Some(error),
             Way::Idle(mut events) => {
-                let mut pages = Pages::new(self.show, self.control);
+                let mut pages = Pages::new(self.show);
                 while let Ok(event) = events.try_recv() {
-                    pages.print(event);
+                    pages.print(event); // there is nothing left to be told of a reader that went away
                 }
                 pages.lost
             }
@@ -121,7 +134,6 @@ impl Printer {
 #[derive(Debug)]
 struct Pages {
     show: Show,
-    control: mpsc::Sender<Control>,
     /// Nobody reads any more.
     gone: bool,
     /// Why something could not be printed.
@@ -129,40 +141,58 @@ struct Pages {
 }
 
 impl Pages {
-    fn new(show: Show, control: mpsc::Sender<Control>) -> Pages {
-        Pages { show, control, gone: false, lost: None }
+    fn new(show: Show) -> Pages {
+        Pages { show, gone: false, lost: None }
     }
 
-    fn print(&mut self, event: Event) {
+    /// Prints an event, and says whether it turned out that the reader went away.
+    fn print(&mut self, event: Event) -> bool {
         match (event, self.show) {
-            (_, Show::Nothing) | (Event::Notice(_), Show::Output) => {}
+            (_, Show::Nothing) | (Event::Notice(_), Show::Output) => false,
             (Event::Notice(text), Show::All) => {
-                failure::tell(&format!("stockade: {}", words::one_line(&text)));
+                failure::tell(&notice(&text));
+                false
             }
-            (Event::Output { .. }, Show::All | Show::Output) if self.gone => {}
+            (Event::Output { .. }, Show::All | Show::Output) if self.gone => false,
             (Event::Output { stream, bytes }, Show::All | Show::Output) => {
-                match write(stream, &bytes) {
-                    Ok(()) => {}
-                    Err(error) if error.kind() == ErrorKind::BrokenPipe => {
-                        self.gone = true;
-                        let _ = self.control.try_send(Control::Signal(SIGPIPE)); // a full channel already ends it
-                    }
-                    Err(error) => self.lost = self.lost.take().or(Some(error)),
-                }
+                self.printed(write(stream, &bytes))
+            }
+        }
+    }
+
+    /// Takes note of what came of printing, and says whether it turned out that the reader went away.
+    fn printed(&mut self, result: std::io::Result<()>) -> bool {
+        match result {
+            Ok(()) => false,
+            // The second is what a socket says when something was left unread.
+            Err(error)
+                if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) =>
+            {
+                !std::mem::replace(&mut self.gone, true)
+            }
+            Err(error) => {
+                self.lost = self.lost.take().or(Some(error));
+                false
             }
         }
     }
 }
 
-/// Says whether a command is to be given what comes on standard input: not from a terminal, at which a person sits.
-pub(crate) fn has_stdin() -> bool {
-    !std::io::stdin().is_terminal() && !is_empty_device()
+/// Returns the line for a notice.
+fn notice(text: &str) -> String {
+    format!("stockade: {}", words::one_line(text))
 }
 
-/// Says whether standard input is the empty device, from which nothing ever comes.
-fn is_empty_device() -> bool {
+/// Says whether a command is to be given what comes on standard input: not from a terminal, at which a person sits.
+pub(crate) fn has_stdin() -> bool {
+    let stdin = rustix::stdio::stdin();
+    !rustix::termios::isatty(stdin) && !is_empty_device(stdin)
+}
+
+/// Says whether `descriptor` is the empty device, from which nothing ever comes.
+fn is_empty_device(descriptor: BorrowedFd<'_>) -> bool {
     let null = rustix::fs::makedev(1, 3);
-    rustix::fs::fstat(rustix::stdio::stdin()).is_ok_and(|found| {
+    rustix::fs::fstat(descriptor).is_ok_and(|found| {
         rustix::fs::FileType::from_raw_mode(found.st_mode).is_char_device() && found.st_rdev == null
     })
 }
@@ -170,6 +200,11 @@ fn is_empty_device() -> bool {
 /// Reads standard input to its end and hands it on. Nobody joins this thread: nothing can end a read
 /// from a terminal or pipe, so it ends with the process.
 pub(crate) fn read_stdin(input: mpsc::Sender<Input>) -> Result<(), Failure> {
+    read_to_end(move |piece| input.blocking_send(piece).is_ok())
+}
+
+/// Has a thread read standard input and give each piece, and the end, to `hand_on`, which says whether more is wanted.
+fn read_to_end(hand_on: impl Fn(Input) -> bool + Send + 'static) -> Result<(), Failure> {
     let read = move || {
         let mut piece = vec![0; PIECE];
         let mut stdin = std::io::stdin().lock();
@@ -179,13 +214,13 @@ pub(crate) fn read_stdin(input: mpsc::Sender<Input>) -> Result<(), Failure> {
                 Ok(0) | Err(_) => break,
                 Ok(length) => {
                     let bytes = piece.get(..length).unwrap_or_default().to_vec();
-                    if input.blocking_send(Input::Stdin(bytes)).is_err() {
+                    if !hand_on(Input::Stdin(bytes)) {
                         return;
                     }
                 }
             }
         }
-        let _ = input.blocking_send(Input::StdinEnd); // the command ended first
+        hand_on(Input::StdinEnd);
     };
     thread("stdin", read).map(drop)
 }

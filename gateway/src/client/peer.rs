@@ -5,6 +5,7 @@
 //! namespace of this one, and filtered no more than process 1 of it. What cannot be found out is a refusal.
 
 use std::fs;
+use std::io::Read as _;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -17,6 +18,9 @@ const NAMESPACES: [&str; 2] = ["pid", "user"];
 
 /// What `/proc/PID/status` counts of a process that gave up rights for good (proc(5)).
 const RESTRAINTS: [&str; 2] = ["NoNewPrivs", "Seccomp_filters"];
+
+/// Bytes in which the status of nearly every process fits.
+const LONGEST_STATUS: usize = 4 << 10;
 
 /// `SO_ACCEPTCON` of a socket in `/proc/net/unix`: it listens.
 const LISTENS: u32 = 1 << 16;
@@ -35,12 +39,12 @@ pub(super) fn check(stream: &UnixStream, pid: Pid, path: &Path) -> Result<(), St
             return Err(confined);
         }
     }
-    let usual = fs::read_to_string("/proc/1/status").unwrap_or_default();
-    let its = fs::read_to_string(format!("/proc/{pid}/status")).map_err(|it| unknown(&it))?;
+    let its = status(pid).map_err(|it| unknown(&it))?;
     for name in RESTRAINTS {
         // A kernel that does not count filters is older than any that confines here.
         let its = number(&its, name).ok_or_else(|| unknown(&format!("no `{name}`")))?;
-        if its > number(&usual, name).unwrap_or(0) {
+        // What is usual is looked up for the few that gave anything up.
+        if its > 0 && its > number(&status(1).unwrap_or_default(), name).unwrap_or(0) {
             return Err(confined);
         }
     }
@@ -56,10 +60,19 @@ pub(super) fn check(stream: &UnixStream, pid: Pid, path: &Path) -> Result<(), St
     if same { Ok(()) } else { Err(unknown(&"it is gone")) }
 }
 
+/// Returns what `/proc/PID/status` says, with room for all of it: it is made anew for each piece that is read.
+fn status(pid: i32) -> std::io::Result<String> {
+    let mut text = String::with_capacity(LONGEST_STATUS);
+    let file = fs::File::open(format!("/proc/{pid}/status"))?;
+    file.take(u64::MAX).read_to_string(&mut text)?;
+    Ok(text)
+}
+
 /// Returns the number behind `name` in a text in the form of `/proc/PID/status`.
 fn number(status: &str, name: &str) -> Option<u64> {
-    let rest = |line: &'_ str| line.strip_prefix(name)?.strip_prefix(':').map(str::to_owned);
-    status.lines().find_map(rest)?.trim().parse().ok()
+    let mut lines = status.lines();
+    let rest = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    rest.trim().parse().ok()
 }
 
 /// Says whether process `pid` holds a socket that listens at `path`: what can be asked of kernels without descriptors of

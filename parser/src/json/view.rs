@@ -2,7 +2,8 @@
 //!
 //! What cannot be read is none, never a shorter list.
 
-use super::stored::{ARRAY, FALSE, NULL, NUMBER, OBJECT, STRING, TRUE, count, first};
+use super::Value;
+use super::stored::{ARRAY, FALSE, NULL, NUMBER, OBJECT, STRING, TRUE, count, first, restore};
 
 /// A stored value.
 #[derive(Debug, Clone, Copy)]
@@ -68,6 +69,13 @@ impl<'a> View<'a> {
             texts.push(text(&mut bytes)?);
         }
         Some(texts)
+    }
+
+    /// Returns a copy of the value, without places.
+    pub fn value(self) -> Option<Value> {
+        let mut rest = self.bytes;
+        pass(&mut rest)?;
+        restore(self.bytes.get(..self.bytes.len().checked_sub(rest.len())?)?)
     }
 
     /// Returns the members, if this is an object.
@@ -137,6 +145,10 @@ mod tests {
         assert_eq!(keys, ["a", "b", "c", "d"]);
         let elements = members.get("a").unwrap().elements().unwrap();
         assert_eq!((elements.len(), elements[2].boolean()), (3, Some(true)));
+        let whole = stored::restore(&stored).unwrap();
+        assert_eq!(View::new(&stored).value().as_ref(), Some(&whole));
+        assert_eq!(members.get("b").unwrap().value().as_ref(), whole.get("b"));
+        assert_eq!(View::new(&stored[..stored.len() - 1]).value(), None);
         assert!(elements[1].members().unwrap().get("x").unwrap().elements().is_some());
         assert_eq!(members.get("b").unwrap().texts(), Some(vec!["one", "é"]));
         assert_eq!(members.get("a").unwrap().texts(), None);

@@ -44,7 +44,7 @@ pub(super) fn doctor(options: &args::Doctor, agent: Agent) -> Result<ExitCode, F
         false => report(findings),
     };
     failure::print(&text).map_err(failure::unwritable)?;
-    Ok(failed.map_or(ExitCode::SUCCESS, |failed| failure::fail(&failed)))
+    Ok(failed.map_or(ExitCode::SUCCESS, |failed| failure::fail(&failed).into()))
 }
 
 fn mark(state: State) -> &'static str {

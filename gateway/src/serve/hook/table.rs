@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 
 use stockade_parser::json::Value;
-use stockade_parser::tables::{self, Table};
+use stockade_parser::json::view::View;
+use stockade_parser::tables::{Table, view};
 
 /// The table as it ships.
 pub(crate) const TEXT: &str = include_str!("../../../../policies/agents.jsonc");
+
+const UNREADABLE: &str = "the table of agents cannot be read";
 
 /// What is known about one agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,8 +57,9 @@ pub(crate) enum Split {
 
 /// Returns the row of agent `name`; an error says what is wrong with the table.
 pub(crate) fn row(name: &str) -> Result<AgentRow, String> {
-    let table = tables::table(Table::Agents).ok_or("the table of agents cannot be read")?;
+    let table = view(Table::Agents).members().ok_or(UNREADABLE)?;
     let row = table.get(name).ok_or_else(|| format!("no agent is called `{name}`"))?;
+    let row = row.value().ok_or(UNREADABLE)?;
     let events = strings(row.get("events"))?;
     let others = strings(row.get("others"))?;
     let inner = strings(row.get("inner"))?;
@@ -104,12 +108,12 @@ fn strings(value: Option<&Value>) -> Result<Vec<String>, String> {
 
 /// Returns the variables that agents set for what they start.
 pub(crate) fn marks() -> Result<Vec<String>, String> {
-    let table = tables::table(Table::Agents).ok_or("the table of agents cannot be read")?;
+    let table = view(Table::Agents).members().ok_or(UNREADABLE)?;
     let mut marks = Vec::new();
-    for row in table.members().ok_or("the table is no object")? {
-        let listed = row.value.get("shell").and_then(|shell| shell.get("marks"));
-        if listed.is_some() {
-            marks.extend(strings(listed)?);
+    for (_, row) in table.iter() {
+        let shell = row.members().ok_or(UNREADABLE)?.get("shell").and_then(View::members);
+        if let Some(listed) = shell.and_then(|shell| shell.get("marks")) {
+            marks.extend(listed.texts().ok_or(UNREADABLE)?.into_iter().map(str::to_owned));
         }
     }
     Ok(marks)

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use stockade_parser::json::Value;
-use stockade_parser::tables::{self, Table};
+use stockade_parser::tables::{Table, view};
 
 use super::{inside, marker};
 use crate::serve::hook::Agent;
@@ -56,10 +56,11 @@ pub(crate) struct Unwrapped {
 
 /// Returns the command inside the wrapping of an agent, if `text` is one. `folders` hold temporary files.
 pub(crate) fn unwrap(text: &str, folders: &[PathBuf]) -> Result<Option<Unwrapped>, String> {
-    let table = tables::table(Table::Agents).ok_or("it cannot be read")?;
-    for member in table.members().ok_or("the table is no object")? {
-        let Some(shell) = member.value.get("shell") else { continue };
-        let row = row(shell)?;
+    let table = view(Table::Agents).members().ok_or("it cannot be read")?;
+    for (_, agent) in table.iter() {
+        let agent = agent.members().ok_or("a row is no object")?;
+        let Some(shell) = agent.get("shell") else { continue };
+        let row = row(&shell.value().ok_or("a row cannot be read")?)?;
         let found = row.templates.iter().find_map(|pieces| fit(text, pieces, &row, folders));
         if found.is_some() {
             return Ok(found);

@@ -71,7 +71,12 @@ pub(crate) fn set_last_words(words: [LastWords; 2], limit: Duration) -> io::Resu
 /// Ends the time, and holds back the signals that would end this process.
 pub(crate) fn hold_last_words() -> io::Result<()> {
     set_timer(Duration::ZERO)?;
-    mask(libc::SIG_BLOCK, &ends().collect::<Vec<i32>>())
+    block_signals(&ends().collect::<Vec<i32>>())
+}
+
+/// Holds back `signals`, besides those that are held back already.
+pub(crate) fn block_signals(signals: &[i32]) -> io::Result<()> {
+    mask(libc::SIG_BLOCK, signals)
 }
 
 /// Gives the signals of [`set_last_words`] back to the kernel.

@@ -1,0 +1,218 @@
+//! A command behind a socket is attended to: output, input, signals and questions are passed on, on one thread that waits
+//! for all of them with poll(2). A runtime would cost more than all that is done here.
+
+use std::collections::VecDeque;
+use std::os::fd::AsFd as _;
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use serde_json::Value;
+use stockade_sandbox::HeldSignals;
+
+use super::ask::Terminal;
+use super::run::{Interrupts, SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use super::streams::{Bell, Printing, Show, Source};
+use crate::client::{Attended, Connection, Said};
+use crate::protocol::errors::{Code, Failure};
+use crate::protocol::types::{Answer, CommandRequest, Question, RunOutcome};
+
+/// Has the gateway behind `connection` run `request`, with the person at `terminal` for its questions.
+/// Also returns why output could not be passed on, if that was so.
+pub(super) fn attend(
+    connection: Connection,
+    request: &CommandRequest,
+    terminal: Option<Terminal>,
+    show: Show,
+) -> Result<(RunOutcome, Option<std::io::Error>), Failure> {
+    let unheard =
+        |error| Failure::new(Code::Internal, format!("signals cannot be received: {error}"), "");
+    // What goes beyond a limit of a file's size is an error of the write, not the end of this process (setrlimit(2)).
+    let signals = HeldSignals::hold(&[SIGINT, SIGTERM, SIGHUP, SIGXFSZ]).map_err(unheard)?;
+    let bell = Bell::new()?;
+    let mut attendance = Attendance {
+        running: connection.attend(request)?,
+        signals,
+        interrupts: Interrupts::default(),
+        printing: Printing::new(show, bell.clone()),
+        input: Source::new(request.stdin, &bell)?,
+        people: People { terminal, asked: VecDeque::new(), answering: None },
+        bell,
+    };
+    let outcome = attendance.finish().unwrap_or_else(RunOutcome::Failed);
+    Ok((outcome, attendance.printing.join()))
+}
+
+struct Attendance {
+    running: Attended,
+    signals: HeldSignals,
+    interrupts: Interrupts,
+    printing: Printing,
+    input: Source,
+    people: People,
+    bell: Bell,
+}
+
+/// Questions, and who answers them.
+struct People {
+    terminal: Option<Terminal>,
+    /// In the order asked.
+    asked: VecDeque<(Value, Box<Question>)>,
+    /// The one that a person is reading.
+    answering: Option<(Value, Receiver<Answer>)>,
+}
+
+/// What there is to look at.
+struct Ready {
+    socket: PollFlags,
+    signal: bool,
+    bell: bool,
+    input: bool,
+}
+
+impl Ready {
+    const NOTHING: Ready =
+        Ready { socket: PollFlags::empty(), signal: false, bell: false, input: false };
+}
+
+impl Attendance {
+    fn finish(&mut self) -> Result<RunOutcome, Failure> {
+        self.running.send();
+        loop {
+            while self.printing.has_room() {
+                match self.running.said()? {
+                    None => break,
+                    Some(Said::Ended(outcome)) => return Ok(*outcome),
+                    Some(Said::Event(event)) => self.printing.print(event)?,
+                    Some(Said::Question(id, question)) => self.question(id, question)?,
+                    Some(Said::Nothing) => {}
+                }
+            }
+            if let Some(control) = self.printing.message() {
+                self.running.control(control)?;
+            }
+            let ready = self.wait()?;
+            if ready.socket.intersects(!PollFlags::IN) {
+                self.running.send();
+            }
+            if ready.socket.intersects(!PollFlags::OUT) && self.printing.has_room() {
+                self.running.receive()?;
+            }
+            if ready.signal {
+                self.signal()?;
+            }
+            if ready.bell {
+                self.bell.hear();
+                self.printing.go_on()?;
+                self.answered()?;
+            }
+            if ready.input || self.input.waits_for().is_none() {
+                self.input()?;
+            }
+        }
+    }
+
+    /// Sends what of the input is there, as far as it is taken.
+    fn input(&mut self) -> Result<(), Failure> {
+        while self.running.takes_input() {
+            let Some(piece) = self.input.take(&self.bell)? else { return Ok(()) };
+            self.running.input(piece)?;
+        }
+        Ok(())
+    }
+
+    fn wait(&self) -> Result<Ready, Failure> {
+        let (socket, events) = self.running.waits_for(self.printing.has_room());
+        let signals = self.signals.as_fd();
+        let mut waited = vec![
+            PollFd::from_borrowed_fd(signals, PollFlags::IN),
+            PollFd::new(&self.bell, PollFlags::IN),
+        ];
+        // What is not listened to would be told nevertheless, if it broke.
+        if !events.is_empty() {
+            waited.push(PollFd::from_borrowed_fd(socket, events));
+        }
+        let takes_input = self.running.takes_input();
+        let input = self.input.waits_for().filter(|_| takes_input);
+        waited.extend(input.map(|input| PollFd::from_borrowed_fd(input, PollFlags::IN)));
+        let limit = self.running.patience().and_then(|limit| Timespec::try_from(limit).ok());
+        match poll(&mut waited, limit.as_ref()) {
+            Ok(_) => {}
+            Err(Errno::INTR) => return Ok(Ready::NOTHING),
+            Err(error) => {
+                return Err(Failure::new(Code::Internal, format!("waiting failed: {error}"), ""));
+            }
+        }
+        let mut found = waited.iter().map(PollFd::revents);
+        let mut next = |is_waited: bool| match is_waited {
+            true => found.next().unwrap_or(PollFlags::empty()),
+            false => PollFlags::empty(),
+        };
+        let (signal, bell) = (next(true), next(true));
+        let (socket, input) = (next(!events.is_empty()), next(input.is_some()));
+        let [signal, bell, input] = [signal, bell, input].map(|events| !events.is_empty());
+        Ok(Ready { socket, signal, bell, input })
+    }
+
+    fn signal(&mut self) -> Result<(), Failure> {
+        let taken = self.signals.next();
+        let taken = taken.map_err(|error| {
+            Failure::new(Code::Internal, format!("signals cannot be received: {error}"), "")
+        })?;
+        let Some(control) = taken.and_then(|signal| self.interrupts.control(signal)) else {
+            return Ok(());
+        };
+        // Without a command yet the question goes away, and with it the request.
+        if let Some((id, _)) = self.people.answering.take() {
+            self.running.answer(&id, Answer::Withdrawn)?;
+            self.printing.pause(false)?;
+        }
+        self.running.control(control)
+    }
+
+    fn question(&mut self, id: Value, question: Option<Box<Question>>) -> Result<(), Failure> {
+        match (question, &self.people.terminal) {
+            (Some(question), Some(_)) => {
+                self.people.asked.push_back((id, question));
+                self.ask()
+            }
+            (None, _) | (_, None) => self.running.answer(&id, Answer::Withdrawn),
+        }
+    }
+
+    /// Shows the next question, if a person reads none now.
+    fn ask(&mut self) -> Result<(), Failure> {
+        let People { terminal, asked, answering } = &mut self.people;
+        let (None, Some(terminal)) = (&answering, terminal) else { return Ok(()) };
+        let Some((id, question)) = asked.pop_front() else { return Ok(()) };
+        let (sender, answer) = sync_channel(1);
+        let (terminal, bell) = (terminal.clone(), self.bell.clone());
+        let ask = move || {
+            let _ = sender.send(terminal.ask(&question)); // a question withdrawn meanwhile needs no answer
+            bell.ring();
+        };
+        match std::thread::Builder::new().name("ask".into()).spawn(ask) {
+            Ok(_) => {
+                *answering = Some((id, answer));
+                // What the command writes meanwhile must not look like the question, or hide it.
+                self.printing.pause(true)
+            }
+            Err(_) => self.running.answer(&id, Answer::Withdrawn),
+        }
+    }
+
+    /// Passes on the answer of a person, if it is there.
+    fn answered(&mut self) -> Result<(), Failure> {
+        let Some((id, answer)) = &self.people.answering else { return Ok(()) };
+        let answer = match answer.try_recv() {
+            Ok(answer) => answer,
+            Err(TryRecvError::Empty) => return Ok(()),
+            Err(TryRecvError::Disconnected) => Answer::Withdrawn,
+        };
+        let id = id.clone();
+        self.people.answering = None;
+        self.printing.pause(false)?;
+        self.running.answer(&id, answer)?;
+        self.ask()
+    }
+}

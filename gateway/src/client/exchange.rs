@@ -1,0 +1,139 @@
+//! One command behind a socket, for a front end that has a runtime.
+
+use std::collections::VecDeque;
+use std::io::ErrorKind;
+
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+use super::connection::{gone, nonsense};
+use super::talk::{Said, Talk};
+use super::{Conversation, PendingQuestion};
+use crate::protocol::errors::Failure;
+use crate::protocol::frames::Lines;
+use crate::protocol::types::{Answer, Control, Event, Input, Question, RunOutcome};
+
+/// One command that runs on the other side.
+pub(super) struct Exchange<'a> {
+    stream: &'a tokio::net::UnixStream,
+    lines: &'a mut Lines,
+    said: Talk,
+    talk: Conversation,
+    /// An event that the front end has no room for yet; nothing more is read until it has.
+    event: Option<Event>,
+    /// Questions in the order asked; the first is waited for.
+    asked: VecDeque<(Value, oneshot::Receiver<Answer>)>,
+    control_open: bool,
+}
+
+/// What happens next.
+enum Happened {
+    Line(Vec<u8>),
+    Progress,
+    Input(Option<Input>),
+    Control(Option<Control>),
+    Answered(Answer),
+}
+
+impl<'a> Exchange<'a> {
+    pub(super) fn new(
+        stream: &'a tokio::net::UnixStream,
+        lines: &'a mut Lines,
+        id: u64,
+        talk: Conversation,
+    ) -> Exchange<'a> {
+        let (said, asked) = (Talk::new(id, Vec::new()), VecDeque::new());
+        Exchange { stream, lines, said, talk, event: None, asked, control_open: true }
+    }
+
+    pub(super) async fn finish(mut self) -> Result<RunOutcome, Failure> {
+        loop {
+            match self.next().await? {
+                Happened::Line(line) => match self.said.read(&line)? {
+                    Said::Ended(outcome) => return Ok(*outcome),
+                    Said::Event(event) => self.event = Some(event),
+                    Said::Question(id, question) => {
+                        self.question(id, question.map(|question| *question)).await?;
+                    }
+                    Said::Nothing => {}
+                },
+                Happened::Progress => {}
+                Happened::Input(piece) => self.said.input(piece.unwrap_or(Input::StdinEnd))?,
+                Happened::Control(Some(control)) => self.said.control(control)?,
+                Happened::Control(None) => self.control_open = false,
+                Happened::Answered(answer) => {
+                    if let Some((id, _)) = self.asked.pop_front() {
+                        self.said.answer(&id, answer)?;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits for the next thing. Every branch is safe to cancel.
+    async fn next(&mut self) -> Result<Happened, Failure> {
+        let accepts_input = self.said.takes_input();
+        let Exchange { stream, lines, talk, event, said, asked, .. } = self;
+        let unsent = &mut said.unsent;
+        tokio::select! {
+            () = send(stream, unsent), if !unsent.is_empty() => Ok(Happened::Progress),
+            permit = talk.events.reserve(), if event.is_some() => {
+                if let (Ok(permit), Some(event)) = (permit, event.take()) {
+                    permit.send(event);
+                }
+                Ok(Happened::Progress)
+            }
+            line = receive(stream, lines), if event.is_none() => Ok(Happened::Line(line?)),
+            control = talk.control.recv(), if self.control_open => Ok(Happened::Control(control)),
+            piece = talk.input.recv(), if accepts_input => Ok(Happened::Input(piece)),
+            answer = first_answer(asked), if !asked.is_empty() => Ok(Happened::Answered(answer)),
+        }
+    }
+
+    async fn question(&mut self, id: Value, question: Option<Question>) -> Result<(), Failure> {
+        let (Some(question), Some(questions)) = (question, &self.talk.questions) else {
+            return self.said.answer(&id, Answer::Withdrawn);
+        };
+        let (answer, receiver) = oneshot::channel();
+        // A front end that no longer listens drops the sender, which withdraws the question.
+        let _ = questions.send(PendingQuestion { question, answer }).await;
+        self.asked.push_back((id, receiver));
+        Ok(())
+    }
+}
+
+/// Sends what the socket has room for. One that is closed takes all of it: what was said before can still be read.
+async fn send(stream: &tokio::net::UnixStream, unsent: &mut Vec<u8>) {
+    if stream.writable().await.is_err() {
+        return unsent.clear();
+    }
+    match stream.try_write(unsent) {
+        Ok(count) => drop(unsent.drain(..count.min(unsent.len()))),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+        Err(_) => unsent.clear(),
+    }
+}
+
+/// Waits for the next line. Dropping the future loses nothing.
+async fn receive(stream: &tokio::net::UnixStream, lines: &mut Lines) -> Result<Vec<u8>, Failure> {
+    loop {
+        if let Some(line) = lines.next().map_err(|error| nonsense(&error.to_string()))? {
+            return Ok(line);
+        }
+        stream.readable().await.map_err(|_| gone())?;
+        match lines.fill_from(|buffer| stream.try_read(buffer)) {
+            Ok(0) => return Err(gone()),
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(_) => return Err(gone()),
+        }
+    }
+}
+
+/// Waits for the answer to the first question; one that went away withdraws it.
+async fn first_answer(asked: &mut VecDeque<(Value, oneshot::Receiver<Answer>)>) -> Answer {
+    match asked.front_mut() {
+        Some((_, receiver)) => receiver.await.unwrap_or(Answer::Withdrawn),
+        None => std::future::pending().await,
+    }
+}
