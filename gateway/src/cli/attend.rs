@@ -167,7 +167,8 @@ impl Attendance {
             self.running.answer(&id, Answer::Withdrawn)?;
             self.printing.pause(false)?;
         }
-        self.running.control(control)
+        self.running.control(control)?;
+        self.ask()
     }
 
     fn question(&mut self, id: Value, question: Option<Box<Question>>) -> Result<(), Failure> {
