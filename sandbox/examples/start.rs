@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use stockade_sandbox::{
-    Access, FileRule, Files, Launcher, Limits, Mediation, Network, Program, SandboxSpec, Stdio,
+    Access, FileRule, Files, Limits, Mediation, Network, Nursery, Program, SandboxSpec, Stdio,
     spawn,
 };
 
@@ -49,8 +49,9 @@ fn show(name: &str, times: &[Duration]) {
 fn waited(count: usize) -> Result<[Vec<Duration>; 3], Box<dyn std::error::Error>> {
     let mut all = [Vec::new(), Vec::new(), Vec::new()];
     let spec = spec();
+    let mut nursery = Nursery::fork()?;
     for _ in 0..count {
-        let launcher = Launcher::fork()?;
+        let launcher = nursery.launcher()?;
         std::thread::sleep(Duration::from_millis(8));
         let start = Instant::now();
         let (child, _) = launcher.run(&spec, stdio()?)?;
@@ -91,11 +92,19 @@ fn stdio() -> std::io::Result<Stdio> {
 }
 
 fn spec() -> SandboxSpec {
-    let rule = FileRule {
-        path: std::env::temp_dir(),
-        access: Access::Write,
+    let rule = |path: &Path, access: Access| FileRule {
+        path: path.to_path_buf(),
+        access,
         origin: "measurement".to_owned(),
     };
+    let writable = std::env::temp_dir();
+    let mut rules = vec![rule(&writable, Access::Write)];
+    // About as many as a call has, most of which name what is not there.
+    for number in 0..20 {
+        rules.push(rule(&writable.join(format!("absent/{number}/config")), Access::Protected));
+        rules.push(rule(&Path::new("/root/absent").join(number.to_string()), Access::None));
+    }
+    rules.push(rule(Path::new("/etc/ssl"), Access::None));
     SandboxSpec {
         program: Program {
             path: "/bin/true".into(),
@@ -103,11 +112,7 @@ fn spec() -> SandboxSpec {
             environment: Vec::new(),
             cwd: "/".into(),
         },
-        files: Files {
-            rules: vec![rule],
-            guarded_names: vec![".envrc".into()],
-            ..Files::default()
-        },
+        files: Files { rules, guarded_names: vec![".envrc".into()], ..Files::default() },
         network: Network::Off,
         limits: Limits::default(),
         required: BTreeSet::new(),

@@ -8,12 +8,14 @@ mod command;
 mod filters;
 mod fixed;
 mod heard;
+mod host;
 mod init;
 mod measure;
 mod ready;
 mod sweep;
 mod watch;
 
+pub(crate) use host::{Host, Known};
 pub(crate) use measure::too_many_descriptors;
 
 use std::fs::File;
@@ -46,6 +48,10 @@ const END_LIMIT: Duration = Duration::from_secs(3);
 pub(crate) const LONGEST_END: Duration =
     Duration::from_secs(LAST_WORDS.as_secs() + 2 * END_LIMIT.as_secs() + 2);
 
+/// How long a launcher waits before it makes anything ready: a short command has ended by then, and the next call is
+/// still to come.
+const PAUSE: Duration = Duration::from_millis(5);
+
 /// The status of a monitor that could not do its work.
 const FAILED: i32 = 122;
 
@@ -71,12 +77,38 @@ struct Confined {
 /// Is `stockade launch`.
 pub(crate) fn run() -> i32 {
     let Ok(control) = take_control() else { return FAILED };
-    match monitor(&control) {
-        Ok(Some(report)) => send(&control, &report).map_or(FAILED, |()| 0),
+    serve(&control, Host::new())
+}
+
+/// Is a launcher that was forked for the other end of `control`, by a nursery that is in no directory but `/` and
+/// whose standard error leads nowhere.
+pub(crate) fn run_forked(control: &UnixStream, host: Host) -> i32 {
+    let nothing = io::stderr();
+    let settled = syscalls::close_all_but([control.as_fd(), host.mounts.as_fd()])
+        .and_then(|()| syscalls::duplicate_onto(nothing.as_fd(), 0))
+        .and_then(|()| syscalls::duplicate_onto(nothing.as_fd(), 1))
+        .and_then(|()| syscalls::setsid());
+    match settled.and_then(|()| pause(control)) {
+        Ok(true) => serve(control, Ok(host)),
+        Ok(false) => 0,
+        Err(_) => FAILED,
+    }
+}
+
+/// Leaves the processors to the command that this launcher is the successor of, for as long as most take, or until
+/// there is a spec; says whether the gateway is still there.
+fn pause(control: &UnixStream) -> io::Result<bool> {
+    let events = syscalls::poll(&[(control.as_fd(), libc::POLLIN)], Some(PAUSE))?;
+    Ok(!events.iter().any(|events| is_closed(*events)))
+}
+
+fn serve(control: &UnixStream, host: io::Result<Host>) -> i32 {
+    match monitor(control, host) {
+        Ok(Some(report)) => send(control, &report).map_or(FAILED, |()| 0),
         Ok(None) => 0,
         Err(failure) => {
             // The gateway may be gone; then there is nobody to tell.
-            let _ = send(&control, &Report::Failed(failure));
+            let _ = send(control, &Report::Failed(failure));
             FAILED
         }
     }
@@ -115,10 +147,10 @@ fn send(to: &UnixStream, report: &Report) -> io::Result<()> {
 }
 
 /// Returns what is still to be told of the end.
-fn monitor(control: &UnixStream) -> Result<Option<Report>, Failure> {
+fn monitor(control: &UnixStream, host: io::Result<Host>) -> Result<Option<Report>, Failure> {
     step("subreaper", syscalls::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0))?;
     // Whatever it cannot do in advance is done, and its failure told, when the spec is here.
-    let mut ready = Ready::prepare(control).ok();
+    let mut ready = host.and_then(|host| Ready::prepare(control, host)).ok();
     let received = match &mut ready {
         Some(ready) => ready.receive(control),
         None => receive_spec(control),

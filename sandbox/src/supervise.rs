@@ -111,7 +111,7 @@ pub(crate) struct Supervisor {
     /// What a configuration that the run makes may set.
     keys: Keys,
     /// The filter, to know what it refuses.
-    table: Table,
+    table: &'static Table,
     violations: Vec<Violation>,
     /// Refusals that found no room among them.
     unlisted: u32,
@@ -122,7 +122,7 @@ impl Supervisor {
     pub(crate) fn new(
         listener: OwnedFd,
         spec: &SandboxSpec,
-        table: Table,
+        table: &'static Table,
         terminal: Option<OwnedFd>,
         (streams, monitor): (Vec<OwnedFd>, UnixStream),
     ) -> Supervisor {

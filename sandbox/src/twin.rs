@@ -11,6 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::panic::UnwindSafe;
 use std::time::{Duration, Instant};
 
+use crate::launch::Known;
 use crate::linux::syscalls::{self, Fork, StartStrings};
 use crate::{Launcher, launch};
 
@@ -177,6 +178,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Is the nursery: makes a launcher for each socket that it gets, until there are no more.
 fn nursery() -> i32 {
     let (input, mut output) = (io::stdin(), io::stdout().lock());
+    // What cannot be known here is looked at by each launcher.
+    let mut known = Known::new().ok();
     loop {
         let received = syscalls::receive_with_descriptors(input.as_fd(), &mut [0]);
         let control = match received {
@@ -185,11 +188,16 @@ fn nursery() -> i32 {
         };
         let Some([control]) = control else { return 0 };
         let control = UnixStream::from(control);
+        let mounts = known.as_mut().and_then(|known| known.refresh().ok());
         // The gateway is the parent of both: it waits for the launcher.
         let pid = match syscalls::fork(libc::CLONE_PARENT) {
             Ok(Fork::Parent(pid)) => pid,
             Ok(Fork::Child) => {
-                let status = take(&control).map_or(FAILED, |()| launch());
+                let host = known.zip(mounts).map(|(known, mounts)| known.into_host(mounts));
+                let status = match host {
+                    Some(host) => launch::run_forked(&control, host),
+                    None => take(&control).map_or(FAILED, |()| launch()),
+                };
                 syscalls::exit_now(status)
             }
             Err(_) => -1,

@@ -243,8 +243,8 @@ fn limits(
     Ok(())
 }
 
-/// Returns the filters of a run: those that were `made` if they are the same.
-pub(super) fn filters(spec: &SandboxSpec, prepared: &Prepared, made: Option<Filters>) -> Filters {
+/// Returns the filters of a run.
+pub(super) fn filters(spec: &SandboxSpec, prepared: &Prepared) -> &'static Filters {
     let namespaces = prepared.isolation == Isolation::Namespaces;
     let own_network = namespaces && !spec.hide.contains(&Mechanism::NetworkNamespace);
     let options = Options {
@@ -255,7 +255,7 @@ pub(super) fn filters(spec: &SandboxSpec, prepared: &Prepared, made: Option<Filt
         // Landlock forbids it from ABI 3; the mounts always do.
         truncates: !namespaces && landlock::abi(spec) < 3,
     };
-    Filters::choose(made, options)
+    Filters::choose(options)
 }
 
 /// Installs the filter, and returns where its calls wait for the supervisor.

@@ -1,7 +1,7 @@
 //! Pid 1 of the run: builds the view, gives up its rights, starts the command and reaps.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
@@ -9,6 +9,7 @@ use std::os::unix::net::UnixStream;
 
 use super::command::{self, Outcome};
 use super::filters::Filters;
+use super::host::Host;
 use super::watch::Watch;
 use super::{Isolation, Link, StandardStreams, fixed, ready, step};
 use crate::codec::{self, Failure, Order, Report, Wire};
@@ -18,7 +19,7 @@ use crate::linux::foreign::Foreign;
 use crate::linux::group::{Counted, Counters};
 use crate::linux::landlock::{self, Grant, Ruleset};
 use crate::linux::mounts::{Built, Stage};
-use crate::linux::syscalls::{self, Ended};
+use crate::linux::syscalls::{self, Ended, Stack};
 use crate::spec::{Mechanism, Mediation};
 use crate::steps::Steps;
 use crate::supervise::{self, Guard, Supervisor};
@@ -61,13 +62,13 @@ pub(super) fn run(
         Isolation::Static => Ok(Ground::Static),
         Isolation::Free => Ok(Ground::Free),
     };
-    go_on((ground, None, counters), spec, foreign, streams, link)
+    go_on((ground, Stack::new(), counters), spec, foreign, streams, link)
 }
 
 /// Runs as pid 1 that does in advance what is the same for every spec, then waits for one.
 pub(super) fn run_ahead(
     ids: (u32, u32),
-    mounts: File,
+    Host { mounts, places }: Host,
     link: Link,
     counters: Option<Counters>,
 ) -> i32 {
@@ -75,9 +76,10 @@ pub(super) fn run_ahead(
     if let Ok(Ground::Namespaces(_, loopback)) = &mut ground {
         *loopback = syscalls::loopback_up().is_ok();
     }
-    let places = step("other mounts", Places::read(&mounts));
+    let places = places.map_or_else(|| step("other mounts", Places::read(&mounts)), Ok);
     drop(mounts);
-    let filters = Filters::likely();
+    Filters::of_most();
+    let stack = Stack::new();
     // Without a spec there is nothing to do, and nobody to tell.
     let Ok((frame, streams)) = super::receive_spec(&link.control) else { return super::FAILED };
     // The monitor learns of it at once, and gives its consent while this goes on. It keeps the host for a while, since
@@ -101,7 +103,7 @@ pub(super) fn run_ahead(
         spec.files.rules.extend(places.of_rules(&spec.files.rules));
         ground
     });
-    go_on((ground, Some(filters), counters), &spec, Foreign::default(), streams, link)
+    go_on((ground, stack, counters), &spec, Foreign::default(), streams, link)
 }
 
 /// Has the kernel name pid 1, so that who looks from inside sees whose confinement it is (`proc_pid_comm(5)`).
@@ -118,7 +120,7 @@ struct Begun {
 }
 
 fn go_on(
-    (ground, filters, mut counters): (Result<Ground, Failure>, Option<Filters>, Option<Counters>),
+    (ground, stack, mut counters): (Result<Ground, Failure>, io::Result<Stack>, Option<Counters>),
     spec: &SandboxSpec,
     foreign: Foreign,
     streams: StandardStreams,
@@ -130,8 +132,10 @@ fn go_on(
         Ok(Ground::Free) => Isolation::Free,
     };
     let counted = counters.as_mut().map(|it| it.limit(&spec.limits)).unwrap_or_default();
-    let begun =
-        ground.and_then(|ground| begin((ground, filters, counted), spec, foreign, streams, &link));
+    let both = ground.and_then(|ground| Ok((ground, step("stack", stack)?)));
+    let begun = both.and_then(|(ground, stack)| {
+        begin((ground, &stack, counted), spec, foreign, streams, &link)
+    });
     match begun {
         Ok(Begun { pid, built, supervisor }) => {
             let Link { control, orders } = link;
@@ -175,7 +179,7 @@ fn go_on(
 }
 
 fn begin(
-    (ground, filters, counted): (Ground, Option<Filters>, Counted),
+    (ground, stack, counted): (Ground, &Stack, Counted),
     spec: &SandboxSpec,
     foreign: Foreign,
     streams: StandardStreams,
@@ -188,23 +192,25 @@ fn begin(
     };
     prepared.counted = counted;
     let image = command::image(spec, prepared.isolation)?;
-    let filters = command::filters(spec, &prepared, filters);
+    let filters = command::filters(spec, &prepared);
     let terminal = terminal(&streams);
     let nothing = step("streams", io::stdin().as_fd().try_clone_to_owned())?;
     command::give_streams(spec, &streams)?;
     let monitor = step("supervisor", link.orders.try_clone())?;
     step("consent", wait_for_consent(&link.orders))?;
-    if prepared.isolation == Isolation::Namespaces {
-        listeners(spec, &link.control)?;
-    }
+    let listeners = match prepared.isolation {
+        Isolation::Namespaces => listeners(spec)?,
+        Isolation::Static | Isolation::Free => None,
+    };
     let mut outcome = Outcome::default();
     let filtered = spec.confine && !spec.hide.contains(&Mechanism::Seccomp);
     let started = syscalls::share(
+        stack,
         |gate| {
             command::become_it(
                 spec,
                 &image,
-                &filters,
+                filters,
                 (&mut prepared, &mut outcome),
                 (&link.control, gate),
             )
@@ -225,6 +231,10 @@ fn begin(
         // It was killed on the way, and what it had in hand may be half done.
         syscalls::exit_now(super::FAILED)
     };
+    // Nothing waits for them but this: the command is on its way meanwhile.
+    if let Some(both) = listeners {
+        step("listeners", pass(&link.control, &both))?;
+    }
     // A pipe held here would not end when the command closes it.
     for number in 0..3 {
         step("streams", syscalls::duplicate_onto(nothing.as_fd(), number))?;
@@ -232,7 +242,7 @@ fn begin(
     let files = streams.into_iter().filter(is_file).collect();
     step("report", codec::send(&link.orders, &Report::Ready(enforced).to_bytes()))?;
     let supervisor =
-        listener.map(|it| Supervisor::new(it, spec, filters.table, terminal, (files, monitor)));
+        listener.map(|it| Supervisor::new(it, spec, &filters.table, terminal, (files, monitor)));
     Ok(Begun { pid, built: prepared.built, supervisor })
 }
 
@@ -351,21 +361,20 @@ fn network(spec: &SandboxSpec, loopback: bool, steps: &mut Steps) -> Result<(), 
     Ok(())
 }
 
-/// Opens the ways out that the spec asks for, in a network namespace of the run's own.
-fn listeners(spec: &SandboxSpec, control: &UnixStream) -> Result<(), Failure> {
+/// Opens the two ways out that the spec may ask for, in a network namespace of the run's own. Nothing of the command
+/// is there yet that could take the ports.
+fn listeners(spec: &SandboxSpec) -> Result<Option<[TcpListener; 2]>, Failure> {
     match spec.network {
         Network::Proxy { http, socks } if !spec.hide.contains(&Mechanism::NetworkNamespace) => {
-            step("listeners", listen(control, http, socks))
+            let listen = |port| step("listeners", TcpListener::bind((Ipv4Addr::LOCALHOST, port)));
+            Ok(Some([listen(http)?, listen(socks)?]))
         }
-        Network::Off | Network::Proxy { .. } | Network::Host => Ok(()),
+        Network::Off | Network::Proxy { .. } | Network::Host => Ok(None),
     }
 }
 
-/// Opens the two ways to the gateway in this network namespace and gives them to it. Nothing of the command
-/// is there yet that could take the ports.
-fn listen(control: &UnixStream, http: u16, socks: u16) -> io::Result<()> {
-    let [http, socks] = [http, socks].map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)));
-    let (http, socks) = (http?, socks?);
+/// Gives the two ways out to the gateway, ahead of the report.
+fn pass(control: &UnixStream, [http, socks]: &[TcpListener; 2]) -> io::Result<()> {
     codec::send_with(control, &Report::Listening.to_bytes(), &[http.as_fd(), socks.as_fd()])
 }
 
@@ -376,7 +385,7 @@ fn supervision(spec: &SandboxSpec, built: &Built) -> Supervision {
     }
     match spec.mediation {
         Mediation::None => Supervision::None,
-        Mediation::Writes if Guard::new(spec).is_needed(&built.absent) => Supervision::Files,
+        Mediation::Writes if Guard::is_needed(spec, &built.absent) => Supervision::Files,
         Mediation::Writes => Supervision::Connections,
     }
 }
@@ -408,7 +417,7 @@ fn report_mounts(spec: &SandboxSpec, built: &Built, supervision: Supervision, st
         };
         let open = "sockets by path outside `/run` and `/tmp` can be connected to";
         steps.partial(UnixSockets, &format!("{open}{because}"));
-        if Guard::new(spec).is_needed(&built.absent) {
+        if Guard::is_needed(spec, &built.absent) {
             let open = "protected and guarded names that do not exist yet can be made";
             steps.partial(Protected, &format!("{open}{because}"));
         }

@@ -7,8 +7,8 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
 
+use super::host::{self, Host};
 use super::{
     ALL_NAMESPACES, Confined, Isolation, Link, StandardStreams, init, is_closed, namespaces,
 };
@@ -20,7 +20,7 @@ use crate::linux::syscalls::{self, Fork};
 pub(super) struct Ready {
     /// Taken by [`Ready::into_confined`].
     confined: Option<Confined>,
-    /// `/proc/self/mountinfo`, opened before the view was made: `poll` tells of every change since (`proc(5)`).
+    /// Opened before the view was made, see [`Host`].
     mounts: File,
 }
 
@@ -34,19 +34,18 @@ pub(super) fn fits(spec: &SandboxSpec) -> bool {
 
 impl Ready {
     /// Starts it; on an error nothing was started.
-    pub(super) fn prepare(control: &UnixStream) -> io::Result<Ready> {
-        let mounts = File::open("/proc/self/mountinfo")?;
+    pub(super) fn prepare(control: &UnixStream, host: Host) -> io::Result<Ready> {
         let ids = syscalls::ids();
         let (link, orders) = Link::new(control)?;
         let (forked, group) = super::fork(ALL_NAMESPACES, Group::make());
         match forked? {
             Fork::Parent(pid) => {
                 let confined = Some(Confined { pid, orders, left: Vec::new(), group });
-                Ok(Ready { confined, mounts })
+                Ok(Ready { confined, mounts: host.mounts })
             }
             Fork::Child => {
                 drop(orders);
-                let status = init::run_ahead(ids, mounts, link, group.map(Group::into_counters));
+                let status = init::run_ahead(ids, host, link, group.map(Group::into_counters));
                 syscalls::exit_now(status)
             }
         }
@@ -77,10 +76,7 @@ impl Ready {
 
     /// Returns it if the host's mounts are as they were.
     pub(super) fn current(self) -> Option<Ready> {
-        let changed = syscalls::poll(&[(self.mounts.as_fd(), libc::POLLPRI)], Some(Duration::ZERO));
-        let same = changed
-            .is_ok_and(|events| events.iter().all(|it| it & (libc::POLLPRI | libc::POLLERR) == 0));
-        same.then_some(self)
+        host::has_changed(&self.mounts).is_ok_and(|changed| !changed).then_some(self)
     }
 
     /// Returns the confined side; from now on it is a run like any other.

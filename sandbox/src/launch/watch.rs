@@ -85,6 +85,10 @@ impl Watch<'_> {
     pub(super) fn end_all(&self) -> bool {
         match self.isolation {
             Isolation::Namespaces => {
+                // Without children there is nobody: who loses its parent there becomes one of this process.
+                if is_alone() {
+                    return true;
+                }
                 // In a process namespace of its own -1 is every process but this one.
                 if std::process::id() == 1 {
                     // Nothing may be left to kill.
@@ -141,6 +145,18 @@ fn reap() -> io::Result<Option<Ended>> {
     match syscalls::wait(-1, libc::WNOHANG) {
         Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(None),
         result => result,
+    }
+}
+
+/// Reaps whoever has ended, and says whether there is no child any more.
+fn is_alone() -> bool {
+    loop {
+        match syscalls::wait(-1, libc::WNOHANG) {
+            Ok(Some(_)) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Ok(None) => return false,
+            Err(error) => return error.raw_os_error() == Some(libc::ECHILD),
+        }
     }
 }
 

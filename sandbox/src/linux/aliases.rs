@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use crate::FileRule;
@@ -20,6 +20,29 @@ struct Shown {
     root: PathBuf,
     /// Where.
     at: PathBuf,
+    /// That place is spelled in the plain way, see [`is_plain`].
+    is_plain: bool,
+}
+
+impl Shown {
+    /// Says whether `path`, which is plain or not, lies there.
+    fn is_above(&self, path: &Path, is_plain: bool) -> bool {
+        if !is_plain || !self.is_plain {
+            return path.starts_with(&self.at);
+        }
+        // Every rule is held against every mount: comparing parts would take most of the time of both.
+        let [path, at] = [path, &self.at].map(|it| it.as_os_str().as_bytes());
+        let rest = path.strip_prefix(at);
+        at == b"/" || rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'/')))
+    }
+}
+
+/// Says whether `path` is absolute and its bytes are its parts with one `/` before each.
+fn is_plain(path: &Path) -> bool {
+    let bytes = path.as_os_str().as_bytes();
+    let plain = |part: &[u8]| !part.is_empty() && part != b".";
+    let parts = bytes.strip_prefix(b"/");
+    bytes == b"/" || parts.is_some_and(|parts| parts.split(|byte| *byte == b'/').all(plain))
 }
 
 /// The mounts that this process sees.
@@ -45,7 +68,8 @@ fn mounts(table: &str) -> Vec<Shown> {
     let shown = |line: &str| {
         let mut fields = line.split(' ').skip(2);
         let device = fields.next()?.to_owned();
-        Some(Shown { device, root: path(fields.next()?), at: path(fields.next()?) })
+        let (root, at) = (path(fields.next()?), path(fields.next()?));
+        Some(Shown { device, root, is_plain: is_plain(&at), at })
     };
     table.lines().filter_map(shown).collect()
 }
@@ -73,7 +97,8 @@ fn path(field: &str) -> PathBuf {
 
 /// Returns the mount that shows `path`: the last one at the longest place.
 fn shows<'a>(mounts: &'a [Shown], path: &Path) -> Option<&'a Shown> {
-    let above = mounts.iter().filter(|mount| path.starts_with(&mount.at));
+    let is_plain = is_plain(path);
+    let above = mounts.iter().filter(|mount| mount.is_above(path, is_plain));
     above.max_by_key(|mount| mount.at.components().count())
 }
 
@@ -84,7 +109,10 @@ fn aliases(mounts: &[Shown], rules: &[FileRule]) -> Vec<FileRule> {
             Access::ReadOnly | Access::Protected | Access::None => true,
             Access::Write | Access::Read => false,
         };
-        let Some(mount) = shows(mounts, &rule.path).filter(|_| refuses) else { continue };
+        if !refuses {
+            continue;
+        }
+        let Some(mount) = shows(mounts, &rule.path) else { continue };
         let inside = rule.path.strip_prefix(&mount.at).unwrap_or(Path::new(""));
         let object = joined(&mount.root, inside);
         for other in mounts.iter().filter(|other| other.device == mount.device) {
@@ -142,5 +170,25 @@ mod tests {
         check("/home/u/p", Access::Write, &[]);
         check("/mnt/other/f", Access::None, &["/mnt/covered/f"]);
         check("/etc/x", Access::None, &[]);
+    }
+
+    #[test]
+    fn bytes_and_parts_agree_on_what_lies_where() {
+        let texts = [
+            "/", "/a", "/a/b", "/ab", "/a/b/c", "//a", "/a//b", "/a/./b", "/a/b/", "/a/.", "/./a",
+            "",
+        ];
+        for at in texts {
+            let mount = Shown {
+                device: String::new(),
+                root: "/".into(),
+                at: at.into(),
+                is_plain: is_plain(Path::new(at)),
+            };
+            for path in texts.map(Path::new) {
+                let found = mount.is_above(path, is_plain(path));
+                assert_eq!(found, path.starts_with(at), "{path:?} in {at:?}");
+            }
+        }
     }
 }

@@ -30,39 +30,48 @@ pub(crate) struct Mount {
 /// Directories that are always the run's own; what rules say beneath them is ignored.
 pub(crate) const OWN: &[&str] = &["/dev", "/proc", "/sys"];
 
+/// What the rules of one path say of it.
+#[derive(Default)]
+struct Said {
+    hides: bool,
+    /// A rule speaks of reading; one that only protects does not.
+    reads: bool,
+    forbids: bool,
+    writes: bool,
+}
+
+/// What the rules of a path and of all above it come to.
+#[derive(Clone, Copy, Default)]
+struct Covered {
+    hidden: bool,
+    forbidden: bool,
+    written: bool,
+}
+
+/// The paths above one, shortest first, of a sorted list that is gone through: what lies beneath a path follows it.
+struct Above<'a, T>(Vec<(&'a Path, T)>);
+
+impl<'a, T: Copy> Above<'a, T> {
+    /// Returns the nearest one above `path`.
+    fn nearest(&mut self, path: &Path) -> Option<(&'a Path, T)> {
+        while self.0.last().is_some_and(|(above, _)| !path.starts_with(above)) {
+            self.0.pop();
+        }
+        self.0.last().copied()
+    }
+}
+
 /// Returns the mounts for `rules`, whose paths exist, with `private` directories in between.
 ///
 /// Reading: the longest rule decides, and of equal ones the strictest. Writing: needs a `Write` rule,
 /// and any rule on the way that forbids it wins.
 pub(crate) fn plan(rules: &[&FileRule], private: &[PathBuf]) -> Result<Vec<Mount>, String> {
-    let mut views: BTreeMap<&Path, View> = BTreeMap::new();
-    for path in private {
-        views.insert(path, View::Private);
-    }
-    for rule in rules {
-        let path = rule.path.as_path();
-        if path == Path::new("/") {
-            match rule.access {
-                Access::Write => return Err("`/` cannot be a writable region".to_owned()),
-                Access::None => return Err("`/` cannot be unreadable".to_owned()),
-                Access::ReadOnly | Access::Read | Access::Protected => continue,
-            }
-        }
-        if OWN.iter().any(|own| path.starts_with(own)) {
-            continue;
-        }
-        let view = view(path, rules);
-        // A private directory stays private unless a rule shows the host's.
-        let hidden = matches!(view, View::Masked { .. })
-            || rules.iter().all(|other| other.path != path || other.access == Access::Protected);
-        if views.get(path) == Some(&View::Private) && hidden {
-            continue;
-        }
-        views.insert(path, view);
-    }
+    let views = views(rules, private)?;
     let mut mounts: BTreeMap<PathBuf, View> = BTreeMap::new();
+    let mut above = Above(Vec::new());
     for (path, view) in &views {
-        let around = enclosing(&views, path);
+        let around = above.nearest(path);
+        above.0.push((path, *view));
         let shown = match (around.map(|found| found.1), view) {
             (_, View::Private) => *view != around.map_or(View::ReadOnly, |found| found.1),
             (Some(View::Private | View::Masked { .. }), View::Masked { .. }) => false,
@@ -82,30 +91,57 @@ pub(crate) fn plan(rules: &[&FileRule], private: &[PathBuf]) -> Result<Vec<Mount
     Ok(mounts.into_iter().map(|(path, view)| Mount { path, view }).collect())
 }
 
-fn view(path: &Path, rules: &[&FileRule]) -> View {
-    let covering: Vec<&&FileRule> =
-        rules.iter().filter(|rule| path.starts_with(&rule.path)).collect();
-    let readable = covering
-        .iter()
-        .filter(|rule| rule.access != Access::Protected)
-        .max_by_key(|rule| (rule.path.components().count(), rule.access == Access::None));
-    if readable.is_some_and(|rule| rule.access == Access::None) {
-        return View::Masked { searchable: false };
+/// Returns what the run sees at each path that a rule or `private` names.
+fn views<'a>(
+    rules: &[&'a FileRule],
+    private: &'a [PathBuf],
+) -> Result<BTreeMap<&'a Path, View>, String> {
+    let mut all: BTreeMap<&Path, Said> = BTreeMap::new();
+    for rule in rules {
+        if rule.path == Path::new("/") {
+            match rule.access {
+                Access::Write => return Err("`/` cannot be a writable region".to_owned()),
+                Access::None => return Err("`/` cannot be unreadable".to_owned()),
+                Access::ReadOnly | Access::Read | Access::Protected => {}
+            }
+        }
+        let said = all.entry(&rule.path).or_default();
+        said.hides |= rule.access == Access::None;
+        said.reads |= rule.access != Access::Protected;
+        said.forbids |= matches!(rule.access, Access::ReadOnly | Access::Protected);
+        said.writes |= rule.access == Access::Write;
     }
-    let forbidden =
-        covering.iter().any(|rule| matches!(rule.access, Access::ReadOnly | Access::Protected));
-    if !forbidden && covering.iter().any(|rule| rule.access == Access::Write) {
-        View::Writable
-    } else {
-        View::ReadOnly
+    let mut views: BTreeMap<&Path, View> =
+        private.iter().map(|path| (path.as_path(), View::Private)).collect();
+    let mut above = Above(Vec::new());
+    for (path, said) in all {
+        let outer = above.nearest(path).map_or(Covered::default(), |found| found.1);
+        let here = Covered {
+            hidden: if said.reads { said.hides } else { outer.hidden },
+            forbidden: outer.forbidden || said.forbids,
+            written: outer.written || said.writes,
+        };
+        above.0.push((path, here));
+        if path == Path::new("/") || OWN.iter().any(|own| path.starts_with(own)) {
+            continue;
+        }
+        // A private directory stays private unless a rule shows the host's.
+        if (here.hidden || !said.reads) && views.get(path) == Some(&View::Private) {
+            continue;
+        }
+        views.insert(path, here.view());
     }
+    Ok(views)
 }
 
-/// Returns the nearest entry above `path`.
-fn enclosing<'a>(views: &BTreeMap<&'a Path, View>, path: &Path) -> Option<(&'a Path, View)> {
-    path.ancestors()
-        .skip(1)
-        .find_map(|above| views.get_key_value(above).map(|(path, view)| (*path, *view)))
+impl Covered {
+    fn view(self) -> View {
+        match self {
+            Covered { hidden: true, .. } => View::Masked { searchable: false },
+            Covered { forbidden: false, written: true, .. } => View::Writable,
+            Covered { .. } => View::ReadOnly,
+        }
+    }
 }
 
 fn pin_ancestors(
@@ -122,12 +158,13 @@ fn pin_ancestors(
 }
 
 fn mark_searchable(mounts: &mut BTreeMap<PathBuf, View>) {
-    let paths: Vec<PathBuf> = mounts.keys().cloned().collect();
-    for (masked, view) in mounts.iter_mut() {
-        if matches!(view, View::Masked { .. }) {
-            let searchable = paths.iter().any(|path| path != masked && path.starts_with(masked));
-            *view = View::Masked { searchable };
+    // What lies beneath a path follows it.
+    let mut next: Option<&PathBuf> = None;
+    for (path, view) in mounts.iter_mut().rev() {
+        if let View::Masked { searchable } = view {
+            *searchable = next.is_some_and(|next| next.starts_with(path));
         }
+        next = Some(path);
     }
 }
 
@@ -202,5 +239,48 @@ mod tests {
     #[test]
     fn rules_beneath_the_own_directories_grant_nothing() {
         check(&[("/proc/sys", Access::Write), ("/dev/null", Access::Write)], &[]);
+    }
+
+    /// What the documentation says of a path: every rule is held against it.
+    fn by_definition(path: &Path, rules: &[FileRule]) -> View {
+        let covering: Vec<_> = rules.iter().filter(|it| path.starts_with(&it.path)).collect();
+        let readable = covering
+            .iter()
+            .filter(|rule| rule.access != Access::Protected)
+            .max_by_key(|rule| (rule.path.components().count(), rule.access == Access::None));
+        if readable.is_some_and(|rule| rule.access == Access::None) {
+            return View::Masked { searchable: false };
+        }
+        let has = |access: Access| covering.iter().any(|rule| rule.access == access);
+        match has(Access::Write) && !has(Access::ReadOnly) && !has(Access::Protected) {
+            true => View::Writable,
+            false => View::ReadOnly,
+        }
+    }
+
+    #[test]
+    fn going_through_the_paths_in_order_says_what_holding_every_rule_against_each_says() {
+        let accesses =
+            [Access::None, Access::Read, Access::ReadOnly, Access::Write, Access::Protected];
+        let mut state = 7_usize;
+        let mut next = |below: usize| {
+            state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+            (state >> 33) % below
+        };
+        for round in 0..3000 {
+            let rules: Vec<FileRule> = (0..=next(9))
+                .map(|_| {
+                    let parts = (0..=next(3)).map(|_| ["a", "a.b", "ab", "b"][next(4)]);
+                    let path = parts.fold(PathBuf::from("/"), |path, part| path.join(part));
+                    FileRule { path, access: accesses[next(5)], origin: String::new() }
+                })
+                .collect();
+            let seen = views(&rules.iter().collect::<Vec<_>>(), &[]).unwrap();
+            let expected: BTreeMap<&Path, View> = rules
+                .iter()
+                .map(|rule| (rule.path.as_path(), by_definition(&rule.path, &rules)))
+                .collect();
+            assert_eq!(seen, expected, "round {round}: {rules:?}");
+        }
     }
 }

@@ -136,6 +136,8 @@ pub(super) fn is_directory(fd: &OwnedFd) -> io::Result<bool> {
 pub(crate) struct Stage {
     /// The directory and the file that masks are copies of.
     masks: [OwnedFd; 2],
+    /// A copy of each that found no place yet.
+    spare: [Option<OwnedFd>; 2],
     root: OwnedFd,
     dev: OwnedFd,
     proc_mount: Option<OwnedFd>,
@@ -204,6 +206,7 @@ impl Stage {
         let refuses_nesting = set(proc_mount.as_ref(), "sys/user/max_user_namespaces", "0");
         let mut stage = Stage {
             masks,
+            spare: [None, None],
             root,
             dev,
             proc_mount,
@@ -220,6 +223,8 @@ impl Stage {
         stage.place_devices()?;
         stage.place_proc()?;
         stage.place_sys()?;
+        // Who closes a copy that has no place waits for the kernel's readers: rather here than when the spec is there.
+        stage.spare = [None, None];
         if stage.left.is_some() {
             stage.leave()?;
         }
@@ -354,10 +359,8 @@ impl Stage {
     }
 
     /// Covers `target` with an empty object of ours that nobody may open.
-    fn mask(&self, path: &Path, target: &OwnedFd, is_directory: bool) -> Result<(), Failure> {
-        let [directory, file] = &self.masks;
-        let object = if is_directory { directory } else { file };
-        let tree = failed("mask", path, syscalls::clone_tree(object.as_fd(), false))?;
+    fn mask(&mut self, path: &Path, target: &OwnedFd, is_directory: bool) -> Result<(), Failure> {
+        let tree = self.take_mask(path, is_directory)?;
         failed("mask", path, syscalls::attach(tree.as_fd(), target.as_fd()))
     }
 
@@ -410,12 +413,14 @@ impl Stage {
     }
 
     /// Puts the new `/proc` in place, without what tells of the kernel.
-    fn place_proc(&self) -> Result<(), Failure> {
+    fn place_proc(&mut self) -> Result<(), Failure> {
         let path = Path::new("/proc");
         let target = self.target(path, true)?;
-        let Some(mount) = &self.proc_mount else { return self.mask(path, &target, true) };
-        failed("attach", path, syscalls::attach(mount.as_fd(), target.as_fd()))?;
-        self.mask_each(mount, path, &PROC_MASKS)
+        let Some(mount) = self.proc_mount.take() else { return self.mask(path, &target, true) };
+        let placed = failed("attach", path, syscalls::attach(mount.as_fd(), target.as_fd()))
+            .and_then(|()| self.mask_each(&mount, path, &PROC_MASKS));
+        self.proc_mount = Some(mount);
+        placed
     }
 
     fn place_sys(&mut self) -> Result<(), Failure> {
@@ -428,19 +433,24 @@ impl Stage {
     }
 
     /// Masks what is there of the directories and files that have these names.
-    fn mask_each(&self, mount: &OwnedFd, path: &Path, names: &[&[&str]; 2]) -> Result<(), Failure> {
-        for (names, mask) in names.iter().zip(&self.masks) {
-            let mut tree = None;
+    fn mask_each(
+        &mut self,
+        mount: &OwnedFd,
+        path: &Path,
+        names: &[&[&str]; 2],
+    ) -> Result<(), Failure> {
+        for (kind, names) in names.iter().enumerate() {
+            let is_directory = kind == 0;
             for name in *names {
-                let mask = match tree.take() {
-                    Some(mask) => mask,
-                    None => failed("mask", path, syscalls::clone_tree(mask.as_fd(), false))?,
-                };
+                let mask = self.take_mask(path, is_directory)?;
                 match syscalls::attach_at(mask.as_fd(), mount.as_fd(), Path::new(name)) {
                     // It is good for the next one.
-                    Err(error) if is_absent(&error) => tree = Some(mask),
+                    Err(error) if is_absent(&error) => self.keep_mask(mask, is_directory),
                     // It may be a directory where a file was expected, or the other way around.
-                    Err(_) => self.mask_any(mount, path, name)?,
+                    Err(_) => {
+                        self.keep_mask(mask, is_directory);
+                        self.mask_any(mount, path, name)?;
+                    }
                     Ok(()) => {}
                 }
             }
@@ -448,8 +458,24 @@ impl Stage {
         Ok(())
     }
 
+    /// Returns a copy of the directory or the file that masks.
+    fn take_mask(&mut self, path: &Path, is_directory: bool) -> Result<OwnedFd, Failure> {
+        let ([directory, file], [spare_directory, spare_file]) = (&self.masks, &mut self.spare);
+        let (object, spare) = match is_directory {
+            true => (directory, spare_directory),
+            false => (file, spare_file),
+        };
+        let copied = spare.take().map_or_else(|| syscalls::clone_tree(object.as_fd(), false), Ok);
+        failed("mask", path, copied)
+    }
+
+    fn keep_mask(&mut self, mask: OwnedFd, is_directory: bool) {
+        let [directory, file] = &mut self.spare;
+        *(if is_directory { directory } else { file }) = Some(mask);
+    }
+
     /// Masks what has this name, whatever it is.
-    fn mask_any(&self, mount: &OwnedFd, path: &Path, name: &str) -> Result<(), Failure> {
+    fn mask_any(&mut self, mount: &OwnedFd, path: &Path, name: &str) -> Result<(), Failure> {
         let entry = path.join(name);
         match beneath(mount.as_fd(), Path::new(name)) {
             Err(error) if is_absent(&error) => Ok(()),

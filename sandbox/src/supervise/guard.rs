@@ -76,13 +76,15 @@ impl Guard {
         Guard { regions, names, rules, sockets, shown, only_loopback: true }
     }
 
-    /// Says whether anything is guarded that mounts cannot guard.
-    pub(crate) fn is_needed(&self, absent: &[FileRule]) -> bool {
-        !self.names.is_empty()
-            || absent.iter().any(|rule| {
-                let inside = self.regions.iter().any(|region| rule.path.starts_with(region));
-                inside && !matches!(rule.access, Access::Write | Access::Read)
-            })
+    /// Says whether `spec` guards anything that mounts cannot guard, when these of its rules name what is not there.
+    pub(crate) fn is_needed(spec: &SandboxSpec, absent: &[FileRule]) -> bool {
+        let rules = &spec.files.rules;
+        let within = |rule: &FileRule| {
+            let regions = rules.iter().filter(|it| it.access == Access::Write);
+            regions.map(|it| &it.path).any(|region| rule.path.starts_with(region))
+        };
+        let refuses = |rule: &&FileRule| !matches!(rule.access, Access::Write | Access::Read);
+        !spec.files.guarded_names.is_empty() || absent.iter().filter(refuses).any(within)
     }
 
     /// Returns what is to be said of `act` at `path`.

@@ -255,6 +255,22 @@ pub(crate) fn close_from(first: u32) -> io::Result<()> {
     check(status).map(drop)
 }
 
+/// Closes every descriptor from 3 upward but `kept`.
+pub(crate) fn close_all_but(kept: [BorrowedFd<'_>; 2]) -> io::Result<()> {
+    let mut kept = kept.map(|it| it.as_raw_fd().unsigned_abs());
+    kept.sort_unstable();
+    let mut first = 3;
+    for number in kept {
+        if number > first {
+            // SAFETY: integers only. A new launcher calls this before it has anything but these two.
+            let status = unsafe { libc::syscall(libc::SYS_close_range, first, number - 1, 0_u32) };
+            check(status)?;
+        }
+        first = first.max(number.saturating_add(1));
+    }
+    close_from(first)
+}
+
 /// Marks every descriptor from `first` upward to be closed by `execve`.
 pub(crate) fn close_on_exec_from(first: u32) -> io::Result<()> {
     const CLOSE_RANGE_CLOEXEC: u32 = 4;

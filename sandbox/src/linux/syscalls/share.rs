@@ -58,13 +58,12 @@ struct Shared<F> {
 /// free, and is all that this process does. `body` ends with a status, and nothing that it owns is dropped when it
 /// becomes another program.
 ///
-/// This process must have one thread.
-pub(crate) fn share<F, G>(body: F, meanwhile: G) -> io::Result<(i32, io::Result<()>)>
+/// This process must have one thread. `stack` is for the new process, and for one at a time.
+pub(crate) fn share<F, G>(stack: &Stack, body: F, meanwhile: G) -> io::Result<(i32, io::Result<()>)>
 where
     F: FnOnce(&Gate) -> i32,
     G: FnOnce() -> io::Result<()>,
 {
-    let stack = Stack::new()?;
     let mut shared = Shared { body: Some(body), gate: Gate(AtomicU32::new(SHUT)) };
     // The kernel puts a zero there when the new process leaves this memory, and tells who waits (`set_tid_address(2)`).
     let present = AtomicU32::new(1);
@@ -107,10 +106,11 @@ extern "C" fn begin<F: FnOnce(&Gate) -> i32>(shared: *mut libc::c_void) -> i32 {
 }
 
 /// Memory for the stack of a process.
-struct Stack(*mut libc::c_void);
+pub(crate) struct Stack(*mut libc::c_void);
 
 impl Stack {
-    fn new() -> io::Result<Stack> {
+    /// Makes one.
+    pub(crate) fn new() -> io::Result<Stack> {
         let (length, access) = (STACK_BYTES + PAGE_BYTES, libc::PROT_READ | libc::PROT_WRITE);
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK;
         // SAFETY: new memory at a place that the kernel chooses.
@@ -154,14 +154,15 @@ mod tests {
             stored.push_str("stored");
             if gate.pass() { 3 } else { 4 }
         };
-        let (pid, done) = share(body, || Ok(())).unwrap();
+        let (pid, done) = share(&Stack::new().unwrap(), body, || Ok(())).unwrap();
         assert_eq!((status(pid), done.is_ok(), stored.as_str()), (Some(3), true, "stored"));
     }
 
     #[test]
     fn it_learns_that_its_parent_failed() {
         let failed = || Err(io::Error::from_raw_os_error(libc::EPERM));
-        let (pid, done) = share(|gate| if gate.pass() { 3 } else { 4 }, failed).unwrap();
+        let body = |gate: &Gate| if gate.pass() { 3 } else { 4 };
+        let (pid, done) = share(&Stack::new().unwrap(), body, failed).unwrap();
         assert_eq!((status(pid), done.is_err()), (Some(4), true));
     }
 
@@ -177,7 +178,7 @@ mod tests {
             failed = true;
             1
         };
-        let (pid, _) = share(body, || Ok(())).unwrap();
+        let (pid, _) = share(&Stack::new().unwrap(), body, || Ok(())).unwrap();
         // It waits for its input, and this process goes on.
         std::io::Write::write_all(&mut writer, b"5\n").unwrap();
         assert_eq!((status(pid), failed), (Some(5), false));
