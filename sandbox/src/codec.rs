@@ -21,6 +21,9 @@ use crate::{Enforced, Exit, Protection, SandboxSpec, State, Violation};
 /// Longest frame.
 pub(crate) const FRAME_LIMIT_BYTES: usize = 4 << 20;
 
+/// Longest payload that is written as a whole: the kernel takes it in one piece (`net/unix/af_unix.c`).
+const WHOLE_LIMIT_BYTES: usize = 30 << 10;
+
 /// From the launcher to the gateway, and from the confined side to the monitor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Report {
@@ -34,6 +37,8 @@ pub(crate) enum Report {
     Noted(Note),
     /// The command ended.
     Ended(Exit, Vec<Violation>),
+    /// The gateway was told what else would be said here: of the start or of the end; only to the monitor.
+    Told,
 }
 
 /// Why nothing runs.
@@ -61,6 +66,22 @@ pub(crate) fn send(mut to: impl Write, payload: &[u8]) -> io::Result<()> {
     let mut frame = frame_header(payload)?.to_vec();
     frame.extend_from_slice(payload);
     to.write_all(&frame)
+}
+
+/// Writes one frame as a whole and at once, or nothing of it; says whether it did. So another process may write to the
+/// same socket, and this one may be killed, and no frame is cut in two.
+pub(crate) fn send_whole(to: &UnixStream, payload: &[u8]) -> io::Result<bool> {
+    if payload.len() > WHOLE_LIMIT_BYTES {
+        return Ok(false);
+    }
+    let mut frame = frame_header(payload)?.to_vec();
+    frame.extend_from_slice(payload);
+    match syscalls::send_now(to.as_fd(), &frame) {
+        Ok(sent) if sent == frame.len() => Ok(true),
+        Ok(_) => Err(io::ErrorKind::WriteZero.into()),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Writes one frame, and with its first bytes `descriptors`.
@@ -447,6 +468,7 @@ impl Wire for Report {
                 failure.put(out);
             }
             Report::Listening => 3_u8.put(out),
+            Report::Told => 5_u8.put(out),
             Report::Noted(note) => {
                 4_u8.put(out);
                 note.put(out);
@@ -465,6 +487,7 @@ impl Wire for Report {
             2 => Some(Report::Ended(Wire::take(from)?, Wire::take(from)?)),
             3 => Some(Report::Listening),
             4 => Wire::take(from).map(Report::Noted),
+            5 => Some(Report::Told),
             _ => None,
         }
     }
@@ -491,5 +514,27 @@ impl Wire for Order {
             2 => Some(Order::Start),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_written_as_a_whole_is_not_written_at_all() {
+        let (to, from) = UnixStream::pair().unwrap();
+        assert!(!send_whole(&to, &vec![0; WHOLE_LIMIT_BYTES + 1]).unwrap());
+        let frame = vec![7; WHOLE_LIMIT_BYTES];
+        let mut sent = 0;
+        while send_whole(&to, &frame).unwrap() {
+            sent += 1;
+        }
+        drop(to);
+        assert!(sent > 0);
+        for _ in 0..sent {
+            assert_eq!(receive(&from).unwrap().unwrap(), frame);
+        }
+        assert_eq!(receive(&from).unwrap(), None);
     }
 }

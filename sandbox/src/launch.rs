@@ -191,17 +191,19 @@ fn attempt(
     let Confined { pid, orders, left, group } = start(spec, (isolation, ready), streams, control)?;
     let started = step("dumpable", syscalls::prctl(libc::PR_SET_DUMPABLE, 0, 0))
         .and_then(|_| agree(control, &orders))
-        .and_then(|enforced| step("report", send(control, &Report::Ready(enforced))));
+        .and_then(|started| match started {
+            Some(enforced) => step("report", send(control, &Report::Ready(enforced))),
+            None => Ok(()),
+        });
     if let Err(failure) = started {
         end(pid, group.as_ref());
         return Err(failure);
     }
     let mut heard = Heard::default();
     let watched = watch(control, &orders, pid, &mut heard);
-    if let (Ok(()), Isolation::Namespaces, Some(report)) = (&watched, isolation, heard.told()) {
-        // Nothing is left but pid 1. The kernel takes its time over the namespaces, and nobody need wait for that
-        // before the result is written down. The gateway may be gone; then there is nobody to tell.
-        let _ = send(control, &report);
+    if heard.is_told() {
+        // Nothing is left but pid 1, and the gateway knows. The kernel takes its time over the namespaces, and nobody
+        // need wait for that before the result is written down.
         // Both wait for the kernel's readers, and may as well wait together.
         let _ = syscalls::kill(pid, libc::SIGKILL);
         drop(left);
@@ -209,7 +211,7 @@ fn attempt(
         return Ok(None);
     }
     let End { ended, is_whole } = end(pid, group.as_ref());
-    let (exit, mut violations) = heard.finish(spec, &orders, ended);
+    let Some((exit, mut violations)) = heard.finish(spec, &orders, ended) else { return Ok(None) };
     // Pid 1 itself may have been taken for the one that needs too much.
     for reached in group.iter().flat_map(Group::reached) {
         measure::note(&mut violations, measure::reached(reached, &spec.limits));
@@ -344,10 +346,10 @@ fn no_namespaces(required: Option<&Protection>, reason: &str) -> Failure {
     }
 }
 
-/// Gives consent, and waits until the command runs or why it does not is known.
+/// Gives consent, and waits until the command runs or why it does not is known. Returns what is still to be told of it.
 ///
 /// What is required is compared with what holds by the process that becomes the command, right before it does.
-fn agree(control: &UnixStream, orders: &UnixStream) -> Result<Enforced, Failure> {
+fn agree(control: &UnixStream, orders: &UnixStream) -> Result<Option<Enforced>, Failure> {
     step("consent", still_there(control))?;
     step("consent", forward(orders, Order::Start))?;
     let ready = syscalls::poll(&[(orders.as_fd(), libc::POLLIN)], Some(START_LIMIT));
@@ -357,7 +359,8 @@ fn agree(control: &UnixStream, orders: &UnixStream) -> Result<Enforced, Failure>
     }
     let Some(bytes) = step("report", codec::receive(orders))? else { return Err(silent()) };
     match step("report", Report::from_bytes(&bytes))? {
-        Report::Ready(enforced) => Ok(enforced),
+        Report::Ready(enforced) => Ok(Some(enforced)),
+        Report::Told => Ok(None),
         Report::Failed(failure) => Err(failure),
         Report::Ended(..) | Report::Listening | Report::Noted(_) => Err(silent()),
     }

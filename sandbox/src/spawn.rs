@@ -169,7 +169,7 @@ impl Starting {
                 Ok(Progress::Started(Child { control, process, listeners }, enforced))
             }
             Report::Failed(failure) => Err(error(failure, &self.program)),
-            Report::Ended(..) | Report::Noted(_) => {
+            Report::Ended(..) | Report::Noted(_) | Report::Told => {
                 Err(Error::Report { source: io::ErrorKind::InvalidData.into() })
             }
         }
@@ -225,7 +225,14 @@ fn receive_start(control: &UnixStream, listeners: &mut Option<Listeners>) -> io:
     match (&report, <[OwnedFd; 2]>::try_from(descriptors)) {
         (Report::Listening, Ok([http, socks])) => *listeners = Some(Listeners { http, socks }),
         (Report::Listening, Err(_)) => return Err(io::ErrorKind::InvalidData.into()),
-        (Report::Ready(_) | Report::Failed(_) | Report::Ended(..) | Report::Noted(_), _) => {}
+        (
+            Report::Ready(_)
+            | Report::Failed(_)
+            | Report::Ended(..)
+            | Report::Noted(_)
+            | Report::Told,
+            _,
+        ) => {}
     }
     Ok(report)
 }
@@ -271,9 +278,11 @@ impl Child {
     pub fn ended(&self) -> io::Result<(Exit, Vec<Violation>)> {
         match receive_report(&self.control)? {
             Report::Ended(exit, violations) => Ok((exit, violations)),
-            Report::Failed(_) | Report::Ready(_) | Report::Listening | Report::Noted(_) => {
-                Err(io::ErrorKind::InvalidData.into())
-            }
+            Report::Failed(_)
+            | Report::Ready(_)
+            | Report::Listening
+            | Report::Noted(_)
+            | Report::Told => Err(io::ErrorKind::InvalidData.into()),
         }
     }
 

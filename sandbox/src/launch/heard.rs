@@ -17,6 +17,8 @@ pub(super) struct Heard {
     /// A directory was named, but there was no descriptor left to hold it.
     is_incomplete: bool,
     ended: Option<(Exit, Vec<Violation>)>,
+    /// Pid 1 told the gateway of the end.
+    is_told: bool,
     is_over: bool,
 }
 
@@ -28,15 +30,12 @@ impl Heard {
 
     /// Says whether pid 1 told of the end; then it does nothing more, and waits for its own.
     pub(super) fn has_ended(&self) -> bool {
-        self.ended.is_some()
+        self.ended.is_some() || self.is_told
     }
 
-    /// Returns what pid 1 said of the end, if it said that nothing else is left.
-    pub(super) fn told(&self) -> Option<Report> {
-        let (exit, violations) = self.ended.as_ref()?;
-        // What went wrong with the watching is told when pid 1 is gone as well.
-        let whole = violations.iter().all(|it| it.kind != "process");
-        whole.then(|| Report::Ended(*exit, violations.clone()))
+    /// Says whether it told the gateway, which it does when nothing else is left.
+    pub(super) fn is_told(&self) -> bool {
+        self.is_told
     }
 
     /// Takes one word of pid 1, which has begun to say it.
@@ -63,6 +62,7 @@ impl Heard {
                 None => self.is_incomplete = true,
             },
             Report::Ended(exit, violations) => self.ended = Some((exit, violations)),
+            Report::Told => self.is_told = true,
             Report::Ready(_) | Report::Failed(_) | Report::Listening => {
                 return Err(io::ErrorKind::InvalidData.into());
             }
@@ -82,15 +82,18 @@ impl Heard {
         Ok(())
     }
 
-    /// Returns what is told of the run. Where pid 1 did not say it, what the run left is inspected here.
+    /// Returns what is still to be told of the run. Where pid 1 did not say it, what the run left is inspected here.
     pub(super) fn finish(
         mut self,
         spec: &SandboxSpec,
         orders: &UnixStream,
         ended: Option<Ended>,
-    ) -> (Exit, Vec<Violation>) {
+    ) -> Option<(Exit, Vec<Violation>)> {
         // A word that is cut off is one that was not said.
         let _ = self.drain(orders);
+        if self.is_told {
+            return None;
+        }
         let (mut exit, violations) = match self.ended {
             Some(said) => said,
             None => {
@@ -115,6 +118,6 @@ impl Heard {
             exit.system = ended.system;
             exit.max_rss_kib = ended.max_rss_kib;
         }
-        (exit, violations)
+        Some((exit, violations))
     }
 }

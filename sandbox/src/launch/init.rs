@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -115,6 +115,8 @@ fn bear_name() {
 /// A command that runs, and what it is watched with.
 struct Begun {
     pid: i32,
+    /// The gateway was told by this process, and may be told of the end in the same way.
+    is_told: bool,
     built: Option<Built>,
     supervisor: Option<Supervisor>,
 }
@@ -137,7 +139,7 @@ fn go_on(
         begin((ground, &stack, counted), spec, foreign, streams, &link)
     });
     match begun {
-        Ok(Begun { pid, built, supervisor }) => {
+        Ok(Begun { pid, is_told, built, supervisor }) => {
             let Link { control, orders } = link;
             let is_heard = true;
             let counted = (counted, counters);
@@ -165,8 +167,9 @@ fn go_on(
             }
             let supervisor = watch.supervisor.take();
             violations.extend(supervisor.into_iter().flat_map(Supervisor::into_violations));
-            tell(&watch.orders, ended, violations);
-            // The monitor passes that on, then ends this process: it gets the processor at once when this one waits.
+            let gateway = is_told.then_some(&watch.control);
+            tell(gateway, &watch.orders, ended, violations);
+            // The monitor ends this process: it gets the processor at once when this one waits.
             while let Ok(Some(_)) = codec::receive(&watch.orders) {}
             syscalls::exit_now(0)
         }
@@ -240,10 +243,14 @@ fn begin(
         step("streams", syscalls::duplicate_onto(nothing.as_fd(), number))?;
     }
     let files = streams.into_iter().filter(is_file).collect();
-    step("report", codec::send(&link.orders, &Report::Ready(enforced).to_bytes()))?;
+    // Of other runs the monitor tells: it has more to do before it may.
+    let may_tell = prepared.isolation == Isolation::Namespaces;
+    let report = Report::Ready(enforced);
+    let is_told =
+        step("report", pass_on(may_tell.then_some(&link.control), &link.orders, &report))?;
     let supervisor =
         listener.map(|it| Supervisor::new(it, spec, &filters.table, terminal, (files, monitor)));
-    Ok(Begun { pid, built: prepared.built, supervisor })
+    Ok(Begun { pid, is_told, built: prepared.built, supervisor })
 }
 
 /// Waits until the monitor has found nothing against this run.
@@ -484,13 +491,32 @@ pub(super) fn allow_terminal(ruleset: &Ruleset, stream: &OwnedFd) -> Result<(), 
     step("Landlock", ruleset.allow(stream.as_fd(), Grant::Device))
 }
 
-/// Tells the monitor how the command ended, with the times of the whole tree, all of which is reaped.
-fn tell(orders: &UnixStream, ended: Ended, violations: Vec<Violation>) {
+/// Tells how the command ended, with the times of the whole tree, all of which is reaped.
+fn tell(
+    gateway: Option<&UnixStream>,
+    orders: &UnixStream,
+    ended: Ended,
+    violations: Vec<Violation>,
+) {
     let (user, system, max_rss_kib) = syscalls::usage();
     let exit = Exit { code: ended.code, signal: ended.signal, user, system, max_rss_kib };
-    let mut orders = orders;
-    let report = Report::Ended(exit, violations);
-    // The monitor may be gone; then nobody asks.
-    let _ = codec::send(&mut orders, &report.to_bytes());
-    let _ = orders.flush();
+    // What went wrong with the watching is told when this process is gone as well.
+    let whole = violations.iter().all(|it| it.kind != "process");
+    // They may be gone; then nobody asks.
+    let _ = pass_on(gateway.filter(|_| whole), orders, &Report::Ended(exit, violations));
+}
+
+/// Tells `gateway` itself, where there is one and it takes that at once, and the monitor that it did; else has the
+/// monitor tell. Says whether it did it itself.
+fn pass_on(gateway: Option<&UnixStream>, orders: &UnixStream, report: &Report) -> io::Result<bool> {
+    let bytes = report.to_bytes();
+    // What cannot be written by this process the monitor tries to write, and deals with.
+    let write = |gateway| codec::send_whole(gateway, &bytes).unwrap_or(false);
+    let is_told = gateway.is_some_and(write);
+    // In this order: the monitor ends this process when it hears of the end.
+    match is_told {
+        true => codec::send(orders, &Report::Told.to_bytes())?,
+        false => codec::send(orders, &bytes)?,
+    }
+    Ok(is_told)
 }

@@ -34,6 +34,14 @@ pub(crate) fn peer_process(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     owned(process.into())
 }
 
+/// Writes what the socket takes of `bytes` without waiting, and returns how much that is.
+pub(crate) fn send_now(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    // SAFETY: `bytes` lives through the call, which reads no more than its length.
+    let sent = unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
+    Ok(usize::try_from(check(sent as libc::c_long)?).unwrap_or(0))
+}
+
 /// Sends `bytes`, and with the first of them `descriptors`; returns how many bytes went out.
 pub(crate) fn send_with_descriptors(
     socket: BorrowedFd<'_>,
