@@ -189,6 +189,8 @@ fn nursery() -> i32 {
         let Some([control]) = control else { return 0 };
         let control = UnixStream::from(control);
         let mounts = known.as_mut().and_then(|known| known.refresh().ok());
+        // A change that was told and not read is not told again.
+        known = known.filter(|_| mounts.is_some());
         // The gateway is the parent of both: it waits for the launcher.
         let pid = match syscalls::fork(libc::CLONE_PARENT) {
             Ok(Fork::Parent(pid)) => pid,
