@@ -427,18 +427,19 @@ fn watch(control: &UnixStream, orders: &UnixStream, pid: i32, heard: &mut Heard)
 fn last_words(orders: &UnixStream, process: &OwnedFd, heard: &mut Heard) -> io::Result<()> {
     forward(orders, Order::Stop { grace: Duration::ZERO })?;
     let until = Instant::now() + LAST_WORDS;
-    loop {
+    // After the last word pid 1 only waits to be ended.
+    while !heard.has_ended() {
         let rest = until.saturating_duration_since(Instant::now());
         let mut waited = vec![(process.as_fd(), libc::POLLIN)];
         waited.extend(heard.is_open().then_some((orders.as_fd(), libc::POLLIN)));
         let events = syscalls::poll(&waited, Some(rest))?;
         match (events.first(), events.get(1)) {
             (_, Some(word)) if *word != 0 => heard.listen(orders)?,
-            _ if heard.has_ended() => return Ok(()),
             (Some(0), _) if !rest.is_zero() => {}
             _ => return Ok(()),
         }
     }
+    Ok(())
 }
 
 fn forward(orders: &UnixStream, order: Order) -> io::Result<()> {
@@ -475,4 +476,23 @@ fn end(pid: i32, group: Option<&Group>) -> End {
 /// Says whether the other end of `socket` is closed, given what `poll` reported.
 fn is_closed(events: i16) -> bool {
     events & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_word_is_not_waited_upon() {
+        let (orders, pid_1) = UnixStream::pair().unwrap();
+        let own = i32::try_from(std::process::id()).unwrap();
+        let process = syscalls::process_descriptor(own).unwrap();
+        let mut heard = Heard::default();
+        codec::send(&pid_1, &Report::Told.to_bytes()).unwrap();
+        let begun = Instant::now();
+        last_words(&orders, &process, &mut heard).unwrap();
+        // Both the process and its end of the socket are still there.
+        assert!(heard.is_told());
+        assert!(begun.elapsed() < LAST_WORDS, "{:?}", begun.elapsed());
+    }
 }
