@@ -255,9 +255,10 @@ fn home_is_no_option_unless_the_text_sets_it() {
     check(
         "HOME=b; a ~ $HOME",
         expect![[r#"
-        Top: HOME="b"
-        Top: "a" <tilde ""..""> <any number of parameter "".."">
-    "#]],
+            Top: HOME="b"
+            Top: "a" <tilde ""..""> <any number of parameter "".."">
+            notice: what this text starts is not read
+        "#]],
     );
     check(
         "read HOME; a ~ $HOME",
@@ -269,9 +270,10 @@ fn home_is_no_option_unless_the_text_sets_it() {
     check(
         "HOME=b bash -c 'a ~ $HOME'",
         expect![[r#"
-        Top: HOME="b" "bash" "-c" "a ~ $HOME"
-        Wrapped: "a" <tilde ""..""> <any number of parameter "".."">
-    "#]],
+            Top: HOME="b" "bash" "-c" "a ~ $HOME"
+            Wrapped: "a" <tilde ""..""> <any number of parameter "".."">
+            notice: what this text starts is not read
+        "#]],
     );
 }
 
