@@ -35,6 +35,9 @@ impl Parser<'_> {
                 self.open_double(after - self.pos)
             }
             b'@' | b'*' | b'#' | b'?' | b'$' | b'!' | b'-' | b'0'..=b'9' => {
+                if next == b'$' {
+                    self.doubt_second_dollar(after);
+                }
                 self.leaf_with(Kind::Parameter, flags, after);
                 Ok(())
             }
@@ -47,6 +50,21 @@ impl Parser<'_> {
                 self.leaf(Kind::Literal, self.pos + 1);
                 Ok(())
             }
+        }
+    }
+
+    /// What follows `$$`, from `after` on: where bash 5.2 looks for the end of a quote or a brace, the second `$` begins a
+    /// substitution there, whose quotes do not count outside; when bash expands the text, the `$$` is the process number.
+    fn doubt_second_dollar(&mut self, after: usize) {
+        let opens: &[u8] = match self.stack.last() {
+            // In a word itself bash reads `$$` at once.
+            Some(Frame::Word { .. }) => b"",
+            Some(Frame::Double { .. } | Frame::HereBody { .. }) => b"({[",
+            _ => b"({['\"",
+        };
+        if let Some((_, end)) = self.look(after).filter(|(byte, _)| opens.contains(byte)) {
+            let span = Span::new(self.pos, end);
+            self.trouble(Reason::Syntax, span, "`$$` before what `$` opens, in quotes or braces");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 
-use crate::check;
+use crate::{check, tree};
 
 #[test]
 fn each_style_has_its_escapes() {
@@ -54,4 +54,27 @@ fn a_dollar_alone_is_literal() {
         Top: "echo" "$" "a$" "$" "$%" "x"
     "#]],
     );
+}
+
+#[test]
+fn a_process_number_before_an_opener_is_not_understood_in_quotes_and_braces() {
+    let is_doubted = |text: &str| {
+        let tree = tree(text);
+        tree.opaque_spans().iter().any(|opaque| opaque.reason.code() == "syntax")
+    };
+    // Bash looks for the end of the quote behind `)`, and then expands no substitution.
+    for text in [
+        r#"h "$$("")""#,
+        r#"h "$$(' " ')"; b #'"#,
+        r#"h "$${x"}"}""#,
+        r#"h "a$$$$(ls)""#,
+        "h ${y:-$$'a}b'}",
+        r#"h "${y:-$$("")}""#,
+    ] {
+        assert!(is_doubted(text), "{text}");
+    }
+    for text in [r#"h "$$" "pid $$x" /tmp/a.$$.b $$"x" $$'y' "$$$(ls)""#, "h \"${y:-$$}\" $(($$))"]
+    {
+        assert!(!is_doubted(text), "{text}");
+    }
 }
