@@ -1,5 +1,6 @@
 //! Redirections, and what follows a compound command.
 
+use crate::cursor::is_meta;
 use crate::event::{Event, HereDocument, Kind};
 use crate::extract::shell::contains;
 use crate::grammar::{Frame, Parser, Step, WordMode, index};
@@ -93,6 +94,12 @@ impl Parser<'_> {
         self.take_target_blanks();
         self.stack.push(Frame::Redirect { node, here: flags });
         match self.peek() {
+            Some(b'-')
+                if matches!(operator, Operator::DuplicateInput | Operator::DuplicateOutput) =>
+            {
+                self.closing_target();
+                Ok(())
+            }
             None | Some(b'\n' | b';' | b'&' | b'|' | b'(' | b')' | b'#') => {
                 if self.peek() == Some(b'#')
                     && self.out.events.last().is_none_or(|e| e.kind != Kind::Blank)
@@ -109,6 +116,19 @@ impl Parser<'_> {
                 self.push_word(WordMode::Plain, 0);
                 Ok(())
             }
+        }
+    }
+
+    /// `-` behind `>&` and `<&` is a word of its own: what follows it at once is the next one (`read_token` of parse.y, bash 5.2).
+    /// Other shells read on.
+    fn closing_target(&mut self) {
+        let word = self.open(Kind::Word, 0);
+        self.leaf(Kind::Literal, self.pos + 1);
+        self.close(word);
+        let next = self.look(self.pos).filter(|(byte, _)| !is_meta(*byte));
+        if let Some((_, end)) = next {
+            let span = Span::new(self.pos, end);
+            self.trouble(Reason::Syntax, span, "a word right behind `>&-` or `<&-`");
         }
     }
 

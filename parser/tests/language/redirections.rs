@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 
-use crate::check;
+use crate::{check, tree};
 
 #[test]
 fn anywhere_in_a_command() {
@@ -78,4 +78,25 @@ fn a_duplication_expands_its_target_twice() {
         evaluator-text at "$x": bash expands the target of `>&` a second time
     "#]],
     );
+}
+
+#[test]
+fn what_follows_a_closed_descriptor_at_once_is_a_word() {
+    let told = |text: &str| {
+        let tree = tree(text);
+        let words = tree.commands()[0].words.iter();
+        let words = words.map(|it| String::from_utf8_lossy(it.exact().unwrap()).into_owned());
+        let doubted = tree.opaque_spans().iter().any(|opaque| opaque.reason.code() == "syntax");
+        (words.collect::<Vec<_>>().join(" "), doubted)
+    };
+    for (text, words, doubted) in [
+        ("t>&-l", "t l", true),
+        (">&-h x", "h x", true),
+        ("<&-\"h\" x", "h x", true),
+        ("2>& -h x", "h x", true),
+        ("t >&- l", "t l", false),
+        ("t 2>&- <&-; x", "t", false),
+    ] {
+        assert_eq!(told(text), (words.to_owned(), doubted), "{text}");
+    }
 }
