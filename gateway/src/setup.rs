@@ -109,7 +109,9 @@ pub(crate) fn uninstall(
     for layer in &row.layers {
         let path = layer.path(agent, scope, around)?;
         let change = change_of(&mut changes, path, &row)?;
-        let Some(text) = change.after.clone() else { continue };
+        // Nothing of ours is in an empty file, which is no JSON.
+        let held = change.after.clone().filter(|text| !text.trim().is_empty());
+        let Some(text) = held else { continue };
         change.after = match &layer.what {
             What::Own(_) if is_clean(agent, &text, layer, &change.path) => Some(text),
             What::Own(_) => None,

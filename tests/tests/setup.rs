@@ -45,7 +45,14 @@ fn undo_all_takes_every_agent_out_and_leaves_every_byte() {
     for agent in ["claude", "codex", "gemini", "copilot", "opencode", "cline", "cursor"] {
         let shown = place.output(["setup", agent, "--dry-run"]);
         assert_eq!(shown.status.code(), Some(0), "{agent}: {}", text(&shown.stderr));
-        assert!(text(&shown.stderr).contains("would change"), "{agent}: {}", text(&shown.stderr));
+        let told = text(&shown.stderr);
+        assert!(told.contains("would change"), "{agent}: {told}");
+        // The lines that come, and those of the agent that go for them.
+        let gate = stockade().canonicalize().expect("it").display().to_string();
+        let comes = |line: &str| line.trim_start().starts_with('+') && line.contains(&gate);
+        assert!(told.lines().any(comes), "{agent}: {told}");
+        let goes = told.lines().any(|line| line.trim_start().starts_with('-'));
+        assert_eq!(goes, ["claude", "gemini", "opencode"].contains(&agent), "{agent}: {told}");
         assert_eq!(files(&place), before, "{agent}: a dry run writes nothing");
     }
     for agent in ["claude", "codex", "gemini", "copilot", "opencode", "cline", "cursor"] {
@@ -60,31 +67,95 @@ fn undo_all_takes_every_agent_out_and_leaves_every_byte() {
     assert_eq!(files(&place), before);
 }
 
+/// Files of agents that are JSON, with the list that hooks stand in.
+const JSON: [(&str, &str, &str); 5] = [
+    ("claude", "home/.claude/settings.json", "PreToolUse"),
+    ("codex", "home/.codex/hooks.json", "PreToolUse"),
+    ("gemini", "home/.gemini/settings.json", "BeforeTool"),
+    ("cursor", "home/.cursor/hooks.json", "preToolUse"),
+    ("opencode", "home/.config/opencode/opencode.json", ""),
+];
+
 #[test]
 fn settings_that_are_no_json_are_refused_and_stay() {
-    for held in
-        ["{ \"hooks\": ", "{ // mine\n}", "[]", "\u{feff}{}", "{\"hooks\":{\"PreToolUse\":{}}}"]
-    {
-        let place = Place::new("no-json");
-        place.write("home/.claude/settings.json", held);
-        let before = files(&place);
-        for words in [
-            &["setup", "claude"][..],
-            &["setup", "claude", "--undo"],
-            &["setup", "--undo", "--all"],
+    for (agent, file, list) in JSON {
+        for held in [
+            "{ \"hooks\": ",
+            "{ // mine\n}",
+            "[]",
+            "null",
+            "{\"a\":1,\"a\":2}",
+            "\u{feff}{}",
+            "\u{0}",
+            &format!("{{\"hooks\":{{\"{list}\":{{}}}},\"shell\":{{}}}}"),
         ] {
-            let output = place.output(words);
-            assert_eq!(files(&place), before, "{words:?}: {held}");
-            if words.len() == 2 {
-                assert_eq!(output.status.code(), Some(122), "{held}");
-                assert!(
-                    text(&output.stderr).contains("nothing was written"),
-                    "{}",
-                    text(&output.stderr)
-                );
+            let place = Place::new("no-json");
+            place.write(file, held);
+            let before = files(&place);
+            for words in
+                [&["setup", agent][..], &["setup", agent, "--undo"], &["setup", "--undo", "--all"]]
+            {
+                let output = place.output(words);
+                let told = text(&output.stderr);
+                assert_eq!(files(&place), before, "{words:?}: {held}");
+                if words.len() == 2 {
+                    assert_eq!(output.status.code(), Some(122), "{agent}: {held}: {told}");
+                    assert!(told.contains("nothing was written"), "{agent}: {held}: {told}");
+                }
             }
         }
     }
+    // Files that would be ours, and are somebody else's.
+    for (agent, file) in [
+        ("copilot", "home/.copilot/hooks/stockade.json"),
+        ("cline", "home/.cline/hooks/PreToolUse"),
+        ("opencode", "home/.config/opencode/plugin/stockade.js"),
+    ] {
+        let place = Place::new("not-ours");
+        place.write(file, "{ \"hooks\": ");
+        let before = files(&place);
+        for words in [&["setup", agent][..], &["setup", "--undo", "--all"]] {
+            let output = place.output(words);
+            assert_eq!(files(&place), before, "{words:?}");
+            let expected = if words.len() == 2 { Some(122) } else { Some(0) };
+            assert_eq!(output.status.code(), expected, "{words:?}: {}", text(&output.stderr));
+        }
+    }
+}
+
+#[test]
+fn undo_all_says_which_file_it_could_not_change_and_changes_the_others() {
+    let place = Place::new("undo-broken");
+    for words in [&["claude"][..], &["claude", "--scope", "project"], &["gemini"]] {
+        assert_eq!(place.output([&["setup"], words].concat()).status.code(), Some(0));
+    }
+    let user = place.home().join(".claude/settings.json");
+    let project = place.project().join(".claude/settings.json");
+    for (broken, other) in [(&user, &project), (&project, &user)] {
+        let written = std::fs::read_to_string(broken).expect("what set-up wrote");
+        std::fs::write(broken, format!("{written}}}")).expect("one brace too many");
+        let output = place.output(["setup", "--undo", "--all"]);
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(122), "{told}");
+        assert!(told.contains(&format!("`{}` is no JSON", broken.display())), "{told}");
+        let held = |path: &std::path::Path| std::fs::read_to_string(path).unwrap_or_default();
+        assert_eq!((held(broken), held(other)), (format!("{written}}}"), String::new()), "{told}");
+        assert!(!held(&place.home().join(".gemini/settings.json")).contains("hook gemini"));
+        std::fs::write(broken, written).expect("mended");
+        assert_eq!(place.output(["setup", "--undo", "--all"]).status.code(), Some(0));
+        assert!(!broken.exists());
+        for words in [&["claude"][..], &["claude", "--scope", "project"]] {
+            assert_eq!(place.output([&["setup"], words].concat()).status.code(), Some(0));
+        }
+    }
+    assert_eq!(place.output(["setup", "--undo", "--all"]).status.code(), Some(0));
+    assert!(!place.home().join(".local/share/stockade").exists(), "our own folder");
+    // An empty file is none of ours, and is as it was.
+    place.write("home/.claude/settings.json", "");
+    assert_eq!(place.output(["setup", "--undo", "--all"]).status.code(), Some(0));
+    assert_eq!(place.output(["setup", "claude"]).status.code(), Some(0));
+    assert_eq!(place.output(["setup", "claude", "--undo"]).status.code(), Some(0));
+    assert_eq!(std::fs::read_to_string(user).expect("it"), "");
 }
 
 /// The lines of `doctor --agent` as name and state, and the exit status.

@@ -10,18 +10,26 @@ use crate::protocol::words;
 use crate::serve::hook::Agent;
 use crate::setup::{Change, Scope, Surroundings, install, row, uninstall};
 
-/// Does what `options` name, agent by agent; one that fails does not hold up the others.
+/// Does what `options` name, file by file; what fails does not hold up the others.
 pub(super) fn setup(options: &args::agents::Setup) -> Result<ExitCode, Failure> {
     let call = context::call(&options.common, "setup")?;
     let around = surroundings(&call)?;
-    let agents = match options.agent {
-        Some(agent) => vec![agent],
-        None => Agent::ALL.to_vec(),
-    };
     let mut status = ExitCode::SUCCESS;
-    for agent in agents {
-        if let Err(failure) = one(agent, options, &around) {
+    let mut tried = |agent, scope| {
+        if let Err(failure) = one(agent, scope, options, &around) {
             status = failure::fail(&failure).into();
+        }
+    };
+    match options.agent {
+        Some(agent) => tried(agent, options.scope.unwrap_or(Scope::User)),
+        None => {
+            let scopes = match options.scope {
+                Some(scope) => vec![scope],
+                None => vec![Scope::User, Scope::Project],
+            };
+            for agent in Agent::ALL {
+                scopes.iter().for_each(|scope| tried(agent, *scope));
+            }
         }
     }
     Ok(status)
@@ -53,29 +61,26 @@ pub(super) fn surroundings(call: &context::Call) -> Result<Surroundings, Failure
     })
 }
 
-fn one(agent: Agent, options: &args::agents::Setup, around: &Surroundings) -> Result<(), Failure> {
-    let scopes = match (options.scope, options.agent) {
-        (None, None) => vec![Scope::User, Scope::Project],
-        (scope, _) => vec![scope.unwrap_or(Scope::User)],
+fn one(
+    agent: Agent,
+    scope: Scope,
+    options: &args::agents::Setup,
+    around: &Surroundings,
+) -> Result<(), Failure> {
+    let changes = match options.undo {
+        false => install(agent, scope, around)?,
+        // Where an agent reads nothing from a project, nothing of ours is there.
+        true if options.agent.is_none() && !row::has(agent, scope)? => return Ok(()),
+        true => uninstall(agent, scope, around)?,
     };
-    for scope in scopes {
-        let changes = match options.undo {
-            false => install(agent, scope, around)?,
-            // Where an agent reads nothing from a project, nothing of ours is there.
-            true if options.agent.is_none() && scope == Scope::Project => {
-                uninstall(agent, scope, around).unwrap_or_default()
-            }
-            true => uninstall(agent, scope, around)?,
-        };
-        if changes.is_empty() && options.agent.is_some() {
-            let name = agent.name();
-            failure::tell(&format!("stockade: nothing of stockade is in the settings of {name}"));
-        }
-        for change in &changes {
-            tell(agent, options, change);
-            if !change.is_nothing() && !options.dry_run {
-                change.apply()?;
-            }
+    if changes.is_empty() && options.agent.is_some() {
+        let name = agent.name();
+        failure::tell(&format!("stockade: nothing of stockade is in the settings of {name}"));
+    }
+    for change in &changes {
+        tell(agent, options, change);
+        if !change.is_nothing() && !options.dry_run {
+            change.apply()?;
         }
     }
     Ok(())

@@ -56,8 +56,15 @@ pub(super) fn apply(change: &Change) -> Result<(), Failure> {
         let message = format!("`{}` cannot be written: {error}", change.path.display());
         Failure::new(Code::InvalidRequest, message, "see who owns the folder")
     };
-    let Some(after) = &change.after else { return fs::remove_file(&change.path).map_err(failed) };
     let folder = change.path.parent().unwrap_or(Path::new("/"));
+    let Some(after) = &change.after else {
+        fs::remove_file(&change.path).map_err(failed)?;
+        // The folder of the agent and that of stockade, when nothing else lies there.
+        for folder in [Some(folder), folder.parent()].into_iter().flatten() {
+            let _ = fs::remove_dir(folder); // it is no part of the gate
+        }
+        return Ok(());
+    };
     fs::create_dir_all(folder).map_err(failed)?;
     let new = folder.join(format!(".bash.{}.tmp", std::process::id()));
     let made =

@@ -73,6 +73,12 @@ pub(super) fn read(agent: Agent) -> Result<Row, Failure> {
     })
 }
 
+/// Says whether `agent` reads anything that set-up could write for `scope`.
+pub(crate) fn has(agent: Agent, scope: Scope) -> Result<bool, Failure> {
+    let layers = read(agent)?.layers;
+    Ok(scope == Scope::User || layers.iter().any(|layer| layer.project.is_some()))
+}
+
 fn row(agent: Agent) -> Result<Row, String> {
     let table = json::read(TABLE.as_bytes(), Dialect::Commented).map_err(|error| error.message)?;
     let row = table.get(agent.name()).ok_or("the agent is missing")?;
