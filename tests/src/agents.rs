@@ -218,7 +218,8 @@ impl Seen<'_> {
     }
 
     fn denied(&self, case: &'static str, file: &str) -> Line {
-        let told = self.endpoint.was_told(&["denied", RULE]);
+        // Of this command: the main conversation and the sub-agent are each told of their own.
+        let told = self.endpoint.was_told(&[&format!("denied `touch {file}`"), RULE]);
         match (self.came(file), self.made(file), told) {
             (_, true, _) => self.line(case, false, "RAN"),
             (true, false, true) => self.line(case, true, "did not run, the model was told why"),

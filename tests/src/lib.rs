@@ -3,6 +3,7 @@
 
 pub mod agents;
 pub mod cases;
+pub mod gateway;
 pub mod oracle;
 pub mod terminal;
 

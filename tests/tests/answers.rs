@@ -1,116 +1,22 @@
 //! What an answer of a person counts for, and what becomes of a call that was given up before its command started.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::os::unix::net::UnixStream;
-use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 use stockade_tests::Place;
+use stockade_tests::gateway::{Gateway, Peer};
 
-/// A gateway that stays, and its place.
-struct Gateway<'a> {
-    place: &'a Place,
-    child: Child,
-    _said: BufReader<ChildStdout>,
-}
-
-impl<'a> Gateway<'a> {
-    fn start(place: &'a Place) -> Gateway<'a> {
-        let mut child =
-            place.stockade(["serve"]).stdout(Stdio::piped()).spawn().expect("the gateway starts");
-        let mut said = BufReader::new(child.stdout.take().expect("its output"));
-        said.read_line(&mut String::new()).expect("its first line");
-        Gateway { place, child, _said: said }
-    }
-
-    fn connect(&self) -> Peer {
-        let socket = self.place.root.join("runtime/stockade/gateway.sock");
-        let stream = UnixStream::connect(socket).expect("the gateway accepts");
-        let reader = BufReader::new(stream.try_clone().expect("a second handle"));
-        let mut peer = Peer { stream, reader, last: 0 };
-        peer.request("hello", json!({"protocol": 1}));
-        peer.next();
-        peer
-    }
-
-    /// Asks for a command and returns the connection where its question or its outcome comes next.
-    fn ask_for(&self, command: Value) -> Peer {
-        let mut peer = self.connect();
-        let variable = |name: &str, value: &std::path::Path| json!([name, value]);
-        let environment = json!([variable("HOME", &self.place.home()), ["PATH", "/usr/bin:/bin"]]);
-        let context = json!({"settings": [], "allowed_tools": [], "disallowed_tools": [], "import": [],
-            "additional_directories": [], "environment": environment, "door": "run", "interactive": true});
-        let request = json!({"command": command, "cwd": self.place.project(), "background": false,
-            "pty": false, "unsandboxed": false, "stdin": false, "context": context});
-        peer.request("run", request);
-        peer
-    }
-
-    fn end(mut self) -> Option<i32> {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill").success());
-        self.child.wait().expect("the gateway ends").code()
-    }
-}
-
-impl Drop for Gateway<'_> {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-struct Peer {
-    stream: UnixStream,
-    reader: BufReader<UnixStream>,
-    last: u64,
-}
-
-impl Peer {
-    fn send(&mut self, message: &Value) {
-        self.stream.write_all(format!("{message}\n").as_bytes()).expect("the gateway reads");
-    }
-
-    fn request(&mut self, method: &str, params: Value) {
-        self.last += 1;
-        self.send(&json!({"jsonrpc": "2.0", "id": self.last, "method": method, "params": params}));
-    }
-
-    fn next(&mut self) -> Value {
-        let mut line = String::new();
-        self.reader.read_line(&mut line).expect("a line");
-        serde_json::from_str(&line).expect("a line of JSON")
-    }
-
-    /// Waits for the question.
-    fn question(&mut self) -> Value {
-        let question = self.next();
-        assert_eq!(question["method"], "question", "{question}");
-        question
-    }
-
-    fn stop(&mut self) {
-        let params = json!({"run": self.last, "control": "stop"});
-        self.send(&json!({"jsonrpc": "2.0", "method": "control", "params": params}));
-    }
-
-    fn answer(&mut self, question: &Value, answer: &str) {
-        self.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": answer}));
-    }
-
-    /// Waits for the outcome: its name, or the code of the failure.
-    fn outcome(&mut self) -> String {
-        loop {
-            let message = self.next();
-            if message["id"] != self.last || !message["method"].is_null() {
-                continue;
-            }
-            let outcome = message["result"].as_object().and_then(|it| it.keys().next().cloned());
-            let code = || message["error"]["data"]["code"].as_str().map(str::to_owned);
-            return outcome.or_else(code).expect("an outcome or a failure");
-        }
-    }
+/// Asks for a command and returns the connection where its question or its outcome comes next.
+fn ask_for(gateway: &Gateway, place: &Place, command: Value) -> Peer {
+    let mut peer = gateway.greet();
+    let environment = json!([["HOME", place.home()], ["PATH", "/usr/bin:/bin"]]);
+    let context = json!({"settings": [], "allowed_tools": [], "disallowed_tools": [], "import": [],
+        "additional_directories": [], "environment": environment, "door": "run", "interactive": true});
+    let request = json!({"command": command, "cwd": place.project(), "background": false,
+        "pty": false, "unsandboxed": false, "stdin": false, "context": context});
+    peer.request("run", request);
+    peer
 }
 
 fn settings(place: &Place, text: &str) {
@@ -152,7 +58,7 @@ fn a_yes_is_no_longer_one_when_settings_or_links_changed_since_the_question() {
         }
         place.write("project/shown", "what was shown");
         settings(&place, before);
-        let mut peer = gateway.ask_for(json!({"shell": "cp shown copy"}));
+        let mut peer = ask_for(&gateway, &place, json!({"shell": "cp shown copy"}));
         let question = peer.question();
         meanwhile();
         peer.answer(&question, "once");
@@ -170,7 +76,7 @@ fn a_yes_still_counts_when_settings_changed_elsewhere_and_the_record_names_those
     let place = Place::new("elsewhere");
     settings(&place, r#"{"permissions": {"ask": ["Bash(mkdir:*)", "Bash(touch:*)"]}}"#);
     let gateway = Gateway::start(&place);
-    let mut first = gateway.ask_for(json!({"shell": "mkdir first"}));
+    let mut first = ask_for(&gateway, &place, json!({"shell": "mkdir first"}));
     let question = first.question();
     settings(
         &place,
@@ -210,7 +116,7 @@ fn a_command_that_was_given_up_before_its_start_never_runs() {
     let command = json!({"words": ["mkdir", "made"]});
     // With the question open, whatever is said then.
     for _ in 0..5 {
-        let mut peer = gateway.ask_for(command.clone());
+        let mut peer = ask_for(&gateway, &place, command.clone());
         let question = peer.question();
         peer.stop();
         peer.answer(&question, "once");
@@ -222,7 +128,7 @@ fn a_command_that_was_given_up_before_its_start_never_runs() {
     settings(&place, &json!({"permissions": {"allow": ["Bash"]}, "hooks": hooks}).to_string());
     let (thinks, go) = (place.home().join("thinks"), place.home().join("go"));
     for goes_away in [false, true] {
-        let mut peer = gateway.ask_for(command.clone());
+        let mut peer = ask_for(&gateway, &place, command.clone());
         while !thinks.exists() {
             std::thread::yield_now();
         }
@@ -247,8 +153,8 @@ fn a_command_that_was_given_up_before_its_start_never_runs() {
 fn a_client_that_reads_nothing_does_not_hold_up_the_end_of_the_gateway() {
     let place = Place::new("deaf");
     let gateway = Gateway::start(&place);
-    let mut deaf = gateway.ask_for(json!({"shell": "echo begun; sleep 600"}));
-    assert_eq!(deaf.next()["params"]["event"]["output"]["stream"], "stdout");
+    let mut deaf = ask_for(&gateway, &place, json!({"shell": "echo begun; sleep 600"}));
+    assert_eq!(deaf.message().expect("an event")["params"]["event"]["output"]["stream"], "stdout");
     deaf.stream.set_write_timeout(Some(std::time::Duration::from_millis(500))).expect("a limit");
     let bad = b"{}\n".repeat(10_000);
     // Each line gets an answer that nobody reads, until neither side has room.

@@ -5,33 +5,13 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use stockade_tests::gateway::Gateway;
 use stockade_tests::terminal::Terminal;
 use stockade_tests::{Place, skip, stockade};
-
-/// A gateway at the default place of one test; ended with the test.
-struct Gateway(Child);
-
-impl Gateway {
-    fn start(place: &Place) -> Gateway {
-        let mut child = place.stockade(["serve"]).stdout(Stdio::piped()).spawn().expect("it");
-        let mut line = String::new();
-        let stdout = child.stdout.take().expect("its output");
-        BufReader::new(stdout).read_line(&mut line).expect("its first line");
-        assert!(line.starts_with("listening on "), "{line}");
-        Gateway(child)
-    }
-}
-
-impl Drop for Gateway {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()

@@ -2,101 +2,12 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use serde_json::{Value, json};
+use stockade_tests::gateway::{Gateway, Peer};
 use stockade_tests::{Place, is_root, skip};
-
-/// A gateway of one test; ended with the test.
-struct Gateway {
-    child: Child,
-    socket: PathBuf,
-}
-
-impl Gateway {
-    /// Starts `stockade serve` and waits until it says that it is ready.
-    fn start(place: &Place) -> Gateway {
-        Gateway::start_with(place, place.stockade(["serve"]))
-    }
-
-    fn start_with(place: &Place, mut command: Command) -> Gateway {
-        let socket = place.root.join("runtime/stockade/gateway.sock");
-        let mut child = command.stdout(Stdio::piped()).spawn().expect("the gateway starts");
-        let mut line = String::new();
-        let stdout = child.stdout.take().expect("its output");
-        BufReader::new(stdout).read_line(&mut line).expect("its first line");
-        assert_eq!(line, format!("listening on {}\n", socket.display()));
-        Gateway { child, socket }
-    }
-
-    fn connect(&self) -> Peer {
-        let stream = UnixStream::connect(&self.socket).expect("the gateway accepts");
-        let reader = BufReader::new(stream.try_clone().expect("a second handle"));
-        Peer { stream, reader }
-    }
-
-    /// Connects and says hello.
-    fn greet(&self) -> Peer {
-        let mut peer = self.connect();
-        let answer = peer
-            .ask(&json!({"jsonrpc": "2.0", "id": 0, "method": "hello", "params": {"protocol": 1}}));
-        assert_eq!(answer["result"]["protocol"], 1, "{answer}");
-        peer
-    }
-
-    /// Ends the gateway with SIGTERM and returns its exit status.
-    fn end(mut self) -> Option<i32> {
-        signal(self.child.id(), "TERM");
-        self.child.wait().expect("the gateway ends").code()
-    }
-}
-
-impl Drop for Gateway {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// The other end of a connection.
-struct Peer {
-    stream: UnixStream,
-    reader: BufReader<UnixStream>,
-}
-
-impl Peer {
-    fn send(&mut self, line: &str) {
-        self.stream.write_all(line.as_bytes()).expect("the gateway reads");
-        self.stream.write_all(b"\n").expect("the gateway reads");
-    }
-
-    /// The next message; none when the gateway closed the connection.
-    fn next(&mut self) -> Option<Value> {
-        let mut line = String::new();
-        match self.reader.read_line(&mut line) {
-            Ok(0) | Err(_) => None,
-            Ok(_) => Some(serde_json::from_str(&line).expect("a line of JSON")),
-        }
-    }
-
-    fn ask(&mut self, request: &Value) -> Value {
-        self.send(&request.to_string());
-        self.next().expect("an answer")
-    }
-
-    /// Sends a line that is no request, and returns the code of the answer.
-    fn code_of(&mut self, line: &str) -> i64 {
-        self.send(line);
-        self.next().expect("an answer")["error"]["code"].as_i64().expect("a code")
-    }
-}
-
-fn signal(pid: u32, name: &str) {
-    let sent = Command::new("kill").args([format!("-{name}"), pid.to_string()]).status();
-    assert!(sent.expect("kill starts").success());
-}
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -145,10 +56,9 @@ fn a_socket_file_is_replaced_only_if_nobody_listens() {
         "{}",
         text(&second.stderr)
     );
-    signal(first.child.id(), "KILL");
-    let mut first = first;
-    first.child.wait().expect("it is gone");
-    assert!(first.socket.exists(), "a killed gateway leaves its socket file behind");
+    let socket = first.socket.clone();
+    first.kill();
+    assert!(socket.exists(), "a killed gateway leaves its socket file behind");
     let third = Gateway::start(&place);
     third.greet();
 }
@@ -194,7 +104,7 @@ fn what_comes_with_the_greeting_is_served_or_refused_with_it() {
         let run = json!({"jsonrpc": "2.0", "id": 2, "method": "run", "params": request});
         let mut peer = gateway.connect();
         peer.send(&format!("{hello}\n{run}"));
-        [peer.next().expect("an answer"), peer.next().expect("an answer")]
+        [peer.message().expect("an answer"), peer.message().expect("an answer")]
     };
     let [hello, refused] = run("0.0.0");
     assert_eq!(hello["error"]["data"]["code"], "version_mismatch", "{hello}");
@@ -222,7 +132,7 @@ fn bad_lines_get_stable_codes_and_do_not_end_the_gateway() {
     // A line without end is cut off, and only this connection is closed.
     let flood = vec![b'x'; 9 << 20];
     let _ = peer.stream.write_all(&flood);
-    assert_eq!(peer.next(), None);
+    assert_eq!(peer.message(), None);
     gateway.greet();
 }
 
@@ -377,7 +287,7 @@ fn another_user_gets_no_word_out_of_a_gateway() {
     let mut peer = gateway.connect();
     let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "hello", "params": {"protocol": 1}});
     let _ = peer.stream.write_all(format!("{hello}\n").as_bytes()); // it may be closed already
-    assert_eq!(peer.next(), None);
+    assert_eq!(peer.message(), None);
     let socket = gateway.socket.to_str().expect("a path");
     let output = place.output(["run", "--socket", socket, "touch made.txt"]);
     assert_eq!(output.status.code(), Some(122));
@@ -466,7 +376,7 @@ fn what_a_gateway_forks_holds_nothing_of_it() {
     let mut command = place.stockade(["serve"]);
     command.env("SERVE_TOKEN", "mark-of-the-gateway");
     let gateway = Gateway::start_with(&place, command);
-    let own = gateway.child.id();
+    let own = gateway.id();
     for _ in 0..3 {
         let output = place.output(["run", "--", "echo out"]);
         assert_eq!(String::from_utf8_lossy(&output.stdout), "out\n", "{output:?}");

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
+use stockade_tests::gateway::Gateway;
 use stockade_tests::terminal::Terminal;
 use stockade_tests::{Place, root, skip, stockade};
 
@@ -407,15 +408,7 @@ fn what_one_agent_asks_is_nothing_to_another_of_the_same_parent() {
         (true, &gives, "121\n", "121\n"),
     ] {
         place.write("second.sh", second);
-        let mut gateway = stays.then(|| {
-            let mut child =
-                place.stockade(["serve"]).stdout(Stdio::piped()).spawn().expect("serve");
-            let mut line = String::new();
-            let said = child.stdout.take().expect("its output");
-            std::io::BufRead::read_line(&mut std::io::BufReader::new(said), &mut line)
-                .expect("a line");
-            child
-        });
+        let gateway = stays.then(|| Gateway::start(&place));
         let plain = place.stockade([""; 0]);
         let mut parent = Command::new("bash");
         parent.arg("../parent.sh").current_dir(place.project()).env_clear();
@@ -432,8 +425,8 @@ fn what_one_agent_asks_is_nothing_to_another_of_the_same_parent() {
         for file in ["asked", "go", "project/made.txt"] {
             let _ = std::fs::remove_file(place.root.join(file)); // for the next round
         }
-        if let Some(gateway) = &mut gateway {
-            gateway.kill().and_then(|()| gateway.wait()).expect("it ends");
+        if let Some(gateway) = gateway {
+            gateway.kill();
         }
     }
 }

@@ -1,12 +1,13 @@
 //! Hooks of the events at which nothing is decided about a call: after it, beside it, at sessions, at changes of settings,
 //! and those of which an agent tells.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::Write as _;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 use stockade_tests::Place;
+use stockade_tests::gateway::Gateway;
 
 use super::{answering, command, hooks, judged_case, script, stdout, told, until, user};
 
@@ -103,34 +104,6 @@ fn what_a_hook_beside_has_to_tell_reaches_the_next_call() {
     assert!(told(&second).contains("the tests pass"), "{}", told(&second));
 }
 
-/// A gateway that stays, for one test.
-struct Gateway(Child);
-
-impl Gateway {
-    fn start(place: &Place) -> Gateway {
-        let mut child =
-            place.stockade(["serve"]).stdout(Stdio::piped()).spawn().expect("the gateway starts");
-        let mut line = String::new();
-        let stdout = child.stdout.take().expect("its output");
-        BufReader::new(stdout).read_line(&mut line).expect("its first line");
-        assert!(line.starts_with("listening on "), "{line}");
-        Gateway(child)
-    }
-
-    fn end(mut self) {
-        let pid = self.0.id().to_string();
-        std::process::Command::new("kill").args(["-TERM", &pid]).status().expect("kill");
-        assert!(self.0.wait().expect("its end").success());
-    }
-}
-
-impl Drop for Gateway {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn a_session_of_a_gateway_begins_and_ends_once() {
     let place = Place::new("hook-session");
@@ -158,7 +131,7 @@ fn a_session_of_a_gateway_begins_and_ends_once() {
             .collect()
     };
     assert_eq!(events(), [(json!("SessionStart"), json!("s-7"), json!("startup"))]);
-    gateway.end();
+    assert_eq!(gateway.end(), Some(0));
     assert_eq!(events()[1..], [(json!("SessionEnd"), json!("s-7"), json!("other"))]);
     let search = stdout(&place.output(["audit", "search", "--json"]));
     assert_eq!(search.matches(r#""kind":"hooks""#).count(), 2, "{search}");
@@ -192,7 +165,7 @@ fn a_change_of_settings_is_told_and_can_be_kept_from_counting() {
     );
     assert!(frame["file_path"].as_str().unwrap_or_default().ends_with("stockade/settings.json"));
     // A gateway that begins anew takes the files as they are.
-    gateway.end();
+    assert_eq!(gateway.end(), Some(0));
     assert_eq!(run().status.code(), Some(120));
 }
 
