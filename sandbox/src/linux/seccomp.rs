@@ -219,7 +219,34 @@ const COMMANDS: &[u32] = &[
     0x4C00,
     0x4C80,
     0x1272, // TUNSETIFF LOOP_SET_FD LOOP_CTL_ADD BLKGETSIZE64's family
+    0x5000_9401,
+    0x5000_940E,
+    0x5000_940F,
+    0x5000_9417,
+    0x5000_9418,
+    0x5000_943F, // Btrfs: makes, copies and removes subvolumes by name (`linux/btrfs.h`)
 ];
+
+/// Kinds of `ioctl` commands that are let through, but for those above: of files, terminals, sockets and the devices that a
+/// run has. Others mean something to file systems and drivers of their own, which may make names or change files in
+/// ways that nobody here judges, as `OCFS2_IOC_REFLINK` does (`Documentation/userspace-api/ioctl/ioctl-number.rst`).
+const KINDS: &[u32] = &[
+    0x54, // terminals, pipes, `FIONREAD`
+    0x89, // sockets
+    0x94, // Btrfs; `FICLONE` and its like
+    0x66, // `FS_IOC_*`
+    0x00, // `FIBMAP`, `FIGETBSZ`
+    0x4B, 0x56, // consoles
+    0x52, // `/dev/random`
+    0x58, // `FS_IOC_FSGETXATTR`, `FITRIM`
+    0x8A, // epoll
+    0xB7, // namespaces
+    0xFF, // descriptors of processes
+];
+
+/// Bits and value of Lustre's commands among those of the kind `f`: two of them make and remove names
+/// (`lustre_user.h`, `LL_IOC_LMV_SETSTRIPE` 240 and `LL_IOC_REMOVE_ENTRY`); the kernel's own have other numbers.
+const LUSTRE: (u32, u32) = (0xFF40, 0x6640);
 
 /// `personality` values that change nothing of safety: query, default, 32 bit, no address randomisation.
 const PERSONALITIES: &[u32] = &[0xFFFF_FFFF, 0, 0x8, 0x0004_0000, 0x0002_0000];
@@ -268,7 +295,10 @@ pub(crate) fn table(options: Options) -> Table {
     let known = PERSONALITIES.iter().map(|value| case(vec![is(0, ALL, *value)], Verdict::Allow));
     set(libc::SYS_personality, known.collect(), denied);
     let commands = COMMANDS.iter().map(|value| case(vec![is(1, ALL, *value)], denied));
-    set(libc::SYS_ioctl, commands.collect(), Verdict::Allow);
+    let nothing = Verdict::Errno(libc::ENOTTY);
+    let lustre = case(vec![is(1, LUSTRE.0, LUSTRE.1)], nothing);
+    let kinds = KINDS.iter().map(|kind| case(vec![is(1, 0xFF00, kind << 8)], Verdict::Allow));
+    set(libc::SYS_ioctl, commands.chain([lustre]).chain(kinds).collect(), nothing);
     set(libc::SYS_prctl, process_control(options), Verdict::Allow);
     let leases = LEASES.iter().map(|value| case(vec![is(1, ALL, *value)], denied));
     set(libc::SYS_fcntl, leases.collect(), Verdict::Allow);

@@ -59,8 +59,8 @@ pub(crate) struct Place {
     pub(crate) directory: OwnedFd,
 }
 
-/// Device and inode of a directory, and why it is remembered.
-type Key = ((u64, u64), Kind);
+/// A directory, and why it is remembered.
+type Key = (repository::Identity, Kind);
 
 /// The directories of one run, each told to the monitor before the run may use it.
 #[derive(Debug, Default)]

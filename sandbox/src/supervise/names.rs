@@ -29,14 +29,15 @@ impl Performer<'_> {
         }
         let lookup = libc::O_PATH | libc::O_NOFOLLOW;
         let object = syscalls::create_at(named.parent.as_fd(), named.name(), lookup, 0)?;
+        let found = resolve::metadata(&object)?;
         if named.wants_directory && !is_directory {
-            let found = resolve::metadata(&object)?.is_dir();
-            return Err(Refused::Errno(if found { libc::EISDIR } else { libc::ENOTDIR }));
+            return Err(Refused::Errno(if found.is_dir() { libc::EISDIR } else { libc::ENOTDIR }));
         }
         let call = if is_directory { "rmdir" } else { "unlink" };
         self.permit(Act::Make, call, &named.path()?, &named.parent)?;
         self.caller.still_waits()?;
         syscalls::unlink_at(named.parent.as_fd(), named.name(), flags)?;
+        self.supervisor.made.forget(&found);
         Ok(Answer::Value(0))
     }
 

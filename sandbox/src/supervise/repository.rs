@@ -16,6 +16,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Component, Path};
+use std::time::SystemTime;
 
 use super::configuration::Keys;
 use super::guard::{Act, Guard};
@@ -31,11 +32,15 @@ const MOST_MADE: usize = 100_000;
 /// Most hooks that are looked at when a directory becomes a git directory.
 const MOST_HOOKS: usize = 1_000;
 
-/// What this run made, by device and inode: directories, `.git` files and configurations; and the directories
-/// that are inspected at the end.
+/// What tells an object from every other, also from one that got its inode later: device, inode, and when it was made,
+/// where the file system knows.
+pub(super) type Identity = (u64, u64, Option<SystemTime>);
+
+/// What this run made and what is still there: directories, sockets, `.git` files and configurations; and the
+/// directories that are inspected at the end.
 #[derive(Debug, Default)]
 pub(super) struct Made {
-    objects: RefCell<BTreeSet<(u64, u64)>>,
+    objects: RefCell<BTreeSet<Identity>>,
     places: Places,
 }
 
@@ -66,6 +71,13 @@ impl Made {
     /// Remembers `parent`, in which the run is about to make a `.git` file.
     pub(super) fn note_file(&self, parent: &OwnedFd) -> io::Result<()> {
         self.places.add(Kind::File, parent)
+    }
+
+    /// Forgets an object that loses a name, if that was its last one: somebody else may get its inode.
+    pub(super) fn forget(&self, object: &Metadata) {
+        if object.is_dir() || object.nlink() <= 1 {
+            self.objects.borrow_mut().remove(&identity(object));
+        }
     }
 
     /// Says whether this run made it.
@@ -108,8 +120,8 @@ pub(super) fn is_git_name(name: &OsStr) -> bool {
 }
 
 /// Returns what tells an object from every other.
-pub(super) fn identity(found: &Metadata) -> (u64, u64) {
-    (found.dev(), found.ino())
+pub(super) fn identity(found: &Metadata) -> Identity {
+    (found.dev(), found.ino(), found.created().ok())
 }
 
 /// Says whether [`forbids`] has anything to say of `path`, by its names alone.

@@ -56,6 +56,8 @@ fn dangerous_calls_are_refused() {
             ("16, 1, 0x5412, 0", true),      // TIOCSTI
             ("16, 1, 0x100005412, 0", true), // with a bit above the kernel's width
             ("16, 1, 0x541C, 0", true),      // TIOCLINUX
+            ("16, 1, 0x50009401, 0", true),  // a snapshot of Btrfs
+            ("16, 1, 0x5000940E, 0", true),  // a subvolume of Btrfs
             ("103, 99, 0, 0", true),         // syslog
             ("135, 0x0400000", true),        // personality READ_IMPLIES_EXEC
             ("463, -100, 0, 0, 0, 0", true), // setxattrat

@@ -1,7 +1,7 @@
 //! Git directories: what runs code in them later cannot be planted, and ordinary git goes on.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use stockade_sandbox::Access;
@@ -424,6 +424,57 @@ fn new_repositories_can_be_made_and_used() {
         assert_eq!(ran.exit.code, Some(0), "{} {:?}", ran.text, ran.violations);
         assert!(exists(&place.project.join("r/s/.git")) && exists(&place.project.join("c/f")));
     });
+}
+
+/// Makes git directories until one of them has an inode of `known`, and returns which has.
+fn with_an_inode_of(place: &Place, known: &[u64]) -> Option<PathBuf> {
+    use std::os::unix::fs::MetadataExt;
+    (0..200).find_map(|number| {
+        let git = place.project.join(format!("r{number}/.git"));
+        fs::create_dir_all(git.join("objects")).unwrap();
+        fs::create_dir(git.join("refs")).unwrap();
+        fs::write(git.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+        fs::write(git.join("config"), "").unwrap();
+        known.contains(&fs::metadata(&git).unwrap().ino()).then_some(git)
+    })
+}
+
+#[test]
+fn a_repository_of_somebody_else_that_gets_an_inode_of_the_run_stays_as_it_is() {
+    as_root_and_user(
+        "repository::a_repository_of_somebody_else_that_gets_an_inode_of_the_run_stays_as_it_is",
+        || {
+            // The run removes what it made, has it replaced, or somebody else removes it.
+            for removal in ["rmdir d*", "for d in d*; do mkdir e && mv -T e $d; done", ":"] {
+                let place = Place::new("inodes");
+                assert_eq!(place.plain("mkfifo go").code, Some(0));
+                let script = format!(
+                    "for i in {{1..64}}; do mkdir d$i; done; stat -c %i d*; {removal}; echo ready; read x < go
+                     ! echo x >> \"$x/config\""
+                );
+                let (child, _, mut reader) = crate::place::start(&place.spec(&script)).unwrap();
+                let mut said = String::new();
+                while !said.ends_with("ready\n") {
+                    let mut byte = [0];
+                    std::io::Read::read_exact(&mut reader, &mut byte).unwrap();
+                    said.push(char::from(byte[0]));
+                }
+                if removal == ":" {
+                    assert_eq!(place.plain("rmdir d*").code, Some(0));
+                }
+                let known: Vec<u64> = said.lines().filter_map(|line| line.parse().ok()).collect();
+                assert_eq!(known.len(), 64, "{said}");
+                let git = with_an_inode_of(&place, &known);
+                if git.is_none() {
+                    println!("this file system gives no inode twice: not tested");
+                }
+                let git = git.unwrap_or_else(|| place.project.join("r0/.git"));
+                fs::write(place.project.join("go"), format!("{}\n", git.display())).unwrap();
+                assert_eq!(child.wait().unwrap().code, Some(0), "{removal}");
+                assert_eq!(fs::read(git.join("config")).unwrap(), b"", "{removal}");
+            }
+        },
+    );
 }
 
 fn exists(path: &Path) -> bool {

@@ -1,5 +1,6 @@
 //! The calls that give a name: symbolic and hard links, and moves.
 
+use std::fs::Metadata;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
@@ -91,8 +92,29 @@ impl Performer<'_> {
             let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_DIRECTORY;
             syscalls::create_at(from.parent.as_fd(), from.name(), flags, 0)?;
         }
+        let replaced = Self::replaced(&from, &to, flags)?;
         syscalls::rename_at(from.parent.as_fd(), from.name(), to.parent.as_fd(), to.name(), flags)?;
+        if let Some(replaced) = replaced {
+            self.supervisor.made.forget(&replaced);
+        }
         Ok(Answer::Value(0))
+    }
+
+    /// Returns what is at `to` and goes when `from` comes there.
+    fn replaced(from: &Named, to: &Named, flags: u32) -> io::Result<Option<Metadata>> {
+        if flags & (libc::RENAME_EXCHANGE | libc::RENAME_NOREPLACE) != 0 {
+            return Ok(None);
+        }
+        let lookup = libc::O_PATH | libc::O_NOFOLLOW;
+        let at = |named: &Named| syscalls::create_at(named.parent.as_fd(), named.name(), lookup, 0);
+        let there = match at(to) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(None),
+            there => resolve::metadata(&there?)?,
+        };
+        // Two names of one object stay as they are (`rename(2)`).
+        let moved = resolve::metadata(&at(from)?)?;
+        let is_one = repository::identity(&there) == repository::identity(&moved);
+        Ok((!is_one).then_some(there))
     }
 
     /// Returns the git directory that `directory` is or lies in.
