@@ -18,21 +18,21 @@ const FILES: &[&str] = &[
     "/etc/host.conf",
     "/etc/services",
     "/etc/protocols",
-    "/etc/ld.so.cache",
 ];
 
-/// Where its parts lie that are loaded when they are asked for, and where other programs keep its settings.
-const FOLDERS: &[&str] = &[
-    "/lib",
-    "/lib64",
-    "/usr/lib",
-    "/usr/lib64",
-    "/usr/local/lib",
-    "/nix/store",
-    "/run/systemd/resolve",
-    "/run/resolvconf",
-    "/run/NetworkManager",
-];
+/// Where other programs keep its settings.
+const FOLDERS: &[&str] = &["/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager"];
+
+/// What the loader reads to find the parts of the name service that are loaded when they are asked for.
+const LOADER: &[&str] = &["/etc/ld.so.cache"];
+
+/// Where these parts lie.
+///
+/// A static executable has files and DNS built in (glibc 2.34 and newer) and no need of other parts. They would bring a
+/// second C library into the process, which may be another one than it was built with; so there they cannot be opened,
+/// and the name service goes on with the next source that `nsswitch.conf` names.
+const LIBRARIES: &[&str] =
+    &["/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/nix/store"];
 
 /// Calls of which it needs none.
 const REFUSED: &[libc::c_long] = &[
@@ -58,7 +58,11 @@ pub(crate) fn confine() -> io::Result<()> {
     let abi = landlock::kernel_abi();
     if abi > 0 {
         let ruleset = Ruleset::new(abi)?;
-        for (paths, grant) in [(FILES, Grant::ReadFile), (FOLDERS, Grant::Read)] {
+        let mut granted = vec![(FILES, Grant::ReadFile), (FOLDERS, Grant::Read)];
+        if syscalls::has_loader() {
+            granted.extend([(LOADER, Grant::ReadFile), (LIBRARIES, Grant::Read)]);
+        }
+        for (paths, grant) in granted {
             for path in paths {
                 // What is not there needs no right.
                 if let Ok(object) = syscalls::open_path(Path::new(path), libc::O_PATH, 0) {

@@ -16,6 +16,13 @@ pub(crate) enum Fork {
     Parent(i32),
 }
 
+/// Says whether a loader mapped this program, as it does all but static ones (`AT_BASE`, `getauxval(3)`).
+pub(crate) fn has_loader() -> bool {
+    // SAFETY: it takes a number, and reads what the kernel gave this process when it started.
+    let base = unsafe { libc::getauxval(libc::AT_BASE) };
+    base != 0
+}
+
 /// Forks; `flags` are `CLONE_NEW*` bits for the child.
 pub(crate) fn fork(flags: i32) -> io::Result<Fork> {
     let flags = libc::c_long::from(flags | libc::SIGCHLD);
