@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, Mode, OFlags, access};
 use stockade_policy::{Facts, NetworkRules, Origin, SandboxSettings, SandboxState};
 use stockade_sandbox::{
-    Access, Fallback, FileRule, Files, Mediation, Network, Program, Protection, SandboxSpec,
+    Access, Fallback, FileRule, Files, Mediation, Network, Pattern, Program, Protection,
+    SandboxSpec,
 };
 
 use crate::environment::{self, Environment};
@@ -338,7 +339,7 @@ fn files(around: &Around<'_>) -> Result<Files, Failure> {
         rules.add(directory, Access::Write, "builtin: working directory");
     }
     for (pattern, origin) in &sandbox.allow_write {
-        if globs::is_pattern(pattern) {
+        if Pattern::is(pattern) {
             continue;
         }
         let path = real(Path::new(pattern));
@@ -356,6 +357,15 @@ fn files(around: &Around<'_>) -> Result<Files, Failure> {
             }
         }
     }
+    // What comes to be while a command runs is refused by its name.
+    let mut patterns = Rules(Vec::new());
+    for (list, access) in
+        [(&sandbox.deny_write, Access::ReadOnly), (&sandbox.deny_read, Access::None)]
+    {
+        for (pattern, origin) in list.iter().filter(|it| Pattern::is(&it.0)) {
+            patterns.add(&with_real_start(pattern), access, &place_of(pattern, origin));
+        }
+    }
     for directory in &writable {
         protect(&mut rules, directory);
     }
@@ -371,6 +381,7 @@ fn files(around: &Around<'_>) -> Result<Files, Failure> {
     }
     Ok(Files {
         rules: rules.0,
+        patterns: patterns.0,
         guarded_names: guarded_names(),
         refused_keys: stockade_policy::refused_git_keys().iter().map(OsString::from).collect(),
         free_keys: stockade_policy::free_git_keys().iter().map(OsString::from).collect(),
@@ -550,6 +561,20 @@ pub(crate) fn is_available() -> bool {
         let enforced = stockade_sandbox::Host::start().enforced;
         REQUIRED.iter().all(|protection| enforced.holds(*protection))
     })
+}
+
+/// Returns `pattern` with the real path of the directories before its first wildcard.
+fn with_real_start(pattern: &str) -> PathBuf {
+    let names = Path::new(pattern).components();
+    let (mut start, mut rest) = (PathBuf::new(), PathBuf::new());
+    for name in names {
+        let is_plain = rest.as_os_str().is_empty();
+        match is_plain && !Pattern::is(&name.as_os_str().to_string_lossy()) {
+            true => start.push(name),
+            false => rest.push(name),
+        }
+    }
+    real(&start).join(rest)
 }
 
 fn expand(pattern: &str) -> Result<Vec<PathBuf>, Failure> {

@@ -28,6 +28,7 @@ fn main() {
                 access: Access::Write,
                 origin: "argument".to_owned(),
             }],
+            patterns: Vec::new(),
             guarded_names: vec![".guarded".into()],
             refused_keys: Vec::new(),
             free_keys: Vec::new(),

@@ -268,7 +268,7 @@ macro_rules! structures {
 
 structures! {
     Program { path, argv, environment, cwd }
-    Files { rules, guarded_names, refused_keys, free_keys, private_tmp, sockets }
+    Files { rules, patterns, guarded_names, refused_keys, free_keys, private_tmp, sockets }
     FileRule { path, access, origin }
     Limits { processes, memory_bytes, file_bytes, descriptors, descriptors_hard, shm_bytes, disk_bytes }
     Exit { code, signal, user, system, max_rss_kib }

@@ -20,6 +20,7 @@ mod linux;
 mod macos;
 #[cfg(not(target_os = "linux"))]
 mod other;
+mod pattern;
 mod peer;
 #[cfg(target_os = "linux")]
 mod probe;
@@ -47,6 +48,7 @@ pub use other::{
     Branch, Child, Launcher, Listeners, Nursery, Progress, Starting, Stopper, Twin, confine_proxy,
     confine_worker, launch, spawn,
 };
+pub use pattern::{Match, Pattern, Wild};
 pub use peer::peer_process;
 pub use run::{Error, Exit, Stdio};
 pub use signals::{HeldSignals, end_now};

@@ -85,6 +85,9 @@ pub struct Program {
 pub struct Files {
     /// Rules for paths.
     pub rules: Vec<FileRule>,
+    /// Rules that refuse writing, whose path is a [`crate::Pattern`]: what comes to be in a writable region while the
+    /// command runs, and what was there, may be neither made nor written. What was there is in `rules` as well.
+    pub patterns: Vec<FileRule>,
     /// Names that may not be created, replaced or written anywhere in a writable region, such as
     /// `.envrc`, or with several parts `.cargo/config.toml`. Letter case does not matter.
     pub guarded_names: Vec<OsString>,

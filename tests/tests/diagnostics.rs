@@ -92,6 +92,45 @@ fn a_write_that_a_rule_refuses_names_the_rule_with_file_and_line() {
 }
 
 #[test]
+fn a_pattern_refuses_what_comes_to_be_and_names_its_rule() {
+    let place = Place::new("told-pattern");
+    place.write("project/old.lock", "kept");
+    // The settings name the project by a link.
+    std::os::unix::fs::symlink(place.project(), place.root.join("link")).expect("a link");
+    let pattern = format!("{}/*.lock", place.root.join("link").display());
+    let filesystem = json!({"denyWrite": [pattern], "denyRead": [place.project().join("*.pem")]});
+    let rules = json!({"permissions": {"deny": ["Edit(gen/**/*.c)"]}, "sandbox": {"filesystem": filesystem}});
+    user(&place, &rules);
+    let settings = place.home().join(".config/stockade/settings.json");
+    place.write("project/gen/plain.h", "");
+    // In a script: what a text would write is judged before.
+    place.write(
+        "project/try.sh",
+        "mkdir -p gen/sub\nfor name in old.lock new.lock new.pem gen/sub/new.c; do echo x > $name; done\n\
+         echo x > gen/sub/new.h\n",
+    );
+    let told = violations(&place, "bash try.sh");
+    let seen: Vec<(&str, &str, u64)> = told
+        .iter()
+        .map(|it| {
+            let path = it["path_or_host"].as_str().expect("a path");
+            let name = path.rsplit('/').next().expect("a name");
+            let rule = it["rule"].as_str().expect("a rule");
+            assert_eq!(it["file"], json!(settings), "{it}");
+            (name, rule.split(' ').next().expect("a word"), it["line"].as_u64().expect("a line"))
+        })
+        .collect();
+    let (write, read) = ("sandbox.filesystem.denyWrite", "sandbox.filesystem.denyRead");
+    let deny = "permissions.deny";
+    let expected = [("old.lock", write), ("new.lock", write), ("new.pem", read), ("new.c", deny)];
+    assert_eq!(seen, expected.map(|(name, rule)| (name, rule, 1)), "{told:?}");
+    assert_eq!(told[1]["remedy"]["value"], json!([pattern]));
+    let exists = |name: &str| place.project().join(name).exists();
+    assert!(!exists("new.lock") && !exists("new.pem") && !exists("gen/sub/new.c"));
+    assert!(exists("gen/sub/new.h"));
+}
+
+#[test]
 fn a_protected_file_says_that_no_setting_allows_it() {
     let place = Place::new("told-protected");
     let (_, stderr) = run(&place, "mkdir -p sub && echo x > sub/.mcp.json");

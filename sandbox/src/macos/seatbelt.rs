@@ -82,6 +82,7 @@ pub fn profile(spec: &SandboxSpec) -> String {
     reading(&mut text, spec);
     writing(&mut text, spec);
     names(&mut text, spec);
+    patterns(&mut text, spec);
     network(&mut text, spec);
     text
 }
@@ -173,6 +174,49 @@ fn names(text: &mut String, spec: &SandboxSpec) {
             ),
         );
     }
+}
+
+/// Files that a pattern names, whenever they come to be. A class of characters stands for any of them.
+fn patterns(text: &mut String, spec: &SandboxSpec) {
+    for rule in &spec.files.patterns {
+        let mut whole = String::new();
+        for name in canonical(&rule.path).components() {
+            let std::path::Component::Normal(name) = name else { continue };
+            match name.as_bytes() {
+                b"**" => whole.push_str("(/[^/]+)*"),
+                name => whole.push_str(&format!("/{}", wild(name))),
+            }
+        }
+        line(
+            text,
+            format_args!(
+                "(deny file-write* (regex #\"^{whole}(/|$)\") (with message \"stockade: pattern\"))"
+            ),
+        );
+    }
+}
+
+/// Returns the pattern of one name in the profile language.
+fn wild(name: &[u8]) -> String {
+    let mut rest = name;
+    let mut pattern = String::new();
+    while let Some(at) = rest.iter().position(|byte| b"*?[".contains(byte)) {
+        let (plain, wild) = rest.split_at(at);
+        pattern.push_str(&any_case(plain));
+        let (piece, length) = match wild {
+            [b'*', ..] => ("[^/]*", 1),
+            [b'[', inner @ ..] => {
+                // A bracket that is the first one inside is one of the characters.
+                let first = 1 + usize::from(inner.starts_with(b"!"));
+                let end = inner.iter().skip(first).position(|byte| *byte == b']');
+                ("[^/]", end.map_or(wild.len(), |end| end + first + 2))
+            }
+            _ => ("[^/]", 1),
+        };
+        pattern.push_str(piece);
+        rest = wild.get(length..).unwrap_or_default();
+    }
+    pattern + &any_case(rest)
 }
 
 fn network(text: &mut String, spec: &SandboxSpec) {

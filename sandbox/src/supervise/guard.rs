@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::fold;
+use crate::pattern::{Match, Pattern};
 use crate::spec::Access;
 use crate::{FileRule, Network, SandboxSpec, Violation};
 
@@ -34,6 +35,8 @@ pub(crate) struct Guard {
     /// Each name as its parts; most have one.
     names: Vec<Vec<OsString>>,
     rules: Vec<FileRule>,
+    /// Each with where it comes from.
+    patterns: Vec<(Pattern, String)>,
     sockets: Vec<PathBuf>,
     /// What the host shows inside of the directories of the run's own.
     shown: Vec<PathBuf>,
@@ -59,8 +62,12 @@ impl Guard {
         let sockets = spec.files.sockets.clone();
         let is_own = |rule: &&FileRule| OWN.iter().any(|own| rule.path.starts_with(own));
         let shown = rules.iter().filter(is_own).map(|rule| rule.path.clone()).collect();
+        // One that cannot be read covers everything. Who makes the spec refuses it before.
+        let pattern =
+            |rule: &FileRule| (Pattern::parse(&rule.path).unwrap_or_default(), rule.origin.clone());
         Guard {
             regions,
+            patterns: spec.files.patterns.iter().map(pattern).collect(),
             names: spec.files.guarded_names.iter().map(|name| parts(Path::new(name))).collect(),
             rules: refusing.cloned().collect(),
             sockets,
@@ -72,8 +79,8 @@ impl Guard {
     /// Returns one for which nothing lies in a writable region.
     pub(super) fn nothing() -> Guard {
         let (regions, names, rules) = (Vec::new(), Vec::new(), Vec::new());
-        let (sockets, shown) = (Vec::new(), Vec::new());
-        Guard { regions, names, rules, sockets, shown, only_loopback: true }
+        let (patterns, sockets, shown) = (Vec::new(), Vec::new(), Vec::new());
+        Guard { regions, names, rules, patterns, sockets, shown, only_loopback: true }
     }
 
     /// Says whether `spec` guards anything that mounts cannot guard, when these of its rules name what is not there.
@@ -84,7 +91,8 @@ impl Guard {
             regions.map(|it| &it.path).any(|region| rule.path.starts_with(region))
         };
         let refuses = |rule: &&FileRule| !matches!(rule.access, Access::Write | Access::Read);
-        !spec.files.guarded_names.is_empty() || absent.iter().filter(refuses).any(within)
+        let is_named = !spec.files.guarded_names.is_empty() || !spec.files.patterns.is_empty();
+        is_named || absent.iter().filter(refuses).any(within)
     }
 
     /// Returns what is to be said of `act` at `path`.
@@ -103,7 +111,20 @@ impl Guard {
                 && (rule.access != Access::None || rule.path.starts_with(region));
             beneath || act == Act::Place && rule.path.starts_with(path) && rule.path != *region
         });
-        rule.map_or(Word::Free, |rule| Word::Forbidden(rule.origin.clone()))
+        let origin = rule.map(|rule| &rule.origin).or_else(|| self.covering(path));
+        origin.map_or(Word::Free, |origin| Word::Forbidden(origin.clone()))
+    }
+
+    /// Returns where the pattern comes from that covers `path`.
+    pub(super) fn covering(&self, path: &Path) -> Option<&String> {
+        let mut patterns = self.patterns.iter();
+        patterns.find(|it| it.0.matches(path) == Match::Whole).map(|it| &it.1)
+    }
+
+    /// Says whether a pattern covers something that could lie beneath `path`.
+    pub(super) fn reaches_beneath(&self, path: &Path) -> bool {
+        self.is_in_region(path)
+            && self.patterns.iter().any(|it| it.0.matches(path) == Match::Beneath)
     }
 
     /// Returns the innermost writable region of the host that `path` lies in.
@@ -189,6 +210,7 @@ mod tests {
                 rule("/secret", Access::None),
                 rule("/p/.env", Access::None),
             ],
+            patterns: Vec::new(),
             sockets: Vec::new(),
             shown: vec!["/tmp/host".into()],
             only_loopback: true,

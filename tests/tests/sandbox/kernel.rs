@@ -38,6 +38,8 @@ fn dangerous_calls_are_refused() {
             ("308, -1, 0", true),            // setns
             ("321, 99, 0, 0", true),         // bpf
             ("425, 0, 0", true),             // io_uring_setup
+            ("298, 0, 0, -1, -1, 0", true),  // perf_event_open
+            ("323, 1", true),                // userfaultfd
             ("250, 0, -3, 0", true),         // keyctl
             ("248, 0, 0, 0, 0, 0", true),    // add_key
             ("304, -1, 0, 0", false),        // open_by_handle_at
@@ -89,6 +91,44 @@ fn calls_that_are_not_known_do_not_exist() {
         let script = "perl -e 'for my $n (337..423, 463..600, 100000) { $! = 0; syscall($n, -1, 0, 0, 0, 0, 0); \
              $! == 38 or print \"$n \" }'";
         assert_eq!(place.confined(script).text, "");
+    });
+}
+
+/// A program that asks for its number through the entry of another architecture, and says whether it got one.
+const FOREIGN: &str = r#"
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(int count, char **words) {
+    long number;
+    (void)words;
+    if (count > 1)
+        number = syscall(0x40000000 | SYS_getpid);
+    else
+        __asm__ volatile("int $0x80" : "=a"(number) : "a"(20L) : "memory");
+    return number > 0 ? 0 : 3;
+}
+"#;
+
+#[test]
+fn the_entries_of_other_architectures_end_the_process() {
+    as_root_and_user("kernel::the_entries_of_other_architectures_end_the_process", || {
+        let name = "the_entries_of_other_architectures_end_the_process";
+        if !on_x86_64(name) {
+            return;
+        }
+        let place = Place::new("entries");
+        fs::write(place.project.join("entry.c"), FOREIGN).unwrap();
+        if place.plain("cc -o entry entry.c").code != Some(0) {
+            return println!("{name}: not tested: there is no C compiler");
+        }
+        for (entry, script) in [("32-bit", "./entry"), ("x32", "./entry x")] {
+            if place.plain(script).code != Some(0) {
+                println!("{name}: this kernel has no {entry} entry; it would end the process, too");
+            }
+            // The number of SIGSYS is 31.
+            let ran = place.confined(&format!("{script}; echo $?"));
+            assert!(ran.text.ends_with("159\n"), "{entry}: {ran:?}");
+        }
     });
 }
 

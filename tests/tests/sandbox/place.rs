@@ -97,6 +97,7 @@ impl Place {
             files: Files {
                 rules: vec![rule(&self.project, Access::Write)],
                 // With a guarded name every call that makes something goes through the supervisor.
+                patterns: Vec::new(),
                 guarded_names: vec![".guarded".into()],
                 refused_keys: ["core.fsmonitor", "core.worktree", "alias.*"].map(Into::into).into(),
                 free_keys: vec!["*".into()],

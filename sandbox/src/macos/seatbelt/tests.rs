@@ -100,6 +100,31 @@ fn guarded_names_are_refused_at_any_depth_and_in_any_case() {
 }
 
 #[test]
+fn patterns_are_refused_whenever_what_they_name_comes_to_be() {
+    let mut spec = spec(&[], Network::Off);
+    let rule = |path: &str| FileRule {
+        path: path.into(),
+        access: Access::ReadOnly,
+        origin: "test".to_owned(),
+    };
+    spec.files.patterns =
+        ["/tmp/p/*.x", "/p/**/a?", "/p/[!]a]b", "/p/[a-c", "/p/\"[\"]"].map(rule).into();
+    let text = profile(&spec);
+    for pattern in [
+        "^/[pP][rR][iI][vV][aA][tT][eE]/[tT][mM][pP]/[pP]/[^/]*[.][xX](/|$)",
+        "^/[pP](/[^/]+)*/[aA][^/](/|$)",
+        "^/[pP]/[^/][bB](/|$)",
+        "^/[pP]/[^/](/|$)",
+        "^/[pP]/.*[^/](/|$)",
+    ] {
+        let line = format!(
+            "(deny file-write* (regex #\"{pattern}\") (with message \"stockade: pattern\"))\n"
+        );
+        assert!(text.contains(&line), "{pattern}: {text}");
+    }
+}
+
+#[test]
 fn links_of_the_system_are_followed() {
     let text =
         profile(&spec(&[("/tmp/p", Access::Write), ("/variable", Access::Write)], Network::Off));

@@ -83,10 +83,12 @@ impl Performer<'_> {
         }
         self.permit_configuration(&from, &to)?;
         self.permit_move(&from, &to)?;
+        self.permit_contents(&from, &to)?;
         if flags & libc::RENAME_EXCHANGE != 0 {
             self.permit_at(Act::Place, "rename", &from)?;
             self.permit_configuration(&to, &from)?;
             self.permit_move(&to, &from)?;
+            self.permit_contents(&to, &from)?;
         }
         if from.wants_directory || to.wants_directory {
             let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_DIRECTORY;
@@ -161,6 +163,22 @@ impl Performer<'_> {
         let is_new = self.git_above(&from.parent)?.is_none();
         if links::are_at(&from.parent, from.name(), is_new && !links::is_object(&path, &git)) {
             return Err(Self::leads("rename", &path));
+        }
+        Ok(())
+    }
+
+    /// Judges what lies beneath a directory by the names that it would have after a move.
+    fn permit_contents(&self, from: &Named, to: &Named) -> Result<(), Refused> {
+        let (guard, path) = (&self.supervisor.guard, to.path()?);
+        if !guard.reaches_beneath(&path) {
+            return Ok(());
+        }
+        for inside in links::beneath(&from.parent, from.name())? {
+            let named = path.join(inside);
+            if let Some(rule) = guard.covering(&named) {
+                let refused = violation("write", "rename", &named, rule.clone());
+                return Err(Refused::Rule(refused));
+            }
         }
         Ok(())
     }

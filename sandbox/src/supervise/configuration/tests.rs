@@ -10,6 +10,7 @@ fn spec(refused: &[&str]) -> SandboxSpec {
     let rule = FileRule { path: "/p".into(), access: Access::Write, origin: String::new() };
     let files = Files {
         rules: vec![rule],
+        patterns: Vec::new(),
         guarded_names: vec![".guarded".into()],
         refused_keys: refused.iter().map(OsString::from).collect(),
         free_keys: vec!["*".into()],

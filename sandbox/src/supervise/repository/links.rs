@@ -93,6 +93,28 @@ pub(in crate::supervise) fn find(
     Ok(found)
 }
 
+/// Returns the paths of all that lies beneath `name` in `directory`, from there. An error where that cannot be known.
+pub(in crate::supervise) fn beneath(directory: &OwnedFd, name: &Path) -> io::Result<Vec<PathBuf>> {
+    let base = resolve::own_path(directory.as_fd()).join(name);
+    if !fs::symlink_metadata(&base)?.is_dir() {
+        return Ok(Vec::new());
+    }
+    let (mut found, mut next) = (vec![PathBuf::new()], 0);
+    while let Some(inside) = found.get(next).cloned() {
+        next += 1;
+        if !fs::symlink_metadata(base.join(&inside))?.is_dir() {
+            continue;
+        }
+        for entry in fs::read_dir(base.join(&inside))? {
+            found.push(inside.join(entry?.file_name()));
+            if found.len() > MOST_ENTRIES {
+                return Err(io::ErrorKind::QuotaExceeded.into());
+            }
+        }
+    }
+    Ok(found.split_off(1))
+}
+
 /// Says whether [`find`] finds anything; what is in doubt counts.
 pub(in crate::supervise) fn are_at(directory: &OwnedFd, name: &Path, counts: bool) -> bool {
     find(directory, name, counts).map_or(true, |found| !found.is_empty())
