@@ -146,6 +146,8 @@ impl Parser<'_> {
                 Some(b'#') => {
                     let rest = self.source.get(self.pos..self.end).unwrap_or_default();
                     let length = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
+                    // The line feed may be a part of a continuation.
+                    self.doubt_continuations(self.pos, self.pos + length + 1);
                     self.leaf(Kind::Comment, self.pos + length);
                     return;
                 }
@@ -171,6 +173,14 @@ impl Parser<'_> {
                     // `<(` and `>(` go on with the word.
                     if matches!(byte, b'<' | b'>')
                         && self.look(next).is_some_and(|(b, _)| b == b'(')
+                    {
+                        return None;
+                    }
+                    // So do extended patterns such as `!(`.
+                    let last = length.checked_sub(1).and_then(|last| word.get(last));
+                    if byte == b'('
+                        && self.extended_patterns
+                        && last.is_some_and(|last| b"?*+@!".contains(last))
                     {
                         return None;
                     }

@@ -115,6 +115,37 @@ pub(crate) fn is_builtin(name: &[u8]) -> bool {
     BUILTINS.binary_search(&name).is_ok()
 }
 
+/// Builtins of bash that others called sh have not: there they are programs.
+const BASH_BUILTINS: &[&[u8]] = &[
+    b"bind",
+    b"builtin",
+    b"caller",
+    b"compgen",
+    b"complete",
+    b"compopt",
+    b"declare",
+    b"dirs",
+    b"disown",
+    b"enable",
+    b"help",
+    b"history",
+    b"let",
+    b"logout",
+    b"mapfile",
+    b"popd",
+    b"pushd",
+    b"readarray",
+    b"shopt",
+    b"source",
+    b"suspend",
+    b"typeset",
+];
+
+/// Says whether a builtin of bash is one of every shell that is called sh, or does no more than one.
+pub(crate) fn is_posix_builtin(name: &[u8]) -> bool {
+    BASH_BUILTINS.binary_search(&name).is_err()
+}
+
 /// Variables that change what the text after their assignment means.
 const STATE_VARIABLES: &[&[u8]] = &[
     b"PATH",
@@ -157,7 +188,8 @@ pub(crate) fn effect_of(name: &[u8], value: Option<&crate::Word>) -> Option<Stri
     let exact = value.and_then(crate::Word::exact);
     let harmless = match exact {
         Some(value) if name == b"LANG" || name.starts_with(b"LC_") => is_utf8_or_c(value),
-        Some(value) if name.starts_with(b"PS") => !value.contains(&b'$') && !value.contains(&b'`'),
+        // A prompt is decoded first: `\044` is a `$`.
+        Some(value) if name.starts_with(b"PS") => !value.iter().any(|byte| b"$`\\".contains(byte)),
         Some(_) | None => false,
     };
     (!harmless).then(|| format!("`{}` is changed", String::from_utf8_lossy(name)))

@@ -6,6 +6,7 @@
 
 pub mod accept;
 pub mod cage;
+pub mod compose;
 pub mod corpus;
 pub mod damage;
 pub mod judge;

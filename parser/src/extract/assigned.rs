@@ -5,7 +5,7 @@ use crate::extract::Walk;
 use crate::{Reason, Span, Word, WordClass};
 
 /// Variables that are integers from the start: what is assigned to them is arithmetic.
-const INTEGERS: &[&[u8]] = &[b"RANDOM", b"SRANDOM", b"SECONDS", b"HISTCMD", b"OPTIND"];
+const INTEGERS: &[&[u8]] = &[b"RANDOM", b"SRANDOM", b"SECONDS", b"HISTCMD", b"OPTIND", b"BASHPID"];
 
 /// Attributes that the options of `declare` give.
 #[derive(Debug, Clone, Copy, Default)]

@@ -106,7 +106,7 @@ impl Walk<'_> {
     pub(crate) fn kind_of(&self, words: &[Word], functions: bool) -> CommandKind {
         let Some(first) = words.first() else { return CommandKind::AssignmentOnly };
         match first.exact() {
-            Some(name) if functions && self.shell.functions.contains(name) => CommandKind::Function,
+            Some(name) if functions && self.shell.is_function(name) => CommandKind::Function,
             Some(name) if crate::state::is_builtin(name) => CommandKind::Builtin,
             Some(_) | None => CommandKind::External,
         }
@@ -117,6 +117,15 @@ impl Walk<'_> {
         let Some(command) = self.commands.get(index as usize) else { return };
         let Some(first) = command.words.first() else { return };
         let span = first.span;
+        if command.kind == CommandKind::Builtin && self.runs.last().is_some_and(|run| run.sh) {
+            // Dash expands aliases always.
+            let alias = command.words.len() > 1 && first.exact() == Some(b"alias");
+            if alias || !first.exact().is_some_and(crate::state::is_posix_builtin) {
+                self.dialect(span);
+            }
+        }
+        let Some(command) = self.commands.get(index as usize) else { return };
+        let Some(first) = command.words.first() else { return };
         let doubt = match &first.class {
             WordClass::Exact(name) => {
                 let relative = name.contains(&b'/') && !name.starts_with(b"/");
@@ -262,7 +271,7 @@ impl Walk<'_> {
         let first = words.first().and_then(Word::exact);
         let splits = first.is_none_or(|first| {
             first != b"read"
-                && (crate::state::is_builtin(first) || self.shell.functions.contains(first))
+                && (crate::state::is_builtin(first) || self.shell.may_be_function(first))
         });
         if **name == *b"IFS" && !splits {
             return;

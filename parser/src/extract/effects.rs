@@ -1,10 +1,10 @@
 //! What builtins do to the shell that runs them.
 
-use crate::extract::Walk;
 use crate::extract::assigned::Attributes;
 use crate::extract::nested::join;
 use crate::extract::shell::{Home, Value};
-use crate::{CommandKind, Directory, Reason, Word, WordClass};
+use crate::extract::{Build, Walk};
+use crate::{CommandKind, Directory, Reason, Span, Word, WordClass};
 
 /// Letters of `set` that leave the meaning of text alone.
 const HARMLESS_SET: &[u8] = b"efunvxbhmECT";
@@ -59,11 +59,11 @@ impl Walk<'_> {
         if command.words.is_empty() {
             return;
         }
-        if command.words.first().and_then(Word::exact).is_none() {
+        let Some(name) = command.words.first().and_then(Word::exact) else {
             // Whatever it is, the name is opaque already.
             return self.shell.forget();
-        }
-        if command.kind == CommandKind::External {
+        };
+        if command.kind == CommandKind::External && !self.shell.may_be_function(name) {
             return;
         }
         // Nothing below looks at the words in the list.
@@ -80,16 +80,22 @@ impl Walk<'_> {
         else {
             return;
         };
-        let function = command.kind == CommandKind::Function;
         let span = command.span;
         let at_top = command.position == crate::Position::Top && command.via.is_empty();
         let name = first.exact().unwrap_or_default();
+        let function = self.shell.may_be_function(name);
         match name {
             b"cd" | b"pushd" | b"popd" => self.change_directory(name, operands),
             b"export" | b"declare" | b"typeset" | b"local" | b"readonly" => {
                 self.declare(index, name, operands);
             }
-            b"unset" | b"read" | b"mapfile" | b"readarray" | b"getopts" | b"wait" => {
+            b"unset" => {
+                if self.shell.unset_functions() {
+                    self.shell.shake("a function may be unset".to_owned());
+                }
+                self.change_names(name, operands);
+            }
+            b"read" | b"mapfile" | b"readarray" | b"getopts" | b"wait" => {
                 self.change_names(name, operands);
             }
             b"printf" if operands.first().is_some_and(|first| first.may_start_with(b"-v")) => {
@@ -101,8 +107,12 @@ impl Walk<'_> {
                 self.shell.follows = false;
             }
             b"set" => self.set_options(operands),
-            b"shopt" => self.shopt(at_top, operands),
-            b"alias" if self.shell.aliases && !operands.is_empty() => {
+            b"shopt" => {
+                let at_top = at_top && self.is_seen_by_lexer(span);
+                self.shopt(at_top, operands);
+            }
+            b"alias" if !operands.is_empty() && !self.shell.define_alias() => {}
+            b"alias" if !operands.is_empty() => {
                 self.doubt(Reason::Alias, span, "an alias is defined".to_owned(), String::new());
                 self.shell.shake("an alias is defined".to_owned());
             }
@@ -172,6 +182,7 @@ impl Walk<'_> {
             let equals = known.iter().position(|byte| *byte == b'=');
             let variable = known.get(..equals.unwrap_or(known.len())).unwrap_or_default();
             let variable = variable.strip_suffix(b"+").unwrap_or(variable).to_vec();
+            let whole = without_subscript(&variable).to_vec();
             if self.array_operands.contains(&(index, place + 1)) && !attributes.integer {
                 self.array_named(&variable);
             } else {
@@ -184,8 +195,8 @@ impl Walk<'_> {
                 self.integer_assigned(&variable, value.as_ref(), word.span);
             }
             if equals.is_some() || name != b"export" {
-                self.variable_changes(&variable, value.as_ref(), word.span);
-                self.shell.set(&variable, if equals.is_some() { Value::Set } else { Value::Lost });
+                self.variable_changes(&whole, value.as_ref(), word.span);
+                self.shell.set(&whole, if equals.is_some() { Value::Set } else { Value::Lost });
             }
         }
     }
@@ -197,7 +208,7 @@ impl Walk<'_> {
                 Some(name) => {
                     let name = name.to_vec();
                     // The name may stand in one word with its option: `-vNAME`.
-                    for name in names_in(&name) {
+                    for name in names_in(&name).map(without_subscript) {
                         self.variable_changes(name, None, word.span);
                         if builtin != b"unset" {
                             self.integer_assigned(name, None, word.span);
@@ -254,7 +265,19 @@ impl Walk<'_> {
         }
     }
 
-    /// `at_top`: the text itself runs it, in its own list.
+    /// Says whether a `shopt` that surely runs is written as the lexer looks for it.
+    fn is_seen_by_lexer(&self, span: Span) -> bool {
+        let text = self.runs.first().map(|run| span.of(&run.text.bytes)).unwrap_or_default();
+        let plain = |byte: &u8| byte.is_ascii_lowercase() || matches!(byte, b' ' | b'_');
+        let names = text.strip_prefix(b"shopt -s ").or_else(|| text.strip_prefix(b"shopt -u "));
+        let chained = self.builds.iter().any(|build| match build {
+            Build::AndOr(chain) => chain.is_unsure(),
+            _ => false,
+        });
+        names.is_some_and(|names| names.iter().all(plain)) && !chained
+    }
+
+    /// `at_top`: the text itself runs it, in its own list, where the lexer sees it.
     fn shopt(&mut self, at_top: bool, operands: &[Word]) {
         let sets = operands.iter().any(|word| {
             word.exact().is_none_or(|text| {
@@ -271,9 +294,9 @@ impl Walk<'_> {
                         self.shell.shake("`shopt -o`".to_owned());
                     }
                 }
-                Some(b"expand_aliases") => self.shell.aliases = true,
+                Some(b"expand_aliases") => self.shell.expand_aliases(),
                 // The lexer switches at the next line of the text itself; elsewhere it cannot.
-                Some(b"extglob") if at_top => {}
+                Some(b"extglob") if at_top => self.shell.lose(),
                 Some(option) if HARMLESS_SHOPT.contains(&option) => {}
                 Some(option) => {
                     self.shell.shake(format!("`shopt {}`", String::from_utf8_lossy(option)));
@@ -282,6 +305,11 @@ impl Walk<'_> {
             }
         }
     }
+}
+
+/// The name of the array in `name[subscript]`.
+fn without_subscript(name: &[u8]) -> &[u8] {
+    name.split(|byte| *byte == b'[').next().unwrap_or_default()
 }
 
 fn may_have(words: &[Word], option: &[u8]) -> bool {

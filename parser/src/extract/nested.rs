@@ -239,10 +239,11 @@ impl Walk<'_> {
                     return;
                 }
                 let Some(outer) = self.commands.get(index as usize) else { return };
+                // `exec` starts a program, whatever builtins there are.
+                let in_shell = outer.kind == CommandKind::Builtin && program != "exec";
                 let via = through(&outer.via, Via { program, command: index, strip });
                 let span =
                     words.iter().map(|word| word.span).reduce(Span::join).unwrap_or(outer.span);
-                let in_shell = outer.kind == CommandKind::Builtin;
                 let made = SimpleCommand {
                     assignments: Thin::EMPTY,
                     redirects: outer.redirects.clone(),
@@ -294,7 +295,9 @@ impl Walk<'_> {
                 let directory = outer.directory.clone();
                 // A word that may be several, or none, leaves open which is which.
                 let positional = positional.filter(|words| child && !words.iter().any(is_many));
-                let sh = dialect == Dialect::Sh;
+                // What this shell evaluates itself is read as its own text.
+                let own = !child && self.runs.last().is_some_and(|run| run.sh);
+                let sh = dialect == Dialect::Sh || own;
                 texts.push(Evaluated {
                     bytes,
                     map,
@@ -337,9 +340,12 @@ impl Walk<'_> {
             shell.positional = positional;
             Box::new(std::mem::replace(&mut self.shell, shell))
         });
+        // Only `eval` surely runs its text, once and here.
+        let here = child || via.last().is_some_and(|via| via.program == "eval");
+        let scope = (!here).then(|| self.enter(Ends::Branch, None, None));
         let text = Text { bytes, syntax, map, via, locality, position: Position::Wrapped };
         self.hidden_bytes(&text);
-        self.begin(text, reading, outer, None, depth + 1, sh);
+        self.begin(text, reading, outer, scope, depth + 1, sh);
     }
 
     pub(crate) fn dialect(&mut self, span: Span) {

@@ -301,7 +301,10 @@ impl Walk<'_> {
                 if name == b"command_not_found_handle" {
                     self.shell.shake("`command_not_found_handle` is defined".to_owned());
                 }
-                self.shell.functions.insert(name.to_vec());
+                // Bash keeps quotes and backslashes in the name.
+                let surely =
+                    matches!(building.segments.as_slice(), [only] if only.piece == Piece::Plain);
+                self.shell.define(name, surely);
             }
             None => {
                 let detail = "the name of a function is not known".to_owned();
@@ -376,6 +379,11 @@ impl Walk<'_> {
     /// Carries out the expansions of a word.
     pub(crate) fn finish_word(&mut self, building: Building, place: Place) -> Vec<Word> {
         let span = building.span;
+        // Only bash reads the `~` behind `=` and `:` of a word that is no assignment.
+        let tilde = building.bytes.windows(2).any(|pair| matches!(pair, b"=~" | b":~"));
+        if tilde && place == Place::Argument && self.runs.last().is_some_and(|run| run.sh) {
+            self.dialect(span);
+        }
         let finished = building.finish(place, &self.shell.home, &mut self.braces);
         if finished.brace_limit {
             let detail = "brace expansion makes too many words, or ones that are not modelled";

@@ -36,6 +36,13 @@ pub(crate) struct Chain {
     pub process: Option<Box<Scope>>,
 }
 
+impl Chain {
+    /// Says whether what is read now may not run, or runs in another process.
+    pub(crate) fn is_unsure(&self) -> bool {
+        self.later.is_some() || self.process.is_some()
+    }
+}
+
 impl Walk<'_> {
     pub(crate) fn enter(
         &mut self,

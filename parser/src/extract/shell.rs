@@ -44,7 +44,14 @@ pub(crate) struct Shell {
     epoch: u32,
     /// Values set before this epoch are not known any more.
     horizon: u32,
-    pub functions: HashSet<Vec<u8>>,
+    /// Functions that are surely there, and how often each was defined on the way here.
+    functions: HashMap<Vec<u8>, u32>,
+    /// The same in order, to undo what a scope defined.
+    defined: Vec<Vec<u8>>,
+    /// Names of functions anywhere before.
+    perhaps: HashSet<Vec<u8>>,
+    /// The text does not take functions away.
+    keeps_functions: bool,
     pub directory: Directory,
     /// Counts changes of the directory.
     pub directory_changes: u32,
@@ -62,7 +69,9 @@ pub(crate) struct Shell {
     /// The text changes the directory somewhere.
     pub moves: bool,
     /// Alias expansion is on.
-    pub aliases: bool,
+    aliases: bool,
+    /// Aliases were defined, with or without effect.
+    aliased: bool,
     /// What the text does not set is unset, but for names of the start and of bash.
     closed: bool,
     /// Following values took too much work: none is known any more.
@@ -80,6 +89,7 @@ const DIRECTORY_BYTES: usize = 4 << 20;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mark {
     journal: usize,
+    defined: usize,
     directory_changes: u32,
 }
 
@@ -214,7 +224,10 @@ impl Shell {
             journal: Vec::new(),
             epoch: 0,
             horizon: 0,
-            functions: HashSet::new(),
+            functions: HashMap::new(),
+            defined: Vec::new(),
+            perhaps: HashSet::new(),
+            keeps_functions: !contains(text, b"unset"),
             directory: Directory::Start,
             directory_changes: 0,
             shaken: None,
@@ -225,6 +238,7 @@ impl Shell {
             positional: None,
             moves,
             aliases: false,
+            aliased: false,
             closed: false,
             lost: false,
             directory_bytes: DIRECTORY_BYTES,
@@ -325,7 +339,8 @@ impl Shell {
     }
 
     pub(crate) fn mark(&self) -> Mark {
-        Mark { journal: self.journal.len(), directory_changes: self.directory_changes }
+        let (journal, defined) = (self.journal.len(), self.defined.len());
+        Mark { journal, defined, directory_changes: self.directory_changes }
     }
 
     pub(crate) fn point(&self) -> Point {
@@ -353,6 +368,7 @@ impl Shell {
     }
 
     fn undo_values(&mut self, point: &Point) {
+        self.undo_functions(point.mark);
         while self.journal.len() > point.mark.journal {
             let Some((name, old)) = self.journal.pop() else { break };
             match old {
@@ -366,6 +382,7 @@ impl Shell {
     /// Forgets what changed since `mark`: it may or may not have happened. Returns the work done.
     pub(crate) fn blur(&mut self, mark: Mark) -> u64 {
         self.blur_directory(mark);
+        self.undo_functions(mark);
         if self.lost {
             return 0;
         }
@@ -378,6 +395,41 @@ impl Shell {
             }
         }
         changed.len() as u64
+    }
+
+    /// A function is defined; `surely` under the name that is told.
+    pub(crate) fn define(&mut self, name: &[u8], surely: bool) {
+        self.perhaps.insert(name.to_vec());
+        if surely {
+            *self.functions.entry(name.to_vec()).or_default() += 1;
+            self.defined.push(name.to_vec());
+        }
+    }
+
+    /// Says whether the name is surely that of a function here, which nothing takes away.
+    pub(crate) fn is_function(&self, name: &[u8]) -> bool {
+        self.keeps_functions && self.functions.contains_key(name)
+    }
+
+    /// Says whether the name may be that of a function.
+    pub(crate) fn may_be_function(&self, name: &[u8]) -> bool {
+        self.perhaps.contains(name)
+    }
+
+    /// Functions may be taken away; says whether that was not to be seen in the text.
+    pub(crate) fn unset_functions(&mut self) -> bool {
+        std::mem::replace(&mut self.keeps_functions, false) && !self.perhaps.is_empty()
+    }
+
+    /// What was defined since `mark` may not be there.
+    fn undo_functions(&mut self, mark: Mark) {
+        while self.defined.len() > mark.defined {
+            let Some(name) = self.defined.pop() else { break };
+            match self.functions.get_mut(&name) {
+                Some(count) if *count > 1 => *count -= 1,
+                Some(_) | None => drop(self.functions.remove(&name)),
+            }
+        }
     }
 
     /// The directory is not known any more if it changed since `mark`.
@@ -394,6 +446,20 @@ impl Shell {
             Directory::Known(_) | Directory::Start | Directory::Unknown => directory,
         };
         self.directory_changes = self.directory_changes.saturating_add(1);
+    }
+
+    /// Aliases are expanded from the next line on, also those that were defined before.
+    pub(crate) fn expand_aliases(&mut self) {
+        self.aliases = true;
+        if self.aliased {
+            self.shake("aliases count that were defined before".to_owned());
+        }
+    }
+
+    /// An alias is defined; says whether it counts.
+    pub(crate) fn define_alias(&mut self) -> bool {
+        self.aliased = true;
+        self.aliases
     }
 
     /// From here on, text may mean something else.

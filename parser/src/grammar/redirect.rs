@@ -61,6 +61,37 @@ impl Parser<'_> {
         None
     }
 
+    /// A number that is too large for a descriptor is a word for bash, and one of two digits is for dash.
+    fn doubt_number(&mut self, end: usize) {
+        let mut digits = Vec::new();
+        push_without_continuations(self.source.get(self.pos..end).unwrap_or_default(), &mut digits);
+        let value = std::str::from_utf8(&digits).ok().and_then(|digits| digits.parse::<i32>().ok());
+        if value.is_none() {
+            let span = Span::new(self.pos, end);
+            self.trouble(
+                Reason::Syntax,
+                span,
+                "a number that is no descriptor before a redirection",
+            );
+        }
+        if digits.len() > 1 {
+            self.bash_only(self.pos, end);
+        }
+    }
+
+    /// A word right before a redirection, as in `{a[0]}>f`, may name an array element for its descriptor.
+    pub(crate) fn doubt_element(&mut self, node: u32) {
+        let start = self.start_of(node);
+        let text = self.source.get(start..self.pos).unwrap_or_default();
+        if text.first() == Some(&b'{')
+            && text.contains(&b'[')
+            && self.is_redirect_operator(self.pos)
+        {
+            let span = Span::new(start, self.pos);
+            self.trouble(Reason::Syntax, span, "an array element as the name of a descriptor");
+        }
+    }
+
     fn variable_end(&self) -> Option<usize> {
         let (_, after) = self.look(self.pos)?;
         let end = self.name_end(after)?;
@@ -72,6 +103,7 @@ impl Parser<'_> {
         let node = self.open(Kind::Redirect, 0);
         if self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
             let end = self.number_end().unwrap_or(self.pos);
+            self.doubt_number(end);
             self.leaf(Kind::Number, end);
         } else if self.peek() == Some(b'{') {
             let end = self.variable_end().unwrap_or(self.pos);

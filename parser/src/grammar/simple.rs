@@ -44,6 +44,7 @@ impl Parser<'_> {
             self.stack.push(Frame::Simple { node, words, parts, declaration });
             return self.start_redirect();
         }
+        self.doubt_assignment_behind_redirect(words);
         if words == 0 || declaration {
             if let Some(head) = self.assignment_ahead()
                 && (words == 0 || head.operator_end.is_some())
@@ -170,10 +171,33 @@ impl Parser<'_> {
         }
     }
 
+    /// Behind a redirection bash 5.2 reads arrays and subscripts as at the start of a command, blanks in them included.
+    fn doubt_assignment_behind_redirect(&mut self, words: u32) {
+        if !self.is_behind_redirect() {
+            return;
+        }
+        let Some(head) = self.assignment_ahead() else { return };
+        let opens = head.operator_end.is_some_and(|end| self.ahead_from(end, b"(").is_some());
+        if opens || (head.subscript && words > 0) {
+            let span = crate::Span::new(self.pos, head.name_end);
+            let detail = "an array or subscript behind a redirection";
+            self.trouble(crate::Reason::Syntax, span, detail);
+        }
+    }
+
+    fn is_behind_redirect(&self) -> bool {
+        let blank = |kind: Kind| matches!(kind, Kind::Blank | Kind::Continuation);
+        let last = self.out.events.iter().rev().find(|event| !blank(event.kind));
+        last.filter(|last| last.kind == Kind::Close)
+            .and_then(|close| self.out.events.get(close.link as usize))
+            .is_some_and(|open| open.kind == Kind::Redirect)
+    }
+
     fn start_assignment(&mut self, head: &AssignmentHead, operand: bool) -> Step {
         let flags = if operand { flag::OPERAND } else { 0 };
         if head.subscript {
             // Without `=` behind the subscript this stays a word.
+            self.bash_only(self.pos, head.name_end);
             let node = self.open(Kind::Word, flags);
             self.leaf(Kind::Name, head.name_end);
             self.take_continuations();

@@ -2,6 +2,7 @@
 
 use crate::event::{Kind, flag};
 use crate::grammar::{ArithmeticEnd, Frame, Parser, Step};
+use crate::{Reason, Span};
 
 fn is_plain_in_arithmetic(byte: u8) -> bool {
     !matches!(
@@ -72,6 +73,11 @@ impl Parser<'_> {
                 // The second parenthesis must follow at once.
                 match self.look(self.pos + 1) {
                     Some((b')', after)) => {
+                        if after != self.pos + 2 {
+                            let span = Span::new(self.pos, after);
+                            let detail = "a continuation between the parentheses of arithmetic";
+                            self.trouble(Reason::ArithOrSubshell, span, detail);
+                        }
                         if let Some(speculation) = speculation {
                             self.confirm(speculation);
                         }

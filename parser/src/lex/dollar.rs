@@ -22,6 +22,7 @@ impl Parser<'_> {
             b'(' => self.open_parenthesis(after, flags),
             b'{' => self.open_braced(after, quoted),
             b'[' => {
+                self.bash_only(self.pos, after);
                 self.deepen()?;
                 let node = self.open(Kind::Arithmetic, flags);
                 self.leaf(Kind::Opener, after);
@@ -71,6 +72,12 @@ impl Parser<'_> {
     fn open_parenthesis(&mut self, after: usize, flags: u8) -> Step {
         let doubled = self.look(after).filter(|(byte, _)| *byte == b'(');
         let Some((_, after_second)) = doubled else { return self.open_substitution() };
+        if after_second != after + 1 {
+            // Bash takes this for a substitution with a subshell in it.
+            let span = Span::new(self.pos, after_second);
+            let detail = "a continuation between the parentheses of arithmetic";
+            self.trouble(Reason::ArithOrSubshell, span, detail);
+        }
         if self.known_not_arithmetic() {
             return self.open_substitution();
         }
@@ -304,6 +311,8 @@ impl Parser<'_> {
             self.leaf(Kind::Literal, self.pos + 1);
             return Ok(());
         }
+        // Dash pairs none in double quotes.
+        self.bash_only(self.pos, self.pos + 1);
         let rest = self.source.get(self.pos + 1..self.end).unwrap_or_default();
         let Some(length) = rest.iter().position(|byte| *byte == b'\'') else {
             return Err(self.unterminated(self.pos, "a single quote is not closed"));

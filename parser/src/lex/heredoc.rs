@@ -84,6 +84,7 @@ impl Parser<'_> {
     }
 
     fn literal_body(&mut self, end: usize, tabs: bool) {
+        self.doubt_continuations(self.pos, end);
         if !tabs {
             self.leaf(Kind::HereText, end);
             return;
@@ -121,13 +122,19 @@ impl Parser<'_> {
         let mut line = Vec::new();
         while start < self.end {
             let next = self.logical_line(start, quoted, &mut line);
-            let text = line.as_slice();
-            let text = if tabs { trim_tabs(text) } else { text };
+            let whole = line.as_slice();
+            let text = if tabs { trim_tabs(whole) } else { whole };
             if text == delimiter {
                 return Ok(BodyEnd { body: start, line: next, found: true });
             }
+            if whole == delimiter {
+                // Bash 5.2 looks before it takes the TABs away.
+                let span = Span::new(start, next);
+                self.trouble(Reason::Version, span, "a here-document closed by a line with TABs");
+                return Ok(BodyEnd { body: start, line: next, found: true });
+            }
             if in_substitution
-                && text.strip_prefix(delimiter).is_some_and(|rest| rest.starts_with(b")"))
+                && text.strip_prefix(delimiter).is_some_and(|rest| rest.contains(&b')'))
             {
                 // Bash 5.2 takes the delimiter before the `)` with a warning.
                 let span = Span::new(start, next);
@@ -227,6 +234,16 @@ impl Parser<'_> {
         self.leaf(Kind::HereEnd, line_end);
         self.close(node);
         Ok(())
+    }
+
+    /// Bash takes continuations out of a body before it reads what is inside, also those that a quote or a comment
+    /// there would keep. `start..end` is such a part.
+    pub(crate) fn doubt_continuations(&mut self, start: usize, end: usize) {
+        let text = self.source.get(start..end).unwrap_or_default();
+        if self.in_here_body > 0 && text.windows(2).any(|pair| pair == b"\\\n") {
+            let detail = "a continuation in quotes or a comment inside a here-document";
+            self.trouble(Reason::Syntax, Span::new(start, end), detail);
+        }
     }
 
     /// With `<<-`, TABs vanish before expansions are read; inside one they are not modelled.

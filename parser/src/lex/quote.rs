@@ -13,6 +13,7 @@ impl Parser<'_> {
         let rest = self.source.get(self.pos + 1..self.end).unwrap_or_default();
         match rest.iter().position(|byte| *byte == b'\'') {
             Some(length) => {
+                self.doubt_continuations(self.pos, self.pos + length + 2);
                 self.leaf(Kind::Single, self.pos + length + 2);
                 Ok(())
             }
@@ -32,6 +33,7 @@ impl Parser<'_> {
                 None => return Err(self.unterminated(self.pos, "a quote is not closed")),
             }
         }
+        self.doubt_continuations(self.pos, at + 1);
         self.leaf(Kind::Ansi, at + 1);
         Ok(())
     }

@@ -42,6 +42,7 @@ impl Parser<'_> {
                 _ => self.leaf(Kind::Literal, self.pos + 1),
             }
         }
+        self.doubt_element(node);
         self.close(node);
         Ok(())
     }

@@ -268,6 +268,8 @@ impl Building {
     fn tilde_places(&self, at: Place) -> Vec<usize> {
         let mut places = Vec::new();
         let mut assignment = at == Place::Value;
+        // The `=` behind a name at the start of an argument.
+        let mut equals = None;
         let mut previous: Option<u8> = None;
         for (number, segment) in self.segments.iter().enumerate() {
             if segment.piece != Piece::Plain {
@@ -279,14 +281,15 @@ impl Building {
             for (offset, byte) in text.iter().enumerate() {
                 let begins = match previous {
                     None => true,
-                    Some(b'=') => assignment || at == Place::Argument,
+                    Some(b'=') => equals.is_some_and(|equals| equals + 1 == start + offset),
                     Some(b':') => assignment,
                     Some(_) => false,
                 };
-                if *byte == b'=' && number == 0 && at == Place::Argument {
+                if *byte == b'=' && number == 0 && at == Place::Argument && !assignment {
                     let name = text.get(..offset).unwrap_or_default();
                     let name = name.strip_suffix(b"+").unwrap_or(name);
-                    assignment |= is_name(name);
+                    assignment = is_name(name);
+                    equals = assignment.then_some(start + offset);
                 }
                 if *byte == b'~' && begins {
                     let rest = text.get(offset + 1..).unwrap_or_default();

@@ -13,6 +13,7 @@ mod limits;
 mod manual;
 mod properties;
 mod quotes;
+mod reader;
 mod redirections;
 mod scripts;
 mod state;

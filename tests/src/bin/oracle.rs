@@ -2,7 +2,7 @@
 //!
 //! `cargo run -p stockade-tests --bin oracle -- --all` runs the whole corpus;
 //! `… -- --mutants 1000 --seed 7` runs damaged texts with a planted command (`--authority`: also those that only
-//! the witness doubts);
+//! the witness doubts); `--composed 1000` the same with texts that are put together from pieces;
 //! `… -- --flags [--show CODE]` only counts why texts are opaque;
 //! `… -- --accept [--file NAME] [--scripts FOLDER]` compares with `bash -n`: what bash accepts must be no syntax error;
 //! `--untold` tells the parser nothing about the environment, as `stockade parse` does;
@@ -20,7 +20,7 @@ use stockade_tests::oracle::damage::Numbers;
 use stockade_tests::oracle::judge::Miss;
 use stockade_tests::oracle::scenery::Scenery;
 use stockade_tests::oracle::{
-    Finding, accept, examine, examine_authority, measure, minimise, mutate, room, tree,
+    Finding, accept, compose, examine, examine_authority, measure, minimise, mutate, room, tree,
 };
 
 /// How often a failing text is run again to make it small.
@@ -62,16 +62,21 @@ fn main() -> ExitCode {
     let chosen: Examination = if alone { examine_authority } else { examine };
     let threads = value("--threads").and_then(|count| count.parse().ok()).unwrap_or(2);
     let mut nothing_missed = true;
-    match value("--mutants").and_then(|count| count.parse().ok()) {
-        Some(count) => {
-            let samples = mutants(count, seed);
+    let count = |option: &str| value(option).and_then(|count| count.parse().ok());
+    let made = match count("--composed") {
+        Some(count) => Some(composed(count, seed)),
+        None => count("--mutants").map(|count| mutants(count, seed)),
+    };
+    match made {
+        Some(samples) => {
             nothing_missed &= many(&cage, &samples, chosen, Statuses::OneOfBoth, threads);
         }
         None => {
             for name in files(&arguments) {
                 print!("{name}: ");
                 let samples = corpus::read(&name);
-                nothing_missed &= many(&cage, &samples, measure, Statuses::Both, threads);
+                let every: Examination = if alone { examine_authority } else { measure };
+                nothing_missed &= many(&cage, &samples, every, Statuses::Both, threads);
             }
         }
     }
@@ -227,6 +232,16 @@ fn mutants(count: usize, seed: u64) -> Vec<Sample> {
         .map(|index| Sample {
             id: format!("mutant {index} of seed {seed}"),
             text: mutate::mutant(&corpus, &mut numbers),
+        })
+        .collect()
+}
+
+fn composed(count: usize, seed: u64) -> Vec<Sample> {
+    let mut numbers = Numbers::new(seed);
+    (0..count)
+        .map(|index| Sample {
+            id: format!("composed {index} of seed {seed}"),
+            text: compose::composed(&mut numbers),
         })
         .collect()
 }

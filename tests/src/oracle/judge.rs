@@ -76,7 +76,8 @@ fn is_static(command: &SimpleCommand) -> bool {
 }
 
 /// Tools that start what their options and programs say through `sh -c`.
-const TOOLS: &[&[u8]] = &[b"tar", b"awk", b"mawk", b"gawk", b"sed", b"sort", b"split", b"ed"];
+const TOOLS: &[&[u8]] =
+    &[b"tar", b"awk", b"mawk", b"gawk", b"sed", b"sort", b"split", b"ed", b"flock"];
 
 /// The shell that a tool starts for one of its own options, and the compressor of `tar -z`: not what the text says,
 /// but how the tool does it. What else that shell starts is judged.
@@ -94,6 +95,10 @@ fn is_own(path: &[u8]) -> bool {
 }
 
 fn predicts(command: &SimpleCommand, started: &Started) -> bool {
+    // What is taken for a function or builtin is not judged as a program.
+    if command.kind != CommandKind::External {
+        return false;
+    }
     let by_argv = words_match(&command.words, &started.argv);
     // `exec -a name program`: the program counts, not what it is told that it is called.
     let renamed = || {

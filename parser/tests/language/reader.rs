@@ -1,0 +1,213 @@
+//! Where bash's own reader does not do what its manual says: tried with bash 5.2.15 and dash 0.5.12.
+
+use stockade_parser::CommandKind;
+
+use crate::tree;
+
+/// The codes of the doubts about a text, but for the missing witness.
+fn codes(text: &str) -> Vec<String> {
+    let tree = tree(text);
+    let codes = tree.opaque_spans().iter().map(|opaque| opaque.reason.code());
+    let mut codes: Vec<String> =
+        codes.filter(|code| !code.starts_with("witness")).map(str::to_owned).collect();
+    codes.dedup();
+    codes
+}
+
+fn check(cases: &[(&str, &[&str])]) {
+    for (text, expected) in cases {
+        assert_eq!(codes(text), *expected, "{text}");
+    }
+}
+
+#[test]
+fn a_number_that_is_no_descriptor_is_a_word() {
+    check(&[
+        ("4294967296>f", &["syntax"]),
+        ("a 2147483648>f", &["syntax"]),
+        ("a 99999999999999999999>f", &["syntax"]),
+        ("a 2147483647>f", &[]),
+        ("a 0000000000000000002>f", &[]),
+        ("sh -c 'a 10>f'", &["dialect"]),
+        ("sh -c 'a 2>f'", &[]),
+    ]);
+}
+
+#[test]
+fn an_array_element_can_name_a_descriptor() {
+    check(&[
+        ("a {b[0]}>f", &["syntax"]),
+        ("a {b[0]}\\\n>f", &["syntax"]),
+        ("a {b[0]} >f", &[]),
+        ("a {b}>f", &[]),
+    ]);
+}
+
+#[test]
+fn behind_a_redirection_arrays_are_read_as_at_the_start() {
+    check(&[
+        ("a >f b[1 2]", &["syntax"]),
+        ("a >f b[ #] ; c", &["syntax"]),
+        (">f b=(c[) #]=1) d", &["syntax"]),
+        ("a >f b", &[]),
+        (">f b=1 c", &[]),
+        ("a >f *.[ch]", &[]),
+    ]);
+}
+
+#[test]
+fn a_continuation_between_two_parentheses_makes_subshells() {
+    check(&[
+        ("((1)\\\n)", &["arith-or-subshell"]),
+        ("x=$(\\\n(1))", &["arith-or-subshell"]),
+        ("((1))", &[]),
+        ("x=$((1 +\\\n1))", &[]),
+    ]);
+}
+
+#[test]
+fn an_extended_pattern_is_no_negation() {
+    check(&[
+        ("shopt -s extglob\n!(x) y", &["dynamic-name"]),
+        ("shopt -s extglob\n! (x)", &[]),
+        ("!(x)", &[]),
+        ("\"shopt\" -s extglob\nls", &["state"]),
+        ("false && shopt -s extglob\nls", &["state"]),
+        (">f shopt -s extglob\nls", &["state"]),
+        ("shopt -s extglob nullglob\nls", &[]),
+    ]);
+    // A value can hold such a pattern as well.
+    let tree = tree("x='@(a|b)'; shopt -s extglob; ls $x");
+    assert!(tree.commands().last().unwrap().words[1].exact().is_none());
+}
+
+#[test]
+fn lines_that_end_a_here_document() {
+    check(&[
+        ("cat <<-$'\\tE'\n\tE\nls\n", &["version"]),
+        ("cat <<-E\n\tE\nls\n", &[]),
+        ("y=$(cat <<E\nEcho; ls)\nE\n)", &["version", "syntax"]),
+        ("y=$(cat <<E\n Echo; ls)\nE\n)", &[]),
+    ]);
+}
+
+#[test]
+fn continuations_vanish_from_a_here_document_first() {
+    check(&[
+        ("cat <<E\n$(h 'a\\\nb')\nE", &["syntax"]),
+        ("cat <<E\n$(ls # \\\n)\nh\n)\nE", &["syntax"]),
+        ("cat <<E\n$(h \"a\\\nb\" \\\nc)\nE", &[]),
+        ("cat <<E\n$(h 'a') \\\nb\nE", &[]),
+        ("cat <<'E'\n$(h 'a\\\nb')\nE", &[]),
+    ]);
+}
+
+#[test]
+fn a_prompt_is_decoded_before_it_is_expanded() {
+    check(&[
+        ("PS4='\\044(h)'; set -x; ls", &["state"]),
+        ("PS4='\\140h\\140' bash -xc ls", &["state"]),
+        ("PS4='+ '; set -x; ls", &[]),
+    ]);
+}
+
+#[test]
+fn an_alias_counts_that_was_defined_before_aliases_do() {
+    check(&[
+        ("alias a=h; shopt -s expand_aliases\na", &["state"]),
+        ("shopt -s expand_aliases; alias a=h\na", &["alias", "state"]),
+        ("alias a=h\nls", &[]),
+        ("sh -c 'alias a=h\na'", &["dialect"]),
+    ]);
+}
+
+#[test]
+fn what_other_shells_read_otherwise() {
+    check(&[
+        ("sh -c 'a $[ 1; 2 ]'", &["dialect"]),
+        ("sh -c 'a[1 ;1 ]'", &["dialect", "dynamic-name"]),
+        ("sh -c \"a \\\"\\${x:-'}'}\\\"\"", &["dialect"]),
+        ("sh -c 'let x=1'", &["dialect"]),
+        ("sh -c \"eval 'a 10>f'\"", &["dialect"]),
+        ("sh -c 'a b=~'", &["dialect"]),
+        ("sh -c 'cd a; test -f b'", &[]),
+    ]);
+}
+
+#[test]
+fn values_that_bash_evaluates() {
+    check(&[
+        ("BASHPID+='a[$(h)]'", &["arith-name"]),
+        ("compgen -C h", &["evaluator-text"]),
+        ("mapfile -C h x", &["evaluator-text"]),
+    ]);
+}
+
+#[test]
+fn an_element_changes_its_array() {
+    for text in ["x=a; printf -v 'x[0]' b; $x", "x=a; read 'x[0]'; $x"] {
+        assert!(codes(text).contains(&"dynamic-name".to_owned()), "{text}");
+    }
+}
+
+#[test]
+fn a_tilde_counts_behind_a_name_and_its_equals_sign() {
+    let words = |text: &str| {
+        let tree = tree(text);
+        let words = tree.commands()[0].words.iter().skip(1);
+        words.map(|word| word.exact().is_some()).collect::<Vec<_>>()
+    };
+    assert_eq!(words("h a=~ a+=~ a=b:~ a=:~"), [false; 4]);
+    assert_eq!(words("h --a=~ =~ 'a'=~ a=b=~ /=~ --a=b:~ a:~ 1=~"), [true; 8]);
+}
+
+/// What a command is for a rule: a function of the text needs none.
+fn kind(text: &str) -> Option<CommandKind> {
+    tree(text).commands().last().map(|command| command.kind)
+}
+
+#[test]
+fn a_name_is_a_function_only_where_it_surely_is() {
+    for text in [
+        "h() { :; }; h x",
+        "h() { :; }\nif a; then h x; fi",
+        "h() { :; } && h x",
+        "(h() { :; }; h x)",
+        "eval 'h() { :; }'; h x",
+        "h() { :; }; f() { h x; }",
+        "h() { :; }; h x | h y",
+    ] {
+        assert_eq!(kind(text), Some(CommandKind::Function), "{text}");
+    }
+    for text in [
+        "(h() { :; }); h x",
+        "h() { :; } & h x",
+        "h() { :; } | a; h x",
+        "false && h() { :; }; h x",
+        "true || h() { :; }; h x",
+        "if a; then h() { :; }; fi; h x",
+        "case a in b) h() { :; };; esac; h x",
+        "while a; do h() { :; }; done; h x",
+        "f() { h() { :; }; }; h x",
+        "trap 'h() { :; }' EXIT; h x",
+        "bash -c 'h() { :; }'; h x",
+        "x=$(h() { :; }); h x",
+        "h() { :; }; unset -f h; h x",
+        "h\\x() { :; }; 'h\\x' x",
+        "h() { :; }; command h x",
+        "h() { :; }; exec h x",
+    ] {
+        assert_eq!(kind(text), Some(CommandKind::External), "{text}");
+    }
+    // An `unset` that is not to be seen in the text.
+    assert_eq!(codes("h() { :; }; un'set' h; h x"), ["state"]);
+    // What a function of that name would start is listed as well as what the program does.
+    let wrapped = tree("(bash() { :; }); bash -c 'h x'");
+    assert!(wrapped.commands().iter().any(|it| it.words[0].exact() == Some(b"h")));
+}
+
+#[test]
+fn exec_starts_a_program_of_the_name_of_a_builtin() {
+    assert_eq!(kind("exec echo x"), Some(CommandKind::External));
+    assert_eq!(kind("command echo x"), Some(CommandKind::Builtin));
+}
