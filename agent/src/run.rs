@@ -194,6 +194,7 @@ fn request(command: Vec<String>, cwd: String) -> CommandRequest {
         timeout_ms: None,
         background: false,
         pty: false,
+        window: None,
         description: None,
         unsandboxed: false,
         stdin: false,

@@ -40,6 +40,8 @@ impl View {
     pub(crate) fn show(&mut self, event: Event) {
         self.clear();
         match event {
+            // It asks for none.
+            Event::Terminal => {}
             Event::Notice(text) => tell(&format!("stockade: {}", words::one_line(&text))),
             Event::Output { stream, bytes } => {
                 self.lines += bytes.iter().filter(|byte| **byte == b'\n').count() as u64;

@@ -186,6 +186,12 @@ pub(crate) fn not_started(error: &sandbox::Error) -> Failure {
         sandbox::Error::Unenforceable { help, .. } => {
             Failure::new(Code::SandboxUnavailable, message, help.clone())
         }
+        sandbox::Error::Terminal { source } if source.kind() == std::io::ErrorKind::StorageFull => {
+            let message =
+                "no terminal is free: all that the kernel gives are in use; nothing was run";
+            let help = "end what holds terminals, or have more of them (`sysctl kernel.pty.max`)";
+            Failure::new(Code::LaunchFailed, message, help)
+        }
         sandbox::Error::Exec { .. } => {
             let help = "look at the file's rights and its interpreter";
             Failure::new(Code::LaunchFailed, message, help)
@@ -193,6 +199,7 @@ pub(crate) fn not_started(error: &sandbox::Error) -> Failure {
         sandbox::Error::Launcher { .. }
         | sandbox::Error::Report { .. }
         | sandbox::Error::Step { .. }
+        | sandbox::Error::Terminal { .. }
         | sandbox::Error::Spec { .. } => {
             let help = "`stockade doctor` says what this machine can enforce";
             Failure::new(Code::LaunchFailed, message, help)

@@ -19,7 +19,7 @@ use crate::parse::Scanner;
 use crate::places::Places;
 use crate::plan;
 use crate::protocol::errors::{Code, Failure};
-use crate::protocol::types::Context;
+use crate::protocol::types::{CommandRequest, Context};
 use crate::request;
 use crate::settings::{self, Snapshot, Sources};
 use crate::shell::{self, Shell};
@@ -165,10 +165,10 @@ impl Scene {
             plain_options: true,
             clean_environment: true,
             utf8_or_c: self.environment.is_utf8_or_c(),
-            no_operands: matches!(runner, Runner::Gateway { .. }),
+            no_operands: matches!(runner, Runner::Gateway(_)),
             // Without input of its own a command is given the empty device (`run/pipes.rs`).
-            stdin_empty: runner == Runner::Gateway { stdin: false },
-            closed_environment: matches!(runner, Runner::Gateway { .. }),
+            stdin_empty: runner == Runner::Gateway(Given::Nothing),
+            closed_environment: matches!(runner, Runner::Gateway(_)),
             present: names.map(|name| name.as_bytes().to_vec()).collect(),
             known: [(b"HOME".to_vec(), home)].into(),
         }
@@ -190,7 +190,30 @@ impl Scene {
             interactive: self.interactive,
             root: self.root,
             sandbox: self.sandbox,
+            terminal: false,
             hook: None,
+        }
+    }
+}
+
+/// What a command reads from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Given {
+    /// The empty device.
+    Nothing,
+    /// An input that is handed on.
+    Input,
+    /// A terminal of its own, whatever comes there.
+    Terminal,
+}
+
+impl Given {
+    /// Returns what the command of `request` reads from.
+    pub(crate) fn by(request: &CommandRequest) -> Given {
+        match (request.pty, request.stdin) {
+            (true, _) => Given::Terminal,
+            (false, true) => Given::Input,
+            (false, false) => Given::Nothing,
         }
     }
 }
@@ -199,10 +222,7 @@ impl Scene {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Runner {
     /// This gateway, with the environment that it builds.
-    Gateway {
-        /// It hands on an input; else standard input is the empty device.
-        stdin: bool,
-    },
+    Gateway(Given),
     /// Somebody else, or it is not said who.
     Caller,
 }
@@ -328,7 +348,9 @@ pub(crate) async fn read(
         _ => None,
     };
     let value = positioned(input)?;
-    let mut reading = Reading { tree, value, facts: scene.facts() };
+    let terminal = runner == Runner::Gateway(Given::Terminal);
+    let facts = Facts { terminal, ..scene.facts() };
+    let mut reading = Reading { tree, value, facts };
     if stockade_policy::runs_outside_sandbox(&scene.snapshot.rules, &reading.call(tool)) {
         reading.facts.sandbox = SandboxState::Off;
     }
@@ -346,7 +368,7 @@ pub(crate) fn command_of(input: &Value) -> Result<String, Failure> {
 }
 
 /// Returns the input of a Bash call as hooks and rules see it.
-pub(crate) fn bash_input(command: &str, request: &crate::protocol::types::CommandRequest) -> Value {
+pub(crate) fn bash_input(command: &str, request: &CommandRequest) -> Value {
     let mut input = json!({ "command": command });
     if let Some(object) = input.as_object_mut() {
         let mut put = |key: &str, value: Value| object.insert(key.to_string(), value);

@@ -238,6 +238,7 @@ fn plan(ground: Ground<'_>) -> Result<SandboxSpec, Failure> {
         files: Files { private_tmp: ground.temporary.map(Path::to_path_buf), ..ground.files },
         network,
         limits: limits::of(ground.around.sandbox, &ground.around.place.cwd),
+        terminal: ground.command.terminal,
         required: if confine { required } else { BTreeSet::new() },
         mediation: if confine { Mediation::Writes } else { Mediation::None },
         confine,

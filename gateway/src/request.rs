@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::{Access, access};
+use stockade_sandbox as sandbox;
 
 use crate::judge::{self, Judged};
 use crate::protocol::errors::{Code, Failure};
-use crate::protocol::types::{CommandRequest, CommandText, Context, LONGEST_MS};
+use crate::protocol::types::{CommandRequest, CommandText, Context, LONGEST_MS, Window};
 
 /// Longest command text in bytes; longer ones are refused unread.
 const MAX_COMMAND: usize = 1 << 20;
@@ -19,6 +20,9 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(600);
 const MAX_TIMEOUT_SETTING: &str = "limits.maxTimeoutSeconds";
 /// The longest time limit that it can name: thirty days.
 const MAX_TIMEOUT_SECONDS: u64 = 30 * 24 * 3600;
+
+/// Size of a terminal when the request names none.
+const USUAL_SIZE: sandbox::Window = sandbox::Window { rows: 24, columns: 80 };
 
 /// Words that bash reads as syntax where a command begins, unless they are quoted (bash manual, 3.2.1).
 const RESERVED: &[&str] = &[
@@ -35,6 +39,8 @@ pub(crate) struct Command {
     pub(crate) words: Option<Vec<String>>,
     /// Time limit.
     pub(crate) timeout: Duration,
+    /// The size of the terminal that it gets, if it gets one.
+    pub(crate) terminal: Option<sandbox::Window>,
     /// Longest time limit of the settings.
     longest: Duration,
 }
@@ -85,7 +91,7 @@ impl Command {
             None => self.timeout,
             Some(limit) => limit.as_u64().map(Duration::from_millis).unwrap_or(self.timeout),
         };
-        Ok(Command { text, words: None, timeout: timeout.min(self.longest), longest: self.longest })
+        Ok(Command { text, words: None, timeout: timeout.min(self.longest), ..self })
     }
 }
 
@@ -93,9 +99,6 @@ impl Command {
 pub(crate) fn accept(request: &CommandRequest) -> Result<Command, Failure> {
     if request.background {
         return refuse("background tasks are not built yet", "ask for it without `background`");
-    }
-    if request.pty {
-        return refuse("terminals for commands are not built yet", "ask for it without `pty`");
     }
     if let Some(pair) =
         request.context.environment.iter().find(|(name, value)| {
@@ -117,7 +120,18 @@ pub(crate) fn accept(request: &CommandRequest) -> Result<Command, Failure> {
     if timeout.is_zero() {
         return refuse("the time limit must be above zero", "give another `--timeout`");
     }
-    Ok(Command { text, words, timeout, longest: MAX_TIMEOUT })
+    let terminal = request.pty.then(|| size(request.window));
+    Ok(Command { text, words, timeout, terminal, longest: MAX_TIMEOUT })
+}
+
+/// Returns the size that a terminal gets.
+pub(crate) fn size(asked: Option<Window>) -> sandbox::Window {
+    match asked {
+        Some(Window { rows, columns }) if rows > 0 && columns > 0 => {
+            sandbox::Window { rows, columns }
+        }
+        Some(_) | None => USUAL_SIZE,
+    }
 }
 
 /// Checks a command text: not empty of bytes, not above the limit, without NUL.

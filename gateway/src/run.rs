@@ -3,32 +3,32 @@
 mod launchers;
 pub(crate) mod output;
 mod pipes;
+mod pty;
 mod readable;
+mod streams;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use stockade_sandbox as sandbox;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 
 use crate::decide::Grant;
 use crate::net::report::Report;
-use crate::protocol::types::{Control, Event, Input, Stream};
+use crate::protocol::types::{Control, Event, Input};
+use crate::request;
 
 pub(crate) use launchers::Launchers;
 use output::{Collector, Output};
+use pty::Terminal;
 use readable::Readable;
+use streams::{Inlet, Outlet, Streams};
 
 /// Between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(2);
 /// How long the end of a command is waited for after it was stopped, before its watchers are killed.
 const OVERDUE: Duration = GRACE.saturating_add(sandbox::Stopper::LONGEST);
-/// How long the pipes of a command that is gone are read for what still lies in them.
-const DRAIN: Duration = Duration::from_secs(1);
-/// Bytes that are read at once.
-const CHUNK: usize = 64 << 10;
 /// Interrupt from the keyboard (signal(7)).
 const SIGINT: i32 = 2;
 
@@ -39,6 +39,7 @@ fn gives_up(control: &Control) -> bool {
     match control {
         Control::Stop => true,
         Control::Signal(number) => ENDING.contains(number),
+        Control::Resize(_) => false,
     }
 }
 
@@ -91,9 +92,9 @@ pub(crate) struct Running {
     child: sandbox::Child,
     /// Can be read when the command has ended.
     end: Readable,
-    stdin: Option<pipe::Sender>,
-    stdout: pipe::Receiver,
-    stderr: pipe::Receiver,
+    input: Inlet,
+    output: (Outlet, Option<Outlet>),
+    terminal: Option<Arc<Terminal>>,
     enforced: sandbox::Enforced,
     started: (SystemTime, Instant),
     listeners: Option<sandbox::Listeners>,
@@ -155,18 +156,36 @@ pub(crate) async fn start(
     launchers: &Launchers,
     manner: &Manner,
 ) -> Result<Running, sandbox::Error> {
-    let (theirs, ours) = pipes::stdio(manner.stdin)?;
     let launcher = launchers.take().await?;
     // The spec leaves this process here, and nowhere else: a launcher without one has nothing to run.
-    let starting = launcher.begin(&grant.into_spec(), theirs)?;
+    let spec = grant.into_spec();
+    let (theirs, ours) = match spec.terminal {
+        None => pipes::stdio(manner.stdin).map(|(theirs, ours)| (theirs, Some(ours)))?,
+        Some(_) => (pipes::nothing()?, None),
+    };
+    let starting = launcher.begin(&spec, theirs)?;
     let (mut child, enforced) = begun(starting).await?;
     let started = (SystemTime::now(), Instant::now());
     let listeners = child.take_listeners();
     let lost = |source| sandbox::Error::Report { source };
     let stop = Stop(child.stopper().map_err(lost)?);
     let end = child.socket().and_then(Readable::new).map_err(lost)?;
-    let pipes::Ours { stdin, stdout, stderr } = ours;
-    Ok(Running { stop, child, end, stdin, stdout, stderr, enforced, started, listeners })
+    let terminal = child.take_terminal().map(Terminal::new).transpose().map_err(lost)?;
+    let terminal = terminal.map(Arc::new);
+    let (input, output) = match (ours, &terminal) {
+        (None, Some(terminal)) => {
+            let input = Inlet::terminal(Arc::clone(terminal), manner.stdin);
+            (input, (Outlet::Terminal(Arc::clone(terminal)), None))
+        }
+        (Some(pipes::Ours { stdin, stdout, stderr }), None) => {
+            (Inlet::pipe(stdin), (Outlet::Pipe(stdout), Some(Outlet::Pipe(stderr))))
+        }
+        // The launcher gave what it was not asked for.
+        (None, None) | (Some(_), Some(_)) => {
+            return Err(lost(std::io::ErrorKind::InvalidData.into()));
+        }
+    };
+    Ok(Running { stop, child, end, input, output, terminal, enforced, started, listeners })
 }
 
 /// Waits until the command runs or why it does not is known.
@@ -187,17 +206,16 @@ async fn begun(
 
 /// Carries the streams of a command until it and everything that it started are gone.
 pub(crate) async fn follow(running: Running, manner: &Manner, lines: &mut Lines) -> Execution {
-    let Running { stop, child, end, mut stdin, stdout, stderr, enforced, started, listeners } =
+    let Running { stop, child, end, mut input, output, terminal, enforced, started, listeners } =
         running;
     drop(listeners);
-    let mut streams = Streams::new(stdout, stderr, Collector::new(manner.directory.clone()));
+    let mut streams = Streams::new(output, Collector::new(manner.directory.clone()));
     let deadline = tokio::time::sleep(manner.timeout);
     // Set when the command is to end; then it has so much time, and who watches it a little more.
     let overdue = tokio::time::sleep(OVERDUE);
     tokio::pin!(deadline, overdue);
     let (mut timed_out, mut interrupted) = (false, false);
     let (mut stopped, mut stopping, mut gone) = (false, false, false);
-    let mut typed: Vec<u8> = Vec::new();
     let (mut listening, mut commanded) = (true, true);
     let exit = loop {
         let sending = streams.pending.is_some();
@@ -229,6 +247,9 @@ pub(crate) async fn follow(running: Running, manner: &Manner, lines: &mut Lines)
                     (interrupted, stopped) = (true, true);
                     stop.end();
                 }
+                Some(Control::Resize(window)) => if let Some(terminal) = &terminal {
+                    terminal.resize(request::size(Some(window)));
+                },
                 None => commanded = false,
             },
             permit = lines.events.reserve(), if sending && listening => match permit {
@@ -243,14 +264,8 @@ pub(crate) async fn follow(running: Running, manner: &Manner, lines: &mut Lines)
                 }
             },
             () = streams.read(listening), if !sending && streams.is_open() => {}
-            input = lines.input.recv(), if stdin.is_some() && typed.is_empty() => match input {
-                Some(Input::Stdin(bytes)) => typed = bytes,
-                Some(Input::StdinEnd) | None => stdin = None,
-            },
-            written = write(&mut stdin, &typed), if !typed.is_empty() => match written {
-                Ok(count) => drop(typed.drain(..count.min(typed.len()))),
-                Err(_) => (stdin, typed) = (None, Vec::new()),
-            },
+            given = lines.input.recv(), if input.takes() => input.take(given),
+            () = input.go_on() => {}
         }
     };
     let (took, ended) = (started.1.elapsed(), SystemTime::now());
@@ -290,78 +305,6 @@ fn unwatched(were_killed: bool) -> sandbox::Violation {
         count: 1,
         source: "gateway".to_owned(),
         ..sandbox::Violation::default()
-    }
-}
-
-async fn write(stdin: &mut Option<pipe::Sender>, bytes: &[u8]) -> std::io::Result<usize> {
-    match stdin {
-        Some(stdin) => stdin.write(bytes).await,
-        None => Err(std::io::ErrorKind::BrokenPipe.into()),
-    }
-}
-
-/// The two output streams of a command, one chunk of which may wait for the front end.
-struct Streams {
-    stdout: Option<pipe::Receiver>,
-    stderr: Option<pipe::Receiver>,
-    first: Vec<u8>,
-    second: Vec<u8>,
-    collector: Collector,
-    pending: Option<Event>,
-}
-
-impl Streams {
-    fn new(stdout: pipe::Receiver, stderr: pipe::Receiver, collector: Collector) -> Streams {
-        let (first, second) = (vec![0; CHUNK], vec![0; CHUNK]);
-        let (stdout, stderr) = (Some(stdout), Some(stderr));
-        Streams { stdout, stderr, first, second, collector, pending: None }
-    }
-
-    fn is_open(&self) -> bool {
-        self.stdout.is_some() || self.stderr.is_some()
-    }
-
-    /// Reads one chunk of either stream; an end or an error closes it. Dropping the future loses nothing.
-    async fn read(&mut self, keep: bool) {
-        let (stream, found) = tokio::select! {
-            found = chunk(&mut self.stdout, &mut self.first) => (Stream::Stdout, found),
-            found = chunk(&mut self.stderr, &mut self.second) => (Stream::Stderr, found),
-        };
-        let buffer = match stream {
-            Stream::Stdout => &self.first,
-            Stream::Stderr => &self.second,
-        };
-        let bytes = buffer.get(..found).unwrap_or_default();
-        if !bytes.is_empty() {
-            self.collector.push(stream, bytes);
-            self.pending = keep.then(|| Event::Output { stream, bytes: bytes.to_vec() });
-            return;
-        }
-        match stream {
-            Stream::Stdout => self.stdout = None,
-            Stream::Stderr => self.stderr = None,
-        }
-    }
-
-    /// Reads what still lies in the pipes of a command that is gone.
-    async fn drain(&mut self, keep: bool) -> Vec<Event> {
-        let mut events: Vec<Event> = self.pending.take().into_iter().collect();
-        let rest = async {
-            while self.is_open() {
-                self.read(keep).await;
-                events.extend(self.pending.take());
-            }
-        };
-        // Something that escaped may hold a pipe open for ever; what it writes later is not waited for.
-        let _ = tokio::time::timeout(DRAIN, rest).await;
-        events
-    }
-}
-
-async fn chunk(stream: &mut Option<pipe::Receiver>, buffer: &mut [u8]) -> usize {
-    match stream {
-        Some(stream) => stream.read(buffer).await.unwrap_or(0),
-        None => std::future::pending().await,
     }
 }
 

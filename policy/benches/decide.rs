@@ -90,6 +90,7 @@ fn facts() -> Facts {
         interactive: true,
         root: false,
         sandbox: SandboxState::Off,
+        terminal: false,
         hook: None,
     }
 }

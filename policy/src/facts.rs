@@ -103,6 +103,8 @@ pub struct Facts {
     pub root: bool,
     /// Whether the command will run confined.
     pub sandbox: SandboxState,
+    /// The command gets a terminal: what only reads elsewhere may start a pager there, and takes orders from who types.
+    pub terminal: bool,
     /// What the hooks decided; none when none ran or none spoke.
     pub hook: Option<HookOutcome>,
 }

@@ -342,6 +342,7 @@ mod tests {
             interactive: false,
             root: false,
             sandbox: crate::SandboxState::Enforced,
+            terminal: false,
             hook: None,
         };
         let rules = NetworkRules::new(&crate::sandbox_settings(&loaded.rules, &facts));

@@ -37,6 +37,7 @@ fn main() {
         },
         network: Network::Off,
         limits: Limits::default(),
+        terminal: None,
         required: Default::default(),
         mediation: Mediation::Writes,
         confine: std::env::var_os("UNCONFINED").is_none(),

@@ -115,6 +115,7 @@ fn spec() -> SandboxSpec {
         files: Files { rules, guarded_names: vec![".envrc".into()], ..Files::default() },
         network: Network::Off,
         limits: Limits::default(),
+        terminal: None,
         required: BTreeSet::new(),
         mediation: Mediation::Writes,
         confine: true,

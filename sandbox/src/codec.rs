@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::linux::syscalls;
 use crate::spec::{
-    Access, Fallback, FileRule, Files, Limits, Mechanism, Mediation, Network, Program,
+    Access, Fallback, FileRule, Files, Limits, Mechanism, Mediation, Network, Program, Window,
 };
 use crate::supervise::{Kind, Note};
 use crate::{Enforced, Exit, Protection, SandboxSpec, State, Violation};
@@ -33,6 +33,8 @@ pub(crate) enum Report {
     Failed(Failure),
     /// The listeners of the run come with this frame, before anything else is reported.
     Listening,
+    /// The other end of the command's terminal comes with this frame, before it is reported that the command runs.
+    Terminal,
     /// The directory that comes with this frame is to be inspected at the end; only to the monitor.
     Noted(Note),
     /// The command ended.
@@ -48,6 +50,7 @@ pub(crate) enum Failure {
     Unenforceable { protection: Protection, reason: String, help: String },
     Exec { errno: i32 },
     Spec { reason: String },
+    Terminal { errno: i32 },
 }
 
 /// From the gateway to the monitor, and from that to pid 1.
@@ -271,6 +274,7 @@ structures! {
     Files { rules, patterns, guarded_names, refused_keys, free_keys, private_tmp, sockets }
     FileRule { path, access, origin }
     Limits { processes, memory_bytes, file_bytes, descriptors, descriptors_hard, shm_bytes, disk_bytes }
+    Window { rows, columns }
     Exit { code, signal, user, system, max_rss_kib }
     Violation { kind, call, object, rule, count, errno, pid, program, source }
     Note { kind, path, known }
@@ -380,6 +384,7 @@ impl Wire for SandboxSpec {
             files,
             network,
             limits,
+            terminal,
             required,
             mediation,
             confine,
@@ -392,6 +397,7 @@ impl Wire for SandboxSpec {
         files.put(out);
         network.put(out);
         limits.put(out);
+        terminal.put(out);
         required.iter().copied().collect::<Vec<_>>().put(out);
         mediation.put(out);
         confine.put(out);
@@ -406,6 +412,7 @@ impl Wire for SandboxSpec {
             files: Wire::take(from)?,
             network: Wire::take(from)?,
             limits: Wire::take(from)?,
+            terminal: Wire::take(from)?,
             required: Vec::take(from)?.into_iter().collect(),
             mediation: Wire::take(from)?,
             confine: Wire::take(from)?,
@@ -439,6 +446,10 @@ impl Wire for Failure {
                 3_u8.put(out);
                 reason.put(out);
             }
+            Failure::Terminal { errno } => {
+                4_u8.put(out);
+                errno.put(out);
+            }
         }
     }
     fn take(from: &mut &[u8]) -> Option<Failure> {
@@ -451,6 +462,7 @@ impl Wire for Failure {
             }),
             2 => Some(Failure::Exec { errno: Wire::take(from)? }),
             3 => Some(Failure::Spec { reason: Wire::take(from)? }),
+            4 => Some(Failure::Terminal { errno: Wire::take(from)? }),
             _ => None,
         }
     }
@@ -469,6 +481,7 @@ impl Wire for Report {
             }
             Report::Listening => 3_u8.put(out),
             Report::Told => 5_u8.put(out),
+            Report::Terminal => 6_u8.put(out),
             Report::Noted(note) => {
                 4_u8.put(out);
                 note.put(out);
@@ -488,6 +501,7 @@ impl Wire for Report {
             3 => Some(Report::Listening),
             4 => Wire::take(from).map(Report::Noted),
             5 => Some(Report::Told),
+            6 => Some(Report::Terminal),
             _ => None,
         }
     }

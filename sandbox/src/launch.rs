@@ -13,6 +13,7 @@ mod init;
 mod measure;
 mod ready;
 mod sweep;
+mod terminal;
 mod watch;
 
 pub(crate) use host::{Host, Known};
@@ -362,7 +363,9 @@ fn agree(control: &UnixStream, orders: &UnixStream) -> Result<Option<Enforced>, 
         Report::Ready(enforced) => Ok(Some(enforced)),
         Report::Told => Ok(None),
         Report::Failed(failure) => Err(failure),
-        Report::Ended(..) | Report::Listening | Report::Noted(_) => Err(silent()),
+        Report::Ended(..) | Report::Listening | Report::Terminal | Report::Noted(_) => {
+            Err(silent())
+        }
     }
 }
 

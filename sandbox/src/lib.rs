@@ -59,7 +59,7 @@ pub use spawn::{
 };
 pub use spec::{
     Access, Fallback, FileRule, Files, INIT_NAME, Limits, Mechanism, Mediation, Network, Program,
-    SandboxSpec,
+    SandboxSpec, Window,
 };
 #[cfg(target_os = "linux")]
 pub use twin::{Branch, Nursery, Twin};

@@ -181,6 +181,11 @@ impl Child {
         match *self {}
     }
 
+    /// Gives up the other end of the command's terminal.
+    pub fn take_terminal(&mut self) -> Option<std::os::fd::OwnedFd> {
+        match *self {}
+    }
+
     /// Returns a handle that can end the command.
     pub fn stopper(&self) -> io::Result<Stopper> {
         match *self {}

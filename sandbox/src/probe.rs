@@ -186,6 +186,7 @@ impl Ground {
             files: Files { rules, guarded_names: vec![GUARDED.into()], ..Files::default() },
             network: if confine { Network::Off } else { Network::Host },
             limits: Limits::default(),
+            terminal: None,
             required: BTreeSet::new(),
             mediation: Mediation::Writes,
             confine,

@@ -76,6 +76,12 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// There is no terminal for the command.
+    #[error("no terminal can be made: {source}")]
+    Terminal {
+        /// What the system said; `StorageFull` when all that it gives are in use.
+        source: io::Error,
+    },
     /// The spec contradicts itself.
     #[error("the sandbox spec is not usable: {reason}")]
     Spec {

@@ -23,6 +23,7 @@ pub struct Child {
     control: UnixStream,
     process: Process,
     listeners: Option<Listeners>,
+    terminal: Option<OwnedFd>,
 }
 
 /// The ways out of a run with [`crate::Network::Proxy`]: listening sockets on its private loopback. Whoever
@@ -121,6 +122,8 @@ impl Launcher {
             control,
             process,
             listeners: None,
+            terminal: None,
+            has_terminal: spec.terminal.is_some(),
             program: spec.program.path.clone(),
             listens: proxy && spec.confine && network,
             fallback: spec.fallback,
@@ -134,6 +137,9 @@ pub struct Starting {
     control: UnixStream,
     process: Process,
     listeners: Option<Listeners>,
+    terminal: Option<OwnedFd>,
+    /// A terminal is due.
+    has_terminal: bool,
     program: PathBuf,
     /// Listeners are due.
     listens: bool,
@@ -160,13 +166,14 @@ impl Starting {
 
     /// Takes one report, and waits for it. Nothing runs on error.
     pub fn proceed(mut self) -> Result<Progress, Error> {
-        let report = receive_start(&self.control, &mut self.listeners);
+        let report = receive_start(&self.control, (&mut self.listeners, &mut self.terminal));
         match report.map_err(|source| Error::Report { source })? {
-            Report::Listening => Ok(Progress::Waiting(self)),
+            Report::Listening | Report::Terminal => Ok(Progress::Waiting(self)),
             Report::Ready(enforced) => {
                 let listeners = self.due(&enforced).map_err(|source| Error::Report { source })?;
-                let Starting { control, process, .. } = self;
-                Ok(Progress::Started(Child { control, process, listeners }, enforced))
+                let Starting { control, process, terminal, .. } = self;
+                let child = Child { control, process, listeners, terminal };
+                Ok(Progress::Started(child, enforced))
             }
             Report::Failed(failure) => Err(error(failure, &self.program)),
             Report::Ended(..) | Report::Noted(_) | Report::Told => {
@@ -178,6 +185,9 @@ impl Starting {
     /// Returns the listeners of a start that succeeded.
     fn due(&mut self, enforced: &Enforced) -> io::Result<Option<Listeners>> {
         self.control.set_read_timeout(None)?;
+        if self.terminal.is_some() != self.has_terminal {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
         let listeners = self.listeners.take();
         // Without namespaces there is no place for them; those of a start that failed lead nowhere.
         if self.fallback == Fallback::Static && !enforced.holds(Protection::Loopback) {
@@ -214,25 +224,32 @@ fn check(spec: &SandboxSpec) -> Result<(), Error> {
     Ok(())
 }
 
-/// Receives one frame, and the listeners that may come with it.
-fn receive_start(control: &UnixStream, listeners: &mut Option<Listeners>) -> io::Result<Report> {
+/// Receives one frame, and the listeners or the terminal that may come with it.
+fn receive_start(
+    control: &UnixStream,
+    (listeners, terminal): (&mut Option<Listeners>, &mut Option<OwnedFd>),
+) -> io::Result<Report> {
     let mut header = [0; 4];
     let (count, descriptors) = syscalls::receive_with_descriptors(control.as_fd(), &mut header)?;
     if count != header.len() {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     let report = Report::from_bytes(&codec::receive_payload(control, header)?)?;
-    match (&report, <[OwnedFd; 2]>::try_from(descriptors)) {
-        (Report::Listening, Ok([http, socks])) => *listeners = Some(Listeners { http, socks }),
-        (Report::Listening, Err(_)) => return Err(io::ErrorKind::InvalidData.into()),
-        (
-            Report::Ready(_)
-            | Report::Failed(_)
-            | Report::Ended(..)
-            | Report::Noted(_)
-            | Report::Told,
-            _,
-        ) => {}
+    let wrong = |_: Vec<OwnedFd>| io::Error::from(io::ErrorKind::InvalidData);
+    match &report {
+        Report::Listening => {
+            let [http, socks] = descriptors.try_into().map_err(wrong)?;
+            *listeners = Some(Listeners { http, socks });
+        }
+        Report::Terminal => {
+            let [other_end] = descriptors.try_into().map_err(wrong)?;
+            *terminal = Some(other_end);
+        }
+        Report::Ready(_)
+        | Report::Failed(_)
+        | Report::Ended(..)
+        | Report::Noted(_)
+        | Report::Told => {}
     }
     Ok(report)
 }
@@ -252,6 +269,9 @@ fn error(failure: Failure, program: &Path) -> Error {
             Error::Exec { path: program.to_path_buf(), source: io::Error::from_raw_os_error(errno) }
         }
         Failure::Spec { reason } => Error::Spec { reason },
+        Failure::Terminal { errno } => {
+            Error::Terminal { source: io::Error::from_raw_os_error(errno) }
+        }
     }
 }
 
@@ -281,6 +301,7 @@ impl Child {
             Report::Failed(_)
             | Report::Ready(_)
             | Report::Listening
+            | Report::Terminal
             | Report::Noted(_)
             | Report::Told => Err(io::ErrorKind::InvalidData.into()),
         }
@@ -295,6 +316,12 @@ impl Child {
     /// Gives up the listeners of a run with a proxy; none the second time.
     pub fn take_listeners(&mut self) -> Option<Listeners> {
         self.listeners.take()
+    }
+
+    /// Gives up the other end of the command's terminal, if it has one; none the second time. Nothing waits there: a read or
+    /// write that would is an error of kind `WouldBlock`, and one of number `EIO` says that nobody has the terminal any more.
+    pub fn take_terminal(&mut self) -> Option<OwnedFd> {
+        self.terminal.take()
     }
 
     /// Returns a handle that can end the command while another thread waits.

@@ -20,6 +20,8 @@ pub struct SandboxSpec {
     pub network: Network,
     /// Limits of the whole process tree.
     pub limits: Limits,
+    /// A terminal of its own in the place of the three descriptors, and its size; none leaves those.
+    pub terminal: Option<Window>,
     /// Protections without which nothing starts.
     pub required: BTreeSet<Protection>,
     /// What goes through the supervisor.
@@ -176,6 +178,15 @@ impl Default for Limits {
             disk_bytes: 64 << 30,
         }
     }
+}
+
+/// The size of a terminal, in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// Lines.
+    pub rows: u16,
+    /// Characters of a line.
+    pub columns: u16,
 }
 
 /// What goes through the supervisor.

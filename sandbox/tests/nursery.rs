@@ -62,6 +62,7 @@ impl Place {
             files: Files { rules, guarded_names: vec![".guarded".into()], ..Files::default() },
             network: Network::Off,
             limits: Limits::default(),
+            terminal: None,
             required: Default::default(),
             mediation: Mediation::Writes,
             confine: true,

@@ -66,6 +66,7 @@ pub fn plain_facts() -> Facts {
         interactive: true,
         root: false,
         sandbox: SandboxState::Off,
+        terminal: false,
         hook: None,
     }
 }

@@ -167,6 +167,9 @@ pub(crate) struct Run {
     /// Run it as the shell of an agent does: ask nobody at the terminal, take the longest time limit.
     #[arg(long, conflicts_with = "timeout")]
     pub for_agent: bool,
+    /// Give it a terminal of its own, and this one's keys.
+    #[arg(long)]
+    pub pty: bool,
     /// Say what the command is for.
     #[arg(long, value_name = "TEXT")]
     pub description: Option<String>,

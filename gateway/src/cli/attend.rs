@@ -11,11 +11,11 @@ use serde_json::Value;
 use stockade_sandbox::HeldSignals;
 
 use super::ask::Terminal;
-use super::run::{Interrupts, SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
-use super::streams::{Bell, Printing, Show, Source};
+use super::run::{Interrupts, SIGHUP, SIGINT, SIGTERM, SIGWINCH, SIGXFSZ};
+use super::streams::{Bell, Keyboard, Printing, Show, Source, window};
 use crate::client::{Attended, Connection, Said};
 use crate::protocol::errors::{Code, Failure};
-use crate::protocol::types::{Answer, CommandRequest, Question, RunOutcome};
+use crate::protocol::types::{Answer, CommandRequest, Control, Question, RunOutcome};
 
 /// Has the gateway behind `connection` run `request`, with the person at `terminal` for its questions.
 /// Also returns why output could not be passed on, if that was so.
@@ -28,14 +28,18 @@ pub(super) fn attend(
     let unheard =
         |error| Failure::new(Code::Internal, format!("signals cannot be received: {error}"), "");
     // What goes beyond a limit of a file's size is an error of the write, not the end of this process (setrlimit(2)).
-    let signals = HeldSignals::hold(&[SIGINT, SIGTERM, SIGHUP, SIGXFSZ]).map_err(unheard)?;
+    let signals =
+        HeldSignals::hold(&[SIGINT, SIGTERM, SIGHUP, SIGXFSZ, SIGWINCH]).map_err(unheard)?;
     let bell = Bell::new()?;
+    let keyboard = Keyboard::of(request)?;
+    let keys = || keyboard.as_ref().map(Keyboard::keys);
     let mut attendance = Attendance {
         running: connection.attend(request)?,
         signals,
         interrupts: Interrupts::default(),
-        printing: Printing::new(show, bell.clone()),
-        input: Source::new(request.stdin, &bell)?,
+        printing: Printing::new(show, keys(), bell.clone()),
+        input: Source::new(request.stdin, keys(), &bell)?,
+        has_terminal: request.pty,
         people: People { terminal, asked: VecDeque::new(), answering: None },
         bell,
     };
@@ -47,6 +51,8 @@ struct Attendance {
     running: Attended,
     signals: HeldSignals,
     interrupts: Interrupts,
+    /// The command has a terminal.
+    has_terminal: bool,
     printing: Printing,
     input: Source,
     people: People,
@@ -159,6 +165,10 @@ impl Attendance {
         let taken = taken.map_err(|error| {
             Failure::new(Code::Internal, format!("signals cannot be received: {error}"), "")
         })?;
+        if taken == Some(SIGWINCH) {
+            let size = window().filter(|_| self.has_terminal);
+            return size.map_or(Ok(()), |size| self.running.control(Control::Resize(size)));
+        }
         let Some(control) = taken.and_then(|signal| self.interrupts.control(signal)) else {
             return Ok(());
         };
@@ -188,6 +198,8 @@ impl Attendance {
         let Some((id, question)) = asked.pop_front() else { return Ok(()) };
         let (sender, answer) = sync_channel(1);
         let (terminal, bell) = (terminal.clone(), self.bell.clone());
+        // What the command writes meanwhile must not look like the question, or hide it; and the keys are the person's.
+        self.printing.pause(true)?;
         let ask = move || {
             let _ = sender.send(terminal.ask(&question)); // a question withdrawn meanwhile needs no answer
             bell.ring();
@@ -195,10 +207,12 @@ impl Attendance {
         match std::thread::Builder::new().name("ask".into()).spawn(ask) {
             Ok(_) => {
                 *answering = Some((id, answer));
-                // What the command writes meanwhile must not look like the question, or hide it.
-                self.printing.pause(true)
+                Ok(())
             }
-            Err(_) => self.running.answer(&id, Answer::Withdrawn),
+            Err(_) => {
+                self.printing.pause(false)?;
+                self.running.answer(&id, Answer::Withdrawn)
+            }
         }
     }
 

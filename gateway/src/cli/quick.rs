@@ -35,6 +35,7 @@ fn run(words: &[String]) -> Option<Run> {
         common: Common::default(),
         timeout: None,
         for_agent: false,
+        pty: false,
         description: None,
         unsandboxed: false,
         command: Vec::new(),
@@ -47,6 +48,7 @@ fn run(words: &[String]) -> Option<Run> {
                 break;
             }
             "--for-agent" => once(&mut run.for_agent)?,
+            "--pty" => once(&mut run.pty)?,
             "--unsandboxed" => once(&mut run.unsandboxed)?,
             option if option.starts_with('-') => common(&mut run.common, option, &mut words)?,
             _ => {

@@ -23,6 +23,7 @@ const PATIENCE: u32 = 3;
 pub(super) const SIGHUP: i32 = 1;
 pub(super) const SIGINT: i32 = 2;
 pub(super) const SIGTERM: i32 = 15;
+pub(super) const SIGWINCH: i32 = 28;
 pub(super) const SIGXFSZ: i32 = 25;
 
 /// Runs the command of `options` to its end and returns its exit status.
@@ -43,10 +44,19 @@ fn attempt(options: args::Run, spare: Spare) -> Result<u8, Failure> {
     let reads_text = matches!(options.command.as_slice(), [dash] if dash == "-");
     let command = context::command_text(options.command)?;
     if inside::own_confinement() && !options.common.json {
+        if options.pty {
+            return Err(Failure::new(
+                Code::InvalidRequest,
+                "a command that is confined already gets no terminal of its own",
+                "leave `--pty` out: it has the streams of the command that it is a part of",
+            ));
+        }
         return Err(shell::within(&command)?);
     }
     let shown = context::shown(&command);
-    let stdin = !reads_text && streams::has_stdin();
+    // Who does not see the command's terminal does not type there either.
+    let has_keys = options.pty && !options.common.json && streams::has_keys();
+    let stdin = !reads_text && (has_keys || streams::has_stdin());
     let request = CommandRequest {
         command,
         cwd: call.cwd.clone(),
@@ -57,7 +67,8 @@ fn attempt(options: args::Run, spare: Spare) -> Result<u8, Failure> {
                 .map(|limit| u64::try_from(limit.as_millis()).unwrap_or(LONGEST_MS - 1)),
         },
         background: false,
-        pty: false,
+        pty: options.pty,
+        window: streams::window().filter(|_| options.pty),
         description: options.description,
         unsandboxed: options.unsandboxed,
         stdin,
@@ -137,10 +148,15 @@ async fn converse(
     let (input_in, input) = mpsc::channel(4);
     let (control_in, control) = mpsc::channel(16);
     let (asking, mut asked) = mpsc::channel::<PendingQuestion>(1);
-    let mut printer = streams::Printer::new(shown, control_in.clone(), show);
-    if request.stdin {
-        streams::read_stdin(input_in)?;
+    let keyboard = streams::Keyboard::of(&request)?;
+    let keys = keyboard.as_ref().map(streams::Keyboard::keys);
+    let mut printer = streams::Printer::new(shown, control_in.clone(), (show, keys.clone()));
+    match keys {
+        Some(keys) => keys.read(move |piece| input_in.blocking_send(piece).is_ok())?,
+        None if request.stdin => streams::read_stdin(input_in)?,
+        None => {}
     }
+    let has_terminal = request.pty;
     let questions = terminal.is_some().then_some(asking);
     let running = client.run(request, Conversation { events, questions, input, control });
     tokio::pin!(running);
@@ -160,7 +176,13 @@ async fn converse(
                     let _ = pending.answer.send(answer); // a question withdrawn meanwhile needs no answer
                 }
             }
-            control = signals.next() => {
+            sent = signals.next() => {
+                let Sent::Control(control) = sent else {
+                    let size = streams::window().filter(|_| has_terminal);
+                    // Who takes none of sixteen needs no further size.
+                    let _ = size.map(|size| control_in.try_send(Control::Resize(size)));
+                    continue;
+                };
                 // Without a command yet the question goes away, and with it the request.
                 answering = None;
                 printer.pause(false);
@@ -212,11 +234,20 @@ impl Interrupts {
     }
 }
 
+/// What a signal to this process means.
+enum Sent {
+    /// Something for the command.
+    Control(Control),
+    /// The terminal has another size.
+    Resized,
+}
+
 /// Signals to this process that are meant for the command.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
+    window: Signal,
     interrupts: Interrupts,
 }
 
@@ -231,17 +262,19 @@ impl Signals {
             interrupt: on(SignalKind::interrupt())?,
             terminate: on(SignalKind::terminate())?,
             hangup: on(SignalKind::hangup())?,
+            window: on(SignalKind::window_change())?,
             interrupts: Interrupts::default(),
         })
     }
 
-    async fn next(&mut self) -> Control {
+    async fn next(&mut self) -> Sent {
         let signal = tokio::select! {
+            _ = self.window.recv() => return Sent::Resized,
             _ = self.interrupt.recv() => SIGINT,
             _ = self.terminate.recv() => SIGTERM,
             _ = self.hangup.recv() => SIGHUP,
         };
-        self.interrupts.control(signal).unwrap_or(Control::Stop)
+        Sent::Control(self.interrupts.control(signal).unwrap_or(Control::Stop))
     }
 }
 

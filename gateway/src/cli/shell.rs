@@ -155,6 +155,7 @@ impl Wanted {
             timeout_ms: Some(LONGEST_MS),
             background: false,
             pty: false,
+            window: None,
             description: None,
             unsandboxed: false,
             stdin,

@@ -3,6 +3,7 @@
 
 mod at_once;
 mod attended;
+mod keyboard;
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::fd::BorrowedFd;
@@ -13,6 +14,7 @@ use tokio::sync::mpsc;
 
 use super::failure;
 pub(super) use attended::{Bell, Printing, Source};
+pub(super) use keyboard::{Keyboard, Keys, has_keys, window};
 
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{Control, Event, Input, Stream};
@@ -36,6 +38,7 @@ pub(crate) enum Show {
 #[derive(Debug)]
 pub(crate) struct Printer {
     show: Show,
+    keys: Option<Keys>,
     control: mpsc::Sender<Control>,
     way: Way,
     pause: Arc<Pause>,
@@ -77,14 +80,17 @@ impl Printer {
     pub(crate) fn new(
         events: mpsc::Receiver<Event>,
         control: mpsc::Sender<Control>,
-        show: Show,
+        (show, keys): (Show, Option<Keys>),
     ) -> Printer {
-        Printer { show, control, way: Way::Idle(events), pause: Arc::default() }
+        Printer { show, keys, control, way: Way::Idle(events), pause: Arc::default() }
     }
 
     /// Has the thread wait before it prints more, or go on.
     pub(crate) fn pause(&self, holds: bool) {
         self.pause.set(holds);
+        if let Some(keys) = &self.keys {
+            keys.pause(holds);
+        }
     }
 
     /// Starts the thread when the first event comes, and does nothing more after that. Dropping the future loses nothing.
@@ -93,7 +99,8 @@ impl Printer {
         let Some(first) = events.recv().await else { return std::future::pending().await };
         let (_, none) = mpsc::channel(1);
         let mut events = std::mem::replace(events, none);
-        let (mut pages, control) = (Pages::new(self.show), self.control.clone());
+        let mut pages = Pages::new(self.show, self.keys.clone());
+        let control = self.control.clone();
         let pause = Arc::clone(&self.pause);
         let print = move || {
             let mut next = Some(first);
@@ -120,7 +127,7 @@ impl Printer {
             Way::Thread(thread) => thread.join().unwrap_or_else(|_| broken()),
             Way::Broken(error) => Some(error),
             Way::Idle(mut events) => {
-                let mut pages = Pages::new(self.show);
+                let mut pages = Pages::new(self.show, self.keys);
                 while let Ok(event) = events.try_recv() {
                     pages.print(event); // there is nothing left to be told of a reader that went away
                 }
@@ -134,6 +141,8 @@ impl Printer {
 #[derive(Debug)]
 struct Pages {
     show: Show,
+    /// The keyboard, if it is the command's while that runs.
+    keys: Option<Keys>,
     /// Nobody reads any more.
     gone: bool,
     /// Why something could not be printed.
@@ -141,16 +150,20 @@ struct Pages {
 }
 
 impl Pages {
-    fn new(show: Show) -> Pages {
-        Pages { show, gone: false, lost: None }
+    fn new(show: Show, keys: Option<Keys>) -> Pages {
+        Pages { show, keys, gone: false, lost: None }
     }
 
     /// Prints an event, and says whether it turned out that the reader went away.
     fn print(&mut self, event: Event) -> bool {
         match (event, self.show) {
+            (Event::Terminal, _) => {
+                self.begin();
+                false
+            }
             (_, Show::Nothing) | (Event::Notice(_), Show::Output) => false,
             (Event::Notice(text), Show::All) => {
-                failure::tell(&notice(&text));
+                failure::tell(self.line(&text).trim_end_matches('\n'));
                 false
             }
             (Event::Output { .. }, Show::All | Show::Output) if self.gone => false,
@@ -158,6 +171,22 @@ impl Pages {
                 self.printed(write(stream, &bytes))
             }
         }
+    }
+
+    /// The command has begun.
+    fn begin(&self) {
+        if let Some(keys) = &self.keys {
+            keys.begin();
+        }
+    }
+
+    /// Returns the line for a notice, with its end.
+    fn line(&self, text: &str) -> String {
+        let end = match self.keys.as_ref().is_some_and(Keys::are_raw) {
+            true => "\r\n",
+            false => "\n",
+        };
+        format!("stockade: {}{end}", words::one_line(text))
     }
 
     /// Takes note of what came of printing, and says whether it turned out that the reader went away.
@@ -176,11 +205,6 @@ impl Pages {
             }
         }
     }
-}
-
-/// Returns the line for a notice.
-fn notice(text: &str) -> String {
-    format!("stockade: {}", words::one_line(text))
 }
 
 /// Says whether a command is to be given what comes on standard input: not from a terminal, at which a person sits.

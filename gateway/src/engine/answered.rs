@@ -14,7 +14,7 @@ use crate::audit::record::decision::Runs;
 use crate::client::{Conversation, PendingQuestion};
 use crate::decide::{Grant, Pending};
 use crate::hooks::Report;
-use crate::judge::{self, Asked, Hooks, Judged, Recorded, Runner, Scene};
+use crate::judge::{self, Asked, Given, Hooks, Judged, Recorded, Runner, Scene};
 use crate::plan::Planned;
 use crate::protocol::errors::Failure;
 use crate::protocol::types::{CommandRequest, DecisionView, RunOutcome};
@@ -149,7 +149,7 @@ impl Gateway {
         };
         let context = &call.request.context;
         let (input, id) = (before.input.clone(), before.id.as_str());
-        let runner = Runner::Gateway { stdin: call.request.stdin };
+        let runner = Runner::Gateway(Given::by(call.request));
         let asked = Asked { tool: "Bash", input, id, context, hooks, runner };
         let mut judged = judge::judge(&self.scanner, &scene, asked).await?;
         judged.received = judged.received.or_else(|| before.received.clone());

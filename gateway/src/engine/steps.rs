@@ -8,7 +8,7 @@ use crate::audit::record::caller::Caller;
 use crate::audit::record::decision::Runs;
 use crate::audit::{GatewayMode, Receipt};
 use crate::hooks::Means;
-use crate::judge::{self, Asked, Hooks, Judged, Runner, Scene};
+use crate::judge::{self, Asked, Given, Hooks, Judged, Runner, Scene};
 use crate::plan::{Ahead, Planned};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{CheckRequest, CommandRequest, Context, DecisionView, EventView};
@@ -158,7 +158,7 @@ impl Gateway {
     ) -> Result<Judged, Failure> {
         let id = records::call_id()?;
         let context = &request.context;
-        let runner = Runner::Gateway { stdin: request.stdin };
+        let runner = Runner::Gateway(Given::by(request));
         let hooks = Hooks::Run(self.means());
         let asked = Asked { tool: "Bash", input, id: &id, context, hooks, runner };
         self.open_before_hooks(scene).await?;

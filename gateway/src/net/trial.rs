@@ -166,6 +166,7 @@ fn spec(listed: u16, other: u16) -> SandboxSpec {
         files: Files::default(),
         network: super::PROXY,
         limits: Limits::default(),
+        terminal: None,
         required: std::collections::BTreeSet::new(),
         mediation: Mediation::Writes,
         confine: true,

@@ -26,6 +26,15 @@ pub enum CommandText {
     Words(Vec<String>),
 }
 
+/// The size of a terminal, in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Window {
+    /// Lines.
+    pub rows: u16,
+    /// Characters of a line.
+    pub columns: u16,
+}
+
 /// One command that a front end wants to run or have judged.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CommandRequest {
@@ -37,8 +46,11 @@ pub struct CommandRequest {
     pub timeout_ms: Option<u64>,
     /// Run on after the answer, as a task.
     pub background: bool,
-    /// Give the command a terminal.
+    /// Give the command a terminal of its own; what it reads and writes goes through that.
     pub pty: bool,
+    /// The size of that terminal; none for the usual one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<Window>,
     /// What the agent says the command is for.
     pub description: Option<String>,
     /// Ask to run unconfined.
@@ -367,6 +379,8 @@ pub enum Event {
     },
     /// Something to tell the person, one line.
     Notice(String),
+    /// The command runs and has a terminal of its own: what a person types is for that from now on.
+    Terminal,
 }
 
 /// What a front end gives a running command to read.
@@ -387,6 +401,8 @@ pub enum Control {
     Signal(i32),
     /// End it: TERM, then KILL.
     Stop,
+    /// Its terminal has another size.
+    Resize(Window),
 }
 
 /// How a request to run ended.

@@ -24,6 +24,13 @@ pub(super) fn stdio(stdin: bool) -> Result<(sandbox::Stdio, Ours), sandbox::Erro
     make(stdin).map_err(|source| sandbox::Error::Report { source })
 }
 
+/// Returns nothing to read from and nowhere to write to.
+pub(super) fn nothing() -> Result<sandbox::Stdio, sandbox::Error> {
+    let open = || rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
+    let all = || Ok(sandbox::Stdio { stdin: open()?, stdout: open()?, stderr: open()? });
+    all().map_err(|source: io::Error| sandbox::Error::Report { source })
+}
+
 /// Returns the error for something of ours that went away.
 pub(super) fn broken(what: &str) -> sandbox::Error {
     sandbox::Error::Report { source: io::Error::other(format!("{what} ended")) }

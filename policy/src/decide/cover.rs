@@ -146,7 +146,8 @@ pub(super) fn without_rule(context: &Context<'_>, shell: &Shell<'_>, index: usiz
         return Cover::Builtin("a function of this text, whose commands are judged".to_owned());
     }
     let starts = started_by(shell, index).next().is_some();
-    if !starts && is_read_only(context, command) {
+    let reads = !starts && is_read_only(context, command);
+    if reads && !context.facts.terminal {
         return Cover::Builtin("it only reads".to_owned());
     }
     if !starts && changes_directory_inside(context, command) {
@@ -155,7 +156,10 @@ pub(super) fn without_rule(context: &Context<'_>, shell: &Shell<'_>, index: usiz
     if !starts && is_accepted_edit(context, command) {
         return Cover::Mode("file commands inside the working directories are accepted".to_owned());
     }
-    Cover::Nothing("no rule allows it".to_owned())
+    Cover::Nothing(match reads {
+        true => "at a terminal what only reads may start a pager or take orders".to_owned(),
+        false => "no rule allows it".to_owned(),
+    })
 }
 
 fn assignments_only(command: &SimpleCommand) -> Cover {

@@ -154,6 +154,7 @@ pub(super) fn facts() -> Facts {
         interactive: true,
         root: false,
         sandbox: SandboxState::Off,
+        terminal: false,
         hook: None,
     }
 }

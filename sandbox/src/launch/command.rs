@@ -95,9 +95,11 @@ fn prepare(
     (control, gate): (&UnixStream, &Gate),
 ) -> Result<(), Failure> {
     step("session", syscalls::setsid())?;
-    if io::stdin().is_terminal() {
+    match spec.terminal {
+        Some(_) => step("controlling terminal", syscalls::take_terminal(0))?,
         // It may be another session's; then the command runs without a controlling terminal.
-        let _ = syscalls::take_terminal(0);
+        None if io::stdin().is_terminal() => drop(syscalls::take_terminal(0)),
+        None => {}
     }
     enter(&spec.program.cwd)?;
     if spec.confine {

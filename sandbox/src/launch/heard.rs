@@ -63,7 +63,7 @@ impl Heard {
             },
             Report::Ended(exit, violations) => self.ended = Some((exit, violations)),
             Report::Told => self.is_told = true,
-            Report::Ready(_) | Report::Failed(_) | Report::Listening => {
+            Report::Ready(_) | Report::Failed(_) | Report::Listening | Report::Terminal => {
                 return Err(io::ErrorKind::InvalidData.into());
             }
         }

@@ -11,7 +11,7 @@ use super::command::{self, Outcome};
 use super::filters::Filters;
 use super::host::Host;
 use super::watch::Watch;
-use super::{Isolation, Link, StandardStreams, fixed, ready, step};
+use super::{Isolation, Link, StandardStreams, fixed, ready, step, terminal};
 use crate::codec::{self, Failure, Order, Report, Wire};
 use crate::fault;
 use crate::linux::aliases::Places;
@@ -119,6 +119,8 @@ struct Begun {
     is_told: bool,
     built: Option<Built>,
     supervisor: Option<Supervisor>,
+    /// The command's terminal, held to the end: what all have closed would be over for those who open it again by name.
+    terminal: Option<OwnedFd>,
 }
 
 fn go_on(
@@ -139,7 +141,7 @@ fn go_on(
         begin((ground, &stack, counted), spec, foreign, streams, &link)
     });
     match begun {
-        Ok(Begun { pid, is_told, built, supervisor }) => {
+        Ok(Begun { pid, is_told, built, supervisor, terminal: _held }) => {
             let Link { control, orders } = link;
             let is_heard = true;
             let counted = (counted, counters);
@@ -194,9 +196,11 @@ fn begin(
         Ground::Free => unconfined()?,
     };
     prepared.counted = counted;
+    let (streams, other_end) = terminal::in_place_of(streams, spec)?;
     let image = command::image(spec, prepared.isolation)?;
     let filters = command::filters(spec, &prepared);
-    let terminal = terminal(&streams);
+    let terminal = terminal_of(&streams);
+    let held = spec.terminal.and_then(|_| terminal_of(&streams));
     let nothing = step("streams", io::stdin().as_fd().try_clone_to_owned())?;
     command::give_streams(spec, &streams)?;
     let monitor = step("supervisor", link.orders.try_clone())?;
@@ -238,6 +242,10 @@ fn begin(
     if let Some(both) = listeners {
         step("listeners", pass(&link.control, &both))?;
     }
+    if let Some(end) = other_end {
+        let frame = Report::Terminal.to_bytes();
+        step("terminal", codec::send_with(&link.control, &frame, &[end.as_fd()]))?;
+    }
     // A pipe held here would not end when the command closes it.
     for number in 0..3 {
         step("streams", syscalls::duplicate_onto(nothing.as_fd(), number))?;
@@ -250,7 +258,7 @@ fn begin(
         step("report", pass_on(may_tell.then_some(&link.control), &link.orders, &report))?;
     let supervisor =
         listener.map(|it| Supervisor::new(it, spec, &filters.table, terminal, (files, monitor)));
-    Ok(Begun { pid, is_told, built: prepared.built, supervisor })
+    Ok(Begun { pid, is_told, built: prepared.built, supervisor, terminal: held })
 }
 
 /// Waits until the monitor has found nothing against this run.
@@ -268,7 +276,7 @@ fn is_file(stream: &OwnedFd) -> bool {
 }
 
 /// Returns the run's terminal, if it has one.
-fn terminal(streams: &StandardStreams) -> Option<OwnedFd> {
+fn terminal_of(streams: &StandardStreams) -> Option<OwnedFd> {
     use std::io::IsTerminal;
     let found = streams.iter().find(|stream| stream.is_terminal())?;
     found.try_clone().ok()

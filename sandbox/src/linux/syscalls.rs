@@ -11,6 +11,7 @@ mod mount;
 mod process;
 mod share;
 mod socket;
+mod terminal;
 mod watch;
 
 pub(crate) use filter::*;
@@ -20,6 +21,7 @@ pub(crate) use mount::*;
 pub(crate) use process::*;
 pub(crate) use share::*;
 pub(crate) use socket::*;
+pub(crate) use terminal::*;
 pub(crate) use watch::*;
 
 use std::io;

@@ -106,6 +106,7 @@ impl Place {
             },
             network: Network::Off,
             limits: Limits { memory_bytes: 4 << 30, ..Limits::default() },
+            terminal: None,
             required: BTreeSet::new(),
             mediation: Mediation::Writes,
             confine: true,

@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use stockade_sandbox::{Access, Error, Host, Mechanism, Network, Protection, SandboxSpec, State};
+use stockade_sandbox::{
+    Access, Error, Host, Mechanism, Network, Protection, SandboxSpec, State, Window,
+};
 
 use crate::place::{Place, as_root_and_user, launcher, rule, run};
 
@@ -267,9 +269,13 @@ fn a_step_that_fails_is_named_and_nothing_runs() {
             "own filter",
             "report",
             "consent",
+            "terminal",
+            "controlling terminal",
         ];
         for name in steps {
             let mut spec = place.spec("touch ran");
+            let has_terminal = name.ends_with("terminal");
+            spec.terminal = has_terminal.then_some(Window { rows: 24, columns: 80 });
             spec.files.rules.push(rule(&place.outside, Access::None));
             spec.fail_at = name.to_owned();
             match run(&spec) {

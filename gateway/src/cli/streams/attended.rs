@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::at_once::{self, Kind};
-use super::{PIECE, Pages, Pause, SIGPIPE, Show, notice, read_to_end, thread};
+use super::{Keys, PIECE, Pages, Pause, SIGPIPE, Show, read_to_end, thread};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{Control, Event, Input, Stream};
 
@@ -60,6 +60,7 @@ pub(in super::super) struct Printing {
     /// Nothing is printed for now.
     holds: bool,
     pause: Arc<Pause>,
+    keys: Option<Keys>,
     /// A reader of standard output went away, and nobody has been told.
     left: Arc<AtomicBool>,
 }
@@ -71,10 +72,11 @@ enum Way {
 }
 
 impl Printing {
-    pub(in super::super) fn new(show: Show, bell: Bell) -> Printing {
-        let way = Way::AtOnce { pages: Pages::new(show), stdout: None, stderr: None };
+    pub(in super::super) fn new(show: Show, keys: Option<Keys>, bell: Bell) -> Printing {
+        let pages = Pages::new(show, keys.clone());
+        let way = Way::AtOnce { pages, stdout: None, stderr: None };
         let (waiting, left, pause) = (VecDeque::new(), Arc::default(), Arc::default());
-        Printing { bell, way, waiting, holds: false, pause, left }
+        Printing { bell, way, waiting, holds: false, pause, keys, left }
     }
 
     /// Says whether there is room for an event.
@@ -92,6 +94,9 @@ impl Printing {
     pub(in super::super) fn pause(&mut self, holds: bool) -> Result<(), Failure> {
         self.holds = holds;
         self.pause.set(holds);
+        if let Some(keys) = &self.keys {
+            keys.pause(holds);
+        }
         self.go_on()
     }
 
@@ -126,7 +131,7 @@ impl Printing {
     /// Gives the thread an event; returns it if there is no room for it.
     fn hand_over(&mut self, event: Event) -> Result<Option<Event>, Failure> {
         if let Way::AtOnce { pages, .. } = &mut self.way {
-            let pages = std::mem::replace(pages, Pages::new(Show::Nothing));
+            let pages = std::mem::replace(pages, Pages::new(Show::Nothing, None));
             let (left, pause) = (Arc::clone(&self.left), Arc::clone(&self.pause));
             self.way = print_on_a_thread(pages, self.bell.clone(), left, pause)?;
         }
@@ -186,12 +191,14 @@ fn at_once(
     event: Event,
 ) -> (Option<Event>, bool) {
     let (stream, bytes, counts) = match (event, pages.show) {
+        (Event::Terminal, _) => {
+            pages.begin();
+            return (None, false);
+        }
         (_, Show::Nothing) | (Event::Notice(_), Show::Output) => return (None, false),
         (Event::Output { .. }, Show::All | Show::Output) if pages.gone => return (None, false),
         (Event::Output { stream, bytes }, Show::All | Show::Output) => (stream, bytes, true),
-        (Event::Notice(text), Show::All) => {
-            (Stream::Stderr, format!("{}\n", notice(&text)).into_bytes(), false)
-        }
+        (Event::Notice(text), Show::All) => (Stream::Stderr, pages.line(&text).into_bytes(), false),
     };
     let (to, kind) = match stream {
         Stream::Stdout => (rustix::stdio::stdout(), stdout),
@@ -211,6 +218,9 @@ fn at_once(
     }
 }
 
+/// Takes a piece of input, and says whether more is wanted.
+type HandOn = Box<dyn Fn(Input) -> bool + Send>;
+
 /// Standard input of a command.
 #[derive(Debug)]
 pub(in super::super) enum Source {
@@ -224,23 +234,33 @@ pub(in super::super) enum Source {
 
 impl Source {
     /// Returns standard input of this process, if the command `reads` it.
-    pub(in super::super) fn new(reads: bool, bell: &Bell) -> Result<Source, Failure> {
+    pub(in super::super) fn new(
+        reads: bool,
+        keys: Option<Keys>,
+        bell: &Bell,
+    ) -> Result<Source, Failure> {
+        if let Some(keys) = keys {
+            return Source::thread(bell.clone(), |hand_on| keys.read(hand_on));
+        }
         if !reads {
             return Ok(Source::Nothing);
         }
         match Kind::of(rustix::stdio::stdin()) {
-            Kind::Other => Source::thread(bell.clone()),
+            Kind::Other => Source::thread(bell.clone(), read_to_end),
             kind => Ok(Source::AtOnce(kind)),
         }
     }
 
-    fn thread(bell: Bell) -> Result<Source, Failure> {
+    fn thread(
+        bell: Bell,
+        start: impl FnOnce(HandOn) -> Result<(), Failure>,
+    ) -> Result<Source, Failure> {
         let (pieces, read) = sync_channel(PIECES);
-        read_to_end(move |piece| {
+        start(Box::new(move |piece| {
             let wanted = pieces.send(piece).is_ok();
             bell.ring();
             wanted
-        })?;
+        }))?;
         Ok(Source::Thread(read))
     }
 
@@ -263,7 +283,7 @@ impl Source {
                     }
                     at_once::Read::Nothing => None,
                     at_once::Read::Waits => {
-                        *self = Source::thread(bell.clone())?;
+                        *self = Source::thread(bell.clone(), read_to_end)?;
                         None
                     }
                 }

@@ -200,20 +200,6 @@ pub(crate) fn set_capabilities(keep: u32) -> io::Result<()> {
     check(status).map(drop)
 }
 
-/// Starts a session without a terminal.
-pub(crate) fn setsid() -> io::Result<()> {
-    // SAFETY: takes nothing.
-    let status = unsafe { libc::setsid() };
-    check(status.into()).map(drop)
-}
-
-/// Makes the terminal `fd` the controlling one of this session.
-pub(crate) fn take_terminal(fd: i32) -> io::Result<()> {
-    // SAFETY: TIOCSCTTY takes an integer.
-    let status = unsafe { libc::ioctl(fd, libc::TIOCSCTTY, 0) };
-    check(status.into()).map(drop)
-}
-
 /// Sets a resource limit.
 pub(crate) fn set_limit(resource: u32, soft: u64, hard: u64) -> io::Result<()> {
     let limit = libc::rlimit64 { rlim_cur: soft, rlim_max: hard };

@@ -19,6 +19,7 @@ fn spec(rules: &[(&str, Access)], network: Network) -> SandboxSpec {
         files: Files { rules: rules.iter().map(rule).collect(), ..Files::default() },
         network,
         limits: Limits::default(),
+        terminal: None,
         required: BTreeSet::new(),
         mediation: Mediation::Writes,
         confine: true,

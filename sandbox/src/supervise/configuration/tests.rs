@@ -27,6 +27,7 @@ fn spec(refused: &[&str]) -> SandboxSpec {
         files,
         network: Network::Off,
         limits: Limits::default(),
+        terminal: None,
         required: BTreeSet::new(),
         mediation: Mediation::Writes,
         confine: true,
