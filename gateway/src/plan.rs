@@ -38,6 +38,7 @@ pub(crate) const REQUIRED: &[Protection] = &[
     Protection::Tty,
     Protection::Fds,
     Protection::Env,
+    Protection::Limits,
     Protection::Survivors,
 ];
 
@@ -560,7 +561,7 @@ pub(crate) fn is_available() -> bool {
     static AVAILABLE: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
     *AVAILABLE.get_or_init(|| {
         let enforced = stockade_sandbox::Host::start().enforced;
-        REQUIRED.iter().all(|protection| enforced.holds(*protection))
+        REQUIRED.iter().all(|protection| enforced.suffices(*protection))
     })
 }
 

@@ -181,7 +181,8 @@ fn limit(found: &Violation) -> Remedy {
         change: "set",
         setting: format!("sandbox.limits.{}", found.call),
         value,
-        layer: "user".to_owned(),
+        // Where a project has lowered it, that file has to say more.
+        layer: rule(&found.rule).map_or("user", |rule| rule.layer).to_owned(),
     }
 }
 
@@ -269,6 +270,14 @@ mod tests {
             "builtin: sandbox.limits.memory",
             expect![[r#"
             stockade: reached the limit memory of 2147483648 bytes by builtin: sandbox.limits.memory; to allow: sandbox.limits.memory: "4096MiB" (user settings)"#]],
+        );
+        check(
+            "limit",
+            "fileSize",
+            "1048576 bytes",
+            "sandbox.limits.fileSize 1048576 (/p/.stockade/settings.json:2, project)",
+            expect![[r#"
+            stockade: reached the limit fileSize of 1048576 bytes by sandbox.limits.fileSize 1048576 (/p/.stockade/settings.json:2, project); to allow: sandbox.limits.fileSize: "2MiB" (project settings)"#]],
         );
         check(
             "limit",

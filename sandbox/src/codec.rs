@@ -273,7 +273,7 @@ structures! {
     Program { path, argv, environment, cwd }
     Files { rules, patterns, guarded_names, refused_keys, free_keys, private_tmp, sockets }
     FileRule { path, access, origin }
-    Limits { processes, memory_bytes, file_bytes, descriptors, descriptors_hard, shm_bytes, disk_bytes }
+    Limits { processes, memory_bytes, file_bytes, descriptors, descriptors_hard, shm_bytes, disk_bytes, origins }
     Window { rows, columns }
     Exit { code, signal, user, system, max_rss_kib }
     Violation { kind, call, object, rule, count, errno, pid, program, source }

@@ -76,8 +76,42 @@ pub struct Enforced {
 }
 
 impl Enforced {
+    /// Says whether `protection` is enforced as far as what is required goes: fully, but for limits, which are kept
+    /// for each process and sampled for the tree where no control group is delegated.
+    pub fn suffices(&self, protection: Protection) -> bool {
+        let sampled = protection == Protection::Limits
+            && matches!(self.states.get(&protection), Some(State::Partial(_)));
+        sampled || self.holds(protection)
+    }
+
     /// Says whether `protection` is fully enforced.
     pub fn holds(&self, protection: Protection) -> bool {
         matches!(self.states.get(&protection), Some(State::Enforced(_)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_required_holds_fully_and_limits_at_least_for_each_process() {
+        let states = [
+            State::Enforced(vec!["a layer".to_owned()]),
+            State::Partial("something is open".to_owned()),
+            State::Missing("no layer".to_owned()),
+            State::Off("a setting".to_owned()),
+        ];
+        let seen = |protection: Protection| {
+            states.clone().map(|state| {
+                let states = BTreeMap::from([(protection, state)]);
+                Enforced { states, notes: Vec::new() }.suffices(protection)
+            })
+        };
+        for protection in Protection::ALL {
+            let partly = *protection == Protection::Limits;
+            assert_eq!(seen(*protection), [true, partly, false, false], "{protection:?}");
+            assert!(!Enforced::default().suffices(*protection), "{protection:?}");
+        }
     }
 }

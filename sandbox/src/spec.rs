@@ -164,6 +164,16 @@ pub struct Limits {
     pub shm_bytes: u64,
     /// Written to disks by the whole tree.
     pub disk_bytes: u64,
+    /// Where those come from that settings say, by their names there: rules with file and line. The others are built in.
+    pub origins: Vec<(String, String)>,
+}
+
+impl Limits {
+    /// Returns where the limit with this name comes from, for reports.
+    pub(crate) fn origin(&self, name: &str) -> String {
+        let said = self.origins.iter().find(|origin| origin.0 == name);
+        said.map_or_else(|| format!("builtin: sandbox.limits.{name}"), |origin| origin.1.clone())
+    }
 }
 
 impl Default for Limits {
@@ -176,6 +186,7 @@ impl Default for Limits {
             descriptors_hard: 65_536,
             shm_bytes: 2 << 30,
             disk_bytes: 64 << 30,
+            origins: Vec::new(),
         }
     }
 }

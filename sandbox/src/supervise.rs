@@ -116,6 +116,8 @@ pub(crate) struct Supervisor {
     /// Refusals that found no room among them.
     unlisted: u32,
     workers: Vec<(i32, u64)>,
+    /// The report of a caller that has no descriptor left.
+    too_many_descriptors: Violation,
 }
 
 impl Supervisor {
@@ -137,6 +139,7 @@ impl Supervisor {
             violations: Vec::new(),
             unlisted: 0,
             workers: Vec::new(),
+            too_many_descriptors: crate::launch::too_many_descriptors(&spec.limits),
         }
     }
 
@@ -167,7 +170,7 @@ impl Supervisor {
                 ) {
                     // Its table of descriptors is full.
                     Err(error) if error.raw_os_error() == Some(libc::EMFILE) => {
-                        self.note(by(crate::launch::too_many_descriptors(), call.thread));
+                        self.note(by(self.too_many_descriptors.clone(), call.thread));
                         self.answer(&call, Err(libc::EMFILE))
                     }
                     result => result,

@@ -160,17 +160,33 @@ fn a_limit_names_the_line_that_raises_it_and_that_line_does() {
     let set = |value: &str| user(&place, &json!({"sandbox": {"limits": {"fileSize": value}}}));
     set("1MiB");
     let (_, stderr) = run(&place, act);
-    let expected = "stockade: reached the limit fileSize of 1048576 bytes by builtin: sandbox.limits.fileSize; \
-                    to allow: sandbox.limits.fileSize: \"2MiB\" (user settings)";
+    let file = |name: &str| place.root.join(name).display().to_string();
+    let told = |size: u64, file: &str, layer: &str, raised: &str| {
+        format!(
+            "stockade: reached the limit fileSize of {size} bytes by sandbox.limits.fileSize {size} ({file}:1, {layer}); \
+             to allow: sandbox.limits.fileSize: \"{raised}\" ({layer} settings)"
+        )
+    };
+    let user_file = file("home/.config/stockade/settings.json");
+    let expected = told(1 << 20, &user_file, "user", "2MiB");
     assert!(stderr.lines().any(|line| line == expected), "{stderr}");
     set("4MiB");
     assert_eq!(run(&place, act), (Some(0), String::new()));
-    // A project lowers a limit and cannot raise one.
+    // A project lowers a limit and cannot raise one; the line is the one that counts.
+    let project_file = file("project/.stockade/settings.json");
     place.write("project/.stockade/settings.json", r#"{"sandbox":{"limits":{"fileSize":"1MiB"}}}"#);
-    assert!(run(&place, act).1.contains("of 1048576 bytes"));
+    let (_, stderr) = run(&place, act);
+    let expected = told(1 << 20, &project_file, "project", "2MiB");
+    assert!(stderr.lines().any(|line| line == expected), "{stderr}");
+    let violation = first(&violations(&place, act));
+    assert_eq!((&violation["file"], &violation["line"]), (&json!(project_file), &json!(1)));
+    place.write("project/.stockade/settings.json", r#"{"sandbox":{"limits":{"fileSize":"4MiB"}}}"#);
+    assert_eq!(run(&place, act), (Some(0), String::new()));
     place.write("project/.stockade/settings.json", r#"{"sandbox":{"limits":{"fileSize":"1GiB"}}}"#);
     set("2MiB");
-    assert!(run(&place, act).1.contains("of 2097152 bytes"));
+    let (_, stderr) = run(&place, act);
+    let expected = told(2 << 20, &user_file, "user", "4MiB");
+    assert!(stderr.lines().any(|line| line == expected), "{stderr}");
     // What is no limit is refused where it stands, and nothing runs.
     set("much");
     let (status, stderr) = run(&place, act);

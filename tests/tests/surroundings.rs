@@ -43,6 +43,41 @@ fn it_runs_as_an_ordinary_user() {
 }
 
 #[test]
+fn it_runs_as_whom_sudo_makes_it() {
+    let name = "it_runs_as_whom_sudo_makes_it";
+    if !is_root() {
+        return skip(name, "only root needs no password for `sudo -u`");
+    }
+    if Command::new("sudo").arg("--version").output().is_err() {
+        return skip(name, "sudo is not installed");
+    }
+    let place = Place::new("sudo");
+    let line = format!("{LINE}; id -u");
+    let plain = place.stockade_as(65534, ["run", "--no-daemon", "--", &line]);
+    // Behind `setpriv`, its options and the program stands the call of stockade.
+    let words = plain.get_args().skip_while(|word| !word.to_string_lossy().contains('/'));
+    let mut command = Command::new("sudo");
+    command.args(["-n", "-u", "#65534", "-g", "#65534", "env"]);
+    for (key, value) in plain.get_envs() {
+        let value = value.unwrap_or_default();
+        command.arg(format!("{}={}", key.to_string_lossy(), value.to_string_lossy()));
+    }
+    let output = command.args(words).current_dir(place.project()).output().expect("sudo");
+    let seen = (output.status.code(), text(&output.stdout));
+    assert_eq!(seen, (Some(0), "1\ndone\n65534\n".to_owned()), "{}", text(&output.stderr));
+    // What sudo leaves of root's variables leads to root's files: a refusal that names them.
+    let mut command = place.stockade_as(65534, ["run", "--no-daemon", "--", "touch made"]);
+    let closed = place.root.join("closed");
+    std::fs::create_dir_all(closed.join(".config/stockade")).expect("a folder");
+    std::fs::write(closed.join(".config/stockade/settings.json"), "{}").expect("settings");
+    std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o700)).expect("chmod");
+    let output = command.env("HOME", &closed).output().expect("setpriv");
+    assert_eq!(output.status.code(), Some(122), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("closed/.config/stockade"), "{}", text(&output.stderr));
+    assert!(!place.project().join("made").exists());
+}
+
+#[test]
 fn root_runs_it_in_the_clone_of_somebody_else() {
     let name = "root_runs_it_in_the_clone_of_somebody_else";
     if !is_root() {

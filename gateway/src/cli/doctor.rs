@@ -24,8 +24,11 @@ pub(crate) fn doctor(options: &args::Doctor) -> Result<ExitCode, Failure> {
         host.probes.push(crate::net::trial::probe());
     }
     let took = begun.elapsed();
-    let lacking: Vec<Protection> =
-        REQUIRED.iter().copied().filter(|protection| !host.enforced.holds(*protection)).collect();
+    let lacking: Vec<Protection> = REQUIRED
+        .iter()
+        .copied()
+        .filter(|protection| !host.enforced.suffices(*protection))
+        .collect();
     let names: Vec<&str> = lacking.iter().map(|protection| protection.name()).collect();
     let failure = (!lacking.is_empty()).then(|| {
         Failure::new(

@@ -7,31 +7,41 @@ use std::path::Path;
 use stockade_policy::SandboxSettings;
 use stockade_sandbox::Limits;
 
+use super::place_of;
+
 /// Least and most of what a run may write to disks by default.
 const DISK: (u64, u64) = (1 << 30, 64 << 30);
 
 /// Returns the limits of a run in `directory`.
 pub(super) fn of(settings: &SandboxSettings, directory: &Path) -> Limits {
-    let of = |name: &str, default: u64| {
-        let base = settings.limits.get(name).map_or(default, |set| set.0);
-        settings.lowered_limits.get(name).map_or(base, |lowered| lowered.0.min(base))
+    let mut origins = Vec::new();
+    let mut of = |name: &str, default: u64| {
+        let set = settings.limits.get(name);
+        let base = set.map_or(default, |set| set.0);
+        // Those of a project count only where they are lower.
+        let lowered = settings.lowered_limits.get(name).filter(|lowered| lowered.0 < base);
+        let Some((value, origin)) = lowered.or(set) else { return default };
+        origins.push((name.to_owned(), place_of(&value.to_string(), origin)));
+        *value
     };
     let default = Limits::default();
     let descriptors = of("descriptors", default.descriptors);
+    // A program may raise its own limit, unless the settings speak of it.
+    let descriptors_hard = match settings.limits.contains_key("descriptors")
+        || settings.lowered_limits.contains_key("descriptors")
+    {
+        true => descriptors,
+        false => default.descriptors_hard,
+    };
     Limits {
         processes: of("processes", default.processes),
         memory_bytes: of("memory", memory()),
         file_bytes: of("fileSize", default.file_bytes),
         descriptors,
-        // A program may raise its own limit, unless the settings speak of it.
-        descriptors_hard: match settings.limits.contains_key("descriptors")
-            || settings.lowered_limits.contains_key("descriptors")
-        {
-            true => descriptors,
-            false => default.descriptors_hard,
-        },
+        descriptors_hard,
         shm_bytes: of("sharedMemory", default.shm_bytes),
         disk_bytes: of("diskWritten", disk(directory)),
+        origins,
     }
 }
 

@@ -123,22 +123,21 @@ fn prepare(
     }
 }
 
-/// Refuses when a required protection is not fully enforced.
+/// Refuses when a required protection is not enforced as it has to be.
 fn require(spec: &SandboxSpec, enforced: &Enforced) -> Result<(), Failure> {
     if !spec.confine {
         return Ok(());
     }
-    for protection in &spec.required {
-        let reason = match enforced.states.get(protection) {
-            Some(State::Enforced(_)) => continue,
-            Some(State::Partial(open)) => open.clone(),
-            Some(State::Missing(reason) | State::Off(reason)) => reason.clone(),
-            None => "no step enforces it".to_owned(),
-        };
-        let help = crate::help::protection(*protection);
-        return Err(Failure::Unenforceable { protection: *protection, reason, help });
-    }
-    Ok(())
+    let lacking = spec.required.iter().find(|protection| !enforced.suffices(**protection));
+    let Some(protection) = lacking else { return Ok(()) };
+    let reason = match enforced.states.get(protection) {
+        Some(State::Enforced(layers)) => layers.join(", "),
+        Some(State::Partial(open)) => open.clone(),
+        Some(State::Missing(reason) | State::Off(reason)) => reason.clone(),
+        None => "no step enforces it".to_owned(),
+    };
+    let help = crate::help::protection(*protection);
+    Err(Failure::Unenforceable { protection: *protection, reason, help })
 }
 
 /// Returns what `execve` is given.

@@ -33,18 +33,18 @@ pub(super) fn all() -> Vec<i32> {
 }
 
 /// Returns the report of a process that has no descriptor left.
-pub(crate) fn too_many_descriptors() -> Violation {
-    let mut reached = limit("descriptors", "as many as one process may open".to_owned());
+pub(crate) fn too_many_descriptors(limits: &Limits) -> Violation {
+    let mut reached = limit("descriptors", "as many as one process may open".to_owned(), limits);
     reached.errno = libc::EMFILE;
     reached
 }
 
-fn limit(name: &str, value: String) -> Violation {
+fn limit(name: &str, value: String, limits: &Limits) -> Violation {
     Violation {
         kind: "limit".to_owned(),
         call: name.to_owned(),
         object: value,
-        rule: format!("builtin: sandbox.limits.{name}"),
+        rule: limits.origin(name),
         count: 1,
         source: "monitor".to_owned(),
         ..Violation::default()
@@ -108,7 +108,11 @@ impl<'a> Measure<'a> {
             return true;
         }
         if disk > self.limits.disk_bytes {
-            self.note(limit("diskWritten", format!("{} bytes", self.limits.disk_bytes)));
+            self.note(limit(
+                "diskWritten",
+                format!("{} bytes", self.limits.disk_bytes),
+                self.limits,
+            ));
             return true;
         }
         false
@@ -120,7 +124,8 @@ impl<'a> Measure<'a> {
         self.kept();
         let too_large = SHELL_SIGNAL.saturating_add(libc::SIGXFSZ);
         if ended.signal == Some(libc::SIGXFSZ) || ended.code == Some(too_large) {
-            let mut reached = limit("fileSize", format!("{} bytes", self.limits.file_bytes));
+            let mut reached =
+                limit("fileSize", format!("{} bytes", self.limits.file_bytes), self.limits);
             reached.errno = libc::EFBIG;
             self.note(reached);
         }
@@ -151,7 +156,7 @@ pub(super) fn reached(name: &str, limits: &Limits) -> Violation {
         "memory" => format!("{} bytes", limits.memory_bytes),
         _ => format!("{} processes", limits.processes),
     };
-    limit(name, value)
+    limit(name, value, limits)
 }
 
 /// Resident memory that is not shared with files (`proc_pid_statm(5)`).
@@ -191,6 +196,6 @@ fn is_full(pid: i32, limits: &Limits) -> Option<Violation> {
         errno: libc::EMFILE,
         pid: pid.unsigned_abs(),
         program: name.trim_end().to_owned(),
-        ..limit("descriptors", String::new())
+        ..limit("descriptors", String::new(), limits)
     })
 }

@@ -54,6 +54,24 @@ fn a_required_protection_that_is_missing_stops_the_start() {
 }
 
 #[test]
+fn limits_can_be_required_where_no_group_is_delegated() {
+    as_root_and_user("refusal::limits_can_be_required_where_no_group_is_delegated", || {
+        let place = Place::new("required-limits");
+        let mut spec = place.spec("ulimit -f");
+        spec.required.insert(Protection::Limits);
+        spec.hide.insert(Mechanism::ControlGroup);
+        spec.limits.file_bytes = 1 << 20;
+        let ran = run(&spec).unwrap();
+        assert_eq!((ran.exit.code, &*ran.text), (Some(0), "1024\n"));
+        let state = ran.enforced.states.get(&Protection::Limits);
+        assert!(matches!(state, Some(State::Partial(_))), "{state:?}");
+        // Where they cannot be set for each process nothing runs.
+        spec.fail_at = "limits".to_owned();
+        assert!(run(&spec).is_err());
+    });
+}
+
+#[test]
 fn what_is_left_holds_when_a_layer_is_missing() {
     as_root_and_user("refusal::what_is_left_holds_when_a_layer_is_missing", || {
         let place = Place::new("layers");

@@ -95,7 +95,7 @@ fn without_namespaces_no_other_process_can_be_changed() {
 fn a_run_may_change_its_own_limits_and_priorities() {
     as_root_and_user("watchers::a_run_may_change_its_own_limits_and_priorities", || {
         let script = "set -e; ulimit -n 100; nice true; ionice -c 3 true; taskset 1 true; chrt --batch 0 true
-             prlimit --nofile=50:50 true; sleep 9 & renice -n 9 -p $! >/dev/null; kill $!; echo done";
+             prlimit --nofile=50:50 true; sleep 9 & renice -n 19 -p $! >/dev/null; kill $!; echo done";
         let ran = Place::new("own-limits").confined(script);
         assert_eq!((ran.code, &*ran.text), (Some(0), "done\n"));
     });
