@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use stockade_tests::oracle::cage::Cage;
 use stockade_tests::oracle::corpus::{self, Sample};
 use stockade_tests::oracle::damage::Numbers;
-use stockade_tests::oracle::{examine, mutate, tree};
+use stockade_tests::oracle::{compose, examine, mutate, tree};
 
 /// Texts of each kind in the gate.
 const SAMPLE: usize = 150;
@@ -67,6 +67,22 @@ fn every_planted_command_is_in_the_tree() {
         .map(|index| Sample {
             id: format!("mutant {index}"),
             text: mutate::mutant(&corpus, &mut numbers),
+        })
+        .collect();
+    check(&samples);
+}
+
+#[test]
+fn every_command_of_composed_texts_is_in_the_tree() {
+    let corpus: Vec<Sample> = corpus::FILES.into_iter().flat_map(corpus::read).collect();
+    let mut numbers = Numbers::new(SEED);
+    let samples: Vec<Sample> = (0..SAMPLE)
+        .map(|index| Sample {
+            id: format!("composed {index}"),
+            text: match index % 3 {
+                0 => compose::framed(&corpus, &mut numbers),
+                _ => compose::composed(&mut numbers),
+            },
         })
         .collect();
     check(&samples);

@@ -120,7 +120,10 @@ impl Walk<'_> {
         if command.kind == CommandKind::Builtin && self.runs.last().is_some_and(|run| run.sh) {
             // Dash expands aliases always.
             let alias = command.words.len() > 1 && first.exact() == Some(b"alias");
-            if alias || !first.exact().is_some_and(crate::state::is_posix_builtin) {
+            // There `exec` and `eval` have no options, not even `--`.
+            let dash = command.words.get(1).is_some_and(|second| second.may_start_with(b"-"))
+                && matches!(first.exact(), Some(b"exec" | b"eval"));
+            if alias || dash || !first.exact().is_some_and(crate::state::is_posix_builtin) {
                 self.dialect(span);
             }
         }

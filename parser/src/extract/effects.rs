@@ -194,7 +194,9 @@ impl Walk<'_> {
             if equals.is_some() {
                 self.integer_assigned(&variable, value.as_ref(), word.span);
             }
-            if equals.is_some() || name != b"export" {
+            // The options of this shell become those of the shells that it starts.
+            let options = matches!(variable.as_slice(), b"BASHOPTS" | b"SHELLOPTS");
+            if equals.is_some() || options || name != b"export" {
                 self.variable_changes(&whole, value.as_ref(), word.span);
                 self.shell.set(&whole, if equals.is_some() { Value::Set } else { Value::Lost });
             }

@@ -44,7 +44,7 @@ impl Parser<'_> {
             self.stack.push(Frame::Simple { node, words, parts, declaration });
             return self.start_redirect();
         }
-        self.doubt_assignment_behind_redirect(words);
+        self.doubt_assignment(node, words);
         if words == 0 || declaration {
             if let Some(head) = self.assignment_ahead()
                 && (words == 0 || head.operator_end.is_some())
@@ -171,18 +171,30 @@ impl Parser<'_> {
         }
     }
 
-    /// Behind a redirection bash 5.2 reads arrays and subscripts as at the start of a command, blanks in them included.
-    fn doubt_assignment_behind_redirect(&mut self, words: u32) {
-        if !self.is_behind_redirect() {
+    /// Assignments where bash 5.2 reads what is inside of brackets otherwise than elsewhere: in an array right behind a
+    /// redirection, blanks and parentheses included, and in the word behind that of a coprocess.
+    fn doubt_assignment(&mut self, node: u32, words: u32) {
+        let coprocess = words == 1 && self.is_coprocess(node);
+        let behind_redirect = words == 0 && self.is_behind_redirect();
+        if !(coprocess || behind_redirect) {
             return;
         }
         let Some(head) = self.assignment_ahead() else { return };
         let opens = head.operator_end.is_some_and(|end| self.ahead_from(end, b"(").is_some());
-        if opens || (head.subscript && words > 0) {
+        if opens || coprocess {
             let span = crate::Span::new(self.pos, head.name_end);
-            let detail = "an array or subscript behind a redirection";
+            let detail = "an assignment behind a redirection or the name of a coprocess";
             self.trouble(crate::Reason::Syntax, span, detail);
         }
+    }
+
+    /// Says whether a simple command is that of `coproc`.
+    fn is_coprocess(&self, node: u32) -> bool {
+        let before = self.out.events.get(..node as usize).unwrap_or_default().iter().rev();
+        let mut before =
+            before.filter(|event| !matches!(event.kind, Kind::Blank | Kind::Continuation));
+        before.next().is_some_and(|event| event.kind == Kind::Keyword)
+            && before.next().is_some_and(|event| event.kind == Kind::Coproc)
     }
 
     fn is_behind_redirect(&self) -> bool {

@@ -44,14 +44,24 @@ fn an_array_element_can_name_a_descriptor() {
 }
 
 #[test]
-fn behind_a_redirection_arrays_are_read_as_at_the_start() {
+fn behind_a_redirection_or_the_name_of_a_coprocess_an_array_is_read_otherwise() {
     check(&[
-        ("a >f b[1 2]", &["syntax"]),
-        ("a >f b[ #] ; c", &["syntax"]),
         (">f b=(c[) #]=1) d", &["syntax"]),
-        ("a >f b", &[]),
         (">f b=1 c", &[]),
-        ("a >f *.[ch]", &[]),
+        ("a >f b[1]", &[]),
+        ("coproc a b[ #] ; c", &["syntax"]),
+        ("coproc a b=$(c d)", &["syntax"]),
+        ("coproc a b", &[]),
+        ("a b=$c", &[]),
+    ]);
+}
+
+#[test]
+fn options_of_the_shell_that_are_handed_down() {
+    check(&[
+        ("shopt -s expand_aliases; export BASHOPTS; bash -c 'ls'", &["state"]),
+        ("export SHELLOPTS; ls", &["state"]),
+        ("export TERM; ls", &[]),
     ]);
 }
 
@@ -130,6 +140,9 @@ fn what_other_shells_read_otherwise() {
         ("sh -c 'let x=1'", &["dialect"]),
         ("sh -c \"eval 'a 10>f'\"", &["dialect"]),
         ("sh -c 'a b=~'", &["dialect"]),
+        ("sh -c 'exec -- a'", &["dialect"]),
+        ("sh -c 'eval -- a'", &["dialect"]),
+        ("sh -c 'exec a -- b; eval c'", &[]),
         ("sh -c 'cd a; test -f b'", &[]),
     ]);
 }

@@ -2,7 +2,7 @@
 //!
 //! `cargo run -p stockade-tests --bin oracle -- --all` runs the whole corpus;
 //! `… -- --mutants 1000 --seed 7` runs damaged texts with a planted command (`--authority`: also those that only
-//! the witness doubts); `--composed 1000` the same with texts that are put together from pieces;
+//! the witness doubts); `--composed 1000` the same with texts put together from pieces, and texts in others;
 //! `… -- --flags [--show CODE]` only counts why texts are opaque;
 //! `… -- --accept [--file NAME] [--scripts FOLDER]` compares with `bash -n`: what bash accepts must be no syntax error;
 //! `--untold` tells the parser nothing about the environment, as `stockade parse` does;
@@ -237,13 +237,15 @@ fn mutants(count: usize, seed: u64) -> Vec<Sample> {
 }
 
 fn composed(count: usize, seed: u64) -> Vec<Sample> {
+    let corpus: Vec<Sample> = corpus::FILES.into_iter().flat_map(corpus::read).collect();
     let mut numbers = Numbers::new(seed);
-    (0..count)
-        .map(|index| Sample {
-            id: format!("composed {index} of seed {seed}"),
-            text: compose::composed(&mut numbers),
-        })
-        .collect()
+    let mut text = |index: usize| match index % 3 {
+        0 => compose::framed(&corpus, &mut numbers),
+        _ => compose::composed(&mut numbers),
+    };
+    let sample =
+        |index| Sample { id: format!("composed {index} of seed {seed}"), text: text(index) };
+    (0..count).map(sample).collect()
 }
 
 /// Whether texts with an opaque tree are run as well.

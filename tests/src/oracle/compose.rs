@@ -1,6 +1,7 @@
-//! Texts of pieces that mean something to bash's reader, one right beside the other, in the places where its rules differ.
-//! Damage to real texts seldom puts three of them together.
+//! Texts of pieces that mean something to bash's reader, one right beside the other, and real texts, in the places where
+//! its rules differ. Damage to real texts seldom puts three pieces together, and never a whole text into another.
 
+use super::corpus::Sample;
 use super::damage::Numbers;
 
 /// Pieces.
@@ -237,7 +238,66 @@ const PLACES: &[&str] = &[
     "y=`ls \\`@\\``",
 ];
 
-/// Makes one text.
+/// How a real text is written where it is put.
+#[derive(Clone, Copy)]
+enum Written {
+    AsItIs,
+    Single,
+    Double,
+    Backquoted,
+}
+
+/// Places for a whole text: what stands before and behind it.
+const FRAMES: &[(&str, &str, Written)] = &[
+    ("y=$(", "\n)", Written::AsItIs),
+    ("ls \"$(", "\n)\"", Written::AsItIs),
+    ("ls \"${x:-$(", "\n)}\"", Written::AsItIs),
+    ("ls $((1+$(", "\n)))", Written::AsItIs),
+    ("cat <(", "\n); planted end", Written::AsItIs),
+    ("cat <<ENDE\n$(", "\n)\nENDE\nplanted end", Written::AsItIs),
+    ("f() {\n", "\n}; f", Written::AsItIs),
+    ("(", "\n); planted end", Written::AsItIs),
+    ("true && { ", "\n} || planted end", Written::AsItIs),
+    ("case x in x) ", "\n;; esac; planted end", Written::AsItIs),
+    ("if ", "\nthen planted end; fi", Written::AsItIs),
+    ("for i in 1; do ", "\ndone; planted end", Written::AsItIs),
+    ("coproc { ", "\n}; planted end", Written::AsItIs),
+    ("planted | { ", "\n} | planted end", Written::AsItIs),
+    ("cat <<E1; ", "\nx\nE1\nplanted end", Written::AsItIs),
+    ("", "; planted end", Written::AsItIs),
+    ("", "\nplanted end", Written::AsItIs),
+    ("", " && planted end", Written::AsItIs),
+    ("eval ", "; planted end", Written::Single),
+    ("eval ", "", Written::Double),
+    ("bash -c ", "", Written::Single),
+    ("sh -c ", "", Written::Single),
+    ("sh -c ", "", Written::Double),
+    ("trap ", " EXIT", Written::Single),
+    ("y=", "", Written::Backquoted),
+];
+
+/// Puts a text of `corpus` into a frame.
+pub fn framed(corpus: &[Sample], numbers: &mut Numbers) -> Vec<u8> {
+    let text = &numbers.one_of(corpus).text;
+    let (before, after, written) = *numbers.one_of(FRAMES);
+    let escaped = |bytes: &[u8]| {
+        let escape =
+            |byte: &u8| if bytes.contains(byte) { vec![b'\\', *byte] } else { vec![*byte] };
+        text.iter().flat_map(escape).collect::<Vec<u8>>()
+    };
+    let inside = match written {
+        Written::AsItIs => text.clone(),
+        Written::Single => {
+            let parts: Vec<&[u8]> = text.split(|byte| *byte == b'\'').collect();
+            [b"'".as_slice(), &parts.join(b"'\\''".as_slice()), b"'"].concat()
+        }
+        Written::Double => [b"\"".as_slice(), &escaped(b"\"\\$`"), b"\""].concat(),
+        Written::Backquoted => [b"`".as_slice(), &escaped(b"\\$`"), b"`"].concat(),
+    };
+    [before.as_bytes(), &inside, after.as_bytes()].concat()
+}
+
+/// Makes one text of pieces.
 pub fn composed(numbers: &mut Numbers) -> Vec<u8> {
     let mut text = String::new();
     for (number, part) in numbers.one_of::<&str>(PLACES).split('@').enumerate() {
