@@ -122,11 +122,11 @@ impl Gateway {
     ) -> Result<RunOutcome, Failure> {
         let accepted = request::accept(&request)?;
         let begun = self.begin(&caller, &request.cwd, &request.context).await;
-        let scene = self.scene(&caller, &request).await?;
+        let (scene, beside) = self.scene_and_more(&caller, &request).await?;
         let accepted = accepted.limited(scene.snapshot.rules.settings())?;
         let input = judge::bash_input(&accepted.text, &request);
         let judging = self.judge(&request, &scene, input);
-        let (judged, ahead) = tokio::join!(judging, self.ahead(&scene));
+        let (judged, ahead) = tokio::join!(judging, self.ahead(&request, &scene, beside));
         let judged = judged?;
         let command = accepted.after_hooks(&judged)?;
         if self.mode == GatewayMode::Embedded {

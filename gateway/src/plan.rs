@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, Mode, OFlags, access};
 use stockade_policy::{Facts, NetworkRules, Origin, SandboxSettings, SandboxState};
 use stockade_sandbox::{
-    Access, Fallback, FileRule, Files, Mediation, Network, Pattern, Program, Protection,
+    Access, Fallback, FileRule, Files, Limits, Mediation, Network, Pattern, Program, Protection,
     SandboxSpec,
 };
 
@@ -72,19 +72,37 @@ const GIT_DIRECTORIES: &[&str] = &[
     "lfs",
 ];
 
-/// What a confined command of a scene may see, whichever it is.
+/// What a confined command of a scene gets, whichever it is: all that the file system has to say about it.
 #[derive(Debug)]
 pub(crate) struct Ahead {
     sandbox: SandboxSettings,
     files: Files,
+    limits: Limits,
+    temporary: Temporary,
 }
 
-/// Finds what a confined command of the scene may see; blocks on the file system. What cannot be found has to be told
-/// when it is needed.
-pub(crate) fn ahead(scene: &Scene, facts: &Facts, places: &Places) -> Option<Ahead> {
+/// Finds what a confined command of the scene gets; blocks on the file system. What cannot be found or made has to be
+/// told when it is needed.
+pub(crate) fn ahead(
+    scene: &Scene,
+    facts: &Facts,
+    places: &Places,
+    session: Option<&str>,
+) -> Option<Ahead> {
+    writable(&scene.place).ok()?;
     let sandbox = stockade_policy::sandbox_settings(&scene.snapshot.rules, facts);
     let files = files(&Around::of(scene, &sandbox, places)).ok()?;
-    Some(Ahead { sandbox, files })
+    let limits = limits::of(&sandbox, &scene.place.cwd);
+    let temporary = Temporary::make(&places.state, session).ok()?;
+    Some(Ahead { sandbox, files, limits, temporary })
+}
+
+impl Ahead {
+    /// Says whether the file system has nothing more to say about a command that gets this.
+    pub(crate) fn is_all(&self, command: &Command, request: &CommandRequest) -> bool {
+        // A program is searched for, and a place for the directory that the shell tells is made.
+        command.words.is_none() && !request.report_cwd
+    }
 }
 
 /// Makes the private temporary directory and the spec of a command; blocks on the file system.
@@ -102,22 +120,26 @@ pub(crate) fn prepare(
         Failure::new(Code::StateUnusable, message, help)
     };
     let session = request.context.session.as_deref();
-    let mut temporary = Temporary::make(&places.state, session).map_err(unusable)?;
-    let own = temporary.path().to_path_buf();
-    let confined = match facts.sandbox {
-        SandboxState::Enforced | SandboxState::Unavailable => Some(own.as_path()),
-        SandboxState::Off => None,
+    let confines = facts.sandbox != SandboxState::Off;
+    let (sandbox, files, limits, mut temporary) = match ahead {
+        Some(Ahead { sandbox, files, limits, temporary }) if confines => {
+            (sandbox, Some(files), limits, temporary)
+        }
+        Some(_) | None => {
+            let temporary = Temporary::make(&places.state, session).map_err(unusable)?;
+            if confines {
+                writable(&scene.place)?;
+            }
+            let sandbox = stockade_policy::sandbox_settings(&scene.snapshot.rules, facts);
+            let limits = limits::of(&sandbox, &scene.place.cwd);
+            (sandbox, None, limits, temporary)
+        }
     };
+    let own = temporary.path().to_path_buf();
+    let confined = confines.then_some(own.as_path());
     let ending = match request.report_cwd && command.words.is_none() {
         true => Some(temporary.ask_for_cwd(&places.state).map_err(unusable)?),
         false => None,
-    };
-    if confined.is_some() {
-        writable(&scene.place)?;
-    }
-    let (sandbox, files) = match ahead {
-        Some(Ahead { sandbox, files }) => (sandbox, Some(files)),
-        None => (stockade_policy::sandbox_settings(&scene.snapshot.rules, facts), None),
     };
     let around = Around::of(scene, &sandbox, places);
     let mut files = match (confined, files) {
@@ -132,6 +154,7 @@ pub(crate) fn prepare(
         command,
         around,
         files,
+        limits,
         temporary: confined,
         fallback: match facts.sandbox {
             // The settings accept less, and this machine has no more.
@@ -214,6 +237,8 @@ struct Ground<'a> {
     around: Around<'a>,
     /// What it may see; nothing is said of a command that runs unconfined.
     files: Files,
+    /// How much it may use.
+    limits: Limits,
     /// The private temporary directory; none for a command that runs unconfined.
     temporary: Option<&'a Path>,
     /// What happens where no namespaces can be had.
@@ -238,7 +263,7 @@ fn plan(ground: Ground<'_>) -> Result<SandboxSpec, Failure> {
         program: program(&ground)?,
         files: Files { private_tmp: ground.temporary.map(Path::to_path_buf), ..ground.files },
         network,
-        limits: limits::of(ground.around.sandbox, &ground.around.place.cwd),
+        limits: ground.limits,
         terminal: ground.command.terminal,
         required: if confine { required } else { BTreeSet::new() },
         mediation: if confine { Mediation::Writes } else { Mediation::None },

@@ -239,7 +239,11 @@ fn shared(
 ) -> Result<Option<SettingsText>, Failure> {
     let project = &sources.place.project;
     let path = project.join(name);
-    file::check_folder(path.parent().unwrap_or(project))?;
+    let folder = path.parent().unwrap_or(project);
+    if file::is_missing(folder) {
+        return Ok(None);
+    }
+    file::check_folder(folder)?;
     let Some(text) = file::read(&path, file::Links::Refuse)? else { return Ok(None) };
     // Nothing in the project tells who wrote the file: commands write there too, the repository's own index included.
     let trusted = trust::is_trusted(sources.state, &path, &text);
@@ -256,7 +260,10 @@ fn outer(sources: &Sources<'_>, layer: Layer, name: &Path) -> Result<Vec<Setting
     for above in project.ancestors().skip(1) {
         let path = above.join(name);
         let folder = path.parent().unwrap_or(above);
-        if is_beyond(above) || is_user(above) || above::is_anybodys(above, folder) {
+        if is_beyond(above) || is_user(above) || file::is_missing(folder) {
+            continue;
+        }
+        if above::is_anybodys(above, folder) {
             continue;
         }
         file::check_folder(folder)?;

@@ -49,10 +49,6 @@ const END_LIMIT: Duration = Duration::from_secs(3);
 pub(crate) const LONGEST_END: Duration =
     Duration::from_secs(LAST_WORDS.as_secs() + 2 * END_LIMIT.as_secs() + 2);
 
-/// How long a launcher waits before it makes anything ready: a short command has ended by then, and the next call is
-/// still to come.
-const PAUSE: Duration = Duration::from_millis(5);
-
 /// The status of a monitor that could not do its work.
 const FAILED: i32 = 122;
 
@@ -89,18 +85,10 @@ pub(crate) fn run_forked(control: &UnixStream, host: Host) -> i32 {
         .and_then(|()| syscalls::duplicate_onto(nothing.as_fd(), 0))
         .and_then(|()| syscalls::duplicate_onto(nothing.as_fd(), 1))
         .and_then(|()| syscalls::setsid());
-    match settled.and_then(|()| pause(control)) {
-        Ok(true) => serve(control, Ok(host)),
-        Ok(false) => 0,
+    match settled {
+        Ok(()) => serve(control, Ok(host)),
         Err(_) => FAILED,
     }
-}
-
-/// Leaves the processors to the command that this launcher is the successor of, for as long as most take, or until
-/// there is a spec; says whether the gateway is still there.
-fn pause(control: &UnixStream) -> io::Result<bool> {
-    let events = syscalls::poll(&[(control.as_fd(), libc::POLLIN)], Some(PAUSE))?;
-    Ok(!events.iter().any(|events| is_closed(*events)))
 }
 
 fn serve(control: &UnixStream, host: io::Result<Host>) -> i32 {

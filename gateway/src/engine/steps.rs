@@ -1,6 +1,8 @@
 //! The steps of the pipeline that wait for files, hooks or the log, and calls that are only judged.
 
 use stockade_policy::{Decision, SandboxState};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 use super::{Gateway, blocking};
 use crate::approve::asked::{self, Agreed};
@@ -15,6 +17,15 @@ use crate::protocol::types::{CheckRequest, CommandRequest, Context, DecisionView
 use crate::records::{self, Circumstances};
 use crate::request::Command;
 use crate::{answer, cases, plan, view};
+
+/// What a command gets, which another thread finds while its text is read.
+pub(super) type Beside = JoinHandle<Option<Ahead>>;
+
+/// Says whether what a command gets can be found before it is judged: no hook runs first that may change it.
+fn is_foreseen(scene: &Scene) -> bool {
+    let hooks = &scene.snapshot.rules.settings().hooks;
+    hooks.is_empty() && scene.sandbox != SandboxState::Off
+}
 
 /// The front door through which an agent's shell comes.
 const SHELL: &str = "shell";
@@ -132,10 +143,45 @@ impl Gateway {
         caller: &Caller,
         request: &CommandRequest,
     ) -> Result<Scene, Failure> {
-        let scene = self.find(&request.cwd, &request.context).await?;
-        let scene = self.settled(caller, scene, &request.context).await?;
+        self.scene_and_more(caller, request).await.map(|(scene, _)| scene)
+    }
+
+    /// Finds the scene of a call, and what its command may get, which another thread goes on to find.
+    pub(super) async fn scene_and_more(
+        &self,
+        caller: &Caller,
+        request: &CommandRequest,
+    ) -> Result<(Scene, Option<Beside>), Failure> {
+        let (found, beside) = match self.mode {
+            GatewayMode::Embedded => {
+                (Scene::find(&request.cwd, &request.context, &self.places)?, None)
+            }
+            GatewayMode::Daemon | GatewayMode::System => self.find_beside(request).await?,
+        };
+        let sha256 = found.snapshot.sha256.clone();
+        let scene = self.settled(caller, found, &request.context).await?;
+        // What was found for other settings than those that count is of no use.
+        let beside = beside.filter(|_| scene.snapshot.sha256 == sha256);
         // Whether a person is there to answer is seen when a question comes up.
-        Ok(Scene { interactive: true, ..scene })
+        Ok((Scene { interactive: true, ..scene }, beside))
+    }
+
+    async fn find_beside(
+        &self,
+        request: &CommandRequest,
+    ) -> Result<(Scene, Option<Beside>), Failure> {
+        let (cwd, context) = (request.cwd.clone(), request.context.clone());
+        let places = self.places.clone();
+        let (told, found) = oneshot::channel();
+        let beside = tokio::task::spawn_blocking(move || {
+            let scene = Scene::find(&cwd, &context, &places);
+            let foreseen = scene.as_ref().ok().filter(|scene| is_foreseen(scene)).cloned();
+            told.send(scene).ok()?; // else the call is given up
+            let scene = foreseen?;
+            plan::ahead(&scene, &scene.facts(), &places, context.session.as_deref())
+        });
+        let found = found.await.map_err(|_| judge::broken("a step of the gateway broke off"))?;
+        Ok((found?, Some(beside)))
     }
 
     /// Finds the scene of a call.
@@ -165,17 +211,24 @@ impl Gateway {
         judge::judge(&self.scanner, scene, asked).await
     }
 
-    /// Finds what a command may see while the scan worker reads its text; nothing where that may change before it runs,
-    /// or where the file system must not hold others up.
-    pub(super) async fn ahead(&self, scene: &Scene) -> Option<Ahead> {
-        let is_alone = self.mode == GatewayMode::Embedded;
-        let hooks = &scene.snapshot.rules.settings().hooks;
-        if !is_alone || !hooks.is_empty() || scene.sandbox == SandboxState::Off {
-            return None;
+    /// Finds what a command gets while the scan worker reads its text; nothing where that may change before it runs.
+    pub(super) async fn ahead(
+        &self,
+        request: &CommandRequest,
+        scene: &Scene,
+        beside: Option<Beside>,
+    ) -> Option<Ahead> {
+        match (self.mode, beside) {
+            (GatewayMode::Embedded, _) if is_foreseen(scene) => {
+                // First the text leaves for the worker.
+                tokio::task::yield_now().await;
+                let session = request.context.session.as_deref();
+                plan::ahead(scene, &scene.facts(), &self.places, session)
+            }
+            // One that panicked found nothing.
+            (_, Some(beside)) => beside.await.ok().flatten(),
+            (_, None) => None,
         }
-        // First the text leaves for the worker.
-        tokio::task::yield_now().await;
-        plan::ahead(scene, &scene.facts(), &self.places)
     }
 
     pub(super) async fn plan(
@@ -185,7 +238,9 @@ impl Gateway {
         judged: &Judged,
         command: &Command,
     ) -> Result<Planned, Failure> {
-        if self.mode == GatewayMode::Embedded {
+        let confined = judged.facts.sandbox != SandboxState::Off;
+        let is_all = ahead.as_ref().is_some_and(|ahead| confined && ahead.is_all(command, request));
+        if is_all || self.mode == GatewayMode::Embedded {
             let scene = (scene, ahead);
             return plan::prepare(scene, &judged.facts, command, &self.places, request);
         }

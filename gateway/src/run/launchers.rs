@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use stockade_sandbox::{Error, Launcher, Nursery};
 use tokio::task::JoinHandle;
@@ -12,6 +13,9 @@ use crate::Spare;
 
 /// Most launchers that wait at once.
 const MOST_READY: usize = 4;
+/// How long after the start of a command its successor's launcher is made: a short one has ended by then and has had the
+/// processors for itself, and the next call is still to come.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// Starts launchers, some of them ahead.
 #[derive(Debug)]
@@ -19,7 +23,7 @@ pub(crate) struct Launchers {
     executable: PathBuf,
     /// Where they are forked; those that it cannot make are executed.
     nursery: Option<Arc<Mutex<Nursery>>>,
-    ready: Mutex<Vec<Ready>>,
+    ready: Arc<Mutex<Vec<Ready>>>,
 }
 
 /// One that is there, or on its way.
@@ -34,7 +38,7 @@ impl Launchers {
     pub(crate) fn new(executable: PathBuf, spare: &Spare) -> Launchers {
         let ready = spare.launcher().map(Ready::Forked).into_iter().collect();
         let nursery = spare.nursery().map(|nursery| Arc::new(Mutex::new(nursery)));
-        Launchers { executable, nursery, ready: Mutex::new(ready) }
+        Launchers { executable, nursery, ready: Arc::new(Mutex::new(ready)) }
     }
 
     /// The executable, which is also the proxy of a run.
@@ -44,20 +48,26 @@ impl Launchers {
 
     /// Makes sure that one is ready or on its way, and does not wait for it. Needs a runtime.
     pub(crate) fn warm(&self) {
-        let none = self.ready.lock().is_ok_and(|ready| ready.is_empty());
-        if none {
-            self.replace();
+        // A list that a panic left behind is not used again: every command then starts its own.
+        if let Ok(mut ready) = self.ready.lock()
+            && ready.is_empty()
+        {
+            ready.push(Ready::Starting(start(&self.executable, self.nursery.clone())));
         }
     }
 
-    /// Starts one for one that was used, unless there are enough. Needs a runtime.
+    /// Starts one for one that was used, in a while, unless there are enough. Needs a runtime.
     pub(crate) fn replace(&self) {
-        // A list that a panic left behind is not used again: every command then starts its own.
-        if let Ok(mut ready) = self.ready.lock()
-            && ready.len() < MOST_READY
-        {
-            ready.push(Ready::Starting(self.start()));
-        }
+        let (executable, nursery) = (self.executable.clone(), self.nursery.clone());
+        let ready = Arc::clone(&self.ready);
+        tokio::spawn(async move {
+            tokio::time::sleep(PAUSE).await;
+            if let Ok(mut ready) = ready.lock()
+                && ready.len() < MOST_READY
+            {
+                ready.push(Ready::Starting(start(&executable, nursery)));
+            }
+        });
     }
 
     /// Returns one that waits for its spec.
@@ -68,16 +78,19 @@ impl Launchers {
         let starting = match ready {
             Some(Ready::Forked(launcher)) => return Ok(launcher),
             Some(Ready::Starting(starting)) => starting,
-            None => self.start(),
+            None => start(&self.executable, self.nursery.clone()),
         };
         starting.await.map_err(|_| pipes::broken("the launcher's thread"))?
     }
+}
 
-    fn start(&self) -> JoinHandle<Result<Launcher, Error>> {
-        let (executable, nursery) = (self.executable.clone(), self.nursery.clone());
-        tokio::task::spawn_blocking(move || {
-            let forked = nursery.and_then(|nursery| nursery.lock().ok()?.launcher().ok());
-            forked.map_or_else(|| Launcher::start(&executable), Ok)
-        })
-    }
+fn start(
+    executable: &Path,
+    nursery: Option<Arc<Mutex<Nursery>>>,
+) -> JoinHandle<Result<Launcher, Error>> {
+    let executable = executable.to_path_buf();
+    tokio::task::spawn_blocking(move || {
+        let forked = nursery.and_then(|nursery| nursery.lock().ok()?.launcher().ok());
+        forked.map_or_else(|| Launcher::start(&executable), Ok)
+    })
 }

@@ -66,12 +66,15 @@ pub(super) async fn serve(
 ) {
     // A peer that the kernel does not name gets nothing.
     let Some(caller) = caller_of(&stream) else { return };
+    let caller = tokio::task::spawn_blocking(caller);
     let (reading, writing) = stream.into_split();
     let (messages, mut inbox) = mpsc::channel(32);
     let (outgoing, lines) = mpsc::channel(16);
     let mut ends = JoinSet::new();
     ends.spawn(read_lines(reading, messages.clone()));
     let writer = tokio::spawn(write_lines(writing, lines));
+    // Who it is was looked up while the first message was read.
+    let Ok(caller) = caller.await else { return };
     let mut connection = Connection {
         gateway,
         caller,
@@ -107,11 +110,11 @@ pub(super) async fn serve(
     connection.end(writer).await;
 }
 
-/// Returns who is on the other side, as the kernel tells it.
-fn caller_of(stream: &UnixStream) -> Option<Caller> {
+/// Returns what tells who is on the other side, as the kernel tells it.
+fn caller_of(stream: &UnixStream) -> Option<impl FnOnce() -> Caller + use<>> {
     let peer = stream.peer_cred().ok()?;
     let pid = u32::try_from(peer.pid()?).ok()?;
-    Some(Caller::of(pid, peer.uid(), peer.gid()))
+    Some(move || Caller::of(pid, peer.uid(), peer.gid()))
 }
 
 /// Waits until the gateway is told to end, or is gone.

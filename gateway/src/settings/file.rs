@@ -88,7 +88,15 @@ pub(super) fn read(path: &Path, links: Links) -> Result<Option<Vec<u8>>, Failure
 fn is_blocked(path: &Path) -> bool {
     let dangling = |place: &Path| place.symlink_metadata().is_ok() && place.metadata().is_err();
     let folder = path.parent().unwrap_or(path);
+    if is_missing(folder) {
+        return false;
+    }
     dangling(path) || dangling(folder) || folder.metadata().is_ok_and(|found| !found.is_dir())
+}
+
+/// Says whether nothing at all stands at `place`, not even a link that leads nowhere.
+pub(super) fn is_missing(place: &Path) -> bool {
+    place.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 /// Refuses a folder of the project that is a symbolic link: a project must not choose what the gateway reads.
