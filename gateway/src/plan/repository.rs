@@ -1,0 +1,101 @@
+//! What of git's a command may not change, in the project's repository and in those that belong to it.
+
+use std::path::Path;
+
+use stockade_sandbox::Access;
+
+use super::{Rules, protect};
+use crate::facts::Place;
+use crate::settings::trust;
+
+/// What lies in a git directory and runs code or leads elsewhere.
+const GIT: &[&str] = &[
+    "hooks",
+    "config",
+    "config.worktree",
+    "commondir",
+    "gitdir",
+    "objects/info/alternates",
+    "info/attributes",
+];
+
+/// The directories that git itself makes in a git directory (`gitrepository-layout(5)`, `git-lfs`).
+const GIT_DIRECTORIES: &[&str] = &[
+    "objects",
+    "refs",
+    "reftable",
+    "logs",
+    "info",
+    "hooks",
+    "worktrees",
+    "modules",
+    "branches",
+    "remotes",
+    "rebase-merge",
+    "rebase-apply",
+    "sequencer",
+    "rr-cache",
+    "lfs",
+];
+
+/// Adds what must stay as it is in the project's repository and in those that belong to it.
+pub(super) fn keep(rules: &mut Rules, place: &Place) {
+    let pointer = place.project.join(".git");
+    if pointer.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
+        rules.add(&pointer, Access::Protected, "builtin: git pointer");
+    }
+    let Some(directory) = trust::git_directory(&place.project) else { return };
+    let common = trust::common_directory(&place.project);
+    // A linked worktree or submodule: commits write to its repository, wherever it lies.
+    for outside in [Some(&directory), common.as_ref()].into_iter().flatten() {
+        if outside.starts_with(&place.project) {
+            continue;
+        }
+        if place.home.starts_with(outside) {
+            return;
+        }
+        rules.add(outside, Access::Write, "builtin: git directory");
+        protect(rules, outside);
+        keep_others(rules, outside, &place.project);
+    }
+    let mut found = vec![directory];
+    found.extend(common);
+    let mut next = 0;
+    while let Some(directory) = found.get(next).cloned() {
+        next += 1;
+        for name in GIT {
+            // Whether it exists or not: what is missing leads elsewhere as soon as a command makes it.
+            rules.add(&directory.join(name), Access::Protected, "builtin: git directory");
+        }
+        for inner in ["modules", "worktrees"] {
+            let entries = std::fs::read_dir(directory.join(inner)).into_iter().flatten().flatten();
+            for entry in entries.take(MAX_INNER) {
+                let inner = entry.path();
+                if inner.join("HEAD").is_file() && !found.contains(&inner) {
+                    found.push(inner);
+                }
+            }
+        }
+        found.truncate(MAX_INNER);
+    }
+}
+
+/// Keeps the directories that lie in a git directory and are not git's, such as other worktrees in a bare repository.
+fn keep_others(rules: &mut Rules, directory: &Path, project: &Path) {
+    let is_plain =
+        directory.extension().is_some_and(|end| end == "git") || directory.ends_with(".git");
+    if is_plain && !project.starts_with(directory) {
+        return;
+    }
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    for path in entries.take(MAX_INNER).map(|entry| entry.path()) {
+        let is_git =
+            path.file_name().is_some_and(|name| GIT_DIRECTORIES.iter().any(|it| name == *it));
+        if path.is_dir() && !is_git && !project.starts_with(&path) {
+            rules.add(&path, Access::ReadOnly, "builtin: no part of the git directory");
+        }
+    }
+}
+
+/// Most git directories of one project that are looked at.
+const MAX_INNER: usize = 1_000;
