@@ -506,7 +506,12 @@ impl Stage {
         let path = Path::new("/");
         failed("enter", path, syscalls::change_directory(self.root.as_fd()))?;
         failed("pivot to", path, syscalls::pivot_here())?;
+        // Two lie on top of the new root now: the host's, and on that one the stage, which comes off first.
+        failed("detach the stage on", path, syscalls::detach_here())?;
         failed("detach the old", path, syscalls::detach_here())?;
+        // Whatever were left on top would be reached by `/..`.
+        let above = syscalls::open_path(Path::new("/.."), libc::O_PATH, syscalls::ONE_MOUNT);
+        failed("leave the host's", path, above.map(drop))?;
         let root = failed("open", path, open(path))?;
         failed("enter", path, syscalls::change_directory(root.as_fd()))
     }

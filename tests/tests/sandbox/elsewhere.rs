@@ -1,6 +1,7 @@
 //! Projects in other places: other file systems, homes that cannot be written, odd names, second mounts.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use stockade_sandbox::Access;
@@ -196,4 +197,45 @@ fn a_directory_that_becomes_a_link_meanwhile_leads_nowhere_else() {
             assert!(!place.project.join("real/.guarded").exists());
         },
     );
+}
+
+#[test]
+fn nothing_of_the_hosts_tree_lies_above_the_root() {
+    as_root_and_user("elsewhere::nothing_of_the_hosts_tree_lies_above_the_root", || {
+        let place = Place::new("above");
+        fs::write(place.outside.join("secret"), "secret").unwrap();
+        // The host's folder for temporary files holds a server.
+        let socket = std::path::PathBuf::from(format!("/tmp/above-{}.sock", std::process::id()));
+        let _ = fs::remove_file(&socket);
+        let _server = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        fs::set_permissions(&socket, fs::Permissions::from_mode(0o777)).unwrap();
+        let hidden = [rule(&place.outside, Access::None)];
+        let connect = |above: &str| {
+            let path = socket.display();
+            format!(
+                "perl -MIO::Socket::UNIX -e 'IO::Socket::UNIX->new(Peer => \"{above}{path}\") or exit 1'"
+            )
+        };
+        for above in [
+            "/..",
+            "/usr/..",
+            "/../..",
+            "/proc/self/root/..",
+            "/proc/self/cwd/../../../../../../../../..",
+        ] {
+            for script in [
+                format!("cat {above}$O/secret"),
+                format!("ls {above}$O"),
+                format!("test -e {above}{}", socket.display()),
+                format!("test -d {above}/proc/{}", std::process::id()),
+                connect(above),
+            ] {
+                place.stops_with(&hidden, &script, || ());
+            }
+        }
+        let _ = fs::remove_file(&socket);
+        // The kernel says the same: one mount is the root, and the others lie below it.
+        let roots = place.confined("awk '$5 == \"/\"' /proc/self/mountinfo");
+        assert_eq!((roots.code, roots.text.lines().count()), (Some(0), 1), "{}", roots.text);
+    });
 }

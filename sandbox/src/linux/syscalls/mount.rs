@@ -16,6 +16,8 @@ const ATTRIBUTE_MAPPED_IDS: u64 = 0x0010_0000;
 
 /// Resolve no symbolic link and no magic link of `/proc` (`openat2(2)`).
 pub(crate) const NO_LINKS: u64 = 0x04 | 0x02;
+/// Leave no mount for another (`openat2(2)`).
+pub(crate) const ONE_MOUNT: u64 = 0x01;
 /// Resolve no magic link of `/proc`.
 pub(crate) const NO_MAGIC_LINKS: u64 = 0x02;
 
@@ -307,7 +309,7 @@ pub(crate) fn pivot_here() -> io::Result<()> {
     check(status).map(drop)
 }
 
-/// Detaches the mount on top of the working directory with all beneath.
+/// Detaches the mount on top of the working directory, with all beneath: of several that lie on each other the last.
 pub(crate) fn detach_here() -> io::Result<()> {
     // SAFETY: static string.
     let status = unsafe { libc::umount2(c".".as_ptr(), libc::MNT_DETACH) };
