@@ -20,6 +20,8 @@ use crate::spare::{Purpose, Spare};
 
 /// How often Ctrl-C is handed on before it ends the command.
 const PATIENCE: u32 = 3;
+/// Places for messages to the command that are kept for signals.
+const ROOM: usize = 8;
 pub(super) const SIGHUP: i32 = 1;
 pub(super) const SIGINT: i32 = 2;
 pub(super) const SIGTERM: i32 = 15;
@@ -179,8 +181,10 @@ async fn converse(
             sent = signals.next() => {
                 let Sent::Control(control) = sent else {
                     let size = streams::window().filter(|_| has_terminal);
-                    // Who takes none of sixteen needs no further size.
-                    let _ = size.map(|size| control_in.try_send(Control::Resize(size)));
+                    // Only what is taken at once: sizes must not stand in the way of signals.
+                    if let Some(size) = size.filter(|_| control_in.capacity() > ROOM) {
+                        let _ = control_in.try_send(Control::Resize(size)); // there is room
+                    }
                     continue;
                 };
                 // Without a command yet the question goes away, and with it the request.

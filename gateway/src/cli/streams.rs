@@ -10,6 +10,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use rustix::process::{Signal, getpid, kill_process};
 use tokio::sync::mpsc;
 
 use super::failure;
@@ -178,6 +179,8 @@ impl Pages {
         if let Some(keys) = &self.keys {
             keys.begin();
         }
+        // The size may have changed since it was asked for: as if it did now.
+        let _ = kill_process(getpid(), Signal::WINCH); // it is this process
     }
 
     /// Returns the line for a notice, with its end.

@@ -27,6 +27,8 @@ use crate::protocol::types::{
 
 /// Most requests at once on one connection.
 const MOST_REQUESTS: usize = 64;
+/// Places for messages to a command that are kept for signals.
+const ROOM: usize = 8;
 /// How long a client may take to read its last answers when the gateway ends.
 const FAREWELL: Duration = Duration::from_secs(5);
 
@@ -269,6 +271,10 @@ impl Connection {
                     Err(RpcError::new(frames::INVALID_REQUEST, message))
                 }
             },
+            // Sizes must not stand in the way of signals; one that is taken later would be old.
+            ("control", None, Some(Control::Resize(_))) if running.control.capacity() <= ROOM => {
+                Ok(())
+            }
             ("control", None, Some(control)) => {
                 let _ = running.control.try_send(control); // sixteen that nobody took are enough
                 Ok(())

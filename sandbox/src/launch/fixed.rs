@@ -23,7 +23,10 @@ use crate::{Network, Protection, SandboxSpec};
 const MOST_GRANTS: usize = 4_096;
 
 /// Devices that may be read and written.
-const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts"];
+const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
+
+/// Where all terminals of this user are, the caller's among them: the keys that are typed there are another's.
+const TERMINALS: &str = "/dev/pts";
 
 /// Confines this process, for itself and the command.
 pub(super) fn confine(spec: &SandboxSpec, streams: &StandardStreams) -> Result<Prepared, Failure> {
@@ -60,7 +63,8 @@ fn give_up_capabilities(steps: &mut Steps) -> Result<(), Failure> {
 fn grants(spec: &SandboxSpec) -> Result<Vec<(PathBuf, Grant)>, Failure> {
     let rules = &spec.files.rules;
     let of = |access: Access| rules.iter().filter(move |it| it.access == access);
-    let hidden: BTreeSet<&Path> = of(Access::None).map(|it| it.path.as_path()).collect();
+    let hidden = of(Access::None).map(|it| it.path.as_path()).chain([Path::new(TERMINALS)]);
+    let hidden: BTreeSet<&Path> = hidden.collect();
     let kept = of(Access::ReadOnly).map(|it| it.path.as_path());
     let unwritable: BTreeSet<&Path> = hidden.iter().copied().chain(kept).collect();
     let mut grants = Vec::new();

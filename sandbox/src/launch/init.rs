@@ -190,13 +190,19 @@ fn begin(
     streams: StandardStreams,
     link: &Link,
 ) -> Result<Begun, Failure> {
-    let mut prepared = match ground {
-        Ground::Namespaces(stage, loopback) => confine((stage, loopback), spec, foreign, &streams)?,
-        Ground::Static => fixed::confine(spec, &streams)?,
-        Ground::Free => unconfined()?,
+    let give = |given| terminal::in_place_of(given, spec);
+    // After the run has terminals of its own; where it has the host's, before those are closed to it.
+    let (mut prepared, (streams, other_end)) = match ground {
+        Ground::Namespaces(stage, loopback) => {
+            (confine((stage, loopback), spec, foreign, &streams)?, give(streams)?)
+        }
+        Ground::Static => {
+            let given = give(streams)?;
+            (fixed::confine(spec, &given.0)?, given)
+        }
+        Ground::Free => (unconfined()?, give(streams)?),
     };
     prepared.counted = counted;
-    let (streams, other_end) = terminal::in_place_of(streams, spec)?;
     let image = command::image(spec, prepared.isolation)?;
     let filters = command::filters(spec, &prepared);
     let terminal = terminal_of(&streams);

@@ -1,11 +1,14 @@
 //! On a terminal: job control works, and nothing can be typed for the person.
 
-use std::os::fd::AsFd;
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::Command;
+use std::thread;
 
-use stockade_sandbox::{Stdio, spawn};
+use stockade_sandbox::{Child, Fallback, Mechanism, SandboxSpec, Stdio, Window, spawn};
 
-use crate::place::{Place, launcher};
+use crate::place::{Place, as_root_and_user, launcher};
 
 /// Set in the copy of the test that has a terminal.
 const ON_A_TERMINAL: &str = "STOCKADE_TEST_ON_A_TERMINAL";
@@ -49,4 +52,73 @@ fn job_control_works_and_nothing_can_be_typed() {
     let jobs = "set -m; sleep 100 & kill -STOP %1; until jobs -s | grep -q sleep; do :; done; \
                 bg %1 >/dev/null; until jobs -r | grep -q sleep; do :; done; kill %1; wait %1; test $? = 143";
     assert_eq!(status(jobs), Some(0));
+}
+
+/// Starts `spec` on a terminal of its own; returns also the other end.
+fn on_its_own(mut spec: SandboxSpec) -> (Child, File) {
+    spec.terminal = Some(Window { rows: 12, columns: 34 });
+    let nothing =
+        || OwnedFd::from(File::options().read(true).write(true).open("/dev/null").unwrap());
+    let stdio = Stdio { stdin: nothing(), stdout: nothing(), stderr: nothing() };
+    let (mut child, _) = spawn(launcher(), &spec, stdio).unwrap();
+    let other_end = child.take_terminal().unwrap();
+    (child, other_end.into())
+}
+
+/// Returns what a terminal showed whose command has ended.
+fn shown(mut other_end: File) -> String {
+    let mut screen = Vec::new();
+    let _ = other_end.read_to_end(&mut screen); // it ends with an error: nobody has the terminal any more
+    String::from_utf8(screen).unwrap()
+}
+
+/// A spec for a machine without user namespaces.
+fn without_namespaces(place: &Place, script: &str) -> SandboxSpec {
+    let mut spec = place.spec(script);
+    spec.hide.insert(Mechanism::UserNamespace);
+    spec.fallback = Fallback::Static;
+    spec
+}
+
+#[test]
+fn a_terminal_of_its_own_is_had_with_namespaces_and_without() {
+    as_root_and_user("terminal::a_terminal_of_its_own_is_had_with_namespaces_and_without", || {
+        let place = Place::new("own-terminal");
+        let script = "test -t 0 && test -t 1 && test -t 2 && stty size && echo by name >/dev/tty";
+        let let_out = SandboxSpec { confine: false, ..place.spec(script) };
+        for spec in [place.spec(script), without_namespaces(&place, script), let_out] {
+            let (child, other_end) = on_its_own(spec);
+            assert_eq!(child.wait().unwrap().code, Some(0));
+            assert_eq!(shown(other_end), "12 34\r\nby name\r\n");
+        }
+    });
+}
+
+#[test]
+fn the_terminals_of_the_host_cannot_be_opened() {
+    as_root_and_user("terminal::the_terminals_of_the_host_cannot_be_opened", || {
+        let place = Place::new("other-terminal");
+        let name = place.project.join("name");
+        // Somebody else of this user at a terminal of the host.
+        let script = "tty >name.new; mv name.new name; sleep 600";
+        let (other, screen) = on_its_own(SandboxSpec { confine: false, ..place.spec(script) });
+        while !name.exists() {
+            thread::yield_now();
+        }
+        let terminal = fs::read_to_string(&name).unwrap();
+        for act in ["<", ">", "<>"] {
+            let script = format!("exec 3{act} {terminal}");
+            assert_eq!(place.plain(&script).code, Some(0), "must work unconfined: {script}");
+            for spec in [place.spec(&script), without_namespaces(&place, &script)] {
+                // On one of its own that has the same name in its namespace nothing is shown here either.
+                let stdio = || {
+                    OwnedFd::from(File::options().read(true).write(true).open("/dev/null").unwrap())
+                };
+                let stdio = Stdio { stdin: stdio(), stdout: stdio(), stderr: stdio() };
+                let (child, _) = spawn(launcher(), &spec, stdio).unwrap();
+                assert_eq!(child.wait().unwrap().code, Some(1), "must fail confined: {script}");
+            }
+        }
+        drop((other, screen));
+    });
 }
