@@ -378,6 +378,7 @@ impl Walk<'_> {
             let span = text.map.span(*span);
             self.notice(span, detail);
         }
+        self.functions_of(&text, outer.is_some());
         let whole = Span::new(0, text.bytes.len());
         self.requests.push(Request {
             text: text.bytes.as_slice().into(),

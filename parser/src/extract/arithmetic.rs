@@ -88,6 +88,11 @@ impl Walk<'_> {
             self.doubt(reason, span, detail, String::new());
             return;
         }
+        if is_glued(&building.bytes) {
+            let detail = "a value that is a part of a name or number in arithmetic".to_owned();
+            self.doubt(reason, span, detail, String::new());
+            return;
+        }
         for (name, change) in names(&building.bytes) {
             let plain = change != Change::Assigned;
             if plain && !self.is_integer(text, &name) {
@@ -175,7 +180,7 @@ impl Walk<'_> {
         }
         if braced.prefix == b'#' {
             if self.in_arithmetic() {
-                return self.push(Piece::Quoted, b"1");
+                return self.push(Piece::Quoted, SOME_NUMBER);
             }
             return self.unknown(Reason::Parameter, Count::One);
         }
@@ -201,7 +206,7 @@ impl Walk<'_> {
             && self.in_arithmetic()
             && self.is_integer(text, &braced.name)
         {
-            return self.push(Piece::Quoted, b"1");
+            return self.push(Piece::Quoted, SOME_NUMBER);
         }
         // What stands for a value that is not there is followed only if it is one plain word.
         let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-./".contains(byte);
@@ -296,6 +301,22 @@ fn parameter_name(word: &[u8]) -> Option<&[u8]> {
     }
     let plain = matches!(name, b"?" | b"#" | b"$") || name.iter().all(|byte| is_name(*byte));
     (plain && !name.is_empty()).then_some(name)
+}
+
+/// Stands in an expression for the value of a parameter that is a number, or empty.
+pub(crate) const SOME_NUMBER: &[u8] = b"\x01";
+
+/// Says whether such a value stands right beside a name, a number or another one: `I${x}FS` can be `IFS`.
+fn is_glued(expression: &[u8]) -> bool {
+    let part = |byte: u8| is_name(byte) || SOME_NUMBER.contains(&byte);
+    expression.windows(2).any(|pair| match *pair {
+        [first, second] => {
+            part(first)
+                && part(second)
+                && (SOME_NUMBER.contains(&first) || SOME_NUMBER.contains(&second))
+        }
+        _ => false,
+    })
 }
 
 /// What an expression does with a name.

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use crate::cursor::is_name_start;
 use crate::event::{Event, Kind, Operation, flag};
+use crate::extract::arithmetic::SOME_NUMBER;
 use crate::extract::shell::{Home, contains, only_used};
 use crate::extract::weight;
 use crate::extract::{Build, Text, Walk};
@@ -199,7 +200,7 @@ impl Walk<'_> {
             building.bare_name = true;
         }
         if self.in_arithmetic() && self.is_integer(text, name) {
-            self.push(Piece::Quoted, b"1");
+            self.push(Piece::Quoted, SOME_NUMBER);
             return;
         }
         match self.parameter(name, quoted) {

@@ -5,7 +5,7 @@ use crate::extract::scope::{Ends, Scope};
 use crate::extract::shell::Value;
 use crate::extract::weight;
 use crate::extract::{Braced, Build, Collecting, Redirecting, Run, Text, Walk};
-use crate::grammar::redirect::token_text;
+use crate::grammar::redirect::{push_without_continuations, token_text};
 use crate::word::build::{Building, Piece, Place, is_active};
 use crate::{Assignment, Bytes, Count, Position, Reason, Span, Stdin, Thin, Word, WordClass};
 
@@ -294,6 +294,29 @@ impl Walk<'_> {
         }
     }
 
+    /// Takes note of the functions that a text defines: what is read before them may run behind them. `child`: in a new shell.
+    pub(crate) fn functions_of(&mut self, text: &Text, child: bool) {
+        let events = text.syntax.events.as_slice();
+        let open = |event: &Event| event.kind == Kind::Function;
+        for at in events.iter().enumerate().filter(|(_, event)| open(event)).map(|(at, _)| at) {
+            let named = |event: &&Event| matches!(event.kind, Kind::Word | Kind::PlainWord);
+            let Some(word) = events.iter().skip(at).find(named) else { continue };
+            let mut name = Vec::new();
+            push_without_continuations(token_text(&text.bytes, word), &mut name);
+            let later = !child && !self.runs.is_empty() && !self.shell.may_be_function(&name);
+            let called = |command: &crate::SimpleCommand| {
+                command.words.first().and_then(Word::exact) == Some(name.as_slice())
+            };
+            self.steps = self.steps.saturating_add(weight::NEW_NAME);
+            if later && self.commands.iter().any(called) {
+                self.steps = self.steps.saturating_add(self.commands.len() as u64);
+                let detail = "a function is defined after a command of its name".to_owned();
+                self.doubt(Reason::State, text.map.span(word_span(word)), detail, String::new());
+            }
+            self.shell.define(&name, false);
+        }
+    }
+
     /// The name of a function is read: what follows is its body.
     fn name_function(&mut self, building: &Building, span: Span) {
         match building.literal() {
@@ -506,4 +529,9 @@ fn operand_word(name: &[u8], append: bool, value: &Word, array: bool, span: Span
         }
     };
     Word { span, class }
+}
+
+/// Where the word of an event is.
+fn word_span(word: &Event) -> Span {
+    Span { start: word.start, end: word.end }
 }

@@ -224,3 +224,29 @@ fn exec_starts_a_program_of_the_name_of_a_builtin() {
     assert_eq!(kind("exec echo x"), Some(CommandKind::External));
     assert_eq!(kind("command echo x"), Some(CommandKind::Builtin));
 }
+
+#[test]
+fn a_function_that_is_defined_later_may_run_in_a_body_before() {
+    for text in [
+        "f() { x=ls; g; $x y; }; g() { x=h; }; f",
+        "f() { x=ls; echo a; $x y; }; echo() { x=h; }; f",
+        "f() { x=ls; \"g\"; $x y; }; function g { x=h; }; f",
+    ] {
+        assert_eq!(codes(text), ["dynamic-name"], "{text}");
+    }
+    check(&[
+        ("f() { x=ls; g; $x y; }; eval 'g() { x=h; }'; f", &["state"]),
+        ("f() { x=ls; k; $x y; }; g() { x=h; }; f", &[]),
+        ("eval 'g() { ls; }'; g", &[]),
+    ]);
+}
+
+#[test]
+fn a_value_beside_a_name_in_arithmetic_makes_another_name() {
+    check(&[
+        ("z=1; ((${z}IFS=1))", &["arith-name"]),
+        ("z=1; ((I${z}FS=1))", &["arith-name"]),
+        ("z=1; ((a$#=1))", &["arith-name"]),
+        ("z=1; ((16#$z + $z * 2 + z))", &[]),
+    ]);
+}
