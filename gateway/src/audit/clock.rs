@@ -10,7 +10,7 @@ const ULID_DIGITS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
 /// Returns the wall clock as records spell it: nine decimals and `Z`.
 pub(crate) fn now() -> String {
-    spell(Timestamp::now())
+    at(SystemTime::now())
 }
 
 /// Returns `time` as records spell it. A time that the calendar does not hold is the beginning of 1970.
@@ -41,7 +41,8 @@ pub(super) fn boot() -> String {
 pub(super) fn ulid() -> Option<String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).ok()?;
-    let millis = u64::try_from(Timestamp::now().as_millisecond()).unwrap_or_default();
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let millis = u64::try_from(since.as_millis()).unwrap_or_default();
     let value = u128::from(millis) << 80 | (u128::from_be_bytes(bytes) & ((1 << 80) - 1));
     let digits = (0..26).rev().map(|place| {
         let digit = usize::try_from((value >> (5 * place)) & 31).unwrap_or_default();
@@ -67,6 +68,8 @@ mod tests {
     #[test]
     fn times_have_nine_decimals_and_z() {
         assert_eq!(at(SystemTime::UNIX_EPOCH), "1970-01-01T00:00:00.000000000Z");
+        let beyond = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(9_999_999_999_999);
+        assert_eq!(at(beyond), at(SystemTime::UNIX_EPOCH));
         assert!(is_time(&now()));
         assert!(!is_time("2026-11-21T10:15:02Z"));
     }

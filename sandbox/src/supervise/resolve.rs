@@ -170,12 +170,25 @@ pub(super) fn link(caller: &Caller<'_>, directory: &OwnedFd, name: &OsStr) -> io
     let plain = syscalls::open_at(directory.as_fd(), Path::new(name), libc::O_PATH, NO_MAGIC_LINKS);
     match plain {
         Err(found) if found.raw_os_error() == Some(libc::ELOOP) => {
+            forbid_what_is_ours(directory)?;
             let opened = syscalls::open_at(directory.as_fd(), Path::new(name), libc::O_PATH, 0)?;
             caller.still_waits()?;
             Ok(Link::Object(opened))
         }
         _ => Ok(Link::Text(text)),
     }
+}
+
+/// Refuses a magic link of one of our processes, however the caller came to its directory in `/proc`: we may follow
+/// it, the caller may not. Nothing that a run starts has a capability, and each of ours has (`proc_pid_status(5)`).
+fn forbid_what_is_ours(directory: &OwnedFd) -> io::Result<()> {
+    let path = real_path(directory.as_fd())?;
+    let process = path.strip_prefix("/proc").ok().and_then(|inside| inside.iter().next());
+    let status = Path::new("/proc").join(process.unwrap_or_default()).join("status");
+    let text = std::fs::read_to_string(status)?;
+    let capabilities = text.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let is_of_the_run = capabilities.is_some_and(|it| it.trim().bytes().all(|digit| digit == b'0'));
+    if is_of_the_run { Ok(()) } else { error(libc::EACCES) }
 }
 
 /// Refuses the way through `/proc/1`: we may go there, the caller may not.

@@ -161,3 +161,24 @@ fn a_lease_of_the_host_holds_up_only_who_opens_that_file() {
         assert_eq!((ran.code, &*ran.text), (Some(0), "written\nxa\n"));
     });
 }
+
+#[test]
+fn descriptors_of_the_watchers_cannot_be_opened() {
+    as_root_and_user("watchers::descriptors_of_the_watchers_cannot_be_opened", || {
+        if !cfg!(target_arch = "x86_64") {
+            println!("the number of the call is that of x86-64; not tested here");
+            return;
+        }
+        let place = Place::new("their-descriptors");
+        // Through a descriptor of the directory in `/proc`, of pid 1 and of the process that waits for the pipe.
+        let script = "mkfifo pipe; perl -e '
+            my $child = fork // die; if (!$child) { open(my $pipe, \">\", \"pipe\"); exit }
+            my %ours = map { $_ => 1 } $$, $child, \"self\"; my ($own, $found, $others) = (0, 0, 0);
+            sub opened { my $count = 0; sysopen(my $there, \"/proc/$_[0]\", 010000000) or return 0;
+                for (0..63) { my $at = syscall(257, fileno($there), \"fd/$_\", 2); $count++ if $at >= 0 } $count }
+            until ($others > 1) { my @all = map { m:(\\d+)$: } glob(\"/proc/[0-9]*\");
+                $others = grep { !$ours{$_} } @all; $found += opened($_) for grep { !$ours{$_} } @all }
+            $own = opened(\"self\"); kill 9, $child; print \"own \", $own > 0 ? 1 : 0, \", theirs $found\\n\"'";
+        assert_eq!(place.confined(script).text, "own 1, theirs 0\n");
+    });
+}
