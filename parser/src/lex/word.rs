@@ -3,6 +3,7 @@
 use crate::cursor::{is_meta, is_plain};
 use crate::event::Kind;
 use crate::grammar::{Frame, Parser, Step, WordMode};
+use crate::{Reason, Span};
 
 impl Parser<'_> {
     /// Starts a word here.
@@ -60,6 +61,11 @@ impl Parser<'_> {
             self.leaf(Kind::Continuation, self.pos + 2);
         } else {
             let end = (self.pos + 2).min(self.end);
+            if self.pos + 1 == self.source.len() && self.source.contains(&b'\n') {
+                // In a word with a line feed in quotes bash drops it, else it stays.
+                let span = Span::new(self.pos, end);
+                self.trouble(Reason::Syntax, span, "a backslash at the end of several lines");
+            }
             self.leaf(Kind::Escape, end);
         }
     }

@@ -250,3 +250,8 @@ fn a_value_beside_a_name_in_arithmetic_makes_another_name() {
         ("z=1; ((16#$z + $z * 2 + z))", &[]),
     ]);
 }
+
+#[test]
+fn a_backslash_at_the_end_of_several_lines_stays_or_not() {
+    check(&[("h '\n'\\", &["syntax"]), ("h\\", &[]), ("h a\\", &[]), ("h '\n' \\\n", &[])]);
+}
