@@ -259,13 +259,19 @@ impl Gateway {
         let remains = std::mem::take(&mut execution.remains);
         // While the log writes, what the command leaves behind goes.
         let clearing = async {
+            // Nothing of it runs any more; what is left is the kernel, which takes its namespaces down.
             match self.mode {
                 // This process ends with its call, and leaves nobody behind.
-                GatewayMode::Embedded => remains.gone().await,
-                // Nothing of it runs any more: nobody waits until the kernel has taken its namespaces down.
-                GatewayMode::Daemon | GatewayMode::System => drop(tokio::spawn(remains.gone())),
+                GatewayMode::Embedded => {
+                    let cleared = self.clear(temporary).await;
+                    remains.gone().await;
+                    cleared
+                }
+                GatewayMode::Daemon | GatewayMode::System => {
+                    drop(tokio::spawn(remains.gone()));
+                    self.clear(temporary).await
+                }
             }
-            self.clear(temporary).await
         };
         let (recorded, cwd_after) =
             tokio::join!(records::result(log, receipt, &execution), clearing);
