@@ -12,9 +12,10 @@ use rustix::fs::{AtFlags, Mode, OFlags, access};
 use stockade_policy::{Facts, NetworkRules, Origin, SandboxSettings, SandboxState};
 use stockade_sandbox::{
     Access, Fallback, FileRule, Files, Limits, Mediation, Network, Pattern, Program, Protection,
-    SandboxSpec,
+    SandboxSpec, Wild,
 };
 
+use self::globs::Unlisted;
 use crate::environment::{self, Environment};
 use crate::facts::Place;
 use crate::judge::Scene;
@@ -349,7 +350,11 @@ fn files(around: &Around<'_>) -> Result<Files, Failure> {
         (&sandbox.allow_read, Access::Read),
     ] {
         for (pattern, origin) in list {
-            for path in expand(pattern)? {
+            let unlisted = match access {
+                Access::ReadOnly | Access::None | Access::Protected => Unlisted::Whole,
+                Access::Read | Access::Write => Unlisted::Nothing,
+            };
+            for path in expand(pattern, unlisted)? {
                 rules.add(&real(&path), access, &place_of(pattern, origin));
             }
         }
@@ -503,17 +508,26 @@ fn with_real_start(pattern: &str) -> PathBuf {
     let names = Path::new(pattern).components();
     let (mut start, mut rest) = (PathBuf::new(), PathBuf::new());
     for name in names {
-        let is_plain = rest.as_os_str().is_empty();
-        match is_plain && !Pattern::is(&name.as_os_str().to_string_lossy()) {
-            true => start.push(name),
-            false => rest.push(name),
+        let text = name.as_os_str().to_string_lossy();
+        let plain = match Pattern::is(&text) {
+            true => Wild::parse(&text).ok().and_then(|wild| wild.name()).map(OsString::from),
+            false => Some(name.as_os_str().to_owned()),
+        };
+        match plain.filter(|_| rest.as_os_str().is_empty()) {
+            Some(plain) => start.push(plain),
+            None => rest.push(name),
         }
     }
-    real(&start).join(rest)
+    let start = real(&start);
+    let names = start.iter().map(|name| match name.to_str() {
+        Some(text) => OsString::from(stockade_policy::verbatim(text)),
+        None => name.to_owned(),
+    });
+    names.collect::<PathBuf>().join(rest)
 }
 
-fn expand(pattern: &str) -> Result<Vec<PathBuf>, Failure> {
-    globs::expand(pattern).map_err(|reason| {
+fn expand(pattern: &str, unlisted: Unlisted) -> Result<Vec<PathBuf>, Failure> {
+    globs::expand(pattern, unlisted).map_err(|reason| {
         let message =
             format!("the pattern `{}` cannot be expanded: {reason}", pattern.escape_debug());
         Failure::new(Code::SettingsRejected, message, "name fewer files in it")

@@ -6,7 +6,7 @@ use crate::decide::further_directories;
 use crate::facts::Facts;
 use crate::layer::Origin;
 use crate::merged::Rules;
-use crate::pattern::path::Anchors;
+use crate::pattern::path::{Anchors, verbatim};
 use crate::rule::{Rule, Specifier};
 use crate::settings::SandboxSettings;
 use crate::verdict::Decision;
@@ -15,15 +15,18 @@ use crate::verdict::Decision;
 /// add and the further working directories as writable paths. A path may be a pattern with `*` and `**`.
 pub fn sandbox_settings(rules: &Rules, facts: &Facts) -> SandboxSettings {
     let mut sandbox = rules.settings().sandbox.clone();
-    for list in [
-        &mut sandbox.allow_write,
-        &mut sandbox.deny_write,
-        &mut sandbox.deny_read,
-        &mut sandbox.allow_read,
-        &mut sandbox.allow_unix_sockets,
+    let home = facts.home.to_string_lossy();
+    // The home directory is no pattern, whatever its name is.
+    let as_pattern = verbatim(&home);
+    for (list, home) in [
+        (&mut sandbox.allow_write, home.as_ref()),
+        (&mut sandbox.allow_unix_sockets, home.as_ref()),
+        (&mut sandbox.deny_write, &as_pattern),
+        (&mut sandbox.deny_read, &as_pattern),
+        (&mut sandbox.allow_read, &as_pattern),
     ] {
         for (path, _) in list.iter_mut() {
-            *path = at_home(path, &facts.home);
+            *path = at_home(path, Path::new(home));
         }
     }
     let anchors = Anchors { cwd: facts.anchor(), home: &facts.home };

@@ -38,6 +38,7 @@ pub use load::values::{SettingsValue, settings_values};
 pub use merged::Rules;
 pub use network::name::{Host, HostError, HostName};
 pub use network::{HostRule, NetworkRules, Reach};
+pub use pattern::path::verbatim;
 pub use rule::Rule;
 pub use settings::{LoadedSettings, Problem, SandboxSettings, Settings, SettingsText, Severity};
 pub use verdict::{By, Decision, Part, RuleMatch, Verdict};

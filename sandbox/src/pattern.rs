@@ -140,6 +140,20 @@ impl Wild {
         Ok(Wild(pieces))
     }
 
+    /// Returns the name, if the pattern stands for one alone.
+    pub fn name(&self) -> Option<String> {
+        let Wild(pieces) = self;
+        let one = |piece: &Piece| match piece {
+            Piece::Character(own) => Some(*own),
+            Piece::Class { negated: false, ranges } => match ranges.as_slice() {
+                [(from, to)] if from == to => Some(*from),
+                _ => None,
+            },
+            Piece::Class { .. } | Piece::Text | Piece::Any => None,
+        };
+        pieces.iter().map(one).collect()
+    }
+
     /// Says whether `name` is what the pattern says.
     pub fn fits(&self, name: &str) -> bool {
         let Wild(pieces) = self;
@@ -254,6 +268,9 @@ mod tests {
         }
         // Many stars against a long name take no time without end.
         assert!(!fits(&"*a".repeat(200), &"a".repeat(199)));
+        let name = |wild: &str| Wild::parse(wild).unwrap().name();
+        assert_eq!(name("a[[]b][*]").as_deref(), Some("a[b]*"));
+        assert_eq!((name("[ab]"), name("[!a]"), name("a?"), name("*")), (None, None, None, None));
         for wild in ["[", "[a", "[]", "[z-a]"] {
             assert!(Wild::parse(wild).is_err(), "{wild}");
         }

@@ -1,5 +1,7 @@
 //! `sandbox`: what commands can reach while they run.
 
+use std::path::Path;
+
 use stockade_parser::json::Value;
 
 use super::source::{Source, join};
@@ -7,6 +9,7 @@ use super::{Merging, texts};
 use crate::layer::{Layer, Origin};
 use crate::network::HostRule;
 use crate::pattern::command::CommandPattern;
+use crate::pattern::path::verbatim;
 use crate::settings::{SandboxSettings, Severity};
 
 /// A list of texts with origins in the merged settings.
@@ -401,7 +404,7 @@ fn bytes(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(factor)
 }
 
-/// Returns an absolute path, or one that begins with `~/`.
+/// Returns an absolute path, or one that begins with `~/`; what `text` does not say holds no wildcard.
 fn absolute(text: &str, source: &Source<'_>) -> String {
     let text = text.strip_suffix("/**").unwrap_or(text);
     let text = if text.len() > 1 { text.trim_end_matches('/') } else { text };
@@ -411,7 +414,8 @@ fn absolute(text: &str, source: &Source<'_>) -> String {
     if text.starts_with('/') || text.starts_with("~/") || text == "~" {
         return text.to_owned();
     }
-    let path = crate::paths::normal(&source.anchor().join(text));
+    let anchor = verbatim(&source.anchor().to_string_lossy());
+    let path = crate::paths::normal(&Path::new(&anchor).join(text));
     path.to_string_lossy().into_owned()
 }
 

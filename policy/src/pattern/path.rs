@@ -174,16 +174,18 @@ impl PathPattern {
         })
     }
 
-    /// Returns the pattern as one absolute text.
+    /// Returns the pattern as one absolute text, in which nothing but its wildcards is one.
     pub fn absolute(&self, anchors: Anchors<'_>) -> String {
-        let mut text = self.base(anchors).to_string_lossy().into_owned();
+        let mut text = verbatim(&self.base(anchors).to_string_lossy());
         for segment in &self.segments {
             if !text.ends_with('/') {
                 text.push('/');
             }
             match segment {
                 Segment::Deep => text.push_str("**"),
-                Segment::Literal(bytes) => text.push_str(&String::from_utf8_lossy(bytes)),
+                Segment::Literal(bytes) => {
+                    text.push_str(&verbatim(&String::from_utf8_lossy(bytes)))
+                }
                 Segment::Glob(tokens) => text.push_str(&glob_text(tokens)),
             }
         }
@@ -382,11 +384,28 @@ fn could_equal(name: &ShapeSegment, wanted: &[u8]) -> bool {
     }
 }
 
+/// Returns `text` so that it stands for itself alone in a pattern: each wildcard becomes a class of one character.
+pub fn verbatim(text: &str) -> String {
+    let mut result = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '*' | '?' | '[' => result.extend(['[', character, ']']),
+            plain => result.push(plain),
+        }
+    }
+    result
+}
+
 fn glob_text(tokens: &[Token]) -> String {
     let mut bytes = Vec::new();
     for token in tokens {
         match token {
+            Token::Byte(byte @ (b'*' | b'?' | b'[')) => bytes.extend([b'[', *byte, b']']),
             Token::Byte(byte) => bytes.push(*byte),
+            // One of single bytes of a longer character has no text, so more is covered.
+            Token::Class { ranges, .. } if ranges.iter().any(|(_, last)| !last.is_ascii()) => {
+                bytes.push(b'*');
+            }
             Token::Star => bytes.push(b'*'),
             Token::Question => bytes.push(b'?'),
             Token::Class { negated, ranges } => {
@@ -506,5 +525,19 @@ mod tests {
             let shape = Shape { segments: vec![known("p"), known("sub"), last.clone()], open };
             assert_eq!(pattern.may_match(&shape, ANCHORS()), expected, "{last:?} {open}");
         }
+    }
+
+    #[test]
+    fn what_is_no_wildcard_in_a_rule_is_none_in_its_text() {
+        let anchors = Anchors { cwd: Path::new("/p [1]"), home: Path::new("/h*") };
+        let text = |rule: &str| {
+            let pattern = PathPattern::new(rule, Path::new("/s?"), Decision::Deny).unwrap();
+            pattern.absolute(anchors)
+        };
+        assert_eq!(text("./a/\\[id\\]"), "/p [[]1]/a/[[]id]");
+        assert_eq!(text("~/x"), "/h[*]/x");
+        assert_eq!(text("/\\**"), "/s[?]/[*]*");
+        assert_eq!(text("//\\*\\*/[^a]?"), "/[*][*]/[!a-a]?");
+        assert_eq!(text("//[é]x"), "/*x");
     }
 }
