@@ -197,6 +197,8 @@ pub(crate) struct Walk<'a> {
     pub limits: &'a Limits,
     pub start: &'a StartState,
     pub source_length: usize,
+    /// The text has more than one line.
+    pub lines: bool,
     pub runs: Vec<Run>,
     pub builds: Vec<Build>,
     /// The events that opened `builds`.
@@ -223,6 +225,10 @@ pub(crate) struct Walk<'a> {
     pub stdin_readers: Vec<u32>,
     pub nested_bytes: usize,
     pub nested_limit_told: bool,
+    /// A mistake in an expansion may have ended this line: bash goes on with the next.
+    pub given_up: bool,
+    /// A compound command has a redirection: if that fails, it does not run.
+    pub redirected: bool,
     /// The effects of the command before.
     pub last_effects: Shared<Effect>,
     /// The parts of a command that was read, to be used again.
@@ -295,6 +301,7 @@ pub(crate) fn extract(
         limits,
         start,
         source_length: source.len(),
+        lines: source.trim_ascii_end().contains(&b'\n'),
         runs: Vec::with_capacity(4),
         builds: Vec::with_capacity(32),
         opened: Vec::with_capacity(32),
@@ -316,6 +323,8 @@ pub(crate) fn extract(
         stdin_readers: Vec::new(),
         nested_bytes: 0,
         nested_limit_told: false,
+        given_up: false,
+        redirected: false,
         last_effects: Shared::EMPTY,
         spare: None,
         associative: std::collections::HashMap::new(),

@@ -154,6 +154,7 @@ const STATE_VARIABLES: &[&[u8]] = &[
     b"BASH_CMDS",
     b"BASH_ALIASES",
     b"BASH_ENV",
+    b"BASH_ARGV0",
     b"ENV",
     b"PROMPT_COMMAND",
     b"PS0",

@@ -67,6 +67,7 @@ impl Walk<'_> {
         building: &Building,
         span: Span,
     ) {
+        self.given_up = true;
         self.evaluate(text, building, span, Reason::ArithName);
         let command = opened.flags & (flag::COMMAND | flag::OFFSET) != 0;
         if !command {
@@ -122,6 +123,7 @@ impl Walk<'_> {
             Some(_) | None => Vec::new(),
         };
         let associative = self.runs.len() == 1 && self.is_associative(text, &name);
+        self.given_up |= !whole;
         if !whole && !associative {
             self.evaluate(text, building, span, Reason::Subscript);
         }
@@ -167,6 +169,7 @@ impl Walk<'_> {
 
     /// The end of `${ }`.
     pub(crate) fn close_braced(&mut self, text: &Text, braced: Braced, span: Span) {
+        self.given_up |= may_fail(&braced);
         let quoted = self.quoted() || braced.quoted;
         let many = braced.name == b"@" || braced.subscript.as_deref() == Some(b"@");
         let count = if quoted && !many { Count::One } else { Count::Any };
@@ -448,4 +451,13 @@ fn set_to_number(before: &[u8], after: &[u8]) -> bool {
     value
         .get(end)
         .is_none_or(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b')'))
+}
+
+/// Says whether bash may give up the line at this expansion.
+fn may_fail(braced: &Braced) -> bool {
+    let safe: [&[u8]; 13] =
+        [b"", b"-", b":-", b"+", b":+", b"#", b"##", b"%", b"%%", b"/", b"//", b"^^", b",,"];
+    let operator = braced.operator.as_slice();
+    let odd = operator.is_empty() && !braced.operand.segments.is_empty();
+    odd || braced.name.is_empty() || braced.prefix == b'!' || !safe.contains(&operator)
 }

@@ -69,6 +69,7 @@ impl Walk<'_> {
         let kind = self.kind_of(&words, true);
         let only_assigns = words.is_empty();
         for assignment in &assignments {
+            self.given_up |= !self.shell.follows || is_readonly(&assignment.name);
             self.integer_assigned(&assignment.name, Some(&assignment.value), assignment.span);
             if assignment.array {
                 self.array_named(&assignment.name);
@@ -261,6 +262,7 @@ impl Walk<'_> {
         if let Some(Build::Simple(collecting)) = self.builds.last_mut() {
             collecting.redirects.push(redirect);
         } else {
+            self.redirected = true;
             self.stdin_moved |= moves_stdin(stdin_of(std::slice::from_ref(&redirect)), &redirect);
             self.list_target(&redirect, None);
         }
@@ -324,6 +326,11 @@ impl Walk<'_> {
             Span { start: span.start, end: u32::try_from(self.source_length).unwrap_or(u32::MAX) };
         self.doubt(Reason::State, rest, detail.to_string(), String::new());
     }
+}
+
+/// Says whether bash refuses to assign to this variable from the start.
+fn is_readonly(name: &[u8]) -> bool {
+    matches!(name, b"UID" | b"EUID" | b"PPID" | b"BASHOPTS" | b"SHELLOPTS" | b"BASH_VERSINFO")
 }
 
 /// Says whether expanding the word again changes nothing.

@@ -25,7 +25,6 @@ const HARMLESS_SET_NAMES: &[&[u8]] = &[
 ];
 const HARMLESS_SHOPT: &[&[u8]] = &[
     b"nullglob",
-    b"failglob",
     b"dotglob",
     b"globstar",
     b"nocaseglob",
@@ -104,6 +103,9 @@ impl Walk<'_> {
             b"let" | b"eval" | b"source" | b"." => self.shell.forget(),
             b"trap" => {
                 self.shell.forget();
+                if self.shell.follows {
+                    self.shell.shake("a trap that the text does not show".to_owned());
+                }
                 self.shell.follows = false;
             }
             b"set" => self.set_options(operands),
@@ -122,6 +124,7 @@ impl Walk<'_> {
             _ => {}
         }
         if function {
+            self.given_up = true;
             self.shell.forget();
             if self.shell.moves {
                 self.shell.go(Directory::Unknown);
@@ -159,6 +162,16 @@ impl Walk<'_> {
     /// `export` and its kin.
     fn declare(&mut self, index: u32, name: &[u8], operands: &[Word]) {
         let attributes = Attributes::of(operands);
+        let option = |letters: &[u8]| {
+            let options = operands.iter().filter_map(Word::exact).filter(|it| it.starts_with(b"-"));
+            options.flatten().any(|letter| letters.contains(letter))
+        };
+        if name == b"readonly" || option(b"r") {
+            self.shell.follows = false;
+        }
+        if option(b"fF") && option(b"x") {
+            self.shell.shake("a function is exported".to_owned());
+        }
         for (place, word) in operands.iter().enumerate() {
             let known = match &word.class {
                 WordClass::Exact(text) => text.to_vec(),
@@ -239,17 +252,18 @@ impl Walk<'_> {
     }
 
     fn set_options(&mut self, operands: &[Word]) {
-        let mut named = false;
+        // Each `o` takes a word of its own.
+        let mut named = 0_usize;
         for word in operands {
             let Some(text) = word.exact() else {
-                if word.may_start_with(b"-") || word.may_start_with(b"+") || named {
+                if word.may_start_with(b"-") || word.may_start_with(b"+") || named > 0 {
                     self.shell.shake("`set` with an operand that is not known".to_owned());
                 }
                 self.shell.positional = None;
                 return;
             };
-            if named {
-                named = false;
+            if named > 0 {
+                named -= 1;
                 if !HARMLESS_SET_NAMES.contains(&text) {
                     self.shell.shake(format!("`set -o {}`", String::from_utf8_lossy(text)));
                 }
@@ -260,7 +274,7 @@ impl Walk<'_> {
                 return;
             }
             let letters = text.get(1..).unwrap_or_default();
-            named = letters.contains(&b'o');
+            named = letters.iter().filter(|letter| **letter == b'o').count();
             if letters.iter().any(|letter| *letter != b'o' && !HARMLESS_SET.contains(letter)) {
                 self.shell.shake(format!("`set {}`", String::from_utf8_lossy(text)));
             }

@@ -341,7 +341,11 @@ impl Walk<'_> {
             Box::new(std::mem::replace(&mut self.shell, shell))
         });
         // Only `eval` surely runs its text, once and here.
-        let here = child || via.last().is_some_and(|via| via.program == "eval");
+        let surely = |via: &Via| {
+            let outer = self.commands.get(via.command as usize);
+            via.program == "eval" && outer.is_some_and(|outer| outer.redirects.is_empty())
+        };
+        let here = child || via.last().is_some_and(surely);
         let scope = (!here).then(|| self.enter(Ends::Branch, None, None));
         let text = Text { bytes, syntax, map, via, locality, position: Position::Wrapped };
         self.hidden_bytes(&text);

@@ -14,6 +14,9 @@ impl Walk<'_> {
         let span = text.map.span(Span { start: event.start, end: event.end });
         let building = || Building { span, ..Building::default() };
         self.inputs.moved |= matches!(event.kind, Kind::Coproc | Kind::ProcessSubstitution);
+        if event.kind == Kind::AndOr {
+            self.begin_line(&text.bytes, event.start);
+        }
         let build = match event.kind {
             Kind::AndOr => Build::AndOr(self.open_chain(event.flags & flag::BACKGROUND != 0)),
             Kind::Pipeline if event.flags == 0 => Build::Passing,
@@ -141,6 +144,7 @@ impl Walk<'_> {
             run.at = end.saturating_add(1);
         }
         self.steps = self.steps.saturating_add(end.saturating_sub(at) as u64);
+        self.begin_line(&text.bytes, event.start);
         let chain = self.open_chain(false);
         let span = text.map.span(Span { start: event.start, end: event.end });
         self.tell_shaken(span);
@@ -291,6 +295,8 @@ impl Walk<'_> {
             && let Some(scope) = self.bodies.pop()
         {
             self.leave(scope);
+            // Those of the body count when it is called.
+            self.redirected = false;
         }
     }
 

@@ -105,6 +105,9 @@ impl Walk<'_> {
         self.steps = self.steps.saturating_add(weight::CHAIN);
         match operation {
             Operation::Or => {
+                if std::mem::take(&mut self.redirected) {
+                    self.blur(chain.start);
+                }
                 if let Some(later) = chain.later {
                     self.blur(later);
                 }
@@ -121,6 +124,16 @@ impl Walk<'_> {
         }
     }
 
+    /// What is read next begins at `start`: in the list of the text itself a new line starts anew.
+    pub(crate) fn begin_line(&mut self, bytes: &[u8], start: u32) {
+        if self.given_up && self.runs.len() == 1 && self.builds.len() <= 1 {
+            let before = bytes.get(..start as usize).unwrap_or_default();
+            let blanks = before.iter().rev().take_while(|byte| b" \t".contains(byte)).count();
+            let before = before.get(..before.len() - blanks).unwrap_or_default();
+            self.given_up = !before.ends_with(b"\n") || before.ends_with(b"\\\n");
+        }
+    }
+
     pub(crate) fn close_chain(&mut self, chain: Chain) {
         self.end_chain(chain);
         // In the list of the text itself nothing is open that could be undone.
@@ -134,6 +147,11 @@ impl Walk<'_> {
             self.blur(later);
         }
         self.shell.blur_directory(chain.start);
+        // Bash ends the line or the `eval` there, and goes on behind it.
+        let ended = self.given_up && (self.runs.len() > 1 || self.lines);
+        if std::mem::take(&mut self.redirected) || ended {
+            self.blur(chain.start);
+        }
         if let Some(process) = chain.process {
             self.leave(*process);
         }

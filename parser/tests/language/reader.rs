@@ -255,3 +255,74 @@ fn a_value_beside_a_name_in_arithmetic_makes_another_name() {
 fn a_backslash_at_the_end_of_several_lines_stays_or_not() {
     check(&[("h '\n'\\", &["syntax"]), ("h\\", &[]), ("h a\\", &[]), ("h '\n' \\\n", &[])]);
 }
+
+#[test]
+fn a_compound_whose_redirection_fails_does_not_run() {
+    for text in [
+        "{ h() { :; }; } </nope; h x",
+        "{ h() { :; }; } </nope || h x",
+        "if a; then :; fi; eval 'h() { :; }' </nope; h x",
+    ] {
+        assert_eq!(kind(text), Some(CommandKind::External), "{text}");
+    }
+    check(&[
+        ("{ x=id; } </nope; $x h a", &["dynamic-name"]),
+        ("{ x=id; } </nope || $x h a", &["dynamic-name"]),
+        ("{ x=id; }; $x h a", &[]),
+    ]);
+    assert_eq!(kind("{ h() { :; }; }; h x"), Some(CommandKind::Function));
+    assert_eq!(kind("h() { { a; } >f; } >g; h x"), Some(CommandKind::Function));
+}
+
+#[test]
+fn a_mistake_in_an_expansion_ends_its_line_alone() {
+    for mistake in [
+        "$((1/0))",
+        "$[1/0]",
+        "${z:0:-5}",
+        "${a[1/0]}",
+        "${z@Z}",
+        "${z!}",
+        "$z; UID=1",
+        "$z; a[-5]=1",
+    ] {
+        let text = format!(": {mistake}; h() {{ :; }}\nh x");
+        assert_eq!(kind(&text), Some(CommandKind::External), "{text}");
+        let text = format!("x=id; : {mistake}; x=ls\n$x");
+        assert!(codes(&text).contains(&"dynamic-name".to_owned()), "{text}");
+    }
+    for text in [
+        "readonly z; z=1; h() { :; }\nh x",
+        "f() { : $((1/0)); }; f; h() { :; }\nh x",
+        "f() { : $((1/0)); }\nf; h() { :; }\nh x",
+        "eval ': $((1/0)); h() { :; }'; h x",
+        ": $((1/0)); \\\nh() { :; }\nh x",
+    ] {
+        assert_eq!(kind(text), Some(CommandKind::External), "{text}");
+    }
+    // What stands on another line is not given up.
+    for text in [": $((1/0))\nh() { :; }\nh x", "h() { :; }\n: $((1/0))\nh x"] {
+        assert_eq!(kind(text), Some(CommandKind::Function), "{text}");
+    }
+    check(&[("n=$((2 + 1))\nx=ls\n$x", &[]), ("n=$((2 + 1)); x=ls; $x", &[])]);
+    check(&[("shopt -s failglob; : z*; ls", &["state"])]);
+}
+
+#[test]
+fn state_that_the_text_hides() {
+    for text in [
+        "set -oo pipefail keyword; h a=b",
+        "id() { x=h; }; declare -fx id; bash -c 'x=ls; id; $x a'",
+        "id() { x=h; }; typeset -f -x id; bash -c 'x=ls; id; $x a'",
+        "bash -c 'BASH_ARGV0=h; $0 a' ls",
+        "for i in 1 2; do x=ls; $x a; tr''ap 'x=h' DE''BUG; done",
+        "set -T; f() { x=ls; $x a; }; tr''ap 'x=h' DE''BUG; f",
+    ] {
+        assert!(codes(text).contains(&"state".to_owned()), "{text}");
+    }
+    check(&[
+        ("set -oo pipefail errexit; h a=b", &[]),
+        ("declare -x y=1; ls", &[]),
+        ("trap 'ls' EXIT; id", &[]),
+    ]);
+}
