@@ -70,6 +70,22 @@ impl Pattern {
 
     /// Says what the pattern says of `path`.
     pub fn matches(&self, path: &Path) -> Match {
+        let at = self.reached(path);
+        match (at.last() == Some(&true), at.contains(&true)) {
+            (true, _) => Match::Whole,
+            (false, true) => Match::Beneath,
+            (false, false) => Match::No,
+        }
+    }
+
+    /// Says whether something beneath `path` is covered that is not when it goes by its name beneath `other`.
+    pub fn covers_more(&self, path: &Path, other: &Path) -> bool {
+        let (one, other) = (self.reached(path), self.reached(other));
+        other.last() != Some(&true) && one.iter().zip(&other).any(|(one, other)| *one && !other)
+    }
+
+    /// Returns after how many of its segments the pattern may be when `path` is read.
+    fn reached(&self, path: &Path) -> Vec<bool> {
         let Pattern(segments) = self;
         // How far it may have come, all at once: `**` goes on and stays.
         let mut at = vec![false; segments.len() + 1];
@@ -105,11 +121,7 @@ impl Pattern {
             }
             at = next;
         }
-        match (is_whole(&at), at.contains(&true)) {
-            (true, _) => Match::Whole,
-            (false, true) => Match::Beneath,
-            (false, false) => Match::No,
-        }
+        at
     }
 }
 

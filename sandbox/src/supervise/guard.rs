@@ -127,6 +127,16 @@ impl Guard {
             && self.patterns.iter().any(|it| it.0.matches(path) == Match::Beneath)
     }
 
+    /// Returns where the pattern comes from that covers something beneath a link at `path`, and not beneath its `target`,
+    /// where this run may write. One is none that does not lead to it by its text alone.
+    pub(super) fn leads_past(&self, path: &Path, target: Option<&Path>) -> Option<&String> {
+        if target.is_some_and(|target| !self.is_in_region(target)) || !self.is_in_region(path) {
+            return None;
+        }
+        let target = target.unwrap_or(Path::new("/"));
+        self.patterns.iter().find(|it| it.0.covers_more(path, target)).map(|it| &it.1)
+    }
+
     /// Returns the innermost writable region of the host that `path` lies in.
     pub(super) fn region(&self, path: &Path) -> Option<&PathBuf> {
         let around = self.regions.iter().filter(|region| path.starts_with(region));

@@ -1,10 +1,10 @@
 //! The calls that give a name: symbolic and hard links, and moves.
 
-use std::fs::Metadata;
+use std::fs::{self, Metadata};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use super::super::guard::{Act, Word, violation};
 use super::super::repository::{self, links};
@@ -22,6 +22,7 @@ impl Performer<'_> {
             return Err(Refused::Errno(libc::ENOENT));
         }
         self.permit_at(Act::Place, "symlink", &named)?;
+        self.permit_target("symlink", &named.path()?, &text)?;
         if let Some(git) = self.git_above(&named.parent)? {
             let is_beside_head = resolve::real_path(named.parent.as_fd())? == git;
             if !(is_beside_head && links::is_probe(&text, &named.name)) {
@@ -61,6 +62,9 @@ impl Performer<'_> {
         }
         self.permit_at(Act::Place, "link", &named)?;
         self.permit_second_name(&object, &named)?;
+        if resolve::metadata(&object)?.is_symlink() {
+            self.permit_target("link", &named.path()?, &fs::read_link(&source)?)?;
+        }
         syscalls::link_object(object.as_fd(), named.parent.as_fd(), named.name())?;
         Ok(Answer::Value(0))
     }
@@ -173,14 +177,37 @@ impl Performer<'_> {
         if !guard.reaches_beneath(&path) {
             return Ok(());
         }
+        let base = resolve::own_path(from.parent.as_fd()).join(from.name());
+        if let Ok(text) = fs::read_link(&base) {
+            self.permit_target("rename", &path, &text)?;
+        }
         for inside in links::beneath(&from.parent, from.name())? {
-            let named = path.join(inside);
+            let named = path.join(&inside);
+            if let Ok(text) = fs::read_link(base.join(inside)) {
+                self.permit_target("rename", &named, &text)?;
+            }
             if let Some(rule) = guard.covering(&named) {
                 let refused = violation("write", "rename", &named, rule.clone());
                 return Err(Refused::Rule(refused));
             }
         }
         Ok(())
+    }
+
+    /// Judges a symbolic link at `path` by what it gives another name to.
+    fn permit_target(&self, call: &str, path: &Path, text: &Path) -> Result<(), Refused> {
+        let above = path.parent().unwrap_or(path);
+        let guard = &self.supervisor.guard;
+        // What leads on from outside, or to another place for each process, is not known by its text.
+        let is_known = |target: &PathBuf| {
+            let leads_on = || target.canonicalize().is_ok_and(|it| guard.is_in_region(&it));
+            guard.is_in_region(target) || !target.starts_with("/proc") && !leads_on()
+        };
+        let target = led_to(above, text).filter(is_known);
+        match guard.leads_past(path, target.as_deref()) {
+            Some(rule) => Err(Refused::Rule(violation("write", call, path, rule.clone()))),
+            None => Ok(()),
+        }
     }
 
     /// Looks into what becomes the configuration of a git directory, before it does.
@@ -198,4 +225,24 @@ impl Performer<'_> {
             }
         }
     }
+}
+
+/// Returns the path that the text of a link in `directory` means, unless a name comes before `..` in it.
+fn led_to(directory: &Path, text: &Path) -> Option<PathBuf> {
+    let (mut target, mut is_down) = (directory.to_path_buf(), false);
+    for part in text.components() {
+        match part {
+            Component::ParentDir if is_down => return None,
+            Component::ParentDir => {
+                target.pop();
+            }
+            Component::RootDir | Component::Prefix(_) => target = PathBuf::from("/"),
+            Component::CurDir => {}
+            Component::Normal(name) => {
+                is_down = true;
+                target.push(name);
+            }
+        }
+    }
+    Some(target)
 }
