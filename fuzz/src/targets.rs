@@ -2,6 +2,8 @@
 
 #[path = "network.rs"]
 mod network;
+#[path = "pattern.rs"]
+mod pattern;
 
 use std::cell::RefCell;
 
@@ -36,6 +38,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "http-head", run: network::http_holds },
     Target { name: "socks", run: network::socks_hold },
     Target { name: "client-hello", run: network::hello_holds },
+    Target { name: "pattern", run: pattern::pattern_holds },
 ];
 
 fn read(text: &[u8], witness: &dyn Fn(&[u8]) -> Witness) -> CommandTree {
