@@ -88,7 +88,7 @@ impl Parser<'_> {
             && self.is_redirect_operator(self.pos)
         {
             let span = Span::new(start, self.pos);
-            self.trouble(Reason::Syntax, span, "an array element as the name of a descriptor");
+            self.trouble(Reason::Subscript, span, "an array element as the name of a descriptor");
         }
     }
 

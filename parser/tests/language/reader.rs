@@ -36,8 +36,8 @@ fn a_number_that_is_no_descriptor_is_a_word() {
 #[test]
 fn an_array_element_can_name_a_descriptor() {
     check(&[
-        ("a {b[0]}>f", &["syntax"]),
-        ("a {b[0]}\\\n>f", &["syntax"]),
+        ("a {b[0]}>f", &["subscript"]),
+        ("a {b[0]}\\\n>f", &["subscript"]),
         ("a {b[0]} >f", &[]),
         ("a {b}>f", &[]),
     ]);
