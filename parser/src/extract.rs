@@ -381,7 +381,7 @@ impl Walk<'_> {
     ) {
         for trouble in &text.syntax.troubles {
             let span = text.map.span(trouble.span);
-            self.doubt(trouble.reason, span, trouble.detail.to_owned(), String::new());
+            self.doubt(trouble.reason, span, trouble.detail.to_owned(), trouble.help.to_owned());
         }
         for (span, detail) in &text.syntax.notices {
             let span = text.map.span(*span);

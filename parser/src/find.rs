@@ -134,9 +134,10 @@ impl<'a> Reader<'a> {
     /// Reads the words of test: `-v` and `-R` evaluate a subscript in the word behind them.
     pub(crate) fn test_expression(&mut self, words: &[Argument]) {
         for (at, argument) in words.iter().enumerate() {
-            let detail = "could be `-v`, which evaluates a subscript; put it in double quotes";
             if is_many(&argument.word) && argument.word.may_start_with(b"-") && !self.outside {
-                self.doubt(Reason::Subscript, argument.index, detail);
+                let detail = "could be `-v`, which evaluates a subscript";
+                let help = "put it in double quotes";
+                self.doubt_with(Reason::Subscript, argument.index, detail, help);
             }
             let evaluates = may_equal(&argument.word, b"-v") || may_equal(&argument.word, b"-R");
             if let Some(next) = words.get(at + 1).filter(|_| evaluates) {

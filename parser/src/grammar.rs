@@ -21,6 +21,8 @@ pub(crate) struct Trouble {
     pub reason: Reason,
     pub span: Span,
     pub detail: &'static str,
+    /// How to write it, where the reason does not say it; else empty.
+    pub help: &'static str,
 }
 
 /// A text that bash would not accept.
@@ -334,12 +336,18 @@ impl Parser<'_> {
     }
 
     pub(crate) fn trouble(&mut self, reason: Reason, span: Span, detail: &'static str) {
+        self.trouble_with(Trouble { reason, span, detail, help: "" });
+    }
+
+    /// Notes a doubt that has a help of its own.
+    pub(crate) fn trouble_with(&mut self, trouble: Trouble) {
         match self.out.troubles.len() {
-            ..TROUBLES => self.out.troubles.push(Trouble { reason, span, detail }),
+            ..TROUBLES => self.out.troubles.push(trouble),
             TROUBLES => self.out.troubles.push(Trouble {
                 reason: Reason::LimitWork,
                 span: Span::new(0, self.source.len()),
                 detail: "more doubts than are listed",
+                help: "",
             }),
             _ => {}
         }

@@ -511,8 +511,13 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn doubt(&mut self, reason: Reason, index: u32, detail: &str) {
+        self.doubt_with(reason, index, detail, "");
+    }
+
+    /// Notes a doubt that has a help of its own.
+    pub(crate) fn doubt_with(&mut self, reason: Reason, index: u32, detail: &str, help: &str) {
         if self.doubts_seen.insert((reason, index)) {
-            let (detail, help) = (detail.to_owned(), String::new());
+            let (detail, help) = (detail.to_owned(), help.to_owned());
             self.reading.doubts.push(Doubt { reason, word: Some(index), detail, help });
         }
     }

@@ -27,9 +27,8 @@ impl Reader<'_> {
             Slot::StdinCode => self.stdin_code(argument),
             Slot::Doubt(reason) => self.doubt(*reason, argument.index, ""),
             Slot::Both(slots) => slots.iter().for_each(|slot| self.apply_flag(slot, argument)),
-            Slot::Plain | Slot::Directory | Slot::Positional | Slot::Options | Slot::TextOption => {
-            }
-            Slot::Somewhere(_) | Slot::Match(_) => {}
+            Slot::Plain | Slot::Directory | Slot::Positional | Slot::Options => {}
+            Slot::TextOption | Slot::Somewhere(_) | Slot::Match(_) => {}
             Slot::Assignments | Slot::AssignmentsAndOptions => {}
             Slot::Unknown
             | Slot::Command(_)
@@ -380,7 +379,8 @@ impl Reader<'_> {
             }
         };
         if !(complete && harmless) {
-            self.doubt(Reason::Subscript, value.index, "a subscript in the name is evaluated");
+            let help = "write the name as plain text, such as `name` or `'name[0]'`";
+            self.doubt_with(Reason::Subscript, value.index, "a subscript in the name", help);
         }
     }
 

@@ -272,7 +272,10 @@ impl Walk<'_> {
                 building.literal().is_some_and(|name| name.iter().all(|byte| is_name(*byte)));
             if !plain {
                 let detail = "a subscript in a test is evaluated".to_owned();
-                self.doubt(Reason::Subscript, span, detail, String::new());
+                let help =
+                    "ask for the element: `[[ ${name[0]+set} ]]`; a whole variable by its name"
+                        .to_owned();
+                self.doubt(Reason::Subscript, span, detail, help);
             }
         }
     }

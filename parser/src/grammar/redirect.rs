@@ -3,7 +3,7 @@
 use crate::cursor::is_meta;
 use crate::event::{Event, HereDocument, Kind};
 use crate::extract::shell::contains;
-use crate::grammar::{Frame, Parser, Step, WordMode, index};
+use crate::grammar::{Frame, Parser, Step, Trouble, WordMode, index};
 use crate::lex::quote::decode_ansi;
 use crate::{Operator, Reason, Span};
 
@@ -87,8 +87,12 @@ impl Parser<'_> {
             && text.contains(&b'[')
             && self.is_redirect_operator(self.pos)
         {
-            let span = Span::new(start, self.pos);
-            self.trouble(Reason::Subscript, span, "an array element as the name of a descriptor");
+            self.trouble_with(Trouble {
+                reason: Reason::Subscript,
+                span: Span::new(start, self.pos),
+                detail: "an array element as the name of a descriptor",
+                help: "give the descriptor to a plain variable: `{name}>file`",
+            });
         }
     }
 

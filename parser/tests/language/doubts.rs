@@ -100,6 +100,34 @@ fn each_doubt_says_what_and_where_and_what_to_write_instead() {
 }
 
 #[test]
+fn what_a_doubt_about_a_subscript_tells_to_write_is_understood() {
+    let cases = [
+        ("a {b[0]}>f", "give the descriptor to a plain variable: `{name}>file`", "a {b}>f"),
+        ("test $a", "put it in double quotes", "test \"$a\""),
+        (
+            "unset -- \"$a\"",
+            "write the name as plain text, such as `name` or `'name[0]'`",
+            "unset 'a[0]'",
+        ),
+        (
+            "[[ -v a[0] ]]",
+            "ask for the element: `[[ ${name[0]+set} ]]`; a whole variable by its name",
+            "[[ ${a[0]+set} ]] && [[ -v a ]]",
+        ),
+        ("echo ${a[i]}", "write the subscript as a number", "echo ${a[0]}"),
+    ];
+    for (text, help, instead) in cases {
+        let told = |text: &str| -> Vec<(&str, String)> {
+            let tree = read(text.as_bytes(), "subscript");
+            let doubts = tree.opaque_spans().iter().filter(|it| it.reason != Reason::WitnessAbsent);
+            doubts.map(|it| (it.reason.code(), it.instead().to_owned())).collect()
+        };
+        assert_eq!(told(text), [("subscript", help.to_owned())], "{text}");
+        assert_eq!(told(instead), [], "{instead}");
+    }
+}
+
+#[test]
 fn no_reason_is_without_words() {
     for reason in Reason::ALL {
         assert!(reason.help().ends_with('.') && reason.help().len() > 12, "{reason:?}");
