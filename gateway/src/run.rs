@@ -6,6 +6,7 @@ mod pipes;
 mod pty;
 mod readable;
 mod streams;
+mod watched;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -9,6 +9,8 @@ use stockade_sandbox as sandbox;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
+use super::watched::watched;
+
 /// What ends an input at a terminal that names nothing else: Ctrl-D (termios(3)).
 const END_OF_INPUT: u8 = 4;
 
@@ -18,12 +20,8 @@ pub(super) struct Terminal(AsyncFd<OwnedFd>);
 
 impl Terminal {
     /// Takes charge of it; nothing waits on `end`. Needs a runtime.
-    #[allow(
-        deprecated,
-        reason = "what took its place is unsafe, for types whose descriptor changes; an owned one stays what it is"
-    )]
     pub(super) fn new(end: OwnedFd) -> io::Result<Terminal> {
-        AsyncFd::with_interest(end, Interest::READABLE | Interest::WRITABLE).map(Terminal)
+        watched(end, Interest::READABLE | Interest::WRITABLE).map(Terminal)
     }
 
     /// Reads what is shown, and waits for it; nothing when nobody has the terminal any more.

@@ -7,18 +7,16 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
+use super::watched::watched;
+
 /// A descriptor whose open file is read by somebody else.
 #[derive(Debug)]
 pub(crate) struct Readable(AsyncFd<OwnedFd>);
 
 impl Readable {
     /// Watches `descriptor`. Needs a runtime.
-    #[allow(
-        deprecated,
-        reason = "what took its place is unsafe, for types whose descriptor changes; an owned one stays what it is"
-    )]
     pub(crate) fn new(descriptor: OwnedFd) -> io::Result<Readable> {
-        AsyncFd::with_interest(descriptor, Interest::READABLE).map(Readable)
+        watched(descriptor, Interest::READABLE).map(Readable)
     }
 
     /// Waits until a read would not wait. Dropping the future loses nothing.
