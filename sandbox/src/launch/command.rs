@@ -208,9 +208,12 @@ fn limits(
     (counts_processes, counted): (bool, Counted),
     steps: &mut Steps,
 ) -> Result<(), Failure> {
+    // INVARIANT: not the limit of the tree itself. A process that the kernel refuses memory ends without a word of it,
+    // while one that goes on is seen and told of. What the machine has not got it refuses to everybody.
+    let data = limits.memory_bytes.max(syscalls::machine_memory());
     let table = [
         (libc::RLIMIT_NPROC, limits.processes, limits.processes),
-        (libc::RLIMIT_DATA, limits.memory_bytes, limits.memory_bytes),
+        (libc::RLIMIT_DATA, data, data),
         (libc::RLIMIT_FSIZE, limits.file_bytes, limits.file_bytes),
         (libc::RLIMIT_NOFILE, limits.descriptors, limits.descriptors_hard),
         (libc::RLIMIT_CORE, 0, 0),
@@ -237,8 +240,9 @@ fn limits(
                   delegated"
             .to_owned(),
     };
-    if !counts_processes && !counted.processes {
-        open.push_str("; the number of processes of a root caller is sampled as well");
+    let (caller, _) = syscalls::ids();
+    if caller == 0 && !counts_processes && !counted.processes {
+        open.push_str("; the number of processes is sampled as well, since the caller is root");
     }
     steps.partial(Protection::Limits, &open);
     Ok(())
