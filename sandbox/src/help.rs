@@ -2,6 +2,9 @@
 
 use crate::Protection;
 
+/// CAP_SETFCAP (`linux/capability.h`).
+const SETFCAP: u32 = 31;
+
 /// Says what would give namespaces to this user on this machine.
 pub(crate) fn namespaces() -> String {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
@@ -41,5 +44,43 @@ pub(crate) fn protection(protection: Protection) -> String {
                 .to_owned()
         }
         other => format!("`stockade doctor` tells what this machine lacks for {}", other.name()),
+    }
+}
+
+/// Says what would let the user `uid` map its number into the namespace that this process is in.
+pub(crate) fn mapping(uid: u32) -> String {
+    // This process has all capabilities in its own namespace; those of the one that made it count.
+    let status =
+        |of: &str| std::fs::read_to_string(format!("/proc/{of}/status")).unwrap_or_default();
+    let parent = field(&status("self"), "PPid:").unwrap_or_default().to_owned();
+    if uid == 0 && lacks_setfcap(&status(&parent)) {
+        return "root makes namespaces with CAP_SETFCAP only: start the container with `--cap-add=SETFCAP`, or run \
+                stockade as another user (`--user`)"
+            .to_owned();
+    }
+    namespaces()
+}
+
+/// Says whether a process with this `/proc/PID/status` lacks what root needs to map its own number, from Linux 5.12 on
+/// (`user_namespaces(7)`).
+fn lacks_setfcap(status: &str) -> bool {
+    let set = field(status, "CapEff:").and_then(|set| u64::from_str_radix(set, 16).ok());
+    set.is_some_and(|set| set & 1 << SETFCAP == 0)
+}
+
+fn field<'a>(status: &'a str, key: &str) -> Option<&'a str> {
+    status.lines().find_map(|line| line.strip_prefix(key)).map(str::trim)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_capability_is_looked_for() {
+        let seen = ["00000000800405fb", "000001ffffffffff", "000001ff7fffffff", "0", "", "x"]
+            .map(|set| lacks_setfcap(&format!("PPid:\t1\nCapEff:\t{set}\nCapBnd:\t0\n")));
+        assert_eq!(seen, [false, false, true, true, false, false]);
+        assert!(!lacks_setfcap(""));
     }
 }

@@ -1,6 +1,7 @@
 //! The probes: each act is tried outside, as the control, and confined; a claim whose act succeeds is not made.
 
 mod inside;
+mod stranger;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -19,6 +20,7 @@ use crate::{
 };
 
 pub(crate) use inside::run as inside;
+use stranger::Stranger;
 
 /// A name that the confined probe may not make.
 const GUARDED: &str = ".guarded-by-the-probe";
@@ -36,7 +38,7 @@ pub(crate) fn probe(launcher: &Path) -> Host {
     let (tried, enforced) = match Ground::make().and_then(|ground| ground.tried(launcher)) {
         Ok((outside, inside, enforced)) => (Ok((outside, inside)), enforced),
         Err(error) => {
-            let enforced = Host::without(&error.to_string()).enforced;
+            let enforced = Host::without(&why(&error)).enforced;
             (Err(error), enforced)
         }
     };
@@ -61,11 +63,19 @@ pub(crate) fn probe(launcher: &Path) -> Host {
 pub(crate) fn start(launcher: &Path) -> Host {
     let enforced = match Ground::make().and_then(|ground| ground.run(launcher, true)) {
         Ok(ran) => ran.enforced,
-        Err(error) => Host::without(&error.to_string()).enforced,
+        Err(error) => Host::without(&why(&error)).enforced,
     };
     let (probes, surroundings) = (Vec::new(), Vec::new());
     let landlock_abi = landlock::kernel_abi();
     Host { probes, surroundings, enforced, kernel: kernel(), landlock_abi }
+}
+
+/// Says why nothing is enforced where a start fails with `error`.
+fn why(error: &Error) -> String {
+    match error {
+        Error::Unenforceable { reason, .. } => reason.clone(),
+        error => error.to_string(),
+    }
 }
 
 fn kernel() -> String {
@@ -88,6 +98,7 @@ struct Ground {
     place: PathBuf,
     server: Option<TcpListener>,
     _socket: UnixListener,
+    stranger: Stranger,
 }
 
 impl Ground {
@@ -96,6 +107,7 @@ impl Ground {
         // Shown inside by rules: a run has these directories for its own.
         let unique =
             format!("stockade-probe-{}-{:?}", std::process::id(), std::thread::current().id());
+        let stranger = Stranger::enter().map_err(failed)?;
         let place = Ground::place(&unique)?;
         let fill = || {
             for name in ["outside", "denied", "project"] {
@@ -109,7 +121,7 @@ impl Ground {
         match fill() {
             Ok(socket) => {
                 let server = TcpListener::bind("127.0.0.1:0").ok();
-                Ok(Ground { place, server, _socket: socket })
+                Ok(Ground { place, server, _socket: socket, stranger })
             }
             Err(error) => {
                 let _ = fs::remove_dir_all(&place); // what could not be made whole is not used
@@ -172,7 +184,7 @@ impl Ground {
         let server = self.server.as_ref().and_then(|server| server.local_addr().ok());
         let values = [
             self.place.clone().into_os_string(),
-            std::process::id().to_string().into(),
+            self.stranger.number.to_string().into(),
             server.map(|at| at.to_string()).unwrap_or_default().into(),
             fs::read_link("/proc/self/ns/ipc").unwrap_or_default().into_os_string(),
         ];
@@ -278,10 +290,15 @@ fn survivors(inside: &Ran, enforced: &mut Enforced) -> Probe {
     probe
 }
 
-/// A claim whose probe fails is not made.
+/// A claim whose probe fails is not made; what was not claimed as a whole keeps its reason.
 fn disbelieve(enforced: &mut Enforced, protections: &[Protection], probe: &Probe) {
     for protection in protections {
-        let reason = format!("the probe `{}` fails: {}", probe.name, probe.detail);
+        let reason = match enforced.states.get(protection) {
+            Some(State::Missing(why) | State::Partial(why)) => why.clone(),
+            Some(State::Enforced(_) | State::Off(_)) | None => {
+                format!("the probe `{}` fails: {}", probe.name, probe.detail)
+            }
+        };
         enforced.states.insert(*protection, State::Missing(reason));
     }
 }

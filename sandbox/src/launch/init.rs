@@ -354,7 +354,12 @@ fn map_ids((uid, gid): (u32, u32)) -> Result<(), Failure> {
             false => fs::write(path, text),
         };
         written.map_err(|error| {
-            super::no_namespaces(None, &format!("`{path}` cannot be written: {error}"))
+            let mut failure =
+                super::no_namespaces(None, &format!("`{path}` cannot be written: {error}"));
+            if let Failure::Unenforceable { help, .. } = &mut failure {
+                *help = crate::help::mapping(uid);
+            }
+            failure
         })
     };
     write("/proc/self/setgroups", "deny".to_owned())?;
