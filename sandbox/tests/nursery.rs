@@ -112,7 +112,9 @@ fn what_is_denied_is_denied_where_it_was_mounted_after_the_nursery_had_looked() 
     let two = place.0.join("two");
     let mounted = Command::new("mount").arg("--bind").arg(place.0.join("one")).arg(&two).output();
     if !mounted.is_ok_and(|output| output.status.success()) {
-        return println!("skipped: this user cannot mount");
+        return println!(
+            "SKIPPED what_is_denied_is_denied_where_it_was_mounted_after_the_nursery_had_looked: this user cannot mount"
+        );
     }
     assert_eq!(fs::read_to_string(two.join("secret")).unwrap(), "secret", "without confinement");
     // One that was there before, one that may have been on its way, and two of after.

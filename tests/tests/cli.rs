@@ -401,7 +401,7 @@ fn a_stream_of_texts_keeps_its_order_past_bad_lines_with_one_worker() {
         command.args(["parse", "--jsonl"]);
         command
     } else {
-        eprintln!("strace is not installed: the starts of the worker are not counted");
+        stockade_tests::skip("the starts of the worker", "strace is not installed");
         place.stockade(["parse", "--jsonl"])
     };
     let mut child =

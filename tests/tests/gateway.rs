@@ -214,7 +214,9 @@ fn a_time_limit_ends_everything_that_was_started() {
     let left = std::process::Command::new("pgrep").args(["-f", "sleep 987654"]).output();
     match left {
         Ok(left) => assert_eq!(text(&left.stdout), ""),
-        Err(error) => println!("not looked for what is left: pgrep does not start: {error}"),
+        Err(error) => {
+            stockade_tests::skip("what a command leaves", &format!("pgrep does not start: {error}"))
+        }
     }
 }
 

@@ -32,11 +32,26 @@ fn rules(list: &str, rule: &str) -> String {
     json!({ "permissions": { list: [rule] } }).to_string()
 }
 
+/// Makes a root of the caller's own, for managed settings below a root of somebody else are rejected, with all that the
+/// other has but `/etc`.
+const OWN_ROOT: &str = r#"
+mount -t tmpfs tmpfs "$ROOT" && mkdir "$ROOT/etc" || exit
+for entry in /*; do
+  if [ -L "$entry" ]; then cp -P "$entry" "$ROOT$entry"
+  elif [ -d "$entry" ] && [ "$entry" != /etc ]; then mkdir "$ROOT$entry" && mount --rbind "$entry" "$ROOT$entry" || exit
+  fi
+done
+exec chroot "$ROOT" sh -c "cd '$PWD' && echo mounted && $0"
+"#;
+
 /// Runs `script` where `/etc` is an empty folder of its own; none where this machine gives no such place.
 fn with_own_etc(place: &Place, script: &str) -> Option<String> {
-    let whole = format!("mount -t tmpfs tmpfs /etc && echo mounted && {{\n{script}\n}}");
+    let own_root = place.root.join("own-root");
+    std::fs::create_dir(&own_root).expect("a folder");
     let mut shell = std::process::Command::new("unshare");
-    shell.args(["-rm", "sh", "-c", &whole]).current_dir(place.project());
+    let whole = format!("{{\n{script}\n}}");
+    shell.args(["-rm", "sh", "-c", OWN_ROOT, &whole]).current_dir(place.project());
+    shell.env("ROOT", own_root);
     shell.env("HOME", place.home()).env_remove("XDG_CONFIG_HOME");
     shell.env("STOCKADE_UNDER_TEST", stockade_tests::stockade()).env("STATE", place.state());
     let output = shell.output().ok()?;

@@ -5,6 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 
 use stockade_sandbox::Access;
+use stockade_tests::skip;
 
 use crate::place::{Place, is_root, rule, run};
 
@@ -14,7 +15,7 @@ const THIRD: u32 = 23456;
 /// Says whether the tests run as root, and prints that they do not.
 fn as_root(test: &str) -> bool {
     if !is_root() {
-        println!("{test}: only root can work in a region that is closed to it: not tested");
+        skip(test, "only root can work in a region that is closed to it");
     }
     is_root()
 }

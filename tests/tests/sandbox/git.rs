@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use stockade_sandbox::Access;
+use stockade_tests::skip;
 
 use crate::place::{Place, as_root_and_user, is_root, rule, run};
 
@@ -32,7 +33,7 @@ git update-index --refresh; git ls-files | wc -l; git restore -s HEAD~1 f; git s
 fn has_git(test: &str) -> bool {
     let found = Command::new("git").arg("--version").output().is_ok();
     if !found {
-        println!("{test}: git is not installed: not tested");
+        skip(test, "git is not installed");
     }
     found
 }
@@ -85,7 +86,7 @@ fn everyday_git_works_and_plants_nothing() {
 fn root_works_with_git_in_the_clone_of_somebody_else() {
     let test = "git::root_works_with_git_in_the_clone_of_somebody_else";
     if !is_root() {
-        println!("{test}: only root can work in a clone that is closed to it: not tested");
+        skip(test, "only root can work in a clone that is closed to it");
         return;
     }
     if !has_git(test) {

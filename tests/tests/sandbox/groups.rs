@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use stockade_sandbox::{Protection, State};
+use stockade_tests::skip;
 
-use crate::place::{Place, is_root, run, start};
+use crate::place::{Place, is_root, pass_on, run, start};
 
 /// In the copy of a test that runs in a delegated group: that group's parent.
 const DELEGATED: &str = "STOCKADE_TEST_GROUP";
@@ -39,17 +40,15 @@ fn delegated(test: &str, body: impl FnOnce(&Path)) {
     }
     let roots = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(Path::new);
     let Some(root) = roots.into_iter().find(|it| it.join("cgroup.controllers").exists()) else {
-        return println!("{test}: not run, no control groups of version 2 are mounted");
+        return skip(test, "no control groups of version 2 are mounted");
     };
     if !is_root() {
-        return println!("{test}: not run, only root can delegate a group for it");
+        return skip(test, "only root can delegate a group for it");
     }
     let given = given(root);
     if given.is_empty() {
-        return println!(
-            "{test}: not run, groups of version 2 get neither `memory` nor `pids` here (`{}/cgroup.subtree_control`)",
-            root.display()
-        );
+        let none = "groups of version 2 get neither `memory` nor `pids` here";
+        return skip(test, &format!("{none} (`{}/cgroup.subtree_control`)", root.display()));
     }
     for owner in [0, NOBODY] {
         let above = Above(root.join(format!(
@@ -82,6 +81,7 @@ fn delegated(test: &str, body: impl FnOnce(&Path)) {
         let text = String::from_utf8_lossy(&output.stdout);
         let more = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && text.contains("1 passed"), "as {owner}: {text}\n{more}");
+        pass_on(&more);
     }
 }
 
@@ -129,7 +129,7 @@ fn a_bomb_in_a_delegated_group_ends_and_is_reported() {
                 ran.violations.iter().map(|it| (&*it.kind, &*it.call, &*it.object)).collect();
             assert_eq!(told, [("limit", "processes", "150 processes")]);
         } else {
-            println!("`pids` is not given here");
+            skip("groups: processes", "`pids` is not given here");
         }
         if above.join("own/memory.max").exists() {
             // Files in memory, which no sum over processes shows.
@@ -143,7 +143,7 @@ fn a_bomb_in_a_delegated_group_ends_and_is_reported() {
             let told: Vec<_> = ran.violations.iter().map(|it| (&*it.kind, &*it.call)).collect();
             assert!(told.contains(&("limit", "memory")), "{told:?} {}", ran.text);
         } else {
-            println!("`memory` is not given here");
+            skip("groups: memory", "`memory` is not given here");
         }
         assert_eq!(left(above), <[PathBuf; 0]>::default());
     });
@@ -153,9 +153,9 @@ fn a_bomb_in_a_delegated_group_ends_and_is_reported() {
 fn the_limits_of_the_group_around_stay_in_force() {
     delegated("groups::the_limits_of_the_group_around_stay_in_force", |above| {
         if !is_root() || !above.join("own/pids.max").exists() {
-            return println!(
-                "only root sets limits of a group that it did not make; or `pids` is not given"
-            );
+            let why =
+                "only root sets limits of a group that it did not make; or `pids` is not given";
+            return skip("groups::the_limits_of_the_group_around_stay_in_force", why);
         }
         let place = Place::new("group-around");
         fs::write(above.join("own/pids.max"), "60").unwrap();

@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use stockade_sandbox::{Access, Child, SandboxSpec, Violation};
+use stockade_tests::skip;
 
 use crate::place::{Place, Ran, as_root_and_user, rule, run, start};
 
@@ -173,7 +174,7 @@ fn repository(name: &str) -> (Place, SandboxSpec) {
 fn git_works(test: &str) -> bool {
     let found = Command::new("git").arg("--version").output().is_ok();
     if !found {
-        println!("{test}: git is not installed: not tested");
+        skip(test, "git is not installed");
     }
     found
 }

@@ -12,6 +12,7 @@ use stockade_sandbox::{
     Access, Child, Enforced, Error, Exit, Fallback, FileRule, Files, Limits, Mechanism, Mediation,
     Network, Program, SandboxSpec, Stdio, Violation, spawn,
 };
+use stockade_tests::{SKIPPED, skip};
 
 /// Set in the copy of a test that runs as an ordinary user.
 const SECOND: &str = "STOCKADE_TEST_AS_USER";
@@ -29,7 +30,8 @@ pub fn as_root_and_user(test: &str, body: impl FnOnce()) {
         return;
     }
     if !is_root() {
-        println!("{test}: not run as root, so only the ordinary user is tested");
+        static ONCE: std::sync::Once = std::sync::Once::new();
+        ONCE.call_once(|| skip("what root does in these tests", "they run as an ordinary user"));
         return;
     }
     let output = Command::new("setpriv")
@@ -46,6 +48,18 @@ pub fn as_root_and_user(test: &str, body: impl FnOnce()) {
         "as an ordinary user: {text}\n{}",
         String::from_utf8_lossy(&output.stderr)
     );
+    pass_on(&String::from_utf8_lossy(&output.stderr));
+}
+
+/// Prints what a test that ran in a process of its own says that it skipped.
+pub fn pass_on(stderr: &str) {
+    for line in stderr.lines() {
+        if let Some((test, reason)) =
+            line.strip_prefix(SKIPPED).and_then(|rest| rest.trim_start().split_once(": "))
+        {
+            skip(test, reason);
+        }
+    }
 }
 
 /// Says whether this process is root.

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use stockade_sandbox::Access;
+use stockade_tests::skip;
 
 use crate::place::{Place, as_root_and_user, rule, run};
 
 pub fn git_works() -> bool {
     let found = Command::new("git").arg("--version").output().is_ok();
     if !found {
-        println!("git is not installed: not tested");
+        skip("repository", "git is not installed");
     }
     found
 }
@@ -466,7 +467,7 @@ fn a_repository_of_somebody_else_that_gets_an_inode_of_the_run_stays_as_it_is() 
                 assert_eq!(known.len(), 64, "{said}");
                 let git = with_an_inode_of(&place, &known);
                 if git.is_none() {
-                    println!("this file system gives no inode twice: not tested");
+                    skip("an inode that is given twice", "this file system gives none twice");
                 }
                 let git = git.unwrap_or_else(|| place.project.join("r0/.git"));
                 fs::write(place.project.join("go"), format!("{}\n", git.display())).unwrap();

@@ -7,6 +7,7 @@ use std::process::Command;
 use std::thread;
 
 use stockade_sandbox::{Child, Fallback, Mechanism, SandboxSpec, Stdio, Window, spawn};
+use stockade_tests::skip;
 
 use crate::place::{Place, as_root_and_user, launcher};
 
@@ -30,7 +31,7 @@ fn job_control_works_and_nothing_can_be_typed() {
             .stdin(std::process::Stdio::null())
             .output();
         let Ok(output) = script else {
-            println!("{test}: there is no `script` to make a terminal: not tested");
+            skip(test, "there is no `script` to make a terminal");
             return;
         };
         let text = String::from_utf8_lossy(&output.stdout);

@@ -4,6 +4,7 @@ use std::fs;
 use std::process::{Child, Command};
 
 use stockade_sandbox::{Fallback, Mechanism, Violation};
+use stockade_tests::skip;
 
 use crate::place::{Place, as_root_and_user, run};
 
@@ -166,7 +167,10 @@ fn a_lease_of_the_host_holds_up_only_who_opens_that_file() {
 fn descriptors_of_the_watchers_cannot_be_opened() {
     as_root_and_user("watchers::descriptors_of_the_watchers_cannot_be_opened", || {
         if !cfg!(target_arch = "x86_64") {
-            println!("the number of the call is that of x86-64; not tested here");
+            skip(
+                "watchers::descriptors_of_the_watchers_cannot_be_opened",
+                "the number of the call is that of x86-64",
+            );
             return;
         }
         let place = Place::new("their-descriptors");
