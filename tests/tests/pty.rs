@@ -169,7 +169,10 @@ fn a_question_gets_the_keys_and_the_command_none_of_the_answer() {
     let fetch = "exec 3<>\"/dev/tcp/127.0.0.1/${http_proxy##*:}\"
 printf 'CONNECT host.example:443 HTTP/1.1\\r\\nHost: host.example:443\\r\\n\\r\\n' >&3
 read -r answer <&3; echo \"answer ${answer:0:12}\"";
-    let script = format!("read -r a; echo \"first $a\"\n{fetch}\nread -r b; echo \"second <$b>\"");
+    // What is written while the question stands is shown behind it, so the question waits for what is looked at before.
+    let seen = "until [ -e seen ]; do sleep 0.05; done";
+    let script =
+        format!("read -r a; echo \"first $a\"\n{seen}\n{fetch}\nread -r b; echo \"second <$b>\"");
     for serves in [false, true] {
         let place = place("pty-question", &script);
         let _gateway = serves.then(|| Gateway::start(&place));
@@ -177,6 +180,7 @@ read -r answer <&3; echo \"answer ${answer:0:12}\"";
         let Some(mut terminal) = on_a_terminal(test, &place, line) else { return };
         terminal.press("one\r");
         terminal.wait_for("first one");
+        place.write("project/seen", "");
         terminal.wait_for("wants to reach `host.example:443`");
         terminal.wait_for("let it, for this run?");
         terminal.press("deny\n");
