@@ -25,11 +25,48 @@ pub fn of(outcome: &RunOutcome) -> u8 {
 fn of_result(result: &RunResult) -> u8 {
     let status = match (result.timed_out, result.signal_number, result.exit_code) {
         (true, _, _) => return TIMED_OUT,
-        (false, Some(signal), _) => signal.saturating_add(128),
+        // A number that is no signal's must not make a success.
+        (false, Some(signal @ 1..), _) => signal.saturating_add(128),
+        (false, Some(_), _) => return FAILED,
         (false, None, Some(code)) => code,
         // A task runs on; that it was started is all there is to tell.
         (false, None, None) if result.task_id.is_some() => 0,
         (false, None, None) => return FAILED,
     };
     u8::try_from(status).unwrap_or(FAILED)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_a_command_that_exited_with_nought_is_a_success() {
+        let status = |exit_code: Option<i32>, signal_number: Option<i32>| {
+            let result = json!({"decision": crate::protocol::types::DecisionView::default(),
+                "exit_code": exit_code, "signal_number": signal_number, "timed_out": false,
+                "interrupted": false, "duration_ms": 0, "output": "", "output_bytes": 0,
+                "output_lines": 0, "truncated": false, "sandbox": {"enforced": [], "missing": []},
+                "violations": [], "footer": "", "audit": {"decision_id": "", "sequence": 0}});
+            of(&RunOutcome::Ran(serde_json::from_value(result).unwrap()))
+        };
+        assert_eq!(
+            [status(Some(0), None), status(Some(7), None), status(None, Some(9))],
+            [0, 7, 137]
+        );
+        for (exit_code, signal_number) in [
+            (None, None),
+            (Some(256), None),
+            (Some(-256), None),
+            (None, Some(-128)),
+            (Some(0), Some(0)),
+            (Some(0), Some(128)),
+            (None, Some(i32::MAX)),
+        ] {
+            let found = status(exit_code, signal_number);
+            assert_eq!(found, FAILED, "{exit_code:?} {signal_number:?}");
+        }
+    }
 }
