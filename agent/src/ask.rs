@@ -36,6 +36,13 @@ impl Terminal {
         screen.write_all(words::PLAIN.as_bytes())?;
         screen.write_all(words::question(question).as_bytes())?;
         tcflush(screen, QueueSelector::IFlush)?;
+        let answer = self.answer(question);
+        screen.write_all(words::PLAIN_END.as_bytes())?;
+        answer
+    }
+
+    fn answer(&self, question: &Question) -> std::io::Result<Answer> {
+        let mut screen = self.0.as_ref();
         let mut lines = BufReader::new(screen);
         for _ in 0..TRIES {
             screen.write_all(words::prompt(question).as_bytes())?;

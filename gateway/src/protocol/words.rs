@@ -10,9 +10,25 @@ use super::types::{Answer, ConnectionAsked, DecisionView, PartView, Question, Ru
 /// Longest piece of a command that is shown on one line, in characters.
 const SHOWN: usize = 240;
 
-/// Has a terminal show what follows as it is, whatever was printed before: the usual characters, without attributes, over
-/// the whole screen (ECMA-48 and the VT510 manual: SI, SGR, DECSTR).
-pub const PLAIN: &str = "\u{f}\u{1b}[0m\u{1b}[!p";
+/// Has a terminal show what follows as it is and where it is, whatever was printed before (ECMA-48, the VT510 manual, xterm's
+/// control sequences, console_codes(4), kitty's graphics protocol).
+pub const PLAIN: &str = concat!(
+    // What was begun ends: a sequence by CAN, a string by ST.
+    "\u{18}\u{1b}\\",
+    // The usual characters, without attributes, and what else DECSTR knows.
+    "\u{f}\u{1b}(B\u{1b}[0m\u{1b}[!p",
+    // The same one by one: nothing is shifted, margins do not count, lines are wrapped, the cursor is seen.
+    "\u{1b}[4l\u{1b}[?6l\u{1b}[?69l\u{1b}[?7h\u{1b}[?25h",
+    // The whole screen scrolls; the cursor stays where it is.
+    "\u{1b}7\u{1b}[r\u{1b}8",
+    // Nothing stands behind the text or below it, and no picture on it.
+    "\u{1b}[J\u{1b}_Ga=d,q=2\u{1b}\\",
+    // White on black, not what the colours of the terminal were changed to. Who does not know this sees the reset at its end.
+    "\u{1b}]R\u{1b}\\\u{1b}[38;2;255;255;255;48;2;0;0;0m",
+);
+
+/// Ends what [`PLAIN`] began.
+pub const PLAIN_END: &str = "\u{1b}[0m";
 
 /// Columns of a line of a command that is shown whole, without the mark in front.
 const COLUMNS: usize = 72;
@@ -351,6 +367,17 @@ mod tests {
         assert!(
             shown.contains(&format!("`{host}:443`")) && shown.contains(&format!("`{host}` to"))
         );
+    }
+
+    #[test]
+    fn nothing_that_was_printed_before_changes_how_a_question_looks() {
+        // Whatever string or sequence was begun is over before anything else is said.
+        assert!(PLAIN.starts_with("\u{18}\u{1b}\\"));
+        // Nothing moves the cursor for good: it is kept while the margins are opened.
+        assert!(PLAIN.contains("\u{1b}7\u{1b}[r\u{1b}8"));
+        // Colours by value come last; a terminal that does not know them reads a reset at their end.
+        assert!(PLAIN.ends_with("\u{1b}[38;2;255;255;255;48;2;0;0;0m"));
+        assert_eq!(PLAIN_END, "\u{1b}[0m");
     }
 
     #[test]
