@@ -47,6 +47,18 @@ impl AsFd for HeldSignals {
     }
 }
 
+/// Has these signals end this process again, whatever was made of them before; those that were held back do so at once.
+#[cfg(target_os = "linux")]
+pub fn let_end(signals: &[i32]) -> io::Result<()> {
+    crate::linux::syscalls::release_signals(signals)
+}
+
+/// Does nothing: no signal is held back here.
+#[cfg(not(target_os = "linux"))]
+pub fn let_end(_: &[i32]) -> io::Result<()> {
+    Ok(())
+}
+
 /// Ends this process with `status` at once: nothing is dropped and nothing that is held in memory is written.
 pub fn end_now(status: u8) -> ! {
     #[cfg(target_os = "linux")]
@@ -78,5 +90,21 @@ mod tests {
         };
         let ended = syscalls::wait(pid, 0).unwrap().unwrap(); // it has ended: no flag lets the wait return before
         assert_eq!((ended.code, ended.signal), (Some(7), None));
+    }
+
+    #[test]
+    fn a_signal_that_was_held_back_ends_the_process_once_it_may() {
+        let pid = match syscalls::fork(0).unwrap() {
+            Fork::Parent(pid) => pid,
+            Fork::Child => {
+                let held = HeldSignals::hold(&[libc::SIGTERM]);
+                let sent = syscalls::kill(std::process::id().cast_signed(), libc::SIGTERM);
+                let before = held.is_ok() && sent.is_ok();
+                let let_through = let_end(&[libc::SIGTERM]).is_ok();
+                end_now(if before && let_through { 7 } else { 8 })
+            }
+        };
+        let ended = syscalls::wait(pid, 0).unwrap().unwrap(); // it has ended: no flag lets the wait return before
+        assert_eq!((ended.code, ended.signal), (None, Some(libc::SIGTERM)));
     }
 }

@@ -5,10 +5,10 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use stockade_tests::gateway::Gateway;
 use stockade_tests::terminal::Terminal;
 use stockade_tests::{Place, skip, stockade};
@@ -293,6 +293,81 @@ fn what_listens_and_says_nothing_is_not_waited_for_for_ever() {
     assert_eq!(output.status.code(), Some(122));
     assert!(text(&output.stderr).contains("it does not say hello"), "{}", text(&output.stderr));
     assert!(begun.elapsed() < Duration::from_secs(50));
+}
+
+/// Sends SIGTERM twice, so far apart that it is said twice, and returns the status.
+fn told_to_end(child: &mut Child) -> Option<i32> {
+    signal(child.id(), "TERM");
+    let apart = Instant::now() + Duration::from_millis(500);
+    until("a moment", || Instant::now() > apart);
+    signal(child.id(), "TERM");
+    let mut status = None;
+    until("its end", || {
+        status = child.try_wait().expect("its status");
+        status.is_some()
+    });
+    status.and_then(|status| status.code())
+}
+
+#[test]
+fn who_waits_for_a_gateway_that_says_nothing_more_can_leave() {
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "result": {"protocol": 1}});
+    let question = json!({"jsonrpc": "2.0", "id": "q", "method": "question", "params": {}});
+    for flood in [false, true] {
+        let place = Place::new("client-silent");
+        let socket = place.root.join("runtime/stockade/gateway.sock");
+        std::fs::create_dir_all(socket.parent().expect("its folder")).expect("a folder");
+        let listener = UnixListener::bind(&socket).expect("a socket");
+        for arguments in [["run", "true"].as_slice(), &["shell", "-c", "true"]] {
+            let mut command = place.stockade(arguments);
+            let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
+            let (mut stream, _) = listener.accept().expect("it connects");
+            let mut lines = BufReader::new(stream.try_clone().expect("a copy"));
+            let mut asked = String::new();
+            lines.read_line(&mut asked).expect("its greeting");
+            writeln!(stream, "{hello}").expect("it reads");
+            lines.read_line(&mut asked).expect("its request");
+            assert!(asked.contains("\"method\":\"run\""), "{asked}");
+            // Questions that were never due, one behind the other.
+            let asking = flood.then(|| {
+                let line = format!("{question}\n").repeat(1000);
+                std::thread::spawn(move || while stream.write_all(line.as_bytes()).is_ok() {})
+            });
+            assert_eq!(told_to_end(&mut child), Some(122), "{arguments:?}");
+            let mut said = String::new();
+            child.stderr.take().expect("it").read_to_string(&mut said).expect("its words");
+            let words = "stockade: told to end, this program did not wait any longer for what the gateway says of \
+                the command\n  try: `stockade audit tail` shows what became of it\n";
+            assert_eq!(said, words, "{arguments:?}");
+            if let Some(asking) = asking {
+                asking.join().expect("it ends with the connection");
+            }
+        }
+    }
+}
+
+#[test]
+fn who_waits_for_a_reader_that_reads_nothing_can_leave() {
+    for serves in [false, true] {
+        let place = Place::new("client-unread");
+        let _gateway = serves.then(|| Gateway::start(&place));
+        // While the command runs, and when it is over and its output is not.
+        for line in ["yes", "head -c 2000000 /dev/zero"] {
+            let before = newest(&place)["seq"].as_u64();
+            let (mut output, writer) = std::io::pipe().expect("a pipe");
+            let mut command = place.stockade(["run", "--quiet", line]);
+            let mut child = command.stdout(writer).spawn().expect("it starts");
+            drop(command);
+            output.read_exact(&mut [0; 4]).expect("its output");
+            let status = told_to_end(&mut child);
+            assert!(matches!(status, Some(122 | 141 | 143)), "{serves}, {line}: {status:?}");
+            until("the result", || {
+                let record = newest(&place);
+                record["kind"] == "result" && record["seq"].as_u64() > before
+            });
+        }
+        assert_eq!(place.output(["audit", "verify"]).status.code(), Some(0));
+    }
 }
 
 #[test]

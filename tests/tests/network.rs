@@ -450,6 +450,31 @@ fn what_a_command_prints_while_a_person_is_asked_waits_for_the_answer() {
 }
 
 #[test]
+fn what_a_command_printed_before_a_question_stands_before_it() {
+    let (place, server) = (Place::new("network-late"), Server::new());
+    let url = format!("http://127.0.0.1:{}/a", server.port());
+    // Each piece that is printed ends in the middle of a line.
+    let noise =
+        "for i in {1..2000}; do printf '%s\\nnoise' 0123456789012345678901234567890123456789; done";
+    let fetch = format!("until [ -e go ]; do sleep 0.02; done; {CURL} {url}");
+    place.write("project/try.sh", &format!("({fetch}) & {noise}; wait\n"));
+    let arguments = ["run", "--no-daemon", "--quiet", "--", "bash try.sh"];
+    let test = "what_a_command_printed_before_a_question_stands_before_it";
+    let Some(mut terminal) = Terminal::start(&place, stockade(), &arguments) else {
+        return skip(test, "the program `script`, which gives a terminal, is not installed");
+    };
+    // From here on the screen is read byte by byte, so that the terminal has no room when the question comes.
+    terminal.wait_for("noise");
+    place.write("project/go", "");
+    terminal.wait_for("once, always, deny: ");
+    terminal.press("deny\n");
+    let (_, screen) = terminal.end();
+    let (_, behind) = screen.split_once("stockade: needs a person: ").expect("the question");
+    let (question, _) = behind.split_once("deny\r\n").expect("the answer");
+    assert!(!question.contains("noise") && !question.contains("0123456789"), "{question}");
+}
+
+#[test]
 fn always_writes_the_host_into_the_local_settings_and_it_counts_from_then_on() {
     let (place, server) = (Place::new("network-always"), Server::new());
     let test = "always_writes_the_host_into_the_local_settings_and_it_counts_from_then_on";

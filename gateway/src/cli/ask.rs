@@ -2,9 +2,11 @@
 //! typed before it was shown does not count.
 
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead as _, BufReader, IsTerminal as _, Write as _};
+use std::io::{IsTerminal as _, PipeReader, PipeWriter, Write as _};
 use std::sync::Arc;
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use rustix::termios::{QueueSelector, tcflush};
 
 use crate::protocol::types::{Answer, Question};
@@ -12,6 +14,8 @@ use crate::protocol::words;
 
 /// How often an answer that is none is asked for again.
 const TRIES: usize = 3;
+/// Most bytes of a line that is no answer; a terminal gives no longer ones (termios(3)).
+const LONGEST_LINE: usize = 4096;
 
 /// The terminal of this process.
 #[derive(Debug, Clone)]
@@ -28,10 +32,11 @@ impl Terminal {
         Some(Terminal(Arc::new(file)))
     }
 
-    /// Puts `question` and reads the answer. Without a clear yes nothing runs.
-    pub(crate) fn ask(&self, question: &Question) -> Answer {
+    /// Puts `question` and reads the answer, unless it is `withdrawn`. Without a clear yes nothing runs.
+    pub(crate) fn ask(&self, question: &Question, withdrawn: &Withdrawn) -> Answer {
         let read = |line: &str| words::answer(line, question);
-        match self.read(&words::question(question), words::prompt(question), read) {
+        let text = words::question(question);
+        match self.read((&text, words::prompt(question)), Some(withdrawn), read) {
             Some(answer) => answer.unwrap_or(Answer::Deny),
             None => Answer::Withdrawn,
         }
@@ -44,15 +49,15 @@ impl Terminal {
             "no" | "n" => Some(false),
             _ => None,
         };
-        self.read(text, prompt, read) == Some(Some(true))
+        self.read((text, prompt), None, read) == Some(Some(true))
     }
 
     /// Shows `text` and asks until `read` understands an answer, but not for ever. None when the person went
-    /// away.
+    /// away, or nobody waits for the answer any more.
     fn read<T>(
         &self,
-        text: &str,
-        prompt: &str,
+        (text, prompt): (&str, &str),
+        withdrawn: Option<&Withdrawn>,
         read: impl Fn(&str) -> Option<T>,
     ) -> Option<Option<T>> {
         let mut screen = self.0.as_ref();
@@ -60,17 +65,70 @@ impl Terminal {
         screen.write_all(text.as_bytes()).ok()?;
         // What was typed or pasted before the question stood there is no answer to it.
         tcflush(screen, QueueSelector::IFlush).ok()?;
-        let mut lines = BufReader::new(screen);
+        let answer = self.answer(prompt, withdrawn, read);
+        screen.write_all(words::PLAIN_END.as_bytes()).ok()?;
+        answer
+    }
+
+    fn answer<T>(
+        &self,
+        prompt: &str,
+        withdrawn: Option<&Withdrawn>,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Option<Option<T>> {
+        let mut screen = self.0.as_ref();
+        let mut typed = Vec::new();
         for _ in 0..TRIES {
             screen.write_all(prompt.as_bytes()).ok()?;
-            let mut line = String::new();
-            if lines.read_line(&mut line).ok()? == 0 {
-                return None;
-            }
+            let line = self.line(&mut typed, withdrawn)?;
             if let Some(answer) = read(&line) {
                 return Some(Some(answer));
             }
         }
         Some(None)
+    }
+
+    /// Reads a line, behind what was typed before. None at the end, and when nobody waits for it.
+    fn line(&self, typed: &mut Vec<u8>, withdrawn: Option<&Withdrawn>) -> Option<String> {
+        loop {
+            let end = typed.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
+            if let Some(end) = end.or((typed.len() >= LONGEST_LINE).then_some(typed.len())) {
+                let line: Vec<u8> = typed.drain(..end).collect();
+                return Some(String::from_utf8_lossy(&line).into_owned());
+            }
+            let mut polled = vec![PollFd::new(self.0.as_ref(), PollFlags::IN)];
+            polled.extend(withdrawn.map(|it| PollFd::new(&it.0, PollFlags::IN)));
+            match poll(&mut polled, None) {
+                Ok(_) => {}
+                Err(Errno::INTR) => continue,
+                Err(_) => return None,
+            }
+            // What is typed then is another's.
+            if polled.get(1).is_some_and(|it| !it.revents().is_empty()) {
+                return None;
+            }
+            let mut piece = [0; LONGEST_LINE];
+            match rustix::io::read(self.0.as_ref(), &mut piece) {
+                Ok(0) => return None,
+                Ok(count) => typed.extend_from_slice(piece.get(..count).unwrap_or_default()),
+                Err(Errno::INTR | Errno::AGAIN) => {}
+                Err(_) => return None,
+            }
+        }
+    }
+}
+
+/// Keeps a question standing; dropping it takes the question back.
+#[derive(Debug)]
+pub(crate) struct Withdrawal(#[allow(dead_code, reason = "its end is what is heard")] PipeWriter);
+
+/// Tells that a question was taken back.
+#[derive(Debug)]
+pub(crate) struct Withdrawn(PipeReader);
+
+impl Withdrawal {
+    /// Makes both ends.
+    pub(crate) fn new() -> std::io::Result<(Withdrawal, Withdrawn)> {
+        std::io::pipe().map(|(reader, writer)| (Withdrawal(writer), Withdrawn(reader)))
     }
 }

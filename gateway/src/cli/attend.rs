@@ -4,15 +4,17 @@
 use std::collections::VecDeque;
 use std::os::fd::AsFd as _;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::task::Poll;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use serde_json::Value;
 use stockade_sandbox::HeldSignals;
 
-use super::ask::Terminal;
-use super::run::{Interrupts, SIGHUP, SIGINT, SIGTERM, SIGWINCH, SIGXFSZ};
-use super::streams::{Bell, Keyboard, Printing, Show, Source, window};
+use super::ask::{Terminal, Withdrawal};
+use super::interrupts::{Interrupts, Meant, SIGHUP, SIGINT, SIGTERM, SIGWINCH, SIGXFSZ};
+use super::streams::{Bell, Keyboard, Printing, Show, Source, unread, window};
 use crate::client::{Attended, Connection, Said};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{Answer, CommandRequest, Control, Question, RunOutcome};
@@ -37,6 +39,7 @@ pub(super) fn attend(
         running: connection.attend(request)?,
         signals,
         interrupts: Interrupts::default(),
+        left: false,
         printing: Printing::new(show, keys(), bell.clone()),
         input: Source::new(request.stdin, keys(), &bell)?,
         has_terminal: request.pty,
@@ -44,13 +47,15 @@ pub(super) fn attend(
         bell,
     };
     let outcome = attendance.finish().unwrap_or_else(RunOutcome::Failed);
-    Ok((outcome, attendance.printing.join()))
+    Ok((outcome, attendance.printed()))
 }
 
 struct Attendance {
     running: Attended,
     signals: HeldSignals,
     interrupts: Interrupts,
+    /// Nobody wants to wait any more.
+    left: bool,
     /// The command has a terminal.
     has_terminal: bool,
     printing: Printing,
@@ -65,7 +70,7 @@ struct People {
     /// In the order asked.
     asked: VecDeque<(Value, Box<Question>)>,
     /// The one that a person is reading.
-    answering: Option<(Value, Receiver<Answer>)>,
+    answering: Option<(Value, Receiver<Answer>, Withdrawal)>,
 }
 
 /// What there is to look at.
@@ -85,6 +90,10 @@ impl Attendance {
     fn finish(&mut self) -> Result<RunOutcome, Failure> {
         self.running.send();
         loop {
+            if self.interrupts.is_over() {
+                self.left = true;
+                return Err(left());
+            }
             while self.printing.has_room() {
                 match self.running.said()? {
                     None => break,
@@ -118,6 +127,31 @@ impl Attendance {
         }
     }
 
+    /// Waits until everything is printed: nothing more is to come. Returns why some of it could not be.
+    fn printed(&mut self) -> Option<std::io::Error> {
+        if self.left {
+            return None;
+        }
+        if let Err(failure) = self.printing.pause(false) {
+            return Some(std::io::Error::other(failure.message));
+        }
+        loop {
+            if let Poll::Ready(lost) = self.printing.end() {
+                return lost;
+            }
+            let mut waited =
+                [PollFd::new(&self.signals, PollFlags::IN), PollFd::new(&self.bell, PollFlags::IN)];
+            let polled = wait_for(&mut waited, self.interrupts.patience());
+            self.bell.hear();
+            let taken = self.signals.next().ok().flatten();
+            let meant = taken.and_then(|signal| self.interrupts.meant(signal));
+            let ends = matches!(meant, Some(Meant::Leave | Meant::Control(Control::Stop)));
+            if polled.is_err() || ends || self.interrupts.is_over() {
+                return Some(unread());
+            }
+        }
+    }
+
     /// Sends what of the input is there, as far as it is taken.
     fn input(&mut self) -> Result<(), Failure> {
         while self.running.takes_input() {
@@ -141,9 +175,9 @@ impl Attendance {
         let takes_input = self.running.takes_input();
         let input = self.input.waits_for().filter(|_| takes_input);
         waited.extend(input.map(|input| PollFd::from_borrowed_fd(input, PollFlags::IN)));
-        let limit = self.running.patience().and_then(|limit| Timespec::try_from(limit).ok());
-        match poll(&mut waited, limit.as_ref()) {
-            Ok(_) => {}
+        let limits = [self.running.patience(), self.interrupts.patience()];
+        match wait_for(&mut waited, limits.into_iter().flatten().min()) {
+            Ok(()) => {}
             Err(Errno::INTR) => return Ok(Ready::NOTHING),
             Err(error) => {
                 return Err(Failure::new(Code::Internal, format!("waiting failed: {error}"), ""));
@@ -169,11 +203,16 @@ impl Attendance {
             let size = window().filter(|_| self.has_terminal);
             return size.map_or(Ok(()), |size| self.running.control(Control::Resize(size)));
         }
-        let Some(control) = taken.and_then(|signal| self.interrupts.control(signal)) else {
-            return Ok(());
+        let control = match taken.and_then(|signal| self.interrupts.meant(signal)) {
+            None => return Ok(()),
+            Some(Meant::Control(control)) => control,
+            Some(Meant::Leave) => {
+                self.left = true;
+                return Err(left());
+            }
         };
         // Without a command yet the question goes away, and with it the request.
-        if let Some((id, _)) = self.people.answering.take() {
+        if let Some((id, ..)) = self.people.answering.take() {
             self.running.answer(&id, Answer::Withdrawn)?;
             self.printing.pause(false)?;
         }
@@ -198,15 +237,20 @@ impl Attendance {
         let Some((id, question)) = asked.pop_front() else { return Ok(()) };
         let (sender, answer) = sync_channel(1);
         let (terminal, bell) = (terminal.clone(), self.bell.clone());
+        let Ok((withdrawal, withdrawn)) = Withdrawal::new() else {
+            return self.running.answer(&id, Answer::Withdrawn);
+        };
         // What the command writes meanwhile must not look like the question, or hide it; and the keys are the person's.
         self.printing.pause(true)?;
+        let quiet = self.printing.quiet();
         let ask = move || {
-            let _ = sender.send(terminal.ask(&question)); // a question withdrawn meanwhile needs no answer
+            quiet.wait();
+            let _ = sender.send(terminal.ask(&question, &withdrawn)); // a question withdrawn meanwhile needs no answer
             bell.ring();
         };
         match std::thread::Builder::new().name("ask".into()).spawn(ask) {
             Ok(_) => {
-                *answering = Some((id, answer));
+                *answering = Some((id, answer, withdrawal));
                 Ok(())
             }
             Err(_) => {
@@ -218,7 +262,7 @@ impl Attendance {
 
     /// Passes on the answer of a person, if it is there.
     fn answered(&mut self) -> Result<(), Failure> {
-        let Some((id, answer)) = &self.people.answering else { return Ok(()) };
+        let Some((id, answer, _)) = &self.people.answering else { return Ok(()) };
         let answer = match answer.try_recv() {
             Ok(answer) => answer,
             Err(TryRecvError::Empty) => return Ok(()),
@@ -230,4 +274,21 @@ impl Attendance {
         self.running.answer(&id, answer)?;
         self.ask()
     }
+}
+
+/// Waits for one of these, no longer than `limit`.
+fn wait_for(waited: &mut [PollFd<'_>], limit: Option<Duration>) -> Result<(), Errno> {
+    // A moment more, so that the limit is over then.
+    let limit = limit.map(|limit| limit + Duration::from_millis(1));
+    let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
+    poll(waited, limit.as_ref()).map(drop)
+}
+
+/// Returns why the outcome of a command that was told to end is not known here.
+fn left() -> Failure {
+    Failure::new(
+        Code::GatewayUnreachable,
+        "told to end, this program did not wait any longer for what the gateway says of the command",
+        "`stockade audit tail` shows what became of it",
+    )
 }

@@ -11,6 +11,7 @@ mod doctor;
 mod failure;
 mod generate;
 mod hook;
+mod interrupts;
 mod parse;
 mod policy;
 mod quick;

@@ -4,9 +4,10 @@ use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
-use super::ask::Terminal;
+use super::ask::{Terminal, Withdrawal};
 use super::attend::attend;
 use super::check::with_hooks;
+use super::interrupts::{ENDING, Interrupts, Meant, SIGHUP, SIGINT, SIGTERM, waited};
 use super::{args, context, failure, shell, streams};
 use crate::client::{Client, Connection, Conversation, Options, PendingQuestion};
 use crate::protocol::errors::{Code, Failure};
@@ -18,15 +19,8 @@ use crate::protocol::{status, words};
 use crate::serve::shell::inside;
 use crate::spare::{Purpose, Spare};
 
-/// How often Ctrl-C is handed on before it ends the command.
-const PATIENCE: u32 = 3;
 /// Places for messages to the command that are kept for signals.
 const ROOM: usize = 8;
-pub(super) const SIGHUP: i32 = 1;
-pub(super) const SIGINT: i32 = 2;
-pub(super) const SIGTERM: i32 = 15;
-pub(super) const SIGWINCH: i32 = 28;
-pub(super) const SIGXFSZ: i32 = 25;
 
 /// Runs the command of `options` to its end and returns its exit status.
 pub(crate) fn run(options: args::Run, foreseen: Option<Spare>) -> Result<u8, Failure> {
@@ -115,10 +109,15 @@ pub(super) fn perform(
         People::Nobody => None,
     };
     request.context.interactive = terminal.is_some();
-    match Connection::reach(&options)? {
+    let ended = match Connection::reach(&options)? {
         Some(connection) => attend(connection, &request, terminal, show),
         None => embedded(options, request, terminal, show),
-    }
+    };
+    // What is still told may wait for a reader; nothing of the command waits behind it.
+    stockade_sandbox::let_end(&ENDING).map_err(|error| {
+        Failure::new(Code::Internal, format!("signals cannot be let through: {error}"), "")
+    })?;
+    ended
 }
 
 /// Is the gateway for this one command.
@@ -163,14 +162,20 @@ async fn converse(
     let running = client.run(request, Conversation { events, questions, input, control });
     tokio::pin!(running);
     let mut answering = None;
+    let mut left = false;
     let outcome = loop {
+        let patience = signals.interrupts.patience();
         tokio::select! {
             outcome = &mut running => break outcome,
             () = printer.wait() => {}
             Some(pending) = asked.recv(), if answering.is_none() => {
                 // What the command writes meanwhile must not look like the question, or hide it.
                 printer.pause(true);
-                answering = terminal.clone().map(|terminal| Answering::start(terminal, pending));
+                let start = |terminal| Answering::start(terminal, pending, printer.quiet());
+                answering = terminal.clone().and_then(start);
+                if answering.is_none() {
+                    printer.pause(false);
+                }
             }
             answer = answered(&mut answering) => {
                 printer.pause(false);
@@ -178,8 +183,12 @@ async fn converse(
                     let _ = pending.answer.send(answer); // a question withdrawn meanwhile needs no answer
                 }
             }
+            () = waited(patience), if !left => {
+                left = true;
+                printer.leave();
+            }
             sent = signals.next() => {
-                let Sent::Control(control) = sent else {
+                let Sent::Meant(meant) = sent else {
                     let size = streams::window().filter(|_| has_terminal);
                     // Only what is taken at once: sizes must not stand in the way of signals.
                     if let Some(size) = size.filter(|_| control_in.capacity() > ROOM) {
@@ -190,25 +199,53 @@ async fn converse(
                 // Without a command yet the question goes away, and with it the request.
                 answering = None;
                 printer.pause(false);
-                let _ = control_in.try_send(control); // sixteen signals that nobody takes are enough
+                match meant {
+                    // Sixteen that nobody takes are enough.
+                    Meant::Control(control) => drop(control_in.try_send(control)),
+                    // The command was told to end, and its record is waited for.
+                    Meant::Leave => {
+                        left = true;
+                        printer.leave();
+                    }
+                }
             }
         }
     };
     printer.pause(false);
-    Ok((outcome, printer.join()))
+    while !left {
+        let patience = signals.interrupts.patience();
+        tokio::select! {
+            lost = printer.end() => return Ok((outcome, lost)),
+            () = waited(patience) => left = true,
+            sent = signals.next() => {
+                left = matches!(sent, Sent::Meant(Meant::Leave | Meant::Control(Control::Stop)));
+            }
+        }
+    }
+    Ok((outcome, Some(streams::unread())))
 }
 
-/// A question that a person is reading.
+/// A question that a person is reading; dropping it takes it back.
 struct Answering {
     pending: PendingQuestion,
     reading: tokio::task::JoinHandle<Answer>,
+    _withdrawal: Withdrawal,
 }
 
 impl Answering {
-    fn start(terminal: Terminal, pending: PendingQuestion) -> Answering {
+    /// Puts it when the terminal is `quiet`; none when it cannot be put.
+    fn start(
+        terminal: Terminal,
+        pending: PendingQuestion,
+        quiet: streams::Quiet,
+    ) -> Option<Answering> {
         let question = pending.question.clone();
-        let reading = tokio::task::spawn_blocking(move || terminal.ask(&question));
-        Answering { pending, reading }
+        let (withdrawal, withdrawn) = Withdrawal::new().ok()?;
+        let reading = tokio::task::spawn_blocking(move || {
+            quiet.wait();
+            terminal.ask(&question, &withdrawn)
+        });
+        Some(Answering { pending, reading, _withdrawal: withdrawal })
     }
 }
 
@@ -219,29 +256,10 @@ async fn answered(answering: &mut Option<Answering>) -> Answer {
     }
 }
 
-/// What signals to this process mean for the command.
-#[derive(Debug, Default)]
-pub(super) struct Interrupts(u32);
-
-impl Interrupts {
-    /// Returns what is done to the command at a signal.
-    pub(super) fn control(&mut self, signal: i32) -> Option<Control> {
-        match signal {
-            SIGINT => {
-                self.0 += 1;
-                let ends = self.0 >= PATIENCE;
-                Some(if ends { Control::Stop } else { Control::Signal(SIGINT) })
-            }
-            SIGTERM | SIGHUP => Some(Control::Stop),
-            _ => None,
-        }
-    }
-}
-
 /// What a signal to this process means.
 enum Sent {
-    /// Something for the command.
-    Control(Control),
+    /// Something for the command, or for who waits for it.
+    Meant(Meant),
     /// The terminal has another size.
     Resized,
 }
@@ -278,7 +296,7 @@ impl Signals {
             _ = self.terminate.recv() => SIGTERM,
             _ = self.hangup.recv() => SIGHUP,
         };
-        Sent::Control(self.interrupts.control(signal).unwrap_or(Control::Stop))
+        Sent::Meant(self.interrupts.meant(signal).unwrap_or(Meant::Leave))
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod at_once;
 mod attended;
+mod embedded;
 mod keyboard;
 
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -11,14 +12,16 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use rustix::process::{Signal, getpid, kill_process};
+use rustix::termios::isatty;
 use tokio::sync::mpsc;
 
 use super::failure;
 pub(super) use attended::{Bell, Printing, Source};
+pub(super) use embedded::Printer;
 pub(super) use keyboard::{Keyboard, Keys, has_keys, window};
 
 use crate::protocol::errors::{Code, Failure};
-use crate::protocol::types::{Control, Event, Input, Stream};
+use crate::protocol::types::{Event, Input, Stream};
 use crate::protocol::words;
 
 const SIGPIPE: i32 = 13;
@@ -35,107 +38,70 @@ pub(crate) enum Show {
     Nothing,
 }
 
-/// Prints events: on a thread of its own from the first one that comes while the command runs.
-#[derive(Debug)]
-pub(crate) struct Printer {
-    show: Show,
-    keys: Option<Keys>,
-    control: mpsc::Sender<Control>,
-    way: Way,
-    pause: Arc<Pause>,
-}
-
-/// Whether nothing is printed for now.
+/// Whether something may be printed, and whether that is just being done.
 #[derive(Debug, Default)]
 struct Pause {
-    holds: Mutex<bool>,
+    state: Mutex<State>,
     changed: Condvar,
 }
 
+#[derive(Debug, Default, Clone, Copy)]
+struct State {
+    /// Nothing is printed for now.
+    holds: bool,
+    /// Nothing is printed any more.
+    left: bool,
+    /// Something is on its way to a terminal.
+    shows: bool,
+}
+
 impl Pause {
-    /// Has what prints wait, or go on.
-    fn set(&self, holds: bool) {
-        *self.holds.lock().unwrap_or_else(PoisonError::into_inner) = holds;
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
         self.changed.notify_all();
     }
 
-    /// Waits until something may be printed.
-    fn wait(&self) {
-        let holds = self.holds.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(self.changed.wait_while(holds, |holds| *holds));
+    /// Has what prints wait, or go on.
+    fn set(&self, holds: bool) {
+        self.change(|state| state.holds = holds);
+    }
+
+    /// Prints by `print` when something may be printed; none when nothing is any more.
+    fn print<T>(&self, is_shown: bool, print: impl FnOnce() -> T) -> Option<T> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.changed.wait_while(state, |state| state.holds && !state.left);
+        let mut state = state.unwrap_or_else(PoisonError::into_inner);
+        if state.left {
+            return None;
+        }
+        state.shows = is_shown;
+        drop(state);
+        let printed = print();
+        self.change(|state| state.shows = false);
+        Some(printed)
     }
 }
 
-#[derive(Debug)]
-enum Way {
-    /// Nothing has come yet.
-    Idle(mpsc::Receiver<Event>),
-    Thread(JoinHandle<Option<std::io::Error>>),
-    /// There is no thread, so that the gateway sees a front end that is gone, and ends the command.
-    Broken(std::io::Error),
+/// Waits until a terminal shows nothing of the command any more: what was begun before it had to wait is written to its
+/// end, else that would stand behind a question.
+#[derive(Debug, Clone)]
+pub(super) struct Quiet(Arc<Pause>);
+
+impl Quiet {
+    /// Waits, while nothing more may be printed.
+    pub(super) fn wait(&self) {
+        let state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.0.changed.wait_while(state, |state| state.holds && state.shows));
+    }
 }
 
-impl Printer {
-    /// Makes one for `events`. A reader of standard output that went away is told to the command by the signal that it
-    /// would have got, had it written itself; the rest is dropped.
-    pub(crate) fn new(
-        events: mpsc::Receiver<Event>,
-        control: mpsc::Sender<Control>,
-        (show, keys): (Show, Option<Keys>),
-    ) -> Printer {
-        Printer { show, keys, control, way: Way::Idle(events), pause: Arc::default() }
-    }
+/// Returns what is told of output that was not passed on.
+pub(super) fn unread() -> std::io::Error {
+    std::io::Error::other("nobody read it, and this program was told to end")
+}
 
-    /// Has the thread wait before it prints more, or go on.
-    pub(crate) fn pause(&self, holds: bool) {
-        self.pause.set(holds);
-        if let Some(keys) = &self.keys {
-            keys.pause(holds);
-        }
-    }
-
-    /// Starts the thread when the first event comes, and does nothing more after that. Dropping the future loses nothing.
-    pub(crate) async fn wait(&mut self) {
-        let Way::Idle(events) = &mut self.way else { return std::future::pending().await };
-        let Some(first) = events.recv().await else { return std::future::pending().await };
-        let (_, none) = mpsc::channel(1);
-        let mut events = std::mem::replace(events, none);
-        let mut pages = Pages::new(self.show, self.keys.clone());
-        let control = self.control.clone();
-        let pause = Arc::clone(&self.pause);
-        let print = move || {
-            let mut next = Some(first);
-            while let Some(event) = next {
-                pause.wait();
-                if pages.print(event) {
-                    let _ = control.try_send(Control::Signal(SIGPIPE)); // a full channel already ends it
-                }
-                next = events.blocking_recv();
-            }
-            pages.lost
-        };
-        self.way = match thread("print", print) {
-            Ok(thread) => Way::Thread(thread),
-            Err(failure) => Way::Broken(std::io::Error::other(failure.message)),
-        };
-    }
-
-    /// Waits until everything is printed: nothing more is to come. Returns why some of it could not be, but for a reader
-    /// that went away.
-    pub(crate) fn join(self) -> Option<std::io::Error> {
-        let broken = || Some(std::io::Error::other("the thread that prints broke off"));
-        match self.way {
-            Way::Thread(thread) => thread.join().unwrap_or_else(|_| broken()),
-            Way::Broken(error) => Some(error),
-            Way::Idle(mut events) => {
-                let mut pages = Pages::new(self.show, self.keys);
-                while let Ok(event) = events.try_recv() {
-                    pages.print(event); // there is nothing left to be told of a reader that went away
-                }
-                pages.lost
-            }
-        }
-    }
+fn broken() -> std::io::Error {
+    std::io::Error::other("the thread that prints broke off")
 }
 
 /// What was printed so far.
@@ -153,6 +119,18 @@ struct Pages {
 impl Pages {
     fn new(show: Show, keys: Option<Keys>) -> Pages {
         Pages { show, keys, gone: false, lost: None }
+    }
+
+    /// Says whether a terminal shows an event.
+    fn is_shown(&self, event: &Event) -> bool {
+        match (event, self.show) {
+            (Event::Terminal, _) | (_, Show::Nothing) | (Event::Notice(_), Show::Output) => false,
+            (Event::Output { stream: Stream::Stdout, .. }, Show::All | Show::Output) => {
+                isatty(rustix::stdio::stdout())
+            }
+            (Event::Output { stream: Stream::Stderr, .. }, Show::All | Show::Output)
+            | (Event::Notice(_), Show::All) => isatty(rustix::stdio::stderr()),
+        }
     }
 
     /// Prints an event, and says whether it turned out that the reader went away.
@@ -213,7 +191,7 @@ impl Pages {
 /// Says whether a command is to be given what comes on standard input: not from a terminal, at which a person sits.
 pub(crate) fn has_stdin() -> bool {
     let stdin = rustix::stdio::stdin();
-    !rustix::termios::isatty(stdin) && !is_empty_device(stdin)
+    !isatty(stdin) && !is_empty_device(stdin)
 }
 
 /// Says whether `descriptor` is the empty device, from which nothing ever comes.
@@ -270,4 +248,58 @@ fn thread<T: Send + 'static>(
     std::thread::Builder::new().name(name.into()).spawn(work).map_err(|error| {
         Failure::new(Code::Internal, format!("a thread cannot be started: {error}"), "")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_question_waits_for_what_is_just_being_shown() {
+        let pause = Arc::new(Pause::default());
+        let (say, order) = channel();
+        let (begin, begun) = channel();
+        let (go_on, may_go_on) = channel();
+        let (printing, says) = (Arc::clone(&pause), say.clone());
+        let printer = std::thread::spawn(move || {
+            let print = |text| {
+                begin.send(()).unwrap();
+                may_go_on.recv().unwrap();
+                says.send(text).unwrap();
+            };
+            printing.print(true, || print("output"));
+            printing.print(true, || print("more output"));
+        });
+        begun.recv().unwrap();
+        pause.set(true);
+        let quiet = Quiet(Arc::clone(&pause));
+        let asking = std::thread::spawn(move || {
+            quiet.wait();
+            say.send("question").unwrap();
+        });
+        assert!(order.recv_timeout(Duration::from_millis(100)).is_err());
+        go_on.send(()).unwrap();
+        asking.join().unwrap();
+        pause.set(false);
+        go_on.send(()).unwrap();
+        printer.join().unwrap();
+        assert_eq!(order.iter().collect::<Vec<_>>(), ["output", "question", "more output"]);
+    }
+
+    #[test]
+    fn what_goes_elsewhere_than_to_a_terminal_holds_no_question_up() {
+        let pause = Arc::new(Pause::default());
+        let quiet = Quiet(Arc::clone(&pause));
+        // It would wait for ever here.
+        let printed = pause.print(false, || {
+            pause.set(true);
+            quiet.wait();
+        });
+        assert_eq!(printed, Some(()));
+        pause.change(|state| state.left = true);
+        assert_eq!(pause.print(true, || ()), None);
+    }
 }

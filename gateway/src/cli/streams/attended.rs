@@ -5,12 +5,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
-use std::thread::JoinHandle;
+use std::task::Poll;
 
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::at_once::{self, Kind};
-use super::{Keys, PIECE, Pages, Pause, SIGPIPE, Show, read_to_end, thread};
+use super::{Keys, PIECE, Pages, Pause, Quiet, SIGPIPE, Show, broken, read_to_end, thread};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{Control, Event, Input, Stream};
 
@@ -67,8 +67,16 @@ pub(in super::super) struct Printing {
 
 #[derive(Debug)]
 enum Way {
-    AtOnce { pages: Pages, stdout: Option<Kind>, stderr: Option<Kind> },
-    Thread { events: SyncSender<Event>, thread: JoinHandle<Pages> },
+    AtOnce {
+        pages: Pages,
+        stdout: Option<Kind>,
+        stderr: Option<Kind>,
+    },
+    /// It takes events until there is no sender, and tells then why some could not be printed.
+    Thread {
+        events: Option<SyncSender<Event>>,
+        ended: Receiver<Option<std::io::Error>>,
+    },
 }
 
 impl Printing {
@@ -135,7 +143,7 @@ impl Printing {
             let (left, pause) = (Arc::clone(&self.left), Arc::clone(&self.pause));
             self.way = print_on_a_thread(pages, self.bell.clone(), left, pause)?;
         }
-        let Way::Thread { events, .. } = &self.way else { return Ok(None) };
+        let Way::Thread { events: Some(events), .. } = &self.way else { return Ok(None) };
         match events.try_send(event) {
             Ok(()) => Ok(None),
             Err(TrySendError::Full(event)) => Ok(Some(event)),
@@ -144,24 +152,30 @@ impl Printing {
         }
     }
 
-    /// Waits until everything is printed: nothing more is to come. Returns why some of it could not be, but for a reader
-    /// that went away.
-    pub(in super::super) fn join(mut self) -> Option<std::io::Error> {
-        let unprinted = self.pause(false).err();
-        let lost = match self.way {
-            Way::AtOnce { pages, .. } => pages.lost,
-            Way::Thread { events, thread } => {
-                for event in self.waiting {
-                    let _ = events.send(event); // one that broke off is told below
+    /// Returns by what a question waits for the terminal.
+    pub(in super::super) fn quiet(&self) -> Quiet {
+        Quiet(Arc::clone(&self.pause))
+    }
+
+    /// Tells when everything is printed, nothing more being to come: why some of it could not be, but for a reader that
+    /// went away. Until then the bell rings at each change.
+    pub(in super::super) fn end(&mut self) -> Poll<Option<std::io::Error>> {
+        if let Err(failure) = self.go_on() {
+            return Poll::Ready(Some(std::io::Error::other(failure.message)));
+        }
+        match &mut self.way {
+            Way::AtOnce { pages, .. } => Poll::Ready(pages.lost.take()),
+            Way::Thread { events, ended } => {
+                if self.waiting.is_empty() {
+                    *events = None;
                 }
-                drop(events);
-                match thread.join() {
-                    Ok(pages) => pages.lost,
-                    Err(_) => Some(std::io::Error::other("the thread that prints broke off")),
+                match ended.try_recv() {
+                    Ok(lost) => Poll::Ready(lost),
+                    Err(TryRecvError::Empty) => Poll::Pending,
+                    Err(TryRecvError::Disconnected) => Poll::Ready(Some(broken())),
                 }
             }
-        };
-        lost.or_else(|| unprinted.map(|failure| std::io::Error::other(failure.message)))
+        }
     }
 }
 
@@ -172,20 +186,23 @@ fn print_on_a_thread(
     pause: Arc<Pause>,
 ) -> Result<Way, Failure> {
     let (events, printed) = sync_channel(EVENTS);
+    let (end, ended) = sync_channel(1);
     let print = move || {
         while let Ok(event) = printed.recv() {
-            pause.wait();
-            left.fetch_or(pages.print(event), Ordering::Relaxed);
+            let is_left = pause.print(pages.is_shown(&event), || pages.print(event));
+            left.fetch_or(is_left == Some(true), Ordering::Relaxed);
             bell.ring();
         }
-        pages
+        let _ = end.send(pages.lost); // nobody waits for it any more
+        bell.ring();
     };
-    Ok(Way::Thread { events, thread: thread("print", print)? })
+    thread("print", print)?;
+    Ok(Way::Thread { events: Some(events), ended })
 }
 
 /// Prints what of an event goes without waiting. Returns the rest of it, and whether it turned out that the reader of it
 /// went away.
-fn at_once(
+pub(super) fn at_once(
     pages: &mut Pages,
     [stdout, stderr]: [&mut Option<Kind>; 2],
     event: Event,

@@ -79,6 +79,18 @@ pub(crate) fn block_signals(signals: &[i32]) -> io::Result<()> {
     mask(libc::SIG_BLOCK, signals)
 }
 
+/// Gives `signals` their default disposition and holds them back no longer.
+pub(crate) fn release_signals(signals: &[i32]) -> io::Result<()> {
+    for signal in signals {
+        // SAFETY: SIG_DFL is no code of ours.
+        let before = unsafe { libc::signal(*signal, libc::SIG_DFL) };
+        if before == libc::SIG_ERR {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    mask(libc::SIG_UNBLOCK, signals)
+}
+
 /// Gives the signals of [`set_last_words`] back to the kernel.
 pub(crate) fn forget_last_words() -> io::Result<()> {
     set_timer(Duration::ZERO)?;
