@@ -3,6 +3,7 @@
 //! Where each agent wants what is data, in `policies/agents.jsonc`. A file that is not understood is left alone.
 
 mod files;
+mod folders;
 pub(crate) mod inspect;
 mod link;
 pub(crate) mod row;
@@ -14,6 +15,7 @@ use stockade_parser::json::{Kind as Json, Value};
 use crate::json_text;
 use crate::protocol::errors::{Code, Failure};
 use crate::serve::hook::Agent;
+use folders::Folders;
 use row::{What, Written};
 
 /// Whose sessions go through the gate.
@@ -136,6 +138,20 @@ pub(crate) fn uninstall(
     }
     changes.retain(|change| !change.is_nothing());
     Ok(changes)
+}
+
+/// Takes away the folders that set-up made for `agent` and in which nothing lies, after its changes were taken back.
+pub(crate) fn left(agent: Agent, scope: Scope, around: &Surroundings) -> Result<(), Failure> {
+    let mut folders = Folders::of(around);
+    for layer in &row::read(agent)?.layers {
+        folders.leave(&layer.path(agent, scope, around)?);
+    }
+    let link = link::path(agent, around);
+    if link.symlink_metadata().is_err() {
+        folders.leave(&link);
+    }
+    let _ = folders.keep(); // what then stays is a few empty folders, and no part of the gate
+    Ok(())
 }
 
 /// Returns the change of the file at `path`, which begins as no change.
@@ -299,11 +315,14 @@ impl Change {
     }
 
     /// Writes the file whole or not at all, and keeps what it held before beside it.
-    pub(crate) fn apply(&self) -> Result<(), Failure> {
-        match self.kind {
-            Kind::Text => files::apply(self),
-            Kind::Link => link::apply(self),
-        }
+    pub(crate) fn apply(&self, around: &Surroundings) -> Result<(), Failure> {
+        let mut folders = Folders::of(around);
+        let applied = match self.kind {
+            Kind::Text => files::apply(self, &mut folders),
+            Kind::Link => link::apply(self, &mut folders),
+        };
+        let _ = folders.keep(); // a folder that is in no list stays, empty, when the agent is taken out
+        applied
     }
 
     /// Returns the change as lines that begin with `-` or `+`, without what stays.

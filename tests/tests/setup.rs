@@ -32,6 +32,72 @@ fn files(place: &Place) -> Vec<(String, String)> {
     found
 }
 
+/// The folders below the home directory and the project.
+fn folders(place: &Place) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    let mut waiting = vec![place.home(), place.project()];
+    while let Some(folder) = waiting.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder").flatten() {
+            if entry.file_type().expect("a type").is_dir() {
+                waiting.push(entry.path());
+                found.push(entry.path());
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn undo_takes_the_empty_folders_away_that_set_up_made_and_no_other() {
+    let agents = ["claude", "codex", "gemini", "copilot", "opencode", "cline", "cursor"];
+    for words in [&["--undo", "--all"][..], &["--undo"]] {
+        let place = Place::new("setup-folders");
+        // Empty, and of the person.
+        for folder in ["home/.cursor", "home/.config/opencode", "project/.gemini"] {
+            std::fs::create_dir_all(place.root.join(folder)).expect("a folder");
+        }
+        let before = (files(&place), folders(&place));
+        for agent in agents {
+            assert_eq!(place.output(["setup", agent]).status.code(), Some(0), "{agent}");
+        }
+        for agent in ["claude", "gemini"] {
+            let words = ["setup", agent, "--scope", "project"];
+            assert_eq!(place.output(words).status.code(), Some(0), "{agent}");
+        }
+        let made = |name: &str| folders(&place).contains(&place.root.join(name));
+        for name in ["home/.claude", "home/.codex", "home/.cline/hooks", "project/.claude"] {
+            assert!(made(name), "{name}: {:?}", folders(&place));
+        }
+        // What lies in one that set-up made keeps it, and one that was made anew is somebody else's.
+        place.write("home/.codex/config.toml", "model = 'x'\n");
+        place.write("home/.cline/own", "");
+        std::fs::remove_dir_all(place.root.join("home/.copilot")).expect("it goes");
+        std::fs::create_dir(place.root.join("home/.between")).expect("a folder");
+        std::fs::create_dir(place.root.join("home/.copilot")).expect("a folder");
+        if words.len() == 2 {
+            assert_eq!(place.output([&["setup"], words].concat()).status.code(), Some(0));
+        } else {
+            for agent in agents {
+                let undone = place.output([&["setup", agent], words].concat());
+                assert_eq!(undone.status.code(), Some(0), "{agent}: {}", text(&undone.stderr));
+            }
+            for agent in ["claude", "gemini"] {
+                let words = ["setup", agent, "--scope", "project", "--undo"];
+                assert_eq!(place.output(words).status.code(), Some(0), "{agent}");
+            }
+        }
+        for theirs in ["home/.codex/config.toml", "home/.cline/own"] {
+            std::fs::remove_file(place.root.join(theirs)).expect("it stays");
+        }
+        for name in ["home/.codex", "home/.cline", "home/.copilot", "home/.between"] {
+            std::fs::remove_dir(place.root.join(name))
+                .expect("it stays, and nothing else is in it");
+        }
+        assert_eq!((files(&place), folders(&place)), before);
+    }
+}
+
 #[test]
 fn undo_all_takes_every_agent_out_and_leaves_every_byte() {
     let place = Place::new("setup");

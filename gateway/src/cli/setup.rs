@@ -8,7 +8,7 @@ use crate::facts::Place;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::words;
 use crate::serve::hook::Agent;
-use crate::setup::{Change, Scope, Surroundings, install, row, uninstall};
+use crate::setup::{Change, Scope, Surroundings, install, left, row, uninstall};
 
 /// Does what `options` name, file by file; what fails does not hold up the others.
 pub(super) fn setup(options: &args::agents::Setup) -> Result<ExitCode, Failure> {
@@ -80,8 +80,11 @@ fn one(
     for change in &changes {
         tell(agent, options, change);
         if !change.is_nothing() && !options.dry_run {
-            change.apply()?;
+            change.apply(around)?;
         }
+    }
+    if options.undo && !options.dry_run {
+        left(agent, scope, around)?;
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as
 use std::path::{Path, PathBuf};
 
 use super::Change;
+use super::folders::Folders;
 use crate::protocol::errors::{Code, Failure};
 
 /// Largest file that is changed, in bytes.
@@ -62,7 +63,7 @@ pub(super) fn backup(path: &Path) -> Result<Option<String>, Failure> {
 }
 
 /// Makes a change.
-pub(super) fn apply(change: &Change) -> Result<(), Failure> {
+pub(super) fn apply(change: &Change, folders: &mut Folders) -> Result<(), Failure> {
     let failed = |error: io::Error| {
         let message = format!("`{}` cannot be written: {error}", change.path.display());
         Failure::new(Code::InvalidRequest, message, "see who owns the file and its folder")
@@ -87,7 +88,7 @@ pub(super) fn apply(change: &Change) -> Result<(), Failure> {
         return forget(&backup).map_err(failed);
     };
     if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(failed)?;
+        folders.make(folder).map_err(failed)?;
     }
     let restored = read(&backup)?.as_ref() == Some(after);
     let keeps = !restored && (change.is_first || !backup.exists());
@@ -109,7 +110,12 @@ fn forget(backup: &Path) -> io::Result<()> {
 }
 
 /// Writes a file whole or not at all, for this owner and group if one is named.
-fn write(path: &Path, text: &str, mode: u32, owner: Option<(u32, u32)>) -> io::Result<()> {
+pub(super) fn write(
+    path: &Path,
+    text: &str,
+    mode: u32,
+    owner: Option<(u32, u32)>,
+) -> io::Result<()> {
     let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let new = folder.join(format!(".{name}.{}.tmp", std::process::id()));

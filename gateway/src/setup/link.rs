@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::folders::Folders;
 use super::{Change, Kind, Surroundings, text_of};
 use crate::protocol::errors::{Code, Failure};
 use crate::serve::hook::Agent;
@@ -51,7 +52,7 @@ fn target(path: &Path) -> Result<Option<String>, Failure> {
 }
 
 /// Makes a change of a link, whole or not at all.
-pub(super) fn apply(change: &Change) -> Result<(), Failure> {
+pub(super) fn apply(change: &Change, folders: &mut Folders) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
         let message = format!("`{}` cannot be written: {error}", change.path.display());
         Failure::new(Code::InvalidRequest, message, "see who owns the folder")
@@ -59,13 +60,13 @@ pub(super) fn apply(change: &Change) -> Result<(), Failure> {
     let folder = change.path.parent().unwrap_or(Path::new("/"));
     let Some(after) = &change.after else {
         fs::remove_file(&change.path).map_err(failed)?;
-        // The folder of the agent and that of stockade, when nothing else lies there.
+        // The folder of the agent and that of stockade are ours, whoever made them, when nothing else lies there.
         for folder in [Some(folder), folder.parent()].into_iter().flatten() {
             let _ = fs::remove_dir(folder); // it is no part of the gate
         }
         return Ok(());
     };
-    fs::create_dir_all(folder).map_err(failed)?;
+    folders.make(folder).map_err(failed)?;
     let new = folder.join(format!(".bash.{}.tmp", std::process::id()));
     let made =
         std::os::unix::fs::symlink(after, &new).and_then(|()| fs::rename(&new, &change.path));

@@ -16,15 +16,16 @@ fn around(folder: &Folder) -> Surroundings {
 fn installed(agent: Agent, scope: Scope, around: &Surroundings) -> Vec<Change> {
     let changes = install(agent, scope, around).unwrap();
     for change in &changes {
-        change.apply().unwrap();
+        change.apply(around).unwrap();
     }
     changes
 }
 
 fn undone(agent: Agent, scope: Scope, around: &Surroundings) {
     for change in uninstall(agent, scope, around).unwrap() {
-        change.apply().unwrap();
+        change.apply(around).unwrap();
     }
+    left(agent, scope, around).unwrap();
 }
 
 #[test]
@@ -44,10 +45,9 @@ fn every_agent_goes_in_and_out_and_leaves_nothing() {
         }
         let again = install(agent, Scope::User, &around).unwrap();
         assert!(again.iter().all(Change::is_nothing), "{agent:?}: again");
-        for undone in uninstall(agent, Scope::User, &around).unwrap() {
-            undone.apply().unwrap();
-        }
+        undone(agent, Scope::User, &around);
         assert!(changes.iter().all(|it| it.path.symlink_metadata().is_err()), "{agent:?}");
+        assert!(!around.home.exists(), "{agent:?}: a folder is left");
         assert_eq!(uninstall(agent, Scope::User, &around).unwrap(), [], "{agent:?}");
     }
 }
@@ -69,7 +69,7 @@ fn what_the_file_held_comes_back_to_the_byte() {
     undone(Agent::Claude, Scope::User, &around);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), before);
     // Changed by the agent in between: only our entry goes.
-    changes.iter().for_each(|change| change.apply().unwrap());
+    changes.iter().for_each(|change| change.apply(&around).unwrap());
     std::fs::write(&file, with.replace("\"x\"", "\"y\"")).unwrap();
     undone(Agent::Claude, Scope::User, &around);
     let left: serde_json::Value =
@@ -116,6 +116,7 @@ fn both_layers_are_written_and_another_shell_is_not_replaced() {
         assert!(link.symlink_metadata().is_err(), "{agent:?}");
     }
     let file = around.home.join(".claude/settings.json");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
     std::fs::write(&file, r#"{"env": {"CLAUDE_CODE_SHELL": "/opt/my/bash"}}"#).unwrap();
     let before = std::fs::read_to_string(&file).unwrap();
     assert!(install(Agent::Claude, Scope::User, &around).is_err());
@@ -205,13 +206,13 @@ fn a_file_that_changed_since_it_was_read_is_not_overwritten() {
     let changes = install(Agent::Claude, Scope::User, &around).unwrap();
     let other = install(Agent::Claude, Scope::User, &around).unwrap();
     std::fs::write(&file, "{\"model\":\"new\"}").unwrap();
-    let failure = changes.iter().find_map(|change| change.apply().err()).unwrap();
+    let failure = changes.iter().find_map(|change| change.apply(&around).err()).unwrap();
     assert!(failure.message.contains("it has changed meanwhile"), "{}", failure.message);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "{\"model\":\"new\"}");
     // Two that want the same do not hold each other up.
     std::fs::write(&file, "{}").unwrap();
     for change in changes.iter().chain(&other) {
-        change.apply().unwrap();
+        change.apply(&around).unwrap();
     }
     undone(Agent::Claude, Scope::User, &around);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "{}");
@@ -224,12 +225,12 @@ fn each_file_of_a_set_up_can_be_the_last_before_a_crash() {
             let folder = Folder::new();
             let around = around(&folder);
             let changes = install(agent, Scope::User, &around).unwrap();
-            changes.iter().take(written).for_each(|change| change.apply().unwrap());
+            changes.iter().take(written).for_each(|change| change.apply(&around).unwrap());
             // Again makes it whole; or undone leaves nothing.
             installed(agent, Scope::User, &around);
             assert!(install(agent, Scope::User, &around).unwrap().iter().all(Change::is_nothing));
             undone(agent, Scope::User, &around);
-            changes.iter().take(written).for_each(|change| change.apply().unwrap());
+            changes.iter().take(written).for_each(|change| change.apply(&around).unwrap());
             undone(agent, Scope::User, &around);
             assert!(
                 changes.iter().all(|it| it.path.symlink_metadata().is_err()),
