@@ -1,5 +1,6 @@
 //! Warnings about rules that are read, but do not say what their author meant.
 
+mod braces;
 mod hidden;
 mod never;
 
@@ -14,8 +15,8 @@ use crate::settings::{Problem, Severity};
 use crate::verdict::Decision;
 use hidden::Wider;
 
-/// Returns warnings about the merged rules: duplicates, rules that others hide, rules that never match, and allow
-/// rules that cover more than they seem to, with a command as witness.
+/// Returns warnings about the merged rules: duplicates, rules that others hide, rules that never match, alternatives
+/// in braces, which mean nothing in a rule or a list of paths, and allow rules that cover more than they seem to, with a command as witness.
 pub fn lint(rules: &Rules) -> Vec<Problem> {
     let mut found = Vec::new();
     let mut seen: HashMap<(&str, Decision), &Rule> = HashMap::new();
@@ -29,9 +30,11 @@ pub fn lint(rules: &Rules) -> Vec<Problem> {
         found.extend(wider.whole(rule).or_else(|| wider.denied(rule)));
         found.extend(wider.narrower(rule));
         found.extend(never::never(rule));
+        found.extend(braces::in_rule(rule));
         found.extend(broad(rule));
     }
     found.extend(wider.given_up(rules));
+    found.extend(braces::in_lists(rules));
     found
 }
 

@@ -74,6 +74,28 @@ fn refusals_that_keep_nothing_are_told_at_every_load() {
 }
 
 #[test]
+fn braces_are_no_alternatives() {
+    let settings = r#"{"permissions": {
+        "deny": ["Read(**/*.{pem,key})", "Edit(src/{a,b}/**)", "Read(a{1..3})", "Read({a})", "Read(a,b)", "Bash(git {push,fetch}:*)",
+            "Bash(grep -E a{1,3} *)", "Bash(awk \"{print $1,$2}\" *)", "Bash(curl -d \"{a,b}\" *)", "Bash(git show HEAD@{1} *)"],
+        "allow": ["Bash(npm run {test,lint} *)", "Bash(mkdir -p {a,b})", "Bash(echo ${a,,} *)", "Bash(x {\"a\":1,\"b\":2} *)"]
+        }, "sandbox": {"filesystem": {"denyRead": ["~/.{aws,ssh}/**", "~/.aws"], "denyWrite": ["//srv/{a,b}"]}}}"#;
+    check(
+        Layer::User,
+        settings,
+        expect![[r#"
+        Read(**/*.{pem,key}): `{pem,key}` stands for these very characters, not for one or the other; write a rule for each
+        Edit(src/{a,b}/**): `{a,b}` stands for these very characters, not for one or the other; write a rule for each
+        Read(a{1..3}): `{1..3}` stands for these very characters, not for one or the other; write a rule for each
+        Bash(git {push,fetch}:*): `{push,fetch}` stands for these very characters, not for one or the other; write a rule for each
+        Bash(npm run {test,lint} *): `{test,lint}` stands for these very characters, not for one or the other; write a rule for each
+        /srv/{a,b}: `{a,b}` stands for these very characters, not for one or the other; write an entry for each
+        ~/.{aws,ssh}: `{aws,ssh}` stands for these very characters, not for one or the other; write an entry for each
+    "#]],
+    );
+}
+
+#[test]
 fn hosts_that_cannot_be() {
     let deny = "{'permissions': {'deny': ['WebFetch(domain:b\u{fc}cher.example)', 'WebFetch(domain:a_b.example)', 'WebFetch(domain:a!b)', 'WebFetch(domain:1.2.3)', 'WebFetch(domain:127.0.0.1)', 'WebFetch(domain:*.example)']}}";
     check(
