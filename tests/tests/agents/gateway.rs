@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use stockade_tests::Place;
 
-use super::faults::ENDS;
+use super::faults::ends;
 use super::{AGENTS, assert_blocked, decision, denying, frame, given, given_to, text};
 
 /// Gives a hook a frame whose gateway does what `act` says with the connection and the number of the hook's process.
@@ -74,9 +74,13 @@ fn a_hook_whose_gateway_is_late_babbles_or_goes_away_blocks() {
 #[test]
 fn a_hook_that_breaks_while_its_gateway_judges_blocks() {
     let place = Place::new("broken-hook");
+    let ends = ends("gateway::a_hook_that_breaks_while_its_gateway_judges_blocks");
     for (agent, file, event) in AGENTS {
         let frame = frame(&place, file, event, "pwd");
-        for signal in ["ABRT", "SEGV", "BUS", "ILL", "FPE", "SYS", "XCPU"].into_iter().chain(ENDS) {
+        for signal in ["ABRT", "SEGV", "BUS", "ILL", "FPE", "SYS", "XCPU"]
+            .into_iter()
+            .chain(ends.iter().copied())
+        {
             let output = given_with(&place, (agent, &[]), &frame, move |stream, pid| {
                 let sent =
                     Command::new("kill").args([format!("-{signal}"), pid.to_string()]).status();
