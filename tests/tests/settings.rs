@@ -41,6 +41,7 @@ for entry in /*; do
   elif [ -d "$entry" ] && [ "$entry" != /etc ]; then mkdir "$ROOT$entry" && mount --rbind "$entry" "$ROOT$entry" || exit
   fi
 done
+PATH="$PATH:/usr/sbin:/sbin"
 exec chroot "$ROOT" sh -c "cd '$PWD' && echo mounted && $0"
 "#;
 
