@@ -130,11 +130,13 @@ impl Ground {
         }
     }
 
-    /// Makes a directory in one of those for temporary files.
+    /// Makes a directory in one of those for temporary files; where neither can be written, as in a container with a root
+    /// that nobody can write, in the one where this was started.
     fn place(name: &str) -> Result<PathBuf, Error> {
         let mut reason = String::new();
-        for above in ["/tmp", "/var/tmp"] {
-            let place = Path::new(above).join(name);
+        let here = std::env::current_dir().and_then(fs::canonicalize).ok();
+        for above in [Some("/tmp".into()), Some("/var/tmp".into()), here].into_iter().flatten() {
+            let place = above.join(name);
             match fs::DirBuilder::new().mode(0o700).create(&place) {
                 Ok(()) => return Ok(place),
                 Err(error) => reason = format!("`{}` cannot be made: {error}", place.display()),
@@ -250,7 +252,7 @@ fn start_of(tried: &Result<(Ran, Ran), Error>) -> Probe {
         Ok(_) => Ok("a command started with every step".to_owned()),
         Err(Error::Unenforceable { reason, help, .. }) => Err((reason.clone(), help.clone())),
         Err(error @ Error::Step { step, .. }) if step == PLACE => {
-            Err((error.to_string(), "let this user make files in `/tmp` or `/var/tmp`".to_owned()))
+            Err((error.to_string(), "let this user make files in `/tmp` or `/var/tmp`, or start this in a directory of yours".to_owned()))
         }
         Err(error) => Err((error.to_string(), crate::help::namespaces())),
     };

@@ -113,11 +113,17 @@ fn other_flags_of_containers_take_nothing_away() {
     for user in ["0", "1000"] {
         let project = engine.system().join(home(user)).join("project");
         let volume = format!("--volume={}:/{}/project", project.display(), home(user));
-        let flags: [&[&str]; 5] = [
+        let flags: [&[&str]; 6] = [
             &["--privileged"],
             &["--cap-drop=ALL", "--cap-add=SETFCAP", nothing_new],
-            // A root that nobody can write: the project and the state lie elsewhere.
+            // A root that nobody can write: the project and the state lie elsewhere, and nothing temporary.
             &["--read-only", &volume, "--env=XDG_STATE_HOME=/tmp/state"],
+            &[
+                "--read-only",
+                "--read-only-tmpfs=false",
+                &volume,
+                "--env=XDG_STATE_HOME=/dev/shm/state",
+            ],
             &["--tmpfs=/tmp:size=64k", "--shm-size=64k"],
             // Without `/dev/shm`.
             &["--ipc=none", "--hostname=other"],
