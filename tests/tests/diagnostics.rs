@@ -194,6 +194,25 @@ fn a_limit_names_the_line_that_raises_it_and_that_line_does() {
 }
 
 #[test]
+fn memory_that_one_program_asks_for_is_told_and_the_line_raises_it() {
+    let place = Place::new("told-memory");
+    let set = |value: &str| user(&place, &json!({"sandbox": {"limits": {"memory": value}}}));
+    // A program that has it waits to be ended.
+    let act = "perl -e 'vec($x, 300 << 20, 8) = 1; sleep $ARGV[0]'";
+    set("200MiB");
+    let (status, stderr) = run(&place, &format!("{act} 60"));
+    let file = place.home().join(".config/stockade/settings.json").display().to_string();
+    let expected = format!(
+        "stockade: reached the limit memory of 209715200 bytes by sandbox.limits.memory 209715200 ({file}:1, user); \
+         to allow: sandbox.limits.memory: \"400MiB\" (user settings)"
+    );
+    assert_eq!(status, Some(137), "{stderr}");
+    assert!(stderr.lines().any(|line| line == expected), "{stderr}");
+    set("400MiB");
+    assert_eq!(run(&place, &format!("{act} 0")), (Some(0), String::new()));
+}
+
+#[test]
 fn a_configuration_that_was_planted_is_put_aside_told_and_recorded() {
     let place = Place::new("told-planted");
     if Command::new("git").arg("--version").output().is_err() {
