@@ -1,6 +1,12 @@
 //! What unit tests share: a folder that goes away again.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+
+/// Says by name that a test, or a part of it, cannot run here, and why: past what the harness keeps of a test that passes.
+pub(crate) fn skip(test: &str, reason: &str) {
+    writeln!(std::io::stderr(), "SKIPPED {test}: {}", reason.trim_end()).unwrap();
+}
 
 /// A directory for one test, removed at its end.
 #[derive(Debug)]

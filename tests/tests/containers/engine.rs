@@ -115,6 +115,9 @@ impl Engine {
             let user = user.to_string();
             command.args(["setpriv", "--reuid", &user, "--regid", &user, "--clear-groups"]);
             command.env("HOME", &self.store).env("XDG_RUNTIME_DIR", &self.store);
+            for folder in ["XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "TMPDIR"] {
+                command.env_remove(folder); // they are those of whoever runs the tests
+            }
         }
         command.arg("podman");
         command.arg("--root").arg(at("storage")).arg("--runroot").arg(at("engine"));

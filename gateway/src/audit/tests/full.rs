@@ -1,20 +1,15 @@
 //! A disk that fills up: refused in words, the result of what runs still fits, and it clears by itself.
 
 use std::fs;
-use std::io::Write as _;
 use std::process::Command;
 
 use super::sample::{Scratch, decision, result};
 use crate::audit::{GatewayMode, Log, Places};
+use crate::testing::skip;
 
 const FOLDER: &str = "STOCKADE_TEST_FULL";
 
-/// Says that the test cannot run here, past what the harness keeps of a test that passes.
-fn skip(reason: &str) {
-    let mut stderr = std::io::stderr();
-    let test = "a_full_disk_refuses_but_keeps_the_result_of_what_runs";
-    writeln!(stderr, "SKIPPED {test}: {}", reason.trim_end()).expect("a place for words");
-}
+const FULL: &str = "a_full_disk_refuses_but_keeps_the_result_of_what_runs";
 
 #[test]
 fn a_full_disk_refuses_but_keeps_the_result_of_what_runs() {
@@ -33,14 +28,14 @@ fn a_full_disk_refuses_but_keeps_the_result_of_what_runs() {
             if done.status.code() == Some(77)
                 || done.status.code() == Some(1) && done.stdout.is_empty() =>
         {
-            skip(&format!("no small disk: {}", String::from_utf8_lossy(&done.stderr)));
+            skip(FULL, &format!("no small disk: {}", String::from_utf8_lossy(&done.stderr)));
         }
         Ok(done) => panic!(
             "{}\n{}",
             String::from_utf8_lossy(&done.stdout),
             String::from_utf8_lossy(&done.stderr)
         ),
-        Err(error) => skip(&format!("no `unshare`: {error}")),
+        Err(error) => skip(FULL, &format!("no `unshare`: {error}")),
     }
 }
 
