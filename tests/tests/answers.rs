@@ -2,21 +2,28 @@
 
 use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use stockade_tests::Place;
 use stockade_tests::gateway::{Gateway, Peer};
+use stockade_tests::{Place, stockade};
 
 /// Asks for a command and returns the connection where its question or its outcome comes next.
 fn ask_for(gateway: &Gateway, place: &Place, command: Value) -> Peer {
     let mut peer = gateway.greet();
+    give(&mut peer, place, command);
+    peer
+}
+
+/// Asks for a command on a connection.
+fn give(peer: &mut Peer, place: &Place, command: Value) {
     let environment = json!([["HOME", place.home()], ["PATH", "/usr/bin:/bin"]]);
     let context = json!({"settings": [], "allowed_tools": [], "disallowed_tools": [], "import": [],
         "additional_directories": [], "environment": environment, "door": "run", "interactive": true});
     let request = json!({"command": command, "cwd": place.project(), "background": false,
         "pty": false, "unsandboxed": false, "stdin": false, "context": context});
     peer.request("run", request);
-    peer
 }
 
 fn settings(place: &Place, text: &str) {
@@ -164,4 +171,46 @@ fn a_client_that_reads_nothing_does_not_hold_up_the_end_of_the_gateway() {
     let record: Value = serde_json::from_slice(&tail.stdout).expect("one record");
     assert_eq!(record["interrupted"], true, "{record}");
     drop(deaf); // it lived until here
+}
+
+#[test]
+fn clients_that_take_all_descriptors_neither_keep_the_gateway_busy_nor_leave_a_trace() {
+    let place = Place::new("descriptors");
+    let plain = place.stockade(["serve"]);
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -n 100; exec \"$@\"", "sh"]).arg(stockade()).arg("serve");
+    command.current_dir(place.project()).env_clear();
+    command.envs(plain.get_envs().filter_map(|(key, value)| Some((key, value?))));
+    let gateway = Gateway::start_with(&place, command);
+    let run = || ask_for(&gateway, &place, json!({"shell": "true"})).outcome();
+    assert_eq!(run(), "ran");
+    let proc = std::path::PathBuf::from(format!("/proc/{}", gateway.id()));
+    let descriptors = || std::fs::read_dir(proc.join("fd")).expect("its descriptors").count();
+    // Hundredths of a second (proc(5)): 14 and 15, counted from 1, of which two are in front of the bracket.
+    let spent = || {
+        let stat = std::fs::read_to_string(proc.join("stat")).expect("its state");
+        let (_, rest) = stat.rsplit_once(')').expect("a name");
+        let times = rest.split_whitespace().skip(11).take(2);
+        times.map(|it| it.parse::<u64>().expect("a number")).sum::<u64>()
+    };
+    let mut early = gateway.greet();
+    let others: Vec<Peer> = (0..150).map(|_| gateway.connect()).collect();
+    while descriptors() < 100 {
+        std::thread::yield_now();
+    }
+    let (before, begun) = (spent(), Instant::now());
+    while begun.elapsed() < Duration::from_secs(1) {
+        std::thread::park_timeout(Duration::from_millis(100));
+    }
+    assert!(spent() - before < 30, "{} hundredths", spent() - before);
+    // What could not be done then is not in the way of the next command.
+    give(&mut early, &place, json!({"shell": "true"}));
+    assert_ne!(early.outcome(), "ran");
+    drop(others);
+    while descriptors() > 50 {
+        std::thread::yield_now();
+    }
+    assert_eq!(run(), "ran");
+    assert_eq!(gateway.end(), Some(0));
+    assert_eq!(place.output(["audit", "verify"]).status.code(), Some(0));
 }

@@ -75,11 +75,17 @@ impl Launchers {
         // The oldest is the most likely to be there.
         let oldest = |ready: &mut Vec<Ready>| (!ready.is_empty()).then(|| ready.remove(0));
         let ready = self.ready.lock().ok().and_then(|mut ready| oldest(&mut ready));
-        let starting = match ready {
+        match ready {
             Some(Ready::Forked(launcher)) => return Ok(launcher),
-            Some(Ready::Starting(starting)) => starting,
-            None => start(&self.executable, self.nursery.clone()),
-        };
+            // What it failed for may be over.
+            Some(Ready::Starting(starting)) => {
+                if let Ok(Ok(launcher)) = starting.await {
+                    return Ok(launcher);
+                }
+            }
+            None => {}
+        }
+        let starting = start(&self.executable, self.nursery.clone());
         starting.await.map_err(|_| pipes::broken("the launcher's thread"))?
     }
 }
@@ -93,4 +99,18 @@ fn start(
         let forked = nursery.and_then(|nursery| nursery.lock().ok()?.launcher().ok());
         forked.map_or_else(|| Launcher::start(&executable), Ok)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_launcher_that_could_not_be_started_ahead_is_started_anew() {
+        let launchers = Launchers::new("/no/such/executable".into(), &Spare::default());
+        let ahead = tokio::spawn(async { Err(pipes::broken("the launcher made ahead")) });
+        launchers.ready.lock().unwrap().push(Ready::Starting(ahead));
+        let error = launchers.take().await.unwrap_err();
+        assert_eq!(error.to_string(), "cannot start the launcher `/no/such/executable`");
+    }
 }

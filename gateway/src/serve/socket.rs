@@ -6,6 +6,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
@@ -17,6 +18,9 @@ use crate::protocol::errors::{Code, Failure};
 
 /// Most connections at once; further ones are closed.
 const MOST_CONNECTIONS: usize = 256;
+
+/// When a connection is taken again after one could not be.
+const AGAIN: Duration = Duration::from_millis(50);
 
 /// A socket that listens, and its file.
 #[derive(Debug)]
@@ -65,8 +69,11 @@ impl Listener {
                     }
                     // A stranger, or one too many: closing the connection is the answer.
                     Ok(_) => {}
-                    // Out of descriptors, or the peer went away: the next one may do better.
-                    Err(_) => tokio::task::yield_now().await,
+                    // The peer went away: the next one may do better. Without a free descriptor it would not, at once.
+                    Err(_) => tokio::select! {
+                        () = &mut end => break,
+                        () = tokio::time::sleep(AGAIN) => {}
+                    },
                 },
                 Some(_) = connections.join_next(), if !connections.is_empty() => {}
             }
