@@ -51,7 +51,7 @@ pub use other::{
 pub use pattern::{Match, Pattern, Wild};
 pub use peer::peer_process;
 pub use run::{Error, Exit, Stdio};
-pub use signals::{HeldSignals, end_now, let_end};
+pub use signals::{HeldSignals, end_now, ending_signals, let_end};
 #[cfg(target_os = "linux")]
 pub use spawn::{
     Child, Launcher, Listeners, Progress, Starting, Stopper, confine_proxy, confine_worker, launch,

@@ -47,6 +47,18 @@ impl AsFd for HeldSignals {
     }
 }
 
+/// Returns the signals that would end this process if they came, and that can be caught; not those of faults.
+#[cfg(target_os = "linux")]
+pub fn ending_signals() -> Vec<i32> {
+    crate::linux::syscalls::ending_signals()
+}
+
+/// Returns none.
+#[cfg(not(target_os = "linux"))]
+pub fn ending_signals() -> Vec<i32> {
+    Vec::new()
+}
+
 /// Has these signals end this process again, whatever was made of them before; those that were held back do so at once.
 #[cfg(target_os = "linux")]
 pub fn let_end(signals: &[i32]) -> io::Result<()> {

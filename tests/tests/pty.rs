@@ -195,20 +195,31 @@ read -r answer <&3; echo \"answer ${answer:0:12}\"";
 }
 
 #[test]
-fn the_terminal_is_given_back_when_stockade_is_told_to_end() {
-    let test = "the_terminal_is_given_back_when_stockade_is_told_to_end";
-    for serves in [false, true] {
+fn the_terminal_is_given_back_when_a_signal_would_end_stockade() {
+    let test = "the_terminal_is_given_back_when_a_signal_would_end_stockade";
+    for (serves, signal) in [
+        (false, "TERM"),
+        (true, "TERM"),
+        (false, "QUIT"),
+        (true, "QUIT"),
+        (false, "USR1"),
+        (true, "ALRM"),
+        (true, "RTMIN"),
+    ] {
         let place = place("pty-term", "echo begun; sleep 600");
         let _gateway = serves.then(|| Gateway::start(&place));
         let line = "before=$(stty -g); set -m
-(until [ -e now ]; do sleep 0.05; done; kill $(cat pid)) &
+(until [ -e now ]; do sleep 0.05; done; kill -s SIGNAL $(cat pid)) &
 bash -c 'echo $$ >pid; exec $STOCKADE run --quiet --pty \"bash script.sh\"'; echo \"status $?\"
 test \"$before\" = \"$(stty -g)\" && echo as before";
-        let Some(mut terminal) = on_a_terminal(test, &place, line) else { return };
+        let line = line.replace("SIGNAL", signal);
+        let Some(mut terminal) = on_a_terminal(test, &place, &line) else { return };
         terminal.wait_for("begun");
         place.write("project/now", "");
         let (_, screen) = terminal.end();
-        assert!(screen.contains("status 143") && screen.contains("as before"), "{screen}");
+        let right = screen.contains("status 143") && screen.contains("as before");
+        assert!(right, "{signal}, {serves}: {screen}");
+        assert_eq!(newest(&place, "result")["interrupted"], true, "{signal}, {serves}");
     }
 }
 

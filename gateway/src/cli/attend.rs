@@ -13,7 +13,7 @@ use serde_json::Value;
 use stockade_sandbox::HeldSignals;
 
 use super::ask::{Terminal, Withdrawal};
-use super::interrupts::{Interrupts, Meant, SIGHUP, SIGINT, SIGTERM, SIGWINCH, SIGXFSZ};
+use super::interrupts::{Interrupts, Meant, SIGWINCH, heard};
 use super::streams::{Bell, Keyboard, Printing, Show, Source, unread, window};
 use crate::client::{Attended, Connection, Said};
 use crate::protocol::errors::{Code, Failure};
@@ -29,12 +29,11 @@ pub(super) fn attend(
 ) -> Result<(RunOutcome, Option<std::io::Error>), Failure> {
     let unheard =
         |error| Failure::new(Code::Internal, format!("signals cannot be received: {error}"), "");
-    // What goes beyond a limit of a file's size is an error of the write, not the end of this process (setrlimit(2)).
-    let signals =
-        HeldSignals::hold(&[SIGINT, SIGTERM, SIGHUP, SIGXFSZ, SIGWINCH]).map_err(unheard)?;
-    let bell = Bell::new()?;
     let keyboard = Keyboard::of(request)?;
     let keys = || keyboard.as_ref().map(Keyboard::keys);
+    // What goes beyond a limit of a file's size is an error of the write, not the end of this process (setrlimit(2)).
+    let signals = HeldSignals::hold(&heard(keys().as_ref())).map_err(unheard)?;
+    let bell = Bell::new()?;
     let mut attendance = Attendance {
         running: connection.attend(request)?,
         signals,

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::streams::Keys;
 use crate::protocol::types::Control;
 
 pub(super) const SIGHUP: i32 = 1;
@@ -20,6 +21,15 @@ const SAME: Duration = Duration::from_millis(250);
 /// How long the outcome, and whoever reads the output, are waited for after the order to end. A gateway that lives takes
 /// less, even for a command that hangs.
 const LONGEST: Duration = Duration::from_secs(20);
+
+/// Returns the signals that are heard while a command runs that has the `keys` of this terminal, or has not. Where it has
+/// them, no signal that can be caught ends this process before the terminal is given back.
+pub(super) fn heard(keys: Option<&Keys>) -> Vec<i32> {
+    let mut heard = vec![SIGINT, SIGTERM, SIGHUP, SIGXFSZ, SIGWINCH];
+    let others = keys.map(|_| stockade_sandbox::ending_signals()).unwrap_or_default();
+    heard.extend(others.into_iter().filter(|it| !ENDING.contains(it) && *it != SIGXFSZ));
+    heard
+}
 
 /// What is done at a signal.
 #[derive(Debug, PartialEq, Eq)]
@@ -50,8 +60,9 @@ impl Interrupts {
                     false => Meant::Control(Control::Signal(SIGINT)),
                 })
             }
-            SIGTERM | SIGHUP => Some(self.end()),
-            _ => None,
+            SIGWINCH | SIGXFSZ => None,
+            // The others that are heard would end this process.
+            _ => Some(self.end()),
         }
     }
 

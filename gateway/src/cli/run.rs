@@ -1,5 +1,8 @@
 //! `stockade run`: one command, decided, run confined and recorded.
 
+use std::future::poll_fn;
+use std::task::Poll;
+
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
@@ -7,7 +10,7 @@ use tokio::sync::mpsc;
 use super::ask::{Terminal, Withdrawal};
 use super::attend::attend;
 use super::check::with_hooks;
-use super::interrupts::{ENDING, Interrupts, Meant, SIGHUP, SIGINT, SIGTERM, waited};
+use super::interrupts::{ENDING, Interrupts, Meant, SIGXFSZ, heard, waited};
 use super::{args, context, failure, shell, streams};
 use crate::client::{Client, Connection, Conversation, Options, PendingQuestion};
 use crate::protocol::errors::{Code, Failure};
@@ -130,27 +133,26 @@ fn embedded(
     show: streams::Show,
 ) -> Result<(RunOutcome, Option<std::io::Error>), Failure> {
     super::wait(async {
-        let signals = Signals::listen()?;
+        let keyboard = streams::Keyboard::of(&request)?;
+        let keys = keyboard.as_ref().map(streams::Keyboard::keys);
+        let signals = Signals::listen(keys.as_ref())?;
         let client = Client::embedded(Options { runs: true, ..options }).await?;
-        converse(client, request, signals, terminal, show).await
+        converse((client, request), signals, terminal, (show, keys)).await
     })?
 }
 
 /// Runs the command, and meanwhile passes on output, input, signals and questions. Also returns why output
 /// could not be passed on, if that was so.
 async fn converse(
-    mut client: Client,
-    request: CommandRequest,
+    (mut client, request): (Client, CommandRequest),
     mut signals: Signals,
     terminal: Option<Terminal>,
-    show: streams::Show,
+    (show, keys): (streams::Show, Option<streams::Keys>),
 ) -> Result<(RunOutcome, Option<std::io::Error>), Failure> {
     let (events, shown) = mpsc::channel(64);
     let (input_in, input) = mpsc::channel(4);
     let (control_in, control) = mpsc::channel(16);
     let (asking, mut asked) = mpsc::channel::<PendingQuestion>(1);
-    let keyboard = streams::Keyboard::of(&request)?;
-    let keys = keyboard.as_ref().map(streams::Keyboard::keys);
     let mut printer = streams::Printer::new(shown, control_in.clone(), (show, keys.clone()));
     match keys {
         Some(keys) => keys.read(move |piece| input_in.blocking_send(piece).is_ok())?,
@@ -264,39 +266,33 @@ enum Sent {
     Resized,
 }
 
-/// Signals to this process that are meant for the command.
+/// Signals to this process that are meant for the command, with their numbers.
 struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hangup: Signal,
-    window: Signal,
+    heard: Vec<(i32, Signal)>,
     interrupts: Interrupts,
 }
 
 impl Signals {
-    fn listen() -> Result<Signals, Failure> {
-        let on = |kind| {
-            signal(kind).map_err(|error| {
-                Failure::new(Code::Internal, format!("signals cannot be received: {error}"), "")
-            })
-        };
-        Ok(Signals {
-            interrupt: on(SignalKind::interrupt())?,
-            terminate: on(SignalKind::terminate())?,
-            hangup: on(SignalKind::hangup())?,
-            window: on(SignalKind::window_change())?,
-            interrupts: Interrupts::default(),
-        })
+    /// Hears those that matter with these `keys`.
+    fn listen(keys: Option<&streams::Keys>) -> Result<Signals, Failure> {
+        // Those that go beyond a limit are heard already.
+        let numbers = heard(keys).into_iter().filter(|it| *it != SIGXFSZ);
+        let heard = numbers.map(|it| Ok((it, signal(SignalKind::from_raw(it))?)));
+        let heard = heard.collect::<std::io::Result<_>>().map_err(|error| {
+            Failure::new(Code::Internal, format!("signals cannot be received: {error}"), "")
+        })?;
+        Ok(Signals { heard, interrupts: Interrupts::default() })
     }
 
     async fn next(&mut self) -> Sent {
-        let signal = tokio::select! {
-            _ = self.window.recv() => return Sent::Resized,
-            _ = self.interrupt.recv() => SIGINT,
-            _ = self.terminate.recv() => SIGTERM,
-            _ = self.hangup.recv() => SIGHUP,
-        };
-        Sent::Meant(self.interrupts.meant(signal).unwrap_or(Meant::Leave))
+        let Signals { heard, interrupts } = self;
+        let came = poll_fn(|context| {
+            let came = |(number, signal): &mut (i32, Signal)| {
+                signal.poll_recv(context).is_ready().then_some(*number)
+            };
+            heard.iter_mut().find_map(came).map_or(Poll::Pending, Poll::Ready)
+        });
+        interrupts.meant(came.await).map_or(Sent::Resized, Sent::Meant)
     }
 }
 

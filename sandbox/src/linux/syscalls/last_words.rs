@@ -45,6 +45,11 @@ fn ends() -> impl Iterator<Item = i32> {
     ENDS.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX())
 }
 
+/// Returns those of [`ends`] that are not ignored.
+pub(crate) fn ending_signals() -> Vec<i32> {
+    ends().filter(|signal| !is_ignored(*signal)).collect()
+}
+
 /// Has this process say the first of `words` at a fault or when it is ended, and the second when `limit` is over.
 pub(crate) fn set_last_words(words: [LastWords; 2], limit: Duration) -> io::Result<()> {
     if WORDS.set(words).is_err() {
