@@ -4,15 +4,18 @@ mod inside;
 mod stranger;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Read;
 use std::net::TcpListener;
+use std::os::fd::AsFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::process::{self, Command};
 use std::time::{Duration, Instant};
 
-use crate::linux::landlock;
+use crate::linux::{landlock, syscalls};
 use crate::spec::{Access, Fallback, FileRule};
 use crate::{
     Enforced, Error, Files, Host, Limits, Mediation, Network, Probe, Program, Protection,
@@ -26,7 +29,8 @@ use stranger::Stranger;
 const GUARDED: &str = ".guarded-by-the-probe";
 
 /// The variables that the probe is given, and no others.
-const VARIABLES: &[&str] = &["PROBE_PLACE", "PROBE_PROCESS", "PROBE_SERVER", "PROBE_MESSAGES"];
+const VARIABLES: &[&str] =
+    &["PROBE_PLACE", "PROBE_PROCESS", "PROBE_SERVER", "PROBE_MESSAGES", "PROBE_LEAVES"];
 
 /// What a run leaves behind must be gone after this time.
 const SURVIVORS_LIMIT: Duration = Duration::from_secs(5);
@@ -46,7 +50,7 @@ pub(crate) fn probe(launcher: &Path) -> Host {
     let mut enforced = enforced;
     if let Ok((outside, inside)) = &tried {
         let acts = inside::ACTS.iter().map(|act| {
-            let (probe, stopped) = judged(act, outside, inside);
+            let (probe, stopped) = judged(act, outside, &inside.succeeded);
             if !stopped {
                 disbelieve(&mut enforced, act.protections, &probe);
             }
@@ -61,7 +65,7 @@ pub(crate) fn probe(launcher: &Path) -> Host {
 
 /// Starts one confined command and tells what it reports.
 pub(crate) fn start(launcher: &Path) -> Host {
-    let enforced = match Ground::make().and_then(|ground| ground.run(launcher, true)) {
+    let enforced = match Ground::make().and_then(|ground| ground.run(launcher)) {
         Ok(ran) => ran.enforced,
         Err(error) => Host::without(&why(&error)).enforced,
     };
@@ -85,9 +89,17 @@ fn kernel() -> String {
 /// The step that makes what the acts are about.
 const PLACE: &str = "the place for the probes";
 
+/// Whether each act succeeded, by its name.
+type Succeeded = BTreeMap<String, bool>;
+
+fn succeeded(text: &str) -> Succeeded {
+    let lines = text.lines().filter_map(|line| line.rsplit_once('='));
+    lines.map(|(name, what)| (name.to_owned(), what == "true")).collect()
+}
+
 /// What came of one run of all acts.
 struct Ran {
-    succeeded: BTreeMap<String, bool>,
+    succeeded: Succeeded,
     enforced: Enforced,
     /// Nothing of it was left after it had ended.
     is_gone: bool,
@@ -99,15 +111,18 @@ struct Ground {
     server: Option<TcpListener>,
     _socket: UnixListener,
     stranger: Stranger,
+    /// A descriptor that all inherit from here, but those that are confined.
+    _inherited: File,
 }
 
 impl Ground {
     fn make() -> Result<Ground, Error> {
         let failed = |source| Error::Report { source };
         // Shown inside by rules: a run has these directories for its own.
-        let unique =
-            format!("stockade-probe-{}-{:?}", std::process::id(), std::thread::current().id());
+        let unique = format!("stockade-probe-{}-{:?}", process::id(), std::thread::current().id());
         let stranger = Stranger::enter().map_err(failed)?;
+        let inherited = File::open("/dev/null").map_err(failed)?;
+        syscalls::inherit(inherited.as_fd()).map_err(failed)?;
         let place = Ground::place(&unique)?;
         let fill = || {
             for name in ["outside", "denied", "project"] {
@@ -121,7 +136,7 @@ impl Ground {
         match fill() {
             Ok(socket) => {
                 let server = TcpListener::bind("127.0.0.1:0").ok();
-                Ok(Ground { place, server, _socket: socket, stranger })
+                Ok(Ground { place, server, _socket: socket, stranger, _inherited: inherited })
             }
             Err(error) => {
                 let _ = fs::remove_dir_all(&place); // what could not be made whole is not used
@@ -146,34 +161,58 @@ impl Ground {
     }
 
     /// Tries all acts outside, then confined.
-    fn tried(&self, launcher: &Path) -> Result<(Ran, Ran, Enforced), Error> {
-        let outside = self.run(launcher, false)?;
+    fn tried(&self, launcher: &Path) -> Result<(Succeeded, Ran, Enforced), Error> {
+        let outside = self.outside(launcher)?;
         // What the acts outside have made would be in the way.
         for left in ["outside/new", "project/.guarded-by-the-probe"] {
             let _ = fs::remove_file(self.place.join(left)); // it may not be there
         }
-        let inside = self.run(launcher, true)?;
+        let inside = self.run(launcher)?;
         let enforced = inside.enforced.clone();
         Ok((outside, inside, enforced))
     }
 
-    /// Tries all acts.
-    fn run(&self, launcher: &Path, confine: bool) -> Result<Ran, Error> {
+    /// Tries all acts in a plain child of this process, which is given what this one has; returns which succeeded.
+    fn outside(&self, launcher: &Path) -> Result<Succeeded, Error> {
+        let failed = |source| Error::Launcher { path: launcher.to_path_buf(), source };
+        let mut child = Command::new(launcher);
+        child.args(["launch", "probe"]).envs(VARIABLES.iter().zip(self.values(false)));
+        child.env("PROBE_NOT_GIVEN", "").current_dir("/");
+        let output = child.stdin(process::Stdio::null()).output().map_err(failed)?;
+        Ok(succeeded(&String::from_utf8_lossy(&output.stdout)))
+    }
+
+    /// Tries all acts confined.
+    fn run(&self, launcher: &Path) -> Result<Ran, Error> {
         let failed = |source| Error::Report { source };
         let null = || File::options().read(true).write(true).open("/dev/null").map_err(failed);
         let (mut reader, writer) = std::io::pipe().map_err(failed)?;
         let stdio = Stdio { stdin: null()?.into(), stdout: writer.into(), stderr: null()?.into() };
-        let (child, enforced) = spawn(launcher, &self.spec(launcher, confine), stdio)?;
+        let (child, enforced) = spawn(launcher, &self.spec(launcher), stdio)?;
         child.wait().map_err(failed)?;
         let ended = Instant::now();
         let mut text = String::new();
         reader.read_to_string(&mut text).map_err(failed)?;
-        let lines = text.lines().filter_map(|line| line.rsplit_once('='));
-        let succeeded = lines.map(|(name, what)| (name.to_owned(), what == "true")).collect();
-        Ok(Ran { succeeded, enforced, is_gone: ended.elapsed() < SURVIVORS_LIMIT })
+        Ok(Ran {
+            succeeded: succeeded(&text),
+            enforced,
+            is_gone: ended.elapsed() < SURVIVORS_LIMIT,
+        })
     }
 
-    fn spec(&self, launcher: &Path, confine: bool) -> SandboxSpec {
+    /// Returns the values of [`VARIABLES`].
+    fn values(&self, leaves: bool) -> [OsString; 5] {
+        let server = self.server.as_ref().and_then(|server| server.local_addr().ok());
+        [
+            self.place.clone().into_os_string(),
+            self.stranger.number.to_string().into(),
+            server.map(|at| at.to_string()).unwrap_or_default().into(),
+            fs::read_link("/proc/self/ns/ipc").unwrap_or_default().into_os_string(),
+            leaves.to_string().into(),
+        ]
+    }
+
+    fn spec(&self, launcher: &Path) -> SandboxSpec {
         let rule = |path: PathBuf, access| FileRule { path, access, origin: "probe".to_owned() };
         let at = |name: &str| self.place.join(name);
         let mut rules = vec![
@@ -183,27 +222,20 @@ impl Ground {
         ];
         // It may lie in a directory that a run has for its own.
         rules.extend(launcher.canonicalize().ok().map(|path| rule(path, Access::Read)));
-        let server = self.server.as_ref().and_then(|server| server.local_addr().ok());
-        let values = [
-            self.place.clone().into_os_string(),
-            self.stranger.number.to_string().into(),
-            server.map(|at| at.to_string()).unwrap_or_default().into(),
-            fs::read_link("/proc/self/ns/ipc").unwrap_or_default().into_os_string(),
-        ];
         SandboxSpec {
             program: Program {
                 path: launcher.canonicalize().unwrap_or_else(|_| launcher.to_path_buf()),
                 argv: ["stockade", "launch", "probe"].map(Into::into).into(),
-                environment: VARIABLES.iter().map(Into::into).zip(values).collect(),
+                environment: VARIABLES.iter().map(Into::into).zip(self.values(true)).collect(),
                 cwd: "/".into(),
             },
             files: Files { rules, guarded_names: vec![GUARDED.into()], ..Files::default() },
-            network: if confine { Network::Off } else { Network::Host },
+            network: Network::Off,
             limits: Limits::default(),
             terminal: None,
             required: BTreeSet::new(),
             mediation: Mediation::Writes,
-            confine,
+            confine: true,
             fallback: Fallback::Refuse,
             landlock_abi: u32::MAX,
             fail_at: String::new(),
@@ -247,7 +279,7 @@ fn landlock_level() -> Probe {
     result("Landlock", seen)
 }
 
-fn start_of(tried: &Result<(Ran, Ran), Error>) -> Probe {
+fn start_of(tried: &Result<(Succeeded, Ran), Error>) -> Probe {
     let seen = match tried {
         Ok(_) => Ok("a command started with every step".to_owned()),
         Err(Error::Unenforceable { reason, help, .. }) => Err((reason.clone(), help.clone())),
@@ -260,8 +292,8 @@ fn start_of(tried: &Result<(Ran, Ran), Error>) -> Probe {
 }
 
 /// Returns what came of an act, and whether it was stopped.
-fn judged(act: &inside::Act, outside: &Ran, inside: &Ran) -> (Probe, bool) {
-    let of = |ran: &Ran| ran.succeeded.get(act.name).copied();
+fn judged(act: &inside::Act, outside: &Succeeded, inside: &Succeeded) -> (Probe, bool) {
+    let of = |succeeded: &Succeeded| succeeded.get(act.name).copied();
     let help =
         || act.protections.first().map(|it| crate::help::protection(*it)).unwrap_or_default();
     let seen = match (of(outside), of(inside)) {

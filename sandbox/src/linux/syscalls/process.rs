@@ -280,6 +280,13 @@ pub(crate) fn duplicate_onto(source: BorrowedFd<'_>, target: i32) -> io::Result<
     check(fd.into()).map(drop)
 }
 
+/// Lets what is started from here on inherit `descriptor`.
+pub(crate) fn inherit(descriptor: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: integers only, and the descriptor is open as long as it is borrowed.
+    let status = unsafe { libc::fcntl(descriptor.as_raw_fd(), libc::F_SETFD, 0) };
+    check(status.into()).map(drop)
+}
+
 /// Gives every signal its default disposition and unblocks all.
 pub(crate) fn reset_signals() -> io::Result<()> {
     for signal in 1..=64 {
