@@ -214,3 +214,33 @@ fn clients_that_take_all_descriptors_neither_keep_the_gateway_busy_nor_leave_a_t
     assert_eq!(gateway.end(), Some(0));
     assert_eq!(place.output(["audit", "verify"]).status.code(), Some(0));
 }
+
+#[test]
+fn lines_that_wait_for_a_client_that_reads_nothing_take_no_more_room_than_their_bytes() {
+    let place = Place::new("wide");
+    let gateway = Gateway::start(&place);
+    // Read into values it would take a hundred times its bytes.
+    let many = "{},".repeat(100_000);
+    let wide =
+        format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"x\",\"params\":[{many}{{}}]}}\n");
+    // How many answers fit where nobody reads them is the kernel's affair.
+    let deaf: Vec<Peer> = (200..340)
+        .step_by(20)
+        .map(|answers| {
+            let mut peer = gateway.greet();
+            peer.stream.set_write_timeout(Some(Duration::from_millis(300))).expect("a limit");
+            let mut sent = peer.stream.write_all(&b"{}\n".repeat(answers));
+            for _ in 0..40 {
+                sent = sent.and_then(|()| peer.stream.write_all(wide.as_bytes()));
+            }
+            peer
+        })
+        .collect();
+    let status = std::fs::read_to_string(format!("/proc/{}/status", gateway.id())).expect("it");
+    let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("its size");
+    let most: u64 = most.trim().trim_end_matches(" kB").parse().expect("a number");
+    assert!(most < 200 << 10, "{most} KiB");
+    assert_eq!(ask_for(&gateway, &place, json!({"shell": "true"})).outcome(), "ran");
+    drop(deaf);
+    assert_eq!(gateway.end(), Some(0));
+}

@@ -2,7 +2,7 @@
 //! so, when the connection goes that it lasted with, or when the gateway ends.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::OnceCell;
 use tokio::task::JoinSet;
@@ -20,6 +20,8 @@ const BRIEF_DOORS: [&str; 4] = ["run", "check", "hook", "shell"];
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
     begun: Mutex<BTreeMap<String, Session>>,
+    /// How many connections carry calls of a session.
+    held: Mutex<BTreeMap<String, usize>>,
 }
 
 #[derive(Debug, Clone)]
@@ -72,9 +74,18 @@ impl Gateway {
         }
     }
 
-    /// Ends a session whose connection is gone.
-    pub(crate) async fn end_session(&self, name: &str) {
-        if let Some(session) = self.sessions.as_ref().and_then(|sessions| sessions.remove(name)) {
+    /// Notes that one more connection carries calls of a session.
+    pub(crate) fn hold_session(&self, name: &str) {
+        if let Some(sessions) = &self.sessions {
+            *sessions.held().entry(name.to_owned()).or_default() += 1;
+        }
+    }
+
+    /// Notes that a connection is gone that carried calls of a session. One that began on such a connection ends with the
+    /// last of them; any other is none of theirs.
+    pub(crate) async fn leave_session(&self, name: &str) {
+        let ended = self.sessions.as_ref().and_then(|sessions| sessions.leave(name));
+        if let Some(session) = ended {
             self.bid_farewell(session).await;
         }
     }
@@ -114,6 +125,24 @@ impl Sessions {
             context: context.clone(),
         };
         Some(begun.entry(name).or_insert_with(new).clone())
+    }
+
+    fn held(&self) -> MutexGuard<'_, BTreeMap<String, usize>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the session that a connection was the last to hold.
+    fn leave(&self, name: &str) -> Option<Session> {
+        let mut held = self.held();
+        let others = held.get(name).copied().unwrap_or_default().saturating_sub(1);
+        if others > 0 {
+            held.insert(name.to_owned(), others);
+            return None;
+        }
+        held.remove(name);
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        begun.get(name).filter(|session| lasts_with_connection(&session.context))?;
+        begun.remove(name)
     }
 
     fn remove(&self, name: &str) -> Option<Session> {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::Gateway;
@@ -34,7 +34,8 @@ const FAREWELL: Duration = Duration::from_secs(5);
 
 /// What reaches the owner of a connection.
 enum Message {
-    Line(Result<Frame, RpcError>),
+    /// As it came: what it is read into may be much larger. It leaves its room when it is done with.
+    Line(Vec<u8>, OwnedSemaphorePermit),
     Closed,
     Asked(Id, Box<PendingQuestion>),
     Ended(Id),
@@ -127,24 +128,34 @@ async fn told(ending: &mut watch::Receiver<bool>) {
 impl Connection {
     async fn message(&mut self, message: Message) {
         match message {
-            Message::Line(Ok(Frame::Request { id, method, params })) => {
-                if let Err(error) = self.request(&id, &method, params) {
-                    self.send(Frame::Answer { id: Some(id), result: Err(error) }).await;
+            Message::Line(line, _room) => {
+                if let Some(refusal) = self.line(&line) {
+                    self.send(refusal).await;
                 }
-            }
-            Message::Line(Ok(Frame::Notification { method, params })) => {
-                if let Err(error) = self.notification(&method, params) {
-                    self.send(Frame::Answer { id: None, result: Err(error) }).await;
-                }
-            }
-            Message::Line(Ok(Frame::Answer { id, result })) => self.answered(id, result),
-            Message::Line(Err(error)) => {
-                self.send(Frame::Answer { id: None, result: Err(error) }).await;
             }
             Message::Asked(run, pending) => self.ask(&run, *pending).await,
             Message::Ended(id) => drop(self.running.remove(&id)),
             Message::Closed => {}
         }
+    }
+
+    /// Does what a line says, and returns what is to be answered at once.
+    fn line(&mut self, line: &[u8]) -> Option<Frame> {
+        let (id, done) = match frames::decode(line) {
+            Ok(Frame::Request { id, method, params }) => {
+                let done = self.request(&id, &method, params);
+                (Some(id), done)
+            }
+            Ok(Frame::Notification { method, params }) => {
+                (None, self.notification(&method, params))
+            }
+            Ok(Frame::Answer { id, result }) => {
+                self.answered(id, result);
+                (None, Ok(()))
+            }
+            Err(error) => (None, Err(error)),
+        };
+        done.err().map(|error| Frame::Answer { id, result: Err(error) })
     }
 
     /// Starts what is asked for; its answer is sent when it is there.
@@ -208,8 +219,10 @@ impl Connection {
     }
 
     fn note_session(&mut self, context: &Context) {
-        if lasts_with_connection(context) {
-            self.sessions.extend(context.session.clone());
+        if let Some(name) = context.session.as_ref().filter(|_| lasts_with_connection(context))
+            && self.sessions.insert(name.clone())
+        {
+            self.gateway.hold_session(name);
         }
     }
 
@@ -326,7 +339,7 @@ impl Connection {
         });
         while self.requests.join_next().await.is_some() {}
         for session in std::mem::take(&mut self.sessions) {
-            self.gateway.end_session(&session).await;
+            self.gateway.leave_session(&session).await;
         }
         drop(self);
         let _ = writer.await; // ended by itself or by the farewell
@@ -443,9 +456,12 @@ fn refusal(id: Id, failure: &Failure) -> Vec<u8> {
 
 async fn read_lines(reading: OwnedReadHalf, messages: mpsc::Sender<Message>) {
     let mut input = BufReader::with_capacity(64 << 10, reading);
+    let room = Arc::new(Semaphore::new(frames::LONGEST_LINE));
     // A line that is cut or too long ends the connection: what follows it cannot be understood.
     while let Ok(Some(line)) = frames::next_line(&mut input).await {
-        if messages.send(Message::Line(frames::decode(&line))).await.is_err() {
+        let taken = u32::try_from(line.len()).unwrap_or(u32::MAX);
+        let Ok(taken) = Arc::clone(&room).acquire_many_owned(taken).await else { return };
+        if messages.send(Message::Line(line, taken)).await.is_err() {
             return;
         }
     }

@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 use stockade_tests::Place;
-use stockade_tests::gateway::Gateway;
+use stockade_tests::gateway::{Gateway, Peer};
 
 use super::{answering, command, hooks, judged_case, script, stdout, told, until, user};
 
@@ -135,6 +135,51 @@ fn a_session_of_a_gateway_begins_and_ends_once() {
     assert_eq!(events()[1..], [(json!("SessionEnd"), json!("s-7"), json!("other"))]);
     let search = stdout(&place.output(["audit", "search", "--json"]));
     assert_eq!(search.matches(r#""kind":"hooks""#).count(), 2, "{search}");
+}
+
+#[test]
+fn nobody_ends_the_session_of_another_by_naming_it() {
+    let place = Place::new("hook-sessions");
+    let seen = place.root.join("seen");
+    let note = json!([{"matcher": "startup|other", "hooks": [command(&format!("cat >> {0}; echo >> {0}", seen.display()))]}]);
+    user(&place, &json!({"hooks": {"SessionStart": note, "SessionEnd": note}}));
+    let gateway = Gateway::start(&place);
+    let environment = json!([["HOME", place.home()], ["PATH", "/usr/bin:/bin"]]);
+    let run = |peer: &mut Peer, session: &str| {
+        let context = json!({"settings": [], "allowed_tools": [], "disallowed_tools": [], "import": [],
+            "additional_directories": [], "environment": environment, "door": "socket",
+            "interactive": false, "session": session});
+        let request = json!({"command": {"shell": "true"}, "cwd": place.project(), "background": false,
+            "pty": false, "unsandboxed": false, "stdin": false, "context": context});
+        peer.request("run", request);
+        assert_eq!(peer.outcome(), "ran");
+    };
+    let leave = |mut peer: Peer| {
+        peer.stream.shutdown(std::net::Shutdown::Write).expect("it is open");
+        assert_eq!(peer.message(), None);
+    };
+    let events = || -> Vec<(String, String)> {
+        let text = std::fs::read_to_string(&seen).unwrap_or_default();
+        // One that is just being written is none yet.
+        let frames = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        frames.map(|it| (text(&it["hook_event_name"]), text(&it["session_id"]))).collect()
+    };
+    let event = |name: &str, session: &str| (name.to_owned(), session.to_owned());
+    assert_eq!(place.output(["run", "--session", "brief", "true"]).status.code(), Some(0));
+    let (mut first, mut second) = (gateway.greet(), gateway.greet());
+    run(&mut first, "shared");
+    run(&mut second, "shared");
+    run(&mut second, "brief");
+    leave(second);
+    run(&mut first, "shared");
+    let begun = [event("SessionStart", "brief"), event("SessionStart", "shared")];
+    assert_eq!(events(), begun);
+    leave(first);
+    until("the end of the session", || events().len() > 2);
+    assert_eq!(gateway.end(), Some(0));
+    let ended = [event("SessionEnd", "shared"), event("SessionEnd", "brief")];
+    assert_eq!(events(), [begun, ended].concat());
 }
 
 #[test]
