@@ -216,7 +216,8 @@ fn a_signal_is_heard_while_nobody_reads_what_the_command_writes() {
         [(Box::new(socket), OwnedFd::from(end).into()), (Box::new(pipe), writer.into())];
     for (mut output, given) in outputs {
         let mut child = place.stockade(["shell", "-c", "yes"]).stdout(given).spawn().expect("it");
-        let mut some = [0; 4];
+        // It writes as fast as it is read: more than one piece has come, and the next ones are on their way.
+        let mut some = [0; 1 << 16];
         output.read_exact(&mut some).expect("its output");
         let before = newest(&place)["seq"].as_u64();
         signal(child.id(), "TERM");
