@@ -195,6 +195,39 @@ read -r answer <&3; echo \"answer ${answer:0:12}\"";
 }
 
 #[test]
+fn a_question_that_is_taken_back_takes_no_key_any_more() {
+    let test = "a_question_that_is_taken_back_takes_no_key_any_more";
+    let script = "trap 'caught=yes' INT
+exec 3<>\"/dev/tcp/127.0.0.1/${http_proxy##*:}\"
+printf 'CONNECT host.example:443 HTTP/1.1\\r\\nHost: host.example:443\\r\\n\\r\\n' >&3
+until read -r answer <&3; do :; done; until [ \"$caught\" ]; do sleep 0.05; done
+echo \"answer ${answer:0:12}\"
+for key in 1 2 3; do read -rsn1 key; echo \"key <$key>\"; done; read -r line; echo \"line <$line>\"";
+    for serves in [false, true] {
+        let place = place("pty-withdrawn", script);
+        let _gateway = serves.then(|| Gateway::start(&place));
+        let line = "$STOCKADE run --quiet --pty 'bash script.sh'; echo \"status $?\"";
+        let Some(mut terminal) = on_a_terminal(test, &place, line) else { return };
+        terminal.wait_for("let it, for this run?");
+        // While a person is asked it is a signal to all in front of the terminal.
+        terminal.press("\x03");
+        terminal.wait_for("answer HTTP/1.1 403");
+        for key in ["a", "b", "c"] {
+            terminal.press(key);
+            terminal.wait_for(&format!("key <{key}>"));
+        }
+        terminal.press("yes\r");
+        terminal.wait_for("line <yes>");
+        let (_, screen) = terminal.end();
+        assert!(screen.contains("status 0"), "{serves}: {screen}");
+        // The colours of the question end with it, and it is not put again.
+        let (_, behind) = screen.split_once("let it, for this run?").expect("the question");
+        let (question, rest) = behind.split_once("\u{1b}[0m").expect("its end");
+        assert!(!question.contains("answer") && !rest.contains("let it"), "{serves}: {screen}");
+    }
+}
+
+#[test]
 fn the_terminal_is_given_back_when_a_signal_would_end_stockade() {
     let test = "the_terminal_is_given_back_when_a_signal_would_end_stockade";
     for (serves, signal) in [

@@ -4,6 +4,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{IsTerminal as _, PipeReader, PipeWriter, Write as _};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -16,6 +17,9 @@ use crate::protocol::words;
 const TRIES: usize = 3;
 /// Most bytes of a line that is no answer; a terminal gives no longer ones (termios(3)).
 const LONGEST_LINE: usize = 4096;
+
+/// How long a terminal is waited for from which a question is taken back.
+pub(crate) const WITHDRAWAL: Duration = Duration::from_millis(200);
 
 /// The terminal of this process.
 #[derive(Debug, Clone)]

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use serde_json::Value;
 use stockade_sandbox::HeldSignals;
 
-use super::ask::{Terminal, Withdrawal};
+use super::ask::{Terminal, WITHDRAWAL, Withdrawal};
 use super::interrupts::{Interrupts, Meant, SIGWINCH, heard};
 use super::streams::{Bell, Keyboard, Printing, Show, Source, unread, window};
 use crate::client::{Attended, Connection, Said};
@@ -46,6 +46,7 @@ pub(super) fn attend(
         bell,
     };
     let outcome = attendance.finish().unwrap_or_else(RunOutcome::Failed);
+    attendance.people.answering.take().map(Answering::withdraw);
     Ok((outcome, attendance.printed()))
 }
 
@@ -69,7 +70,24 @@ struct People {
     /// In the order asked.
     asked: VecDeque<(Value, Box<Question>)>,
     /// The one that a person is reading.
-    answering: Option<(Value, Receiver<Answer>, Withdrawal)>,
+    answering: Option<Answering>,
+}
+
+/// A question that a person is reading.
+struct Answering {
+    id: Value,
+    answer: Receiver<Answer>,
+    withdrawal: Withdrawal,
+}
+
+impl Answering {
+    /// Takes the question back, and returns its identity when the terminal is as it was.
+    fn withdraw(self) -> Value {
+        drop(self.withdrawal);
+        // A terminal that takes nothing more is not waited for.
+        let _ = self.answer.recv_timeout(WITHDRAWAL);
+        self.id
+    }
 }
 
 /// What there is to look at.
@@ -211,8 +229,8 @@ impl Attendance {
             }
         };
         // Without a command yet the question goes away, and with it the request.
-        if let Some((id, ..)) = self.people.answering.take() {
-            self.running.answer(&id, Answer::Withdrawn)?;
+        if let Some(answering) = self.people.answering.take() {
+            self.running.answer(&answering.withdraw(), Answer::Withdrawn)?;
             self.printing.pause(false)?;
         }
         self.running.control(control)?;
@@ -249,7 +267,7 @@ impl Attendance {
         };
         match std::thread::Builder::new().name("ask".into()).spawn(ask) {
             Ok(_) => {
-                *answering = Some((id, answer, withdrawal));
+                *answering = Some(Answering { id, answer, withdrawal });
                 Ok(())
             }
             Err(_) => {
@@ -261,7 +279,7 @@ impl Attendance {
 
     /// Passes on the answer of a person, if it is there.
     fn answered(&mut self) -> Result<(), Failure> {
-        let Some((id, answer, _)) = &self.people.answering else { return Ok(()) };
+        let Some(Answering { id, answer, .. }) = &self.people.answering else { return Ok(()) };
         let answer = match answer.try_recv() {
             Ok(answer) => answer,
             Err(TryRecvError::Empty) => return Ok(()),

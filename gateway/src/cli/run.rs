@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
-use super::ask::{Terminal, Withdrawal};
+use super::ask::{Terminal, WITHDRAWAL, Withdrawal};
 use super::attend::attend;
 use super::check::with_hooks;
 use super::interrupts::{ENDING, Interrupts, Meant, SIGXFSZ, heard, waited};
@@ -199,7 +199,9 @@ async fn converse(
                     continue;
                 };
                 // Without a command yet the question goes away, and with it the request.
-                answering = None;
+                if let Some(answering) = answering.take() {
+                    answering.withdraw().await;
+                }
                 printer.pause(false);
                 match meant {
                     // Sixteen that nobody takes are enough.
@@ -213,6 +215,9 @@ async fn converse(
             }
         }
     };
+    if let Some(answering) = answering.take() {
+        answering.withdraw().await;
+    }
     printer.pause(false);
     while !left {
         let patience = signals.interrupts.patience();
@@ -231,7 +236,7 @@ async fn converse(
 struct Answering {
     pending: PendingQuestion,
     reading: tokio::task::JoinHandle<Answer>,
-    _withdrawal: Withdrawal,
+    withdrawal: Withdrawal,
 }
 
 impl Answering {
@@ -247,7 +252,14 @@ impl Answering {
             quiet.wait();
             terminal.ask(&question, &withdrawn)
         });
-        Some(Answering { pending, reading, _withdrawal: withdrawal })
+        Some(Answering { pending, reading, withdrawal })
+    }
+
+    /// Takes the question back, and waits until the terminal is as it was.
+    async fn withdraw(self) {
+        drop((self.withdrawal, self.pending));
+        // A terminal that takes nothing more is not waited for.
+        let _ = tokio::time::timeout(WITHDRAWAL, self.reading).await;
     }
 }
 
