@@ -169,6 +169,14 @@ impl Client {
         let gateway = Gateway::open(options).await?;
         Ok(Client { way: Way::Embedded(Box::new(gateway)) })
     }
+
+    /// Ends what this process was the gateway with, and leaves nobody behind.
+    pub(crate) async fn close(self) {
+        match self.way {
+            Way::Embedded(gateway) => gateway.close().await,
+            Way::Socket(_) => {}
+        }
+    }
 }
 
 impl Connection {

@@ -2,18 +2,20 @@
 
 mod after;
 mod answered;
+pub(crate) mod calling;
 mod changes;
 mod opening;
 pub(crate) mod sessions;
 mod steps;
 
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 use stockade_parser::Programs;
 use stockade_policy::Decision;
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
-use crate::audit::record::caller::Caller;
 use crate::audit::record::decision::Runs;
 use crate::audit::{GatewayMode, Log};
 use crate::client::{Conversation, Options};
@@ -31,6 +33,7 @@ use crate::run::{self, Launchers, Lines, Manner};
 use crate::temporary::Temporary;
 use crate::{answer, request, view};
 use answered::{Case, Going};
+use calling::Calling;
 use opening::Opening;
 
 /// The whole gate: takes a request, gives its outcome.
@@ -45,6 +48,8 @@ pub struct Gateway {
     changes: Option<changes::Changes>,
     /// Of a gateway that stays: the sessions that have begun.
     sessions: Option<sessions::Sessions>,
+    /// What waits until the kernel has taken down what kept commands apart.
+    remains: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl std::fmt::Debug for Gateway {
@@ -95,18 +100,29 @@ impl Gateway {
         let stays = mode != GatewayMode::Embedded;
         let changes = stays.then(changes::Changes::default);
         let sessions = stays.then(sessions::Sessions::default);
-        Ok(Gateway { log, places, scanner, launchers, mode, executable, changes, sessions })
+        let remains = Mutex::default();
+        Ok(Gateway {
+            log,
+            places,
+            scanner,
+            launchers,
+            mode,
+            executable,
+            changes,
+            sessions,
+            remains,
+        })
     }
 
     /// Decides one command, runs it if it may, and records both.
     pub async fn run(&self, request: CommandRequest, conversation: Conversation) -> RunOutcome {
-        self.run_for(Caller::parent(), request, conversation).await
+        self.run_for(Calling::parent(), request, conversation).await
     }
 
     /// The same for a caller that the kernel named.
     pub(crate) async fn run_for(
         &self,
-        caller: Caller,
+        caller: Calling,
         request: CommandRequest,
         conversation: Conversation,
     ) -> RunOutcome {
@@ -116,7 +132,7 @@ impl Gateway {
 
     async fn handle(
         &self,
-        caller: Caller,
+        caller: Calling,
         request: CommandRequest,
         mut conversation: Conversation,
     ) -> Result<RunOutcome, Failure> {
@@ -149,7 +165,8 @@ impl Gateway {
         // The more is done while the log opens, the better; that it cannot says more than that nothing can be planned.
         let log = self.log.log().await?;
         let planned = planned.transpose()?;
-        let circumstances = Circumstances::of_run(caller.clone(), &request, command.timeout, runs);
+        let known = caller.caller().await?;
+        let circumstances = Circumstances::of_run(known, &request, command.timeout, runs);
         let receipt = self.record(&scene, &judged, circumstances).await?;
         let Some(Planned { spec, temporary, hosts }) = planned else {
             return Ok(answer::not_run(judged.verdict.decision, view, &receipt));
@@ -257,29 +274,33 @@ impl Gateway {
         let (mut execution, network) = tokio::join!(follow, carry);
         execution.network = network;
         let remains = std::mem::take(&mut execution.remains);
+        // Nothing of it runs any more; what is left is the kernel, which takes its namespaces down.
+        self.leave(remains);
         // While the log writes, what the command leaves behind goes.
-        let clearing = async {
-            // Nothing of it runs any more; what is left is the kernel, which takes its namespaces down.
-            match self.mode {
-                // This process ends with its call, and leaves nobody behind.
-                GatewayMode::Embedded => {
-                    let cleared = self.clear(temporary).await;
-                    remains.gone().await;
-                    cleared
-                }
-                GatewayMode::Daemon | GatewayMode::System => {
-                    drop(tokio::spawn(remains.gone()));
-                    self.clear(temporary).await
-                }
-            }
-        };
         let (recorded, cwd_after) =
-            tokio::join!(records::result(log, receipt, &execution), clearing);
+            tokio::join!(records::result(log, receipt, &execution), self.clear(temporary));
         recorded.map_err(|error| answer::ran_unrecorded(&error, &execution))?;
         for event in execution.unsent.drain(..) {
             let _ = lines.events.send(event).await; // a front end that is gone needs nothing
         }
         Ok((execution, cwd_after?))
+    }
+
+    /// Has a task wait for the end of what kept a command apart.
+    fn leave(&self, remains: run::Remains) {
+        let mut waiting = self.remains.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.retain(|task| !task.is_finished());
+        waiting.push(tokio::spawn(remains.gone()));
+    }
+
+    /// Ends this gateway, and returns when nothing is left of its commands, so that a process that ends with them leaves
+    /// nobody behind.
+    pub(crate) async fn close(mut self) {
+        let waiting = std::mem::take(&mut self.remains);
+        drop(self);
+        for task in waiting.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            let _ = task.await; // one that broke off has dropped what it waited for, which waits as well
+        }
     }
 
     /// Removes the temporary directory of a command that is gone, and returns where its shell said that it stood.

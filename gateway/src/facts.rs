@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
 use crate::protocol::errors::Failure;
@@ -76,45 +77,80 @@ fn root_above(cwd: &Path) -> PathBuf {
 
 /// Returns, for each path, every name that it goes through; `cwd` is where relative paths start.
 pub(crate) fn real_paths(paths: Vec<PathBuf>, cwd: &Path) -> BTreeMap<PathBuf, Vec<PathBuf>> {
+    let mut names = Names::default();
     let name = |path: PathBuf| {
-        let names = names_of(&cwd.join(&path), cwd);
-        (path, names)
+        let found = names.of(&cwd.join(&path), cwd);
+        (path, found)
     };
     paths.into_iter().map(name).collect()
 }
 
-/// Returns the names that `path` goes through: one for each symbolic link, and the final one. What does
-/// not exist yet keeps its name behind the real path of its nearest parent.
-pub(crate) fn names_of(path: &Path, cwd: &Path) -> Vec<PathBuf> {
-    let path = caller_view(path, cwd);
-    let mut names = Vec::new();
-    let mut real = PathBuf::from("/");
-    let mut links = 0;
-    let mut rest: VecDeque<OsString> = pieces(&path);
-    while let Some(piece) = rest.pop_front() {
-        if piece == ".." {
-            real.pop();
-            continue;
-        }
-        real.push(&piece);
-        // A place that the gateway cannot look into is one that the command, of the same user, cannot either.
-        let follows = links < MAX_LINKS && real.as_os_str().len() < MAX_PATH && !is_magic(&real);
-        let Some(target) = follows.then(|| std::fs::read_link(&real).ok()).flatten() else {
-            continue;
-        };
-        real.pop();
-        links += 1;
-        if target.is_absolute() {
-            real = PathBuf::from("/");
-        }
-        for piece in pieces(&target).into_iter().rev() {
-            rest.push_front(piece);
-        }
-        names.push(lexical(&real, &rest));
+/// Looks up the names of paths. What two paths in succession begin with alike is looked at once, so this lives as long as
+/// one look at the file system takes, and no longer.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    /// The real path that was found last: none of its parts is a link.
+    last: PathBuf,
+}
+
+impl Names {
+    /// Returns the path behind links, also when its last parts do not exist yet.
+    pub(crate) fn real(&mut self, path: &Path) -> PathBuf {
+        self.of(path, Path::new("/")).pop().unwrap_or_else(|| path.to_path_buf())
     }
-    names.push(real);
-    names.dedup();
-    names
+
+    /// Returns the names that `path` goes through: one for each symbolic link, and the final one. What does
+    /// not exist yet keeps its name behind the real path of its nearest parent.
+    pub(crate) fn of(&mut self, path: &Path, cwd: &Path) -> Vec<PathBuf> {
+        let path = caller_view(path, cwd);
+        let mut names = Vec::new();
+        let mut real = PathBuf::from("/");
+        let mut links = 0;
+        // Below what is not there nothing is.
+        let mut is_there = true;
+        let mut rest: VecDeque<OsString> = pieces(&path);
+        while let Some(piece) = rest.pop_front() {
+            if piece == ".." {
+                real.pop();
+                is_there = true;
+                continue;
+            }
+            real.push(&piece);
+            let is_in_reach = links < MAX_LINKS && real.as_os_str().len() < MAX_PATH;
+            let follows = is_there && is_in_reach && !is_magic(&real);
+            if !follows || self.last.starts_with(&real) {
+                continue;
+            }
+            let target = match std::fs::read_link(&real) {
+                Ok(target) => target,
+                // A place that the gateway cannot look into is one that the command, of the same user, cannot either.
+                Err(error) => {
+                    is_there = !is_missing(&error);
+                    continue;
+                }
+            };
+            real.pop();
+            links += 1;
+            if target.is_absolute() {
+                real = PathBuf::from("/");
+            }
+            for piece in pieces(&target).into_iter().rev() {
+                rest.push_front(piece);
+            }
+            names.push(lexical(&real, &rest));
+        }
+        if links < MAX_LINKS {
+            self.last.clone_from(&real);
+        }
+        names.push(real);
+        names.dedup();
+        names
+    }
+}
+
+/// Says whether nothing can lie below a path that is told of so (path_resolution(7)).
+fn is_missing(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
 /// Returns `path` as a process in `cwd` would see it, where the kernel's own links name "this process".
@@ -164,6 +200,48 @@ mod tests {
 
     use super::*;
     use crate::testing::Folder;
+
+    fn names_of(path: &Path, cwd: &Path) -> Vec<PathBuf> {
+        Names::default().of(path, cwd)
+    }
+
+    #[test]
+    fn a_path_after_another_has_the_names_that_it_has_alone() {
+        let folder = Folder::new();
+        let root = folder.path();
+        std::fs::create_dir_all(root.join("real/inner")).unwrap();
+        symlink("real", root.join("link")).unwrap();
+        symlink("../link/inner", root.join("real/back")).unwrap();
+        symlink("loop", root.join("loop")).unwrap();
+        let paths: Vec<PathBuf> = [
+            "real/inner/x",
+            "real/back/x",
+            "real/back/../back/y",
+            "link/missing/../inner/z",
+            "missing/a/../../link/b",
+            "loop/x",
+            "loop",
+            "link",
+            "real",
+            "link/inner",
+            "real/inner/x/../../back",
+        ]
+        .map(|path| root.join(path))
+        .into();
+        let alone = |path: &PathBuf| (path.clone(), names_of(path, root));
+        let expected: BTreeMap<_, _> = paths.iter().map(alone).collect();
+        // In every order of two.
+        for first in &paths {
+            for second in &paths {
+                let both = real_paths(vec![first.clone(), second.clone()], root);
+                let mut names = Names::default();
+                let found = [first, second].map(|path| (path.clone(), names.of(path, root)));
+                for (path, found) in found.into_iter().chain(both) {
+                    assert_eq!(Some(&found), expected.get(&path), "{first:?}, {second:?}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn every_hop_of_a_link_is_a_name() {

@@ -17,7 +17,7 @@ use stockade_sandbox::{
 
 use self::globs::Unlisted;
 use crate::environment::{self, Environment};
-use crate::facts::Place;
+use crate::facts::{Names, Place};
 use crate::judge::Scene;
 use crate::net;
 use crate::places::Places;
@@ -318,13 +318,14 @@ fn program(ground: &Ground<'_>) -> Result<Program, Failure> {
 
 fn files(around: &Around<'_>) -> Result<Files, Failure> {
     let sandbox = around.sandbox;
+    let mut names = Names::default();
     let mut rules = Rules(Vec::new());
     for path in beneath_private(around) {
         rules.add(&path, Access::Read, "builtin: home and programs");
     }
     let mut sockets = Vec::new();
     for (path, origin) in &sandbox.allow_unix_sockets {
-        let socket = real(Path::new(path));
+        let socket = names.real(Path::new(path));
         // Shown where it lies in a directory of which a command sees its own.
         rules.add(&socket, Access::Read, &place_of(path, origin));
         sockets.push(socket);
@@ -340,7 +341,7 @@ fn files(around: &Around<'_>) -> Result<Files, Failure> {
         if Pattern::is(pattern) {
             continue;
         }
-        let path = real(Path::new(pattern));
+        let path = names.real(Path::new(pattern));
         rules.add(&path, Access::Write, &place_of(pattern, origin));
         writable.push(path);
     }
@@ -355,7 +356,7 @@ fn files(around: &Around<'_>) -> Result<Files, Failure> {
                 Access::Read | Access::Write => Unlisted::Nothing,
             };
             for path in expand(pattern, unlisted)? {
-                rules.add(&real(&path), access, &place_of(pattern, origin));
+                rules.add(&names.real(&path), access, &place_of(pattern, origin));
             }
         }
     }
@@ -365,7 +366,8 @@ fn files(around: &Around<'_>) -> Result<Files, Failure> {
         [(&sandbox.deny_write, Access::ReadOnly), (&sandbox.deny_read, Access::None)]
     {
         for (pattern, origin) in list.iter().filter(|it| Pattern::is(&it.0)) {
-            patterns.add(&with_real_start(pattern), access, &place_of(pattern, origin));
+            let pattern_path = with_real_start(pattern, &mut names);
+            patterns.add(&pattern_path, access, &place_of(pattern, origin));
         }
     }
     for directory in &writable {
@@ -376,7 +378,7 @@ fn files(around: &Around<'_>) -> Result<Files, Failure> {
         rules.add(own, Access::None, "builtin: own state");
     }
     for usual in around.places.usual.iter().filter(|usual| usual.is_dir()) {
-        rules.add(&real(usual), Access::None, "builtin: own state");
+        rules.add(&names.real(usual), Access::None, "builtin: own state");
     }
     if let Some(directory) = socket_within(around, &writable)? {
         rules.add(&directory, Access::None, "builtin: own socket");
@@ -504,7 +506,7 @@ pub(crate) fn is_available() -> bool {
 }
 
 /// Returns `pattern` with the real path of the directories before its first wildcard.
-fn with_real_start(pattern: &str) -> PathBuf {
+fn with_real_start(pattern: &str, looked: &mut Names) -> PathBuf {
     let names = Path::new(pattern).components();
     let (mut start, mut rest) = (PathBuf::new(), PathBuf::new());
     for name in names {
@@ -518,7 +520,7 @@ fn with_real_start(pattern: &str) -> PathBuf {
             None => rest.push(name),
         }
     }
-    let start = real(&start);
+    let start = looked.real(&start);
     let names = start.iter().map(|name| match name.to_str() {
         Some(text) => OsString::from(stockade_policy::verbatim(text)),
         None => name.to_owned(),
@@ -536,5 +538,5 @@ fn expand(pattern: &str, unlisted: Unlisted) -> Result<Vec<PathBuf>, Failure> {
 
 /// Returns the path behind links, also when its last parts do not exist yet.
 fn real(path: &Path) -> PathBuf {
-    crate::facts::names_of(path, Path::new("/")).pop().unwrap_or_else(|| path.to_path_buf())
+    Names::default().real(path)
 }

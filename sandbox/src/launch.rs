@@ -65,7 +65,7 @@ struct Link {
 struct Confined {
     pid: i32,
     orders: UnixStream,
-    /// What it has left of the host, until there is time to close it.
+    /// What it has left of the host, until the command runs and there is time to close it.
     left: Vec<OwnedFd>,
     /// Its control group, if it has one; removed at the end.
     group: Option<Group>,
@@ -188,14 +188,13 @@ fn attempt(
         end(pid, group.as_ref());
         return Err(failure);
     }
+    // This waits for the kernel's readers, while the command runs and nobody waits for this process.
+    drop(left);
     let mut heard = Heard::default();
     let watched = watch(control, &orders, pid, &mut heard);
     if heard.is_told() {
         // Nothing is left but pid 1, and the gateway knows. The kernel takes its time over the namespaces, and nobody
         // need wait for that before the result is written down.
-        // Both wait for the kernel's readers, and may as well wait together.
-        let _ = syscalls::kill(pid, libc::SIGKILL);
-        drop(left);
         end(pid, group.as_ref());
         return Ok(None);
     }

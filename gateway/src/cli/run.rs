@@ -136,15 +136,17 @@ fn embedded(
         let keyboard = streams::Keyboard::of(&request)?;
         let keys = keyboard.as_ref().map(streams::Keyboard::keys);
         let signals = Signals::listen(keys.as_ref())?;
-        let client = Client::embedded(Options { runs: true, ..options }).await?;
-        converse((client, request), signals, terminal, (show, keys)).await
+        let mut client = Client::embedded(Options { runs: true, ..options }).await?;
+        let told = converse((&mut client, request), signals, terminal, (show, keys)).await;
+        client.close().await;
+        told
     })?
 }
 
 /// Runs the command, and meanwhile passes on output, input, signals and questions. Also returns why output
 /// could not be passed on, if that was so.
 async fn converse(
-    (mut client, request): (Client, CommandRequest),
+    (client, request): (&mut Client, CommandRequest),
     mut signals: Signals,
     terminal: Option<Terminal>,
     (show, keys): (streams::Show, Option<streams::Keys>),

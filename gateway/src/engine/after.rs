@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use stockade_policy::{Hook, HookEvent};
 
 use super::Gateway;
+use super::calling::Calling;
 use crate::answer::unrecorded;
 use crate::audit::Receipt;
-use crate::audit::record::caller::Caller;
 use crate::hooks::{self, Call, Report, merge};
 use crate::judge::{self, Judged, Runner, Scene};
 use crate::protocol::errors::{Code, Failure};
@@ -19,7 +19,7 @@ impl Gateway {
     /// Runs the hooks for the way in which a command ended, and records them.
     pub(super) async fn after(
         &self,
-        caller: Caller,
+        caller: Calling,
         context: &Context,
         (scene, judged): (&Scene, &Judged),
         (receipt, execution): (&Receipt, &Execution),
@@ -40,13 +40,13 @@ impl Gateway {
 
     /// Runs the hooks of an event that a front end tells of.
     pub async fn event(&self, request: EventRequest) -> Result<EventView, Failure> {
-        self.event_for(Caller::parent(), request).await
+        self.event_for(Calling::parent(), request).await
     }
 
     /// The same for a caller that the kernel named.
     pub(crate) async fn event_for(
         &self,
-        caller: Caller,
+        caller: Calling,
         request: EventRequest,
     ) -> Result<EventView, Failure> {
         let event = event(&request)?;
@@ -101,7 +101,7 @@ impl Gateway {
         scene: &Scene,
         (event, further): (HookEvent, &Value),
         call: &Call<'_>,
-        (caller, decision, call_id): (Caller, Option<&Receipt>, Option<&str>),
+        (caller, decision, call_id): (Calling, Option<&Receipt>, Option<&str>),
     ) -> Result<Report, Failure> {
         let settings = scene.snapshot.rules.settings();
         if hooks::matching(&settings.hooks, event, call.subject).is_empty() {
@@ -113,7 +113,7 @@ impl Gateway {
         let mut report = merge::told(&ran);
         report.outcome = merge::strictest(&ran);
         if !ran.is_empty() {
-            let front_end = (caller, call.context, scene.mode.name());
+            let front_end = (caller.caller().await?, call.context, scene.mode.name());
             let recorded = records::hooks(&log, decision, (event, &ran), front_end, call_id);
             recorded.await.map_err(|error| unrecorded(&error))?;
         }

@@ -5,11 +5,11 @@ use stockade_policy::{Decision, NetworkRules};
 use tokio::sync::mpsc;
 
 use super::Gateway;
+use super::calling::Calling;
 use crate::approve::asked::Agreed;
 use crate::approve::{self, Answered, Consent};
 use crate::audit::Log;
 use crate::audit::Receipt;
-use crate::audit::record::caller::Caller;
 use crate::audit::record::decision::Runs;
 use crate::client::{Conversation, PendingQuestion};
 use crate::decide::{Grant, Pending};
@@ -47,7 +47,7 @@ pub(super) struct Going {
 /// A call as it came.
 #[derive(Clone, Copy)]
 pub(super) struct Call<'a> {
-    pub(super) caller: &'a Caller,
+    pub(super) caller: &'a Calling,
     pub(super) request: &'a CommandRequest,
     pub(super) command: &'a Command,
     pub(super) log: &'a Log,
@@ -121,7 +121,8 @@ impl Gateway {
         };
         let runs = if may_run { Runs::Gateway } else { Runs::Nobody };
         let Call { caller, request, command, .. } = call;
-        let circumstances = Circumstances::of_run(caller.clone(), request, command.timeout, runs);
+        let circumstances =
+            Circumstances::of_run(caller.caller().await?, request, command.timeout, runs);
         let receipt = self.record(&scene, &judged, circumstances).await?;
         if !may_run {
             view.warnings.push(CHANGED.into());

@@ -7,7 +7,7 @@ use serde_json::json;
 use stockade_policy::{HookEvent, HookVerdict, Layer, SettingsText};
 
 use super::Gateway;
-use crate::audit::record::caller::Caller;
+use super::calling::Calling;
 use crate::facts::variable;
 use crate::hooks::Call;
 use crate::judge::Scene;
@@ -44,7 +44,7 @@ impl Gateway {
     /// Returns the scene with the settings that count, after hooks were told of what changed since the last call.
     pub(super) async fn settled(
         &self,
-        caller: &Caller,
+        caller: &Calling,
         scene: Scene,
         context: &Context,
     ) -> Result<Scene, Failure> {
@@ -67,7 +67,7 @@ impl Gateway {
     /// Tells the hooks that counted so far of each changed file, and returns the settings that count from now on.
     async fn change(
         &self,
-        caller: &Caller,
+        caller: &Calling,
         old: &Arc<Snapshot>,
         scene: &Scene,
         context: &Context,

@@ -8,7 +8,7 @@ use tokio::sync::OnceCell;
 use tokio::task::JoinSet;
 
 use super::Gateway;
-use crate::audit::record::caller::Caller;
+use super::calling::Calling;
 use crate::protocol::types::{Context, EventRequest, EventView};
 
 /// Most sessions at once; of further ones no hook is told.
@@ -28,7 +28,7 @@ pub(super) struct Sessions {
 struct Session {
     /// What the hooks said at its beginning; a further call waits for it.
     start: Arc<OnceCell<EventView>>,
-    caller: Caller,
+    caller: Calling,
     cwd: String,
     context: Context,
 }
@@ -41,7 +41,7 @@ pub(crate) fn lasts_with_connection(context: &Context) -> bool {
 impl Gateway {
     /// Begins the session of a call, if it names one that is new, and returns what its hooks say; nothing for a session
     /// that has begun. A hook that fails keeps no session from beginning.
-    pub(super) async fn begin(&self, caller: &Caller, cwd: &str, context: &Context) -> EventView {
+    pub(super) async fn begin(&self, caller: &Calling, cwd: &str, context: &Context) -> EventView {
         let Some(session) = self.sessions.as_ref().and_then(|it| it.take(caller, cwd, context))
         else {
             return EventView::default();
@@ -60,7 +60,7 @@ impl Gateway {
     }
 
     /// Notes what a front end says of its session: one that it began or ended is not begun or ended here once more.
-    pub(super) fn note_session(&self, caller: &Caller, told: &EventRequest) {
+    pub(super) fn note_session(&self, caller: &Calling, told: &EventRequest) {
         let Some(sessions) = &self.sessions else { return };
         match (told.event.as_str(), &told.context.session) {
             ("SessionStart", Some(_)) => {
@@ -112,7 +112,7 @@ impl Gateway {
 
 impl Sessions {
     /// Returns the session of a call, new or known; none when the call names none.
-    fn take(&self, caller: &Caller, cwd: &str, context: &Context) -> Option<Session> {
+    fn take(&self, caller: &Calling, cwd: &str, context: &Context) -> Option<Session> {
         let name = context.session.clone()?;
         let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
         if !begun.contains_key(&name) && begun.len() >= MOST_SESSIONS {

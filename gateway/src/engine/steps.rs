@@ -4,9 +4,9 @@ use stockade_policy::{Decision, SandboxState};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use super::calling::Calling;
 use super::{Gateway, blocking};
 use crate::approve::asked::{self, Agreed};
-use crate::audit::record::caller::Caller;
 use crate::audit::record::decision::Runs;
 use crate::audit::{GatewayMode, Receipt};
 use crate::hooks::Means;
@@ -33,13 +33,13 @@ const SHELL: &str = "shell";
 impl Gateway {
     /// Judges one call without running anything.
     pub async fn check(&self, request: CheckRequest) -> Result<DecisionView, Failure> {
-        self.check_for(Caller::parent(), request).await
+        self.check_for(Calling::parent(), request).await
     }
 
     /// The same for a caller that the kernel named.
     pub(crate) async fn check_for(
         &self,
-        caller: Caller,
+        caller: Calling,
         request: CheckRequest,
     ) -> Result<DecisionView, Failure> {
         let mut scene = match self.mode {
@@ -79,7 +79,7 @@ impl Gateway {
         drop(self.log.log().await?);
         if request.record {
             let runs = if request.caller_runs { Runs::Caller } else { Runs::Nobody };
-            let circumstances = Circumstances::of_check(caller, &request, runs);
+            let circumstances = Circumstances::of_check(caller.caller().await?, &request, runs);
             self.record(&scene, &judged, circumstances).await?;
         }
         if request.caller_asks {
@@ -140,7 +140,7 @@ impl Gateway {
 
     pub(super) async fn scene(
         &self,
-        caller: &Caller,
+        caller: &Calling,
         request: &CommandRequest,
     ) -> Result<Scene, Failure> {
         self.scene_and_more(caller, request).await.map(|(scene, _)| scene)
@@ -149,7 +149,7 @@ impl Gateway {
     /// Finds the scene of a call, and what its command may get, which another thread goes on to find.
     pub(super) async fn scene_and_more(
         &self,
-        caller: &Caller,
+        caller: &Calling,
         request: &CommandRequest,
     ) -> Result<(Scene, Option<Beside>), Failure> {
         let (found, beside) = match self.mode {

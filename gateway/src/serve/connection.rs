@@ -15,8 +15,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::Gateway;
-use crate::audit::record::caller::Caller;
 use crate::client::{Conversation, PendingQuestion, WINDOW};
+use crate::engine::calling::Calling;
 use crate::engine::sessions::lasts_with_connection;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::frames::{self, Frame, Id, RpcError};
@@ -49,7 +49,7 @@ struct Running {
 
 struct Connection {
     gateway: Arc<Gateway>,
-    caller: Caller,
+    caller: Calling,
     outgoing: mpsc::Sender<Vec<u8>>,
     messages: mpsc::Sender<Message>,
     running: HashMap<Id, Running>,
@@ -69,15 +69,12 @@ pub(super) async fn serve(
 ) {
     // A peer that the kernel does not name gets nothing.
     let Some(caller) = caller_of(&stream) else { return };
-    let caller = tokio::task::spawn_blocking(caller);
     let (reading, writing) = stream.into_split();
     let (messages, mut inbox) = mpsc::channel(32);
     let (outgoing, lines) = mpsc::channel(16);
     let mut ends = JoinSet::new();
     ends.spawn(read_lines(reading, messages.clone()));
     let writer = tokio::spawn(write_lines(writing, lines));
-    // Who it is was looked up while the first message was read.
-    let Ok(caller) = caller.await else { return };
     let mut connection = Connection {
         gateway,
         caller,
@@ -113,11 +110,11 @@ pub(super) async fn serve(
     connection.end(writer).await;
 }
 
-/// Returns what tells who is on the other side, as the kernel tells it.
-fn caller_of(stream: &UnixStream) -> Option<impl FnOnce() -> Caller + use<>> {
+/// Returns who is on the other side, as the kernel tells it.
+fn caller_of(stream: &UnixStream) -> Option<Calling> {
     let peer = stream.peer_cred().ok()?;
     let pid = u32::try_from(peer.pid()?).ok()?;
-    Some(move || Caller::of(pid, peer.uid(), peer.gid()))
+    Some(Calling::look_up(pid, peer.uid(), peer.gid()))
 }
 
 /// Waits until the gateway is told to end, or is gone.
@@ -350,7 +347,7 @@ impl Connection {
 /// One command of a connection, from request to answer.
 struct Execution {
     id: Id,
-    caller: Caller,
+    caller: Calling,
     outgoing: mpsc::Sender<Vec<u8>>,
     messages: mpsc::Sender<Message>,
 }

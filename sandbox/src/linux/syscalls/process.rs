@@ -4,6 +4,7 @@ use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::{check, owned};
@@ -289,11 +290,32 @@ pub(crate) fn inherit(descriptor: BorrowedFd<'_>) -> io::Result<()> {
 
 /// Gives every signal its default disposition and unblocks all.
 pub(crate) fn reset_signals() -> io::Result<()> {
-    for signal in 1..=64 {
-        // SAFETY: SIG_DFL is no code of ours. An error (KILL, STOP, the C library's own) changes nothing.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    // Those that are received have their default again in the program (execve(2)).
+    for signal in ignored_signals() {
+        // SAFETY: SIG_DFL is no code of ours.
+        let before = unsafe { libc::signal(*signal, libc::SIG_DFL) };
+        if before == libc::SIG_ERR {
+            return Err(io::Error::last_os_error());
+        }
     }
     set_signal_mask(&signal_set(&[])?)
+}
+
+/// Returns the signals that this process ignores, as it was when this was first asked for: what branches off ignores the
+/// same, and nothing here ignores more.
+pub(crate) fn ignored_signals() -> &'static [i32] {
+    static IGNORED: OnceLock<Vec<i32>> = OnceLock::new();
+    IGNORED.get_or_init(|| (1..=64).filter(|signal| is_ignored(*signal)).collect())
+}
+
+fn is_ignored(signal: i32) -> bool {
+    let mut found = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: `found` is a local of the right size; no new action is given.
+    let status = unsafe { libc::sigaction(signal, std::ptr::null(), found.as_mut_ptr()) };
+    // SAFETY: zeroed above, and all zeros is a value of the type.
+    let found = unsafe { found.assume_init() };
+    // Of those that are the C library's own nothing is told, and nobody can ignore them (signal(7)).
+    status == 0 && found.sa_sigaction == libc::SIG_IGN
 }
 
 /// Returns the set of these signals.
