@@ -417,7 +417,7 @@ fn watch(control: &UnixStream, orders: &UnixStream, pid: i32, heard: &mut Heard)
 fn last_words(orders: &UnixStream, process: &OwnedFd, heard: &mut Heard) -> io::Result<()> {
     forward(orders, Order::Stop { grace: Duration::ZERO })?;
     let until = Instant::now() + LAST_WORDS;
-    // After the last word pid 1 only waits to be ended.
+    // After the last word pid 1 only ends.
     while !heard.has_ended() {
         let rest = until.saturating_duration_since(Instant::now());
         let mut waited = vec![(process.as_fd(), libc::POLLIN)];

@@ -182,8 +182,7 @@ fn go_on(
             violations.extend(supervisor.into_iter().flat_map(Supervisor::into_violations));
             let gateway = is_told.then_some(&watch.control);
             tell(gateway, &watch.orders, ended, violations);
-            // The monitor ends this process: it gets the processor at once when this one waits.
-            while let Ok(Some(_)) = codec::receive(&watch.orders) {}
+            // The monitor hears of it, and the namespaces go meanwhile.
             syscalls::exit_now(0)
         }
         Err(failure) => {
