@@ -78,7 +78,9 @@ impl Gateway {
         let places = Places::find(&options, |name| std::env::var_os(name))?;
         let executable = options.executable()?;
         let scanner = Scanner::new(executable.clone(), options.spare.clone());
-        scanner.warm();
+        if !options.spare.is_idle() {
+            scanner.warm();
+        }
         let opening = places.clone();
         let log = Opening::start(move || {
             opening.prepare()?;

@@ -2,6 +2,7 @@
 //!
 //! Total: whatever happens to the worker, there is a tree, and what the worker did not confirm is opaque.
 
+mod plain;
 mod worker;
 
 use std::path::PathBuf;
@@ -12,6 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::spare::Spare;
+pub(crate) use plain::is_plain;
 use worker::Desk;
 pub(crate) use worker::Start;
 
@@ -53,8 +55,10 @@ impl Scanner {
 
     /// Lets the worker end while other things are done. A text that comes all the same starts another.
     pub(crate) fn rest(&self) {
-        // Under a full queue it is still needed.
-        let _ = self.desk().try_send(Request::Rest);
+        if let Some((desk, _)) = self.desk.get() {
+            // Under a full queue it is still needed.
+            let _ = desk.try_send(Request::Rest);
+        }
     }
 
     /// Reads `source` as bash started in state `start` would.
@@ -66,7 +70,7 @@ impl Scanner {
     ) -> CommandTree {
         let draft = stockade_parser::parse(source, start, Programs::builtin(), limits);
         let texts = draft.requests().map(<[u8]>::to_vec).collect();
-        let witnesses = self.read(texts).await;
+        let witnesses = self.see(texts).await;
         draft.confirm(&witnesses)
     }
 
@@ -74,12 +78,21 @@ impl Scanner {
     pub(crate) async fn confirm_all(&self, drafts: Vec<Draft>) -> Vec<CommandTree> {
         let counts: Vec<usize> = drafts.iter().map(|draft| draft.requests().count()).collect();
         let texts = drafts.iter().flat_map(Draft::requests).map(<[u8]>::to_vec).collect();
-        let mut witnesses = self.read(texts).await.into_iter();
+        let mut witnesses = self.see(texts).await.into_iter();
         let mut confirm = |(draft, count): (Draft, usize)| {
             let answers: Vec<Witness> = witnesses.by_ref().take(count).collect();
             draft.confirm(&answers)
         };
         drafts.into_iter().zip(counts).map(&mut confirm).collect()
+    }
+
+    /// Returns what a second reader saw in each text: the worker in those that are more than plain words.
+    async fn see(&self, texts: Vec<Vec<u8>>) -> Vec<Witness> {
+        let seen: Vec<Option<Witness>> = texts.iter().map(|text| plain::witness(text)).collect();
+        let others = texts.into_iter().zip(&seen).filter(|(_, seen)| seen.is_none());
+        let mut others = self.read(others.map(|(text, _)| text).collect()).await.into_iter();
+        let mut next = || others.next().unwrap_or(Witness::Absent(Absence::Dead));
+        seen.into_iter().map(|seen| seen.unwrap_or_else(&mut next)).collect()
     }
 
     /// Returns what the worker saw in each text; [`Witness::Absent`] for each if there is no worker.

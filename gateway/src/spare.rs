@@ -13,6 +13,8 @@ pub struct Spare(Arc<Mutex<Processes>>);
 #[derive(Debug, Default)]
 struct Processes {
     worker: Option<Twin>,
+    /// As far as is foreseen, no text comes that a worker has to read.
+    is_idle: bool,
     launcher: Option<Launcher>,
     nursery: Option<Nursery>,
 }
@@ -22,8 +24,11 @@ struct Processes {
 pub(crate) enum Purpose {
     /// Commands are judged.
     Judge,
-    /// Commands are judged and run.
-    Run,
+    /// A command is judged and run.
+    Run {
+        /// Its text is one that a worker has to read.
+        is_read: bool,
+    },
     /// Commands of others are judged and run, as long as this process lives.
     Serve,
 }
@@ -34,11 +39,17 @@ impl Spare {
         // The launcher first: it has the longest way to go.
         let (launcher, nursery) = match purpose {
             Purpose::Judge => (None, None),
-            Purpose::Run => (Launcher::fork().ok(), None),
+            Purpose::Run { .. } => (Launcher::fork().ok(), None),
             Purpose::Serve => (None, Nursery::fork().ok()),
         };
-        let worker = Twin::fork(crate::scan::main).ok();
-        Spare(Arc::new(Mutex::new(Processes { worker, launcher, nursery })))
+        let is_idle = purpose == Purpose::Run { is_read: false };
+        let worker = if is_idle { None } else { Twin::fork(crate::scan::main).ok() };
+        Spare(Arc::new(Mutex::new(Processes { worker, is_idle, launcher, nursery })))
+    }
+
+    /// Says whether, as far as is foreseen, no text comes that a scan worker has to read.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.0.lock().is_ok_and(|processes| processes.is_idle)
     }
 
     /// Takes the scan worker.

@@ -86,7 +86,7 @@ pub(crate) fn spare(common: &Common, purpose: Purpose, foreseen: Option<Spare>) 
 /// gateway: the copies begin sooner, and hold less. What was forked in vain ends when it is dropped.
 pub(crate) fn foreseen(words: &[OsString]) -> Option<Spare> {
     let purpose = match words.get(1)?.to_str()? {
-        "run" => Purpose::Run,
+        "run" => Purpose::Run { is_read: true },
         "check" => Purpose::Judge,
         _ => return None,
     };

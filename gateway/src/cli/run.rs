@@ -13,6 +13,7 @@ use super::check::with_hooks;
 use super::interrupts::{ENDING, Interrupts, Meant, SIGXFSZ, heard, waited};
 use super::{args, context, failure, shell, streams};
 use crate::client::{Client, Connection, Conversation, Options, PendingQuestion};
+use crate::parse::is_plain;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{
     Answer, AuditReference, CommandRequest, Control, DecisionView, LONGEST_MS, RunOutcome,
@@ -28,7 +29,8 @@ const ROOM: usize = 8;
 /// Runs the command of `options` to its end and returns its exit status.
 pub(crate) fn run(options: args::Run, foreseen: Option<Spare>) -> Result<u8, Failure> {
     // First of all: what is forked holds what this process has by then.
-    let spare = context::spare(&options.common, Purpose::Run, foreseen);
+    let purpose = Purpose::Run { is_read: !is_plain(options.command.join(" ").as_bytes()) };
+    let spare = context::spare(&options.common, purpose, foreseen);
     let json = options.common.json;
     let failure = match attempt(options, spare) {
         Err(failure) if json => failure,

@@ -10,6 +10,7 @@ use std::process::Command;
 use super::args::Common;
 use super::{context, failure, run, streams};
 use crate::client::Options;
+use crate::parse::is_plain;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{CommandRequest, CommandText, LONGEST_MS, RunOutcome};
 use crate::serve::hook::marks;
@@ -87,7 +88,9 @@ pub(super) fn shell(common: Common, name: &str, arguments: Vec<String>) -> Resul
         // An empty text does nothing, in any shell.
         None => Ok(0),
         Some(wanted) => {
-            let spare = context::spare(&common, Purpose::Run, None);
+            let purpose =
+                Purpose::Run { is_read: !is_plain(context::shown(&wanted.command).as_bytes()) };
+            let spare = context::spare(&common, purpose, None);
             wanted.run(common, spare)
         }
     }
