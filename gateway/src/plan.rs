@@ -320,7 +320,7 @@ fn files(around: &Around<'_>) -> Result<Files, Failure> {
     let sandbox = around.sandbox;
     let mut names = Names::default();
     let mut rules = Rules(Vec::new());
-    for path in beneath_private(around) {
+    for path in beneath_private(around, &mut names) {
         rules.add(&path, Access::Read, "builtin: home and programs");
     }
     let mut sockets = Vec::new();
@@ -434,14 +434,14 @@ pub(crate) fn socket_is_out_of_reach(path: &Path, place: &Place) -> Result<(), F
 }
 
 /// Returns what is needed to read of the directories that the command sees private ones in place of.
-fn beneath_private(around: &Around<'_>) -> Vec<PathBuf> {
+fn beneath_private(around: &Around<'_>, names: &mut Names) -> Vec<PathBuf> {
     let search = around.environment.variables.get("PATH").map(String::as_str).unwrap_or_default();
     let mut paths: Vec<PathBuf> = search.split(':').map(PathBuf::from).collect();
     paths.extend([around.place.home.clone(), around.place.cwd.clone()]);
     paths.extend(around.shell.path.parent().map(Path::to_path_buf));
     let hidden = |path: &PathBuf| PRIVATE.iter().any(|private| path.starts_with(private));
-    let real = |path: PathBuf| path.canonicalize().ok().filter(|path| path.is_dir());
-    paths.into_iter().filter(|path| path.is_absolute()).filter_map(real).filter(hidden).collect()
+    let real = paths.iter().filter(|path| path.is_absolute()).map(|path| names.real(path));
+    real.filter(hidden).filter(|path| path.is_dir()).collect()
 }
 
 /// Directories of which a command sees its own.

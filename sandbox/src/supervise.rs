@@ -128,6 +128,7 @@ impl Supervisor {
         terminal: Option<OwnedFd>,
         (streams, monitor): (Vec<OwnedFd>, UnixStream),
     ) -> Supervisor {
+        syscalls::take_turns(listener.as_fd());
         Supervisor {
             listener,
             guard: Guard::new(spec),

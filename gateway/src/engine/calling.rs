@@ -1,6 +1,8 @@
 //! Who called, while that is being looked up: a call is judged meanwhile, and waits for it before anything is recorded.
 
-use tokio::sync::watch;
+use std::sync::Arc;
+
+use tokio::sync::OnceCell;
 
 use crate::audit::record::caller::Caller;
 use crate::judge;
@@ -11,29 +13,38 @@ use crate::protocol::errors::Failure;
 pub(crate) struct Calling {
     /// Its number, as the kernel told it.
     pub(crate) pid: u32,
-    found: watch::Receiver<Option<Caller>>,
+    uid: u32,
+    gid: u32,
+    found: Arc<OnceCell<Caller>>,
 }
 
 impl Calling {
     /// Returns the process that started this one: the caller of a gateway that lives for one call.
     pub(crate) fn parent() -> Calling {
         let caller = Caller::parent();
-        Calling { pid: caller.pid, found: watch::channel(Some(caller)).1 }
+        let Caller { pid, uid, gid, .. } = caller;
+        Calling { pid, uid, gid, found: Arc::new(OnceCell::from(caller)) }
     }
 
-    /// Has a thread look up what is known about process `pid` of `uid` and `gid` (from the peer's credentials). Needs a
-    /// runtime.
-    pub(crate) fn look_up(pid: u32, uid: u32, gid: u32) -> Calling {
-        let (told, found) = watch::channel(None);
-        tokio::task::spawn_blocking(move || told.send_replace(Some(Caller::of(pid, uid, gid))));
-        Calling { pid, found }
+    /// Returns process `pid` of `uid` and `gid`, from the peer's credentials. What else is known about it is looked up when it is
+    /// asked for.
+    pub(crate) fn peer(pid: u32, uid: u32, gid: u32) -> Calling {
+        Calling { pid, uid, gid, found: Arc::default() }
+    }
+
+    /// Has it looked up beside what is being done, and behind what was begun. Needs a runtime.
+    pub(crate) fn look_up(&self) {
+        let calling = self.clone();
+        tokio::spawn(async move { drop(calling.caller().await) }); // whoever asks for it looks again
     }
 
     /// Returns all that is known about the caller.
     pub(crate) async fn caller(&self) -> Result<Caller, Failure> {
-        let mut found = self.found.clone();
-        let broken = || judge::broken("looking up the caller broke off");
-        let found = found.wait_for(Option::is_some).await.map_err(|_| broken())?;
-        found.clone().ok_or_else(broken)
+        let (pid, uid, gid) = (self.pid, self.uid, self.gid);
+        let look = || async move {
+            let found = tokio::task::spawn_blocking(move || Caller::of(pid, uid, gid)).await;
+            found.map_err(|_| judge::broken("looking up the caller broke off"))
+        };
+        self.found.get_or_try_init(look).await.cloned()
     }
 }

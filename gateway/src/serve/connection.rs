@@ -114,7 +114,7 @@ pub(super) async fn serve(
 fn caller_of(stream: &UnixStream) -> Option<Calling> {
     let peer = stream.peer_cred().ok()?;
     let pid = u32::try_from(peer.pid()?).ok()?;
-    Some(Calling::look_up(pid, peer.uid(), peer.gid()))
+    Some(Calling::peer(pid, peer.uid(), peer.gid()))
 }
 
 /// Waits until the gateway is told to end, or is gone.
@@ -160,6 +160,10 @@ impl Connection {
         if self.requests.len() >= MOST_REQUESTS || self.running.contains_key(id) {
             let message = "too many requests at once, or one with this `id` is not answered yet";
             return Err(RpcError::new(frames::INVALID_REQUEST, message));
+        }
+        if self.greeted {
+            // While it is there and waits.
+            self.caller.look_up();
         }
         match method {
             "hello" => self.hello(id, params),

@@ -33,6 +33,17 @@ pub(crate) fn receive_notification(listener: BorrowedFd<'_>) -> io::Result<Notif
     })
 }
 
+/// Has a caller and whoever answers it take turns on one processor: the one waits while the other works, and to wake another
+/// processor takes longer than most answers. Without it (before Linux 6.6, `linux/seccomp.h`) nothing but time is lost.
+pub(crate) fn take_turns(listener: BorrowedFd<'_>) {
+    /// `SECCOMP_IOCTL_NOTIF_SET_FLAGS`.
+    const SET_FLAGS: libc::c_ulong = 0x4008_2104;
+    /// `SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP`.
+    const SYNC_WAKE_UP: u64 = 1;
+    // SAFETY: integers only.
+    let _ = unsafe { libc::ioctl(listener.as_raw_fd(), SET_FLAGS as _, SYNC_WAKE_UP) };
+}
+
 /// Says whether the caller of `id` still waits.
 pub(crate) fn is_waiting(listener: BorrowedFd<'_>, id: u64) -> bool {
     // SAFETY: `id` lives through the call and is what the command reads.
