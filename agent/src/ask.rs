@@ -33,7 +33,7 @@ impl Terminal {
 
     fn read(&self, question: &Question) -> std::io::Result<Answer> {
         let mut screen = self.0.as_ref();
-        screen.write_all(words::PLAIN.as_bytes())?;
+        screen.write_all(words::plain(|name| std::env::var_os(name)).as_bytes())?;
         screen.write_all(words::question(question).as_bytes())?;
         tcflush(screen, QueueSelector::IFlush)?;
         let answer = self.answer(question);

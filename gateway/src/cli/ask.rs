@@ -65,7 +65,8 @@ impl Terminal {
         read: impl Fn(&str) -> Option<T>,
     ) -> Option<Option<T>> {
         let mut screen = self.0.as_ref();
-        screen.write_all(words::PLAIN.as_bytes()).ok()?;
+        let plain = words::plain(|name| std::env::var_os(name));
+        screen.write_all(plain.as_bytes()).ok()?;
         screen.write_all(text.as_bytes()).ok()?;
         // What was typed or pasted before the question stood there is no answer to it.
         tcflush(screen, QueueSelector::IFlush).ok()?;

@@ -4,6 +4,8 @@
 //! the person can do. Text from outside is escaped, so that it can neither move the cursor nor change
 //! the direction of what is read.
 
+use std::ffi::OsString;
+
 use super::errors::Failure;
 use super::types::{Answer, ConnectionAsked, DecisionView, PartView, Question, RunResult};
 
@@ -11,8 +13,8 @@ use super::types::{Answer, ConnectionAsked, DecisionView, PartView, Question, Ru
 const SHOWN: usize = 240;
 
 /// Has a terminal show what follows as it is and where it is, whatever was printed before (ECMA-48, the VT510 manual, xterm's
-/// control sequences, console_codes(4), kitty's graphics protocol).
-pub const PLAIN: &str = concat!(
+/// control sequences, console_codes(4)).
+const PLAIN: &str = concat!(
     // What was begun ends: a sequence by CAN, a string by ST.
     "\u{18}\u{1b}\\",
     // The usual characters, without attributes, and what else DECSTR knows.
@@ -21,13 +23,32 @@ pub const PLAIN: &str = concat!(
     "\u{1b}[4l\u{1b}[?6l\u{1b}[?69l\u{1b}[?7h\u{1b}[?25h",
     // The whole screen scrolls; the cursor stays where it is.
     "\u{1b}7\u{1b}[r\u{1b}8",
-    // Nothing stands behind the text or below it, and no picture on it.
-    "\u{1b}[J\u{1b}_Ga=d,q=2\u{1b}\\",
+    // Nothing stands behind the text or below it.
+    "\u{1b}[J",
     // White on black, not what the colours of the terminal were changed to. Who does not know this sees the reset at its end.
     "\u{1b}]R\u{1b}\\\u{1b}[38;2;255;255;255;48;2;0;0;0m",
 );
 
-/// Ends what [`PLAIN`] began.
+/// Takes pictures off the screen, which would lie on the text (kitty's graphics protocol).
+const NO_PICTURES: &str = "\u{1b}_Ga=d,q=2\u{1b}\\";
+/// The same for the terminal around tmux, which takes it for a title otherwise (tmux(1), `allow-passthrough`).
+const NO_PICTURES_AROUND: &str = "\u{1b}Ptmux;\u{1b}\u{1b}_Ga=d,q=2\u{1b}\u{1b}\\\u{1b}\\";
+
+/// Returns what has a terminal show what follows as it is, whatever was printed before; `variable` tells which terminal
+/// that is.
+pub fn plain(variable: impl Fn(&str) -> Option<OsString>) -> String {
+    let term = variable("TERM").unwrap_or_default();
+    let is = |name: &str| term.as_encoded_bytes().starts_with(name.as_bytes());
+    let pictures = match variable("TMUX") {
+        Some(_) => NO_PICTURES_AROUND,
+        // They know no pictures, and screen and the console show this.
+        None if is("screen") || is("linux") => "",
+        None => NO_PICTURES,
+    };
+    format!("{PLAIN}{pictures}")
+}
+
+/// Ends what [`plain`] began.
 pub const PLAIN_END: &str = "\u{1b}[0m";
 
 /// Columns of a line of a command that is shown whole, without the mark in front.
@@ -378,6 +399,18 @@ mod tests {
         // Colours by value come last; a terminal that does not know them reads a reset at their end.
         assert!(PLAIN.ends_with("\u{1b}[38;2;255;255;255;48;2;0;0;0m"));
         assert_eq!(PLAIN_END, "\u{1b}[0m");
+        // Pictures go, where that is understood.
+        let behind = |set: &[(&str, &str)]| {
+            let value = |name: &str| set.iter().find(|it| it.0 == name).map(|it| it.1.into());
+            plain(value).strip_prefix(PLAIN).map(str::to_owned)
+        };
+        assert_eq!(behind(&[]).as_deref(), Some("\u{1b}_Ga=d,q=2\u{1b}\\"));
+        assert_eq!(behind(&[("TERM", "xterm-kitty")]), behind(&[]));
+        assert_eq!(behind(&[("TERM", "linux")]).as_deref(), Some(""));
+        assert_eq!(
+            behind(&[("TERM", "screen-256color"), ("TMUX", "/tmp/tmux-0/default,1,0")]).as_deref(),
+            Some("\u{1b}Ptmux;\u{1b}\u{1b}_Ga=d,q=2\u{1b}\u{1b}\\\u{1b}\\")
+        );
     }
 
     #[test]
