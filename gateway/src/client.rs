@@ -8,6 +8,7 @@ mod talk;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -18,9 +19,15 @@ use crate::protocol::types::{
 };
 use crate::{Gateway, Spare};
 pub(crate) use attended::Attended;
-pub(crate) use connection::Connection;
 use connection::Unreached;
+pub(crate) use connection::{Connection, left};
 pub(crate) use talk::{Said, WINDOW};
+
+/// Within so long further orders to end are the same one: a terminal that is closed gives it, and so does its shell.
+pub(crate) const SAME_ORDER: Duration = Duration::from_millis(250);
+/// How long the outcome is waited for after the order to end. A gateway that lives takes less, even for a command that
+/// hangs.
+pub(crate) const LONGEST_END: Duration = Duration::from_secs(20);
 
 /// Which gateway a client uses, and where it keeps its things.
 #[derive(Debug, Clone, Default)]

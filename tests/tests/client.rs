@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use stockade_tests::gateway::Gateway;
 use stockade_tests::terminal::Terminal;
-use stockade_tests::{Place, skip, stockade};
+use stockade_tests::{Place, executable, skip, stockade};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -314,13 +314,21 @@ fn told_to_end(child: &mut Child) -> Option<i32> {
 fn who_waits_for_a_gateway_that_says_nothing_more_can_leave() {
     let hello = json!({"jsonrpc": "2.0", "id": 1, "result": {"protocol": 1}});
     let question = json!({"jsonrpc": "2.0", "id": "q", "method": "question", "params": {}});
+    let agent = executable("stockade-agent");
     for flood in [false, true] {
         let place = Place::new("client-silent");
         let socket = place.root.join("runtime/stockade/gateway.sock");
         std::fs::create_dir_all(socket.parent().expect("its folder")).expect("a folder");
         let listener = UnixListener::bind(&socket).expect("a socket");
-        for arguments in [["run", "true"].as_slice(), &["shell", "-c", "true"]] {
-            let mut command = place.stockade(arguments);
+        for (program, arguments) in [
+            (stockade(), ["run", "true"].as_slice()),
+            (stockade(), &["shell", "-c", "true"]),
+            (agent.as_path(), &["run", "true"]),
+        ] {
+            let plain = place.stockade([""; 0]);
+            let mut command = Command::new(program);
+            command.args(arguments).current_dir(place.project()).stdin(Stdio::null()).env_clear();
+            command.envs(plain.get_envs().filter_map(|(key, value)| Some((key, value?))));
             let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
             let (mut stream, _) = listener.accept().expect("it connects");
             let mut lines = BufReader::new(stream.try_clone().expect("a copy"));
@@ -334,12 +342,12 @@ fn who_waits_for_a_gateway_that_says_nothing_more_can_leave() {
                 let line = format!("{question}\n").repeat(1000);
                 std::thread::spawn(move || while stream.write_all(line.as_bytes()).is_ok() {})
             });
-            assert_eq!(told_to_end(&mut child), Some(122), "{arguments:?}");
+            assert_eq!(told_to_end(&mut child), Some(122), "{program:?} {arguments:?}");
             let mut said = String::new();
             child.stderr.take().expect("it").read_to_string(&mut said).expect("its words");
             let words = "stockade: told to end, this program did not wait any longer for what the gateway says of \
                 the command\n  try: `stockade audit tail` shows what became of it\n";
-            assert_eq!(said, words, "{arguments:?}");
+            assert_eq!(said, words, "{program:?} {arguments:?}");
             if let Some(asking) = asking {
                 asking.join().expect("it ends with the connection");
             }

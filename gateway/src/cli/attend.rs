@@ -15,7 +15,7 @@ use stockade_sandbox::HeldSignals;
 use super::ask::{Terminal, WITHDRAWAL, Withdrawal};
 use super::interrupts::{Interrupts, Meant, SIGWINCH, heard};
 use super::streams::{Bell, Keyboard, Printing, Show, Source, unread, window};
-use crate::client::{Attended, Connection, Said};
+use crate::client::{Attended, Connection, Said, left};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{Answer, CommandRequest, Control, Question, RunOutcome};
 
@@ -299,13 +299,4 @@ fn wait_for(waited: &mut [PollFd<'_>], limit: Option<Duration>) -> Result<(), Er
     let limit = limit.map(|limit| limit + Duration::from_millis(1));
     let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
     poll(waited, limit.as_ref()).map(drop)
-}
-
-/// Returns why the outcome of a command that was told to end is not known here.
-fn left() -> Failure {
-    Failure::new(
-        Code::GatewayUnreachable,
-        "told to end, this program did not wait any longer for what the gateway says of the command",
-        "`stockade audit tail` shows what became of it",
-    )
 }

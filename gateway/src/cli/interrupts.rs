@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::streams::Keys;
+use crate::client::{LONGEST_END, SAME_ORDER};
 use crate::protocol::types::Control;
 
 pub(super) const SIGHUP: i32 = 1;
@@ -16,12 +17,6 @@ pub(super) const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
 /// How often Ctrl-C is handed on before it ends the command.
 const PATIENCE: u32 = 3;
-/// Within so long further orders to end are the same one: a terminal that is closed gives it, and so does its shell.
-const SAME: Duration = Duration::from_millis(250);
-/// How long the outcome, and whoever reads the output, are waited for after the order to end. A gateway that lives takes
-/// less, even for a command that hangs.
-const LONGEST: Duration = Duration::from_secs(20);
-
 /// Returns the signals that are heard while a command runs that has the `keys` of this terminal, or has not. Where it has
 /// them, no signal that can be caught ends this process before the terminal is given back.
 pub(super) fn heard(keys: Option<&Keys>) -> Vec<i32> {
@@ -68,7 +63,7 @@ impl Interrupts {
 
     /// Returns how long is still waited; none for ever.
     pub(super) fn patience(&self) -> Option<Duration> {
-        self.told.map(|told| LONGEST.saturating_sub(told.elapsed()))
+        self.told.map(|told| LONGEST_END.saturating_sub(told.elapsed()))
     }
 
     /// Says whether it was waited long enough.
@@ -78,7 +73,7 @@ impl Interrupts {
 
     fn end(&mut self) -> Meant {
         match self.told {
-            Some(told) if told.elapsed() >= SAME => Meant::Leave,
+            Some(told) if told.elapsed() >= SAME_ORDER => Meant::Leave,
             Some(_) => Meant::Control(Control::Stop),
             None => {
                 self.told = Some(Instant::now());

@@ -304,6 +304,15 @@ fn untrusted(path: &Path, reason: &str) -> Failure {
     )
 }
 
+/// Returns why the outcome of a command that was told to end is not known here.
+pub(crate) fn left() -> Failure {
+    Failure::new(
+        Code::GatewayUnreachable,
+        "told to end, this program did not wait any longer for what the gateway says of the command",
+        "`stockade audit tail` shows what became of it",
+    )
+}
+
 pub(super) fn gone() -> Failure {
     Failure::new(
         Code::GatewayUnreachable,

@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
+use std::time::Instant;
 
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-use super::connection::{gone, nonsense};
+use super::connection::{gone, left, nonsense};
 use super::talk::{Said, Talk};
-use super::{Conversation, PendingQuestion};
+use super::{Conversation, LONGEST_END, PendingQuestion, SAME_ORDER};
 use crate::protocol::errors::Failure;
 use crate::protocol::frames::Lines;
 use crate::protocol::types::{Answer, Control, Event, Input, Question, RunOutcome};
@@ -24,6 +25,8 @@ pub(super) struct Exchange<'a> {
     /// Questions in the order asked; the first is waited for.
     asked: VecDeque<(Value, oneshot::Receiver<Answer>)>,
     control_open: bool,
+    /// When the command was told to end.
+    told: Option<Instant>,
 }
 
 /// What happens next.
@@ -33,6 +36,8 @@ enum Happened {
     Input(Option<Input>),
     Control(Option<Control>),
     Answered(Answer),
+    /// It was waited long enough for the end of the command.
+    Late,
 }
 
 impl<'a> Exchange<'a> {
@@ -43,11 +48,13 @@ impl<'a> Exchange<'a> {
         talk: Conversation,
     ) -> Exchange<'a> {
         let (said, asked) = (Talk::new(id, Vec::new()), VecDeque::new());
-        Exchange { stream, lines, said, talk, event: None, asked, control_open: true }
+        Exchange { stream, lines, said, talk, event: None, asked, control_open: true, told: None }
     }
 
     pub(super) async fn finish(mut self) -> Result<RunOutcome, Failure> {
         loop {
+            // A gateway that talks without end leaves the runtime time for all else, signals first of all.
+            tokio::task::coop::consume_budget().await;
             match self.next().await? {
                 Happened::Line(line) => match self.said.read(&line)? {
                     Said::Ended(outcome) => return Ok(*outcome),
@@ -59,8 +66,9 @@ impl<'a> Exchange<'a> {
                 },
                 Happened::Progress => {}
                 Happened::Input(piece) => self.said.input(piece.unwrap_or(Input::StdinEnd))?,
-                Happened::Control(Some(control)) => self.said.control(control)?,
+                Happened::Control(Some(control)) => self.control(control)?,
                 Happened::Control(None) => self.control_open = false,
+                Happened::Late => return Err(left()),
                 Happened::Answered(answer) => {
                     if let Some((id, _)) = self.asked.pop_front() {
                         self.said.answer(&id, answer)?;
@@ -73,7 +81,8 @@ impl<'a> Exchange<'a> {
     /// Waits for the next thing. Every branch is safe to cancel.
     async fn next(&mut self) -> Result<Happened, Failure> {
         let accepts_input = self.said.takes_input();
-        let Exchange { stream, lines, talk, event, said, asked, .. } = self;
+        let Exchange { stream, lines, talk, event, said, asked, told, .. } = self;
+        let late = told.map(|told| tokio::time::sleep_until((told + LONGEST_END).into()));
         let unsent = &mut said.unsent;
         tokio::select! {
             () = send(stream, unsent), if !unsent.is_empty() => Ok(Happened::Progress),
@@ -86,8 +95,19 @@ impl<'a> Exchange<'a> {
             line = receive(stream, lines), if event.is_none() => Ok(Happened::Line(line?)),
             control = talk.control.recv(), if self.control_open => Ok(Happened::Control(control)),
             piece = talk.input.recv(), if accepts_input => Ok(Happened::Input(piece)),
+            () = until(late), if told.is_some() => Ok(Happened::Late),
             answer = first_answer(asked), if !asked.is_empty() => Ok(Happened::Answered(answer)),
         }
+    }
+
+    /// Sends what is to be done to the command. Told to end once more, it is not waited for.
+    fn control(&mut self, control: Control) -> Result<(), Failure> {
+        match (&control, self.told) {
+            (Control::Stop, Some(told)) if told.elapsed() >= SAME_ORDER => return Err(left()),
+            (Control::Stop, None) => self.told = Some(Instant::now()),
+            (Control::Stop, Some(_)) | (Control::Signal(_) | Control::Resize(_), _) => {}
+        }
+        self.said.control(control)
     }
 
     async fn question(&mut self, id: Value, question: Option<Question>) -> Result<(), Failure> {
@@ -127,6 +147,13 @@ async fn receive(stream: &tokio::net::UnixStream, lines: &mut Lines) -> Result<V
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(_) => return Err(gone()),
         }
+    }
+}
+
+async fn until(late: Option<tokio::time::Sleep>) {
+    match late {
+        Some(late) => late.await,
+        None => std::future::pending().await,
     }
 }
 
