@@ -9,6 +9,7 @@ mod last_words;
 mod mount;
 
 mod process;
+mod processor;
 mod share;
 mod socket;
 mod terminal;
@@ -19,6 +20,7 @@ pub(crate) use last_words::*;
 pub(crate) use mount::*;
 
 pub(crate) use process::*;
+pub(crate) use processor::*;
 pub(crate) use share::*;
 pub(crate) use socket::*;
 pub(crate) use terminal::*;

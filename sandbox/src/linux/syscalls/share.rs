@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::check;
+use super::{Elsewhere, check};
 
 /// How much stack such a process has, above a page that nothing may touch.
 const STACK_BYTES: usize = 256 << 10;
@@ -48,6 +48,7 @@ fn wait_while(number: &AtomicU32, value: u32) {
 struct Shared<F> {
     body: Option<F>,
     gate: Gate,
+    elsewhere: Option<Elsewhere>,
 }
 
 /// Has a new process do `body` in the memory of this one and with its table of descriptors, and returns when it has
@@ -64,7 +65,8 @@ where
     F: FnOnce(&Gate) -> i32,
     G: FnOnce() -> io::Result<()>,
 {
-    let mut shared = Shared { body: Some(body), gate: Gate(AtomicU32::new(SHUT)) };
+    let gate = Gate(AtomicU32::new(SHUT));
+    let mut shared = Shared { body: Some(body), gate, elsewhere: Elsewhere::of_this_thread() };
     // The kernel puts a zero there when the new process leaves this memory, and tells who waits (`set_tid_address(2)`).
     let present = AtomicU32::new(1);
     let flags = libc::CLONE_VM | libc::CLONE_FILES | libc::CLONE_CHILD_CLEARTID | libc::SIGCHLD;
@@ -84,6 +86,11 @@ where
         )
     };
     let pid = i32::try_from(check(pid.into())?).map_err(|_| io::ErrorKind::InvalidData)?;
+    // SAFETY: it is only ever used through shared references, by both processes.
+    if let Some(elsewhere) = unsafe { &(*shared_at).elsewhere } {
+        // Before the gate opens: the program inherits where it may run.
+        elsewhere.send(pid);
+    }
     let done = meanwhile();
     // SAFETY: `gate` is only ever used through shared references, by both processes.
     let gate = unsafe { &(*shared_at).gate };
@@ -99,6 +106,10 @@ extern "C" fn begin<F: FnOnce(&Gate) -> i32>(shared: *mut libc::c_void) -> i32 {
     let shared = shared.cast::<Shared<F>>();
     // SAFETY: `share` passes this pointer, and itself touches `body` no more.
     let body = unsafe { (*shared).body.take() };
+    // SAFETY: as above; this is only ever used through shared references.
+    if let Some(elsewhere) = unsafe { &(*shared).elsewhere } {
+        elsewhere.go();
+    }
     // SAFETY: as above; the gate is only ever used through shared references.
     let gate = unsafe { &(*shared).gate };
     // A panic ends this process here: it does not leave a function of this kind.
