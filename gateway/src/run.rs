@@ -8,6 +8,7 @@ mod readable;
 mod streams;
 mod watched;
 
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -142,13 +143,23 @@ pub(crate) struct Remains(Option<sandbox::Child>);
 impl Remains {
     /// Waits until nothing is left.
     pub(crate) async fn gone(self) {
-        let Some(child) = self.0 else { return };
-        let Ok(end) = child.process().and_then(Readable::new) else { return };
-        if tokio::time::timeout(sandbox::Stopper::LONGEST, end.wait()).await.is_err() {
+        let Some(mut child) = self.0 else { return };
+        let is_gone = has_ended(child.process()).await
+            && match child.left().transpose() {
+                Some(left) => has_ended(left).await,
+                None => true,
+            };
+        if !is_gone {
             // One that does not go is left to a thread.
             drop(tokio::task::spawn_blocking(move || drop(child)));
         }
     }
+}
+
+/// Waits until a process has ended, and says whether it has in time.
+async fn has_ended(process: std::io::Result<OwnedFd>) -> bool {
+    let Ok(end) = process.and_then(Readable::new) else { return false };
+    tokio::time::timeout(sandbox::Stopper::LONGEST, end.wait()).await.is_ok()
 }
 
 /// Starts what was granted; the grant is used up.

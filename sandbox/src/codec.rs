@@ -41,6 +41,8 @@ pub(crate) enum Report {
     Ended(Exit, Vec<Violation>),
     /// The gateway was told what else would be said here: of the start or of the end; only to the monitor.
     Told,
+    /// The number of pid 1 as the gateway sees it, before anything else is reported: the gateway may have to wait for it.
+    Confined(i32),
 }
 
 /// Why nothing runs.
@@ -481,6 +483,10 @@ impl Wire for Report {
             }
             Report::Listening => 3_u8.put(out),
             Report::Told => 5_u8.put(out),
+            Report::Confined(pid) => {
+                7_u8.put(out);
+                pid.put(out);
+            }
             Report::Terminal => 6_u8.put(out),
             Report::Noted(note) => {
                 4_u8.put(out);
@@ -501,6 +507,7 @@ impl Wire for Report {
             3 => Some(Report::Listening),
             4 => Wire::take(from).map(Report::Noted),
             5 => Some(Report::Told),
+            7 => Some(Report::Confined(i32::take(input)?)),
             6 => Some(Report::Terminal),
             _ => None,
         }

@@ -52,6 +52,9 @@ pub(crate) const LONGEST_END: Duration =
 /// The status of a monitor that could not do its work.
 const FAILED: i32 = 122;
 
+/// The status of a monitor that left pid 1, which is on its way out, to the gateway: that is the reaper of orphans.
+pub(crate) const LEFT: i32 = 3;
+
 /// The descriptors of the command.
 type StandardStreams = [OwnedFd; 3];
 
@@ -73,8 +76,29 @@ struct Confined {
 
 /// Is `stockade launch`.
 pub(crate) fn run() -> i32 {
-    let Ok(control) = take_control() else { return FAILED };
-    serve(&control, Host::new())
+    take_control().map_or(FAILED, |control| serve(&control, Host::new(), Heir::Nobody))
+}
+
+/// Is a launcher for a gateway that reaps orphans and ends with its call: it need not wait for the one to end before the
+/// other.
+pub(crate) fn run_for_heir() -> i32 {
+    take_control().map_or(FAILED, |control| serve(&control, Host::new(), Heir::Gateway))
+}
+
+/// Who waits for pid 1 when it has told of the end of its run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Heir {
+    Gateway,
+    /// The monitor does it itself.
+    Nobody,
+}
+
+/// What is still to be done at the end of a run.
+enum Rest {
+    Told,
+    Report(Report),
+    /// Pid 1 is to be waited for.
+    Left,
 }
 
 /// Is a launcher that was forked for the other end of `control`, by a nursery that is in no directory but `/` and
@@ -86,15 +110,16 @@ pub(crate) fn run_forked(control: &UnixStream, host: Host) -> i32 {
         .and_then(|()| syscalls::duplicate_onto(nothing.as_fd(), 1))
         .and_then(|()| syscalls::setsid());
     match settled {
-        Ok(()) => serve(control, Ok(host)),
+        Ok(()) => serve(control, Ok(host), Heir::Nobody),
         Err(_) => FAILED,
     }
 }
 
-fn serve(control: &UnixStream, host: io::Result<Host>) -> i32 {
-    match monitor(control, host) {
-        Ok(Some(report)) => send(control, &report).map_or(FAILED, |()| 0),
-        Ok(None) => 0,
+fn serve(control: &UnixStream, host: io::Result<Host>, heir: Heir) -> i32 {
+    match monitor(control, host, heir) {
+        Ok(Rest::Report(report)) => send(control, &report).map_or(FAILED, |()| 0),
+        Ok(Rest::Told) => 0,
+        Ok(Rest::Left) => LEFT,
         Err(failure) => {
             // The gateway may be gone; then there is nobody to tell.
             let _ = send(control, &Report::Failed(failure));
@@ -135,11 +160,14 @@ fn send(to: &UnixStream, report: &Report) -> io::Result<()> {
     codec::send(to, &report.to_bytes())
 }
 
-/// Returns what is still to be told of the end.
-fn monitor(control: &UnixStream, host: io::Result<Host>) -> Result<Option<Report>, Failure> {
+fn monitor(control: &UnixStream, host: io::Result<Host>, heir: Heir) -> Result<Rest, Failure> {
     step("subreaper", syscalls::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0))?;
     // Whatever it cannot do in advance is done, and its failure told, when the spec is here.
     let mut ready = host.and_then(|host| Ready::prepare(control, host)).ok();
+    let inherited = ready.as_ref().and_then(Ready::pid).filter(|_| heir == Heir::Gateway);
+    if let Some(pid) = inherited {
+        step("report", send(control, &Report::Confined(pid)))?;
+    }
     let received = match &mut ready {
         Some(ready) => ready.receive(control),
         None => receive_spec(control),
@@ -154,10 +182,10 @@ fn monitor(control: &UnixStream, host: io::Result<Host>) -> Result<Option<Report
         (Isolation::Namespaces, Fallback::Static) => Some(step("streams", copies(&streams))?),
         (Isolation::Namespaces | Isolation::Static | Isolation::Free, _) => None,
     };
-    match attempt(&spec, (isolation, ready), streams, control) {
+    match attempt(&spec, (isolation, ready), streams, (control, inherited)) {
         Err(failure @ (Failure::Step { .. } | Failure::Unenforceable { .. })) => match again {
             // Nothing has run. What this one leaves open is in its report.
-            Some(streams) => attempt(&spec, (Isolation::Static, None), streams, control),
+            Some(streams) => attempt(&spec, (Isolation::Static, None), streams, (control, None)),
             None => Err(failure),
         },
         result => result,
@@ -169,14 +197,14 @@ fn copies(streams: &StandardStreams) -> io::Result<StandardStreams> {
     Ok([stdin.try_clone()?, stdout.try_clone()?, stderr.try_clone()?])
 }
 
-/// Starts the run and follows it to its end; on an error nothing has run, or nothing of it is left. Returns what is
-/// still to be told of the end.
+/// Starts the run and follows it to its end; on an error nothing has run, or nothing of it is left. Pid 1 with the number
+/// `inherited` may be left to the gateway at the end.
 fn attempt(
     spec: &SandboxSpec,
     (isolation, ready): (Isolation, Option<Ready>),
     streams: StandardStreams,
-    control: &UnixStream,
-) -> Result<Option<Report>, Failure> {
+    (control, inherited): (&UnixStream, Option<i32>),
+) -> Result<Rest, Failure> {
     let Confined { pid, orders, left, group } = start(spec, (isolation, ready), streams, control)?;
     let started = step("dumpable", syscalls::prctl(libc::PR_SET_DUMPABLE, 0, 0))
         .and_then(|_| agree(control, &orders))
@@ -195,11 +223,16 @@ fn attempt(
     if heard.is_told() {
         // Nothing is left but pid 1, and the gateway knows. The kernel takes its time over the namespaces, and nobody
         // need wait for that before the result is written down.
+        if inherited == Some(pid) && group.is_none() {
+            return Ok(Rest::Left);
+        }
         end(pid, group.as_ref());
-        return Ok(None);
+        return Ok(Rest::Told);
     }
     let End { ended, is_whole } = end(pid, group.as_ref());
-    let Some((exit, mut violations)) = heard.finish(spec, &orders, ended) else { return Ok(None) };
+    let Some((exit, mut violations)) = heard.finish(spec, &orders, ended) else {
+        return Ok(Rest::Told);
+    };
     // Pid 1 itself may have been taken for the one that needs too much.
     for reached in group.iter().flat_map(Group::reached) {
         measure::note(&mut violations, measure::reached(reached, &spec.limits));
@@ -212,7 +245,7 @@ fn attempt(
         let rule = "processes of the run could not be ended";
         violations.push(supervise::cut_short("kill", "the run".to_owned(), rule));
     }
-    Ok(Some(Report::Ended(exit, violations)))
+    Ok(Rest::Report(Report::Ended(exit, violations)))
 }
 
 /// Receives a spec, not yet read, and the streams that come with it.
@@ -350,9 +383,11 @@ fn agree(control: &UnixStream, orders: &UnixStream) -> Result<Option<Enforced>, 
         Report::Ready(enforced) => Ok(Some(enforced)),
         Report::Told => Ok(None),
         Report::Failed(failure) => Err(failure),
-        Report::Ended(..) | Report::Listening | Report::Terminal | Report::Noted(_) => {
-            Err(silent())
-        }
+        Report::Ended(..)
+        | Report::Listening
+        | Report::Terminal
+        | Report::Noted(_)
+        | Report::Confined(_) => Err(silent()),
     }
 }
 

@@ -24,6 +24,10 @@ pub struct Child {
     process: Process,
     listeners: Option<Listeners>,
     terminal: Option<OwnedFd>,
+    /// The number of pid 1, if the monitor may leave it to this process.
+    confined: Option<i32>,
+    /// Pid 1, when the monitor has left it.
+    left: Option<Process>,
 }
 
 /// The ways out of a run with [`crate::Network::Proxy`]: listening sockets on its private loopback. Whoever
@@ -77,7 +81,9 @@ impl Launcher {
 
     /// Makes one as a twin of this process, which must have one thread and should have read nothing yet.
     pub fn fork() -> io::Result<Launcher> {
-        let Twin { socket, process } = Twin::fork(launch)?;
+        // What the monitor leaves comes to this process; where it did not, it would go to whoever reaps orphans above.
+        syscalls::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0)?;
+        let Twin { socket, process } = Twin::fork(crate::launch::run_for_heir)?;
         Ok(Launcher { control: socket, process })
     }
 
@@ -123,6 +129,7 @@ impl Launcher {
             process,
             listeners: None,
             terminal: None,
+            confined: None,
             has_terminal: spec.terminal.is_some(),
             program: spec.program.path.clone(),
             listens: proxy && spec.confine && network,
@@ -138,6 +145,7 @@ pub struct Starting {
     process: Process,
     listeners: Option<Listeners>,
     terminal: Option<OwnedFd>,
+    confined: Option<i32>,
     /// A terminal is due.
     has_terminal: bool,
     program: PathBuf,
@@ -169,10 +177,14 @@ impl Starting {
         let report = receive_start(&self.control, (&mut self.listeners, &mut self.terminal));
         match report.map_err(|source| Error::Report { source })? {
             Report::Listening | Report::Terminal => Ok(Progress::Waiting(self)),
+            Report::Confined(pid) => {
+                self.confined = Some(pid);
+                Ok(Progress::Waiting(self))
+            }
             Report::Ready(enforced) => {
                 let listeners = self.due(&enforced).map_err(|source| Error::Report { source })?;
-                let Starting { control, process, terminal, .. } = self;
-                let child = Child { control, process, listeners, terminal };
+                let Starting { control, process, terminal, confined, .. } = self;
+                let child = Child { control, process, listeners, terminal, confined, left: None };
                 Ok(Progress::Started(child, enforced))
             }
             Report::Failed(failure) => Err(error(failure, &self.program)),
@@ -249,6 +261,7 @@ fn receive_start(
         | Report::Failed(_)
         | Report::Ended(..)
         | Report::Noted(_)
+        | Report::Confined(_)
         | Report::Told => {}
     }
     Ok(report)
@@ -284,7 +297,10 @@ impl Child {
     /// Waits like [`Child::wait`]; returns also what was refused to the command.
     pub fn wait_with_violations(mut self) -> io::Result<(Exit, Vec<Violation>)> {
         let ended = self.ended();
-        self.process.wait()?;
+        self.reap()?;
+        if let Some(left) = &mut self.left {
+            left.wait()?;
+        }
         ended
     }
 
@@ -303,14 +319,29 @@ impl Child {
             | Report::Listening
             | Report::Terminal
             | Report::Noted(_)
+            | Report::Confined(_)
             | Report::Told => Err(io::ErrorKind::InvalidData.into()),
         }
     }
 
-    /// Returns a descriptor of the monitor, which can be read when nothing of the run is left; dropping this after
-    /// that waits for nothing.
+    /// Returns a descriptor of the monitor, which can be read when nothing of the run is left but what [`Child::left`] returns;
+    /// dropping this after both waits for nothing.
     pub fn process(&self) -> io::Result<OwnedFd> {
         syscalls::process_descriptor(self.process.pid)
+    }
+
+    /// Takes the end of the monitor, or waits for it, and returns a descriptor of what it left, if so: then that can be read when
+    /// nothing of the run is left.
+    pub fn left(&mut self) -> io::Result<Option<OwnedFd>> {
+        self.reap()?;
+        self.left.as_ref().map(|left| syscalls::process_descriptor(left.pid)).transpose()
+    }
+
+    fn reap(&mut self) -> io::Result<()> {
+        if self.process.wait()? == Some(crate::launch::LEFT) {
+            self.left = self.confined.take().map(Process::new);
+        }
+        Ok(())
     }
 
     /// Gives up the listeners of a run with a proxy; none the second time.
@@ -340,7 +371,10 @@ impl Drop for Child {
     fn drop(&mut self) {
         // Both fail only if the run is over already.
         let _ = self.control.shutdown(Shutdown::Both);
-        let _ = self.process.wait();
+        let _ = self.reap();
+        if let Some(left) = &mut self.left {
+            let _ = left.wait();
+        }
     }
 }
 

@@ -51,6 +51,11 @@ impl Ready {
         }
     }
 
+    /// Returns its number.
+    pub(super) fn pid(&self) -> Option<i32> {
+        self.confined.as_ref().map(|confined| confined.pid)
+    }
+
     /// Receives what it received from the gateway, and passed on before it did anything with it.
     pub(super) fn receive(
         &mut self,
