@@ -507,7 +507,7 @@ impl Wire for Report {
             3 => Some(Report::Listening),
             4 => Wire::take(from).map(Report::Noted),
             5 => Some(Report::Told),
-            7 => Some(Report::Confined(i32::take(input)?)),
+            7 => Wire::take(from).map(Report::Confined),
             6 => Some(Report::Terminal),
             _ => None,
         }

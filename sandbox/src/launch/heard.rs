@@ -63,9 +63,11 @@ impl Heard {
             },
             Report::Ended(exit, violations) => self.ended = Some((exit, violations)),
             Report::Told => self.is_told = true,
-            Report::Ready(_) | Report::Failed(_) | Report::Listening | Report::Terminal => {
-                return Err(io::ErrorKind::InvalidData.into());
-            }
+            Report::Ready(_)
+            | Report::Failed(_)
+            | Report::Listening
+            | Report::Terminal
+            | Report::Confined(_) => return Err(io::ErrorKind::InvalidData.into()),
         }
         Ok(())
     }
