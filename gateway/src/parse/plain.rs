@@ -1,5 +1,5 @@
-//! A witness for texts of nothing but plain words, which are a third of what agents write: they are split at their blanks
-//! here, so that no worker is asked about them. Whatever could mean anything but itself to bash is left to the worker.
+//! A witness for texts of nothing but plain words, as most everyday commands are: they are split at their blanks here, so that
+//! no worker is asked about them. Whatever could mean anything but itself to bash is left to the worker.
 
 use stockade_parser::{Node, NodeKind, Witness};
 
