@@ -134,13 +134,14 @@ impl Walk<'_> {
         };
         // What it starts is the next on the way to the shell.
         let next = inside.via.get(place + 1).map_or(shell, |via| via.command);
-        let started =
-            self.commands.get(next as usize).and_then(|it| it.words.first()).map(|word| word.span);
+        // Deep in nested texts many words have one span.
+        let named = |word: &Word| (word.span, word.exact().map(<[u8]>::to_vec));
+        let started = self.commands.get(next as usize).and_then(|it| it.words.first()).map(named);
         wrapper.effects_known
             && !unread.contains(&number)
             && wrapper.effects.iter().all(|effect| match effect.kind {
                 EffectKind::ReadOnly | EffectKind::Read => true,
-                EffectKind::Execute => effect.object(&wrapper.words).map(|it| it.span) == started,
+                EffectKind::Execute => effect.object(&wrapper.words).map(named) == started,
                 EffectKind::Write
                 | EffectKind::Network
                 | EffectKind::LoadCode

@@ -39,6 +39,16 @@ fn a_script_is_a_command_of_its_own() {
 }
 
 #[test]
+fn a_script_in_a_text_of_another_program_is_doubted_however_deep_it_lies() {
+    let inner = "watch 'bash x.sh \"a b\"'";
+    assert_eq!(doubts(inner), ["script-file"]);
+    for wrapper in ["bash -c", "env nice bash -c", "eval --"] {
+        let text = format!("{wrapper} '{}'", inner.replace('\'', r"'\''"));
+        assert!(doubts(&text).contains(&"script-file"), "{text}");
+    }
+}
+
+#[test]
 fn what_only_reads_may_stand_around_a_script() {
     for text in [
         "cd d && bash x.sh",
