@@ -49,10 +49,17 @@ pub struct Stopper {
 
 /// A launcher that waits for its spec. Dropping it ends it; it has run nothing.
 #[derive(Debug)]
-pub struct Launcher {
+pub struct Launcher(Waiting);
+
+/// A launcher and the socket to it. Dropping it ends both, and what it made ready.
+#[derive(Debug)]
+struct Waiting {
     control: UnixStream,
-    process: Process,
+    process: Option<Process>,
 }
+
+/// How long a launcher that is not needed may take to end what it made ready.
+const DISMISSAL: Duration = Duration::from_secs(1);
 
 impl Launcher {
     /// Starts `executable` (this same one) as `stockade launch`, which makes ready what needs no spec.
@@ -71,12 +78,12 @@ impl Launcher {
         // Dropping the handle of the standard library neither ends the process nor waits for it.
         let pid = i32::try_from(process.id());
         let pid = pid.map_err(|_| started(io::ErrorKind::InvalidData.into()))?;
-        Ok(Launcher { control, process: Process::new(pid) })
+        Ok(Launcher::of(control, Process::new(pid)))
     }
 
     /// Takes charge of one that is there, at the other end of `control`.
     pub(crate) fn of(control: UnixStream, process: Process) -> Launcher {
-        Launcher { control, process }
+        Launcher(Waiting { control, process: Some(process) })
     }
 
     /// Makes one as a twin of this process, which must have one thread and should have read nothing yet.
@@ -84,12 +91,12 @@ impl Launcher {
         // What the monitor leaves comes to this process; where it did not, it would go to whoever reaps orphans above.
         syscalls::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0)?;
         let Twin { socket, process } = Twin::fork(crate::launch::run_for_heir)?;
-        Ok(Launcher { control: socket, process })
+        Ok(Launcher::of(socket, process))
     }
 
     /// Returns the process number of the monitor.
     pub fn monitor(&self) -> u32 {
-        self.process.pid.unsigned_abs()
+        self.0.process.as_ref().map_or(0, |process| process.pid.unsigned_abs())
     }
 
     /// Has it start a command, confined as `spec` says.
@@ -106,10 +113,13 @@ impl Launcher {
     }
 
     /// Hands spec and descriptors over like [`Launcher::run`], and does not wait for what comes of it.
-    pub fn begin(self, spec: &SandboxSpec, stdio: Stdio) -> Result<Starting, Error> {
+    pub fn begin(mut self, spec: &SandboxSpec, stdio: Stdio) -> Result<Starting, Error> {
         check(spec)?;
+        let lost = |source| Error::Report { source };
+        let control = self.0.control.try_clone().map_err(lost)?;
         // On every error it is killed: it has nothing to do any more, and may be no launcher at all.
-        let Launcher { control, process } = self;
+        let process = self.0.process.take();
+        let process = process.ok_or_else(|| lost(io::ErrorKind::BrokenPipe.into()))?;
         let streams = [stdio.stdin.as_fd(), stdio.stdout.as_fd(), stdio.stderr.as_fd()];
         let sent = control
             .set_write_timeout(Some(START_LIMIT))
@@ -288,6 +298,20 @@ fn error(failure: Failure, program: &Path) -> Error {
     }
 }
 
+impl Drop for Waiting {
+    /// Has it end, which takes what it made ready with it; else that would be an orphan, and where nobody reaps those it
+    /// would stay for ever.
+    fn drop(&mut self) {
+        let Some(process) = &self.process else { return };
+        // It fails if it has ended.
+        let _ = self.control.shutdown(Shutdown::Both);
+        if let Ok(end) = syscalls::process_descriptor(process.pid) {
+            // What does not end is killed.
+            let _ = syscalls::poll(&[(end.as_fd(), libc::POLLIN)], Some(DISMISSAL));
+        }
+    }
+}
+
 impl Child {
     /// Waits until the command and everything it started are gone.
     pub fn wait(self) -> io::Result<Exit> {
@@ -420,4 +444,43 @@ pub fn confine_worker() -> io::Result<()> {
 /// programs, other processes, servers of its own. For the proxy, before it has a second thread.
 pub fn confine_proxy() -> io::Result<()> {
     crate::linux::egress::confine()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::linux::syscalls::Fork;
+
+    /// What a process of its own with one thread found.
+    const NOBODY: i32 = 7;
+    const SOMEBODY: i32 = 8;
+    const NOT_READY: i32 = 9;
+
+    #[test]
+    fn a_launcher_that_is_not_used_leaves_nobody_behind() {
+        let look = || {
+            // This process reaps orphans from here on, so whoever is left shows as its child.
+            let Ok(launcher) = Launcher::fork() else { return NOT_READY };
+            let Ok(Report::Confined(_)) = receive_report(&launcher.0.control) else {
+                return NOT_READY;
+            };
+            drop(launcher);
+            match syscalls::wait(-1, libc::WNOHANG) {
+                Err(error) if error.raw_os_error() == Some(libc::ECHILD) => NOBODY,
+                _ => SOMEBODY,
+            }
+        };
+        let pid = match syscalls::fork(0).unwrap() {
+            Fork::Parent(pid) => pid,
+            Fork::Child => syscalls::exit_now(look()),
+        };
+        let ended = syscalls::wait(pid, 0).unwrap().unwrap(); // it has ended: no flag lets the wait return before
+        if ended.code == Some(NOT_READY) {
+            eprintln!(
+                "SKIPPED a_launcher_that_is_not_used_leaves_nobody_behind: no namespaces can be made here"
+            );
+            return;
+        }
+        assert_eq!(ended.code, Some(NOBODY));
+    }
 }
