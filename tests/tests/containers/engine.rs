@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 use stockade_tests::{Place, give, is_root, stockade};
@@ -124,6 +124,8 @@ impl Engine {
         command.arg("--tmpdir").arg(at("temporary"));
         command.args(["--cgroup-manager=cgroupfs", "run", "--rm", "--network=none"]);
         command.args(["--cgroups=disabled", "--volume=/usr:/usr:ro"]);
+        // Without an input of its own a container gets `/dev/null`, which crun gives to the container's root: the host's.
+        command.arg("--interactive").stdin(Stdio::piped());
         command.args(["--ulimit=nofile=1024:4096", "--ulimit=nproc=2048:2048"]);
         if !flags.iter().any(|flag| flag.starts_with("--userns=keep-id")) {
             command.args(["--user", user]);
