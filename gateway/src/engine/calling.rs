@@ -26,13 +26,12 @@ impl Calling {
         Calling { pid, uid, gid, found: Arc::new(OnceCell::from(caller)) }
     }
 
-    /// Returns process `pid` of `uid` and `gid`, from the peer's credentials. What else is known about it is looked up when it is
-    /// asked for.
+    /// Returns process `pid` of `uid` and `gid`, from the peer's credentials. What else is known about it has yet to be looked up.
     pub(crate) fn peer(pid: u32, uid: u32, gid: u32) -> Calling {
         Calling { pid, uid, gid, found: Arc::default() }
     }
 
-    /// Has it looked up beside what is being done, and behind what was begun. Needs a runtime.
+    /// Has it looked up beside what is being done. Needs a runtime.
     pub(crate) fn look_up(&self) {
         let calling = self.clone();
         tokio::spawn(async move { drop(calling.caller().await) }); // whoever asks for it looks again

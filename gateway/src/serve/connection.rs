@@ -69,6 +69,8 @@ pub(super) async fn serve(
 ) {
     // A peer that the kernel does not name gets nothing.
     let Some(caller) = caller_of(&stream) else { return };
+    // At once: later another process may have its number, and the connection be in other hands.
+    caller.look_up();
     let (reading, writing) = stream.into_split();
     let (messages, mut inbox) = mpsc::channel(32);
     let (outgoing, lines) = mpsc::channel(16);
@@ -160,10 +162,6 @@ impl Connection {
         if self.requests.len() >= MOST_REQUESTS || self.running.contains_key(id) {
             let message = "too many requests at once, or one with this `id` is not answered yet";
             return Err(RpcError::new(frames::INVALID_REQUEST, message));
-        }
-        if self.greeted {
-            // While it is there and waits.
-            self.caller.look_up();
         }
         match method {
             "hello" => self.hello(id, params),
