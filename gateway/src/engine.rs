@@ -4,6 +4,7 @@ mod after;
 mod answered;
 pub(crate) mod calling;
 mod changes;
+mod loopbacks;
 mod opening;
 pub(crate) mod sessions;
 mod steps;
@@ -48,6 +49,7 @@ pub struct Gateway {
     changes: Option<changes::Changes>,
     /// Of a gateway that stays: the sessions that have begun.
     sessions: Option<sessions::Sessions>,
+    loopbacks: loopbacks::Loopbacks,
     /// What waits until the kernel has taken down what kept commands apart.
     remains: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -112,6 +114,7 @@ impl Gateway {
             executable,
             changes,
             sessions,
+            loopbacks: loopbacks::Loopbacks::default(),
             remains,
         })
     }
@@ -144,7 +147,11 @@ impl Gateway {
         let accepted = accepted.limited(scene.snapshot.rules.settings())?;
         let input = judge::bash_input(&accepted.text, &request);
         let judging = self.judge(&request, &scene, input);
-        let (judged, ahead) = tokio::join!(judging, self.ahead(&request, &scene, beside));
+        let (judged, ahead, loopback) = tokio::join!(
+            judging,
+            self.ahead(&request, &scene, beside),
+            self.loopback(&caller, &request.context)
+        );
         let judged = judged?;
         let command = accepted.after_hooks(&judged)?;
         if self.mode == GatewayMode::Embedded {
@@ -214,6 +221,7 @@ impl Gateway {
             timeout: command.timeout,
             stdin: request.stdin,
             directory: self.places.task(&receipt.id),
+            loopback,
         };
         let Conversation { events, input, control, .. } = conversation;
         let told = events.clone();
@@ -258,7 +266,9 @@ impl Gateway {
         // While the command runs; whoever comes next finds it ready.
         match self.mode {
             GatewayMode::Embedded => {}
-            GatewayMode::Daemon | GatewayMode::System => self.launchers.replace(),
+            GatewayMode::Daemon | GatewayMode::System => {
+                self.launchers.replace(manner.loopback.clone())
+            }
         }
         let listeners = running.take_listeners();
         let (over, ended) = oneshot::channel();

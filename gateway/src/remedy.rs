@@ -127,6 +127,9 @@ fn remedy(found: &Violation) -> Remedy {
             layer: "user".to_owned(),
         },
         "limit" => limit(found),
+        "network" if found.rule == "builtin: proxies of other commands" => Remedy::Nothing(
+            "each command has a proxy of its own, where `HTTP_PROXY` says; its ports are nobody else's",
+        ),
         "network" => Remedy::Nothing(
             "nothing leaves but through the proxy that `HTTP_PROXY` names, to hosts of \
              `sandbox.network.allowedDomains`",
@@ -262,6 +265,14 @@ mod tests {
             "builtin: sockets of others",
             expect![[r#"
             stockade: refused connect (unix-socket) /s by builtin: sockets of others; to allow: sandbox.network.allowUnixSockets: ["/s"] (user settings)"#]],
+        );
+        check(
+            "network",
+            "connect",
+            "127.70.1.2:29128",
+            "builtin: proxies of other commands",
+            expect![[r#"
+            stockade: refused connect (network) 127.70.1.2:29128 by builtin: proxies of other commands; each command has a proxy of its own, where `HTTP_PROXY` says; its ports are nobody else's"#]],
         );
         check(
             "limit",

@@ -85,6 +85,8 @@ pub(crate) struct Manner {
     pub(crate) stdin: bool,
     /// Where long output goes.
     pub(crate) directory: PathBuf,
+    /// What the command has with others of its session.
+    pub(crate) loopback: Option<Arc<sandbox::Loopback>>,
 }
 
 /// A command that was started.
@@ -168,7 +170,7 @@ pub(crate) async fn start(
     launchers: &Launchers,
     manner: &Manner,
 ) -> Result<Running, sandbox::Error> {
-    let launcher = launchers.take().await?;
+    let launcher = launchers.take(manner.loopback.as_ref()).await?;
     // The spec leaves this process here, and nowhere else: a launcher without one has nothing to run.
     let spec = grant.into_spec();
     let (theirs, ours) = match spec.terminal {

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use stockade_sandbox::{
-    Access, FileRule, Files, Limits, Mediation, Network, Nursery, Program, SandboxSpec, Stdio,
-    spawn,
+    Access, FileRule, Files, Limits, Loopback, Mediation, Network, Nursery, Program, SandboxSpec,
+    Stdio, spawn,
 };
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -20,10 +20,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let launcher = first.map_or_else(std::env::current_exe, |path| Ok(PathBuf::from(path)))?;
     let count: usize = arguments.next().and_then(|it| it.to_str()?.parse().ok()).unwrap_or(300);
-    for (name, times) in
-        ["to the start", "to the end", "until it is gone"].iter().zip(waited(count)?)
-    {
-        show(&format!("waited, {name}"), &times);
+    let mut nursery = Nursery::fork()?;
+    let loopback = nursery.loopback()?;
+    for (kind, loopback) in [("waited", None), ("waited, one loopback", Some(&loopback))] {
+        let times = waited(count, &mut nursery, loopback)?;
+        for (name, times) in ["to the start", "to the end", "until it is gone"].iter().zip(times) {
+            show(&format!("{kind}, {name}"), &times);
+        }
     }
     let plain = times(count, || {
         std::process::Command::new("/bin/true").status()?;
@@ -46,12 +49,15 @@ fn show(name: &str, times: &[Duration]) {
 
 /// Times from the spec to the start of the command, to its end, and until nothing of it is left, with launchers that
 /// had time to make ready what needs no spec.
-fn waited(count: usize) -> Result<[Vec<Duration>; 3], Box<dyn std::error::Error>> {
+fn waited(
+    count: usize,
+    nursery: &mut Nursery,
+    loopback: Option<&Loopback>,
+) -> Result<[Vec<Duration>; 3], Box<dyn std::error::Error>> {
     let mut all = [Vec::new(), Vec::new(), Vec::new()];
     let spec = spec();
-    let mut nursery = Nursery::fork()?;
     for _ in 0..count {
-        let launcher = nursery.launcher()?;
+        let launcher = nursery.launcher(loopback)?;
         std::thread::sleep(Duration::from_millis(8));
         let start = Instant::now();
         let (child, _) = launcher.run(&spec, stdio()?)?;

@@ -10,6 +10,7 @@ mod fixed;
 mod heard;
 mod host;
 mod init;
+mod loopback;
 mod measure;
 mod ready;
 mod sweep;
@@ -17,6 +18,7 @@ mod terminal;
 mod watch;
 
 pub(crate) use host::{Host, Known};
+pub use loopback::Loopback;
 pub(crate) use measure::too_many_descriptors;
 
 use std::fs::File;
@@ -76,13 +78,13 @@ struct Confined {
 
 /// Is `stockade launch`.
 pub(crate) fn run() -> i32 {
-    take_control().map_or(FAILED, |control| serve(&control, Host::new(), Heir::Nobody))
+    take_control().map_or(FAILED, |control| serve(&control, Host::new(), (Heir::Nobody, None)))
 }
 
 /// Is a launcher for a gateway that reaps orphans and ends with its call: it need not wait for the one to end before the
 /// other.
 pub(crate) fn run_for_heir() -> i32 {
-    take_control().map_or(FAILED, |control| serve(&control, Host::new(), Heir::Gateway))
+    take_control().map_or(FAILED, |control| serve(&control, Host::new(), (Heir::Gateway, None)))
 }
 
 /// Who waits for pid 1 when it has told of the end of its run.
@@ -102,21 +104,23 @@ enum Rest {
 }
 
 /// Is a launcher that was forked for the other end of `control`, by a nursery that is in no directory but `/` and
-/// whose standard error leads nowhere.
-pub(crate) fn run_forked(control: &UnixStream, host: Host) -> i32 {
+/// whose standard error leads nowhere. Its run has `loopback`, if there is one and the spec does not forbid it.
+pub(crate) fn run_forked(control: &UnixStream, host: Host, loopback: Option<Loopback>) -> i32 {
     let nothing = io::stderr();
-    let settled = syscalls::close_all_but([control.as_fd(), host.mounts.as_fd()])
+    let mut kept = vec![control.as_fd(), host.mounts.as_fd()];
+    kept.extend(loopback.iter().flat_map(Loopback::descriptors));
+    let settled = syscalls::close_all_but(&kept)
         .and_then(|()| syscalls::duplicate_onto(nothing.as_fd(), 0))
         .and_then(|()| syscalls::duplicate_onto(nothing.as_fd(), 1))
         .and_then(|()| syscalls::setsid());
     match settled {
-        Ok(()) => serve(control, Ok(host), Heir::Nobody),
+        Ok(()) => serve(control, Ok(host), (Heir::Nobody, loopback)),
         Err(_) => FAILED,
     }
 }
 
-fn serve(control: &UnixStream, host: io::Result<Host>, heir: Heir) -> i32 {
-    match monitor(control, host, heir) {
+fn serve(control: &UnixStream, host: io::Result<Host>, more: (Heir, Option<Loopback>)) -> i32 {
+    match monitor(control, host, more) {
         Ok(Rest::Report(report)) => send(control, &report).map_or(FAILED, |()| 0),
         Ok(Rest::Told) => 0,
         Ok(Rest::Left) => LEFT,
@@ -160,10 +164,14 @@ fn send(to: &UnixStream, report: &Report) -> io::Result<()> {
     codec::send(to, &report.to_bytes())
 }
 
-fn monitor(control: &UnixStream, host: io::Result<Host>, heir: Heir) -> Result<Rest, Failure> {
+fn monitor(
+    control: &UnixStream,
+    host: io::Result<Host>,
+    (heir, loopback): (Heir, Option<Loopback>),
+) -> Result<Rest, Failure> {
     step("subreaper", syscalls::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0))?;
     // Whatever it cannot do in advance is done, and its failure told, when the spec is here.
-    let mut ready = host.and_then(|host| Ready::prepare(control, host)).ok();
+    let mut ready = host.and_then(|host| Ready::prepare(control, host, loopback)).ok();
     let inherited = ready.as_ref().and_then(Ready::pid).filter(|_| heir == Heir::Gateway);
     if let Some(pid) = inherited {
         step("report", send(control, &Report::Confined(pid)))?;
@@ -176,16 +184,19 @@ fn monitor(control: &UnixStream, host: io::Result<Host>, heir: Heir) -> Result<R
     let spec = step("receive", SandboxSpec::from_bytes(&frame))?;
     fault::set(&spec.fail_at);
     step("receive", Ok(()))?;
+    let loopback = ready.as_mut().and_then(Ready::take_loopback);
     let ready = ready.and_then(Ready::current);
     let isolation = if spec.confine { Isolation::Namespaces } else { Isolation::Free };
     let again = match (isolation, spec.fallback) {
         (Isolation::Namespaces, Fallback::Static) => Some(step("streams", copies(&streams))?),
         (Isolation::Namespaces | Isolation::Static | Isolation::Free, _) => None,
     };
-    match attempt(&spec, (isolation, ready), streams, (control, inherited)) {
+    match attempt(&spec, (isolation, ready, loopback), streams, (control, inherited)) {
         Err(failure @ (Failure::Step { .. } | Failure::Unenforceable { .. })) => match again {
             // Nothing has run. What this one leaves open is in its report.
-            Some(streams) => attempt(&spec, (Isolation::Static, None), streams, (control, None)),
+            Some(streams) => {
+                attempt(&spec, (Isolation::Static, None, None), streams, (control, None))
+            }
             None => Err(failure),
         },
         result => result,
@@ -201,11 +212,11 @@ fn copies(streams: &StandardStreams) -> io::Result<StandardStreams> {
 /// `inherited` may be left to the gateway at the end.
 fn attempt(
     spec: &SandboxSpec,
-    (isolation, ready): (Isolation, Option<Ready>),
+    ground: (Isolation, Option<Ready>, Option<Loopback>),
     streams: StandardStreams,
     (control, inherited): (&UnixStream, Option<i32>),
 ) -> Result<Rest, Failure> {
-    let Confined { pid, orders, left, group } = start(spec, (isolation, ready), streams, control)?;
+    let Confined { pid, orders, left, group } = start(spec, ground, streams, control)?;
     let started = step("dumpable", syscalls::prctl(libc::PR_SET_DUMPABLE, 0, 0))
         .and_then(|_| agree(control, &orders))
         .and_then(|started| match started {
@@ -293,7 +304,7 @@ fn namespaces(spec: &SandboxSpec, isolation: Isolation) -> i32 {
 /// Starts the confined side, or goes on with the one that was made ready where that fits.
 fn start(
     spec: &SandboxSpec,
-    (isolation, ready): (Isolation, Option<Ready>),
+    (isolation, ready, loopback): (Isolation, Option<Ready>, Option<Loopback>),
     streams: StandardStreams,
     control: &UnixStream,
 ) -> Result<Confined, Failure> {
@@ -323,31 +334,22 @@ fn start(
     };
     let (forked, group) = match fault::is_at("namespaces") {
         true => (Err(fault::error()), None),
-        false => fork(namespaces(&spec, isolation), group),
+        false => loopback::fork(namespaces(&spec, isolation), group, loopback.as_ref()),
     };
     match forked {
         Err(error) if by_namespaces => {
             Err(no_namespaces(spec.required.first(), &error.to_string()))
         }
         Err(error) => step("fork", Err(error)),
-        Ok(Fork::Parent(pid)) => Ok(Confined { pid, orders, left: Vec::new(), group }),
-        Ok(Fork::Child) => {
-            drop(orders);
+        Ok((Fork::Parent(pid), _)) => Ok(Confined { pid, orders, left: Vec::new(), group }),
+        Ok((Fork::Child, interface)) => {
+            drop((orders, loopback));
+            let isolation = (isolation, interface);
             let counters = group.map(Group::into_counters);
             let status = init::run(&spec, isolation, (ids, foreign, counters), streams, link);
             syscalls::exit_now(status)
         }
     }
-}
-
-/// Forks, into `group` where that can be done; else there is no group, and limits are sampled.
-fn fork(namespaces: i32, group: Option<Group>) -> (io::Result<Fork>, Option<Group>) {
-    if let Some(group) = group
-        && let Ok(forked) = syscalls::fork_into(namespaces, group.directory())
-    {
-        return (Ok(forked), Some(group));
-    }
-    (syscalls::fork(namespaces), None)
 }
 
 impl Link {

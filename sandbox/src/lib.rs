@@ -42,11 +42,13 @@ mod violation;
 pub use enforced::{Enforced, Protection, State};
 pub use host::{Host, Probe};
 pub use last_words::LastWords;
+#[cfg(target_os = "linux")]
+pub use launch::Loopback;
 pub use macos::seatbelt_profile;
 #[cfg(not(target_os = "linux"))]
 pub use other::{
-    Branch, Child, Launcher, Listeners, Nursery, Progress, Starting, Stopper, Twin, confine_proxy,
-    confine_worker, launch, spawn,
+    Branch, Child, Launcher, Listeners, Loopback, Nursery, Progress, Starting, Stopper, Twin,
+    confine_proxy, confine_worker, launch, spawn,
 };
 pub use pattern::{Match, Pattern, Wild};
 pub use peer::peer_process;
@@ -58,8 +60,8 @@ pub use spawn::{
     spawn,
 };
 pub use spec::{
-    Access, Fallback, FileRule, Files, INIT_NAME, Limits, Mechanism, Mediation, Network, Program,
-    SandboxSpec, Window,
+    Access, Fallback, FileRule, Files, INIT_NAME, Limits, Mechanism, Mediation, Network,
+    PROXY_PORTS, Program, SandboxSpec, Window,
 };
 #[cfg(target_os = "linux")]
 pub use twin::{Branch, Nursery, Twin};

@@ -80,10 +80,19 @@ impl Nursery {
     }
 
     /// Makes a launcher.
-    pub fn launcher(&mut self) -> io::Result<Launcher> {
+    pub fn launcher(&mut self, _: Option<&Loopback>) -> io::Result<Launcher> {
+        match *self {}
+    }
+
+    /// Makes a loopback interface that runs can share.
+    pub fn loopback(&mut self) -> io::Result<Loopback> {
         match *self {}
     }
 }
+
+/// A loopback interface that runs can share; never made.
+#[derive(Debug)]
+pub enum Loopback {}
 
 impl Launcher {
     /// Forks nothing.

@@ -9,6 +9,10 @@ use crate::Protection;
 /// Name that the kernel gives for pid 1 of a confined run (at most 15 bytes, `proc_pid_comm(5)`).
 pub const INIT_NAME: &str = "stockade-init";
 
+/// Ports of the two listeners of a run that has a loopback interface together with others, for HTTP and SOCKS. Commands
+/// can neither listen there nor connect to those of another run.
+pub const PROXY_PORTS: [u16; 2] = [29_128, 29_080];
+
 /// What one command may reach while it runs. Paths are absolute and already resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxSpec {
@@ -135,8 +139,8 @@ pub enum Access {
 pub enum Network {
     /// A private loopback and nothing else.
     Off,
-    /// A private loopback with two listeners on 127.0.0.1, which the gateway gets and serves: the only way
-    /// out. Both are there before the command starts.
+    /// A private loopback with two listeners, which the command finds on 127.0.0.1 and the gateway gets and serves: the only
+    /// way out. Both are there before the command starts.
     Proxy {
         /// Port for HTTP.
         http: u16,

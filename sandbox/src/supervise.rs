@@ -14,6 +14,7 @@ mod fold;
 mod guard;
 mod inspection;
 mod names;
+pub(crate) mod neighbours;
 mod repository;
 mod resolve;
 
@@ -29,6 +30,7 @@ use crate::{SandboxSpec, Violation};
 use configuration::Keys;
 pub(crate) use guard::Guard;
 pub(crate) use inspection::{Kind, Note, Place, cut_short, from_outside};
+pub(crate) use neighbours::Neighbours;
 use repository::Made;
 
 /// Calls on files that always go to the supervisor when names are guarded; opens and calls with a mode
@@ -105,6 +107,8 @@ pub(crate) struct Supervisor {
     listener: OwnedFd,
     guard: Guard,
     made: Made,
+    /// Of a run that has its loopback interface with others.
+    neighbours: Option<Neighbours>,
     terminal: Option<OwnedFd>,
     /// Files among the three streams.
     streams: Vec<OwnedFd>,
@@ -124,7 +128,7 @@ impl Supervisor {
     pub(crate) fn new(
         listener: OwnedFd,
         spec: &SandboxSpec,
-        table: &'static Table,
+        (table, neighbours): (&'static Table, Option<Neighbours>),
         terminal: Option<OwnedFd>,
         (streams, monitor): (Vec<OwnedFd>, UnixStream),
     ) -> Supervisor {
@@ -133,6 +137,7 @@ impl Supervisor {
             listener,
             guard: Guard::new(spec),
             made: Made::new(monitor),
+            neighbours,
             terminal,
             streams,
             keys: Keys::new(spec),

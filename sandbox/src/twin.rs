@@ -6,12 +6,12 @@
 
 use std::fs::File;
 use std::io::{self, PipeReader, Read as _, Write as _};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::panic::UnwindSafe;
 use std::time::{Duration, Instant};
 
-use crate::launch::Known;
+use crate::launch::{Known, Loopback};
 use crate::linux::syscalls::{self, Elsewhere, Fork, StartStrings};
 use crate::{Launcher, launch};
 
@@ -164,29 +164,72 @@ impl Nursery {
         Twin::fork(nursery).map(Nursery)
     }
 
-    /// Has it make a launcher, and waits for that.
-    pub fn launcher(&mut self) -> io::Result<Launcher> {
+    /// Has it make a launcher, and waits for that. The run has `loopback`, if it is given, unless its spec forbids that or the
+    /// kernel does; then it has one of its own.
+    pub fn launcher(&mut self, loopback: Option<&Loopback>) -> io::Result<Launcher> {
         let (control, theirs) = UnixStream::pair()?;
-        let mut socket = &self.0.socket;
-        socket.set_read_timeout(Some(PATIENCE))?;
-        syscalls::send_with_descriptors(socket.as_fd(), &[1], &[theirs.as_fd()])?;
-        drop(theirs);
-        let mut pid = [0; 4];
-        let answered = socket.read_exact(&mut pid);
-        if answered.is_err() {
-            // A late answer must not be taken for the next one.
-            self.0.dismiss();
-        }
-        answered?;
-        match i32::from_ne_bytes(pid) {
+        let mut given = vec![theirs.as_fd()];
+        given.extend(loopback.iter().flat_map(|loopback| loopback.descriptors()));
+        let answer = self.ask(LAUNCHER, &given)?;
+        match answer {
             pid @ 1.. => Ok(Launcher::of(control, Process::new(pid))),
             _ => Err(io::Error::other("no launcher could be forked")),
         }
     }
+
+    /// Has it make a loopback interface that runs can share.
+    pub fn loopback(&mut self) -> io::Result<Loopback> {
+        let (ours, theirs) = UnixStream::pair()?;
+        match self.ask(LOOPBACK, &[theirs.as_fd()])? {
+            MADE => Loopback::receive(&ours),
+            _ => Err(io::Error::other("no network namespace could be made")),
+        }
+    }
+
+    fn ask(&mut self, word: u8, given: &[BorrowedFd<'_>]) -> io::Result<i32> {
+        let mut socket = &self.0.socket;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        syscalls::send_with_descriptors(socket.as_fd(), &[word], given)?;
+        let mut answer = [0; 4];
+        let answered = socket.read_exact(&mut answer);
+        if answered.is_err() {
+            // A late answer must not be taken for the next one.
+            self.0.dismiss();
+        }
+        answered.map(|()| i32::from_ne_bytes(answer))
+    }
 }
+
+/// What a nursery is asked for.
+const LAUNCHER: u8 = 1;
+const LOOPBACK: u8 = 2;
+
+/// Its answer when it made an interface.
+const MADE: i32 = 1;
 
 /// How long a nursery may take for one launcher.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What came with a request to the nursery.
+enum Given {
+    Launcher(UnixStream, Option<Loopback>),
+    Loopback(UnixStream),
+}
+
+/// Receives a request; none at the end.
+fn receive(from: impl AsFd) -> Option<Given> {
+    let mut word = [0];
+    let (count, given) = syscalls::receive_with_descriptors(from.as_fd(), &mut word).ok()?;
+    let mut given = given.into_iter();
+    let socket = UnixStream::from(given.next()?);
+    let rest: Vec<OwnedFd> = given.collect();
+    match (count, word) {
+        (1, [LAUNCHER]) if rest.is_empty() => Some(Given::Launcher(socket, None)),
+        (1, [LAUNCHER]) => Some(Given::Launcher(socket, Some(Loopback::of(rest.try_into().ok()?)))),
+        (1, [LOOPBACK]) if rest.is_empty() => Some(Given::Loopback(socket)),
+        (_, _) => None,
+    }
+}
 
 /// Is the nursery: makes a launcher for each socket that it gets, until there are no more.
 fn nursery() -> i32 {
@@ -194,13 +237,18 @@ fn nursery() -> i32 {
     // What cannot be known here is looked at by each launcher.
     let mut known = Known::new().ok();
     loop {
-        let received = syscalls::receive_with_descriptors(input.as_fd(), &mut [0]);
-        let control = match received {
-            Ok((1, sockets)) => <[OwnedFd; 1]>::try_from(sockets).ok(),
-            Ok(_) | Err(_) => None,
+        let (control, loopback) = match receive(&input) {
+            Some(Given::Launcher(control, loopback)) => (control, loopback),
+            Some(Given::Loopback(to)) => {
+                let made = Loopback::make().and_then(|made| made.send(&to, LOOPBACK));
+                let answer = if made.is_ok() { MADE } else { -1 };
+                if output.write_all(&answer.to_ne_bytes()).and_then(|()| output.flush()).is_err() {
+                    return FAILED;
+                }
+                continue;
+            }
+            None => return 0,
         };
-        let Some([control]) = control else { return 0 };
-        let control = UnixStream::from(control);
         let mounts = known.as_mut().and_then(|known| known.refresh().ok());
         // A change that was told and not read is not told again.
         known = known.filter(|_| mounts.is_some());
@@ -210,7 +258,7 @@ fn nursery() -> i32 {
             Ok(Fork::Child) => {
                 let host = known.zip(mounts).map(|(known, mounts)| known.into_host(mounts));
                 let status = match host {
-                    Some(host) => launch::run_forked(&control, host),
+                    Some(host) => launch::run_forked(&control, host, loopback),
                     None => take(&control).map_or(FAILED, |()| launch()),
                 };
                 syscalls::exit_now(status)

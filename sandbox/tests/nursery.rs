@@ -4,14 +4,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs::{self, File};
-use std::io::Read as _;
+use std::io::{PipeReader, Read as _};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use stockade_sandbox::{
-    Access, Fallback, FileRule, Files, Launcher, Limits, Mediation, Network, Nursery, Program,
-    SandboxSpec, Stdio,
+    Access, Child, Fallback, FileRule, Files, Launcher, Limits, Mechanism, Mediation, Network,
+    Nursery, PROXY_PORTS, Program, SandboxSpec, Stdio,
 };
 
 /// No tests of the harness: it has several threads, and then no nursery can be forked.
@@ -24,6 +24,14 @@ fn main() {
         (
             "a_forked_launcher_has_no_descriptors_but_its_own",
             a_forked_launcher_has_no_descriptors_but_its_own,
+        ),
+        (
+            "only_runs_that_are_watched_and_keep_to_the_ports_have_a_network_together",
+            only_runs_that_are_watched_and_keep_to_the_ports_have_a_network_together,
+        ),
+        (
+            "abstract_names_stay_apart_where_landlock_does_not_know_them",
+            abstract_names_stay_apart_where_landlock_does_not_know_them,
         ),
     ] {
         test();
@@ -49,10 +57,14 @@ impl Place {
     fn read(&self, launcher: Launcher, folder: &str) -> String {
         let folder = self.0.join(folder);
         let line = format!("cd {}; cat secret open 2>/dev/null", folder.display());
+        run(launcher, &self.spec(&line))
+    }
+
+    fn spec(&self, line: &str) -> SandboxSpec {
         let rule = |path: PathBuf, access| FileRule { path, access, origin: "test".to_owned() };
         let rules =
             vec![rule(self.0.clone(), Access::Read), rule(self.0.join("one/secret"), Access::None)];
-        let spec = SandboxSpec {
+        SandboxSpec {
             program: Program {
                 path: "/bin/sh".into(),
                 argv: vec!["sh".into(), "-c".into(), line.into()],
@@ -70,16 +82,26 @@ impl Place {
             landlock_abi: u32::MAX,
             fail_at: String::new(),
             hide: Default::default(),
-        };
-        let (mut reader, writer) = std::io::pipe().unwrap();
-        let null = || File::options().read(true).write(true).open("/dev/null").unwrap();
-        let stdio = Stdio { stdin: null().into(), stdout: writer.into(), stderr: null().into() };
-        let (child, _) = launcher.run(&spec, stdio).unwrap();
-        let mut text = String::new();
-        reader.read_to_string(&mut text).unwrap();
-        child.wait().unwrap();
-        text
+        }
     }
+}
+
+/// Starts the command of `spec`, and returns what it writes as well.
+fn start(launcher: Launcher, spec: &SandboxSpec) -> (Child, PipeReader) {
+    let (reader, writer) = std::io::pipe().unwrap();
+    let null = || File::options().read(true).write(true).open("/dev/null").unwrap();
+    let stdio = Stdio { stdin: null().into(), stdout: writer.into(), stderr: null().into() };
+    let (child, _) = launcher.run(spec, stdio).unwrap();
+    (child, reader)
+}
+
+/// Returns what the command of `spec` writes.
+fn run(launcher: Launcher, spec: &SandboxSpec) -> String {
+    let (child, mut reader) = start(launcher, spec);
+    let mut text = String::new();
+    reader.read_to_string(&mut text).unwrap();
+    child.wait().unwrap();
+    text
 }
 
 impl Drop for Place {
@@ -106,8 +128,8 @@ fn confined_side(launcher: &Launcher) -> u32 {
 fn what_is_denied_is_denied_where_it_was_mounted_after_the_nursery_had_looked() {
     let place = Place::new();
     let mut nursery = Nursery::fork().unwrap();
-    assert_eq!(place.read(nursery.launcher().unwrap(), "one"), "open");
-    let [waiting, resting] = [nursery.launcher().unwrap(), nursery.launcher().unwrap()];
+    assert_eq!(place.read(nursery.launcher(None).unwrap(), "one"), "open");
+    let [waiting, resting] = [nursery.launcher(None).unwrap(), nursery.launcher(None).unwrap()];
     confined_side(&waiting);
     let two = place.0.join("two");
     let mounted = Command::new("mount").arg("--bind").arg(place.0.join("one")).arg(&two).output();
@@ -120,31 +142,119 @@ fn what_is_denied_is_denied_where_it_was_mounted_after_the_nursery_had_looked() 
     // One that was there before, one that may have been on its way, and two of after.
     assert_eq!(place.read(waiting, "two"), "open");
     assert_eq!(place.read(resting, "two"), "open");
-    assert_eq!(place.read(nursery.launcher().unwrap(), "two"), "open");
-    assert_eq!(place.read(nursery.launcher().unwrap(), "two"), "open");
+    assert_eq!(place.read(nursery.launcher(None).unwrap(), "two"), "open");
+    assert_eq!(place.read(nursery.launcher(None).unwrap(), "two"), "open");
     assert!(Command::new("umount").arg(&two).status().unwrap().success());
-    assert_eq!(place.read(nursery.launcher().unwrap(), "two"), "");
+    assert_eq!(place.read(nursery.launcher(None).unwrap(), "two"), "");
 }
 
 fn a_forked_launcher_has_no_descriptors_but_its_own() {
     // What a launcher must not have.
     let held = File::open("/etc/passwd").unwrap();
     let mut nursery = Nursery::fork().unwrap();
-    let before = nursery.launcher().unwrap();
-    let launcher = nursery.launcher().unwrap();
-    confined_side(&launcher);
-    let mut found: Vec<String> = fs::read_dir(format!("/proc/{}/fd", launcher.monitor()))
+    let loopback = nursery.loopback().unwrap();
+    let before = nursery.launcher(None).unwrap();
+    let of_none = nursery.launcher(None).unwrap();
+    let of_session = nursery.launcher(Some(&loopback)).unwrap();
+    for (launcher, more) in [(of_none, &[][..]), (of_session, &["net", "user"])] {
+        confined_side(&launcher);
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            let found = descriptors(launcher.monitor());
+            let mounts = format!("/proc/{}/mountinfo", mountinfo_of(&found));
+            let own = ["/dev/null", "/dev/null", "/dev/null", &mounts, "socket", "socket"];
+            let mut expected = own.map(str::to_owned).to_vec();
+            expected.extend(more.iter().map(|it| (*it).to_owned()));
+            expected.sort();
+            // It has just forked its confined side, and what is that one's it is about to close.
+            if found == expected {
+                break;
+            }
+            assert!(Instant::now() < deadline, "{found:?}");
+            std::thread::yield_now();
+        }
+    }
+    drop((held, before));
+}
+
+/// Returns what the descriptors of a process lead to, without numbers.
+fn descriptors(process: u32) -> Vec<String> {
+    let mut found: Vec<String> = fs::read_dir(format!("/proc/{process}/fd"))
         .unwrap()
-        .map(|entry| fs::read_link(entry.unwrap().path()).unwrap().display().to_string())
+        // One may be closed meanwhile.
+        .filter_map(|entry| fs::read_link(entry.unwrap().path()).ok())
+        .map(|link| link.display().to_string())
         // Its control group, where it can have one.
         .filter(|link| !link.starts_with("/sys/fs/cgroup/"))
         .map(|link| link.split(':').next().unwrap_or_default().to_owned())
         .collect();
     found.sort();
-    let mounts = format!("/proc/{}/mountinfo", mountinfo_of(&found));
-    let expected = ["/dev/null", "/dev/null", "/dev/null", &mounts, "socket", "socket"];
-    assert_eq!(found, expected);
-    drop((held, before));
+    found
+}
+
+fn only_runs_that_are_watched_and_keep_to_the_ports_have_a_network_together() {
+    let place = Place::new();
+    let mut nursery = Nursery::fork().unwrap();
+    let [one, two] = [nursery.loopback().unwrap(), nursery.loopback().unwrap()];
+    let spec = place.spec("readlink /proc/self/ns/net");
+    let mut network = |loopback, spec: &SandboxSpec| {
+        let network = run(nursery.launcher(loopback).unwrap(), spec);
+        assert!(network.starts_with("net:["), "{network}");
+        network
+    };
+    let host = fs::read_link("/proc/self/ns/net").unwrap().display().to_string() + "\n";
+    let shared = network(Some(&one), &spec);
+    let [http, socks] = PROXY_PORTS;
+    let proxy =
+        |http, socks| SandboxSpec { network: Network::Proxy { http, socks }, ..spec.clone() };
+    assert_eq!(network(Some(&one), &spec), shared);
+    assert_eq!(network(Some(&one), &proxy(http, socks)), shared);
+    // Another way to the same: the launcher has to begin again.
+    let again = SandboxSpec { hide: [Mechanism::ControlGroup].into(), ..spec.clone() };
+    assert_eq!(network(Some(&one), &again), shared);
+    let others = [
+        ("of another session", network(Some(&two), &spec)),
+        ("of none", network(None, &spec)),
+        (
+            "not watched",
+            network(Some(&one), &SandboxSpec { mediation: Mediation::None, ..spec.clone() }),
+        ),
+        ("other ports", network(Some(&one), &proxy(socks, http))),
+        ("without notifications", {
+            let hide = [Mechanism::Notification].into();
+            network(Some(&one), &SandboxSpec { hide, ..spec.clone() })
+        }),
+    ];
+    for (name, own) in &others {
+        assert!(![&shared, &host].contains(&own), "{name}: {own}");
+    }
+    // What has the host's network has that, and not a session's.
+    for spec in [
+        SandboxSpec { network: Network::Host, ..spec.clone() },
+        SandboxSpec { confine: false, ..spec.clone() },
+    ] {
+        assert_eq!(network(Some(&one), &spec), host);
+    }
+    assert_eq!(network(Some(&one), &spec), shared);
+}
+
+fn abstract_names_stay_apart_where_landlock_does_not_know_them() {
+    let place = Place::new();
+    let mut nursery = Nursery::fork().unwrap();
+    let loopback = nursery.loopback().unwrap();
+    let mut launcher = || nursery.launcher(Some(&loopback)).unwrap();
+    let old = |line: &str| SandboxSpec { landlock_abi: 5, ..place.spec(line) };
+    let listen = "use Socket; socket(S, AF_UNIX, SOCK_STREAM, 0); bind(S, pack_sockaddr_un(\"\\0n\")) or die; listen(S, 5);";
+    let connect = "use Socket; socket(C, AF_UNIX, SOCK_STREAM, 0); \
+                   print connect(C, pack_sockaddr_un(\"\\0n\")) ? \"there\" : \"none: $!\";";
+    assert_eq!(run(launcher(), &old(&format!("perl -e '{listen} {connect}'"))), "there", "its own");
+    let server = format!("perl -e '{listen} syswrite STDOUT, \"ready\"; sleep 1000'");
+    let (child, mut said) = start(launcher(), &old(&server));
+    let mut word = [0; 5];
+    said.read_exact(&mut word).unwrap();
+    assert_eq!(&word, b"ready");
+    assert_eq!(run(launcher(), &old(&format!("perl -e '{connect}'"))), "none: Connection refused");
+    drop(child);
 }
 
 /// Returns the number in the link to the table of mounts, which is that of the process that opened it.

@@ -31,6 +31,11 @@ impl Calling {
         Calling { pid, uid, gid, found: Arc::default() }
     }
 
+    /// Returns the user whose process it is.
+    pub(crate) fn uid(&self) -> u32 {
+        self.uid
+    }
+
     /// Has it looked up beside what is being done. Needs a runtime.
     pub(crate) fn look_up(&self) {
         let calling = self.clone();

@@ -69,7 +69,10 @@ impl Gateway {
                     let _ = session.start.set(EventView::default());
                 }
             }
-            ("SessionEnd", Some(name)) => drop(sessions.remove(name)),
+            ("SessionEnd", Some(name)) => {
+                drop(sessions.remove(name));
+                self.leave_loopback(caller, name);
+            }
             (_, _) => {}
         }
     }
@@ -86,6 +89,7 @@ impl Gateway {
     pub(crate) async fn leave_session(&self, name: &str) {
         let ended = self.sessions.as_ref().and_then(|sessions| sessions.leave(name));
         if let Some(session) = ended {
+            self.leave_loopback(&session.caller, name);
             self.bid_farewell(session).await;
         }
     }

@@ -1,11 +1,12 @@
 //! Launchers that wait for their spec. A launcher makes its namespaces before it knows what it will run, so one
 //! that was started early costs a command nothing; it holds nothing and does nothing until it has a spec.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use stockade_sandbox::{Error, Launcher, Nursery};
+use stockade_sandbox::{Error, Launcher, Loopback, Nursery};
 use tokio::task::JoinHandle;
 
 use super::pipes;
@@ -28,15 +29,33 @@ pub(crate) struct Launchers {
 
 /// One that is there, or on its way.
 #[derive(Debug)]
-enum Ready {
+struct Ready {
+    /// Of the session that it was made for. INVARIANT: it serves no other one.
+    loopback: Option<Arc<Loopback>>,
+    launcher: Progress,
+}
+
+#[derive(Debug)]
+enum Progress {
     Forked(Launcher),
     Starting(JoinHandle<Result<Launcher, Error>>),
+}
+
+impl Ready {
+    fn is_for(&self, loopback: Option<&Arc<Loopback>>) -> bool {
+        match (&self.loopback, loopback) {
+            (Some(own), Some(wanted)) => Arc::ptr_eq(own, wanted),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        }
+    }
 }
 
 impl Launchers {
     /// Launchers of this executable, the first of which, or what forks them, may be there already.
     pub(crate) fn new(executable: PathBuf, spare: &Spare) -> Launchers {
-        let ready = spare.launcher().map(Ready::Forked).into_iter().collect();
+        let forked = |launcher| Ready { loopback: None, launcher: Progress::Forked(launcher) };
+        let ready = spare.launcher().map(forked).into_iter().collect();
         let nursery = spare.nursery().map(|nursery| Arc::new(Mutex::new(nursery)));
         Launchers { executable, nursery, ready: Arc::new(Mutex::new(ready)) }
     }
@@ -46,57 +65,113 @@ impl Launchers {
         &self.executable
     }
 
+    /// Makes a loopback interface for the commands of a session. Fails where nothing is forked.
+    pub(crate) async fn loopback(&self) -> io::Result<Arc<Loopback>> {
+        let nursery = self.nursery.clone().ok_or(io::ErrorKind::Unsupported)?;
+        let make = move || {
+            let mut nursery =
+                nursery.lock().map_err(|_| io::Error::other("the nursery is lost"))?;
+            nursery.loopback().map(Arc::new)
+        };
+        tokio::task::spawn_blocking(make).await?
+    }
+
     /// Makes sure that one is ready or on its way, and does not wait for it. Needs a runtime.
     pub(crate) fn warm(&self) {
         // A list that a panic left behind is not used again: every command then starts its own.
         if let Ok(mut ready) = self.ready.lock()
             && ready.is_empty()
         {
-            ready.push(Ready::Starting(start(&self.executable, self.nursery.clone())));
+            ready.push(start(&self.executable, self.nursery.clone(), None));
+        }
+    }
+
+    /// The same for a command that has `loopback`.
+    pub(crate) fn foresee(&self, loopback: &Arc<Loopback>) {
+        if let Ok(mut ready) = self.ready.lock()
+            && !ready.iter().any(|it| it.is_for(Some(loopback)))
+        {
+            make_room(&mut ready);
+            let loopback = Some(Arc::clone(loopback));
+            ready.push(start(&self.executable, self.nursery.clone(), loopback));
         }
     }
 
     /// Starts one for one that was used, in a while, unless there are enough. Needs a runtime.
-    pub(crate) fn replace(&self) {
+    pub(crate) fn replace(&self, loopback: Option<Arc<Loopback>>) {
         let (executable, nursery) = (self.executable.clone(), self.nursery.clone());
         let ready = Arc::clone(&self.ready);
         tokio::spawn(async move {
             tokio::time::sleep(PAUSE).await;
-            if let Ok(mut ready) = ready.lock()
-                && ready.len() < MOST_READY
-            {
-                ready.push(Ready::Starting(start(&executable, nursery)));
+            let Ok(mut ready) = ready.lock() else { return };
+            if ready.len() < MOST_READY || !ready.iter().any(|it| it.is_for(loopback.as_ref())) {
+                make_room(&mut ready);
+                ready.push(start(&executable, nursery, loopback));
             }
         });
     }
 
-    /// Returns one that waits for its spec.
-    pub(super) async fn take(&self) -> Result<Launcher, Error> {
+    /// Lets go of those that were made for a session that is over.
+    pub(crate) fn forget(&self, loopback: &Arc<Loopback>) {
+        if let Ok(mut ready) = self.ready.lock() {
+            let over = ready.extract_if(.., |it| it.is_for(Some(loopback)));
+            over.for_each(dismiss);
+        }
+    }
+
+    /// Returns one that waits for its spec, with `loopback` or one of its own.
+    pub(super) async fn take(&self, loopback: Option<&Arc<Loopback>>) -> Result<Launcher, Error> {
         // The oldest is the most likely to be there.
-        let oldest = |ready: &mut Vec<Ready>| (!ready.is_empty()).then(|| ready.remove(0));
+        let oldest = |ready: &mut Vec<Ready>| {
+            let index = ready.iter().position(|it| it.is_for(loopback))?;
+            Some(ready.remove(index).launcher)
+        };
         let ready = self.ready.lock().ok().and_then(|mut ready| oldest(&mut ready));
         match ready {
-            Some(Ready::Forked(launcher)) => return Ok(launcher),
+            Some(Progress::Forked(launcher)) => return Ok(launcher),
             // What it failed for may be over.
-            Some(Ready::Starting(starting)) => {
+            Some(Progress::Starting(starting)) => {
                 if let Ok(Ok(launcher)) = starting.await {
                     return Ok(launcher);
                 }
             }
             None => {}
         }
-        let starting = start(&self.executable, self.nursery.clone());
+        let starting = begin(&self.executable, self.nursery.clone(), loopback.cloned());
         starting.await.map_err(|_| pipes::broken("the launcher's thread"))?
     }
+}
+
+/// Makes room for one more: the one goes that has waited longest.
+fn make_room(ready: &mut Vec<Ready>) {
+    if ready.len() >= MOST_READY {
+        dismiss(ready.remove(0));
+    }
+}
+
+/// Ends one that is not needed; that waits for its end, which holds nobody up. Needs a runtime.
+fn dismiss(ready: Ready) {
+    drop(tokio::task::spawn_blocking(move || drop(ready)));
 }
 
 fn start(
     executable: &Path,
     nursery: Option<Arc<Mutex<Nursery>>>,
+    loopback: Option<Arc<Loopback>>,
+) -> Ready {
+    let launcher = Progress::Starting(begin(executable, nursery, loopback.clone()));
+    Ready { loopback, launcher }
+}
+
+fn begin(
+    executable: &Path,
+    nursery: Option<Arc<Mutex<Nursery>>>,
+    loopback: Option<Arc<Loopback>>,
 ) -> JoinHandle<Result<Launcher, Error>> {
     let executable = executable.to_path_buf();
     tokio::task::spawn_blocking(move || {
-        let forked = nursery.and_then(|nursery| nursery.lock().ok()?.launcher().ok());
+        let forked = nursery.and_then(|it| it.lock().ok()?.launcher(loopback.as_deref()).ok());
+        // One that is executed makes a network of its own.
         forked.map_or_else(|| Launcher::start(&executable), Ok)
     })
 }
@@ -109,8 +184,9 @@ mod tests {
     async fn a_launcher_that_could_not_be_started_ahead_is_started_anew() {
         let launchers = Launchers::new("/no/such/executable".into(), &Spare::default());
         let ahead = tokio::spawn(async { Err(pipes::broken("the launcher made ahead")) });
-        launchers.ready.lock().unwrap().push(Ready::Starting(ahead));
-        let error = launchers.take().await.unwrap_err();
+        let ahead = Ready { loopback: None, launcher: Progress::Starting(ahead) };
+        launchers.ready.lock().unwrap().push(ahead);
+        let error = launchers.take(None).await.unwrap_err();
         assert_eq!(error.to_string(), "cannot start the launcher `/no/such/executable`");
     }
 }

@@ -42,6 +42,7 @@ pub(super) fn confine(spec: &SandboxSpec, streams: &StandardStreams) -> Result<P
         steps,
         built: None,
         supervision: Supervision::None,
+        shares: false,
         counted: Counted::default(),
     })
 }

@@ -10,6 +10,7 @@ use std::os::unix::net::UnixStream;
 use super::command::{self, Outcome};
 use super::filters::Filters;
 use super::host::Host;
+use super::loopback::{self, Interface};
 use super::watch::Watch;
 use super::{Isolation, Link, StandardStreams, fixed, ready, step, terminal};
 use crate::codec::{self, Failure, Order, Report, Wire};
@@ -22,7 +23,7 @@ use crate::linux::mounts::{Built, Stage};
 use crate::linux::syscalls::{self, Ended, Stack};
 use crate::spec::{Mechanism, Mediation};
 use crate::steps::Steps;
-use crate::supervise::{self, Guard, Supervisor};
+use crate::supervise::{self, Guard, Neighbours, Supervisor, neighbours};
 use crate::{Exit, Network, Protection, SandboxSpec, Violation};
 
 /// `CAP_SYS_PTRACE`: the supervisor reads the memory of callers that are not its children.
@@ -40,6 +41,8 @@ pub(super) struct Prepared {
     pub(super) steps: Steps,
     pub(super) built: Option<Built>,
     pub(super) supervision: Supervision,
+    /// It has a loopback interface with other runs.
+    pub(super) shares: bool,
     /// What the kernel counts for this run.
     pub(super) counted: Counted,
 }
@@ -55,13 +58,13 @@ pub(super) enum Supervision {
 /// Runs as pid 1 of a run whose spec is known; returns its exit status.
 pub(super) fn run(
     spec: &SandboxSpec,
-    isolation: Isolation,
+    (isolation, interface): (Isolation, Interface),
     (ids, foreign, counters): ((u32, u32), Foreign, Option<Counters>),
     streams: StandardStreams,
     link: Link,
 ) -> i32 {
     let ground = match isolation {
-        Isolation::Namespaces => lay_ground(ids, &spec.hide),
+        Isolation::Namespaces => lay_ground((ids, interface), &spec.hide),
         Isolation::Static => Ok(Ground::Static),
         Isolation::Free => Ok(Ground::Free),
     };
@@ -70,14 +73,16 @@ pub(super) fn run(
 
 /// Runs as pid 1 that does in advance what is the same for every spec, then waits for one.
 pub(super) fn run_ahead(
-    ids: (u32, u32),
+    (ids, interface): ((u32, u32), Interface),
     Host { mounts, places }: Host,
     link: Link,
     counters: Option<Counters>,
 ) -> i32 {
-    let mut ground = lay_ground(ids, &BTreeSet::new());
-    if let Ok(Ground::Namespaces(_, loopback)) = &mut ground {
-        *loopback = syscalls::loopback_up().is_ok();
+    let mut ground = lay_ground((ids, interface), &BTreeSet::new());
+    if let Ok(Ground::Namespaces(_, interface @ Interface::Down)) = &mut ground
+        && syscalls::loopback_up().is_ok()
+    {
+        *interface = Interface::Up;
     }
     let places = places.map_or_else(|| step("other mounts", Places::read(&mounts)), Ok);
     drop(mounts);
@@ -203,8 +208,8 @@ fn begin(
     let give = |given| terminal::in_place_of(given, spec);
     // After the run has terminals of its own; where it has the host's, before those are closed to it.
     let (mut prepared, (streams, other_end)) = match ground {
-        Ground::Namespaces(stage, loopback) => {
-            (confine((stage, loopback), spec, foreign, &streams)?, give(streams)?)
+        Ground::Namespaces(stage, interface) => {
+            (confine((stage, interface), spec, foreign, &streams)?, give(streams)?)
         }
         Ground::Static => {
             let given = give(streams)?;
@@ -222,9 +227,10 @@ fn begin(
     let monitor = step("supervisor", link.orders.try_clone())?;
     step("consent", wait_for_consent(&link.orders))?;
     let listeners = match prepared.isolation {
-        Isolation::Namespaces => listeners(spec)?,
+        Isolation::Namespaces => listeners(spec, prepared.shares)?,
         Isolation::Static | Isolation::Free => None,
     };
+    let address = neighbours::address(listeners.as_ref());
     let mut outcome = Outcome::default();
     let filtered = spec.confine && !spec.hide.contains(&Mechanism::Seccomp);
     let started = syscalls::share(
@@ -272,8 +278,11 @@ fn begin(
     let report = Report::Ready(enforced);
     let is_told =
         step("report", pass_on(may_tell.then_some(&link.control), &link.orders, &report))?;
-    let supervisor =
-        listener.map(|it| Supervisor::new(it, spec, &filters.table, terminal, (files, monitor)));
+    let neighbours = prepared.shares.then(|| Neighbours::new(address));
+    let supervisor = listener.map(|it| {
+        let watched = (&filters.table, neighbours);
+        Supervisor::new(it, spec, watched, terminal, (files, monitor))
+    });
     Ok(Begun { pid, is_told, built: prepared.built, supervisor, terminal: held })
 }
 
@@ -308,20 +317,24 @@ fn unconfined() -> Result<Prepared, Failure> {
         steps,
         built: None,
         supervision: Supervision::None,
+        shares: false,
         counted: Counted::default(),
     })
 }
 
 /// What a run stands on, before its spec is needed.
 enum Ground {
-    /// In namespaces of its own, with the beginnings of its view; says whether its loopback is up.
-    Namespaces(Stage, bool),
+    /// In namespaces of its own, with the beginnings of its view.
+    Namespaces(Stage, Interface),
     Static,
     Free,
 }
 
 /// The first steps, which are the same for every spec.
-fn lay_ground(ids: (u32, u32), hide: &BTreeSet<Mechanism>) -> Result<Ground, Failure> {
+fn lay_ground(
+    (ids, interface): ((u32, u32), Interface),
+    hide: &BTreeSet<Mechanism>,
+) -> Result<Ground, Failure> {
     bear_name();
     let kill = libc::c_ulong::from(libc::SIGKILL.unsigned_abs());
     step("parent death signal", syscalls::prctl(libc::PR_SET_PDEATHSIG, kill, 0))?;
@@ -329,21 +342,22 @@ fn lay_ground(ids: (u32, u32), hide: &BTreeSet<Mechanism>) -> Result<Ground, Fai
     step("dumpable", syscalls::prctl(libc::PR_SET_DUMPABLE, 0, 0))?;
     let stage = Stage::new(hide)?;
     empty_sets()?;
-    Ok(Ground::Namespaces(stage, false))
+    Ok(Ground::Namespaces(stage, interface))
 }
 
 /// The list of steps from there, in order.
 fn confine(
-    (stage, loopback): (Stage, bool),
+    (stage, interface): (Stage, Interface),
     spec: &SandboxSpec,
     foreign: Foreign,
     streams: &StandardStreams,
 ) -> Result<Prepared, Failure> {
     let mut steps = Steps::default();
-    network(spec, loopback, &mut steps)?;
     steps.notes.clone_from(&foreign.notes);
     let built = stage.build(spec, foreign)?;
     let supervision = supervision(spec, &built);
+    let shares = interface == Interface::Shared && loopback::may_share(&spec.network, supervision);
+    network(spec, (interface, shares), &mut steps)?;
     report_mounts(spec, &built, supervision, &mut steps);
     give_up_capabilities(&mut steps)?;
     restrict(spec, &built, streams, &mut steps)?;
@@ -352,12 +366,13 @@ fn confine(
         steps,
         built: Some(built),
         supervision,
+        shares,
         counted: Counted::default(),
     })
 }
 
 /// Maps the caller's ids onto themselves; no other id exists inside.
-fn map_ids((uid, gid): (u32, u32)) -> Result<(), Failure> {
+pub(super) fn map_ids((uid, gid): (u32, u32)) -> Result<(), Failure> {
     let write = |path: &str, text: String| {
         let written = match fault::is_at(path) {
             true => Err(fault::error()),
@@ -377,7 +392,11 @@ fn map_ids((uid, gid): (u32, u32)) -> Result<(), Failure> {
     write("/proc/self/uid_map", format!("{uid} {uid} 1\n"))
 }
 
-fn network(spec: &SandboxSpec, loopback: bool, steps: &mut Steps) -> Result<(), Failure> {
+fn network(
+    spec: &SandboxSpec,
+    (interface, shares): (Interface, bool),
+    steps: &mut Steps,
+) -> Result<(), Failure> {
     match spec.network {
         Network::Host => {
             steps.partial(Protection::Network, "the spec grants the host's network");
@@ -389,21 +408,36 @@ fn network(spec: &SandboxSpec, loopback: bool, steps: &mut Steps) -> Result<(), 
             steps.missing(Protection::Loopback, "there is no network namespace");
         }
         Network::Off | Network::Proxy { .. } => {
-            step("loopback", if loopback { Ok(()) } else { syscalls::loopback_up() })?;
             let both = [Protection::Network, Protection::Loopback];
+            if shares {
+                steps.layer("network namespace of the session", &both);
+                return Ok(());
+            }
+            if interface == Interface::Shared {
+                step("own network", syscalls::leave_namespaces(libc::CLONE_NEWNET))?;
+            }
+            let up = if interface == Interface::Up { Ok(()) } else { syscalls::loopback_up() };
+            step("loopback", up)?;
             steps.layer("network namespace", &both);
         }
     }
     Ok(())
 }
 
-/// Opens the two ways out that the spec may ask for, in a network namespace of the run's own. Nothing of the command
-/// is there yet that could take the ports.
-fn listeners(spec: &SandboxSpec) -> Result<Option<[TcpListener; 2]>, Failure> {
+/// Opens the two ways out that the spec may ask for. Nothing of the command is there yet that could take the ports; in a network
+/// namespace with other runs no command can.
+fn listeners(spec: &SandboxSpec, shares: bool) -> Result<Option<[TcpListener; 2]>, Failure> {
     match spec.network {
         Network::Proxy { http, socks } if !spec.hide.contains(&Mechanism::NetworkNamespace) => {
-            let listen = |port| step("listeners", TcpListener::bind((Ipv4Addr::LOCALHOST, port)));
-            Ok(Some([listen(http)?, listen(socks)?]))
+            let listen = |address| {
+                let open = |port| TcpListener::bind((address, port));
+                Ok([open(http)?, open(socks)?])
+            };
+            let both = match shares {
+                true => neighbours::listen(listen),
+                false => listen(Ipv4Addr::LOCALHOST),
+            };
+            step("listeners", both).map(Some)
         }
         Network::Off | Network::Proxy { .. } | Network::Host => Ok(None),
     }

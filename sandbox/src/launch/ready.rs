@@ -9,6 +9,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
 use super::host::{self, Host};
+use super::loopback::{self, Loopback};
 use super::{
     ALL_NAMESPACES, Confined, Isolation, Link, StandardStreams, init, is_closed, namespaces,
 };
@@ -22,6 +23,8 @@ pub(super) struct Ready {
     confined: Option<Confined>,
     /// Opened before the view was made, see [`Host`].
     mounts: File,
+    /// Which interface it was to have, for another one that takes its place.
+    loopback: Option<Loopback>,
 }
 
 /// Says whether a run of `spec` needs what every run needs, and nothing else.
@@ -33,19 +36,24 @@ pub(super) fn fits(spec: &SandboxSpec) -> bool {
 }
 
 impl Ready {
-    /// Starts it; on an error nothing was started.
-    pub(super) fn prepare(control: &UnixStream, host: Host) -> io::Result<Ready> {
+    /// Starts it, with `loopback` where that can be had; on an error nothing was started.
+    pub(super) fn prepare(
+        control: &UnixStream,
+        host: Host,
+        loopback: Option<Loopback>,
+    ) -> io::Result<Ready> {
         let ids = syscalls::ids();
         let (link, orders) = Link::new(control)?;
-        let (forked, group) = super::fork(ALL_NAMESPACES, Group::make());
+        let (forked, group) = loopback::fork(ALL_NAMESPACES, Group::make(), loopback.as_ref());
         match forked? {
-            Fork::Parent(pid) => {
+            (Fork::Parent(pid), _) => {
                 let confined = Some(Confined { pid, orders, left: Vec::new(), group });
-                Ok(Ready { confined, mounts: host.mounts })
+                Ok(Ready { confined, mounts: host.mounts, loopback })
             }
-            Fork::Child => {
-                drop(orders);
-                let status = init::run_ahead(ids, host, link, group.map(Group::into_counters));
+            (Fork::Child, interface) => {
+                drop((orders, loopback));
+                let counters = group.map(Group::into_counters);
+                let status = init::run_ahead((ids, interface), host, link, counters);
                 syscalls::exit_now(status)
             }
         }
@@ -54,6 +62,11 @@ impl Ready {
     /// Returns its number.
     pub(super) fn pid(&self) -> Option<i32> {
         self.confined.as_ref().map(|confined| confined.pid)
+    }
+
+    /// Gives up the interface that it was to have.
+    pub(super) fn take_loopback(&mut self) -> Option<Loopback> {
+        self.loopback.take()
     }
 
     /// Receives what it received from the gateway, and passed on before it did anything with it.

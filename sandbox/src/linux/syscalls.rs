@@ -7,7 +7,7 @@
 mod filter;
 mod last_words;
 mod mount;
-
+mod namespace;
 mod process;
 mod processor;
 mod share;
@@ -18,7 +18,7 @@ mod watch;
 pub(crate) use filter::*;
 pub(crate) use last_words::*;
 pub(crate) use mount::*;
-
+pub(crate) use namespace::*;
 pub(crate) use process::*;
 pub(crate) use processor::*;
 pub(crate) use share::*;

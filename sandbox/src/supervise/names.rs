@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::act::Performer;
 use super::guard::{Act, violation};
-use super::{Answer, Blocking, Refused, address, repository, resolve};
+use super::{Answer, Blocking, Neighbours, Refused, address, repository, resolve};
 use crate::linux::syscalls;
 
 /// Longest socket address that the kernel takes, `struct sockaddr_storage`.
@@ -61,7 +61,19 @@ impl Performer<'_> {
             found.errno = libc::ENETUNREACH;
             return Err(Refused::Rule(found));
         }
-        if family != local || rest.first().is_none_or(|byte| *byte == 0) {
+        let neighbours = self.supervisor.neighbours.as_ref();
+        if family != local {
+            let address = match neighbours {
+                Some(neighbours) => neighbours.way(address)?,
+                None => address,
+            };
+            return Ok(Answer::Wait(Blocking::Connect { socket, address, object: None }));
+        }
+        if rest.first().is_none_or(|byte| *byte == 0) {
+            // Names without a path belong to the network, which others may have as well.
+            if neighbours.is_some_and(|neighbours| !neighbours.knows(rest)) {
+                return Err(Refused::Errno(libc::ECONNREFUSED));
+            }
             return Ok(Answer::Wait(Blocking::Connect { socket, address, object: None }));
         }
         let path = rest.split(|byte| *byte == 0).next().unwrap_or_default();
@@ -94,8 +106,15 @@ impl Performer<'_> {
         let (family, rest) = address.split_at_checked(FAMILY_BYTES).unwrap_or((&[], &[]));
         let local = u16::try_from(libc::AF_UNIX).unwrap_or(1).to_ne_bytes();
         if family != local || rest.first().is_none_or(|byte| *byte == 0) {
+            let neighbours = self.supervisor.neighbours.as_ref();
+            if neighbours.is_some() {
+                Neighbours::may_bind(&address)?;
+            }
             self.caller.still_waits()?;
             syscalls::bind(socket.as_fd(), &address)?;
+            if let Some(neighbours) = neighbours.filter(|_| family == local) {
+                neighbours.note(rest);
+            }
             return Ok(Answer::Value(0));
         }
         let text = rest.split(|byte| *byte == 0).next().unwrap_or_default();

@@ -53,7 +53,11 @@ pub(crate) fn fork_into(flags: i32, group: BorrowedFd<'_>) -> io::Result<Fork> {
     }
     let arguments = Arguments {
         flags: CLONE_INTO_CGROUP | u64::from(flags.unsigned_abs()),
-        exit_signal: u64::from(libc::SIGCHLD.unsigned_abs()),
+        // A sibling has that of this process (`clone(2)`).
+        exit_signal: match flags & libc::CLONE_PARENT {
+            0 => u64::from(libc::SIGCHLD.unsigned_abs()),
+            _ => 0,
+        },
         cgroup: u64::from(group.as_raw_fd().unsigned_abs()),
         ..Arguments::default()
     };
@@ -250,13 +254,13 @@ pub(crate) fn close_from(first: u32) -> io::Result<()> {
 }
 
 /// Closes every descriptor from 3 upward but `kept`.
-pub(crate) fn close_all_but(kept: [BorrowedFd<'_>; 2]) -> io::Result<()> {
-    let mut kept = kept.map(|it| it.as_raw_fd().unsigned_abs());
+pub(crate) fn close_all_but(kept: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut kept: Vec<u32> = kept.iter().map(|it| it.as_raw_fd().unsigned_abs()).collect();
     kept.sort_unstable();
     let mut first = 3;
     for number in kept {
         if number > first {
-            // SAFETY: integers only. A new launcher calls this before it has anything but these two.
+            // SAFETY: integers only. A new launcher calls this before it has anything but these.
             let status = unsafe { libc::syscall(libc::SYS_close_range, first, number - 1, 0_u32) };
             check(status)?;
         }

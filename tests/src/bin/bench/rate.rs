@@ -18,6 +18,8 @@ pub(crate) fn measure(ground: &Ground, rounds: usize) {
     if ground.gateway.is_some() {
         let line = ground.through_gateway();
         all.push(Contender::new("run -- true, running gateway", &line, &["--", "true"]));
+        let session = ["--session", "bench", "--", "true"];
+        all.push(Contender::new("run -- true, running gateway, a session", &line, &session));
     }
     for contender in &all {
         match rate(contender, rounds, &ground.path("project")) {

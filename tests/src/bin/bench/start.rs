@@ -72,6 +72,8 @@ fn contenders(ground: &Ground, frame: &Path, settings: &Path) -> Vec<Contender> 
     if ground.gateway.is_some() {
         let line = ground.through_gateway();
         all.push(Contender::new("run -- true, running gateway", &line, &["--", "true"]));
+        let session = ["--session", "bench", "--", "true"];
+        all.push(Contender::new("run -- true, running gateway, a session", &line, &session));
         let socket = format!("--socket {}", ground.path("gateway.sock").display());
         let shell = format!("{stockade} {socket} shell -c");
         all.push(Contender::new("shell -c true, running gateway", &shell, &["true"]));
