@@ -193,7 +193,8 @@ impl Gateway {
                     log: &log,
                 };
                 let person = (agreed, asking.clone(), &mut conversation);
-                self.put(call, (case, pending), person).await?
+                // Apart: it holds more than all the rest, and most calls ask nobody.
+                Box::pin(self.put(call, (case, pending), person)).await?
             }
         };
         let Going { case, grant, temporary, hosts } = match going {

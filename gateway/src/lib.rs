@@ -21,6 +21,7 @@ mod net;
 mod places;
 mod plan;
 pub mod protocol;
+mod random;
 mod records;
 mod remedy;
 mod request;
@@ -35,7 +36,7 @@ mod temporary;
 mod testing;
 mod view;
 
-pub use cli::main;
+pub use cli::{BROKEN, main};
 pub use engine::Gateway;
 #[doc(hidden)]
 pub use net::decode;

@@ -99,7 +99,7 @@ impl<'a> Circumstances<'a> {
 /// Returns a fresh identity for a call.
 pub(crate) fn call_id() -> Result<String, Failure> {
     let mut random = [0; 16];
-    getrandom::fill(&mut random).map_err(|_| broken("the system gives no random bytes"))?;
+    crate::random::fill(&mut random).map_err(|_| broken("the system gives no random bytes"))?;
     Ok(hex(&random))
 }
 

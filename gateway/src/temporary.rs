@@ -47,7 +47,7 @@ impl Temporary {
             return Ok(Temporary { path, lasting: true, ending: None });
         }
         let mut random = [0; 16];
-        getrandom::fill(&mut random).map_err(|_| io::Error::other("no random bytes"))?;
+        crate::random::fill(&mut random).map_err(|_| io::Error::other("no random bytes"))?;
         let path = all.join(format!("run-{}-{}", std::process::id(), hex(&random)));
         DirBuilder::new().mode(0o700).create(&path)?;
         Ok(Temporary { path, lasting: false, ending: None })

@@ -16,7 +16,7 @@ impl Folder {
     /// Makes a new empty directory.
     pub(crate) fn new() -> Folder {
         let mut random = [0; 8];
-        getrandom::fill(&mut random).unwrap();
+        crate::random::fill(&mut random).unwrap();
         let name = format!("stockade-unit-{}", crate::places::hex(&random));
         let path = std::env::temp_dir().canonicalize().unwrap().join(name);
         std::fs::create_dir(&path).unwrap();

@@ -53,6 +53,8 @@ pub use other::{
 pub use pattern::{Match, Pattern, Wild};
 pub use peer::peer_process;
 pub use run::{Error, Exit, Stdio};
+#[cfg(target_os = "linux")]
+pub use signals::begin;
 pub use signals::{HeldSignals, end_now, ending_signals, let_end};
 #[cfg(target_os = "linux")]
 pub use spawn::{

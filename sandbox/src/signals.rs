@@ -71,6 +71,21 @@ pub fn let_end(_: &[i32]) -> io::Result<()> {
     Ok(())
 }
 
+/// Makes ready what Rust's library makes ready before `main`, for an executable with an entry of its own: descriptors 0 to 2
+/// are open, if only on the empty device, and writing where nobody reads is an error instead of the end. What it says of a
+/// stack that is used up is left out: the kernel ends such a process.
+///
+/// Ends this process where that fails: what it opens next would be taken for its standard output.
+#[cfg(target_os = "linux")]
+pub fn begin() {
+    use crate::linux::syscalls;
+    if syscalls::open_standard_descriptors().and_then(|()| syscalls::ignore_broken_pipes()).is_err()
+    {
+        std::process::abort();
+    }
+    syscalls::keep_one_heap();
+}
+
 /// Ends this process with `status` at once: nothing is dropped and nothing that is held in memory is written.
 pub fn end_now(status: u8) -> ! {
     #[cfg(target_os = "linux")]

@@ -40,7 +40,7 @@ pub(super) fn boot() -> String {
 /// Returns a new ULID; none when the system gives no random bytes.
 pub(super) fn ulid() -> Option<String> {
     let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).ok()?;
+    crate::random::fill(&mut bytes).ok()?;
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let millis = u64::try_from(since.as_millis()).unwrap_or_default();
     let value = u128::from(millis) << 80 | (u128::from_be_bytes(bytes) & ((1 << 80) - 1));

@@ -110,7 +110,7 @@ fn missing(path: &Path) -> String {
 
 fn random(scene: &Scene) -> Result<Hash, Error> {
     let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes)
+    crate::random::fill(&mut bytes)
         .map_err(|_| scene.damaged("the system gives no random bytes for a key"))?;
     Ok(bytes)
 }

@@ -1,7 +1,9 @@
 //! `stockade agent`: becomes the executable that lies beside this one.
 
 use std::os::unix::process::CommandExt as _;
-use std::process::{Command, ExitCode};
+use std::process::Command;
+
+use crate::cli::exit::ExitCode;
 
 use super::args::Agent;
 use crate::protocol::errors::{Code, Failure};

@@ -1,8 +1,8 @@
 //! `stockade audit`: reads and checks the log.
 
+use crate::cli::exit::ExitCode;
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use super::args::{

@@ -1,7 +1,7 @@
 //! `stockade check`: decides and explains, runs nothing.
 
+use crate::cli::exit::ExitCode;
 use std::io::BufRead as _;
-use std::process::ExitCode;
 
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 mod agent;
 
-use std::process::ExitCode;
+use crate::cli::exit::ExitCode;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! `stockade completions` and `stockade man`, from the same definition as the command line itself.
 
-use std::process::ExitCode;
+use crate::cli::exit::ExitCode;
 
 use clap::CommandFactory as _;
 

@@ -1,11 +1,11 @@
 //! `stockade hook AGENT`: the supervisor, and its copy, the handler.
 
+use crate::cli::exit::ExitCode;
 use std::ffi::OsString;
 use std::future::Future;
 use std::io::Read as _;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::task::{Context, Poll, Waker};
 
 use clap::error::ErrorKind;

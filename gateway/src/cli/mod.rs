@@ -8,6 +8,7 @@ mod audit;
 mod check;
 mod context;
 mod doctor;
+mod exit;
 mod failure;
 mod generate;
 mod hook;
@@ -21,9 +22,9 @@ mod setup;
 mod shell;
 mod streams;
 
+use crate::cli::exit::ExitCode;
 use std::ffi::{OsStr, OsString};
 use std::future::Future;
-use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use stockade_sandbox::end_now;
@@ -33,11 +34,18 @@ use crate::protocol::words;
 use crate::spare::{Purpose, Spare};
 use args::{Arguments, Command, Common};
 
-/// Is the `stockade` executable: reads the command line and does what it says.
+/// The status of a process that broke off: that of a panic in a program with the usual entry.
+pub const BROKEN: u8 = 101;
+
+/// Is the `stockade` executable: reads the command line, does what it says, and returns the status to end with.
 ///
 /// The launcher, the scan worker and the keeper of hooks branch off before anything else: they need a
 /// process without threads.
-pub fn main() -> ExitCode {
+pub fn main() -> u8 {
+    role().number()
+}
+
+fn role() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     if shell::is_shell(&arguments) {
         end_now(shell::start(&arguments));

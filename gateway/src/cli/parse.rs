@@ -1,7 +1,7 @@
 //! `stockade parse`: what a text could start, write and read.
 
+use crate::cli::exit::ExitCode;
 use std::io::{BufRead as _, BufReader, Stdin, Write as _};
-use std::process::ExitCode;
 
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -8,8 +8,8 @@ mod test;
 mod trust;
 mod witnesses;
 
+use crate::cli::exit::ExitCode;
 use std::path::Path;
-use std::process::ExitCode;
 
 use serde_json::Value;
 use stockade_policy::{Origin, Verdict};

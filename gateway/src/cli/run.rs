@@ -134,7 +134,8 @@ fn embedded(
     terminal: Option<Terminal>,
     show: streams::Show,
 ) -> Result<(RunOutcome, Option<std::io::Error>), Failure> {
-    super::wait(async {
+    // On the heap from the beginning: as a value it would be copied, twice its size of the stack touched.
+    super::wait(Box::pin(async {
         let keyboard = streams::Keyboard::of(&request)?;
         let keys = keyboard.as_ref().map(streams::Keyboard::keys);
         let signals = Signals::listen(keys.as_ref())?;
@@ -142,7 +143,7 @@ fn embedded(
         let told = converse((&mut client, request), signals, terminal, (show, keys)).await;
         client.close().await;
         told
-    })?
+    }))?
 }
 
 /// Runs the command, and meanwhile passes on output, input, signals and questions. Also returns why output

@@ -1,6 +1,6 @@
 //! `stockade serve`: a gateway for others, until it is told to end.
 
-use std::process::ExitCode;
+use crate::cli::exit::ExitCode;
 
 use tokio::signal::unix::{SignalKind, signal};
 

@@ -1,7 +1,7 @@
 //! `stockade setup AGENT`: writes the few lines that put an agent behind the gate, and takes them away again.
 
+use crate::cli::exit::ExitCode;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use super::{args, context, failure};
 use crate::facts::Place;

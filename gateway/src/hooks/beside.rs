@@ -37,7 +37,7 @@ fn report(means: &Means, context: &Context, event: HookEvent) -> Option<PathBuf>
         return None;
     }
     let mut name = [0; 8];
-    getrandom::fill(&mut name).ok()?;
+    crate::random::fill(&mut name).ok()?;
     Some(folder.join(format!("{}-{}.json", event.name(), hex(&name))))
 }
 

@@ -126,7 +126,7 @@ pub(super) async fn start_beside(
 
 fn mark() -> Result<String, String> {
     let mut mark = [0; 16];
-    getrandom::fill(&mut mark).map_err(|_| "the system gives no random bytes")?;
+    crate::random::fill(&mut mark).map_err(|_| "the system gives no random bytes")?;
     Ok(crate::places::hex(&mark))
 }
 

@@ -39,7 +39,7 @@ struct Removal {
 
 fn empty(top: OwnedFd, until: Instant) -> io::Result<()> {
     let mut random = [0; 16];
-    getrandom::fill(&mut random).map_err(|_| io::Error::other("no random bytes"))?;
+    crate::random::fill(&mut random).map_err(|_| io::Error::other("no random bytes"))?;
     let mark = format!(".moved-{}", hex(&random));
     let mut removal = Removal { top, until, mark, moved: 0, goes_on: true };
     // Each round removes or moves up at least one object, and nothing comes to be.

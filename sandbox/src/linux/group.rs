@@ -68,7 +68,12 @@ pub(crate) struct Counted {
 impl Group {
     /// Makes one below the group of this process or beside it; none where that is not delegated.
     pub(crate) fn make() -> Option<Group> {
-        let mount = MOUNTS.iter().find(|it| Path::new(it).join("cgroup.controllers").exists())?;
+        // Beside version 1, whose groups count all, no group of version 2 counts anything.
+        let read = |mount: &str| fs::read_to_string(Path::new(mount).join("cgroup.controllers"));
+        let (mount, there) = MOUNTS.iter().find_map(|it| read(it).ok().map(|there| (it, there)))?;
+        if !CONTROLLERS.iter().any(|name| is_listed(&there, name)) {
+            return None;
+        }
         let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
         let own = Path::new(mount).join(own_group(&groups)?);
         let outer = [least(&own.join("memory.max")), least(&own.join("pids.max"))];
@@ -165,16 +170,21 @@ fn own_group(groups: &str) -> Option<&Path> {
 /// Says whether groups made in `place` count, and has them count where that was left to this user.
 fn gives_counters(place: &Path) -> bool {
     let list = |name: &str| fs::read_to_string(place.join(name)).unwrap_or_default();
-    let has = |text: &str, name: &str| text.split_whitespace().any(|it| it == name);
     let (there, given) = (list("cgroup.controllers"), list("cgroup.subtree_control"));
     if is_delegated(place) {
-        for name in CONTROLLERS.iter().filter(|it| has(&there, it) && !has(&given, it)) {
+        for name in CONTROLLERS.iter().filter(|it| is_listed(&there, it) && !is_listed(&given, it))
+        {
             // It is refused where the group has processes of its own.
             let _ = fs::write(place.join("cgroup.subtree_control"), format!("+{name}"));
         }
     }
     let given = list("cgroup.subtree_control");
-    CONTROLLERS.iter().any(|name| has(&given, name))
+    CONTROLLERS.iter().any(|name| is_listed(&given, name))
+}
+
+/// Says whether a file that lists names has this one.
+fn is_listed(text: &str, name: &str) -> bool {
+    text.split_whitespace().any(|it| it == name)
 }
 
 /// Says whether a group was handed to this user for its own use: by its owner, or by systemd's mark

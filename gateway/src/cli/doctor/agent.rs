@@ -1,7 +1,9 @@
 //! `stockade doctor --agent AGENT`: whether the gate is really in force there.
 
 use std::io::{Read as _, Write as _};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
+
+use crate::cli::exit::ExitCode;
 use std::sync::mpsc;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! `stockade policy diff`: commands that two settings files decide differently.
 
+use crate::cli::exit::ExitCode;
 use std::path::Path;
-use std::process::ExitCode;
 
 use serde_json::json;
 use stockade_policy::{Layer, SandboxState, SettingsText, Verdict};

@@ -1,6 +1,6 @@
 //! `stockade policy lint`: what is wrong with the settings, and what the rules let through.
 
-use std::process::ExitCode;
+use crate::cli::exit::ExitCode;
 
 use serde_json::{Value, json};
 use stockade_policy::{By, Decision, Layer, Origin, Problem, SandboxState, Severity};

@@ -1,6 +1,6 @@
 //! `stockade policy show`: the merged rules, hooks and settings, each with its place.
 
-use std::process::ExitCode;
+use crate::cli::exit::ExitCode;
 
 use serde_json::{Value, json};
 use stockade_policy::{

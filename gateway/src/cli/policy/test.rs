@@ -1,7 +1,7 @@
 //! `stockade policy test`: written cases, and those that are decided otherwise.
 
+use crate::cli::exit::ExitCode;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use serde_json::Value;
 

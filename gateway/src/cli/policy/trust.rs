@@ -1,6 +1,6 @@
 //! `stockade policy trust`: a person's trust in the settings files of a project.
 
-use std::process::ExitCode;
+use crate::cli::exit::ExitCode;
 
 use sha2::{Digest as _, Sha256};
 use stockade_policy::{Layer, SettingsText};

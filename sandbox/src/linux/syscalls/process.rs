@@ -168,6 +168,36 @@ pub(crate) fn signal_process(process: BorrowedFd<'_>, signal: i32) -> io::Result
     check(status).map(drop)
 }
 
+/// Opens the empty device as each of the descriptors 0 to 2 that is closed, so that no file that is opened later stands there.
+pub(crate) fn open_standard_descriptors() -> io::Result<()> {
+    let mut all = [0, 1, 2].map(|fd| libc::pollfd { fd, events: 0, revents: 0 });
+    // SAFETY: `all` lives through the call and has three elements.
+    let status = unsafe { libc::poll(all.as_mut_ptr(), 3, 0) };
+    check(status.into())?;
+    for _ in all.iter().filter(|it| it.revents & libc::POLLNVAL != 0) {
+        // The lowest one that is free is taken.
+        // SAFETY: the name ends with a NUL.
+        let opened = unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDWR) };
+        check(opened.into())?;
+    }
+    Ok(())
+}
+
+/// Makes a write where nobody reads the error EPIPE (signal(7)). Programs that are started get the default again.
+pub(crate) fn ignore_broken_pipes() -> io::Result<()> {
+    // SAFETY: no handler is set that could run.
+    let before = unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+    if before == libc::SIG_ERR { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Has all threads take memory from one heap, as far as the C library can be told (mallopt(3)): a process for one call has
+/// two threads, and a second heap is 128 MiB of addresses to be mapped and cut. What does not succeed costs time alone.
+pub(crate) fn keep_one_heap() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: integers only, while there is one thread.
+    let _ = unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
+}
+
 /// Ends this process at once, running nothing that was registered for its end.
 pub(crate) fn exit_now(status: i32) -> ! {
     // SAFETY: integers only; does not return.
