@@ -2,13 +2,14 @@
 
 mod globs;
 mod limits;
+mod protected;
 mod repository;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Mode, OFlags, access};
+use rustix::fs::access;
 use stockade_policy::{Facts, NetworkRules, Origin, SandboxSettings, SandboxState};
 use stockade_sandbox::{
     Access, Fallback, FileRule, Files, Limits, Mediation, Network, Pattern, Program, Protection,
@@ -16,6 +17,7 @@ use stockade_sandbox::{
 };
 
 use self::globs::Unlisted;
+use self::protected::protect;
 use crate::environment::{self, Environment};
 use crate::facts::{Names, Place};
 use crate::judge::Scene;
@@ -454,23 +456,6 @@ impl Rules {
         let rule = FileRule { path: path.to_path_buf(), access, origin: origin.to_string() };
         if !self.0.iter().any(|known| known.access == access && known.path == rule.path) {
             self.0.push(rule);
-        }
-    }
-}
-
-/// Adds the protected names directly below `directory`; deeper ones are guarded by name.
-fn protect(rules: &mut Rules, directory: &Path) {
-    // What lies in a directory that cannot be entered is not there for the command either.
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let Ok(opened) = rustix::fs::open(directory, flags, Mode::empty()) else { return };
-    for name in stockade_policy::protected_names().iter().filter(|name| name.kernel) {
-        if name.root || name.segments.iter().any(|segment| segment.contains('*')) {
-            continue;
-        }
-        let inner = name.segments.join("/");
-        if rustix::fs::statat(&opened, &inner, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
-            let origin = format!("builtin: protected path `{inner}`");
-            rules.add(&directory.join(inner), Access::Protected, &origin);
         }
     }
 }

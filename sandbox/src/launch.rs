@@ -171,7 +171,7 @@ fn monitor(
 ) -> Result<Rest, Failure> {
     step("subreaper", syscalls::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0))?;
     // Whatever it cannot do in advance is done, and its failure told, when the spec is here.
-    let mut ready = host.and_then(|host| Ready::prepare(control, host, loopback)).ok();
+    let mut ready = host.and_then(|host| Ready::prepare(control, host, (heir, loopback))).ok();
     let inherited = ready.as_ref().and_then(Ready::pid).filter(|_| heir == Heir::Gateway);
     if let Some(pid) = inherited {
         step("report", send(control, &Report::Confined(pid)))?;

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use stockade_sandbox::Access;
 
-use super::{Rules, protect};
+use super::Rules;
+use super::protected::protect;
 use crate::facts::Place;
 use crate::settings::trust;
 

@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use super::host::{self, Host};
 use super::loopback::{self, Loopback};
 use super::{
-    ALL_NAMESPACES, Confined, Isolation, Link, StandardStreams, init, is_closed, namespaces,
+    ALL_NAMESPACES, Confined, Heir, Isolation, Link, StandardStreams, init, is_closed, namespaces,
 };
 use crate::SandboxSpec;
 use crate::linux::group::Group;
@@ -40,7 +40,7 @@ impl Ready {
     pub(super) fn prepare(
         control: &UnixStream,
         host: Host,
-        loopback: Option<Loopback>,
+        (heir, loopback): (Heir, Option<Loopback>),
     ) -> io::Result<Ready> {
         let ids = syscalls::ids();
         let (link, orders) = Link::new(control)?;
@@ -53,7 +53,7 @@ impl Ready {
             (Fork::Child, interface) => {
                 drop((orders, loopback));
                 let counters = group.map(Group::into_counters);
-                let status = init::run_ahead((ids, interface), host, link, counters);
+                let status = init::run_ahead((ids, interface), host, (link, heir), counters);
                 syscalls::exit_now(status)
             }
         }

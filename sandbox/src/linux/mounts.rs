@@ -175,7 +175,9 @@ impl Stage {
         let attributes = SAFE | ATTRIBUTE_READ_ONLY;
         failed("restrict", path, syscalls::set_attributes(root.as_fd(), true, attributes))?;
         let staging = failed("stage", path, small_file_system(c"0755"))?;
-        failed("stage", path, syscalls::attach(staging.as_fd(), host.as_fd()))?;
+        if outside.is_none() {
+            failed("stage", path, syscalls::attach(staging.as_fd(), host.as_fd()))?;
+        }
         failed("stage", path, fill_stage(staging.as_fd()))?;
         let part = |name: &str| beneath(staging.as_fd(), Path::new(name));
         let copy = |name: &str| syscalls::clone_tree(part(name)?.as_fd(), false);
@@ -186,18 +188,13 @@ impl Stage {
         // Every mask is a copy of this mount, and read-only like it.
         let attributes = ATTRIBUTE_READ_ONLY;
         failed("stage", path, syscalls::set_attributes(staging.as_fd(), false, attributes))?;
-        let place = failed("stage", path, part("root"))?;
-        failed("attach", path, syscalls::attach(root.as_fd(), place.as_fd()))?;
-        let left = match outside {
-            Some(host) => {
-                let staging = syscalls::clone_tree(staging.as_fd(), false);
-                Some(Left { host, staging: failed("stage", path, staging)? })
-            }
-            None => None,
+        let masks = failed("mask", path, part("empty").and_then(|it| Ok([it, part("nothing")?])))?;
+        let place = match outside {
+            Some(_) => host,
+            None => failed("stage", path, part("root"))?,
         };
-        let masks_in = left.as_ref().map_or(staging.as_fd(), |left| left.staging.as_fd());
-        let mask = |name: &str| failed("mask", path, beneath(masks_in, Path::new(name)));
-        let masks = [mask("empty")?, mask("nothing")?];
+        failed("attach", path, syscalls::attach(root.as_fd(), place.as_fd()))?;
+        let left = outside.map(|host| Left { host, staging });
         let (devices, closing) = (Vec::new(), Vec::new());
         let limits = Limits::default();
         let shm = failed("make", Path::new("/dev/shm"), shared_memory(limits.shm_bytes))?;
@@ -506,8 +503,10 @@ impl Stage {
         let path = Path::new("/");
         failed("enter", path, syscalls::change_directory(self.root.as_fd()))?;
         failed("pivot to", path, syscalls::pivot_here())?;
-        // Two lie on top of the new root now: the host's, and on that one the stage, which comes off first.
-        failed("detach the stage on", path, syscalls::detach_here())?;
+        // The host's lies on top of the new root now, and on that one the stage, if it had to be attached.
+        if self.left.is_none() {
+            failed("detach the stage on", path, syscalls::detach_here())?;
+        }
         failed("detach the old", path, syscalls::detach_here())?;
         // Whatever were left on top would be reached by `/..`.
         let above = syscalls::open_path(Path::new("/.."), libc::O_PATH, syscalls::ONE_MOUNT);

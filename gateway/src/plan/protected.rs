@@ -1,0 +1,115 @@
+//! The protected names that are there already, which the mounts of a run keep as they are.
+
+use std::collections::BTreeSet;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, fstatfs, openat, statat};
+use stockade_sandbox::Access;
+
+use super::Rules;
+
+/// Directories with more entries are not listed: to look for each name is cheaper.
+const MOST_ENTRIES: usize = 256;
+
+/// File systems whose lists of entries are whole (`linux/magic.h`): ext4, tmpfs, XFS, Btrfs, overlay. Others may have
+/// names that are found and not listed, such as `.zfs` and the places of automatic mounts.
+const LISTED_WHOLE: [u64; 5] = [0xef53, 0x0102_1994, 0x5846_5342, 0x9123_683e, 0x794c_7630];
+
+/// Adds the protected names directly below `directory`; deeper ones are guarded by name.
+pub(super) fn protect(rules: &mut Rules, directory: &Path) {
+    // What lies in a directory that cannot be entered is not there for the command either.
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(opened) = openat(CWD, directory, flags, Mode::empty()) else { return };
+    let entries = entries(&opened);
+    for name in stockade_policy::protected_names().iter().filter(|name| name.kernel) {
+        if name.root || name.segments.iter().any(|segment| segment.contains('*')) {
+            continue;
+        }
+        let first = name.segments.first().map(|first| first.to_ascii_lowercase());
+        if entries.as_ref().zip(first).is_some_and(|(entries, first)| !entries.contains(&first)) {
+            continue;
+        }
+        let inner = name.segments.join("/");
+        if statat(&opened, &inner, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+            let origin = format!("builtin: protected path `{inner}`");
+            rules.add(&directory.join(inner), Access::Protected, &origin);
+        }
+    }
+}
+
+/// Returns the entries of a directory, in lower case since a file system may not tell the cases apart; none where
+/// another name may be there all the same, so that each has to be looked for.
+fn entries(directory: &OwnedFd) -> Option<BTreeSet<String>> {
+    let kind = u64::try_from(fstatfs(directory).ok()?.f_type).ok()?;
+    if !LISTED_WHOLE.contains(&kind) {
+        return None;
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let listed = openat(directory.as_fd(), c".", flags, Mode::empty()).ok()?;
+    let mut entries = BTreeSet::new();
+    for entry in Dir::new(listed).ok()? {
+        let entry = entry.ok()?;
+        // Beyond ASCII a file system has equal names of its own (`K`, the sign of Kelvin, and `k`).
+        let name = entry.file_name().to_str().ok().filter(|name| name.is_ascii())?;
+        if entries.len() == MOST_ENTRIES {
+            return None;
+        }
+        entries.insert(name.to_ascii_lowercase());
+    }
+    Some(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::testing::Folder;
+
+    fn protected(directory: &Path) -> Vec<String> {
+        let mut rules = Rules(Vec::new());
+        protect(&mut rules, directory);
+        let mut found: Vec<String> =
+            rules.0.iter().map(|rule| rule.path.display().to_string()).collect();
+        found.sort();
+        found
+    }
+
+    #[test]
+    fn names_that_are_there_are_protected_however_they_are_found() {
+        let folder = Folder::new();
+        let root = folder.path();
+        fs::create_dir_all(root.join(".git/hooks")).unwrap();
+        fs::create_dir(root.join("src")).unwrap();
+        for name in [".bashrc", ".mcp.json", "notes.txt"] {
+            fs::write(root.join(name), "").unwrap();
+        }
+        let expected: Vec<String> = [".bashrc", ".git/hooks", ".mcp.json"]
+            .iter()
+            .map(|name| root.join(name).display().to_string())
+            .collect();
+        let opened = || openat(CWD, root, OFlags::PATH, Mode::empty()).unwrap();
+        assert_eq!(protected(root), expected);
+        // A name that may equal another one, and more entries than are listed: each name is looked for.
+        fs::write(root.join("\u{212a}"), "").unwrap();
+        assert_eq!((entries(&opened()), protected(root)), (None, expected.clone()));
+        fs::remove_file(root.join("\u{212a}")).unwrap();
+        for number in 0..MOST_ENTRIES {
+            fs::write(root.join(number.to_string()), "").unwrap();
+        }
+        assert_eq!((entries(&opened()), protected(root)), (None, expected));
+    }
+
+    #[test]
+    fn the_case_of_an_entry_does_not_hide_it() {
+        let folder = Folder::new();
+        fs::write(folder.path().join(".BashRC"), "").unwrap();
+        let opened = openat(CWD, folder.path(), OFlags::PATH, Mode::empty()).unwrap();
+        let listed = entries(&opened).map(|entries| entries.contains(".bashrc"));
+        assert!(listed != Some(false), "a file system that does not tell cases apart finds it");
+        // Where no list is whole, nothing is concluded from one.
+        let proc = openat(CWD, "/proc/self", OFlags::PATH, Mode::empty()).unwrap();
+        assert_eq!(entries(&proc), None);
+    }
+}
