@@ -15,6 +15,7 @@ mod measure;
 mod ready;
 mod sweep;
 mod terminal;
+mod waiting;
 mod watch;
 
 pub(crate) use host::{Host, Known};

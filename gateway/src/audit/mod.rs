@@ -26,6 +26,7 @@ mod recover;
 mod redact;
 mod refused;
 pub(crate) mod repair;
+mod room;
 mod running;
 mod schema;
 mod tree;

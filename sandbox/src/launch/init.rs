@@ -6,12 +6,12 @@ use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
 
 use super::command::{self, Outcome};
 use super::filters::Filters;
 use super::host::Host;
 use super::loopback::{self, Interface};
+use super::waiting;
 use super::watch::Watch;
 use super::{Heir, Isolation, Link, StandardStreams, fixed, ready, step, terminal};
 use crate::codec::{self, Failure, Order, Report, Wire};
@@ -32,12 +32,6 @@ const KEPT_CAPABILITIES: u32 = 1 << 19;
 
 /// All secure bits locked, none of them giving root its meaning (`capabilities(7)`).
 const SECURE_BITS: libc::c_ulong = 0xEF;
-
-/// What a start takes of the heap, in bytes; less than what the C library gives back at once (mallopt(3), `M_MMAP_THRESHOLD`).
-const START_BYTES: usize = 112 << 10;
-
-/// How long a spec is expected at any moment: the gateway of one call has judged it by then.
-const SOON: Duration = Duration::from_micros(500);
 
 /// What pid 1 knows when the command is started.
 pub(super) struct Prepared {
@@ -93,10 +87,7 @@ pub(super) fn run_ahead(
     Filters::of_most();
     let stack = Stack::new();
     syscalls::ignored_signals();
-    match heir {
-        Heir::Gateway => expect_soon(&link.control),
-        Heir::Nobody => have_memory(),
-    }
+    waiting::wait(&link.control, heir);
     // Without a spec there is nothing to do, and nobody to tell.
     let Ok((frame, streams)) = super::receive_spec(&link.control) else { return super::FAILED };
     // The monitor learns of it at once, and gives its consent while this goes on. It keeps the host for a while, since
@@ -121,29 +112,6 @@ pub(super) fn run_ahead(
         ground
     });
     go_on((ground, stack, counters), &spec, Foreign::default(), streams, link)
-}
-
-/// Waits a moment for a spec that is due. A processor that went to sleep takes 40 µs to be back, and who wakes it 10 µs of
-/// its own; whatever else has something to do goes first.
-fn expect_soon(control: &UnixStream) {
-    let is_here = || {
-        let seen = syscalls::poll(&[(control.as_fd(), libc::POLLIN)], Some(Duration::ZERO));
-        seen.is_ok_and(|events| events.iter().any(|events| *events != 0))
-    };
-    if is_here() {
-        return;
-    }
-    have_memory();
-    let begun = Instant::now();
-    while !is_here() && begun.elapsed() < SOON {
-        std::thread::yield_now();
-    }
-}
-
-/// Has the kernel give this process the memory that starting a command takes: each page of it that is new, or still shared with
-/// the process that this one branched off from, would hold the start up.
-fn have_memory() {
-    std::hint::black_box(vec![1_u8; START_BYTES]);
 }
 
 /// Has the kernel name pid 1, so that who looks from inside sees whose confinement it is (`proc_pid_comm(5)`).
