@@ -4,6 +4,7 @@ mod after;
 mod answered;
 pub(crate) mod calling;
 mod changes;
+mod hooked;
 mod loopbacks;
 mod opening;
 pub(crate) mod sessions;
@@ -50,6 +51,7 @@ pub struct Gateway {
     /// Of a gateway that stays: the sessions that have begun.
     sessions: Option<sessions::Sessions>,
     loopbacks: loopbacks::Loopbacks,
+    hooked: hooked::Hooked,
     /// What waits until the kernel has taken down what kept commands apart.
     remains: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -115,6 +117,7 @@ impl Gateway {
             changes,
             sessions,
             loopbacks: loopbacks::Loopbacks::default(),
+            hooked: hooked::Hooked::default(),
             remains,
         })
     }
@@ -138,9 +141,10 @@ impl Gateway {
     async fn handle(
         &self,
         caller: Calling,
-        request: CommandRequest,
+        mut request: CommandRequest,
         mut conversation: Conversation,
     ) -> Result<RunOutcome, Failure> {
+        self.find_session(&caller, &mut request).await?;
         let accepted = request::accept(&request)?;
         let begun = self.begin(&caller, &request.cwd, &request.context).await;
         let (scene, beside) = self.scene_and_more(&caller, &request).await?;

@@ -279,7 +279,12 @@ fn agent(context: &Context, call_id: Option<&str>, mode: &str) -> Agent {
     Agent {
         name: context.agent.clone().unwrap_or_default().into(),
         version: None,
-        session: context.session.clone().map(Into::into),
+        session: context
+            .session
+            .as_ref()
+            .or(context.hook_session.as_ref())
+            .cloned()
+            .map(Into::into),
         call_id: call_id.map(Into::into),
         model: None,
         door: context.door.clone().into(),

@@ -2,6 +2,9 @@
 //! and as an ordinary user.
 #![cfg(target_os = "linux")]
 
+#[path = "sessions/agents.rs"]
+mod agents;
+
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
@@ -57,8 +60,8 @@ struct Session {
     place: Place,
     /// None for the user of the test.
     uid: Option<u32>,
-    // Ends with the test.
-    _gateway: Gateway,
+    /// Ends with the test; without it each call is its own.
+    gateway: Option<Gateway>,
 }
 
 /// Does `test` as the user of the tests, and if that is root, as an ordinary one as well.
@@ -72,7 +75,7 @@ fn as_root_and_user(name: &str, test: fn(&Session)) {
             place.write(&format!("project/{script}.pl"), text);
         }
         let gateway = Gateway::start_with(&place, command(&place, uid, &["serve"]));
-        test(&Session { place, uid, _gateway: gateway });
+        test(&Session { place, uid, gateway: Some(gateway) });
     }
 }
 
@@ -110,13 +113,7 @@ impl Session {
 
     /// Starts `line`, and waits until it says that it is ready.
     fn background(&self, options: &[&str], line: &str) -> Background {
-        let mut command = self.command(options, line);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().expect("stockade");
-        let mut said = BufReader::new(child.stdout.take().expect("its output"));
-        let mut first = String::new();
-        said.read_line(&mut first).expect("a line");
-        Background { child, said, first: first.trim().to_owned() }
+        Background::of(self.command(options, line))
     }
 }
 
@@ -128,6 +125,16 @@ struct Background {
 }
 
 impl Background {
+    /// Starts `command`, and waits until it says that it is ready.
+    fn of(mut command: Command) -> Background {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("it starts");
+        let mut said = BufReader::new(child.stdout.take().expect("its output"));
+        let mut first = String::new();
+        said.read_line(&mut first).expect("a line");
+        Background { child, said, first: first.trim().to_owned() }
+    }
+
     /// Ends its input and waits for it; returns what it said further.
     fn end(mut self) -> String {
         drop(self.child.stdin.take());

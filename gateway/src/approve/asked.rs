@@ -77,11 +77,15 @@ pub(crate) fn take(state: &Path, asked: Asked<'_>, pid: u32) -> Option<Agreed> {
     let path = asked.file(state);
     let age = path.metadata().ok()?.modified().ok()?;
     let fresh = SystemTime::now().duration_since(age).is_ok_and(|age| age < LASTS);
-    let near: Vec<Process> = of_others(pid).take(2).collect();
-    let agent = is_from(&path, &near);
+    let agent = is_from(&path, &near(pid));
     // Taken or too old, it serves nobody else; without this it might serve twice.
     fs::remove_file(&path).ok()?;
     (fresh && agent).then_some(Agreed(()))
+}
+
+/// Returns the processes above our shell, process `pid` or the one below it, of which one is the agent.
+pub(crate) fn near(pid: u32) -> Vec<Process> {
+    of_others(pid).take(2).collect()
 }
 
 /// Returns the processes from `pid` up that are none of ours.
@@ -95,7 +99,7 @@ fn of_others(pid: u32) -> impl Iterator<Item = Process> {
 
 /// Returns the agent for which a hook, process `pid` or the one below it, runs, behind the shells that only carry out the
 /// hook's line. What is above the agent may have started others.
-fn agent_above(pid: u32) -> Vec<Process> {
+pub(crate) fn agent_above(pid: u32) -> Vec<Process> {
     let mut found = Vec::new();
     for process in of_others(pid) {
         found.push(process);

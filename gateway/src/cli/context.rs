@@ -54,6 +54,7 @@ pub(crate) fn call(common: &Common, door: &str) -> Result<Call, Failure> {
         session_directory: None,
         profile: common.profile.clone(),
         session: common.session.clone().or_else(|| variable("STOCKADE_SESSION")),
+        hook_session: None,
         interactive: false,
         environment: environment(),
         door: door.to_owned(),

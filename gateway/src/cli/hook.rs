@@ -17,7 +17,6 @@ use crate::serve::hook::answer::{Answer, blocked};
 use crate::serve::hook::frame::LIMIT_BYTES;
 use crate::serve::hook::handle::{Running, handle};
 use crate::serve::hook::{Agent, alone, keep_words, own_rules, print, supervise};
-use crate::serve::shell::wrapping::LAUNCH;
 use crate::spare::{Purpose, Spare};
 
 /// Is `stockade hook …`: what is wrong with the arguments is the agent's refusal too, for several agents run the
@@ -158,15 +157,15 @@ fn prepared(options: &args::agents::Hook) -> Result<Prepared, Failure> {
         })?;
         call.context.settings.extend(rules);
     }
-    let running = if options.rewrite { Running::Rewritten(launcher()?) } else { Running::InAgent };
+    let running =
+        if options.rewrite { Running::Rewritten(executable()?) } else { Running::InAgent };
     Ok(Prepared { frame, call, running })
 }
 
-/// The words that run a command through this executable, with the options that this call was given.
-fn launcher() -> Result<Vec<String>, Failure> {
+/// Where this executable is.
+fn executable() -> Result<String, Failure> {
     let executable = std::env::current_exe().ok().and_then(|path| path.to_str().map(str::to_owned));
-    let executable = executable.ok_or_else(|| {
+    executable.ok_or_else(|| {
         Failure::new(Code::Internal, "the path of this executable is not known as UTF-8", "")
-    })?;
-    Ok(std::iter::once(executable).chain(LAUNCH.map(str::to_owned)).collect())
+    })
 }

@@ -164,6 +164,7 @@ mod tests {
             &["run", "--", "true"][..],
             &["run", "true"],
             &["run", "--for-agent", "--", "git status && ls"],
+            &["run", "--for-agent", "--session", "01a2-c", "--", "git status && ls"],
             &["run", "--quiet", "--socket", "/s", "git", "log", "-1"],
             &["run", "--no-daemon", "--state-dir", "/s", "--", "-x", "--", "--json"],
             &["hook", "claude"],

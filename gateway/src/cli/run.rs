@@ -40,8 +40,11 @@ pub(crate) fn run(options: args::Run, foreseen: Option<Spare>) -> Result<u8, Fai
     Ok(ending.tell(&RunOutcome::Failed(failure), None))
 }
 
-fn attempt(options: args::Run, spare: Spare) -> Result<u8, Failure> {
-    let call = context::call(&options.common, "run")?;
+fn attempt(mut options: args::Run, spare: Spare) -> Result<u8, Failure> {
+    // In a line that the hook of an agent wrote, the session is what the hook names.
+    let hook_session = options.common.session.take_if(|_| options.for_agent);
+    let mut call = context::call(&options.common, "run")?;
+    call.context.hook_session = hook_session;
     let reads_text = matches!(options.command.as_slice(), [dash] if dash == "-");
     let command = context::command_text(options.command)?;
     if inside::own_confinement() && !options.common.json {

@@ -15,7 +15,7 @@ use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{CommandRequest, CommandText, LONGEST_MS, RunOutcome};
 use crate::serve::hook::marks;
 use crate::serve::shell::options::{Asked, read};
-use crate::serve::shell::wrapping::{self, Unwrapped};
+use crate::serve::shell::wrapping::{self, Through, Unwrapped};
 use crate::serve::shell::{inside, marker};
 use crate::spare::{Purpose, Spare};
 
@@ -110,6 +110,8 @@ fn become_own(words: &[String]) -> Failure {
 /// What is to run.
 struct Wanted {
     command: CommandText,
+    /// What an agent's hook is said to have named.
+    session: Option<String>,
     stdin: bool,
     marker: Option<PathBuf>,
 }
@@ -121,17 +123,21 @@ impl Wanted {
         })?;
         let stdin = found.is_none() && streams::has_stdin();
         let Unwrapped { text, marker } = found.unwrap_or(Unwrapped { text, marker: None });
-        let text = wrapping::through_gate(&text).unwrap_or(text);
+        let (text, session) = match wrapping::through_gate(&text) {
+            Some(Through { text, session }) => (text, session),
+            None => (text, None),
+        };
         let empty = text.trim().is_empty();
         let command = CommandText::Shell(text);
-        Ok((!empty).then_some(Wanted { command, stdin, marker }))
+        Ok((!empty).then_some(Wanted { command, session, stdin, marker }))
     }
 
     fn of_words(words: Vec<String>) -> Result<Option<Wanted>, Failure> {
         let real = real()?.to_string_lossy().into_owned();
         let fixed = [real, "--noprofile".to_owned(), "--norc".to_owned()];
         let command = CommandText::Words(fixed.into_iter().chain(words).collect());
-        Ok(Some(Wanted { command, stdin: streams::has_stdin(), marker: None }))
+        let stdin = streams::has_stdin();
+        Ok(Some(Wanted { command, session: None, stdin, marker: None }))
     }
 
     /// A text on standard input is judged whole, so all of it is read first and the command gets none.
@@ -148,8 +154,9 @@ impl Wanted {
     }
 
     fn run(self, common: Common, spare: Spare) -> Result<u8, Failure> {
-        let call = context::call(&common, "shell")?;
-        let Wanted { command, stdin, marker } = self;
+        let mut call = context::call(&common, "shell")?;
+        let Wanted { command, session, stdin, marker } = self;
+        call.context.hook_session = session;
         let shown = context::shown(&command);
         let request = CommandRequest {
             command,

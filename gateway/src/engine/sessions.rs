@@ -40,10 +40,11 @@ pub(crate) fn lasts_with_connection(context: &Context) -> bool {
 
 impl Gateway {
     /// Begins the session of a call, if it names one that is new, and returns what its hooks say; nothing for a session
-    /// that has begun. A hook that fails keeps no session from beginning.
+    /// that has begun. A hook that fails keeps no session from beginning. The command of an agent begins none: the call
+    /// did that by which the agent's hook named it.
     pub(super) async fn begin(&self, caller: &Calling, cwd: &str, context: &Context) -> EventView {
-        let Some(session) = self.sessions.as_ref().and_then(|it| it.take(caller, cwd, context))
-        else {
+        let sessions = self.sessions.as_ref().filter(|_| context.hook_session.is_none());
+        let Some(session) = sessions.and_then(|it| it.take(caller, cwd, context)) else {
             return EventView::default();
         };
         let mut first = None;

@@ -28,7 +28,7 @@ fn is_foreseen(scene: &Scene) -> bool {
 }
 
 /// The front door through which an agent's shell comes.
-const SHELL: &str = "shell";
+pub(super) const SHELL: &str = "shell";
 
 impl Gateway {
     /// Judges one call without running anything.
@@ -73,7 +73,10 @@ impl Gateway {
             runner: Runner::Caller,
         };
         self.open_before_hooks(&scene).await?;
-        let judged = judge::judge(&self.scanner, &scene, asked).await?;
+        let judging = judge::judge(&self.scanner, &scene, asked);
+        let (judged, agent) = tokio::join!(judging, self.agent_of_hook(&caller, &request));
+        let judged = judged?;
+        self.keep_named(agent?, &request, &judged);
         let pid = caller.pid;
         // What could not be recorded is not judged either.
         drop(self.log.log().await?);

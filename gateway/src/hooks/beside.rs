@@ -29,7 +29,7 @@ pub(super) async fn start(
     process::start_beside(job, report.as_deref()).await.map(|()| Answer::default())
 }
 
-/// Returns the file for the outcome of a hook; none when the call belongs to no session, or too many wait.
+/// Returns the file for the outcome of a hook; none when nobody is to be told of it, or too many wait.
 fn report(means: &Means, context: &Context, event: HookEvent) -> Option<PathBuf> {
     let folder = folder(means, context)?;
     private_directory(&folder).ok()?;
@@ -43,7 +43,8 @@ fn report(means: &Means, context: &Context, event: HookEvent) -> Option<PathBuf>
 
 /// Returns the folder of a session. Its name is a digest: what a front end calls its session names no path.
 fn folder(means: &Means, context: &Context) -> Option<PathBuf> {
-    let session = context.session.as_ref()?;
+    // Of a command of an agent's session the agent's hook tells: the same hooks ran there.
+    let session = context.session.as_ref().filter(|_| context.hook_session.is_none())?;
     let name: String = hex(&Sha256::digest(session)).chars().take(32).collect();
     Some(means.state.join("hooks").join(name))
 }
@@ -89,4 +90,24 @@ fn read(file: &Path, text: &[u8]) -> Option<Answer> {
         answer.context = Some(answer.reason.clone());
     }
     Some(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_hook_tells_about_a_command_of_an_agents_session_is_told_once() {
+        let means = Means { executable: "/gate".into(), state: "/state".into() };
+        let named = |session: Option<&str>, hook_session: Option<&str>| {
+            let (session, hook_session) =
+                (session.map(str::to_owned), hook_session.map(str::to_owned));
+            folder(&means, &Context { session, hook_session, ..Context::default() })
+        };
+        assert!(named(Some("s"), None).is_some_and(|path| path.starts_with("/state/hooks")));
+        // The call by which the agent's hook asked has run the same hooks, and its next one tells what they say.
+        assert_eq!(named(Some("s"), Some("s")), None);
+        assert_eq!(named(None, Some("s")), None);
+        assert_eq!(named(None, None), None);
+    }
 }

@@ -91,6 +91,10 @@ pub struct Context {
     pub profile: Option<String>,
     /// The session this call belongs to; none makes each call its own.
     pub session: Option<String>,
+    /// The session that an agent's hook named for this command, as the line says that the hook wrote. It counts where
+    /// nothing else names one.
+    #[serde(default)]
+    pub hook_session: Option<String>,
     /// A person can be asked through this front end.
     pub interactive: bool,
     /// Variables of the caller, in order; the gateway builds the command's environment from them.

@@ -3,9 +3,18 @@
 use std::process::Command;
 
 use serde_json::{Value, json};
-use stockade_tests::Place;
+use stockade_tests::gateway::Gateway;
+use stockade_tests::{Place, stockade};
 
-use super::{AGENTS, call, denying, frame, given, text};
+use super::{AGENTS, call, denying, frame, given, given_to, text};
+
+/// Where the new input of a call stands in the answers of agents.
+const INPUTS: [&str; 4] = [
+    "/hookSpecificOutput/updatedInput",
+    "/hookSpecificOutput/tool_input",
+    "/modifiedArgs",
+    "/updated_input",
+];
 
 #[test]
 fn a_rewritten_command_runs_through_the_gate() {
@@ -17,14 +26,7 @@ fn a_rewritten_command_runs_through_the_gate() {
         let output =
             given(&place, agent, &["--rewrite"], frame(&place, file, event, line).as_bytes());
         let answer: Value = serde_json::from_slice(&output.stdout).expect("an answer");
-        let found = [
-            "/hookSpecificOutput/updatedInput",
-            "/hookSpecificOutput/tool_input",
-            "/modifiedArgs",
-            "/updated_input",
-        ]
-        .iter()
-        .find_map(|path| answer.pointer(path));
+        let found = INPUTS.iter().find_map(|path| answer.pointer(path));
         let command = found.and_then(|input| input["command"].as_str()).expect("a new command");
         let mut shell = Command::new("bash");
         let plain = place.stockade([""; 0]);
@@ -36,6 +38,84 @@ fn a_rewritten_command_runs_through_the_gate() {
         assert!(!place.home().join("outside").exists(), "{agent}: it ran unconfined");
         std::fs::remove_file(made).expect("it was made");
     }
+}
+
+/// What the hook makes of a frame's command.
+fn rewritten(place: &Place, agent: &str, frame: &str) -> String {
+    let output = given(place, agent, &["--rewrite"], frame.as_bytes());
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("an answer");
+    let command = INPUTS.iter().find_map(|path| answer.pointer(path)?["command"].as_str());
+    command.unwrap_or_else(|| panic!("{answer}")).to_owned()
+}
+
+#[test]
+fn a_rewritten_command_names_the_session_of_its_frame() {
+    let place = Place::new("rewrite-session");
+    let _gateway = Gateway::start(&place);
+    let gate = stockade().display();
+    for (agent, file, event, session) in [
+        ("claude", "hook_claude330", "PreToolUse", "c7304f71-2813-4226-84e2-855ce46977d3"),
+        ("codex", "hook_codex", "PreToolUse", "01a2000c-484a-7883-8549-e1a8ee1cfda7"),
+        ("gemini", "hook_gemini", "BeforeTool", "fe8b54f2-0ad0-4665-9e00-d12dff9003b2"),
+        ("copilot", "hook_copilot", "preToolUse", "996840ca-52cd-4a74-87f7-b1555de3ec13"),
+        ("opencode", "hook_opencode", "PreToolUse", "ses_dfff51730ffeYYf992W0AYtdrJ"),
+        ("cursor", "hook_cursor", "preToolUse", "9f0c"),
+    ] {
+        let recorded = frame(&place, file, event, "pwd");
+        let line = |session: &str| format!("'{gate}' 'run' '--for-agent' {session}'--' 'pwd'");
+        let named = line(&format!("'--session' '{session}' "));
+        assert_eq!(rewritten(&place, agent, &recorded), named, "{agent}");
+        // A name that could be read as anything else is left out, and the command stays what it is.
+        let id = Value::from(session).to_string();
+        let with = |name: &Value| recorded.replace(&id, &name.to_string());
+        assert_ne!(with(&json!("x")), recorded, "{agent}");
+        let long = "a".repeat(129);
+        for name in [
+            "",
+            " ",
+            "a b",
+            "it's",
+            "a\"b",
+            "a\nb",
+            "a\tb",
+            "\u{1b}[m",
+            "a\0",
+            "-v",
+            "--",
+            "$HOME",
+            "`id`",
+            "$(id)",
+            "a;id",
+            "a\\b",
+            "../a",
+            "é",
+            "\u{202e}a",
+            &long,
+        ] {
+            assert_eq!(
+                rewritten(&place, agent, &with(&json!(name))),
+                line(""),
+                "{agent}: {name:?}"
+            );
+        }
+        for other in [json!(null), json!(7), json!(["a"]), json!({"a": "b"})] {
+            assert_eq!(rewritten(&place, agent, &with(&other)), line(""), "{agent}: {other}");
+        }
+    }
+    // What the person named for the agent holds for its commands, too.
+    let frame = call(&place, "claude", "Bash", json!({"command": "pwd"}));
+    let mut hook = place.stockade(["hook", "claude", "--rewrite"]);
+    let answer = text(
+        &given_to(
+            {
+                hook.env("STOCKADE_SESSION", "mine");
+                hook
+            },
+            frame.as_bytes(),
+        )
+        .stdout,
+    );
+    assert!(answer.contains("'--for-agent' '--session' 'mine' '--' 'pwd'"), "{answer}");
 }
 
 #[test]

@@ -10,14 +10,15 @@ use crate::client::Client;
 use crate::facts::Place;
 use crate::protocol::types::{CheckRequest, Context, DecisionView, EventRequest};
 use crate::protocol::words;
+use crate::serve::shell::wrapping;
 
 /// How allowed shell commands are to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Running {
     /// In the agent's own shell, unconfined: the gate only judges.
     InAgent,
-    /// Rewritten to these words followed by the command as one word, so that the gate runs it.
-    Rewritten(Vec<String>),
+    /// Rewritten to a line by which the gate, this executable, runs it.
+    Rewritten(String),
 }
 
 /// Returns the answer to one frame. Total: what fails is a refusal.
@@ -93,7 +94,13 @@ async fn judge(
                           would run it there looks for rules there; begin the command with `cd` instead";
             return Ok((Ruling::Deny(reason.into()), decisions));
         }
-        (Some(launcher), _) => Some(rewritten(waiting, first, launcher)?),
+        (Some(launcher), _) => {
+            let session = of_agent(agent, context, waiting.session.as_ref()).session;
+            let command = first.input.get("command").and_then(Value::as_str);
+            let command = command.ok_or("the judged input has no command")?;
+            let line = wrapping::line(launcher, session.as_deref(), command);
+            Some(with_command(waiting, line)?)
+        }
         (None, false) => None,
         (None, true) if taken && decisions.len() == 1 => Some(given_back(waiting, &first.input)?),
         (None, true) => {
@@ -139,11 +146,11 @@ fn told(decision: &DecisionView, call: &Call) -> String {
     lines.lines().map(str::trim).collect::<Vec<_>>().join("; ")
 }
 
-/// Returns the words that run the command through the gate; none when the agent runs it itself.
-fn launcher<'a>(agent: Agent, waiting: &Waiting, running: &'a Running) -> Option<&'a [String]> {
-    let Running::Rewritten(words) = running else { return None };
+/// Returns the executable that runs the command through the gate; none when the agent runs it itself.
+fn launcher<'a>(agent: Agent, waiting: &Waiting, running: &'a Running) -> Option<&'a str> {
+    let Running::Rewritten(executable) = running else { return None };
     let one_command = matches!(waiting.calls.as_slice(), [call] if call.tool == "Bash");
-    (one_command && takes_new_input(agent, &waiting.event)).then_some(words)
+    (one_command && takes_new_input(agent, &waiting.event)).then_some(executable)
 }
 
 /// Says whether what runs in the directories of the calls belongs to the project of the session.
@@ -184,25 +191,12 @@ fn request(
     }
 }
 
-/// Returns the agent's whole input with the command replaced by one that runs it through the gate.
-fn rewritten(
-    waiting: &Waiting,
-    decision: &DecisionView,
-    launcher: &[String],
-) -> Result<Value, String> {
-    let command = decision.input.get("command").and_then(Value::as_str);
-    let command = command.ok_or("the judged input has no command")?;
-    let mut line: Vec<String> = launcher.iter().map(|word| quoted(word)).collect();
-    line.push(quoted(command));
+/// Returns the agent's whole input with `line` in the place of the command.
+fn with_command(waiting: &Waiting, line: String) -> Result<Value, String> {
     let mut input = waiting.raw_input.clone();
     match input.get_mut("command") {
-        Some(place) => *place = Value::String(line.join(" ")),
+        Some(place) => *place = Value::String(line),
         None => return Err("the shell tool has no `command`".into()),
     }
     Ok(input)
-}
-
-/// Returns `word` as one shell word, in single quotes.
-fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r#"'"'"'"#))
 }

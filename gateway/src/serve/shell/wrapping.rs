@@ -69,20 +69,61 @@ pub(crate) fn unwrap(text: &str, folders: &[PathBuf]) -> Result<Option<Unwrapped
     Ok(None)
 }
 
-/// What stands between this executable and the command, where the hook has a command run through the gate.
-pub(crate) const LAUNCH: [&str; 3] = ["run", "--for-agent", "--"];
+/// A command in a line that runs it through this very executable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Through {
+    /// The command.
+    pub text: String,
+    /// The session that the line names. Anybody can write such a line; who lets it count asks the gateway whether a hook did.
+    pub session: Option<String>,
+}
+
+/// Returns the line by which the hook has `executable`, the gate, run a command of a session. A name that is not plain is left out.
+pub(crate) fn line(executable: &str, session: Option<&str>, command: &str) -> String {
+    let session = session.filter(|name| is_plain_name(name));
+    let words = [executable, "run", "--for-agent"];
+    let named = session.into_iter().flat_map(|name| ["--session", name]);
+    let words: Vec<String> =
+        words.into_iter().chain(named).chain(["--", command]).map(quoted).collect();
+    words.join(" ")
+}
 
 /// Returns the command of a line that runs it through this very executable, as the hook writes it.
-pub(crate) fn through_gate(text: &str) -> Option<String> {
-    let (program, mut rest) = word(text)?;
-    for expected in LAUNCH {
+pub(crate) fn through_gate(text: &str) -> Option<Through> {
+    let (program, rest) = word(text)?;
+    let next = |rest: &str, expected: &str| {
         let (found, left) = word(rest.strip_prefix(' ')?)?;
-        (found == expected).then_some(())?;
-        rest = left;
-    }
-    let (command, rest) = word(rest.strip_prefix(' ')?)?;
+        (found == expected).then(|| left.to_owned())
+    };
+    let rest = next(&next(rest, "run")?, "--for-agent")?;
+    let (session, rest) = match next(&rest, "--session") {
+        Some(left) => {
+            let (name, left) = word(left.strip_prefix(' ')?)?;
+            is_plain_name(&name).then_some(())?;
+            (Some(name), left.to_owned())
+        }
+        None => (None, rest),
+    };
+    let rest = next(&rest, "--")?;
+    let (text, rest) = word(rest.strip_prefix(' ')?)?;
     let ours = inside::is_this_executable(Path::new(&program));
-    (ours && rest.is_empty()).then_some(command)
+    (ours && rest.is_empty()).then_some(Through { text, session })
+}
+
+/// Longest name of a session that a line names.
+const LONGEST_NAME: usize = 128;
+
+/// Says whether no reader takes the name of a session for anything but one word: those of agents are of this kind.
+fn is_plain_name(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
+    name.len() <= LONGEST_NAME
+        && name.bytes().all(plain)
+        && name.starts_with(|first: char| first.is_ascii_alphanumeric())
+}
+
+/// Returns `word` as one shell word, in single quotes.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r#"'"'"'"#))
 }
 
 /// Returns the words behind this executable in a line that is nothing but a call of one of its hooks for agents.

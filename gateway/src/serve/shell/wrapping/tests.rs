@@ -79,8 +79,12 @@ fn only_this_executable_is_the_gate() {
     let line = |program: &str, rest: &str| through_gate(&format!("'{program}' {rest}"));
     let own = own.to_str().unwrap();
     assert_eq!(
-        line(own, r#"'run' '--for-agent' '--' 'echo '"'"'a'"'"''"#).as_deref(),
-        Some("echo 'a'")
+        line(own, r#"'run' '--for-agent' '--' 'echo '"'"'a'"'"''"#),
+        Some(Through { text: "echo 'a'".into(), session: None })
+    );
+    assert_eq!(
+        line(own, "'run' '--for-agent' '--session' 's-1' '--' 'ls'"),
+        Some(Through { text: "ls".into(), session: Some("s-1".into()) })
     );
     assert_eq!(line("/bin/sh", "'run' '--for-agent' '--' 'ls'"), None);
     for wrong in [
@@ -89,7 +93,34 @@ fn only_this_executable_is_the_gate() {
         "'run' '--' 'ls'",
         "'run' '--for-agent' '--unsandboxed' '--' 'ls'",
         "'check' '--' 'ls'",
+        "'run' '--session' 's' '--for-agent' '--' 'ls'",
+        "'run' '--for-agent' '--session' 's' 'ls'",
+        "'run' '--for-agent' '--session' 's' '--session' 't' '--' 'ls'",
+        "'run' '--for-agent' '--session' 'a b' '--' 'ls'",
+        "'run' '--for-agent' '--session' '-s' '--' 'ls'",
+        "'run' '--for-agent' '--session' $(id) '--' 'ls'",
     ] {
         assert_eq!(line(own, wrong), None, "{wrong}");
     }
+}
+
+#[test]
+fn the_line_of_the_hook_names_a_session_with_a_plain_name() {
+    let own = std::fs::read_link("/proc/self/exe").unwrap();
+    let own = own.to_str().unwrap();
+    let longest = "a".repeat(128);
+    for name in ["01a2000c-484a-7883-8549-e1a8ee1cfda7", "ses_dfff51730", "a.b:c", "1", &longest] {
+        let line = line(own, Some(name), "echo 'a'");
+        let words = format!("'{own}' 'run' '--for-agent' '--session' '{name}' '--' ");
+        assert_eq!(line, words + r#"'echo '"'"'a'"'"''"#);
+        let (text, session) = ("echo 'a'".into(), Some(name.to_owned()));
+        assert_eq!(through_gate(&line), Some(Through { text, session }));
+    }
+    let too_long = "a".repeat(129);
+    for name in
+        ["", "a b", "a'b", "a\nb", "a\0b", "-a", "--", "_a", "$HOME", "a/b", "é", "a;b", &too_long]
+    {
+        assert_eq!(line(own, Some(name), "ls"), line(own, None, "ls"), "{name:?}");
+    }
+    assert_eq!(line(own, None, "ls"), format!("'{own}' 'run' '--for-agent' '--' 'ls'"));
 }
