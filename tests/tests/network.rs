@@ -335,6 +335,20 @@ fn proxy_of(gateway: u32) -> Option<u32> {
     })
 }
 
+/// Waits until a process has ended, reaped or not.
+fn await_end(process: u32) {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let state = || std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    loop {
+        let state = state();
+        if state.is_empty() || state.contains(") Z ") {
+            return;
+        }
+        assert!(std::time::Instant::now() < deadline, "it is left");
+        std::thread::yield_now();
+    }
+}
+
 /// Starts a command that makes one connection, waits for a line, and makes another.
 fn two_connections(name: &str) -> (Place, Server, std::process::Child) {
     let (place, server) = (Place::new(name), Server::new());
@@ -358,6 +372,8 @@ fn when_the_proxy_dies_nothing_leaves_any_more() {
     let proxy = proxy_of(child.id()).expect("a proxy");
     let killed = Command::new("kill").args(["-9", &proxy.to_string()]).status().unwrap();
     assert!(killed.success());
+    // Until it has closed its sockets a connection is taken, and reset.
+    await_end(proxy);
     child.stdin.take().unwrap().write_all(b"go\n").unwrap();
     line.clear();
     output.read_line(&mut line).unwrap();
@@ -385,12 +401,7 @@ fn a_proxy_ends_with_its_run_and_with_its_gateway() {
     let proxy = proxy_of(child.id()).expect("a proxy");
     child.kill().unwrap();
     child.wait().unwrap();
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
-    let state = || std::fs::read_to_string(format!("/proc/{proxy}/stat")).unwrap_or_default();
-    while !(state().is_empty() || state().contains(") Z ")) {
-        assert!(std::time::Instant::now() < deadline, "it is left");
-        std::thread::yield_now();
-    }
+    await_end(proxy);
 }
 
 /// Starts a command that wants to reach the server, at a terminal.
