@@ -1,7 +1,8 @@
 //! The socket: who may talk to a gateway, what it answers, and that its door gives what the others give.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
 
@@ -86,6 +87,27 @@ fn nothing_is_served_before_hello_and_no_other_version() {
     assert_eq!(peer.ask(&check)["error"]["data"]["code"], "version_mismatch");
     let hello = json!({"jsonrpc": "2.0", "id": 3, "method": "hello", "params": {"protocol": 1, "version": "0.0.0"}});
     assert_eq!(peer.ask(&hello)["error"]["data"]["code"], "version_mismatch");
+}
+
+#[test]
+fn who_does_not_greet_loses_the_connection_and_holds_nobody_out() {
+    let place = Place::new("silent");
+    let gateway = Gateway::start(&place);
+    let mut greeted = gateway.greet();
+    let patience = Some(std::time::Duration::from_secs(60));
+    let connect = |_| {
+        let silent = UnixStream::connect(&gateway.socket).expect("the gateway listens");
+        silent.set_read_timeout(patience).expect("a limit of the test");
+        silent
+    };
+    let mut silent: Vec<UnixStream> = (0..255).map(connect).collect();
+    for silent in &mut silent {
+        // Closed at once for lack of room, or when its time is over; never by this test.
+        assert_eq!(silent.read(&mut [0]).expect("an end"), 0);
+    }
+    drop(gateway.greet());
+    let check = json!({"jsonrpc": "2.0", "id": 7, "method": "check", "params": {}});
+    assert_eq!(greeted.ask(&check)["id"], 7, "who greeted is still heard");
 }
 
 #[test]

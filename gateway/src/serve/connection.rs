@@ -29,6 +29,8 @@ use crate::protocol::types::{
 const MOST_REQUESTS: usize = 64;
 /// Places for messages to a command that are kept for signals.
 const ROOM: usize = 8;
+/// How long a client may take to greet: who never does would hold one of few places.
+const GREETING: Duration = Duration::from_secs(10);
 /// How long a client may take to read its last answers when the gateway ends.
 const FAREWELL: Duration = Duration::from_secs(5);
 
@@ -89,6 +91,8 @@ pub(super) async fn serve(
         greeted: false,
         last_question: 0,
     };
+    let late = tokio::time::sleep(GREETING);
+    tokio::pin!(late);
     let told_to_end = loop {
         tokio::select! {
             message = inbox.recv() => match message {
@@ -100,6 +104,7 @@ pub(super) async fn serve(
                 },
             },
             () = told(&mut ending) => break true,
+            () = &mut late, if !connection.greeted => break false,
             Some(_) = connection.requests.join_next(), if !connection.requests.is_empty() => {}
         }
     };
