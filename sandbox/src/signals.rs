@@ -71,6 +71,10 @@ pub fn let_end(_: &[i32]) -> io::Result<()> {
     Ok(())
 }
 
+/// What a process ends with that cannot begin: an agent takes it for the no of its hook, and any signal for a yes.
+#[cfg(target_os = "linux")]
+const REFUSED: u8 = 2;
+
 /// Makes ready what Rust's library makes ready before `main`, for an executable with an entry of its own: descriptors 0 to 2
 /// are open, if only on the empty device, and writing where nobody reads is an error instead of the end. What it says of a
 /// stack that is used up is left out: the kernel ends such a process.
@@ -81,7 +85,7 @@ pub fn begin() {
     use crate::linux::syscalls;
     if syscalls::open_standard_descriptors().and_then(|()| syscalls::ignore_broken_pipes()).is_err()
     {
-        std::process::abort();
+        end_now(REFUSED);
     }
     syscalls::keep_one_heap();
 }

@@ -413,6 +413,34 @@ fn closed_descriptors_change_nothing_but_what_is_seen() {
     }
 }
 
+/// What an agent sees end by a signal is no answer, and it runs the command.
+#[test]
+fn a_hook_that_may_open_nothing_says_no() {
+    let place = Place::new("no-descriptors");
+    let frame = place.root.join("frame.json");
+    place.write(
+        "frame.json",
+        r#"{"session_id":"s","cwd":"/","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"true"}}"#,
+    );
+    for limit in ["0", "1", "2", "3", "6"] {
+        for closed in ["", ">&-", "2>&-"] {
+            let inner = place.stockade(["hook", "claude"]);
+            let mut shell = Command::new("bash");
+            let line = format!("prlimit --nofile={limit} \"$@\" < \"$0\" {closed}");
+            shell.args(["-c", &line]).arg(&frame).arg(inner.get_program()).args(inner.get_args());
+            shell.env_clear().envs(inner.get_envs().filter_map(|(key, value)| Some((key, value?))));
+            let output = shell.output().expect("bash");
+            if text(&output.stderr).contains("shared libraries") {
+                return skip(
+                    "a_hook_that_may_open_nothing_says_no",
+                    "this executable has a loader",
+                );
+            }
+            assert_eq!(output.status.code(), Some(2), "{limit} {closed}: {output:?}");
+        }
+    }
+}
+
 #[test]
 fn a_log_that_cannot_be_read_is_named() {
     let place = Place::new("no-log");
