@@ -146,6 +146,7 @@ impl Remains {
     /// Waits until nothing is left.
     pub(crate) async fn gone(self) {
         let Some(mut child) = self.0 else { return };
+        child.dismiss();
         let is_gone = has_ended(child.process()).await
             && match child.left().transpose() {
                 Some(left) => has_ended(left).await,

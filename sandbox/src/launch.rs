@@ -71,7 +71,7 @@ struct Link {
 struct Confined {
     pid: i32,
     orders: UnixStream,
-    /// What it has left of the host, until the command runs and there is time to close it.
+    /// What it has left of the host, until there is time to close it.
     left: Vec<OwnedFd>,
     /// Its control group, if it has one; removed at the end.
     group: Option<Group>,
@@ -228,13 +228,16 @@ fn attempt(
         end(pid, group.as_ref());
         return Err(failure);
     }
-    // This waits for the kernel's readers, while the command runs and nobody waits for this process.
-    drop(left);
+    // Closing this waits for the kernel's readers, and has every processor take part in that. Where the gateway waits for the
+    // end of this process it is done while the command runs, else when the command is over.
+    let _left = inherited.is_none().then_some(left);
     let mut heard = Heard::default();
     let watched = watch(control, &orders, pid, &mut heard);
     if heard.is_told() {
         // Nothing is left but pid 1, and the gateway knows. The kernel takes its time over the namespaces, and nobody
-        // need wait for that before the result is written down.
+        // need wait for that before the result is written down. Nor does this process take part until then: where there
+        // are few processors its own end would hold the gateway up.
+        let _ = syscalls::poll(&[(control.as_fd(), 0)], Some(END_LIMIT));
         if inherited == Some(pid) && group.is_none() {
             return Ok(Rest::Left);
         }

@@ -321,6 +321,7 @@ impl Child {
     /// Waits like [`Child::wait`]; returns also what was refused to the command.
     pub fn wait_with_violations(mut self) -> io::Result<(Exit, Vec<Violation>)> {
         let ended = self.ended();
+        self.dismiss();
         self.reap()?;
         if let Some(left) = &mut self.left {
             left.wait()?;
@@ -348,8 +349,14 @@ impl Child {
         }
     }
 
-    /// Returns a descriptor of the monitor, which can be read when nothing of the run is left but what [`Child::left`] returns;
-    /// dropping this after both waits for nothing.
+    /// Tells the monitor that nobody waits for more than its end; whatever still ran is ended by that.
+    pub fn dismiss(&self) {
+        // It fails if the monitor has ended.
+        let _ = self.control.shutdown(Shutdown::Both);
+    }
+
+    /// Returns a descriptor of the monitor, which can be read when nothing of the run is left but what [`Child::left`] returns, soon
+    /// after [`Child::dismiss`]; dropping this after both waits for nothing.
     pub fn process(&self) -> io::Result<OwnedFd> {
         syscalls::process_descriptor(self.process.pid)
     }
@@ -393,8 +400,8 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // Both fail only if the run is over already.
-        let _ = self.control.shutdown(Shutdown::Both);
+        self.dismiss();
+        // It fails only if the run is over already.
         let _ = self.reap();
         if let Some(left) = &mut self.left {
             let _ = left.wait();
