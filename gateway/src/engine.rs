@@ -12,6 +12,7 @@ mod steps;
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use stockade_parser::Programs;
 use stockade_policy::Decision;
@@ -54,7 +55,12 @@ pub struct Gateway {
     hooked: hooked::Hooked,
     /// What waits until the kernel has taken down what kept commands apart.
     remains: Mutex<Vec<JoinHandle<()>>>,
+    /// Of a gateway that stays: when it looked last for temporary directories that others left behind.
+    swept: Option<Mutex<Option<Instant>>>,
 }
+
+/// How long a gateway that stays looks for nothing that others left behind, unless a run has to remove something anyway.
+const BETWEEN_SWEEPS: Duration = Duration::from_secs(60);
 
 impl std::fmt::Debug for Gateway {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -119,6 +125,7 @@ impl Gateway {
             loopbacks: loopbacks::Loopbacks::default(),
             hooked: hooked::Hooked::default(),
             remains,
+            swept: stays.then(Mutex::default),
         })
     }
 
@@ -322,6 +329,9 @@ impl Gateway {
 
     /// Removes the temporary directory of a command that is gone, and returns where its shell said that it stood.
     async fn clear(&self, temporary: Temporary) -> Result<Option<String>, Failure> {
+        if temporary.stays() && !self.sweeps() {
+            return Ok(None);
+        }
         let state = self.places.state.clone();
         let clear = move || {
             let cwd_after = temporary.cwd_after();
@@ -333,6 +343,17 @@ impl Gateway {
 }
 
 impl Gateway {
+    /// Says whether what others left behind is to be looked for.
+    fn sweeps(&self) -> bool {
+        let Some(swept) = &self.swept else { return true };
+        let mut swept = swept.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = swept.is_none_or(|last| last.elapsed() >= BETWEEN_SWEEPS);
+        if is_due {
+            *swept = Some(Instant::now());
+        }
+        is_due
+    }
+
     /// Does work that waits for the file system. Where this is the only call of the process, nobody else is held up, and
     /// a thread for it would take longer than most of it.
     async fn blocking<T: Send + 'static>(

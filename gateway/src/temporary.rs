@@ -60,6 +60,11 @@ impl Temporary {
         sweep(state, until);
     }
 
+    /// Says whether nothing of it goes with its run, and nothing is told.
+    pub(crate) fn stays(&self) -> bool {
+        self.lasting && self.ending.is_none()
+    }
+
     /// Returns its path.
     pub(crate) fn path(&self) -> &Path {
         &self.path

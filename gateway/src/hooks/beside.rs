@@ -52,6 +52,10 @@ fn folder(means: &Means, context: &Context) -> Option<PathBuf> {
 /// Takes what hooks of a session have told since: texts for the agent, and texts for the person.
 pub(super) async fn collect(means: &Means, context: &Context) -> (Vec<String>, Vec<String>) {
     let Some(folder) = folder(means, context) else { return (Vec::new(), Vec::new()) };
+    // For most sessions there is none.
+    if folder.symlink_metadata().is_err() {
+        return (Vec::new(), Vec::new());
+    }
     let taken = tokio::task::spawn_blocking(move || take(&folder)).await;
     let answers = taken.unwrap_or_default();
     let contexts = answers.iter().filter_map(|answer| answer.context.clone()).collect();
