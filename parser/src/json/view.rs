@@ -3,13 +3,15 @@
 //! What cannot be read is none, never a shorter list.
 
 use super::Value;
-use super::stored::{ARRAY, FALSE, NULL, NUMBER, OBJECT, STRING, TRUE, count, first, restore};
+use super::stored::{
+    ARRAY, FALSE, NULL, NUMBER, OBJECT, STRING, TRUE, count, first, restore, text,
+};
 
 /// A stored value.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
     /// It begins here; behind it others may follow.
-    bytes: &'a [u8],
+    from: &'a str,
 }
 
 /// The members of a stored object, in order.
@@ -17,28 +19,28 @@ pub struct View<'a> {
 pub struct Members<'a>(Vec<(&'a str, View<'a>)>);
 
 impl<'a> View<'a> {
-    /// Returns the value with which `bytes` begin.
-    pub fn new(bytes: &'a [u8]) -> View<'a> {
-        View { bytes }
+    /// Returns the value with which `from` begins.
+    pub fn new(from: &'a str) -> View<'a> {
+        View { from }
     }
 
     /// Returns the text, if this is a string.
     pub fn text(self) -> Option<&'a str> {
-        let mut bytes = self.bytes;
-        (first(&mut bytes)? == STRING).then_some(())?;
-        text(&mut bytes)
+        let mut from = self.from;
+        (first(&mut from)? == STRING).then_some(())?;
+        text(&mut from)
     }
 
     /// Returns the number as it was written, if this is one.
     pub fn number(self) -> Option<&'a str> {
-        let mut bytes = self.bytes;
-        (first(&mut bytes)? == NUMBER).then_some(())?;
-        text(&mut bytes)
+        let mut from = self.from;
+        (first(&mut from)? == NUMBER).then_some(())?;
+        text(&mut from)
     }
 
     /// Returns the truth value, if this is one.
     pub fn boolean(self) -> Option<bool> {
-        match *self.bytes.first()? {
+        match *self.from.as_bytes().first()? {
             TRUE => Some(true),
             FALSE => Some(false),
             _ => None,
@@ -47,47 +49,47 @@ impl<'a> View<'a> {
 
     /// Returns the elements, if this is an array.
     pub fn elements(self) -> Option<Vec<View<'a>>> {
-        let mut bytes = self.bytes;
-        (first(&mut bytes)? == ARRAY).then_some(())?;
-        let (count, _) = (count(&mut bytes)?, count(&mut bytes)?);
-        let mut elements = Vec::with_capacity(count.min(bytes.len()));
+        let mut from = self.from;
+        (first(&mut from)? == ARRAY).then_some(())?;
+        let (count, _) = (count(&mut from)?, count(&mut from)?);
+        let mut elements = Vec::with_capacity(count.min(from.len()));
         for _ in 0..count {
-            elements.push(View { bytes });
-            pass(&mut bytes)?;
+            elements.push(View { from });
+            pass(&mut from)?;
         }
         Some(elements)
     }
 
     /// Returns the texts, if this is an array of strings.
     pub fn texts(self) -> Option<Vec<&'a str>> {
-        let mut bytes = self.bytes;
-        (first(&mut bytes)? == ARRAY).then_some(())?;
-        let (count, _) = (count(&mut bytes)?, count(&mut bytes)?);
-        let mut texts = Vec::with_capacity(count.min(bytes.len()));
+        let mut from = self.from;
+        (first(&mut from)? == ARRAY).then_some(())?;
+        let (count, _) = (count(&mut from)?, count(&mut from)?);
+        let mut texts = Vec::with_capacity(count.min(from.len()));
         for _ in 0..count {
-            (first(&mut bytes)? == STRING).then_some(())?;
-            texts.push(text(&mut bytes)?);
+            (first(&mut from)? == STRING).then_some(())?;
+            texts.push(text(&mut from)?);
         }
         Some(texts)
     }
 
     /// Returns a copy of the value, without places.
     pub fn value(self) -> Option<Value> {
-        let mut rest = self.bytes;
+        let mut rest = self.from;
         pass(&mut rest)?;
-        restore(self.bytes.get(..self.bytes.len().checked_sub(rest.len())?)?)
+        restore(self.from.get(..self.from.len().checked_sub(rest.len())?)?)
     }
 
     /// Returns the members, if this is an object.
     pub fn members(self) -> Option<Members<'a>> {
-        let mut bytes = self.bytes;
-        (first(&mut bytes)? == OBJECT).then_some(())?;
-        let (count, _) = (count(&mut bytes)?, count(&mut bytes)?);
-        let mut members = Vec::with_capacity(count.min(bytes.len()));
+        let mut from = self.from;
+        (first(&mut from)? == OBJECT).then_some(())?;
+        let (count, _) = (count(&mut from)?, count(&mut from)?);
+        let mut members = Vec::with_capacity(count.min(from.len()));
         for _ in 0..count {
-            (first(&mut bytes)? == STRING).then_some(())?;
-            members.push((text(&mut bytes)?, View { bytes }));
-            pass(&mut bytes)?;
+            (first(&mut from)? == STRING).then_some(())?;
+            members.push((text(&mut from)?, View { from }));
+            pass(&mut from)?;
         }
         Some(Members(members))
     }
@@ -106,28 +108,16 @@ impl<'a> Members<'a> {
 }
 
 /// Goes on behind the value with which `from` begins.
-fn pass(from: &mut &[u8]) -> Option<()> {
+fn pass(from: &mut &str) -> Option<()> {
     match first(from)? {
         NULL | FALSE | TRUE => Some(()),
-        NUMBER | STRING => text_bytes(from).map(drop),
+        NUMBER | STRING => text(from).map(drop),
         ARRAY | OBJECT => {
             count(from)?;
-            text_bytes(from).map(drop)
+            text(from).map(drop)
         }
         _ => None,
     }
-}
-
-/// Takes a length, and so many bytes.
-fn text_bytes<'a>(from: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let length = count(from)?;
-    let (text, rest) = from.split_at_checked(length)?;
-    *from = rest;
-    Some(text)
-}
-
-fn text<'a>(from: &mut &'a [u8]) -> Option<&'a str> {
-    std::str::from_utf8(text_bytes(from)?).ok()
 }
 
 #[cfg(test)]
@@ -148,15 +138,15 @@ mod tests {
         let whole = stored::restore(&stored).unwrap();
         assert_eq!(View::new(&stored).value().as_ref(), Some(&whole));
         assert_eq!(members.get("b").unwrap().value().as_ref(), whole.get("b"));
-        assert_eq!(View::new(&stored[..stored.len() - 1]).value(), None);
+        assert_eq!(View::new(stored.get(..stored.len() - 1).unwrap()).value(), None);
         assert!(elements[1].members().unwrap().get("x").unwrap().elements().is_some());
         assert_eq!(members.get("b").unwrap().texts(), Some(vec!["one", "é"]));
         assert_eq!(members.get("a").unwrap().texts(), None);
         assert_eq!(members.get("c").unwrap().number(), Some("-1.5"));
         assert_eq!(members.get("d").unwrap().boolean(), Some(false));
         assert!(members.get("d").unwrap().text().is_none() && members.get("e").is_none());
-        for length in 0..stored.len() {
-            assert!(View::new(&stored[..length]).members().is_none(), "{length}");
+        for (length, _) in stored.char_indices() {
+            assert!(View::new(stored.split_at(length).0).members().is_none(), "{length}");
         }
     }
 }
