@@ -95,10 +95,11 @@ pub(crate) fn send_with(
     payload: &[u8],
     descriptors: &[BorrowedFd<'_>],
 ) -> io::Result<()> {
-    let header = frame_header(payload)?;
-    let sent = syscalls::send_with_descriptors(to.as_fd(), &header, descriptors)?;
-    to.write_all(header.get(sent..).unwrap_or_default())?;
-    to.write_all(payload)
+    // In one piece: who waits for it is woken once.
+    let mut frame = frame_header(payload)?.to_vec();
+    frame.extend_from_slice(payload);
+    let sent = syscalls::send_with_descriptors(to.as_fd(), &frame, descriptors)?;
+    to.write_all(frame.get(sent..).unwrap_or_default())
 }
 
 /// Returns the four bytes before a payload.
