@@ -3,6 +3,8 @@
 //! A pattern is a list of symbols: bytes, blanks between words, and stars. Words of a command become the
 //! same symbols, so that a blank of an allow pattern is a boundary between words and nothing else.
 
+mod lead;
+
 use stockade_parser::{Assignment, Count, Glob, Word, WordClass};
 
 /// A boundary between two words.
@@ -13,6 +15,9 @@ const UNKNOWN: u16 = 257;
 const STAR: u16 = 258;
 /// No further words, or some that only the running shell knows; a boundary stands before it.
 const REST: u16 = 259;
+
+/// Most words in all forms of a command that leave options out; beyond them any rule for the program may strike.
+const LONGEST_FORMS: usize = 1 << 15;
 
 /// Bytes that separate commands or redirect when they stand outside quotes.
 const SEPARATORS: &[u8] = b";&|<>()\n`";
@@ -47,6 +52,8 @@ pub(crate) struct TypedText(Vec<u16>);
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CommandForms {
     canonical: Vec<Vec<u16>>,
+    /// Forms that the command has only if words that are known later turn out so.
+    perhaps: Vec<Vec<u16>>,
     raw: Vec<u16>,
 }
 
@@ -144,10 +151,14 @@ impl CommandPattern {
         for form in &forms.canonical {
             strongest = strongest.max(self.strikes_text(&self.unquoted, form));
             if strongest == Strike::Certain {
-                break;
+                return strongest;
             }
         }
-        strongest
+        let strikes = |form: &Vec<u16>| self.strikes_text(&self.unquoted, form) != Strike::No;
+        match forms.perhaps.iter().any(strikes) {
+            true => Strike::Possible,
+            false => strongest,
+        }
     }
 
     /// Says whether a deny or ask rule with this pattern matches a whole text as it is typed.
@@ -188,24 +199,43 @@ impl TypedText {
 
 impl CommandForms {
     /// Returns the forms of one command: words, words with assignments in front, words with the program's base name and
-    /// those of which it is a version, and the raw text.
+    /// those of which it is a version, each of these without options in front, and the raw text.
     pub fn new(assignments: &[Assignment], words: &[Word], raw: &[u8]) -> CommandForms {
-        let mut canonical = vec![loose_symbols(&[], words, None)];
+        let mut names = vec![None];
+        names.extend(base_name(words).map(Some));
+        names.extend(versions_of(words).into_iter().map(Some));
+        let mut forms = CommandForms { raw: typed_text(raw), ..CommandForms::default() };
+        for name in &names {
+            forms.canonical.push(loose_symbols(&[], words, *name));
+        }
         if !assignments.is_empty() {
-            canonical.push(loose_symbols(assignments, words, None));
+            forms.canonical.push(loose_symbols(assignments, words, None));
         }
-        if let Some(base) = base_name(words) {
-            canonical.push(loose_symbols(&[], words, Some(base)));
+        let Some((program, _)) = words.split_first() else { return forms };
+        let behind = lead::behind_options(words);
+        let room = LONGEST_FORMS / names.len() / words.len().max(1);
+        for (start, is_sure) in behind.iter().take(room) {
+            let rest = words.get(*start..).unwrap_or_default();
+            let into = if *is_sure { &mut forms.canonical } else { &mut forms.perhaps };
+            for name in &names {
+                into.push(symbols_of(program, rest, *name));
+            }
         }
-        let versions = versions_of(words).into_iter();
-        canonical.extend(versions.map(|name| loose_symbols(&[], words, Some(name))));
-        CommandForms { canonical, raw: typed_text(raw) }
+        if behind.len() > room {
+            for name in &names {
+                let mut any = loose_symbols(&[], std::slice::from_ref(program), *name);
+                any.push(REST);
+                forms.perhaps.push(any);
+            }
+        }
+        forms
     }
 
     /// Returns the first word of each form, none where it is not known.
     pub fn first_words(&self) -> Vec<Option<Vec<u8>>> {
         self.canonical
             .iter()
+            .chain(&self.perhaps)
             .chain([&self.raw])
             .map(|form| {
                 form.iter()
@@ -363,6 +393,12 @@ fn loose_symbols(assignments: &[Assignment], words: &[Word], program: Option<&[u
         }
     }
     symbols
+}
+
+/// Returns the symbols of a command of which words between the program and `rest` are left out.
+fn symbols_of(program: &Word, rest: &[Word], name: Option<&[u8]>) -> Vec<u16> {
+    let words: Vec<Word> = std::iter::once(program).chain(rest).cloned().collect();
+    loose_symbols(&[], &words, name)
 }
 
 /// Says whether the word may become no argument at all.

@@ -115,3 +115,36 @@ fn a_pattern_without_a_command_is_an_error() {
     assert!(CommandPattern::new(":*").is_err());
     assert!(CommandPattern::new("  ").is_err());
 }
+
+#[test]
+fn options_in_front_do_not_step_over_a_rule_that_forbids() {
+    for text in [
+        "git --no-pager push",
+        "git -P push origin",
+        "git -C . push",
+        "git -c user.name=x -C . push -f",
+        "git --git-dir=.git --literal-pathspecs push",
+        "/usr/bin/git -C . push",
+        "git -C $ONE push",
+        // It may be the value of an option, or not.
+        "git -C push log",
+    ] {
+        let expected = if text.contains('$') { Strike::Possible } else { Strike::Certain };
+        assert_eq!(strike("git push:*", text), expected, "{text}");
+    }
+    assert_eq!(strike("cargo publish:*", "cargo +stable -q publish"), Strike::Certain);
+    assert_eq!(strike("rm -rf:*", "rm -v -rf x"), Strike::Certain);
+    assert_eq!(strike("npm publish", "npm --silent publish"), Strike::Certain);
+    for text in ["git log push", "git -C . log push", "git --no-pager log -- push"] {
+        assert_eq!(strike("git push:*", text), Strike::No, "{text}");
+    }
+    // What is spelled out alone is the command alone.
+    assert_eq!(strike("git", "git --version"), Strike::No);
+}
+
+#[test]
+fn more_options_in_front_than_are_left_out_count_as_any() {
+    let many = format!("git {}push", "-c a=b ".repeat(400));
+    assert_eq!(strike("git push:*", &many), Strike::Possible);
+    assert_eq!(strike("rm:*", &many), Strike::No);
+}
