@@ -419,8 +419,11 @@ impl Performer<'_> {
         let parent = named.parent.as_fd();
         self.with_umask(|| syscalls::make_directory_at(parent, named.name(), mode))?;
         let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_DIRECTORY;
-        // One that is gone again already needs no memory.
-        if let Ok(directory) = syscalls::create_at(parent, named.name(), flags, 0) {
+        // One that is gone again already needs no memory. One that holds something was there before: another run gave it the
+        // name of ours meanwhile.
+        if let Ok(directory) = syscalls::create_at(parent, named.name(), flags, 0)
+            && repository::is_empty(&directory)?
+        {
             if repository::is_git_name(&named.name) && self.is_in_region(&named)? {
                 // One that cannot be inspected at the end is not made.
                 self.supervisor.made.note_repository(&directory).or_else(|error| {

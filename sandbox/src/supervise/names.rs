@@ -5,6 +5,7 @@ use std::fs::Metadata;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use super::act::Performer;
 use super::guard::{Act, violation};
@@ -13,6 +14,9 @@ use crate::linux::syscalls;
 
 /// Longest socket address that the kernel takes, `struct sockaddr_storage`.
 const MOST_ADDRESS: usize = 128;
+
+/// How far the time of a new file may lie behind the clock: a tick of the slowest kernel, 100 a second.
+const TICK: Duration = Duration::from_millis(10);
 
 /// The bytes before the path in `struct sockaddr_un`, and all of it.
 const FAMILY_BYTES: usize = 2;
@@ -126,6 +130,8 @@ impl Performer<'_> {
             other => other?,
         }
         self.permit_at(Act::Place, "bind", &named)?;
+        let now = SystemTime::now();
+        let earliest = now.checked_sub(TICK).unwrap_or(now);
         // What the socket tells of itself is its address as it is given here: the caller's own text where it
         // leads us to the directory that was looked at, else the bare name in that directory. Whatever the
         // way is changed to meanwhile, the name was judged, and a socket holds nothing.
@@ -152,8 +158,11 @@ impl Performer<'_> {
             bound
         })?;
         let flags = libc::O_PATH | libc::O_NOFOLLOW;
-        // One that is gone again already needs no memory.
-        if let Ok(made) = syscalls::create_at(named.parent.as_fd(), named.name(), flags, 0) {
+        // One that is gone again already needs no memory. An older one got the name of ours meanwhile, by another run; where
+        // the file system does not know when it was made, that cannot be told.
+        if let Ok(made) = syscalls::create_at(named.parent.as_fd(), named.name(), flags, 0)
+            && resolve::metadata(&made)?.created().map_or(true, |born| born >= earliest)
+        {
             self.supervisor.made.note(&made)?;
         }
         Ok(Answer::Value(0))

@@ -207,6 +207,8 @@ pub(super) fn forbids(
         };
         // What a stopped rebase left, and what leads elsewhere, nobody looked at before.
         let was_prepared = has(parent, "commondir")?
+            || has(parent, "info/attributes")?
+            || has(parent, "objects/info/alternates")?
             || has(parent, "rebase-merge")?
             || has(parent, "sequencer")?
             || links::are_at(parent, Path::new("."), true);
@@ -216,6 +218,39 @@ pub(super) fn forbids(
         made.note_repository(parent)?;
     }
     Ok(None)
+}
+
+/// Entries that make a git directory what it is.
+const PARTS: [&str; 6] = ["config", "HEAD", "hooks", "info", "objects", "refs"];
+
+/// Returns why the entry at `path` in `parent` cannot lose its name by a move, or with `is_placed` something else get it so:
+/// a git directory that was there is not taken apart and put together again.
+pub(super) fn stays(
+    made: &Made,
+    parent: &OwnedFd,
+    path: &Path,
+    is_placed: bool,
+) -> io::Result<Option<&'static str>> {
+    let name = path.file_name().unwrap_or_default();
+    let above = path.parent().unwrap_or(path);
+    let is_info = is(name, "info");
+    // What comes to the names of the others is judged where it is placed.
+    if !(is_info || !is_placed && PARTS.iter().any(|part| is(name, part))) {
+        return Ok(None);
+    }
+    let is_known = |directory: &OwnedFd, path: &Path| {
+        Ok::<_, io::Error>(is_git(directory, path)? && !made.holds(directory)?)
+    };
+    let is_part = is_known(parent, above)?
+        || is_info
+            && above.file_name().is_some_and(|it| is(it, "objects"))
+            && is_known(&up(parent)?, above.parent().unwrap_or(above))?;
+    Ok(is_part.then_some("builtin: git directory"))
+}
+
+/// Says whether nothing lies in a directory.
+pub(super) fn is_empty(directory: &OwnedFd) -> io::Result<bool> {
+    Ok(std::fs::read_dir(resolve::own_path(directory.as_fd()))?.next().is_none())
 }
 
 fn is(name: &OsStr, known: &str) -> bool {
@@ -245,9 +280,13 @@ fn has(directory: &OwnedFd, name: &str) -> io::Result<bool> {
     let flags = libc::O_PATH | libc::O_NOFOLLOW;
     match syscalls::create_at(directory.as_fd(), Path::new(name), flags, 0) {
         Ok(_) => Ok(true),
-        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(false),
+        Err(error) if is_absent(&error) => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR))
 }
 
 /// Says whether it is a git directory, or the common one of several, by name or by what it holds.

@@ -85,10 +85,15 @@ impl Performer<'_> {
         if let Word::Forbidden(rule) = self.supervisor.guard.judge(Act::Make, &source) {
             return Err(Refused::Rule(violation("write", "rename", &source, rule)));
         }
+        let exchanges = flags & libc::RENAME_EXCHANGE != 0;
+        self.permit_part(&from, false)?;
+        self.permit_part(&to, true)?;
         self.permit_configuration(&from, &to)?;
         self.permit_move(&from, &to)?;
         self.permit_contents(&from, &to)?;
-        if flags & libc::RENAME_EXCHANGE != 0 {
+        if exchanges {
+            self.permit_part(&from, true)?;
+            self.permit_part(&to, false)?;
             self.permit_at(Act::Place, "rename", &from)?;
             self.permit_configuration(&to, &from)?;
             self.permit_move(&to, &from)?;
@@ -207,6 +212,18 @@ impl Performer<'_> {
         match guard.leads_past(path, target.as_deref()) {
             Some(rule) => Err(Refused::Rule(violation("write", call, path, rule.clone()))),
             None => Ok(()),
+        }
+    }
+
+    /// Judges a part of a git directory that loses its name, or with `is_placed` what would get that of one.
+    fn permit_part(&self, named: &Named, is_placed: bool) -> Result<(), Refused> {
+        let path = named.path()?;
+        if !self.supervisor.guard.is_in_region(&path) {
+            return Ok(());
+        }
+        match repository::stays(&self.supervisor.made, &named.parent, &path, is_placed)? {
+            None => Ok(()),
+            Some(rule) => Err(Refused::Rule(violation("write", "rename", &path, rule.to_owned()))),
         }
     }
 
