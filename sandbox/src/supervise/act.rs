@@ -116,6 +116,11 @@ fn reopen_at_once(object: &OwnedFd, flags: i32) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
+/// Returns the same error once more.
+fn copy(error: &io::Error) -> io::Error {
+    io::Error::from_raw_os_error(error.raw_os_error().unwrap_or(libc::EPERM))
+}
+
 /// Says whether an act failed only because it would wait.
 fn would_wait<T>(result: &io::Result<T>) -> bool {
     result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
@@ -420,18 +425,23 @@ impl Performer<'_> {
         self.with_umask(|| syscalls::make_directory_at(parent, named.name(), mode))?;
         let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_DIRECTORY;
         // One that is gone again already needs no memory. One that holds something was there before: another run gave it the
-        // name of ours meanwhile.
-        if let Ok(directory) = syscalls::create_at(parent, named.name(), flags, 0)
-            && repository::is_empty(&directory)?
-        {
+        // name of ours meanwhile. What cannot be looked into counts as that, too.
+        if let Ok(directory) = syscalls::create_at(parent, named.name(), flags, 0) {
+            let is_new = repository::is_empty(&directory);
             if repository::is_git_name(&named.name) && self.is_in_region(&named)? {
                 // One that cannot be inspected at the end is not made.
-                self.supervisor.made.note_repository(&directory).or_else(|error| {
+                let noted = is_new.as_ref().map_err(copy).and_then(|is_new| match is_new {
+                    true => self.supervisor.made.note_repository(&directory),
+                    false => Ok(()),
+                });
+                noted.or_else(|error| {
                     syscalls::unlink_at(parent, named.name(), libc::AT_REMOVEDIR)?;
                     Err(error)
                 })?;
             }
-            self.supervisor.made.note(&directory)?;
+            if is_new.is_ok_and(|is_new| is_new) {
+                self.supervisor.made.note(&directory)?;
+            }
         }
         Ok(Answer::Value(0))
     }
