@@ -18,14 +18,21 @@ enum Kind {
 /// word before it is known only later.
 pub(super) fn behind_options(words: &[Word]) -> Vec<(usize, bool)> {
     let mut found = Vec::new();
-    let (mut before, mut is_sure) = (Kind::Other, true);
+    let (mut before, mut is_sure, mut is_behind_value) = (Kind::Other, true, false);
     for (index, word) in words.iter().enumerate().skip(1) {
         let (kind, is_option) = kind(word);
-        // A word behind an option may be its value; behind `--` there are no options.
-        let is_end = word.exact() == Some(b"--");
-        if is_end || (!is_option && kind == Kind::Other && before == Kind::Other) {
+        if word.exact() == Some(b"--") {
+            // Some programs find their sub-command behind it; not where it stands behind a word that may be one itself.
+            if index + 1 < words.len() {
+                found.push((index + 1, is_sure && !is_behind_value));
+            }
             break;
         }
+        // A word behind an option may be its value.
+        if !is_option && kind == Kind::Other && before == Kind::Other {
+            break;
+        }
+        is_behind_value = !is_option;
         is_sure &= kind != Kind::Unknown;
         if index + 1 < words.len() {
             found.push((index + 1, is_sure));

@@ -135,7 +135,13 @@ fn options_in_front_do_not_step_over_a_rule_that_forbids() {
     assert_eq!(strike("cargo publish:*", "cargo +stable -q publish"), Strike::Certain);
     assert_eq!(strike("rm -rf:*", "rm -v -rf x"), Strike::Certain);
     assert_eq!(strike("npm publish", "npm --silent publish"), Strike::Certain);
-    for text in ["git log push", "git -C . log push", "git --no-pager log -- push"] {
+    for text in ["npm -- publish", "npm --silent -- publish"] {
+        assert_eq!(strike("npm publish:*", text), Strike::Certain, "{text}");
+    }
+    for text in ["git --no-pager log -- push", "git -C . -- push"] {
+        assert_eq!(strike("git push:*", text), Strike::Possible, "{text}");
+    }
+    for text in ["git log push", "git -C . log push", "git log -- push"] {
         assert_eq!(strike("git push:*", text), Strike::No, "{text}");
     }
     // What is spelled out alone is the command alone.
