@@ -375,7 +375,7 @@ fn files(around: &Around<'_>) -> Result<Files, Failure> {
     for directory in &writable {
         protect(&mut rules, directory);
     }
-    repository::keep(&mut rules, around.place);
+    let git_configurations = repository::keep(&mut rules, around.place);
     for own in [&around.places.state, &around.places.audit, &around.places.audit_state] {
         rules.add(own, Access::None, "builtin: own state");
     }
@@ -389,8 +389,8 @@ fn files(around: &Around<'_>) -> Result<Files, Failure> {
         rules: rules.0,
         patterns: patterns.0,
         guarded_names: guarded_names(),
-        refused_keys: stockade_policy::refused_git_keys().iter().map(OsString::from).collect(),
-        free_keys: stockade_policy::free_git_keys().iter().map(OsString::from).collect(),
+        git_keys: repository::keys(),
+        git_configurations,
         private_tmp: None,
         sockets,
     })

@@ -85,13 +85,23 @@ pub(crate) struct FileTool {
     pub optional: bool,
 }
 
+/// Keys of git's configuration: each `section.name` in whatever subsection, or `section.*`.
+#[derive(Debug, Clone, Default)]
+pub struct GitKeys {
+    /// Those that run programs or lead elsewhere.
+    pub refused: Vec<&'static str>,
+    /// Those that do neither, but for those above.
+    pub free: Vec<&'static str>,
+    /// Those that may change in a git directory that was there.
+    pub changeable: Vec<&'static str>,
+    /// Those that may be added there, where the variable is not set yet.
+    pub addable: Vec<&'static str>,
+}
+
 /// Everything together.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Knowledge {
-    /// Keys of git that run programs or lead elsewhere.
-    pub git_keys: Vec<&'static str>,
-    /// Keys of git that do neither, but for those above.
-    pub free_git_keys: Vec<&'static str>,
+    pub git_keys: GitKeys,
     pub protected: Vec<ProtectedName>,
     pub removers: Vec<Remover>,
     pub walkers: Vec<Walker>,
@@ -144,15 +154,9 @@ pub fn protected_names() -> &'static [ProtectedName] {
     &KNOWLEDGE.protected
 }
 
-/// Returns the keys that the configuration of a git directory made by a command may not hold: `section.name`
-/// or `section.*`. Without its table every key is refused.
-pub fn refused_git_keys() -> &'static [&'static str] {
-    if KNOWLEDGE.git_keys.is_empty() { &["*"] } else { &KNOWLEDGE.git_keys }
-}
-
-/// Returns the keys that it may hold unless they are refused; every other one is refused, too.
-pub fn free_git_keys() -> &'static [&'static str] {
-    &KNOWLEDGE.free_git_keys
+/// Returns what commands may set in configurations of git. Without its table that is nothing.
+pub fn git_keys() -> &'static GitKeys {
+    &KNOWLEDGE.git_keys
 }
 
 /// Says whether `name` is in `list`, where an entry may end in `*`.
@@ -182,8 +186,12 @@ fn read_all() -> Option<Knowledge> {
         removers: rows(view(Table::Critical), remover)?,
         walkers: rows(view(Table::Trees), walker)?,
         link_makers: rows(view(Table::Links), link_maker)?,
-        git_keys: git.get("refused")?.texts()?,
-        free_git_keys: git.get("free")?.texts()?,
+        git_keys: GitKeys {
+            refused: git.get("refused")?.texts()?,
+            free: git.get("free")?.texts()?,
+            changeable: git.get("changeable")?.texts()?,
+            addable: git.get("addable")?.texts()?,
+        },
         safe_variables: texts("safe_variables")?,
         unsafe_variables: texts("unsafe_variables")?,
         unsafe_in_any_case: texts("unsafe_in_any_case")?,

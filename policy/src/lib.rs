@@ -28,9 +28,7 @@ pub use decide::evaluate;
 pub use decide::evidence::{Change, Evidence, Form, PartEvidence, RuleFiles, Weighed, explain};
 pub use facts::{Call, Facts, HookOutcome, HookVerdict, Mode, SandboxState};
 pub use hook::{CommandHook, Condition, Handler, Hook, HookEvent, HttpHook};
-pub use knowledge::{
-    DEFAULT_SETTINGS, ProtectedName, free_git_keys, protected_names, refused_git_keys,
-};
+pub use knowledge::{DEFAULT_SETTINGS, GitKeys, ProtectedName, git_keys, protected_names};
 pub use layer::{Layer, Origin};
 pub use lint::{lint, misplaced};
 pub use load::load;

@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use crate::linux::syscalls;
 use crate::spec::{
-    Access, Fallback, FileRule, Files, Limits, Mechanism, Mediation, Network, Program, Window,
+    Access, Fallback, FileRule, Files, GitKeys, Limits, Mechanism, Mediation, Network, Program,
+    Window,
 };
 use crate::supervise::{Kind, Note};
 use crate::{Enforced, Exit, Protection, SandboxSpec, State, Violation};
@@ -274,7 +275,8 @@ macro_rules! structures {
 
 structures! {
     Program { path, argv, environment, cwd }
-    Files { rules, patterns, guarded_names, refused_keys, free_keys, private_tmp, sockets }
+    Files { rules, patterns, guarded_names, git_keys, git_configurations, private_tmp, sockets }
+    GitKeys { refused, free, changeable, addable }
     FileRule { path, access, origin }
     Limits { processes, memory_bytes, file_bytes, descriptors, descriptors_hard, shm_bytes, disk_bytes, origins }
     Window { rows, columns }

@@ -62,7 +62,7 @@ pub use spawn::{
     spawn,
 };
 pub use spec::{
-    Access, Fallback, FileRule, Files, INIT_NAME, Limits, Mechanism, Mediation, Network,
+    Access, Fallback, FileRule, Files, GitKeys, INIT_NAME, Limits, Mechanism, Mediation, Network,
     PROXY_PORTS, Program, SandboxSpec, Window,
 };
 #[cfg(target_os = "linux")]

@@ -97,15 +97,28 @@ pub struct Files {
     /// Names that may not be created, replaced or written anywhere in a writable region, such as
     /// `.envrc`, or with several parts `.cargo/config.toml`. Letter case does not matter.
     pub guarded_names: Vec<OsString>,
-    /// Keys that the configuration of a git directory made by the run may not hold: `section.name` in any
-    /// subsection, or `section.*`.
-    pub refused_keys: Vec<OsString>,
-    /// Keys that it may hold unless they are refused, in the same form; every other key is refused, too.
-    pub free_keys: Vec<OsString>,
+    /// What configurations of git may hold.
+    pub git_keys: GitKeys,
+    /// Configurations of git directories, protected by rules, to which the supervisor writes what changes nothing but keys
+    /// that may change.
+    pub git_configurations: Vec<PathBuf>,
     /// Directory that `/tmp` and `/var/tmp` show; made by the gateway, 0700.
     pub private_tmp: Option<PathBuf>,
     /// Sockets, and directories of sockets, that may be connected to besides those in writable regions.
     pub sockets: Vec<PathBuf>,
+}
+
+/// Keys of git's configuration: each `section.name` in whatever subsection, or `section.*`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GitKeys {
+    /// Those that the configuration of a git directory made by the run may not hold, and none that was there may change.
+    pub refused: Vec<OsString>,
+    /// Those that a new one may hold unless they are refused; it may hold no others.
+    pub free: Vec<OsString>,
+    /// Those that may change in one that was there.
+    pub changeable: Vec<OsString>,
+    /// Those that may be added there, where the variable is not set yet.
+    pub addable: Vec<OsString>,
 }
 
 /// One path and what holds for it and everything beneath.

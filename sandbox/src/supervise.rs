@@ -102,6 +102,15 @@ impl From<io::Error> for Refused {
     }
 }
 
+/// What a supervisor holds from before the run could see less.
+#[derive(Default)]
+pub(crate) struct Held {
+    /// Files among the three streams.
+    pub(crate) streams: Vec<OwnedFd>,
+    /// Configurations of git, open for writing.
+    pub(crate) git_configurations: Vec<OwnedFd>,
+}
+
 /// The supervisor of one run.
 pub(crate) struct Supervisor {
     listener: OwnedFd,
@@ -110,8 +119,7 @@ pub(crate) struct Supervisor {
     /// Of a run that has its loopback interface with others.
     neighbours: Option<Neighbours>,
     terminal: Option<OwnedFd>,
-    /// Files among the three streams.
-    streams: Vec<OwnedFd>,
+    held: Held,
     /// What a configuration that the run makes may set.
     keys: Keys,
     /// The filter, to know what it refuses.
@@ -130,7 +138,7 @@ impl Supervisor {
         spec: &SandboxSpec,
         (table, neighbours): (&'static Table, Option<Neighbours>),
         terminal: Option<OwnedFd>,
-        (streams, monitor): (Vec<OwnedFd>, UnixStream),
+        (held, monitor): (Held, UnixStream),
     ) -> Supervisor {
         syscalls::take_turns(listener.as_fd());
         Supervisor {
@@ -139,7 +147,7 @@ impl Supervisor {
             made: Made::new(monitor),
             neighbours,
             terminal,
-            streams,
+            held,
             keys: Keys::new(spec),
             table,
             violations: Vec::new(),

@@ -268,3 +268,105 @@ fn a_full_disk_is_one_clear_refusal_and_nothing_runs() {
         None => skip("a_full_disk_is_one_clear_refusal", "nothing can be mounted here"),
     }
 }
+
+/// Ways to change the configuration of the repository that a script stands in, each with what is to be read there after.
+const HARMLESS: &[(&str, &str)] = &[
+    ("git switch -q -c t2 --track main", "branch.t2.merge=refs/heads/main"),
+    ("git branch -q keep; git branch -q --set-upstream-to=main keep", "branch.keep.remote=."),
+    ("git branch -m t2 t3", "branch.t3.merge=refs/heads/main"),
+    ("git config user.email b@example.invalid", "user.email=b@example.invalid"),
+    (
+        "git remote add up \"$B\"; git branch -q u; git push -q -u up u:${PWD##*/}",
+        "branch.u.remote=up",
+    ),
+    ("git config core.fileMode false", "core.filemode=false"),
+];
+
+/// Ways to change it that are refused, each with the key that is named.
+const HARMFUL: &[(&str, &str)] = &[
+    ("git config core.fsmonitor ./x", "core.fsmonitor"),
+    ("git config core.hooksPath .", "core.hookspath"),
+    ("git config alias.st '!x'", "alias.st"),
+    ("git config branch.main.mergeOptions '-s ./x'", "branch.mergeoptions"),
+    ("git config remote.origin.url https://x.invalid", "remote.url"),
+    ("git config --add remote.origin.pushurl https://x.invalid", "remote.pushurl"),
+    ("git remote remove origin", "remote.url"),
+    ("git config branch.main.remote https://x.invalid", "branch.remote"),
+    (
+        "printf '[core]\\nfsmonitor=x\\n' > .git/config.lock; mv .git/config.lock .git/config",
+        "core.fsmonitor",
+    ),
+    ("printf '[core' > .git/config.lock; mv .git/config.lock .git/config", "what git cannot read"),
+];
+
+#[test]
+fn harmless_keys_of_a_repository_that_was_there_may_change_and_no_others() {
+    if !has_git("harmless_keys") {
+        return;
+    }
+    let place = Place::new("keys");
+    let project = place.project();
+    // The project's own repository, and one inside of it that no mount knows of.
+    plain(&place, &project, "git init -q --bare bare; mkdir in");
+    for folder in [project.clone(), project.join("in")] {
+        let script = "git init -q; git commit -q --allow-empty -m zero; git checkout -q -B main; git config remote.origin.url /o";
+        plain(&place, &folder, &format!("{IDENTITY} {script}"));
+        let config = folder.join(".git/config");
+        let read = || std::fs::read_to_string(&config).expect("the file");
+        let acted = |act: &str| {
+            let there = format!("cd '{}' && B='{}/bare'", folder.display(), project.display());
+            gated(&place, &project, &format!("{there}; {IDENTITY} set -e; {act}"))
+        };
+        for (act, expected) in HARMLESS {
+            let output = acted(act);
+            assert!(output.status.success(), "{act}: {}", text(&output.stderr));
+            let mut list = Command::new("git");
+            let output = list.args(["config", "--list", "--local"]).current_dir(&folder).output();
+            let listed = text(&output.expect("git").stdout);
+            assert!(listed.lines().any(|line| line == *expected), "{act}: {listed}");
+            assert!(!folder.join(".git/config.lock").exists(), "{act}");
+        }
+        let before = read();
+        for (act, key) in HARMFUL {
+            let output = acted(&format!("{{ {act}; }} || {{ rm -f .git/config.lock; false; }}"));
+            let stderr = text(&output.stderr);
+            assert!(!output.status.success(), "{act}: {stderr}");
+            assert!(
+                stderr.contains(&format!("builtin: git configuration `{key}`")),
+                "{act}: {stderr}"
+            );
+            assert_eq!(read(), before, "{act}");
+            // Without the gate it works.
+            plain(&place, &folder, act);
+            assert_ne!(read(), before, "{act}");
+            std::fs::write(&config, &before).expect("the file");
+        }
+    }
+}
+
+#[test]
+fn a_rule_for_the_configuration_keeps_it_whole() {
+    if !has_git("a_rule_for_the_configuration") {
+        return;
+    }
+    let place = Place::new("kept");
+    let project = place.project();
+    plain(&place, &project, "git init -q");
+    let config = project.join(".git/config");
+    let before = std::fs::read(&config).expect("the file");
+    let act = "git config user.email a@example.invalid";
+    for (rules, expected) in [
+        (r#"{"sandbox":{"filesystem":{"denyWrite":["**/config"]}}}"#, "denyWrite"),
+        (r#"{"sandbox":{"filesystem":{"denyWrite":[".git/config"]}}}"#, "denyWrite"),
+        (r#"{"permissions":{"deny":["Edit(.git/config)"]}}"#, "permissions.deny"),
+    ] {
+        std::fs::write(project.join("act.sh"), act).expect("a file");
+        let arguments = ["--settings", rules, "run", "--no-daemon", "--", "bash act.sh"];
+        let output = place.stockade(arguments).current_dir(&project).output().expect("it starts");
+        let stderr = text(&output.stderr);
+        assert!(!output.status.success() && stderr.contains(expected), "{rules}: {stderr}");
+        assert_eq!(std::fs::read(&config).expect("the file"), before, "{rules}");
+    }
+    assert!(gated(&place, &project, act).status.success());
+    assert_ne!(std::fs::read(&config).expect("the file"), before);
+}

@@ -1,8 +1,9 @@
 //! What of git's a command may not change, in the project's repository and in those that belong to it.
 
-use std::path::Path;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
-use stockade_sandbox::Access;
+use stockade_sandbox::{Access, GitKeys};
 
 use super::Rules;
 use super::protected::protect;
@@ -39,13 +40,26 @@ const GIT_DIRECTORIES: &[&str] = &[
     "lfs",
 ];
 
-/// Adds what must stay as it is in the project's repository and in those that belong to it.
-pub(super) fn keep(rules: &mut Rules, place: &Place) {
+/// Returns which keys of git's configuration a command may set.
+pub(super) fn keys() -> GitKeys {
+    let known = stockade_policy::git_keys();
+    let list = |keys: &[&str]| keys.iter().map(OsString::from).collect();
+    GitKeys {
+        refused: list(&known.refused),
+        free: list(&known.free),
+        changeable: list(&known.changeable),
+        addable: list(&known.addable),
+    }
+}
+
+/// Adds what must stay as it is in the project's repository and in those that belong to it. Returns their configurations,
+/// of which some keys may change.
+pub(super) fn keep(rules: &mut Rules, place: &Place) -> Vec<PathBuf> {
     let pointer = place.project.join(".git");
     if pointer.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
         rules.add(&pointer, Access::Protected, "builtin: git pointer");
     }
-    let Some(directory) = trust::git_directory(&place.project) else { return };
+    let Some(directory) = trust::git_directory(&place.project) else { return Vec::new() };
     let common = trust::common_directory(&place.project);
     // A linked worktree or submodule: commits write to its repository, wherever it lies.
     for outside in [Some(&directory), common.as_ref()].into_iter().flatten() {
@@ -53,7 +67,7 @@ pub(super) fn keep(rules: &mut Rules, place: &Place) {
             continue;
         }
         if place.home.starts_with(outside) {
-            return;
+            return Vec::new();
         }
         rules.add(outside, Access::Write, "builtin: git directory");
         protect(rules, outside);
@@ -79,6 +93,7 @@ pub(super) fn keep(rules: &mut Rules, place: &Place) {
         }
         found.truncate(MAX_INNER);
     }
+    found.iter().take(MAX_REWRITTEN).map(|directory| directory.join("config")).collect()
 }
 
 /// Keeps the directories that lie in a git directory and are not git's, such as other worktrees in a bare repository.
@@ -97,6 +112,9 @@ fn keep_others(rules: &mut Rules, directory: &Path, project: &Path) {
         }
     }
 }
+
+/// Most configurations of one project that may be written: each is held open while the command runs.
+const MAX_REWRITTEN: usize = 50;
 
 /// Most git directories of one project that are looked at.
 const MAX_INNER: usize = 1_000;

@@ -24,7 +24,7 @@ use crate::linux::mounts::{Built, Stage};
 use crate::linux::syscalls::{self, Ended, Stack};
 use crate::spec::{Mechanism, Mediation};
 use crate::steps::Steps;
-use crate::supervise::{self, Guard, Neighbours, Supervisor, neighbours};
+use crate::supervise::{self, Guard, Held, Neighbours, Supervisor, neighbours};
 use crate::{Exit, Network, Protection, SandboxSpec, Violation};
 
 /// `CAP_SYS_PTRACE`: the supervisor reads the memory of callers that are not its children.
@@ -264,7 +264,13 @@ fn begin(
     for number in 0..3 {
         step("streams", syscalls::duplicate_onto(nothing.as_fd(), number))?;
     }
-    let files = streams.into_iter().filter(is_file).collect();
+    let kept = Held {
+        streams: streams.into_iter().filter(is_file).collect(),
+        git_configurations: prepared
+            .built
+            .as_mut()
+            .map_or_else(Vec::new, |built| std::mem::take(&mut built.git_configurations)),
+    };
     // Of other runs the monitor tells: it has more to do before it may.
     let may_tell = prepared.isolation == Isolation::Namespaces;
     let report = Report::Ready(enforced);
@@ -273,7 +279,7 @@ fn begin(
     let neighbours = prepared.shares.then(|| Neighbours::new(address));
     let supervisor = listener.map(|it| {
         let watched = (&filters.table, neighbours);
-        Supervisor::new(it, spec, watched, terminal, (files, monitor))
+        Supervisor::new(it, spec, watched, terminal, (kept, monitor))
     });
     Ok(Begun { pid, is_told, built: prepared.built, supervisor, terminal: held })
 }

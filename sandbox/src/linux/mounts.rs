@@ -71,6 +71,8 @@ pub(crate) struct Built {
     pub(crate) refuses_nesting: bool,
     /// Private shared memory, for measuring.
     pub(crate) shm: OwnedFd,
+    /// Configurations of git that the supervisor may write.
+    pub(crate) git_configurations: Vec<OwnedFd>,
 }
 
 /// Turns an error into the failure of a step about a path.
@@ -239,6 +241,7 @@ impl Stage {
         let rules: Vec<&FileRule> = sources.rules.iter().collect();
         let mounts =
             layout::plan(&rules, &self.private).map_err(|reason| Failure::Spec { reason })?;
+        let git_configurations = sources.git_configurations(spec, &foreign);
         let trees = sources.clone_trees(&mounts, foreign, self.left.as_ref())?;
         let mut grants = self.place_all(spec, &mounts, trees)?;
         self.limit(spec)?;
@@ -257,6 +260,7 @@ impl Stage {
             counts_processes: self.highest.is_some(),
             refuses_nesting: self.refuses_nesting,
             shm,
+            git_configurations,
         })
     }
 

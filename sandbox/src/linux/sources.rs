@@ -83,6 +83,27 @@ impl Sources {
         Ok(())
     }
 
+    /// Opens the configurations of git that the supervisor may write, past what will cover them. One that cannot be opened so
+    /// stays as it is.
+    pub(super) fn git_configurations(&self, spec: &SandboxSpec, foreign: &Foreign) -> Vec<OwnedFd> {
+        let open = |path: &PathBuf| {
+            let flags = libc::O_RDWR | libc::O_NONBLOCK | libc::O_NOCTTY;
+            let object = self.opened.get(path)?;
+            if syscalls::kind(object.as_fd()).ok()? != libc::S_IFREG {
+                return None;
+            }
+            match foreign.trees.get(path) {
+                // Of a copy: a mount with open files cannot be made read-only.
+                Some(tree) => {
+                    let copy = syscalls::clone_tree(tree.as_fd(), false).ok()?;
+                    syscalls::reopen(copy.as_fd(), flags).ok()
+                }
+                None => syscalls::reopen(object.as_fd(), flags).ok(),
+            }
+        };
+        spec.files.git_configurations.iter().filter_map(open).collect()
+    }
+
     /// Copies the mount of each path that is shown, while the host's tree is still as it was.
     pub(super) fn clone_trees(
         &self,

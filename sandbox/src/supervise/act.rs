@@ -1,11 +1,12 @@
 //! The calls themselves, performed on our own descriptors.
 
 mod moves;
+mod rewrite;
 
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -97,12 +98,10 @@ pub(super) fn block(act: &Blocking) -> io::Result<Answer> {
     }
 }
 
-/// Opens an object that is held, with other flags: the same object, whatever its name is now.
+/// Opens an object that is held, with the flags of a caller.
 fn reopen(object: &OwnedFd, flags: i32) -> io::Result<OwnedFd> {
-    let path = PathBuf::from(format!("/proc/self/fd/{}", object.as_raw_fd()));
     let kept = flags & !(libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW) | libc::O_NOCTTY;
-    let root = syscalls::open_path(Path::new("/"), libc::O_PATH, 0)?;
-    syscalls::create_at(root.as_fd(), &path, kept, 0)
+    syscalls::reopen(object.as_fd(), kept)
 }
 
 /// Opens a file like [`reopen`], but fails where that would wait for whoever holds a lease on it (`fcntl(2)`).
@@ -314,7 +313,7 @@ impl Performer<'_> {
             return Ok(None);
         }
         let identity = repository::identity(&resolve::metadata(object)?);
-        for stream in &self.supervisor.streams {
+        for stream in &self.supervisor.held.streams {
             let same = repository::identity(&resolve::metadata(stream)?) == identity;
             let mode = syscalls::status_flags(stream.as_fd())? & libc::O_ACCMODE;
             if same && (mode == wanted || mode == libc::O_RDWR) {

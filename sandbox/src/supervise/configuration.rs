@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use super::guard::{Act, Guard, Word};
-use crate::SandboxSpec;
+use crate::{GitKeys, SandboxSpec};
 
 /// One variable that a text sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -169,42 +169,78 @@ impl Reader<'_> {
     }
 }
 
-/// What the configuration of a git directory that a run makes may hold.
+/// What the configuration of a git directory may hold that a run makes, and what it may change in one that was there.
 #[derive(Debug, Clone)]
-pub(super) struct Keys {
-    /// `section.name` in whatever subsection, or `section.*`.
-    refused: Vec<OsString>,
-    /// The same; what is not here is refused as well.
-    free: Vec<OsString>,
+pub(super) struct Keys(GitKeys);
+
+/// What is said of a text that git would not read, in the place of a key.
+pub(super) const UNREADABLE: &str = "what git cannot read";
+
+/// Says whether a key is in a list.
+fn listed(list: &[OsString], key: &str) -> bool {
+    list.iter().any(|pattern| {
+        let pattern = pattern.as_bytes().to_ascii_lowercase();
+        match pattern.strip_suffix(b"*") {
+            Some(section) => key.as_bytes().starts_with(section),
+            None => key.as_bytes() == pattern,
+        }
+    })
 }
 
 impl Keys {
     pub(super) fn new(spec: &SandboxSpec) -> Keys {
-        Keys { refused: spec.files.refused_keys.clone(), free: spec.files.free_keys.clone() }
+        Keys(spec.files.git_keys.clone())
     }
 
     /// Returns the first key of `text` that the git directory at `directory` may not set. A text that is not
     /// understood is refused as a whole.
     pub(super) fn refused(&self, text: &[u8], directory: &Path, guard: &Guard) -> Option<String> {
         let Some(variables) = variables(text) else {
-            return Some("what git cannot read".to_owned());
-        };
-        let listed = |list: &[OsString], key: &str| {
-            list.iter().any(|pattern| {
-                let pattern = pattern.as_bytes().to_ascii_lowercase();
-                match pattern.strip_suffix(b"*") {
-                    Some(section) => key.as_bytes().starts_with(section),
-                    None => key.as_bytes() == pattern,
-                }
-            })
+            return Some(UNREADABLE.to_owned());
         };
         let is_refused = |variable: &&Variable| {
-            let is_free =
-                listed(&self.free, &variable.key) && !listed(&self.refused, &variable.key);
-            !is_free && !leads_back(variable, directory, guard)
+            !self.is_in(&self.0.free, variable) && !leads_back(variable, directory, guard)
         };
         variables.iter().find(is_refused).map(|variable| variable.key.clone())
     }
+
+    /// Returns the first key in which `new` differs from `old`, the configuration of a git directory that was there, and
+    /// may not. What may not change stays as often and in the same order; a text that is not understood may not be there.
+    pub(super) fn changed(&self, old: &[u8], new: &[u8]) -> Option<String> {
+        let (Some(old), Some(new)) = (variables(old), variables(new)) else {
+            return Some(UNREADABLE.to_owned());
+        };
+        let is_set = |variable: &Variable| old.iter().any(|it| it.full == variable.full);
+        let is_kept = |variable: &&Variable| {
+            let is_added = self.is_in(&self.0.addable, variable) && !is_set(variable);
+            !is_added && !self.is_in(&self.0.changeable, variable)
+        };
+        let (mut before, mut after) = (old.iter().filter(is_kept), new.iter().filter(is_kept));
+        loop {
+            match (before.next(), after.next()) {
+                (None, None) => break,
+                (one, other) if one == other => {}
+                (one, other) => return other.or(one).map(|it| it.key.clone()),
+            }
+        }
+        let strange = |it: &&Variable| !old.contains(it) && !names_remote(it, &new);
+        new.iter().find(strange).map(|it| it.key.clone())
+    }
+
+    fn is_in(&self, list: &[OsString], variable: &Variable) -> bool {
+        listed(list, &variable.key) && !listed(&self.0.refused, &variable.key)
+    }
+}
+
+/// Says whether what a branch follows or is pushed to, if that is what a variable tells, is this repository or a remote of it:
+/// an address in its place would be seen nowhere else (`git-config(1)`, `branch.<name>.remote`).
+fn names_remote(variable: &Variable, all: &[Variable]) -> bool {
+    if !matches!(&*variable.key, "branch.remote" | "branch.pushremote") {
+        return true;
+    }
+    let Some(name) = &variable.value else { return true };
+    let url = [b"remote.", &name[..], b".url"].concat();
+    name == b"." || all.iter().any(|it| it.full == url)
 }
 
 /// Says whether a variable only leads the git directory of a submodule back to its files

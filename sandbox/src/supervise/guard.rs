@@ -97,6 +97,16 @@ impl Guard {
 
     /// Returns what is to be said of `act` at `path`.
     pub(super) fn judge(&self, act: Act, path: &Path) -> Word {
+        self.judge_by(act, path, |_| true)
+    }
+
+    /// Returns what is to be said of writing the file at `path`, if it were not protected itself.
+    pub(super) fn judge_unprotected(&self, path: &Path) -> Word {
+        let counts = |rule: &FileRule| rule.access != Access::Protected || rule.path != path;
+        self.judge_by(Act::Make, path, counts)
+    }
+
+    fn judge_by(&self, act: Act, path: &Path, counts: impl Fn(&FileRule) -> bool) -> Word {
         let Some(region) = self.region(path) else {
             return if self.is_own(path) { Word::Free } else { Word::Outside };
         };
@@ -106,7 +116,7 @@ impl Guard {
             let name: PathBuf = name.iter().collect();
             return Word::Forbidden(format!("builtin: guarded name `{}`", name.display()));
         }
-        let rule = self.rules.iter().find(|rule| {
+        let rule = self.rules.iter().filter(|rule| counts(rule)).find(|rule| {
             let beneath = path.starts_with(&rule.path)
                 && (rule.access != Access::None || rule.path.starts_with(region));
             beneath || act == Act::Place && rule.path.starts_with(path) && rule.path != *region

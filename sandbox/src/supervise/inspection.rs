@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{File, Permissions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::PermissionsExt;
@@ -314,13 +314,16 @@ pub(super) fn read(directory: &OwnedFd, name: impl AsRef<Path>) -> io::Result<Op
     if !file.metadata()?.is_file() {
         return Err(io::ErrorKind::InvalidData.into());
     }
+    text(&file).map(Some)
+}
+
+/// Returns all that a file of a usual size holds.
+pub(super) fn text(file: &File) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
+    let mut file = file;
+    file.rewind()?;
     file.take(MOST_TEXT + 1).read_to_end(&mut text)?;
-    if text.len() as u64 > MOST_TEXT {
-        Err(io::ErrorKind::FileTooLarge.into())
-    } else {
-        Ok(Some(text))
-    }
+    if text.len() as u64 > MOST_TEXT { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(text) }
 }
 
 /// Puts a file with the same text in the place of one that was looked into: whoever holds the other one open, or

@@ -130,7 +130,7 @@ fn a_git_directory_is_inspected_without_its_head() {
             assert!(file.exists(), "must be there unconfined: {script}");
             reset(&place);
             let mut spec = place.spec(&script);
-            spec.files.refused_keys = vec!["core.worktree".into()];
+            spec.files.git_keys.refused = vec!["core.worktree".into()];
             let ran = run(&spec).unwrap();
             assert_eq!(ran.exit.code, Some(0), "{script}: {}", ran.text);
             assert!(!file.exists(), "{script}: {:?}", ran.violations);

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use stockade_sandbox::{
-    Access, Child, Enforced, Error, Exit, Fallback, FileRule, Files, Limits, Mechanism, Mediation,
-    Network, Program, SandboxSpec, Stdio, Violation, spawn,
+    Access, Child, Enforced, Error, Exit, Fallback, FileRule, Files, GitKeys, Limits, Mechanism,
+    Mediation, Network, Program, SandboxSpec, Stdio, Violation, spawn,
 };
 use stockade_tests::{SKIPPED, skip};
 
@@ -113,8 +113,12 @@ impl Place {
                 // With a guarded name every call that makes something goes through the supervisor.
                 patterns: Vec::new(),
                 guarded_names: vec![".guarded".into()],
-                refused_keys: ["core.fsmonitor", "core.worktree", "alias.*"].map(Into::into).into(),
-                free_keys: vec!["*".into()],
+                git_keys: GitKeys {
+                    refused: ["core.fsmonitor", "core.worktree", "alias.*"].map(Into::into).into(),
+                    free: vec!["*".into()],
+                    ..GitKeys::default()
+                },
+                git_configurations: Vec::new(),
                 private_tmp: None,
                 sockets: Vec::new(),
             },

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use stockade_sandbox::Access;
+use stockade_sandbox::{Access, GitKeys};
 use stockade_tests::skip;
 
 use crate::place::{Place, as_root_and_user, rule, run};
@@ -347,6 +347,15 @@ const ORDINARY: &[&str] = &[
     "index.sparse",
 ];
 
+/// The keys that the gateway gives to every command.
+fn known_keys() -> GitKeys {
+    let known = stockade_policy::git_keys();
+    let [refused, free, changeable, addable] =
+        [&known.refused, &known.free, &known.changeable, &known.addable]
+            .map(|keys| keys.iter().map(Into::into).collect());
+    GitKeys { refused, free, changeable, addable }
+}
+
 #[test]
 fn every_dangerous_key_is_refused_and_every_ordinary_one_kept() {
     if !git_works() {
@@ -360,8 +369,7 @@ fn every_dangerous_key_is_refused_and_every_ordinary_one_kept() {
         script + &format!("mkdir -p r{number}/refs r{number}/objects; echo '[{section}{end}] {name} = x' > r{number}/config\n")
     });
     let mut spec = place.spec(&script);
-    spec.files.refused_keys = stockade_policy::refused_git_keys().iter().map(Into::into).collect();
-    spec.files.free_keys = stockade_policy::free_git_keys().iter().map(Into::into).collect();
+    spec.files.git_keys = known_keys();
     run(&spec).unwrap();
     let kept = |number: usize| place.project.join(format!("r{number}/config")).exists();
     for (number, key) in DANGEROUS.iter().enumerate() {

@@ -132,6 +132,13 @@ pub(crate) fn create_at(
     owned(fd.into())
 }
 
+/// Opens an object that is held, with other flags: the same object, whatever its name is now.
+pub(crate) fn reopen(object: BorrowedFd<'_>, flags: i32) -> io::Result<OwnedFd> {
+    let path = format!("/proc/self/fd/{}", object.as_raw_fd());
+    // An absolute path does not use the directory.
+    create_at(object, Path::new(&path), flags, 0)
+}
+
 /// Makes a directory.
 pub(crate) fn make_directory_at(
     directory: BorrowedFd<'_>,

@@ -79,6 +79,12 @@ impl Performer<'_> {
         if from.name == "." || to.name == "." {
             return Err(Refused::Errno(libc::EBUSY));
         }
+        if flags & libc::RENAME_NOREPLACE != 0 {
+            Self::is_free(&to)?;
+        }
+        if flags == 0 && self.rewrite(&from, &to)? {
+            return Ok(Answer::Value(0));
+        }
         self.permit_at(Act::Place, "rename", &to)?;
         // What is guarded cannot be put out of the way either; from outside nothing can be moved at all.
         let source = from.path()?;

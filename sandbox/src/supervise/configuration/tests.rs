@@ -12,8 +12,11 @@ fn spec(refused: &[&str]) -> SandboxSpec {
         rules: vec![rule],
         patterns: Vec::new(),
         guarded_names: vec![".guarded".into()],
-        refused_keys: refused.iter().map(OsString::from).collect(),
-        free_keys: vec!["*".into()],
+        git_keys: GitKeys {
+            refused: refused.iter().map(OsString::from).collect(),
+            free: vec!["*".into()],
+            ..GitKeys::default()
+        },
         ..Files::default()
     };
     let program = Program {
@@ -111,7 +114,7 @@ fn what_is_not_understood_or_in_doubt_is_refused() {
 #[test]
 fn a_key_of_no_known_section_is_refused() {
     let mut spec = spec(&["core.pager"]);
-    spec.files.free_keys = ["core.*", "lfs.access"].map(OsString::from).into();
+    spec.files.git_keys.free = ["core.*", "lfs.access"].map(OsString::from).into();
     let (keys, guard) = (Keys::new(&spec), Guard::new(&spec));
     let check = |text: &str, expected: Option<&str>| {
         assert_eq!(
@@ -123,8 +126,49 @@ fn a_key_of_no_known_section_is_refused() {
     check("[core]\npager = x", Some("core.pager"));
     check("[lfs]\nurl = x", Some("lfs.url"));
     check("[tig]\nbind = x", Some("tig.bind"));
-    spec.files.free_keys.clear();
+    spec.files.git_keys.free.clear();
     assert!(Keys::new(&spec).refused(b"[core]\nbare", Path::new("/p/.git"), &guard).is_some());
+}
+
+#[test]
+fn what_was_there_changes_in_harmless_keys_alone() {
+    let mut spec = spec(&["branch.mergeOptions"]);
+    spec.files.git_keys.changeable = ["branch.*", "user.email"].map(OsString::from).into();
+    spec.files.git_keys.addable = ["remote.url", "remote.fetch"].map(OsString::from).into();
+    let keys = Keys::new(&spec);
+    let old = "[core]\n\tbare = false\n[remote \"o\"]\n\turl = /o\n\turl = /p\n[alias]\n\ta = !x\n";
+    let check = |new: &str, expected: Option<&str>| {
+        assert_eq!(keys.changed(old.as_bytes(), new.as_bytes()).as_deref(), expected, "{new}");
+    };
+    let with = |more: &str| format!("{old}{more}");
+    check(old, None);
+    check("[core]\nbare=false\n[remote \"o\"]\nurl=/o\nurl=/p # c\n[ALIAS]\nA=!x", None);
+    check(
+        &with("[branch \"m\"]\nremote = o\nmerge = refs/heads/m\n[branch \"n\"]\nremote=.\n"),
+        None,
+    );
+    check(&with("[user]\nemail = a@b"), None);
+    check(&with("[remote \"up\"]\nurl = /u\nfetch = +a:b\n[branch \"m\"]\nremote = up"), None);
+    check(&with("[remote \"o\"]\nfetch = +a:b"), None);
+    // What follows no remote that has a name here, or has another way to be dangerous.
+    check(&with("[branch \"m\"]\nremote = https://x"), Some("branch.remote"));
+    check(&with("[branch \"m\"]\npushRemote = up"), Some("branch.pushremote"));
+    check(&with("[branch \"m\"]\nmergeOptions = -s ./x"), Some("branch.mergeoptions"));
+    // Anything else: more, other, fewer, in another order.
+    check(&with("[core]\nfsmonitor = x"), Some("core.fsmonitor"));
+    check(&with("[remote \"o\"]\nurl = /u"), Some("remote.url"));
+    check(&with("[remote \"u\"]\npushurl = /u"), Some("remote.pushurl"));
+    check(&old.replace("/p", "/q"), Some("remote.url"));
+    check(&old.replace("\turl = /p\n", ""), Some("alias.a"));
+    check(&old.replace("false", "true"), Some("core.bare"));
+    check("[alias]\na=!x\n[core]\nbare=false\n[remote \"o\"]\nurl=/o\nurl=/p", Some("alias.a"));
+    check("", Some("core.bare"));
+    check("[core", Some(UNREADABLE));
+    assert_eq!(keys.changed(b"[core", b"[user]\nemail=a").as_deref(), Some(UNREADABLE));
+    // What is set already and leads elsewhere may stay.
+    let old = "[branch \"m\"]\nremote = https://x\n";
+    let new = format!("{old}[branch \"n\"]\nremote = .\n");
+    assert_eq!(keys.changed(old.as_bytes(), new.as_bytes()), None);
 }
 
 #[test]
