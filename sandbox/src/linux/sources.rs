@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use super::foreign::Foreign;
 use super::layout::{Mount, View};
 use super::mounts::{SAFE, beneath, failed, is_absent, is_directory, open};
-use super::syscalls::{self, ATTRIBUTE_READ_ONLY};
+use super::syscalls::{self, ATTRIBUTE_READ_ONLY, NO_LINKS};
 use crate::codec::Failure;
 use crate::{FileRule, SandboxSpec};
 
@@ -92,14 +92,13 @@ impl Sources {
             if syscalls::kind(object.as_fd()).ok()? != libc::S_IFREG {
                 return None;
             }
-            match foreign.trees.get(path) {
-                // Of a copy: a mount with open files cannot be made read-only.
-                Some(tree) => {
-                    let copy = syscalls::clone_tree(tree.as_fd(), false).ok()?;
-                    syscalls::reopen(copy.as_fd(), flags).ok()
-                }
-                None => syscalls::reopen(object.as_fd(), flags).ok(),
-            }
+            let own = || syscalls::reopen(object.as_fd(), flags);
+            // Of the region around it: what covers it becomes read-only, which a mount with open files cannot.
+            let shown = foreign.trees.iter().find_map(|(region, tree)| {
+                let relative = path.strip_prefix(region).ok()?;
+                Some(syscalls::open_at(tree.as_fd(), relative, flags, NO_LINKS))
+            });
+            shown.unwrap_or_else(own).ok()
         };
         spec.files.git_configurations.iter().filter_map(open).collect()
     }

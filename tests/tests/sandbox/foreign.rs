@@ -121,3 +121,30 @@ fn nothing_is_mounted_on_the_host() {
     let outside = fs::read_to_string("/proc/self/mountinfo").unwrap();
     assert!(!outside.contains(&inside), "{outside}");
 }
+
+#[test]
+fn harmless_keys_of_the_owners_repository_may_change() {
+    if !as_root("foreign::harmless_keys_of_the_owners_repository_may_change") {
+        return;
+    }
+    let files = [(".git/config", OWNER, 0o644), (".git/HEAD", OWNER, 0o644)];
+    let place = foreign("configuration", &files);
+    let config = place.project.join(".git/config");
+    fs::write(&config, "[core]\n\tbare = false\n").unwrap();
+    let script = |text: &str| {
+        format!(
+            "printf '[core]\\nbare = false\\n{text}' > .git/config.lock; mv .git/config.lock .git/config"
+        )
+    };
+    for (text, expected) in [("[user]\\nemail = e\\n", 0), ("[core]\\npager = x\\n", 1)] {
+        let mut spec = place.spec(&script(text));
+        spec.files.rules.push(rule(&config, Access::Protected));
+        spec.files.git_configurations = vec![config.clone()];
+        spec.files.git_keys.changeable = vec!["user.email".into()];
+        let ran = run(&spec).unwrap();
+        assert_eq!(ran.exit.code, Some(expected), "{}", ran.text);
+    }
+    assert_eq!(fs::read_to_string(&config).unwrap(), "[core]\nbare = false\n[user]\nemail = e\n");
+    let found = config.metadata().unwrap();
+    assert_eq!((found.uid(), found.mode() & 0o777), (OWNER, 0o644));
+}
