@@ -29,6 +29,8 @@ mod leaving;
 mod life;
 #[path = "sandbox/links.rs"]
 mod links;
+#[path = "sandbox/memory.rs"]
+mod memory;
 #[path = "sandbox/patterns.rs"]
 mod patterns;
 #[path = "sandbox/reach.rs"]

@@ -208,15 +208,14 @@ fn limits(
     (counts_processes, counted): (bool, Counted),
     steps: &mut Steps,
 ) -> Result<(), Failure> {
-    // INVARIANT: not the limit of the tree itself. A process that the kernel refuses memory ends without a word of it,
-    // while one that goes on is seen and told of. What the machine has not got it refuses to everybody.
-    let data = limits.memory_bytes.max(syscalls::machine_memory());
+    // INVARIANT: no limit of memory. `RLIMIT_DATA` and `RLIMIT_AS` count what a process reserves, and sanitizers reserve more
+    // than any machine has; and who is refused memory ends without a word of it, while what a tree holds is seen and told of.
     let table = [
         (libc::RLIMIT_NPROC, limits.processes, limits.processes),
-        (libc::RLIMIT_DATA, data, data),
         (libc::RLIMIT_FSIZE, limits.file_bytes, limits.file_bytes),
         (libc::RLIMIT_NOFILE, limits.descriptors, limits.descriptors_hard),
-        (libc::RLIMIT_CORE, 0, 0),
+        // Too small for any file, and what keeps the kernel from starting a program of the host for it (`core(5)`), as 0 does not.
+        (libc::RLIMIT_CORE, 1, 1),
         (libc::RLIMIT_MEMLOCK, 8 << 20, 8 << 20),
         (libc::RLIMIT_MSGQUEUE, 819_200, 819_200),
         (libc::RLIMIT_SIGPENDING, 4_096, 4_096),

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use super::init::{Prepared, Supervision, allow_terminal};
-use super::{Isolation, StandardStreams, step};
+use super::{Isolation, StandardStreams, measure, step};
 use crate::codec::Failure;
 use crate::linux::group::Counted;
 use crate::linux::landlock::{self, Grant, Ruleset};
@@ -32,6 +32,7 @@ const TERMINALS: &str = "/dev/pts";
 pub(super) fn confine(spec: &SandboxSpec, streams: &StandardStreams) -> Result<Prepared, Failure> {
     let mut steps = Steps::default();
     step("subreaper", syscalls::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0))?;
+    measure::end_sooner();
     step("dumpable", syscalls::prctl(libc::PR_SET_DUMPABLE, 0, 0))?;
     let grants = grants(spec)?;
     give_up_capabilities(&mut steps)?;

@@ -13,7 +13,7 @@ use super::host::Host;
 use super::loopback::{self, Interface};
 use super::waiting;
 use super::watch::Watch;
-use super::{Heir, Isolation, Link, StandardStreams, fixed, ready, step, terminal};
+use super::{Heir, Isolation, Link, StandardStreams, fixed, measure, ready, step, terminal};
 use crate::codec::{self, Failure, Order, Report, Wire};
 use crate::fault;
 use crate::linux::aliases::Places;
@@ -337,6 +337,7 @@ fn lay_ground(
     let kill = libc::c_ulong::from(libc::SIGKILL.unsigned_abs());
     step("parent death signal", syscalls::prctl(libc::PR_SET_PDEATHSIG, kill, 0))?;
     map_ids(ids)?;
+    measure::end_sooner();
     step("dumpable", syscalls::prctl(libc::PR_SET_DUMPABLE, 0, 0))?;
     let stage = Stage::new(hide)?;
     empty_sets()?;

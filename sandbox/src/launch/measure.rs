@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
 
 use crate::linux::group::{Counted, Counters};
 use crate::linux::mounts::Built;
@@ -10,11 +11,23 @@ use crate::linux::syscalls::{self, Ended};
 use crate::spec::Limits;
 use crate::{SandboxSpec, Violation};
 
+/// How often the tree is sampled. Memory that no control group counts is looked at more often when it nears its limit.
+const SAMPLE_EVERY: Duration = Duration::from_millis(50);
+
 /// Every so many samples the slower half is looked at, too: disks and descriptors.
 const SLOWER: u32 = 4;
 
+/// What a tree is taken to fill of new memory in a second, with all processors at once.
+const FILLED_IN_A_SECOND: u64 = 32 << 30;
+
+/// The shortest pause before memory is looked at again, and what it is at least in units of what looking took.
+const SHORTEST: (Duration, u32) = (Duration::from_millis(1), 10);
+
 /// What a shell returns for a child that a signal ended is this and the signal's number (`bash(1)`).
 const SHELL_SIGNAL: i32 = 128;
+
+/// How much sooner than others a run is ended by a kernel without memory: as if it held half of all (`proc_pid_oom_score_adj(5)`).
+const SOONER: i32 = 500;
 
 /// The measure of one run.
 pub(super) struct Measure<'a> {
@@ -23,6 +36,10 @@ pub(super) struct Measure<'a> {
     /// What tells of limits that the kernel counts.
     counters: Option<Counters>,
     samples: u32,
+    /// When the next sample is due.
+    due: Instant,
+    /// When memory is looked at next, the sample included.
+    next: Instant,
     seen: Vec<Violation>,
 }
 
@@ -30,6 +47,17 @@ pub(super) struct Measure<'a> {
 pub(super) fn all() -> Vec<i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Has a kernel that runs out of memory end this process, and those that it starts, before others. They cannot take it
+/// back, since they write nothing in `/proc`.
+pub(super) fn end_sooner() {
+    let path = "/proc/self/oom_score_adj";
+    let now = fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<i32>().ok());
+    if now.is_some_and(|now| now < SOONER) {
+        // A help for the rest of the machine, and no part of the limit.
+        let _ = fs::write(path, SOONER.to_string());
+    }
 }
 
 /// Returns the report of a process that has no descriptor left.
@@ -57,7 +85,35 @@ impl<'a> Measure<'a> {
         counted: Counted,
         counters: Option<Counters>,
     ) -> Measure<'a> {
-        Measure { limits: &spec.limits, counted, counters, samples: 0, seen: Vec::new() }
+        let now = Instant::now();
+        let mut measure = Measure {
+            limits: &spec.limits,
+            counted,
+            counters,
+            samples: 0,
+            due: now + SAMPLE_EVERY,
+            next: now,
+            seen: Vec::new(),
+        };
+        measure.plan(now, 0);
+        measure
+    }
+
+    /// Returns when it is to look again.
+    pub(super) fn next(&self) -> Instant {
+        self.next
+    }
+
+    /// Sets when to look again, after a look that began at `began` and found `memory` bytes.
+    fn plan(&mut self, began: Instant, memory: u64) {
+        self.next = self.due;
+        if self.counted.memory {
+            return;
+        }
+        let rest = self.limits.memory_bytes.saturating_sub(memory);
+        let now = Instant::now();
+        let pause = pause(rest, now.saturating_duration_since(began));
+        self.next = self.due.min(now + pause);
     }
 
     /// Notes the limits that the kernel kept; says whether one of them ends the run.
@@ -70,20 +126,35 @@ impl<'a> Measure<'a> {
         kept.contains(&"memory")
     }
 
-    /// Looks at `pids`, and says whether the run must end.
-    pub(super) fn sample(&mut self, pids: &[i32], built: Option<&Built>) -> bool {
-        let shm = built.and_then(|built| syscalls::used_bytes(built.shm.as_fd()).ok());
-        let (mut memory, mut threads, mut disk) = (shm.unwrap_or(0), 0_u64, 0_u64);
+    /// Looks at `pids`, which were listed from `began` on, and says whether the run must end.
+    pub(super) fn look(&mut self, began: Instant, pids: &[i32], built: Option<&Built>) -> bool {
+        let memory = match self.counted.memory {
+            true => 0,
+            false => used_bytes(pids, built),
+        };
+        if memory > self.limits.memory_bytes {
+            self.note(reached("memory", self.limits));
+            return true;
+        }
+        if began >= self.due {
+            self.due = began + SAMPLE_EVERY;
+            if self.sample(pids, built) {
+                return true;
+            }
+        }
+        self.plan(began, memory);
+        false
+    }
+
+    /// Looks at what is looked at less often.
+    fn sample(&mut self, pids: &[i32], built: Option<&Built>) -> bool {
         let slower = self.samples.is_multiple_of(SLOWER);
         self.samples = self.samples.wrapping_add(1);
-        let mut full = None;
+        let (mut threads, mut disk, mut full) = (0_u64, 0_u64, None);
         if self.kept() {
             return true;
         }
         for pid in pids {
-            if !self.counted.memory {
-                memory = memory.saturating_add(private_bytes(*pid));
-            }
             if !self.counted.processes {
                 threads = threads.saturating_add(threads_of(*pid));
             }
@@ -102,10 +173,6 @@ impl<'a> Measure<'a> {
         }
         if let Some(full) = full {
             self.note(full);
-        }
-        if !self.counted.memory && memory > self.limits.memory_bytes {
-            self.note(reached("memory", self.limits));
-            return true;
         }
         if disk > self.limits.disk_bytes {
             self.note(limit(
@@ -142,6 +209,14 @@ impl<'a> Measure<'a> {
     }
 }
 
+/// Returns how long memory need not be looked at when `rest` bytes of the limit are left and looking took `took`: the
+/// rest cannot be filled before, but looking takes a small part of the time.
+fn pause(rest: u64, took: Duration) -> Duration {
+    let filled = Duration::from_micros(rest / (FILLED_IN_A_SECOND / 1_000_000));
+    let (shortest, share) = SHORTEST;
+    filled.max(took.saturating_mul(share)).clamp(shortest, SAMPLE_EVERY)
+}
+
 /// Adds `violation` unless the same limit is told of already.
 pub(super) fn note(seen: &mut Vec<Violation>, violation: Violation) {
     let same = |known: &Violation| known.kind == violation.kind && known.call == violation.call;
@@ -157,6 +232,12 @@ pub(super) fn reached(name: &str, limits: &Limits) -> Violation {
         _ => format!("{} processes", limits.processes),
     };
     limit(name, value, limits)
+}
+
+/// What the tree holds of memory: private pages, and what lies in `/dev/shm`.
+fn used_bytes(pids: &[i32], built: Option<&Built>) -> u64 {
+    let shm = built.and_then(|built| syscalls::used_bytes(built.shm.as_fd()).ok()).unwrap_or(0);
+    pids.iter().fold(shm, |sum, pid| sum.saturating_add(private_bytes(*pid)))
 }
 
 /// Resident memory that is not shared with files (`proc_pid_statm(5)`).
@@ -198,4 +279,21 @@ fn is_full(pid: i32, limits: &Limits) -> Option<Violation> {
         program: name.trim_end().to_owned(),
         ..limit("descriptors", String::new(), limits)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearer_the_limit_the_sooner_memory_is_looked_at() {
+        let milliseconds = |rest, took| pause(rest, Duration::from_micros(took)).as_millis();
+        assert_eq!(milliseconds(64 << 30, 100), 50);
+        assert_eq!(milliseconds(1 << 30, 100), 31);
+        assert_eq!(milliseconds(100 << 20, 100), 3);
+        assert_eq!(milliseconds(0, 100), 1);
+        // Of a large tree: looking takes no more than a tenth of the time.
+        assert_eq!(milliseconds(0, 2_000), 20);
+        assert_eq!(milliseconds(0, 900_000), 50);
+    }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::measure::{self, Measure};
 use super::{END_LIMIT, Isolation, is_closed, sweep};
@@ -14,9 +14,6 @@ use crate::linux::mounts::Built;
 use crate::linux::syscalls::{self, Ended};
 use crate::supervise::Supervisor;
 use crate::{SandboxSpec, Violation};
-
-/// How often the tree is measured where no control group counts it.
-const SAMPLE_EVERY: Duration = Duration::from_millis(50);
 
 /// What pid 1 has to do with while the command runs.
 pub(super) struct Watch<'a> {
@@ -46,7 +43,6 @@ impl Watch<'_> {
         let set = syscalls::signal_set(&[libc::SIGCHLD])?;
         syscalls::set_signal_mask(&set)?;
         let children = syscalls::signal_descriptor(&set)?;
-        let mut next_sample = Instant::now() + SAMPLE_EVERY;
         let (counted, counters) = &mut self.counted;
         let mut measure = Measure::new(self.spec, *counted, counters.take());
         loop {
@@ -59,14 +55,14 @@ impl Watch<'_> {
                     supervisor.reaped(ended.pid);
                 }
             }
-            match self.wait(&children, next_sample)? {
+            match self.wait(&children, measure.next())? {
                 Go::On => {}
                 Go::End => return Ok((Ended::killed(self.pid), measure.seen())),
             }
-            if Instant::now() < next_sample {
+            let began = Instant::now();
+            if began < measure.next() {
                 continue;
             }
-            next_sample = Instant::now() + SAMPLE_EVERY;
             if let Some(supervisor) = &mut self.supervisor {
                 supervisor.tidy();
             }
@@ -75,7 +71,7 @@ impl Watch<'_> {
                 Isolation::Static => sweep::descendants(),
                 Isolation::Free => continue,
             };
-            if measure.sample(&pids, self.built.as_ref()) {
+            if measure.look(began, &pids, self.built.as_ref()) {
                 return Ok((Ended::killed(self.pid), measure.seen()));
             }
         }

@@ -369,13 +369,9 @@ type Entry = (libc::c_long, Vec<Case>, Verdict);
 
 fn process_control(options: Options) -> Vec<Case> {
     const PR_SET_MM: u32 = 35;
-    const PR_SET_PTRACER: u32 = 0x5961_6D61;
     const PR_SET_DUMPABLE: u32 = 4;
     let denied = Verdict::Refuse(libc::EPERM);
-    let mut cases = vec![
-        case(vec![is(0, ALL, PR_SET_MM)], denied),
-        case(vec![is(0, ALL, PR_SET_PTRACER)], denied),
-    ];
+    let mut cases = vec![case(vec![is(0, ALL, PR_SET_MM)], denied)];
     if options.supervised {
         // The supervisor must go on reading the caller's memory: success is told, nothing is done.
         cases.push(case(vec![is(0, ALL, PR_SET_DUMPABLE)], Verdict::Errno(0)));

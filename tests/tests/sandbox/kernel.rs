@@ -54,7 +54,7 @@ fn dangerous_calls_are_refused() {
             ("41, 1, 2, 0", true),           // datagram socket of the host's kind
             ("41, 16, 3, 9", true),          // netlink audit
             ("41, 40, 1, 0", true),          // vsock
-            ("157, 0x59616d61, 1", true),    // PR_SET_PTRACER
+            ("157, 35, 1, 0, 0, 0", false),  // PR_SET_MM
             ("317, 1, 8, 0", true),          // a filter with a listener
             ("16, 1, 0x5412, 0", true),      // TIOCSTI
             ("16, 1, 0x100005412, 0", true), // with a bit above the kernel's width
@@ -246,6 +246,27 @@ fn limits_hold() {
         spec.limits.processes = 200;
         let started: u64 = place.run(&spec).text.parse().unwrap();
         assert!((150..=500).contains(&started), "{started}");
+    });
+}
+
+#[test]
+fn a_crash_leaves_no_core_file_and_starts_nothing() {
+    as_root_and_user("kernel::a_crash_leaves_no_core_file_and_starts_nothing", || {
+        let place = Place::new("core");
+        let script = "ulimit -c unlimited 2> /dev/null; echo $?; \
+             grep 'Max core' /proc/self/limits | tr -s ' '; perl -e 'kill SEGV => $$'; echo $?; ls";
+        let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap();
+        if pattern == "core\n" && is_root() {
+            let plain = place.plain(script).text;
+            assert!(plain.starts_with("0\n") && plain.contains("\ncore"), "{plain}");
+            place.plain("rm core*");
+        }
+        // With a limit of exactly one byte the kernel starts no program either.
+        let expected = "1\nMax core file size 1 1 bytes \n139\n";
+        let told = place.confined(script).text;
+        let told: String =
+            told.lines().filter(|it| !it.contains("Segm")).map(|it| format!("{it}\n")).collect();
+        assert_eq!(told, expected);
     });
 }
 

@@ -415,16 +415,6 @@ pub(crate) fn ids() -> (u32, u32) {
     (uid, gid)
 }
 
-/// Returns the bytes of memory and swap that the machine has; 0 if it does not tell (`sysinfo(2)`).
-pub(crate) fn machine_memory() -> u64 {
-    let mut told = std::mem::MaybeUninit::<libc::sysinfo>::zeroed();
-    // SAFETY: the pointer is to a local that lives through the call; on failure the zeros stay.
-    let _ = unsafe { libc::sysinfo(told.as_mut_ptr()) };
-    // SAFETY: all bytes were zeroed above, and zero is a valid value of every field.
-    let told = unsafe { told.assume_init() };
-    told.totalram.saturating_add(told.totalswap).saturating_mul(told.mem_unit.into())
-}
-
 /// Returns the first two numbers of the kernel's version; zeros if it tells none.
 pub(crate) fn kernel_version() -> (u32, u32) {
     let mut names = std::mem::MaybeUninit::<libc::utsname>::zeroed();
