@@ -94,6 +94,15 @@ pub(crate) fn of_proxy(http: u16, socks: u16) -> Result<Vec<(String, String)>, F
     Ok(rules()?.proxy.iter().map(|(name, value)| (name.to_string(), fill(value))).collect())
 }
 
+/// Adds the variables with which programs do no upkeep beside their work, where none of them is set.
+pub(crate) fn without_upkeep(variables: &mut BTreeMap<String, String>) -> Result<(), Failure> {
+    let upkeep = &rules()?.upkeep;
+    if !upkeep.iter().any(|(name, _)| variables.contains_key(*name)) {
+        variables.extend(upkeep.iter().map(|(name, value)| (name.to_string(), value.to_string())));
+    }
+    Ok(())
+}
+
 impl Environment {
     /// Says whether the locale is C or UTF-8 (setlocale(3): `LC_ALL`, then `LC_CTYPE`, then `LANG`).
     pub(crate) fn is_utf8_or_c(&self) -> bool {
@@ -114,6 +123,7 @@ struct Rules {
     pairs: Vec<(&'static str, &'static str)>,
     value_prefixes: Vec<&'static str>,
     proxy: Vec<(&'static str, &'static str)>,
+    upkeep: Vec<(&'static str, &'static str)>,
 }
 
 fn rules() -> Result<&'static Rules, Failure> {
@@ -127,6 +137,8 @@ fn read_rules() -> Option<Rules> {
     let table = view(Table::Environment).members()?;
     let list = |key: &str| table.get(key).and_then(View::texts);
     let pair = |text: &'static str, at| text.split_once(at);
+    let assigned =
+        |key: &str| list(key)?.into_iter().map(|it| pair(it, '=')).collect::<Option<_>>();
     Some(Rules {
         effect: list("effect")?,
         pass: list("pass")?,
@@ -134,7 +146,8 @@ fn read_rules() -> Option<Rules> {
         words: list("words")?,
         pairs: list("pairs")?.into_iter().map(|it| pair(it, ' ')).collect::<Option<_>>()?,
         value_prefixes: list("value_prefixes")?,
-        proxy: list("proxy")?.into_iter().map(|it| pair(it, '=')).collect::<Option<_>>()?,
+        proxy: assigned("proxy")?,
+        upkeep: assigned("upkeep")?,
     })
 }
 
@@ -309,6 +322,18 @@ mod tests {
         assert_eq!(names, ["HOME", "MY_TOKEN", "PATH", "PWD", "SET", "STOCKADE"]);
         assert_eq!(environment.dropped, ["LD_AUDIT", "OTHER_TOKEN"]);
         assert_eq!(environment.set, ["SET"]);
+    }
+
+    #[test]
+    fn what_is_added_is_known_to_the_parser() {
+        let mut added: BTreeMap<String, String> = of_proxy(1, 2).unwrap().into_iter().collect();
+        without_upkeep(&mut added).unwrap();
+        let unknown: Vec<_> =
+            added.keys().filter(|name| !crate::plan::ADDED.contains(&name.as_str())).collect();
+        assert_eq!(unknown, [] as [&str; 0]);
+        let mut own = BTreeMap::from([("GIT_CONFIG_COUNT".to_owned(), "0".to_owned())]);
+        without_upkeep(&mut own).unwrap();
+        assert_eq!(own.len(), 1, "the person's own are left as they are");
     }
 
     #[test]

@@ -273,7 +273,7 @@ const TEMPORARY: [&str; 3] = ["TMPDIR", "TMP", "TEMP"];
 
 /// Every variable that a command may get beside those of its environment. The parser takes others for unset, so
 /// whatever adds one names it here.
-pub(crate) const ADDED: [&str; 14] = [
+pub(crate) const ADDED: [&str; 23] = [
     "TMPDIR",
     "TMP",
     "TEMP",
@@ -287,7 +287,16 @@ pub(crate) const ADDED: [&str; 14] = [
     "FTP_PROXY",
     "ALL_PROXY",
     "NO_PROXY",
+    "SOCKS_PROXY",
+    "socks_proxy",
+    "RSYNC_PROXY",
+    "NODE_USE_ENV_PROXY",
     "SSL_CERT_FILE",
+    "GIT_CONFIG_COUNT",
+    "GIT_CONFIG_KEY_0",
+    "GIT_CONFIG_VALUE_0",
+    "GIT_CONFIG_KEY_1",
+    "GIT_CONFIG_VALUE_1",
 ];
 
 fn program(ground: &Ground<'_>) -> Result<Program, Failure> {
@@ -307,6 +316,9 @@ fn program(ground: &Ground<'_>) -> Result<Program, Failure> {
     let mut variables = ground.around.environment.variables.clone();
     if ground.temporary.is_some() {
         variables.extend(TEMPORARY.map(|name| (name.into(), "/tmp".into())));
+    }
+    if ground.temporary.is_some() {
+        environment::without_upkeep(&mut variables)?;
     }
     if has_proxy(ground) {
         variables.extend(environment::of_proxy(net::HTTP_PORT, net::SOCKS_PORT)?);
@@ -391,6 +403,7 @@ fn files(around: &Around<'_>) -> Result<Files, Failure> {
         guarded_names: guarded_names(),
         git_keys: repository::keys(),
         git_configurations,
+        kept_objects: repository::objects(around.place),
         private_tmp: None,
         sockets,
     })

@@ -32,6 +32,7 @@ fn main() {
             guarded_names: vec![".guarded".into()],
             git_keys: Default::default(),
             git_configurations: Vec::new(),
+            kept_objects: Vec::new(),
             private_tmp: None,
             sockets: Vec::new(),
         },

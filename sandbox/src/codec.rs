@@ -275,7 +275,7 @@ macro_rules! structures {
 
 structures! {
     Program { path, argv, environment, cwd }
-    Files { rules, patterns, guarded_names, git_keys, git_configurations, private_tmp, sockets }
+    Files { rules, patterns, guarded_names, git_keys, git_configurations, kept_objects, private_tmp, sockets }
     GitKeys { refused, free, changeable, addable }
     FileRule { path, access, origin }
     Limits { processes, memory_bytes, file_bytes, descriptors, descriptors_hard, shm_bytes, disk_bytes, origins }

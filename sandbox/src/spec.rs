@@ -102,6 +102,8 @@ pub struct Files {
     /// Configurations of git directories, protected by rules, to which the supervisor writes what changes nothing but keys
     /// that may change.
     pub git_configurations: Vec<PathBuf>,
+    /// Directories of git objects: what was there before the run is neither removed, moved nor written.
+    pub kept_objects: Vec<PathBuf>,
     /// Directory that `/tmp` and `/var/tmp` show; made by the gateway, 0700.
     pub private_tmp: Option<PathBuf>,
     /// Sockets, and directories of sockets, that may be connected to besides those in writable regions.

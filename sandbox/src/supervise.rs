@@ -12,6 +12,7 @@ mod caller;
 mod configuration;
 mod fold;
 mod guard;
+mod history;
 mod inspection;
 mod names;
 pub(crate) mod neighbours;
@@ -29,6 +30,7 @@ use crate::{SandboxSpec, Violation};
 
 use configuration::Keys;
 pub(crate) use guard::Guard;
+use history::History;
 pub(crate) use inspection::{Kind, Note, Place, cut_short, from_outside};
 pub(crate) use neighbours::Neighbours;
 use repository::Made;
@@ -116,6 +118,7 @@ pub(crate) struct Supervisor {
     listener: OwnedFd,
     guard: Guard,
     made: Made,
+    history: History,
     /// Of a run that has its loopback interface with others.
     neighbours: Option<Neighbours>,
     terminal: Option<OwnedFd>,
@@ -145,6 +148,7 @@ impl Supervisor {
             listener,
             guard: Guard::new(spec),
             made: Made::new(monitor),
+            history: History::new(spec),
             neighbours,
             terminal,
             held,

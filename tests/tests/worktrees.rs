@@ -1,6 +1,7 @@
 //! Git in every form of a project: linked worktrees, bare repositories, submodules; and projects in odd homes.
 #![cfg(target_os = "linux")]
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -369,4 +370,99 @@ fn a_rule_for_the_configuration_keeps_it_whole() {
     }
     assert!(gated(&place, &project, act).status.success());
     assert_ne!(std::fs::read(&config).expect("the file"), before);
+}
+
+/// What lies under `folder`: each file with what it holds.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut rest = vec![folder.to_path_buf()];
+    while let Some(next) = rest.pop() {
+        for entry in std::fs::read_dir(&next).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            match path.is_dir() {
+                true => rest.push(path),
+                false => drop(found.insert(path.clone(), std::fs::read(&path).expect("a file"))),
+            }
+        }
+    }
+    found
+}
+
+/// Ways to take the history of a project.
+const LOSSES: &[&str] = &[
+    "rm -rf .git",
+    "find .git/objects -type f -delete",
+    "chmod -R u+w .git; for f in $(find .git/objects -type f); do : > $f; done",
+    "chmod -R u+w .git; for f in $(find .git/objects -type f); do truncate -s 1 $f; done",
+    "chmod -R u+w .git; for f in $(find .git/objects -type f); do echo x > y; mv -f y $f; done",
+    "for f in $(find .git/objects -type f); do mv $f .git/lost-$RANDOM; done",
+    "mv .git/objects/pack lost; for d in .git/objects/??; do mv $d lost-$RANDOM; done; rm -rf lost*",
+    "for f in $(find .git/objects -type f); do ln $f y; chmod u+w y; echo x > y; rm -f y; done",
+    "git clone -q --local . c; chmod -R u+w c; for f in $(find c/.git/objects -type f); do : > $f; done",
+    "git update-ref -d HEAD; git reflog expire --expire=now --all; rm -f .git/index; git gc -q --prune=now",
+    "git update-ref -d HEAD; rm -rf .git/logs .git/index; git repack -qad; git prune-packed; git prune",
+];
+
+#[test]
+fn the_history_of_a_project_cannot_be_taken() {
+    if !has_git("the_history_of_a_project") {
+        return;
+    }
+    let place = Place::new("history");
+    let (project, kept) = (place.project(), place.root.join("kept"));
+    let made = format!(
+        "{IDENTITY} git init -q; echo 1 > f; git add f; git commit -qm one; git repack -qad; echo 2 > f; git commit -qam two; \
+         cp -a . '{}'",
+        kept.display()
+    );
+    plain(&place, &project, &made);
+    let objects = project.join(".git/objects");
+    // Git makes the rest of what lies there again.
+    let mut before = files(&objects);
+    before.retain(|path, _| {
+        !path.ends_with("info/packs") && path.extension().is_none_or(|end| end != "rev")
+    });
+    let lost = || {
+        let after = if objects.exists() { files(&objects) } else { BTreeMap::new() };
+        before.iter().filter(|(path, text)| after.get(*path) != Some(*text)).count()
+    };
+    let restore = format!("rm -rf ./* .git; cp -a '{}/.' .", kept.display());
+    for act in LOSSES {
+        let act = format!("{{ {act}; }} > log 2>&1 || true");
+        plain(&place, &project, &act);
+        assert!(lost() > 0, "{act} takes nothing");
+        plain(&place, &project, &restore);
+        let output = gated(&place, &project, &act);
+        assert_eq!(lost(), 0, "{act}: {}", text(&output.stderr));
+        plain(&place, &project, &restore);
+    }
+}
+
+#[test]
+fn upkeep_of_a_repository_that_was_there_goes_on_and_loses_nothing() {
+    if !has_git("upkeep_of_a_repository") {
+        return;
+    }
+    let place = Place::new("upkeep");
+    let project = place.project();
+    plain(
+        &place,
+        &project,
+        &format!("{IDENTITY} git init -q; echo 1 > f; git add f; git commit -qm one; git gc -q"),
+    );
+    let acts = [
+        "echo 2 > f; git commit -qam two",
+        "git gc -q",
+        "git gc -q",
+        "git repack -qad; git repack -qAd",
+        "echo 3 > f; git add f; git stash -q; git stash pop -q; git commit -qam three; git repack -qd; git prune-packed",
+    ];
+    for act in acts {
+        let output =
+            gated(&place, &project, &format!("{IDENTITY} set -e; {act}; git fsck --strict"));
+        assert!(output.status.success(), "{act}: {}", text(&output.stderr));
+    }
+    // Nothing goes on beside it.
+    let output = gated(&place, &project, "git config gc.auto; git config maintenance.auto");
+    assert_eq!(text(&output.stdout), "0\nfalse\n");
 }

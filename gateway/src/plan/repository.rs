@@ -52,6 +52,13 @@ pub(super) fn keys() -> GitKeys {
     }
 }
 
+/// Returns the directories that hold the history of the project, and of the other directories that are worked in.
+pub(super) fn objects(place: &Place) -> Vec<PathBuf> {
+    let projects = std::iter::once(&place.project).chain(&place.additional);
+    let directories = projects.filter_map(|project| trust::common_directory(project));
+    directories.filter_map(|directory| directory.join("objects").canonicalize().ok()).collect()
+}
+
 /// Adds what must stay as it is in the project's repository and in those that belong to it. Returns their configurations,
 /// of which some keys may change.
 pub(super) fn keep(rules: &mut Rules, place: &Place) -> Vec<PathBuf> {

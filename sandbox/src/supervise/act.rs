@@ -4,7 +4,7 @@ mod moves;
 mod rewrite;
 
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -15,7 +15,7 @@ use super::caller::Caller;
 use super::guard::{Act, Word, violation};
 use super::resolve::{self, Link, Named};
 use super::{Answer, Blocking, Refused, Supervisor};
-use super::{fold, repository};
+use super::{fold, history, repository};
 use crate::linux::syscalls::{self, Notification};
 
 /// Links followed at the end of a path.
@@ -188,10 +188,24 @@ impl Performer<'_> {
         }
     }
 
+    /// Judges what would take the file at `path` from the project's history.
+    pub(super) fn permit_loss(
+        &self,
+        call: &str,
+        path: &Path,
+        found: &Metadata,
+    ) -> Result<(), Refused> {
+        if self.supervisor.history.holds(path, found) {
+            return Err(Refused::Rule(violation("write", call, path, history::RULE.to_owned())));
+        }
+        Ok(())
+    }
+
     /// Judges writing an object that exists, wherever it lies now.
     fn permit_object(&self, call: &str, object: &OwnedFd) -> Result<(), Refused> {
         let path = resolve::real_path(object.as_fd())?;
         self.permit(Act::Make, call, &path, object)?;
+        self.permit_loss(call, &path, &resolve::metadata(object)?)?;
         let (Some(above), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
         if !repository::concerns(&path) || !self.supervisor.guard.is_in_region(&path) {
             return Ok(());

@@ -16,7 +16,7 @@ use crate::linux::syscalls;
 const MOST_ADDRESS: usize = 128;
 
 /// How far the time of a new file may lie behind the clock: a tick of the slowest kernel, 100 a second.
-const TICK: Duration = Duration::from_millis(10);
+pub(super) const TICK: Duration = Duration::from_millis(10);
 
 /// The bytes before the path in `struct sockaddr_un`, and all of it.
 const FAMILY_BYTES: usize = 2;
@@ -39,6 +39,7 @@ impl Performer<'_> {
         }
         let call = if is_directory { "rmdir" } else { "unlink" };
         self.permit(Act::Make, call, &named.path()?, &named.parent)?;
+        self.permit_loss(call, &named.path()?, &found)?;
         self.caller.still_waits()?;
         syscalls::unlink_at(named.parent.as_fd(), named.name(), flags)?;
         self.supervisor.made.forget(&found);

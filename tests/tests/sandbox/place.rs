@@ -119,6 +119,7 @@ impl Place {
                     ..GitKeys::default()
                 },
                 git_configurations: Vec::new(),
+                kept_objects: Vec::new(),
                 private_tmp: None,
                 sockets: Vec::new(),
             },

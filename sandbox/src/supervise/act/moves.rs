@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use super::super::guard::{Act, Word, violation};
+use super::super::history;
 use super::super::repository::{self, links};
 use super::super::resolve::{self, Named};
 use super::super::{Answer, Refused};
@@ -52,6 +53,10 @@ impl Performer<'_> {
         // Another name of a guarded file would be a way to write it.
         let source = resolve::real_path(object.as_fd())?;
         if self.supervisor.guard.judge(Act::Make, &source) == Word::Outside {
+            return Err(Refused::Errno(libc::EXDEV));
+        }
+        // Written by its other name, it would be lost all the same. Git copies what it cannot link.
+        if self.supervisor.history.holds(&source, &resolve::metadata(&object)?) {
             return Err(Refused::Errno(libc::EXDEV));
         }
         self.permit_object("link", &object)?;
@@ -105,6 +110,9 @@ impl Performer<'_> {
             self.permit_move(&to, &from)?;
             self.permit_contents(&to, &from)?;
         }
+        if self.keeps_object(&from, &to, exchanges)? {
+            return Ok(Answer::Value(0));
+        }
         if from.wants_directory || to.wants_directory {
             let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_DIRECTORY;
             syscalls::create_at(from.parent.as_fd(), from.name(), flags, 0)?;
@@ -115,6 +123,34 @@ impl Performer<'_> {
             self.supervisor.made.forget(&replaced);
         }
         Ok(Answer::Value(0))
+    }
+
+    /// Judges a move of or over what the history of the project holds. Says that it is done where an object would replace an
+    /// older one: their names are made of what they hold, so the older one stays, and the newer one goes.
+    fn keeps_object(&self, from: &Named, to: &Named, exchanges: bool) -> Result<bool, Refused> {
+        let (source, path) = (from.path()?, to.path()?);
+        let lookup = libc::O_PATH | libc::O_NOFOLLOW;
+        let moved = syscalls::create_at(from.parent.as_fd(), from.name(), lookup, 0)?;
+        let moved = resolve::metadata(&moved)?;
+        self.permit_loss("rename", &source, &moved)?;
+        if self.supervisor.history.is_directory(&source) {
+            let rule = history::RULE.to_owned();
+            return Err(Refused::Rule(violation("write", "rename", &source, rule)));
+        }
+        let there = match syscalls::create_at(to.parent.as_fd(), to.name(), lookup, 0) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(false),
+            there => resolve::metadata(&there?)?,
+        };
+        if exchanges || !moved.is_file() {
+            self.permit_loss("rename", &path, &there)?;
+            return Ok(false);
+        }
+        let keeps = self.supervisor.history.holds(&path, &there);
+        if keeps {
+            syscalls::unlink_at(from.parent.as_fd(), from.name(), 0)?;
+            self.supervisor.made.forget(&moved);
+        }
+        Ok(keeps)
     }
 
     /// Returns what is at `to` and goes when `from` comes there.
