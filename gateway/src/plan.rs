@@ -405,6 +405,7 @@ fn files(around: &Around<'_>) -> Result<Files, Failure> {
         git_configurations,
         kept_objects: repository::objects(around.place),
         private_tmp: None,
+        caches: Vec::new(),
         sockets,
     })
 }

@@ -34,6 +34,7 @@ fn main() {
             git_configurations: Vec::new(),
             kept_objects: Vec::new(),
             private_tmp: None,
+            caches: Vec::new(),
             sockets: Vec::new(),
         },
         network: Network::Off,

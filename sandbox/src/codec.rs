@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use crate::linux::syscalls;
 use crate::spec::{
-    Access, Fallback, FileRule, Files, GitKeys, Limits, Mechanism, Mediation, Network, Program,
-    Window,
+    Access, Cache, Fallback, FileRule, Files, GitKeys, Limits, Mechanism, Mediation, Network,
+    Program, Window,
 };
 use crate::supervise::{Kind, Note};
 use crate::{Enforced, Exit, Protection, SandboxSpec, State, Violation};
@@ -275,7 +275,10 @@ macro_rules! structures {
 
 structures! {
     Program { path, argv, environment, cwd }
-    Files { rules, patterns, guarded_names, git_keys, git_configurations, kept_objects, private_tmp, sockets }
+    Files {
+        rules, patterns, guarded_names, git_keys, git_configurations, kept_objects, private_tmp, caches, sockets,
+    }
+    Cache { path, store }
     GitKeys { refused, free, changeable, addable }
     FileRule { path, access, origin }
     Limits { processes, memory_bytes, file_bytes, descriptors, descriptors_hard, shm_bytes, disk_bytes, origins }

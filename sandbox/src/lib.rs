@@ -62,8 +62,8 @@ pub use spawn::{
     spawn,
 };
 pub use spec::{
-    Access, Fallback, FileRule, Files, GitKeys, INIT_NAME, Limits, Mechanism, Mediation, Network,
-    PROXY_PORTS, Program, SandboxSpec, Window,
+    Access, Cache, Fallback, FileRule, Files, GitKeys, INIT_NAME, Limits, Mechanism, Mediation,
+    Network, PROXY_PORTS, Program, SandboxSpec, Window,
 };
 #[cfg(target_os = "linux")]
 pub use twin::{Branch, Nursery, Twin};

@@ -8,6 +8,7 @@ pub(crate) mod group;
 pub(crate) mod landlock;
 pub(crate) mod layout;
 pub(crate) mod mounts;
+mod overlay;
 pub(crate) mod seccomp;
 mod sources;
 

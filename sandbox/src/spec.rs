@@ -106,6 +106,8 @@ pub struct Files {
     pub kept_objects: Vec<PathBuf>,
     /// Directory that `/tmp` and `/var/tmp` show; made by the gateway, 0700.
     pub private_tmp: Option<PathBuf>,
+    /// Directories of the host that the run changes for itself alone, where nothing is against it.
+    pub caches: Vec<Cache>,
     /// Sockets, and directories of sockets, that may be connected to besides those in writable regions.
     pub sockets: Vec<PathBuf>,
 }
@@ -121,6 +123,15 @@ pub struct GitKeys {
     pub changeable: Vec<OsString>,
     /// Those that may be added there, where the variable is not set yet.
     pub addable: Vec<OsString>,
+}
+
+/// A directory that is read as it is on the host, and whose changes go elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cache {
+    /// Absolute real path; where it does not exist there is none.
+    pub path: PathBuf,
+    /// Directory with the directories `upper` and `work`, where no path of the run leads and no other run writes.
+    pub store: PathBuf,
 }
 
 /// One path and what holds for it and everything beneath.

@@ -22,6 +22,7 @@ mod resolve;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 
 use crate::linux::bpf::{Table, Verdict};
 use crate::linux::seccomp;
@@ -159,6 +160,12 @@ impl Supervisor {
             workers: Vec::new(),
             too_many_descriptors: crate::launch::too_many_descriptors(&spec.limits),
         }
+    }
+
+    /// Returns it for a run that changes `caches` of the host for itself.
+    pub(crate) fn with_caches(mut self, caches: Vec<PathBuf>) -> Supervisor {
+        self.guard.add_caches(caches);
+        self
     }
 
     /// Returns the descriptor that is readable when a call waits.

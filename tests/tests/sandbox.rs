@@ -5,6 +5,8 @@
 #[path = "sandbox/place.rs"]
 mod place;
 
+#[path = "sandbox/caches.rs"]
+mod caches;
 #[path = "sandbox/elsewhere.rs"]
 mod elsewhere;
 #[path = "sandbox/fallback.rs"]

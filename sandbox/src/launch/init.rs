@@ -264,13 +264,12 @@ fn begin(
     for number in 0..3 {
         step("streams", syscalls::duplicate_onto(nothing.as_fd(), number))?;
     }
-    let kept = Held {
-        streams: streams.into_iter().filter(is_file).collect(),
-        git_configurations: prepared
-            .built
-            .as_mut()
-            .map_or_else(Vec::new, |built| std::mem::take(&mut built.git_configurations)),
-    };
+    let (git_configurations, caches) =
+        prepared.built.as_mut().map_or_else(Default::default, |it| {
+            (std::mem::take(&mut it.git_configurations), std::mem::take(&mut it.caches))
+        });
+    let streams = streams.into_iter().filter(is_file).collect();
+    let kept = Held { streams, git_configurations };
     // Of other runs the monitor tells: it has more to do before it may.
     let may_tell = prepared.isolation == Isolation::Namespaces;
     let report = Report::Ready(enforced);
@@ -279,7 +278,7 @@ fn begin(
     let neighbours = prepared.shares.then(|| Neighbours::new(address));
     let supervisor = listener.map(|it| {
         let watched = (&filters.table, neighbours);
-        Supervisor::new(it, spec, watched, terminal, (kept, monitor))
+        Supervisor::new(it, spec, watched, terminal, (kept, monitor)).with_caches(caches)
     });
     Ok(Begun { pid, is_told, built: prepared.built, supervisor, terminal: held })
 }
@@ -353,7 +352,8 @@ fn confine(
 ) -> Result<Prepared, Failure> {
     let mut steps = Steps::default();
     steps.notes.clone_from(&foreign.notes);
-    let built = stage.build(spec, foreign)?;
+    let mut built = stage.build(spec, foreign)?;
+    steps.notes.append(&mut built.notes);
     let supervision = supervision(spec, &built);
     let shares = interface == Interface::Shared && loopback::may_share(&spec.network, supervision);
     network(spec, (interface, shares), &mut steps)?;

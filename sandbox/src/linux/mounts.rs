@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use super::foreign::Foreign;
 use super::landlock::Grant;
 use super::layout::{self, Mount, View};
+use super::overlay::Overlays;
 use super::sources::{Left, Sources, Tree, open_in};
 use super::syscalls::{self, ATTRIBUTE_NO_DEVICES, ATTRIBUTE_NO_EXECUTION, ATTRIBUTE_NO_SET_ID};
 use super::syscalls::{ATTRIBUTE_READ_ONLY, NO_LINKS};
@@ -73,6 +74,10 @@ pub(crate) struct Built {
     pub(crate) shm: OwnedFd,
     /// Configurations of git that the supervisor may write.
     pub(crate) git_configurations: Vec<OwnedFd>,
+    /// Caches that the run changes for itself.
+    pub(crate) caches: Vec<PathBuf>,
+    /// What is narrower than the spec asked for, for people.
+    pub(crate) notes: Vec<String>,
 }
 
 /// Turns an error into the failure of a step about a path.
@@ -244,6 +249,9 @@ impl Stage {
         let git_configurations = sources.git_configurations(spec, &foreign);
         let trees = sources.clone_trees(&mounts, foreign, self.left.as_ref())?;
         let mut grants = self.place_all(spec, &mounts, trees)?;
+        let host = (&self.root, self.left.as_ref());
+        let mut overlays = Overlays::place(spec, &mounts, host);
+        grants.append(&mut overlays.grants);
         self.limit(spec)?;
         self.finish()?;
         let root = Path::new("/");
@@ -261,6 +269,8 @@ impl Stage {
             refuses_nesting: self.refuses_nesting,
             shm,
             git_configurations,
+            caches: overlays.paths,
+            notes: overlays.notes,
         })
     }
 

@@ -40,6 +40,8 @@ pub(crate) struct Guard {
     sockets: Vec<PathBuf>,
     /// What the host shows inside of the directories of the run's own.
     shown: Vec<PathBuf>,
+    /// Caches whose changes are the run's own: names are free there, and sockets of the host are not the run's.
+    caches: Vec<PathBuf>,
     /// The run has a loopback interface and no other.
     only_loopback: bool,
 }
@@ -72,6 +74,7 @@ impl Guard {
             rules: refusing.cloned().collect(),
             sockets,
             shown,
+            caches: Vec::new(),
             only_loopback: spec.network != Network::Host,
         }
     }
@@ -79,8 +82,13 @@ impl Guard {
     /// Returns one for which nothing lies in a writable region.
     pub(super) fn nothing() -> Guard {
         let (regions, names, rules) = (Vec::new(), Vec::new(), Vec::new());
-        let (patterns, sockets, shown) = (Vec::new(), Vec::new(), Vec::new());
-        Guard { regions, names, rules, patterns, sockets, shown, only_loopback: true }
+        let (patterns, sockets, shown, caches) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Guard { regions, names, rules, patterns, sockets, shown, caches, only_loopback: true }
+    }
+
+    /// Takes `caches` for directories whose changes are the run's own.
+    pub(super) fn add_caches(&mut self, mut caches: Vec<PathBuf>) {
+        self.caches.append(&mut caches);
     }
 
     /// Says whether `spec` guards anything that mounts cannot guard, when these of its rules name what is not there.
@@ -108,7 +116,8 @@ impl Guard {
 
     fn judge_by(&self, act: Act, path: &Path, counts: impl Fn(&FileRule) -> bool) -> Word {
         let Some(region) = self.region(path) else {
-            return if self.is_own(path) { Word::Free } else { Word::Outside };
+            let is_cache = self.caches.iter().any(|cache| path.starts_with(cache));
+            return if is_cache || self.is_own(path) { Word::Free } else { Word::Outside };
         };
         let inside = path.strip_prefix(region).unwrap_or(path);
         let inside = parts(inside);
@@ -214,13 +223,13 @@ pub(super) fn violation(kind: &str, call: &str, path: &Path, rule: String) -> Bo
 mod tests {
     use super::*;
 
-    fn check(act: Act, path: &str, expected: Option<&str>) {
+    fn guard() -> Guard {
         let rule = |path: &str, access| FileRule {
             path: path.into(),
             access,
             origin: format!("rule {path}"),
         };
-        let guard = Guard {
+        Guard {
             regions: vec!["/p".into(), "/secret/p".into()],
             names: [".mcp.json", ".vscode", ".cargo/config.toml"]
                 .map(|it| parts(Path::new(it)))
@@ -233,13 +242,17 @@ mod tests {
             patterns: Vec::new(),
             sockets: Vec::new(),
             shown: vec!["/tmp/host".into()],
+            caches: vec!["/home/.npm".into()],
             only_loopback: true,
-        };
+        }
+    }
+
+    fn check(act: Act, path: &str, expected: Option<&str>) {
         let expected = expected.map_or(Word::Free, |rule| match rule {
             "outside" => Word::Outside,
             rule => Word::Forbidden(rule.to_owned()),
         });
-        assert_eq!(guard.judge(act, Path::new(path)), expected, "{path}");
+        assert_eq!(guard().judge(act, Path::new(path)), expected, "{path}");
     }
 
     #[test]
@@ -268,6 +281,14 @@ mod tests {
         check(Act::Make, "/elsewhere/.mcp.json", Some("outside"));
         check(Act::Make, "/tmp/.mcp.json", None);
         check(Act::Make, "/tmp/host/f", Some("outside"));
+    }
+
+    #[test]
+    fn in_a_cache_of_its_own_names_are_free_and_sockets_are_not() {
+        check(Act::Make, "/home/.npm/a/.mcp.json", None);
+        check(Act::Place, "/home/.npm", None);
+        check(Act::Make, "/home/.npmrc", Some("outside"));
+        assert!(!guard().allows_socket(Path::new("/home/.npm/socket")));
     }
 
     #[test]

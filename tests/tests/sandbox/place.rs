@@ -121,6 +121,7 @@ impl Place {
                 git_configurations: Vec::new(),
                 kept_objects: Vec::new(),
                 private_tmp: None,
+                caches: Vec::new(),
                 sockets: Vec::new(),
             },
             network: Network::Off,

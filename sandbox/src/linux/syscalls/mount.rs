@@ -256,16 +256,53 @@ pub(crate) fn new_file_system(
     options: &[(&CStr, &CStr)],
     attributes: u64,
 ) -> io::Result<OwnedFd> {
+    make(kind, options, &[], attributes)
+}
+
+fn make(
+    kind: &CStr,
+    options: &[(&CStr, &CStr)],
+    flags: &[&CStr],
+    attributes: u64,
+) -> io::Result<OwnedFd> {
     const CREATE: u32 = 6;
     // SAFETY: `kind` lives through the call.
     let context = owned(unsafe { libc::syscall(libc::SYS_fsopen, kind.as_ptr(), 1_u32) })?;
     for (key, value) in options {
         configure(&context, 1, key.as_ptr(), value.as_ptr())?;
     }
+    for key in flags {
+        configure(&context, 0, key.as_ptr(), std::ptr::null())?;
+    }
     configure(&context, CREATE, std::ptr::null(), std::ptr::null())?;
     // SAFETY: integers only.
     let fd = unsafe { libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), 1_u32, attributes) };
     owned(fd)
+}
+
+/// Makes an overlay of the directories `lower`, `upper` and `work`, mounted nowhere yet.
+pub(crate) fn new_overlay(
+    [lower, upper, work]: [BorrowedFd<'_>; 3],
+    attributes: u64,
+) -> io::Result<OwnedFd> {
+    // As texts: the kernel takes descriptors from 6.13 on.
+    let path = |object: BorrowedFd<'_>| {
+        CString::new(format!("/proc/self/fd/{}", object.as_raw_fd()))
+            .map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))
+    };
+    let (lower, upper, work) = (path(lower)?, path(upper)?, path(work)?);
+    let options = [
+        (c"source", c"stockade"),
+        (c"lowerdir", lower.as_c_str()),
+        (c"upperdir", upper.as_c_str()),
+        (c"workdir", work.as_c_str()),
+        // What the layers say of themselves leads nowhere, whoever wrote it.
+        (c"redirect_dir", c"nofollow"),
+        (c"metacopy", c"off"),
+        (c"index", c"off"),
+    ];
+    // Without the second one its end would wait until all of the disk is written.
+    make(c"overlay", &options, &[c"userxattr", c"volatile"], attributes)
 }
 
 /// Changes an option of the file system that is mounted at `mount`.

@@ -1,0 +1,212 @@
+//! Caches of the host that a run sees whole and changes for itself alone: overlays (`overlayfs`, Linux 5.11).
+//!
+//! What lies beneath is the host's directory, which nothing changes. What the run changes goes to a store, where no path
+//! of the run leads. Where an overlay cannot be made, the cache stays as it is: readable.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use super::landlock::Grant;
+use super::layout::{Mount, View};
+use super::mounts::{SAFE, beneath, is_absent, is_directory};
+use super::sources::{Left, open_in};
+use super::syscalls;
+use crate::fault;
+use crate::pattern::{Match, Pattern};
+use crate::spec::{Access, Cache};
+use crate::{FileRule, SandboxSpec};
+
+/// Overlays that are in their places.
+#[derive(Default)]
+pub(super) struct Overlays {
+    /// Each with what Landlock grants on it.
+    pub(super) grants: Vec<(OwnedFd, Grant)>,
+    /// Where they are.
+    pub(super) paths: Vec<PathBuf>,
+    /// What could not be made, for people.
+    pub(super) notes: Vec<String>,
+}
+
+/// What there is to an overlay at the place of a cache.
+#[derive(Debug, PartialEq, Eq)]
+enum Place {
+    /// Nothing is against it.
+    Free,
+    /// It is not seen, or can be written anyway.
+    Needless,
+    /// This is against it.
+    Taken(String),
+}
+
+impl Overlays {
+    /// Puts an overlay over each cache of `spec` in the view beneath `root`, which `mounts` made.
+    pub(super) fn place(
+        spec: &SandboxSpec,
+        mounts: &[Mount],
+        (root, left): (&OwnedFd, Option<&Left>),
+    ) -> Overlays {
+        let mut overlays = Overlays::default();
+        for cache in &spec.files.caches {
+            let why = match place_of(cache, (&spec.files.rules, &spec.files.patterns), mounts) {
+                Place::Free => match attach(cache, root, left) {
+                    Ok(mount) => {
+                        overlays.grants.push((mount, Grant::Write));
+                        overlays.paths.push(cache.path.clone());
+                        continue;
+                    }
+                    Err(error) if is_absent(&error) => continue,
+                    Err(error) => error.to_string(),
+                },
+                Place::Needless => continue,
+                Place::Taken(why) => why,
+            };
+            let path = cache.path.display();
+            overlays.notes.push(format!("the cache `{path}` can be read and not written: {why}"));
+        }
+        overlays
+    }
+}
+
+/// Says whether anything is against an overlay at the place of `cache`.
+///
+/// A rule that forbids on the way, or any that speaks of what lies inside, would have to hold in the overlay as well: there
+/// is none then.
+fn place_of(
+    cache: &Cache,
+    (rules, patterns): (&[FileRule], &[FileRule]),
+    mounts: &[Mount],
+) -> Place {
+    let Cache { path, store } = cache;
+    let view = |path: &Path| {
+        let above = mounts.iter().filter(|mount| path.starts_with(&mount.path));
+        let nearest = above.max_by_key(|mount| mount.path.components().count());
+        nearest.map_or(View::ReadOnly, |mount| mount.view)
+    };
+    match view(path) {
+        View::ReadOnly => {}
+        View::Writable | View::Pinned | View::Private => return Place::Needless,
+        View::Masked { .. } => return Place::Taken("it is hidden".to_owned()),
+    }
+    let speaks = |rule: &&FileRule| match rule.access {
+        Access::ReadOnly | Access::None | Access::Protected => {
+            path.starts_with(&rule.path) || rule.path.starts_with(path)
+        }
+        Access::Write => rule.path.starts_with(path),
+        Access::Read => false,
+    };
+    if let Some(rule) = rules.iter().find(speaks) {
+        return Place::Taken(format!("a rule speaks of it or of what lies in it: {}", rule.origin));
+    }
+    // One that cannot be read covers everything.
+    let covers = |rule: &&FileRule| {
+        Pattern::parse(&rule.path).unwrap_or_default().matches(path) != Match::No
+    };
+    if let Some(pattern) = patterns.iter().find(covers) {
+        return Place::Taken(format!("a pattern may cover what lies in it: {}", pattern.origin));
+    }
+    if mounts.iter().any(|mount| mount.path.starts_with(path)) {
+        return Place::Taken("something else is shown in it".to_owned());
+    }
+    // Who writes there decides what the overlay shows.
+    match view(store) {
+        View::ReadOnly | View::Masked { .. } => Place::Free,
+        View::Writable | View::Pinned | View::Private => {
+            Place::Taken("the command could change its store".to_owned())
+        }
+    }
+}
+
+/// Makes the overlay of `cache` and attaches it beneath `root`.
+fn attach(cache: &Cache, root: &OwnedFd, left: Option<&Left>) -> io::Result<OwnedFd> {
+    if fault::is_at("overlay") {
+        return Err(fault::error());
+    }
+    let lower = layer(&cache.path, left)?;
+    if !is_directory(&lower)? {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
+    // Both lie on one mount, as they have to.
+    let store = layer(&cache.store, left).map_err(no_store)?;
+    let part = |name: &str| beneath(store.as_fd(), Path::new(name)).map_err(no_store);
+    let (upper, work) = (part("upper")?, part("work")?);
+    let mount = syscalls::new_overlay([&lower, &upper, &work].map(AsFd::as_fd), SAFE)?;
+    let target = beneath(root.as_fd(), cache.path.strip_prefix("/").unwrap_or(&cache.path))?;
+    syscalls::attach(mount.as_fd(), target.as_fd())?;
+    Ok(mount)
+}
+
+/// Opens a directory of the host, so that an overlay can have it as a layer.
+fn layer(path: &Path, left: Option<&Left>) -> io::Result<OwnedFd> {
+    let object = open_in(left, path)?;
+    match left {
+        // Of what is attached nowhere, an overlay takes only the root of a mount (`clone_private_mount`, Linux 6.15).
+        Some(_) => syscalls::clone_tree(object.as_fd(), false),
+        None => Ok(object),
+    }
+}
+
+/// A store that is not there says nothing about the cache.
+fn no_store(error: io::Error) -> io::Error {
+    match is_absent(&error) {
+        true => io::Error::other("there is no store for what the command changes"),
+        false => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::linux::layout;
+
+    fn rule(path: &str, access: Access) -> FileRule {
+        FileRule { path: path.into(), access, origin: format!("rule {path}") }
+    }
+
+    fn check(rules: &[(&str, Access)], patterns: &[&str], expected: &str) {
+        let rules: Vec<FileRule> = rules.iter().map(|it| rule(it.0, it.1)).collect();
+        let patterns: Vec<FileRule> = patterns.iter().map(|it| rule(it, Access::None)).collect();
+        let private = [PathBuf::from("/tmp")];
+        let mounts = layout::plan(&rules.iter().collect::<Vec<_>>(), &private).unwrap();
+        let cache = Cache { path: "/h/.npm".into(), store: "/h/state/s".into() };
+        let said = match place_of(&cache, (&rules, &patterns), &mounts) {
+            Place::Free => "free".to_owned(),
+            Place::Needless => "needless".to_owned(),
+            Place::Taken(why) => why,
+        };
+        assert_eq!(said, expected, "{rules:?} {patterns:?}");
+    }
+
+    #[test]
+    fn rules_that_say_nothing_of_the_cache_leave_it_free() {
+        use Access::{None, Read, ReadOnly, Write};
+        check(&[], &[], "free");
+        check(&[("/h/p", Write), ("/h/.ssh", None), ("/h/state", None)], &["/h/p/**/.env"], "free");
+        check(&[("/h/.npmrc", ReadOnly), ("/h", Read)], &[], "free");
+    }
+
+    #[test]
+    fn a_rule_at_above_or_beneath_the_cache_keeps_it_closed() {
+        let said = |path: &str| format!("a rule speaks of it or of what lies in it: rule {path}");
+        for access in [Access::ReadOnly, Access::Protected] {
+            for path in ["/h", "/h/.npm", "/h/.npm/a/b"] {
+                check(&[(path, access)], &[], &said(path));
+            }
+        }
+        check(&[("/h/.npm/a", Access::None)], &[], &said("/h/.npm/a"));
+        check(&[("/h/.npm/a", Access::Write)], &[], &said("/h/.npm/a"));
+        check(&[("/h", Access::None), ("/h/.npm", Access::Read)], &[], &said("/h"));
+        check(&[("/h", Access::None)], &[], "it is hidden");
+        for pattern in ["/h/**/.env", "/h/.n*", "/h/*/a"] {
+            let said = format!("a pattern may cover what lies in it: rule {pattern}");
+            check(&[], &[pattern], &said);
+        }
+    }
+
+    #[test]
+    fn what_can_be_written_needs_no_overlay_and_a_store_within_reach_is_none() {
+        check(&[("/h", Access::Write)], &[], "needless");
+        check(&[("/h/.npm", Access::Write)], &[], "needless");
+        check(&[("/h/state", Access::Write)], &[], "the command could change its store");
+    }
+}
