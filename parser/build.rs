@@ -25,13 +25,14 @@ use index::{Place, Places};
 const TABLES: [&str; 4] = ["wrappers", "evaluators", "effects", "read_only"];
 
 /// Tables that are stored whole: name and, where it differs, the folder.
-const STORED: [(&str, &str); 9] = [
+const STORED: [(&str, &str); 10] = [
     ("agents", ""),
     ("environment", ""),
     ("permissions", ""),
     ("secrets", ""),
     ("critical", "paths/"),
     ("git", "paths/"),
+    ("history", "paths/"),
     ("links", "paths/"),
     ("protected", "paths/"),
     ("trees", "paths/"),

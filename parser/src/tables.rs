@@ -14,6 +14,8 @@ pub enum Table {
     Environment,
     /// `paths/git.jsonc`
     Git,
+    /// `paths/history.jsonc`
+    History,
     /// `paths/links.jsonc`
     Links,
     /// `permissions.jsonc`
@@ -48,6 +50,7 @@ fn text(table: Table) -> &'static str {
         Table::Critical => stored!("critical"),
         Table::Environment => stored!("environment"),
         Table::Git => stored!("git"),
+        Table::History => stored!("history"),
         Table::Links => stored!("links"),
         Table::Permissions => stored!("permissions"),
         Table::Protected => stored!("protected"),
@@ -88,6 +91,7 @@ mod tests {
             (Table::Critical, include_str!("../../policies/paths/critical.jsonc")),
             (Table::Environment, include_str!("../../policies/environment.jsonc")),
             (Table::Git, include_str!("../../policies/paths/git.jsonc")),
+            (Table::History, include_str!("../../policies/paths/history.jsonc")),
             (Table::Links, include_str!("../../policies/paths/links.jsonc")),
             (Table::Permissions, include_str!("../../policies/permissions.jsonc")),
             (Table::Protected, include_str!("../../policies/paths/protected.jsonc")),

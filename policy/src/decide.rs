@@ -7,6 +7,7 @@ mod cover;
 mod critical;
 pub(crate) mod evidence;
 mod files;
+mod history;
 mod links;
 mod part;
 mod reach;

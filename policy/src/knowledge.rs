@@ -42,6 +42,31 @@ pub(crate) enum RemoverOperands {
     Devices,
 }
 
+/// A program that can destroy what version control holds.
+#[derive(Debug, Clone)]
+pub(crate) struct Historian {
+    pub names: Vec<&'static str>,
+    /// Options of the program whose value is the next word.
+    pub valued: Vec<&'static str>,
+    pub losses: Vec<Loss>,
+}
+
+/// One way in which a program does.
+#[derive(Debug, Clone)]
+pub(crate) struct Loss {
+    /// Its sub-commands that do; empty: whatever it is told to do.
+    pub commands: Vec<Vec<&'static str>>,
+    pub when: Vec<&'static str>,
+    /// None of these options may stand there.
+    pub unless: Vec<&'static str>,
+    /// Options of the sub-command whose value is the next word.
+    pub valued: Vec<&'static str>,
+    /// `when` speaks of the values of these options.
+    pub behind: Vec<&'static str>,
+    /// What is lost.
+    pub lost: &'static str,
+}
+
 /// A program that goes through whole directories.
 #[derive(Debug, Clone)]
 pub(crate) struct Walker {
@@ -104,6 +129,7 @@ pub(crate) struct Knowledge {
     pub git_keys: GitKeys,
     pub protected: Vec<ProtectedName>,
     pub removers: Vec<Remover>,
+    pub historians: Vec<Historian>,
     pub walkers: Vec<Walker>,
     pub link_makers: Vec<LinkMaker>,
     pub safe_variables: Vec<&'static str>,
@@ -184,6 +210,7 @@ fn read_all() -> Option<Knowledge> {
     Some(Knowledge {
         protected: rows(view(Table::Protected), protected)?,
         removers: rows(view(Table::Critical), remover)?,
+        historians: rows(view(Table::History), historian)?,
         walkers: rows(view(Table::Trees), walker)?,
         link_makers: rows(view(Table::Links), link_maker)?,
         git_keys: GitKeys {
@@ -289,6 +316,30 @@ fn remover(row: &Row) -> Option<Remover> {
     })
 }
 
+fn historian(row: &Row) -> Option<Historian> {
+    Some(Historian {
+        names: row.get("names")?.texts()?,
+        valued: texts(row, "valued")?,
+        losses: rows(row.get("rows")?, loss)?,
+    })
+}
+
+fn loss(row: &Row) -> Option<Loss> {
+    Some(Loss {
+        commands: commands(row)?,
+        when: texts(row, "when")?,
+        unless: texts(row, "unless")?,
+        valued: texts(row, "valued")?,
+        behind: texts(row, "behind")?,
+        lost: row.get("lost")?.text()?,
+    })
+}
+
+/// Returns the sub-commands that a row speaks of, each as its words.
+fn commands(row: &Row) -> Option<Vec<Vec<&'static str>>> {
+    Some(texts(row, "commands")?.iter().map(|it| it.split(' ').collect()).collect())
+}
+
 fn walker(row: &Row) -> Option<Walker> {
     let (reads, writes) = match row.get("does")?.text()? {
         "read" => (true, false),
@@ -299,7 +350,7 @@ fn walker(row: &Row) -> Option<Walker> {
     Some(Walker {
         names: row.get("names")?.texts()?,
         when: texts(row, "when")?,
-        commands: texts(row, "commands")?.iter().map(|it| it.split(' ').collect()).collect(),
+        commands: commands(row)?,
         valued: texts(row, "valued")?,
         whole: is_set(row, "whole"),
         unless: texts(row, "unless")?,

@@ -10,7 +10,7 @@ use crate::verdict::Decision;
 use super::context::Context;
 use super::part::{Certainty, Cover, Draft, Hit, Own, Subject};
 use super::shell::{Shell, blanket, pattern};
-use super::{cover, critical, files};
+use super::{cover, critical, files, history};
 
 /// Returns one part for each simple command.
 pub(super) fn parts(context: &Context<'_>, shell: &Shell<'_>) -> Vec<Draft> {
@@ -33,7 +33,9 @@ fn part(
     draft.confinable = true;
     draft.add(strikes(context, shell, command));
     files::judge_command(context, &mut draft, command);
-    draft.hard = critical::finding(context, shell, command).map(|reason| ("critical_path", reason));
+    draft.hard = critical::finding(context, shell, command)
+        .map(|reason| ("critical_path", reason))
+        .or_else(|| history::finding(shell, command).map(|reason| ("lost_history", reason)));
     if draft.own.is_none() && context.unconfined {
         draft.own = unconfined(context, shell, index, exact);
     }

@@ -49,7 +49,7 @@ pub(super) fn is_option(word: &Word, wanted: &str) -> bool {
     let Some(bytes) = word.exact() else { return false };
     match wanted.as_bytes() {
         // An abbreviated long option.
-        [b'-', b'-', ..] => bytes.len() > 3 && wanted.as_bytes().starts_with(bytes),
+        [b'-', b'-', ..] => bytes.len() > 2 && wanted.as_bytes().starts_with(bytes),
         // A cluster of short ones.
         [b'-', letter] => {
             bytes.starts_with(b"-") && !bytes.starts_with(b"--") && bytes.contains(letter)

@@ -73,16 +73,22 @@ fn does(row: &Walker, words: &[Word]) -> bool {
     if row.commands.is_empty() || row.unless.iter().any(stands) {
         return !row.unless.iter().any(stands);
     }
+    is_sub_command(&row.commands, &row.valued, words)
+}
+
+/// Says whether the words begin with one of the sub-commands, or could; `valued` names the options of the program whose
+/// value is the next word.
+pub(super) fn is_sub_command(commands: &[Vec<&str>], valued: &[&str], words: &[Word]) -> bool {
     let mut plain: Vec<&Word> = Vec::new();
     let mut rest = words.iter().skip(1);
     while let Some(word) = rest.next() {
         match word.exact() {
-            Some(option) if listed(&row.valued, option) => drop(rest.next()),
+            Some(option) if listed(valued, option) => drop(rest.next()),
             Some(option) if option.starts_with(b"-") => {}
             Some(_) | None => plain.push(word),
         }
     }
-    row.commands.iter().any(|command| {
+    commands.iter().any(|command| {
         let mut pairs = command.iter().zip(&plain);
         plain.len() >= command.len() && pairs.all(|(name, word)| word.may_equal(name.as_bytes()))
     })
