@@ -20,7 +20,7 @@ pub struct ProtectedName {
     pub root: bool,
     /// The sandbox keeps it unwritable too.
     pub kernel: bool,
-    /// Names directly below that are ordinary.
+    /// Names directly below that are ordinary; behind `**/` at any depth.
     pub except: Vec<&'static str>,
 }
 
@@ -30,6 +30,31 @@ pub(crate) struct Remover {
     pub names: Vec<&'static str>,
     pub operands: RemoverOperands,
     pub when: Vec<&'static str>,
+    /// First operands with which nothing is lost in the project.
+    pub modes: Vec<&'static str>,
+    /// Options that name where things are moved, so that every operand is one of them.
+    pub target: Vec<&'static str>,
+    /// It removes what it finds, as far as it is told to.
+    pub search: Option<Search>,
+}
+
+/// How a program that looks for files is told which.
+#[derive(Debug, Clone)]
+pub(crate) struct Search {
+    /// Options in front of the places where it begins.
+    pub leading: Vec<&'static str>,
+    /// Tests of the name of a file.
+    pub names: Vec<&'static str>,
+    /// Tests of its whole path.
+    pub paths: Vec<&'static str>,
+    /// Words that take the next test back.
+    pub negations: Vec<&'static str>,
+    /// Further tests, with the next word as their value.
+    pub valued: Vec<&'static str>,
+    /// Words that find no more than the others.
+    pub plain: Vec<&'static str>,
+    /// Actions that start a command.
+    pub commands: Vec<&'static str>,
 }
 
 /// Which words of a remover are its operands.
@@ -65,6 +90,17 @@ pub(crate) struct Loss {
     pub behind: Vec<&'static str>,
     /// What is lost.
     pub lost: &'static str,
+}
+
+/// Where version control keeps its history.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Kept {
+    /// Paths at any depth; with `/**` all that is below, too.
+    pub places: Vec<&'static str>,
+    /// Names below them that nobody misses.
+    pub ordinary: Vec<&'static str>,
+    /// What a search by name must not find if what it finds is removed.
+    pub names: Vec<&'static str>,
 }
 
 /// A program that goes through whole directories.
@@ -130,6 +166,7 @@ pub(crate) struct Knowledge {
     pub protected: Vec<ProtectedName>,
     pub removers: Vec<Remover>,
     pub historians: Vec<Historian>,
+    pub kept: Kept,
     pub walkers: Vec<Walker>,
     pub link_makers: Vec<LinkMaker>,
     pub safe_variables: Vec<&'static str>,
@@ -159,6 +196,8 @@ pub(crate) struct Knowledge {
     pub label_programs: Vec<&'static str>,
     pub looked_through: Vec<&'static str>,
     pub starters: Vec<&'static str>,
+    /// Directories of which a confined command sees its own.
+    pub private_directories: Vec<&'static str>,
     pub system_directories: Vec<&'static str>,
     pub foreign_directories: Vec<&'static str>,
     pub override_options: BTreeMap<&'static str, Vec<&'static str>>,
@@ -206,11 +245,17 @@ pub(crate) fn is_unsafe(name: &[u8]) -> bool {
 fn read_all() -> Option<Knowledge> {
     let permissions = view(Table::Permissions).members()?;
     let git = view(Table::Git).members()?;
+    let history = view(Table::History).members()?;
     let texts = |key: &str| permissions.get(key)?.texts();
     Some(Knowledge {
         protected: rows(view(Table::Protected), protected)?,
         removers: rows(view(Table::Critical), remover)?,
-        historians: rows(view(Table::History), historian)?,
+        historians: rows(history.get("programs")?, historian)?,
+        kept: Kept {
+            places: history.get("places")?.texts()?,
+            ordinary: history.get("ordinary")?.texts()?,
+            names: history.get("names")?.texts()?,
+        },
         walkers: rows(view(Table::Trees), walker)?,
         link_makers: rows(view(Table::Links), link_maker)?,
         git_keys: GitKeys {
@@ -251,6 +296,7 @@ fn read_all() -> Option<Knowledge> {
         label_programs: texts("label_programs")?,
         looked_through: texts("looked_through")?,
         starters: texts("starters")?,
+        private_directories: texts("private_directories")?,
         system_directories: texts("system_directories")?,
         foreign_directories: texts("foreign_directories")?,
         override_options: permissions
@@ -313,6 +359,24 @@ fn remover(row: &Row) -> Option<Remover> {
             _ => return None,
         },
         when: texts(row, "when")?,
+        modes: texts(row, "modes")?,
+        target: texts(row, "target")?,
+        search: match row.get("search") {
+            Some(view) => Some(search(&view.members()?)?),
+            None => None,
+        },
+    })
+}
+
+fn search(row: &Row) -> Option<Search> {
+    Some(Search {
+        leading: texts(row, "leading")?,
+        names: texts(row, "names")?,
+        paths: texts(row, "paths")?,
+        negations: texts(row, "negations")?,
+        valued: texts(row, "valued")?,
+        plain: texts(row, "plain")?,
+        commands: texts(row, "commands")?,
     })
 }
 

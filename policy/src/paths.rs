@@ -267,7 +267,10 @@ fn begins_with(start: usize, rest: &[Cow<'_, str>], name: &ProtectedName) -> boo
         && rest.len() >= name.segments.len()
         && rest.iter().zip(&name.segments).all(|(found, wanted)| equal(found, wanted));
     let behind = rest.get(name.segments.len()..).unwrap_or_default();
-    let excepted = behind.first().is_some_and(|first| name.except.iter().any(|one| one == first));
+    let excepted = name.except.iter().any(|one| match one.strip_prefix("**/") {
+        Some(deep) => behind.last().is_some_and(|last| equal(last, deep)),
+        None => behind.first().is_some_and(|first| first == one),
+    });
     fits && !excepted && (name.tree || behind.is_empty())
 }
 

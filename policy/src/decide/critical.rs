@@ -10,6 +10,7 @@ use crate::pattern::command::base_name;
 
 use super::context::Context;
 use super::shell::Shell;
+use super::{harmless, kept, search};
 
 /// Returns why the command needs a person, whatever rules say.
 pub(super) fn finding(
@@ -20,19 +21,49 @@ pub(super) fn finding(
     let word = command.words.first()?;
     let program = base_name(&command.words).or_else(|| word.exact())?;
     let rows = knowledge().removers.iter().filter(|row| listed(&row.names, program));
-    for row in rows.filter(|row| applies(row, command)) {
-        for operand in operands(row, command) {
-            if let Some(what) = critical(context, shell, command, row, &operand) {
-                let name = String::from_utf8_lossy(program);
-                return Some(format!("`{name}` on {what} always needs a person"));
-            }
+    let name = String::from_utf8_lossy(program);
+    for row in rows {
+        let what = match &row.search {
+            Some(how) => search::finding(context, shell, command, (row, how)),
+            None if applies(row, command) => removed(context, shell, command, row),
+            None => None,
+        };
+        if let Some(what) = what {
+            return Some(format!("`{name}` on {what} always needs a person"));
         }
     }
     None
 }
 
+/// Returns the first operand that is critical.
+fn removed(
+    context: &Context<'_>,
+    shell: &Shell<'_>,
+    command: &SimpleCommand,
+    row: &Remover,
+) -> Option<String> {
+    // What a search finds is judged by where it begins.
+    let found = |word: &Word| {
+        let stands = match &word.class {
+            WordClass::Pattern { glob, .. } => {
+                matches!(glob.last(), Some(Glob::Other(mark)) if mark == b"{}")
+            }
+            WordClass::Unknown { .. } => {
+                word.span.of(shell.source).windows(2).any(|mark| mark == b"{}")
+            }
+            WordClass::Exact(_) => false,
+        };
+        stands && search::is_started(shell, command)
+    };
+    operands(row, command).into_iter().filter(|word| !found(word)).find_map(|operand| {
+        let what = critical(context, shell, command, row, &operand)?;
+        let harmless = harmless::is_harmless(context, shell, command, row, &operand);
+        (!harmless).then_some(what)
+    })
+}
+
 /// Says whether one of the words that make the row count is there, or could be.
-fn applies(row: &Remover, command: &SimpleCommand) -> bool {
+pub(super) fn applies(row: &Remover, command: &SimpleCommand) -> bool {
     row.when.is_empty()
         || command
             .words
@@ -58,7 +89,8 @@ pub(super) fn is_option(word: &Word, wanted: &str) -> bool {
     }
 }
 
-fn operands(row: &Remover, command: &SimpleCommand) -> Vec<Word> {
+/// Returns the words to which the command does something.
+pub(super) fn operands(row: &Remover, command: &SimpleCommand) -> Vec<Word> {
     let mut found: Vec<Word> = Vec::new();
     let mut only_operands = false;
     for word in command.words.iter().skip(1) {
@@ -82,14 +114,15 @@ fn operands(row: &Remover, command: &SimpleCommand) -> Vec<Word> {
             }
         }
     }
-    if matches!(row.operands, RemoverOperands::First) && found.len() > 1 {
+    let last_is_place = !harmless::has_target(row, command);
+    if matches!(row.operands, RemoverOperands::First) && last_is_place && found.len() > 1 {
         found.pop();
     }
     found
 }
 
 /// Returns what the operand is, when it is critical.
-fn critical(
+pub(super) fn critical(
     context: &Context<'_>,
     shell: &Shell<'_>,
     command: &SimpleCommand,
@@ -122,7 +155,21 @@ fn critical(
             }
             let open = bare.starts_with(b"$")
                 && (bare.ends_with(b"/") || bare.ends_with(b"/*") || bare.ends_with(b"/.*"));
-            open.then(|| "what stands right below a variable".to_owned())
+            // Whatever it becomes, it begins as it is typed.
+            let known = bare.split(|byte| b"$`'\\*?[{<>(".contains(byte)).next();
+            let known = known.and_then(|known| {
+                let end = known.iter().rposition(|byte| *byte == b'/')?;
+                paths::written(known.get(..=end)?, directory)
+            });
+            let kept = known.is_some_and(|known| {
+                let names = paths::names(&known, context.facts, directory);
+                names.iter().any(|name| kept::is_near(name))
+            });
+            match (kept, open) {
+                (true, _) => Some("what version control keeps".to_owned()),
+                (false, true) => Some("what stands right below a variable".to_owned()),
+                (false, false) => None,
+            }
         }
     }
 }
@@ -151,7 +198,11 @@ fn pattern(
         Glob::Literal(bytes) => bytes.iter().all(|byte| *byte == b'.'),
         Glob::Star | Glob::Question | Glob::Other(_) => true,
     });
-    let Some(shape) = paths::shape(word, directory) else {
+    let shape = paths::shape(word, directory);
+    if shape.as_ref().is_some_and(|shape| kept::may_be_kept(shape, context.globs_differ)) {
+        return Some("what version control keeps".to_owned());
+    }
+    let Some(shape) = shape else {
         return wild.then(|| "all that a directory holds".to_owned());
     };
     let holder = paths::fixed_directory(&shape);
@@ -171,13 +222,17 @@ fn is_critical(context: &Context<'_>, path: &Path) -> bool {
     let facts = context.facts;
     let shallow = path.iter().count() <= 2;
     let above = |root: &PathBuf| root.starts_with(path);
-    shallow || above(&facts.home) || above(&facts.cwd) || above(&facts.project)
+    kept::is_kept(path)
+        || shallow
+        || above(&facts.home)
+        || above(&facts.cwd)
+        || above(&facts.project)
 }
 
 fn is_device(path: &Path) -> bool {
     path.starts_with("/dev") && path != Path::new("/dev/null")
 }
 
-fn shown(path: &Path) -> String {
+pub(super) fn shown(path: &Path) -> String {
     format!("`{}`", path.display())
 }

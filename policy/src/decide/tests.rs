@@ -364,7 +364,7 @@ fn critical_paths_need_a_person() {
             "rm -rf ../",
             "rm x",
             "chmod 755 .",
-            "chmod -R 755 .",
+            "chmod -R 777 .",
         ],
         expect![[r#"
             rm -rf /  =>  ask builtin critical_path -
@@ -375,7 +375,7 @@ fn critical_paths_need_a_person() {
             rm -rf ../  =>  ask builtin critical_path -
             rm x  =>  allow user rule_allow Bash
             chmod 755 .  =>  allow user rule_allow Bash
-            chmod -R 755 .  =>  ask builtin critical_path -"#]],
+            chmod -R 777 .  =>  ask builtin critical_path -"#]],
     );
 }
 
