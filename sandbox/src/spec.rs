@@ -43,6 +43,21 @@ pub struct SandboxSpec {
     pub hide: BTreeSet<Mechanism>,
 }
 
+impl SandboxSpec {
+    /// Says whether calls can be watched in a run with these namespaces, with or without a `/proc` of its own.
+    pub(crate) fn may_be_watched(&self, has_proc: bool) -> bool {
+        let hidden = [Mechanism::Seccomp, Mechanism::Notification];
+        has_proc && !hidden.iter().any(|mechanism| self.hide.contains(mechanism))
+    }
+
+    /// Says whether a rule is the supervisor's alone where there is one: what is to be replaced cannot be covered by a mount.
+    pub(crate) fn leaves_to_supervisor(&self, rule: &FileRule) -> bool {
+        self.mediation == Mediation::Writes
+            && rule.access == Access::Protected
+            && self.files.git_configurations.contains(&rule.path)
+    }
+}
+
 /// What happens where no namespaces can be had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fallback {
@@ -99,7 +114,7 @@ pub struct Files {
     pub guarded_names: Vec<OsString>,
     /// What configurations of git may hold.
     pub git_keys: GitKeys,
-    /// Configurations of git directories, protected by rules, to which the supervisor writes what changes nothing but keys
+    /// Configurations of git directories, protected by rules, that may be replaced by others which differ in nothing but keys
     /// that may change.
     pub git_configurations: Vec<PathBuf>,
     /// Directories of git objects: what was there before the run is neither removed, moved nor written.

@@ -105,15 +105,6 @@ impl From<io::Error> for Refused {
     }
 }
 
-/// What a supervisor holds from before the run could see less.
-#[derive(Default)]
-pub(crate) struct Held {
-    /// Files among the three streams.
-    pub(crate) streams: Vec<OwnedFd>,
-    /// Configurations of git, open for writing.
-    pub(crate) git_configurations: Vec<OwnedFd>,
-}
-
 /// The supervisor of one run.
 pub(crate) struct Supervisor {
     listener: OwnedFd,
@@ -123,7 +114,8 @@ pub(crate) struct Supervisor {
     /// Of a run that has its loopback interface with others.
     neighbours: Option<Neighbours>,
     terminal: Option<OwnedFd>,
-    held: Held,
+    /// Files among the three streams.
+    streams: Vec<OwnedFd>,
     /// What a configuration that the run makes may set.
     keys: Keys,
     /// The filter, to know what it refuses.
@@ -142,7 +134,7 @@ impl Supervisor {
         spec: &SandboxSpec,
         (table, neighbours): (&'static Table, Option<Neighbours>),
         terminal: Option<OwnedFd>,
-        (held, monitor): (Held, UnixStream),
+        (streams, monitor): (Vec<OwnedFd>, UnixStream),
     ) -> Supervisor {
         syscalls::take_turns(listener.as_fd());
         Supervisor {
@@ -152,7 +144,7 @@ impl Supervisor {
             history: History::new(spec),
             neighbours,
             terminal,
-            held,
+            streams,
             keys: Keys::new(spec),
             table,
             violations: Vec::new(),

@@ -276,10 +276,7 @@ const HARMLESS: &[(&str, &str)] = &[
     ("git branch -q keep; git branch -q --set-upstream-to=main keep", "branch.keep.remote=."),
     ("git branch -m t2 t3", "branch.t3.merge=refs/heads/main"),
     ("git config user.email b@example.invalid", "user.email=b@example.invalid"),
-    (
-        "git remote add up \"$B\"; git branch -q u; git push -q -u up u:${PWD##*/}",
-        "branch.u.remote=up",
-    ),
+    ("git branch -q u; git push -q -u origin u:${PWD##*/}", "branch.u.remote=origin"),
     ("git config core.fileMode false", "core.filemode=false"),
 ];
 
@@ -291,7 +288,8 @@ const HARMFUL: &[(&str, &str)] = &[
     ("git config branch.main.mergeOptions '-s ./x'", "branch.mergeoptions"),
     ("git config remote.origin.url https://x.invalid", "remote.url"),
     ("git config --add remote.origin.pushurl https://x.invalid", "remote.pushurl"),
-    ("git remote remove origin", "remote.url"),
+    ("git config --remove-section remote.origin", "remote.url"),
+    ("git remote add up /o", "remote.url"),
     ("git config branch.main.remote https://x.invalid", "branch.remote"),
     (
         "printf '[core]\\nfsmonitor=x\\n' > .git/config.lock; mv .git/config.lock .git/config",
@@ -310,12 +308,13 @@ fn harmless_keys_of_a_repository_that_was_there_may_change_and_no_others() {
     // The project's own repository, and one inside of it that no mount knows of.
     plain(&place, &project, "git init -q --bare bare; mkdir in");
     for folder in [project.clone(), project.join("in")] {
-        let script = "git init -q; git commit -q --allow-empty -m zero; git checkout -q -B main; git config remote.origin.url /o";
-        plain(&place, &folder, &format!("{IDENTITY} {script}"));
+        let script = "git init -q; git commit -q --allow-empty -m zero; git checkout -q -B main; git config remote.origin.url $B";
+        let bare = format!("B='{}/bare'", project.display());
+        plain(&place, &folder, &format!("{bare}; {IDENTITY} {script}"));
         let config = folder.join(".git/config");
         let read = || std::fs::read_to_string(&config).expect("the file");
         let acted = |act: &str| {
-            let there = format!("cd '{}' && B='{}/bare'", folder.display(), project.display());
+            let there = format!("cd '{}'", folder.display());
             gated(&place, &project, &format!("{there}; {IDENTITY} set -e; {act}"))
         };
         for (act, expected) in HARMLESS {

@@ -24,7 +24,7 @@ use crate::linux::mounts::{Built, Stage};
 use crate::linux::syscalls::{self, Ended, Stack};
 use crate::spec::{Mechanism, Mediation};
 use crate::steps::Steps;
-use crate::supervise::{self, Guard, Held, Neighbours, Supervisor, neighbours};
+use crate::supervise::{self, Guard, Neighbours, Supervisor, neighbours};
 use crate::{Exit, Network, Protection, SandboxSpec, Violation};
 
 /// `CAP_SYS_PTRACE`: the supervisor reads the memory of callers that are not its children.
@@ -264,12 +264,8 @@ fn begin(
     for number in 0..3 {
         step("streams", syscalls::duplicate_onto(nothing.as_fd(), number))?;
     }
-    let (git_configurations, caches) =
-        prepared.built.as_mut().map_or_else(Default::default, |it| {
-            (std::mem::take(&mut it.git_configurations), std::mem::take(&mut it.caches))
-        });
-    let streams = streams.into_iter().filter(is_file).collect();
-    let kept = Held { streams, git_configurations };
+    let caches = prepared.built.as_mut().map_or_else(Vec::new, |it| std::mem::take(&mut it.caches));
+    let files = streams.into_iter().filter(is_file).collect();
     // Of other runs the monitor tells: it has more to do before it may.
     let may_tell = prepared.isolation == Isolation::Namespaces;
     let report = Report::Ready(enforced);
@@ -278,7 +274,7 @@ fn begin(
     let neighbours = prepared.shares.then(|| Neighbours::new(address));
     let supervisor = listener.map(|it| {
         let watched = (&filters.table, neighbours);
-        Supervisor::new(it, spec, watched, terminal, (kept, monitor)).with_caches(caches)
+        Supervisor::new(it, spec, watched, terminal, (files, monitor)).with_caches(caches)
     });
     Ok(Begun { pid, is_told, built: prepared.built, supervisor, terminal: held })
 }
@@ -448,8 +444,7 @@ fn pass(control: &UnixStream, [http, socks]: &[TcpListener; 2]) -> io::Result<()
 }
 
 fn supervision(spec: &SandboxSpec, built: &Built) -> Supervision {
-    let hidden = [Mechanism::Seccomp, Mechanism::Notification];
-    if hidden.iter().any(|mechanism| spec.hide.contains(mechanism)) || !built.has_proc {
+    if !spec.may_be_watched(built.has_proc) {
         return Supervision::None;
     }
     match spec.mediation {

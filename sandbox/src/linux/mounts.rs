@@ -72,8 +72,6 @@ pub(crate) struct Built {
     pub(crate) refuses_nesting: bool,
     /// Private shared memory, for measuring.
     pub(crate) shm: OwnedFd,
-    /// Configurations of git that the supervisor may write.
-    pub(crate) git_configurations: Vec<OwnedFd>,
     /// Caches that the run changes for itself.
     pub(crate) caches: Vec<PathBuf>,
     /// What is narrower than the spec asked for, for people.
@@ -243,10 +241,11 @@ impl Stage {
     /// Puts on top what `spec` asks for, and makes it the root of this mount namespace.
     pub(crate) fn build(mut self, spec: &SandboxSpec, foreign: Foreign) -> Result<Built, Failure> {
         let sources = Sources::open(spec, &foreign, self.left.as_ref())?;
-        let rules: Vec<&FileRule> = sources.rules.iter().collect();
+        let is_watched = spec.may_be_watched(self.proc_mount.is_some());
+        let is_covered = |rule: &&FileRule| !(is_watched && spec.leaves_to_supervisor(rule));
+        let rules: Vec<&FileRule> = sources.rules.iter().filter(is_covered).collect();
         let mounts =
             layout::plan(&rules, &self.private).map_err(|reason| Failure::Spec { reason })?;
-        let git_configurations = sources.git_configurations(spec, &foreign);
         let trees = sources.clone_trees(&mounts, foreign, self.left.as_ref())?;
         let mut grants = self.place_all(spec, &mounts, trees)?;
         let host = (&self.root, self.left.as_ref());
@@ -268,7 +267,6 @@ impl Stage {
             counts_processes: self.highest.is_some(),
             refuses_nesting: self.refuses_nesting,
             shm,
-            git_configurations,
             caches: overlays.paths,
             notes: overlays.notes,
         })

@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use super::foreign::Foreign;
 use super::layout::{Mount, View};
 use super::mounts::{SAFE, beneath, failed, is_absent, is_directory, open};
-use super::syscalls::{self, ATTRIBUTE_READ_ONLY, NO_LINKS};
+use super::syscalls::{self, ATTRIBUTE_READ_ONLY};
 use crate::codec::Failure;
 use crate::{FileRule, SandboxSpec};
 
@@ -81,26 +81,6 @@ impl Sources {
         self.opened.insert(rule.path.clone(), fd);
         self.rules.push(rule.clone());
         Ok(())
-    }
-
-    /// Opens the configurations of git that the supervisor may write, past what will cover them. One that cannot be opened so
-    /// stays as it is.
-    pub(super) fn git_configurations(&self, spec: &SandboxSpec, foreign: &Foreign) -> Vec<OwnedFd> {
-        let open = |path: &PathBuf| {
-            let flags = libc::O_RDWR | libc::O_NONBLOCK | libc::O_NOCTTY;
-            let object = self.opened.get(path)?;
-            if syscalls::kind(object.as_fd()).ok()? != libc::S_IFREG {
-                return None;
-            }
-            let own = || syscalls::reopen(object.as_fd(), flags);
-            // Of the region around it: what covers it becomes read-only, which a mount with open files cannot.
-            let shown = foreign.trees.iter().find_map(|(region, tree)| {
-                let relative = path.strip_prefix(region).ok()?;
-                Some(syscalls::open_at(tree.as_fd(), relative, flags, NO_LINKS))
-            });
-            shown.unwrap_or_else(own).ok()
-        };
-        spec.files.git_configurations.iter().filter_map(open).collect()
     }
 
     /// Copies the mount of each path that is shown, while the host's tree is still as it was.

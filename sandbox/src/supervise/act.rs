@@ -327,7 +327,7 @@ impl Performer<'_> {
             return Ok(None);
         }
         let identity = repository::identity(&resolve::metadata(object)?);
-        for stream in &self.supervisor.held.streams {
+        for stream in &self.supervisor.streams {
             let same = repository::identity(&resolve::metadata(stream)?) == identity;
             let mode = syscalls::status_flags(stream.as_fd())? & libc::O_ACCMODE;
             if same && (mode == wanted || mode == libc::O_RDWR) {

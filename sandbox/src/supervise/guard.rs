@@ -38,6 +38,8 @@ pub(crate) struct Guard {
     /// Each with where it comes from.
     patterns: Vec<(Pattern, String)>,
     sockets: Vec<PathBuf>,
+    /// Configurations of git that may be replaced by others of which some keys differ.
+    configurations: Vec<PathBuf>,
     /// What the host shows inside of the directories of the run's own.
     shown: Vec<PathBuf>,
     /// Caches whose changes are the run's own: names are free there, and sockets of the host are not the run's.
@@ -73,6 +75,7 @@ impl Guard {
             names: spec.files.guarded_names.iter().map(|name| parts(Path::new(name))).collect(),
             rules: refusing.cloned().collect(),
             sockets,
+            configurations: spec.files.git_configurations.clone(),
             shown,
             caches: Vec::new(),
             only_loopback: spec.network != Network::Host,
@@ -82,8 +85,19 @@ impl Guard {
     /// Returns one for which nothing lies in a writable region.
     pub(super) fn nothing() -> Guard {
         let (regions, names, rules) = (Vec::new(), Vec::new(), Vec::new());
-        let (patterns, sockets, shown, caches) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Guard { regions, names, rules, patterns, sockets, shown, caches, only_loopback: true }
+        let (patterns, sockets, configurations) = Default::default();
+        let (shown, caches, only_loopback) = (Vec::new(), Vec::new(), true);
+        Guard {
+            regions,
+            names,
+            rules,
+            patterns,
+            sockets,
+            configurations,
+            shown,
+            caches,
+            only_loopback,
+        }
     }
 
     /// Takes `caches` for directories whose changes are the run's own.
@@ -100,12 +114,18 @@ impl Guard {
         };
         let refuses = |rule: &&FileRule| !matches!(rule.access, Access::Write | Access::Read);
         let is_named = !spec.files.guarded_names.is_empty() || !spec.files.patterns.is_empty();
-        is_named || absent.iter().filter(refuses).any(within)
+        let is_alone = rules.iter().any(|rule| spec.leaves_to_supervisor(rule));
+        is_named || is_alone || absent.iter().filter(refuses).any(within)
     }
 
     /// Returns what is to be said of `act` at `path`.
     pub(super) fn judge(&self, act: Act, path: &Path) -> Word {
         self.judge_by(act, path, |_| true)
+    }
+
+    /// Says whether a configuration of git that only this keeps lies beneath `path`.
+    pub(super) fn is_above_configuration(&self, path: &Path) -> bool {
+        self.configurations.iter().any(|it| it != path && it.starts_with(path))
     }
 
     /// Returns what is to be said of writing the file at `path`, if it were not protected itself.
@@ -241,6 +261,7 @@ mod tests {
             ],
             patterns: Vec::new(),
             sockets: Vec::new(),
+            configurations: Vec::new(),
             shown: vec!["/tmp/host".into()],
             caches: vec!["/home/.npm".into()],
             only_loopback: true,

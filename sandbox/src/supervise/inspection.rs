@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{File, Permissions};
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::PermissionsExt;
@@ -25,6 +25,10 @@ const MOST_PLACES: usize = 500;
 
 /// Longest file that is read; git's own are a few hundred bytes.
 const MOST_TEXT: u64 = 1 << 20;
+
+/// What stands in the name of a file that is not yet in its place. A command that could write, move or replace it would do so
+/// with what is to be looked into.
+pub(super) const OWN: &str = ".stockade-";
 
 /// Names that are tried to put something aside under.
 const MOST_ASIDE: u32 = 50;
@@ -161,11 +165,15 @@ fn configuration(directory: &OwnedFd, path: &Path, keys: &Keys, guard: &Guard) -
         Ok(None) => return None,
         Ok(Some(text)) => match keys.refused(&text, path, guard) {
             Some(key) => key,
-            None => renew(directory, "config", &text).err()?,
+            None => not_renewed(renew(directory, "config", &text))?,
         },
         Err(_) => "what cannot be read".to_owned(),
     };
     Some(Planted { name: "config", key, what: "git configuration", aside: "config.refused" })
+}
+
+fn not_renewed(renewed: io::Result<()>) -> Option<String> {
+    renewed.err().map(|_| "what cannot be written anew".to_owned())
 }
 
 /// The git directory of a linked worktree names that of its repository in one way (`gitrepository-layout(5)`).
@@ -236,9 +244,8 @@ fn work(directory: &OwnedFd, path: &Path, known: &[OsString]) -> Vec<Violation> 
         for name in files {
             let key = match read(&opened, name) {
                 Ok(None) => None,
-                Ok(Some(text)) => {
-                    instruction(name, &text, known).or_else(|| renew(&opened, name, &text).err())
-                }
+                Ok(Some(text)) => instruction(name, &text, known)
+                    .or_else(|| not_renewed(renew(&opened, name, &text))),
                 Err(_) => Some("what cannot be read".to_owned()),
             };
             if let Some(key) = key {
@@ -314,50 +321,44 @@ pub(super) fn read(directory: &OwnedFd, name: impl AsRef<Path>) -> io::Result<Op
     if !file.metadata()?.is_file() {
         return Err(io::ErrorKind::InvalidData.into());
     }
-    text(&file).map(Some)
+    text(file).map(Some)
 }
 
 /// Returns all that a file of a usual size holds.
-pub(super) fn text(file: &File) -> io::Result<Vec<u8>> {
+pub(super) fn text(file: File) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
-    let mut file = file;
-    file.rewind()?;
     file.take(MOST_TEXT + 1).read_to_end(&mut text)?;
     if text.len() as u64 > MOST_TEXT { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(text) }
 }
 
-/// Puts a file with the same text in the place of one that was looked into: whoever holds the other one open, or
-/// has another name of it, changes nothing that git reads. Returns what is to be said where that fails.
-fn renew(directory: &OwnedFd, name: &str, text: &[u8]) -> Result<(), String> {
-    let write = || -> io::Result<()> {
-        let held = directory.as_fd();
-        let lookup = libc::O_PATH | libc::O_NOFOLLOW;
-        let found = syscalls::create_at(held, Path::new(name), lookup, 0)?;
-        let mode = resolve::metadata(&found)?.permissions().mode() & 0o777;
-        let flags =
-            libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-        let mut number = 0;
-        let (path, file) = loop {
-            let path = format!("{name}.stockade-{number}");
-            match syscalls::create_at(held, Path::new(&path), flags, 0o600) {
-                Err(error) if error.raw_os_error() == Some(libc::EEXIST) && number < MOST_ASIDE => {
-                    number += 1;
-                }
-                result => break (path, result?),
+/// Puts a file with this text in the place of one that was looked into: whoever holds the other one open, or has another
+/// name of it, changes nothing that git reads. Until it is there it has a name that no command can use ([`OWN`]).
+pub(super) fn renew(directory: &OwnedFd, name: &str, text: &[u8]) -> io::Result<()> {
+    let held = directory.as_fd();
+    let lookup = libc::O_PATH | libc::O_NOFOLLOW;
+    let found = syscalls::create_at(held, Path::new(name), lookup, 0)?;
+    let mode = resolve::metadata(&found)?.permissions().mode() & 0o777;
+    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    let mut number = 0;
+    let (path, file) = loop {
+        let path = format!("{name}{OWN}{number}");
+        match syscalls::create_at(held, Path::new(&path), flags, 0o600) {
+            Err(error) if error.raw_os_error() == Some(libc::EEXIST) && number < MOST_ASIDE => {
+                number += 1;
             }
-        };
-        let mut file = File::from(file);
-        let written = file
-            .write_all(text)
-            .and_then(|()| file.set_permissions(Permissions::from_mode(mode)))
-            .and_then(|()| syscalls::rename_at(held, Path::new(&path), held, Path::new(name), 0));
-        if written.is_err() {
-            // The first error is the one to tell.
-            let _ = syscalls::unlink_at(held, Path::new(&path), 0);
+            result => break (path, result?),
         }
-        written
     };
-    write().map_err(|_| "what cannot be written anew".to_owned())
+    let mut file = File::from(file);
+    let written = file
+        .write_all(text)
+        .and_then(|()| file.set_permissions(Permissions::from_mode(mode)))
+        .and_then(|()| syscalls::rename_at(held, Path::new(&path), held, Path::new(name), 0));
+    if written.is_err() {
+        // The first error is the one to tell.
+        let _ = syscalls::unlink_at(held, Path::new(&path), 0);
+    }
+    written
 }
 
 /// Removes the symbolic links of a git directory that the run made: git makes none.

@@ -144,7 +144,16 @@ pub(super) fn concerns(path: &Path) -> bool {
         "objects",
         "refs",
     ];
-    known.iter().any(|known| is(name, known)) || is_hook(path)
+    known.iter().any(|known| is(name, known)) || is_hook(path) || is_own(name)
+}
+
+/// The rule that keeps names for ourselves.
+const OWN_NAME: &str = "builtin: name of a file that is looked into";
+
+/// Says whether a name is one of those that a file has before it is put in its place.
+fn is_own(name: &OsStr) -> bool {
+    let name = name.as_bytes().to_ascii_lowercase();
+    name.windows(inspection::OWN.len()).any(|part| part == inspection::OWN.as_bytes())
 }
 
 /// Returns why `act` at `name` in `parent` is refused, if it is; `path` is its real path.
@@ -157,6 +166,9 @@ pub(super) fn forbids(
     let name = path.file_name().unwrap_or_default();
     let above = path.parent().unwrap_or(path);
     let is_placed = act == Act::Place;
+    if is_own(name) {
+        return Ok(Some(OWN_NAME));
+    }
     if is(name, ".git") && is_placed {
         return Ok(Some("builtin: git directory"));
     }
@@ -233,6 +245,9 @@ pub(super) fn stays(
 ) -> io::Result<Option<&'static str>> {
     let name = path.file_name().unwrap_or_default();
     let above = path.parent().unwrap_or(path);
+    if is_own(name) {
+        return Ok(Some(OWN_NAME));
+    }
     let is_info = is(name, "info");
     // What comes to the names of the others is judged where it is placed.
     if !(is_info || !is_placed && PARTS.iter().any(|part| is(name, part))) {

@@ -495,3 +495,64 @@ fn a_repository_of_somebody_else_that_gets_an_inode_of_the_run_stays_as_it_is() 
 fn exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }
+
+#[test]
+fn a_configuration_that_no_mount_covers_is_kept_by_its_name() {
+    as_root_and_user(
+        "repository::a_configuration_that_no_mount_covers_is_kept_by_its_name",
+        || {
+            if !git_works() {
+                return;
+            }
+            let place = place("uncovered");
+            fs::remove_dir_all(place.project.join(".git/hooks")).unwrap();
+            let config = place.project.join(".git/config");
+            let before = fs::read(&config).unwrap();
+            for script in [
+                "echo x >> .git/config",
+                "echo x > .GIT/config || echo x > .git/config",
+                "truncate -s 0 .git/config",
+                "rm -f .git/config",
+                "mv .git/config y",
+                "mv .git y && echo x > y/config && mv y .git",
+                "mv .git y && mkdir .git && echo x > .git/config",
+                "ln .git/config y && echo x > y",
+                "echo x > y && mv y .git/config",
+                "echo x > y && mv y .git/config.lock && mv .git/config.lock .git/config",
+                "ln -s ../y .git/config.lock && echo '[user]' > y && mv .git/config.lock .git/config",
+                "cd .git && exec 3<> config && echo x >&3",
+                "python3 -c 'import os; os.replace(\".git/config.lock\", \".git/config\")' || mv HEAD .git/config || cp /etc/hostname .git/config",
+            ] {
+                let outside = place.plain(script);
+                assert_eq!(
+                    outside.code,
+                    Some(0),
+                    "must work unconfined: {script}\n{}",
+                    outside.text
+                );
+                assert_ne!(fs::read(&config).ok().as_ref(), Some(&before), "{script}");
+                let undo = format!(
+                    "rm -rf .git y; cp -a {}/made/.git .; rm -rf .git/hooks",
+                    place.outside.display()
+                );
+                place.plain(&undo);
+                let mut spec = place.spec(script);
+                spec.files.rules.push(rule(&config, Access::Protected));
+                spec.files.git_configurations = vec![config.clone()];
+                spec.files.git_keys = known_keys();
+                let inside = place.run(&spec);
+                assert_ne!(inside.code, Some(0), "must fail confined: {script}\n{}", inside.text);
+                assert_eq!(fs::read(&config).unwrap(), before, "{script}");
+                place.plain(&undo);
+            }
+            for script in [
+                "echo x > .git/config.stockade-0",
+                "echo x > y && mv y .git/config.Stockade-0",
+                "echo x > y && ln y .git/config.stockade-0",
+                "mkdir d && mv d .git/config.stockade-1",
+            ] {
+                place.stops(script, || drop(place.plain("rm -rf .git/config.[sS]tockade-* y d")));
+            }
+        },
+    );
+}

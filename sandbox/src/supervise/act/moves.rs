@@ -96,6 +96,10 @@ impl Performer<'_> {
         if let Word::Forbidden(rule) = self.supervisor.guard.judge(Act::Make, &source) {
             return Err(Refused::Rule(violation("write", "rename", &source, rule)));
         }
+        if self.supervisor.guard.is_above_configuration(&source) {
+            let rule = "builtin: git directory".to_owned();
+            return Err(Refused::Rule(violation("write", "rename", &source, rule)));
+        }
         let exchanges = flags & libc::RENAME_EXCHANGE != 0;
         self.permit_part(&from, false)?;
         self.permit_part(&to, true)?;
