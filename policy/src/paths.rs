@@ -251,6 +251,32 @@ pub(crate) fn protected(names: &[PathBuf]) -> Option<&'static ProtectedName> {
     })
 }
 
+/// Returns the protected name that the sandbox keeps unwritable although a path below it is ordinary elsewhere: it looks
+/// at what a path is called below the working directory that it lies in. Who works in such a place may write there.
+pub(crate) fn guarded(
+    names: &[PathBuf],
+    facts: &Facts,
+    further: &[PathBuf],
+) -> Option<&'static ProtectedName> {
+    let below = |name: &PathBuf| {
+        let roots = working_directories(facts, further).chain([facts.cwd.as_path()]);
+        let inside = roots.filter_map(|root| name.strip_prefix(root).ok().map(Path::to_owned));
+        inside.min_by_key(|rest| rest.iter().count())
+    };
+    names.iter().filter_map(below).find_map(|inside| {
+        let segments: Vec<Cow<'_, str>> =
+            inside.iter().map(|name| name.to_string_lossy()).collect();
+        protected_names().iter().filter(|name| name.kernel && !name.except.is_empty()).find(
+            |name| {
+                let mut runs = segments.windows(name.segments.len());
+                runs.any(|run| {
+                    run.iter().zip(&name.segments).all(|(found, wanted)| equal(found, wanted))
+                })
+            },
+        )
+    })
+}
+
 /// Returns the first place in the table whose name the segments of a path begin with, `start` segments below
 /// the root.
 fn protected_from(start: usize, rest: &[Cow<'_, str>]) -> Option<usize> {

@@ -6,7 +6,7 @@ use stockade_parser::{Effect, EffectKind, SimpleCommand, Target, Word, WordClass
 
 use crate::facts::Mode;
 use crate::index::PathIndex;
-use crate::knowledge::{knowledge, listed};
+use crate::knowledge::{ProtectedName, knowledge, listed};
 use crate::paths::{self, Passage};
 use crate::pattern::path::{PathPattern, Shape};
 use crate::rule::Specifier;
@@ -258,7 +258,7 @@ pub(super) fn judge_target(
     add_linked(context, draft, None, (&place, Extent::Path), access);
     draft.confinable = true;
     if access == Access::Write {
-        draft.own = protected(&names).or_else(|| device(&names));
+        draft.own = unwritable(context, &names).or_else(|| device(&names));
     } else if device(&names).is_some() && !typed.starts_with(b"/dev/zero") {
         draft.own = device(&names);
     }
@@ -315,11 +315,24 @@ pub(super) fn accepts_edits(mode: Mode) -> bool {
     }
 }
 
+/// Returns the question about a path that is protected, or that the sandbox keeps unwritable as such.
+fn unwritable(context: &Context<'_>, names: &[PathBuf]) -> Option<Own> {
+    let guarded = || {
+        let confined = context.tool == "Bash" && context.is_confined();
+        let name = paths::guarded(names, context.facts, &context.directories);
+        name.filter(|_| confined).map(of_protected)
+    };
+    protected(names).or_else(guarded)
+}
+
 /// Returns the question about a protected path.
 pub(super) fn protected(names: &[PathBuf]) -> Option<Own> {
-    let name = paths::protected(names)?;
+    paths::protected(names).map(of_protected)
+}
+
+fn of_protected(name: &ProtectedName) -> Own {
     let reason = format!("`{}` is a protected path", name.segments.join("/"));
-    Some(Own { code: "protected_path", reason, protected: true })
+    Own { code: "protected_path", reason, protected: true }
 }
 
 fn device(names: &[PathBuf]) -> Option<Own> {
@@ -368,7 +381,7 @@ pub(super) fn judge_command(context: &Context<'_>, draft: &mut Draft, command: &
                 add_linked(context, draft, Some(command), (&place, Extent::Path), access);
                 add_pieces(context, draft, word, directory, access);
                 if access == Access::Write && draft.own.is_none() {
-                    draft.own = protected(&names);
+                    draft.own = unwritable(context, &names);
                 }
             }
             None => {
