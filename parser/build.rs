@@ -25,8 +25,9 @@ use index::{Place, Places};
 const TABLES: [&str; 4] = ["wrappers", "evaluators", "effects", "read_only"];
 
 /// Tables that are stored whole: name and, where it differs, the folder.
-const STORED: [(&str, &str); 10] = [
+const STORED: [(&str, &str); 11] = [
     ("agents", ""),
+    ("caches", ""),
     ("environment", ""),
     ("permissions", ""),
     ("secrets", ""),

@@ -159,6 +159,7 @@ impl Scene {
     /// it starts itself is not known.
     pub(crate) fn start_state(&self, runner: Runner) -> StartState {
         let names = self.environment.variables.keys().map(String::as_str).chain(plan::ADDED);
+        let names = names.chain(plan::caches::VARIABLES);
         let home = self.place.home.to_string_lossy().into_owned().into_bytes();
         StartState {
             version: self.shell.version,

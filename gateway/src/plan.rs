@@ -1,5 +1,6 @@
 //! Verdict and settings to [`SandboxSpec`]: what one command may reach, complete and as plain data.
 
+pub(crate) mod caches;
 mod globs;
 mod limits;
 mod protected;
@@ -12,10 +13,11 @@ use std::path::{Path, PathBuf};
 use rustix::fs::access;
 use stockade_policy::{Facts, NetworkRules, Origin, SandboxSettings, SandboxState};
 use stockade_sandbox::{
-    Access, Fallback, FileRule, Files, Limits, Mediation, Network, Pattern, Program, Protection,
-    SandboxSpec, Wild,
+    Access, Cache, Fallback, FileRule, Files, Limits, Mediation, Network, Pattern, Program,
+    Protection, SandboxSpec, Wild,
 };
 
+use self::caches::Wanted;
 use self::globs::Unlisted;
 use self::protected::protect;
 use crate::environment::{self, Environment};
@@ -72,9 +74,13 @@ pub(crate) fn ahead(
 
 impl Ahead {
     /// Says whether the file system has nothing more to say about a command that gets this.
-    pub(crate) fn is_all(&self, command: &Command, request: &CommandRequest) -> bool {
-        // A program is searched for, and a place for the directory that the shell tells is made.
-        command.words.is_none() && !request.report_cwd
+    pub(crate) fn is_all(
+        &self,
+        (command, wanted): (&Command, &Wanted),
+        request: &CommandRequest,
+    ) -> bool {
+        // A program is searched for, and places for caches and for the directory that the shell tells are made.
+        command.words.is_none() && !request.report_cwd && *wanted == Wanted::None
     }
 }
 
@@ -82,7 +88,7 @@ impl Ahead {
 pub(crate) fn prepare(
     (scene, ahead): (&Scene, Option<Ahead>),
     facts: &Facts,
-    command: &Command,
+    (command, wanted): (&Command, &Wanted),
     places: &Places,
     request: &CommandRequest,
 ) -> Result<Planned, Failure> {
@@ -108,6 +114,17 @@ pub(crate) fn prepare(
             (sandbox, None, limits, temporary)
         }
     };
+    let (fallback, has_caches) = match facts.sandbox {
+        // The settings accept less, and this machine has no more.
+        SandboxState::Unavailable => (Fallback::Static, false),
+        SandboxState::Enforced => (Fallback::Refuse, *wanted != Wanted::None),
+        SandboxState::Off => (Fallback::Refuse, false),
+    };
+    let (caches, variables) = match has_caches {
+        true => caches::give(wanted, scene, &mut temporary, (&places.state, session)),
+        false => Ok((Vec::new(), Vec::new())),
+    }
+    .map_err(unusable)?;
     let own = temporary.path().to_path_buf();
     let confined = confines.then_some(own.as_path());
     let ending = match request.report_cwd && command.words.is_none() {
@@ -129,11 +146,9 @@ pub(crate) fn prepare(
         files,
         limits,
         temporary: confined,
-        fallback: match facts.sandbox {
-            // The settings accept less, and this machine has no more.
-            SandboxState::Unavailable => Fallback::Static,
-            SandboxState::Enforced | SandboxState::Off => Fallback::Refuse,
-        },
+        caches,
+        variables,
+        fallback,
         start_file: ending.map(Ending::start),
     })?;
     Ok(Planned { spec, temporary, hosts: NetworkRules::new(&sandbox) })
@@ -214,6 +229,10 @@ struct Ground<'a> {
     limits: Limits,
     /// The private temporary directory; none for a command that runs unconfined.
     temporary: Option<&'a Path>,
+    /// What it may change for itself.
+    caches: Vec<Cache>,
+    /// Variables that name caches in the private temporary directory.
+    variables: Vec<caches::Variable>,
     /// What happens where no namespaces can be had.
     fallback: Fallback,
     /// A file that bash reads first.
@@ -234,7 +253,11 @@ fn plan(ground: Ground<'_>) -> Result<SandboxSpec, Failure> {
     };
     Ok(SandboxSpec {
         program: program(&ground)?,
-        files: Files { private_tmp: ground.temporary.map(Path::to_path_buf), ..ground.files },
+        files: Files {
+            private_tmp: ground.temporary.map(Path::to_path_buf),
+            caches: ground.caches,
+            ..ground.files
+        },
         network,
         limits: ground.limits,
         terminal: ground.command.terminal,
@@ -320,6 +343,7 @@ fn program(ground: &Ground<'_>) -> Result<Program, Failure> {
     if ground.temporary.is_some() {
         environment::without_upkeep(&mut variables)?;
     }
+    variables.extend(ground.variables.iter().map(|(name, it)| ((*name).into(), it.clone())));
     if has_proxy(ground) {
         variables.extend(environment::of_proxy(net::HTTP_PORT, net::SOCKS_PORT)?);
     }

@@ -7,13 +7,16 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use sha2::{Digest as _, Sha256};
+use stockade_sandbox::Cache;
 
 use crate::places::{hex, private_directory};
 
 mod ending;
 mod removal;
+mod stores;
 
 pub(crate) use ending::Ending;
+use stores::Stores;
 
 /// A session that did nothing for so long is over.
 const SESSION: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -31,6 +34,8 @@ pub(crate) struct Temporary {
     lasting: bool,
     /// Of a run that is to tell where its shell stood at last.
     ending: Option<Ending>,
+    /// Of a run that changes caches for itself.
+    stores: Option<Stores>,
 }
 
 impl Temporary {
@@ -44,13 +49,13 @@ impl Temporary {
             give_rights_back(&path)?;
             private_directory(&path)?;
             fs::File::open(&path)?.set_modified(SystemTime::now())?;
-            return Ok(Temporary { path, lasting: true, ending: None });
+            return Ok(Temporary { path, lasting: true, ending: None, stores: None });
         }
         let mut random = [0; 16];
         crate::random::fill(&mut random).map_err(|_| io::Error::other("no random bytes"))?;
         let path = all.join(format!("run-{}-{}", std::process::id(), hex(&random)));
         DirBuilder::new().mode(0o700).create(&path)?;
-        Ok(Temporary { path, lasting: false, ending: None })
+        Ok(Temporary { path, lasting: false, ending: None, stores: None })
     }
 
     /// Ends a run: its directory goes, and what others left behind.
@@ -76,6 +81,17 @@ impl Temporary {
     /// while this one does not.
     pub(crate) fn ask_for_cwd(&mut self, state: &Path) -> io::Result<&Ending> {
         Ok(self.ending.insert(Ending::make(state)?))
+    }
+
+    /// Makes the places for what the run changes in `caches`: those of its session, or if another run has these its own.
+    pub(crate) fn store(
+        &mut self,
+        caches: &[PathBuf],
+        state: &Path,
+        session: Option<&str>,
+    ) -> io::Result<Vec<Cache>> {
+        let stores = self.stores.insert(Stores::take(state, session)?);
+        caches.iter().map(|cache| stores.of(cache)).collect()
     }
 
     /// Returns where bash said it stood, if that is a directory. What a command wrote is not believed further.

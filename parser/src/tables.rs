@@ -8,6 +8,8 @@ use crate::json::{Value, stored};
 pub enum Table {
     /// `agents.jsonc`
     Agents,
+    /// `caches.jsonc`
+    Caches,
     /// `paths/critical.jsonc`
     Critical,
     /// `environment.jsonc`
@@ -47,6 +49,7 @@ pub fn view(table: Table) -> View<'static> {
 fn text(table: Table) -> &'static str {
     match table {
         Table::Agents => stored!("agents"),
+        Table::Caches => stored!("caches"),
         Table::Critical => stored!("critical"),
         Table::Environment => stored!("environment"),
         Table::Git => stored!("git"),
@@ -88,6 +91,7 @@ mod tests {
     fn what_is_stored_is_what_the_files_say() {
         for (name, text) in [
             (Table::Agents, include_str!("../../policies/agents.jsonc")),
+            (Table::Caches, include_str!("../../policies/caches.jsonc")),
             (Table::Critical, include_str!("../../policies/paths/critical.jsonc")),
             (Table::Environment, include_str!("../../policies/environment.jsonc")),
             (Table::Git, include_str!("../../policies/paths/git.jsonc")),

@@ -11,7 +11,7 @@ use crate::audit::record::decision::Runs;
 use crate::audit::{GatewayMode, Receipt};
 use crate::hooks::Means;
 use crate::judge::{self, Asked, Given, Hooks, Judged, Runner, Scene};
-use crate::plan::{Ahead, Planned};
+use crate::plan::{Ahead, Planned, caches};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{CheckRequest, CommandRequest, Context, DecisionView, EventView};
 use crate::records::{self, Circumstances};
@@ -242,14 +242,18 @@ impl Gateway {
         command: &Command,
     ) -> Result<Planned, Failure> {
         let confined = judged.facts.sandbox != SandboxState::Off;
-        let is_all = ahead.as_ref().is_some_and(|ahead| confined && ahead.is_all(command, request));
+        let wanted = caches::wanted(judged.tree.as_ref(), &scene.place);
+        let is_all = |ahead: &Ahead| confined && ahead.is_all((command, &wanted), request);
+        let is_all = ahead.as_ref().is_some_and(is_all);
         if is_all || self.mode == GatewayMode::Embedded {
             let scene = (scene, ahead);
-            return plan::prepare(scene, &judged.facts, command, &self.places, request);
+            return plan::prepare(scene, &judged.facts, (command, &wanted), &self.places, request);
         }
         let (scene, command, places) = (scene.clone(), command.clone(), self.places.clone());
         let (request, facts) = (request.clone(), judged.facts.clone());
-        blocking(move || plan::prepare((&scene, ahead), &facts, &command, &places, &request)).await
+        let prepare =
+            move || plan::prepare((&scene, ahead), &facts, (&command, &wanted), &places, &request);
+        blocking(prepare).await
     }
 
     /// Returns with what hooks are run.
