@@ -25,7 +25,7 @@ use index::{Place, Places};
 const TABLES: [&str; 4] = ["wrappers", "evaluators", "effects", "read_only"];
 
 /// Tables that are stored whole: name and, where it differs, the folder.
-const STORED: [(&str, &str); 11] = [
+const STORED: &[(&str, &str)] = &[
     ("agents", ""),
     ("caches", ""),
     ("environment", ""),
@@ -37,6 +37,7 @@ const STORED: [(&str, &str); 11] = [
     ("links", "paths/"),
     ("protected", "paths/"),
     ("trees", "paths/"),
+    ("tried", "paths/"),
 ];
 
 /// A range of a table's text; what is stored has no places.

@@ -1,12 +1,12 @@
 //! Answers to front ends: refusals, results, and what stockade itself could not do.
 
 use serde_json::Value;
-use stockade_parser::CommandKind;
 use stockade_policy::{Decision, SandboxState};
-use stockade_sandbox::{self as sandbox, Violation};
+use stockade_sandbox as sandbox;
 
 use crate::audit::{self, Receipt};
 use crate::client::Conversation;
+use crate::footer::{self, around};
 use crate::judge::{Judged, Scene};
 use crate::net::report::Refused;
 use crate::protocol::errors::{Code, Failure};
@@ -71,7 +71,7 @@ pub(crate) fn ran(
     view: DecisionView,
     receipt: &Receipt,
     execution: &Execution,
-    judged: &Judged,
+    (scene, judged): (&Scene, &Judged),
     cwd_after: Option<String>,
 ) -> RunOutcome {
     let exit = execution.exit.unwrap_or_default();
@@ -92,70 +92,16 @@ pub(crate) fn ran(
         task_id: None,
         cwd_after,
         sandbox: view::sandbox(&execution.enforced),
-        violations: violations(execution),
-        footer: footer(execution, judged),
+        violations: violations(execution, judged),
+        footer: footer::of(execution, judged, &scene.snapshot.rules),
         audit: reference(receipt),
     }))
 }
 
-fn violations(execution: &Execution) -> Vec<Value> {
+fn violations(execution: &Execution, judged: &Judged) -> Vec<Value> {
     let network = execution.network.refused.iter().map(Refused::view);
-    network.chain(execution.violations.iter().map(remedy::view)).take(MAX_VIOLATIONS).collect()
-}
-
-/// Returns one line when the sandbox may be why a command failed. Its output is never read for that: what
-/// counts is what a layer saw, or that a layer without eyes was active and the text could have met it.
-fn footer(execution: &Execution, judged: &Judged) -> String {
-    let failed = execution.exit.is_none_or(|exit| exit.code != Some(0));
-    let ended = execution.timed_out || execution.interrupted;
-    if let Some(broken) = &execution.network.broken {
-        return format!("stockade: {broken}; no connection was made after that");
-    }
-    if let Some((first, rest)) = execution.network.refused.split_first().filter(|_| !ended) {
-        return first.footer(rest.len() + execution.violations.len());
-    }
-    // What was put aside, and a limit that ended something, is told whatever the exit status says.
-    let counts = |found: &&Violation| {
-        failed || matches!(found.kind.as_str(), "limit" | "planted" | "process")
-    };
-    let mut told: Vec<&Violation> = execution.violations.iter().filter(counts).collect();
-    // What waits for a person first, then in the order of time.
-    told.sort_by_key(|found| !matches!(found.kind.as_str(), "planted" | "process"));
-    if let Some((first, rest)) = told.split_first() {
-        return remedy::footer(first, rest.len());
-    }
-    if judged.facts.sandbox == SandboxState::Unavailable {
-        return open_parts(&execution.enforced);
-    }
-    if !failed || ended || judged.facts.sandbox != SandboxState::Enforced {
-        return String::new();
-    }
-    if let Some(note) = execution.enforced.notes.first() {
-        return format!("stockade: {note}");
-    }
-    let commands = judged.tree.as_ref().map(|tree| tree.commands()).unwrap_or_default();
-    let unknown = |command: &stockade_parser::SimpleCommand| {
-        !command.effects_known && command.kind == CommandKind::External
-    };
-    match commands.iter().any(unknown) || commands.is_empty() {
-        true => "stockade: if the sandbox is why it failed, it was a part of it that cannot name what it refuses: \
-                 reads that `denyRead` forbids, or changes of mode, owner or time outside"
-            .into(),
-        false => String::new(),
-    }
-}
-
-/// Names what a run on a machine that cannot confine it wholly was not kept from.
-fn open_parts(enforced: &sandbox::Enforced) -> String {
-    use sandbox::State;
-    let open = enforced.states.iter().filter_map(|(protection, state)| match state {
-        State::Partial(why) | State::Missing(why) | State::Off(why) => {
-            Some(format!("{} ({why})", protection.name()))
-        }
-        State::Enforced(_) => None,
-    });
-    let open: Vec<String> = open.collect();
-    format!("stockade: not enforced here: {}", open.join("; "))
+    let others = execution.violations.iter().map(|found| remedy::view(found, around(judged)));
+    network.chain(others).take(MAX_VIOLATIONS).collect()
 }
 
 fn reference(receipt: &Receipt) -> AuditReference {

@@ -253,7 +253,7 @@ impl Gateway {
             let _ = told.send(Event::Notice(notice.clone())).await; // a front end that is gone reads none
         }
         view::add_hooks(&mut view, said);
-        Ok(answer::ran(view, &receipt, &execution, &judged, cwd_after))
+        Ok(answer::ran(view, &receipt, &execution, (&scene, &judged), cwd_after))
     }
 
     /// Runs what was granted, and records how it ended before anybody learns of it. Also returns where its shell stood

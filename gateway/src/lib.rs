@@ -14,6 +14,7 @@ mod decide;
 mod engine;
 mod environment;
 mod facts;
+mod footer;
 mod hooks;
 mod json_text;
 mod judge;
@@ -34,6 +35,7 @@ mod spare;
 mod temporary;
 #[cfg(test)]
 mod testing;
+mod unseen;
 mod view;
 
 pub use cli::{BROKEN, main};

@@ -512,7 +512,7 @@ fn guarded_names() -> Vec<OsString> {
 }
 
 /// Says where a rule about a path comes from: key, pattern, file, line and layer. [`crate::remedy`] reads it.
-fn place_of(pattern: &str, origin: &Origin) -> String {
+pub(crate) fn place_of(pattern: &str, origin: &Origin) -> String {
     let keys = origin.pointer.split('/').filter(|key| key.parse::<usize>().is_err());
     let key = keys.filter(|key| !key.is_empty()).collect::<Vec<_>>().join(".");
     let (file, line, layer) = (origin.file.display(), origin.line, origin.layer.name());

@@ -11,6 +11,12 @@ use crate::protocol::words::one_line;
 /// Longest text of a confined program that is told.
 const LONGEST: usize = 4_096;
 
+/// Of a connection that does not go through the proxy.
+const DIRECT: &str = "builtin: nothing leaves but through the proxy";
+
+/// How an address ends at which names of hosts are looked up.
+pub(crate) const NAME_SERVICE: &str = ":53";
+
 /// What would allow an act.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Remedy {
@@ -24,9 +30,28 @@ enum Remedy {
         value: Value,
         /// The lowest layer that may hold it.
         layer: String,
+        /// What has to be done before it has an effect.
+        first: Option<&'static str>,
     },
     /// Nothing, and why.
     Nothing(&'static str),
+}
+
+/// What nobody is to make writable as a whole.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Around<'a> {
+    /// Home directory.
+    pub(crate) home: &'a Path,
+    /// Root of the project.
+    pub(crate) project: &'a Path,
+}
+
+impl Around<'_> {
+    /// Says whether `directory` holds so little that a rule may name it.
+    fn is_narrow(self, directory: &Path) -> bool {
+        let depth = directory.components().count(); // the root is one
+        depth > 2 && !self.home.starts_with(directory) && !self.project.starts_with(directory)
+    }
 }
 
 /// Where a rule stands.
@@ -41,17 +66,20 @@ struct Rule<'a> {
 }
 
 /// Returns `found` as `violations` holds it.
-pub(crate) fn view(found: &Violation) -> Value {
+pub(crate) fn view(found: &Violation, around: Around<'_>) -> Value {
     let rule = rule(&found.rule);
-    let remedy = remedy(found);
+    let remedy = remedy(found, around);
     let (remedy, why_not) = match &remedy {
-        Remedy::Change { change, setting, value, layer } => (
-            json!({
+        Remedy::Change { change, setting, value, layer, first } => {
+            let mut told = json!({
                 "change": change, "setting": setting, "value": value, "layer": layer,
                 "text": text(&remedy),
-            }),
-            Value::Null,
-        ),
+            });
+            if let (Some(first), Value::Object(members)) = (first, &mut told) {
+                members.insert("first".to_owned(), (*first).into());
+            }
+            (told, Value::Null)
+        }
         Remedy::Nothing(why) => (Value::Null, (*why).into()),
     };
     json!({
@@ -72,7 +100,7 @@ pub(crate) fn view(found: &Violation) -> Value {
 }
 
 /// Returns the line that tells of the first of `found`, and how many more there are.
-pub(crate) fn footer(first: &Violation, more: usize) -> String {
+pub(crate) fn footer(first: &Violation, more: usize, around: Around<'_>) -> String {
     let object = match first.object.is_empty() {
         true => String::new(),
         false => format!(" {}", one_line(&shortened(&first.object))),
@@ -89,24 +117,40 @@ pub(crate) fn footer(first: &Violation, more: usize) -> String {
         0 => String::new(),
         count => format!(" (+{count} more, see violations)"),
     };
+    let remedy = text(&remedy(first, around));
+    if first.rule == DIRECT {
+        // The rule says what the remedy says.
+        let program = one_line(&shortened(&first.program));
+        // A name that is looked up is in no call that a layer sees.
+        let of_a_name = match first.object.ends_with(NAME_SERVICE) {
+            true => ", a look-up of a host's name",
+            false => "",
+        };
+        return format!(
+            "stockade: refused a connection of `{program}` past the proxy, to{object}{of_a_name}; {remedy}{more}"
+        );
+    }
     let rule = one_line(&shortened(&first.rule));
-    format!("stockade: {act} by {rule}; {}{more}", text(&remedy(first)))
+    format!("stockade: {act} by {rule}; {remedy}{more}")
 }
 
 /// Returns a remedy as one line.
 fn text(remedy: &Remedy) -> String {
     match remedy {
-        Remedy::Change { change: "remove", setting, value, layer } => {
+        Remedy::Change { change: "remove", setting, value, layer, .. } => {
             format!("to allow: take {value} out of {setting} ({layer} settings)")
         }
-        Remedy::Change { setting, value, layer, .. } => {
+        Remedy::Change { setting, value, layer, first: None, .. } => {
             format!("to allow: {setting}: {value} ({layer} settings)")
+        }
+        Remedy::Change { setting, value, layer, first: Some(first), .. } => {
+            format!("to allow: {first}, then {setting}: {value} ({layer} settings)")
         }
         Remedy::Nothing(why) => (*why).to_owned(),
     }
 }
 
-fn remedy(found: &Violation) -> Remedy {
+fn remedy(found: &Violation, around: Around<'_>) -> Remedy {
     match found.kind.as_str() {
         "write" => match rule(&found.rule) {
             Some(rule) => Remedy::Change {
@@ -114,8 +158,11 @@ fn remedy(found: &Violation) -> Remedy {
                 setting: rule.key.to_owned(),
                 value: json!([rule.pattern]),
                 layer: rule.layer.to_owned(),
+                first: None,
             },
-            None if found.rule.ends_with("outside of the writable directories") => outside(found),
+            None if found.rule.ends_with("outside of the writable directories") => {
+                outside(found, around)
+            }
             None => Remedy::Nothing(
                 "no setting allows it: it is protected always, and only a call outside of the sandbox can",
             ),
@@ -125,14 +172,15 @@ fn remedy(found: &Violation) -> Remedy {
             setting: "sandbox.network.allowUnixSockets".to_owned(),
             value: json!([found.object]),
             layer: "user".to_owned(),
+            first: None,
         },
         "limit" => limit(found),
         "network" if found.rule == "builtin: proxies of other commands" => Remedy::Nothing(
             "each command has a proxy of its own, where `HTTP_PROXY` says; its ports are nobody else's",
         ),
         "network" => Remedy::Nothing(
-            "nothing leaves but through the proxy that `HTTP_PROXY` names, to hosts of \
-             `sandbox.network.allowedDomains`",
+            "only the proxy that `HTTP_PROXY` names leads out, to hosts of `sandbox.network.allowedDomains`; \
+             a program that knows no proxy needs one that speaks for it (`ProxyCommand` of ssh)",
         ),
         "syscall" => Remedy::Nothing("no setting allows this system call"),
         "process" => Remedy::Nothing(
@@ -148,25 +196,36 @@ fn remedy(found: &Violation) -> Remedy {
     }
 }
 
-/// The directory that would have to be writable.
-fn outside(found: &Violation) -> Remedy {
+/// What would have to be writable: as little as does, and never what holds the home directory or the project.
+fn outside(found: &Violation, around: Around<'_>) -> Remedy {
     let path = Path::new(&found.object);
-    // A file that is there can be opened by a rule of its own; to make or remove one takes its directory.
-    let opens = matches!(found.call.as_str(), "open" | "truncate") && path.is_file();
-    let directory = if opens { Some(path) } else { path.parent() };
     let own = ["/proc", "/sys", "/dev", "/run"];
-    match directory {
-        Some(directory)
-            if directory != Path::new("/") && !own.iter().any(|own| path.starts_with(own)) =>
-        {
-            Remedy::Change {
-                change: "add",
-                setting: "sandbox.filesystem.allowWrite".to_owned(),
-                value: json!([directory]),
-                layer: "user".to_owned(),
-            }
+    if own.iter().any(|own| path.starts_with(own)) {
+        return Remedy::Nothing("no setting makes this directory writable");
+    }
+    let directory = path.parent().filter(|it| around.is_narrow(it));
+    let there = path.symlink_metadata();
+    let (writable, first) = match (found.call.as_str(), &there, directory) {
+        // What is there can be opened by a rule of its own.
+        ("open" | "truncate", Ok(there), _) if there.is_file() => (path, None),
+        ("open", Err(_), Some(directory)) => (directory, None),
+        // A rule for what is not there grants nothing.
+        ("open", Err(_), None) => (path, Some("make that file")),
+        ("mkdir", Err(_), _) => (path, Some("make that directory")),
+        // To remove or rename takes the directory, and so does a name that is made for something else.
+        (_, _, Some(directory)) => (directory, None),
+        (_, _, None) => {
+            return Remedy::Nothing(
+                "it would take a directory that holds too much to be writable: have it done outside of the sandbox",
+            );
         }
-        Some(_) | None => Remedy::Nothing("no setting makes this directory writable"),
+    };
+    Remedy::Change {
+        change: "add",
+        setting: "sandbox.filesystem.allowWrite".to_owned(),
+        value: json!([writable]),
+        layer: "user".to_owned(),
+        first,
     }
 }
 
@@ -186,6 +245,7 @@ fn limit(found: &Violation) -> Remedy {
         value,
         // Where a project has lowered it, that file has to say more.
         layer: rule(&found.rule).map_or("user", |rule| rule.layer).to_owned(),
+        first: None,
     }
 }
 
@@ -209,17 +269,22 @@ mod tests {
 
     use super::*;
 
+    fn around() -> Around<'static> {
+        Around { home: Path::new("/h/me"), project: Path::new("/h/other/p") }
+    }
+
     fn check(kind: &str, call: &str, object: &str, rule: &str, expected: Expect) {
         let found = Violation {
             kind: kind.to_owned(),
             call: call.to_owned(),
             object: object.to_owned(),
             rule: rule.to_owned(),
+            program: "ssh".to_owned(),
             count: 1,
             ..Violation::default()
         };
-        expected.assert_eq(&footer(&found, 0));
-        let viewed = view(&found);
+        expected.assert_eq(&footer(&found, 0, around()));
+        let viewed = view(&found, around());
         let is_told = viewed["remedy"].is_object() != viewed["why_not"].is_string();
         assert!(is_told, "{viewed}");
     }
@@ -233,14 +298,6 @@ mod tests {
             "builtin: outside of the writable directories",
             expect![[r#"
             stockade: refused open (write) /etc/x/y by builtin: outside of the writable directories; to allow: sandbox.filesystem.allowWrite: ["/etc/x"] (user settings)"#]],
-        );
-        check(
-            "write",
-            "open",
-            "/x",
-            "builtin: outside of the writable directories",
-            expect![[r#"
-            stockade: refused open (write) /x by builtin: outside of the writable directories; no setting makes this directory writable"#]],
         );
         check(
             "write",
@@ -273,6 +330,24 @@ mod tests {
             "builtin: proxies of other commands",
             expect![[r#"
             stockade: refused connect (network) 127.70.1.2:29128 by builtin: proxies of other commands; each command has a proxy of its own, where `HTTP_PROXY` says; its ports are nobody else's"#]],
+        );
+        check(
+            "network",
+            "connect",
+            "192.0.2.1:22",
+            DIRECT,
+            expect![
+                "stockade: refused a connection of `ssh` past the proxy, to 192.0.2.1:22; only the proxy that `HTTP_PROXY` names leads out, to hosts of `sandbox.network.allowedDomains`; a program that knows no proxy needs one that speaks for it (`ProxyCommand` of ssh)"
+            ],
+        );
+        check(
+            "network",
+            "connect",
+            "192.0.2.1:53",
+            DIRECT,
+            expect![
+                "stockade: refused a connection of `ssh` past the proxy, to 192.0.2.1:53, a look-up of a host's name; only the proxy that `HTTP_PROXY` names leads out, to hosts of `sandbox.network.allowedDomains`; a program that knows no proxy needs one that speaks for it (`ProxyCommand` of ssh)"
+            ],
         );
         check(
             "limit",
@@ -317,6 +392,39 @@ mod tests {
     }
 
     #[test]
+    fn what_is_to_be_writable_is_small_and_what_is_not_there_is_made_first() {
+        let rule = "builtin: outside of the writable directories";
+        let told = |call: &str, object: &str| {
+            let (kind, rule) = ("write".to_owned(), rule.to_owned());
+            let (call, object) = (call.to_owned(), object.to_owned());
+            text(&remedy(&Violation { kind, call, object, rule, ..Violation::default() }, around()))
+        };
+        let change = |first: &str, path: &str| {
+            format!("to allow: {first}sandbox.filesystem.allowWrite: [\"{path}\"] (user settings)")
+        };
+        let (directory, file) = ("make that directory, then ", "make that file, then ");
+        let too_much = "it would take a directory that holds too much to be writable: have it done outside of the sandbox";
+        let all = [
+            ("mkdir", "/h/me/.npm", change(directory, "/h/me/.npm")),
+            ("mkdir", "/h/me/.npm/x", change(directory, "/h/me/.npm/x")),
+            ("open", "/h/me/.npm/x", change("", "/h/me/.npm")),
+            ("open", "/h/me/.viminfo", change(file, "/h/me/.viminfo")),
+            ("open", "/h/x", change(file, "/h/x")),
+            ("open", "/h/other/x", change(file, "/h/other/x")),
+            ("open", "/x", change(file, "/x")),
+            ("open", "/etc/hostname", change("", "/etc/hostname")),
+            ("unlink", "/h/me/.npm/x", change("", "/h/me/.npm")),
+            ("unlink", "/h/me/x", too_much.to_owned()),
+            ("rename", "/x", too_much.to_owned()),
+            ("unlink", "/etc/hostname", too_much.to_owned()),
+            ("open", "/sys/x/y", "no setting makes this directory writable".to_owned()),
+        ];
+        for (call, object, expected) in all {
+            assert_eq!(told(call, object), expected, "{call} {object}");
+        }
+    }
+
+    #[test]
     fn what_a_program_writes_moves_no_cursor_and_has_an_end() {
         let name = "a\u{1b}[2J\u{202e}".to_owned() + &"x".repeat(10_000);
         let found = Violation {
@@ -325,9 +433,9 @@ mod tests {
             program: name,
             ..Violation::default()
         };
-        let line = footer(&found, 3);
+        let line = footer(&found, 3, around());
         assert!(!line.contains('\u{1b}') && !line.contains('\u{202e}') && line.len() < 5_000);
         assert!(line.ends_with("(+3 more, see violations)"));
-        assert!(view(&found)["program"].as_str().is_some_and(|text| text.len() < 5_000));
+        assert!(view(&found, around())["program"].as_str().is_some_and(|text| text.len() < 5_000));
     }
 }

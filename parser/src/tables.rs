@@ -28,6 +28,8 @@ pub enum Table {
     Secrets,
     /// `paths/trees.jsonc`
     Trees,
+    /// `paths/tried.jsonc`
+    Tried,
 }
 
 macro_rules! stored {
@@ -59,6 +61,7 @@ fn text(table: Table) -> &'static str {
         Table::Protected => stored!("protected"),
         Table::Secrets => stored!("secrets"),
         Table::Trees => stored!("trees"),
+        Table::Tried => stored!("tried"),
     }
 }
 
@@ -101,6 +104,7 @@ mod tests {
             (Table::Protected, include_str!("../../policies/paths/protected.jsonc")),
             (Table::Secrets, include_str!("../../policies/secrets.jsonc")),
             (Table::Trees, include_str!("../../policies/paths/trees.jsonc")),
+            (Table::Tried, include_str!("../../policies/paths/tried.jsonc")),
         ] {
             let read = read(text.as_bytes(), Dialect::Commented).unwrap();
             assert_eq!(table(name), Some(without_places(read)), "{name:?}");

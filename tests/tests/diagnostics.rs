@@ -47,7 +47,7 @@ fn a_refused_write_names_the_line_that_would_allow_it_and_that_line_does() {
     assert_eq!(status, Some(1), "{stderr}");
     let expected = format!(
         "stockade: refused open (write) {home}/notes.txt by builtin: outside of the writable directories; \
-         to allow: sandbox.filesystem.allowWrite: [\"{home}\"] (user settings)",
+         to allow: make that file, then sandbox.filesystem.allowWrite: [\"{home}/notes.txt\"] (user settings)",
         home = home.display()
     );
     assert!(stderr.lines().any(|line| line == expected), "{stderr}");
@@ -56,16 +56,115 @@ fn a_refused_write_names_the_line_that_would_allow_it_and_that_line_does() {
         "kind": "write", "syscall": "open", "path_or_host": home.join("notes.txt"), "errno": 30,
         "program": "bash", "rule": "builtin: outside of the writable directories", "file": null, "line": null,
         "remedy": {
-            "change": "add", "setting": "sandbox.filesystem.allowWrite", "value": [home], "layer": "user",
-            "text": format!("to allow: sandbox.filesystem.allowWrite: [\"{}\"] (user settings)", home.display()),
+            "change": "add", "setting": "sandbox.filesystem.allowWrite", "value": [home.join("notes.txt")],
+            "layer": "user", "first": "make that file",
+            "text": format!(
+                "to allow: make that file, then sandbox.filesystem.allowWrite: [\"{}/notes.txt\"] (user settings)",
+                home.display()
+            ),
         },
         "why_not": null, "count": 1, "source": "supervisor",
     });
     assert_eq!(first(&told), expected);
-    user(&place, &json!({"sandbox": {"filesystem": {"allowWrite": [home]}}}));
+    place.write("home/notes.txt", "");
+    user(&place, &json!({"sandbox": {"filesystem": {"allowWrite": [home.join("notes.txt")]}}}));
     let (status, stderr) = run(&place, act);
     assert_eq!((status, stderr.as_str()), (Some(0), ""));
     assert_eq!(std::fs::read_to_string(home.join("notes.txt")).expect("the file"), "x\n");
+}
+
+/// Returns the lines of stockade's own under the output of `text`.
+fn lines(place: &Place, text: &str) -> Vec<String> {
+    let output = place.output(["run", "--no-daemon", "--allowed-tools", "Bash", "--", text]);
+    let stderr = self::text(&output.stderr);
+    stderr.lines().filter(|line| line.starts_with("stockade: ")).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_refusal_is_told_whatever_the_status_is_but_not_what_programs_do_without() {
+    let place = Place::new("told-always");
+    let home = std::fs::canonicalize(place.home()).expect("a folder");
+    place.write("home/.tool/cache", "");
+    let refused = |call: &str, name: &str, rest: &str| {
+        let home = home.display();
+        let allow = format!("sandbox.filesystem.allowWrite: [\"{home}/{name}\"] (user settings)");
+        vec![format!(
+            "stockade: refused {call} (write) {home}/{name} by builtin: outside of the writable directories; \
+             to allow: {rest}{allow}"
+        )]
+    };
+    // The last command of a pipe has the status, and a shell goes on.
+    let seen = refused("mkdir", "new", "make that directory, then ");
+    assert_eq!(lines(&place, "mkdir ~/new | cat"), seen);
+    let seen = refused("open", "new", "make that file, then ");
+    assert_eq!(lines(&place, "true; echo x > ~/new; echo on"), seen);
+    // What a program keeps in the home directory it does without; where the text names it, it is what was wanted.
+    place.write("project/tool.sh", "echo x >> ~/.tool/cache; exit $1");
+    let none: Vec<String> = Vec::new();
+    assert_eq!(lines(&place, "bash tool.sh 0"), none);
+    assert_eq!(lines(&place, "bash tool.sh 0 | cat"), none);
+    assert_eq!(lines(&place, "bash tool.sh 1"), refused("open", ".tool/cache", ""));
+    assert_eq!(lines(&place, "echo x >> ~/.tool/cache; true"), refused("open", ".tool/cache", ""));
+    let told = violations(&place, "echo x >> ~/.tool/cache; true");
+    assert_eq!(told.len(), 1, "{told:?}");
+}
+
+#[test]
+fn a_failure_is_not_laid_on_the_sandbox_without_a_fact_that_speaks_for_it() {
+    let place = Place::new("told-nothing");
+    let home = std::fs::canonicalize(place.home()).expect("a folder");
+    place.write("project/file", "text");
+    place.write("project/aws", "#!/bin/sh\nexit 1\n");
+    place.write("home/.aws/key", "key");
+    let none: Vec<String> = Vec::new();
+    for text in [
+        "grep nothing file",
+        "bash -c 'exit 3'",
+        "perl -e 'exit 1'",
+        "no-such-program",
+        "cat ~/.netrc",
+    ] {
+        assert_eq!(lines(&place, text), none, "{text}");
+    }
+    let denied = |path: &str| {
+        let home = home.display();
+        vec![format!(
+            "stockade: {home}/{path} cannot be read here, by sandbox.filesystem.denyRead {home}/.aws (<default>:13, builtin); \
+             no layer sees whether that is why the command failed"
+        )]
+    };
+    assert_eq!(lines(&place, "cat ~/.aws/key"), denied(".aws/key"));
+    assert_eq!(lines(&place, "cat < ~/.aws/key || exit 3"), denied(".aws/key"));
+    // A program whose own files these are need not name them.
+    assert_eq!(lines(&place, "chmod 755 aws; ./aws list"), denied(".aws"));
+    assert_eq!(lines(&place, "cat ~/.aws/key || true"), none);
+}
+
+#[test]
+fn a_connection_past_the_proxy_is_told_once() {
+    let place = Place::new("told-direct");
+    let connect = |address: &str| {
+        format!(
+            "perl -MSocket -e 'socket S, PF_INET, SOCK_STREAM, 0; connect S, {address} or exit 1'"
+        )
+    };
+    let text = connect("pack_sockaddr_in(22, inet_aton(\"192.0.2.1\"))");
+    let rest = "only the proxy that `HTTP_PROXY` names leads out, to hosts of `sandbox.network.allowedDomains`; \
+                a program that knows no proxy needs one that speaks for it (`ProxyCommand` of ssh)";
+    let expected =
+        format!("stockade: refused a connection of `perl` past the proxy, to 192.0.2.1:22; {rest}");
+    for text in [text.clone(), format!("{text} | cat")] {
+        assert_eq!(lines(&place, &text), [expected.as_str()], "{text}");
+    }
+    let text = connect("pack_sockaddr_in(53, inet_aton(\"192.0.2.1\"))");
+    let expected = format!(
+        "stockade: refused a connection of `perl` past the proxy, to 192.0.2.1:53, a look-up of a host's name; {rest}"
+    );
+    for text in [text.clone(), format!("{text} | cat")] {
+        assert_eq!(lines(&place, &text), [expected.as_str()], "{text}");
+    }
+    let none: Vec<String> = Vec::new();
+    assert_eq!(lines(&place, &text.replace("exit 1", "exit 0")), none);
 }
 
 #[test]

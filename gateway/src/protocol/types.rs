@@ -476,7 +476,7 @@ pub struct RunResult {
     pub sandbox: SandboxView,
     /// Acts that were refused.
     pub violations: Vec<Value>,
-    /// One line for people when the sandbox may be why the command failed; may be empty.
+    /// What people are told under the output: what was refused, or may be why it failed; may be empty.
     pub footer: String,
     /// The record.
     pub audit: AuditReference,
