@@ -47,9 +47,10 @@ impl Overlays {
         (root, left): (&OwnedFd, Option<&Left>),
     ) -> Overlays {
         let mut overlays = Overlays::default();
+        let mut memory = Memory { bytes: spec.limits.shm_bytes, mount: None, stores: 0 };
         for cache in &spec.files.caches {
             let why = match place_of(cache, (&spec.files.rules, &spec.files.patterns), mounts) {
-                Place::Free => match attach(cache, root, left) {
+                Place::Free => match attach(cache, root, (left, &mut memory)) {
                     Ok(mount) => {
                         overlays.grants.push((mount, Grant::Write));
                         overlays.paths.push(cache.path.clone());
@@ -118,7 +119,11 @@ fn place_of(
 }
 
 /// Makes the overlay of `cache` and attaches it beneath `root`.
-fn attach(cache: &Cache, root: &OwnedFd, left: Option<&Left>) -> io::Result<OwnedFd> {
+fn attach(
+    cache: &Cache,
+    root: &OwnedFd,
+    (left, memory): (Option<&Left>, &mut Memory),
+) -> io::Result<OwnedFd> {
     if fault::is_at("overlay") {
         return Err(fault::error());
     }
@@ -126,14 +131,51 @@ fn attach(cache: &Cache, root: &OwnedFd, left: Option<&Left>) -> io::Result<Owne
     if !is_directory(&lower)? {
         return Err(io::ErrorKind::NotADirectory.into());
     }
-    // Both lie on one mount, as they have to.
     let store = layer(&cache.store, left).map_err(no_store)?;
-    let part = |name: &str| beneath(store.as_fd(), Path::new(name)).map_err(no_store);
-    let (upper, work) = (part("upper")?, part("work")?);
-    let mount = syscalls::new_overlay([&lower, &upper, &work].map(AsFd::as_fd), SAFE)?;
+    let on_disk = match fault::is_at("overlay on disk") {
+        true => Err(fault::error()),
+        false => over(&lower, &store, Path::new("")).map_err(no_store),
+    };
+    let mount = on_disk.or_else(|error| memory.over(&lower).map_err(|_| error))?;
     let target = beneath(root.as_fd(), cache.path.strip_prefix("/").unwrap_or(&cache.path))?;
     syscalls::attach(mount.as_fd(), target.as_fd())?;
     Ok(mount)
+}
+
+/// Makes an overlay of `lower` whose changes go to the directory `name` of `store`, both parts of it on one mount as they
+/// have to be.
+fn over(lower: &OwnedFd, store: &OwnedFd, name: &Path) -> io::Result<OwnedFd> {
+    let part = |part: &str| beneath(store.as_fd(), &name.join(part));
+    let (upper, work) = (part("upper")?, part("work")?);
+    syscalls::new_overlay([lower, &upper, &work].map(AsFd::as_fd), SAFE)
+}
+
+/// Stores that end with the run, for where that on the disk cannot be one: it may lie on an overlay itself, as in a container.
+struct Memory {
+    bytes: u64,
+    mount: Option<OwnedFd>,
+    stores: u32,
+}
+
+impl Memory {
+    /// Makes an overlay of `lower` whose changes go here (Linux 6.6).
+    fn over(&mut self, lower: &OwnedFd) -> io::Result<OwnedFd> {
+        let mount = match self.mount.take() {
+            Some(mount) => mount,
+            None => {
+                let size = std::ffi::CString::new(self.bytes.to_string()).unwrap_or_default();
+                let options =
+                    [(c"mode", c"0700"), (c"size", size.as_c_str()), (c"nr_inodes", c"200000")];
+                syscalls::new_file_system(c"tmpfs", &options, SAFE)?
+            }
+        };
+        self.stores += 1;
+        let name = PathBuf::from(self.stores.to_string());
+        for (part, mode) in [("", 0o700), ("upper", 0o755), ("work", 0o700)] {
+            syscalls::make_directory_at(mount.as_fd(), &name.join(part), mode)?;
+        }
+        over(lower, self.mount.insert(mount), &name)
+    }
 }
 
 /// Opens a directory of the host, so that an overlay can have it as a layer.

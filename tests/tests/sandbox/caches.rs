@@ -128,6 +128,36 @@ fn a_cache_leads_nowhere_else() {
     });
 }
 
+#[test]
+fn where_the_disk_takes_no_overlay_changes_end_with_the_run() {
+    as_root_and_user("caches::where_the_disk_takes_no_overlay_changes_end_with_the_run", || {
+        let place = Place::new("cache-memory");
+        let cache = fill(&place);
+        let before = listing(&cache.path);
+        let store = place.base.join("other");
+        let other = Cache { path: place.outside.join("cache2"), store: store.clone() };
+        fs::create_dir_all(&other.path).unwrap();
+        for directory in ["upper", "work"] {
+            fs::create_dir_all(store.join(directory)).unwrap();
+        }
+        let mut spec = spec(
+            &place,
+            &cache,
+            &format!("{CHANGES}; cat made; ls; ls $O/cache2; echo > $O/cache2/x"),
+        );
+        spec.files.caches.push(other.clone());
+        spec.fail_at = "overlay on disk".to_owned();
+        for _ in 0..2 {
+            let ran = run(&spec).unwrap();
+            let expected = "new\nb\nfifo\ngone\nkept\nlast\nlink\nmade\nold\nsecond\n";
+            assert_eq!((ran.exit.code, &*ran.text), (Some(0), expected));
+            assert_eq!((told(&ran), &*ran.enforced.notes), (Vec::new(), [].as_slice()));
+            assert_eq!((listing(&cache.path), listing(&other.path).len()), (before.clone(), 1));
+            assert_eq!(listing(&cache.store.join("upper")).len(), 1);
+        }
+    });
+}
+
 /// Sets an attribute through the kernel's own call, which a shell has no program for everywhere.
 const SET_ATTRIBUTE: &str =
     "perl -e 'exit(syscall(188, $ARGV[0], $ARGV[1], $ARGV[2], length $ARGV[2], 0) == 0 ? 0 : 1)'";
