@@ -196,6 +196,8 @@ pub(crate) struct Knowledge {
     pub label_programs: Vec<&'static str>,
     pub looked_through: Vec<&'static str>,
     pub starters: Vec<&'static str>,
+    /// Programs that read names of files as patterns themselves.
+    pub pattern_readers: Vec<&'static str>,
     /// Directories of which a confined command sees its own.
     pub private_directories: Vec<&'static str>,
     pub system_directories: Vec<&'static str>,
@@ -296,6 +298,7 @@ fn read_all() -> Option<Knowledge> {
         label_programs: texts("label_programs")?,
         looked_through: texts("looked_through")?,
         starters: texts("starters")?,
+        pattern_readers: texts("pattern_readers")?,
         private_directories: texts("private_directories")?,
         system_directories: texts("system_directories")?,
         foreign_directories: texts("foreign_directories")?,

@@ -347,6 +347,37 @@ pub(crate) fn shape(word: &Word, directory: Option<&Path>) -> Option<Shape> {
     Some(Shape { segments, open })
 }
 
+/// Returns what a word can name when the program itself reads it as a pattern (`git diff -- '*.env'`); none when it is none.
+pub(crate) fn quoted_shape(bytes: &[u8], directory: Option<&Path>) -> Option<Shape> {
+    if !bytes.iter().any(|byte| b"*?[\\".contains(byte)) {
+        return None;
+    }
+    let mut segments: Vec<ShapeSegment> = Vec::new();
+    if !bytes.starts_with(b"/") {
+        let start = normal(directory?);
+        let known = |part: &std::ffi::OsStr| ShapeSegment::Known(part.as_encoded_bytes().to_vec());
+        segments.extend(start.iter().skip(1).map(known));
+    }
+    for part in bytes.split(|byte| *byte == b'/').filter(|part| !matches!(*part, b"" | b".")) {
+        let end = part.iter().position(|byte| b"*?[\\".contains(byte));
+        let last = part.iter().rposition(|byte| b"*?]\\".contains(byte));
+        segments.push(match (end, last) {
+            (Some(end), last) => {
+                let start = part.get(..end).unwrap_or_default().iter().copied().map(Some);
+                let rest = part.get(last.unwrap_or(part.len()) + 1..).unwrap_or_default();
+                let rest = rest.iter().copied().map(Some);
+                ShapeSegment::Glob(start.chain([None]).chain(rest).collect())
+            }
+            (None, _) if part == b".." => {
+                segments.pop();
+                continue;
+            }
+            (None, _) => ShapeSegment::Known(part.to_vec()),
+        });
+    }
+    Some(Shape { segments, open: false })
+}
+
 /// Says whether a segment of a pattern could be `..`, as `.*` can.
 fn may_be_parent(part: &[Option<u8>]) -> bool {
     part.first() == Some(&Some(b'.')) && part.iter().flatten().all(|byte| *byte == b'.')

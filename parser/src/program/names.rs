@@ -1,6 +1,6 @@
 //! How the names of programs vary, from `policies/commands/names.jsonc`: versions, builds, machines.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use crate::json::{self, Dialect, Value};
@@ -23,6 +23,8 @@ pub(super) struct Names {
     nameless: BTreeSet<String>,
     /// Endings of files that are programs of their own, whatever stands in front.
     scripts: BTreeSet<String>,
+    /// Further names of programs.
+    same: BTreeMap<String, String>,
     /// Names of variables with a star for what varies in them.
     variables: BTreeSet<String>,
 }
@@ -40,7 +42,13 @@ impl Names {
             let items = value.get(key).and_then(Value::elements)?;
             items.iter().map(|item| item.text().map(str::to_owned)).collect()
         };
+        let same = value.get("same").and_then(Value::members)?;
+        let one = |name: &str, of: &Value| Some((name.to_owned(), of.text()?.to_owned()));
         Some(Names {
+            same: same
+                .iter()
+                .map(|member| one(&member.key, &member.value))
+                .collect::<Option<_>>()?,
             varied: list("varied")?,
             builds: list("builds")?,
             machines: list("machines")?,
@@ -63,8 +71,8 @@ impl Names {
     }
 
     /// Returns every program of which `name` is a version, a build or one for a certain machine, the nearest first:
-    /// `python3` and `python` for `python3.11`.
-    pub(super) fn all<'n>(&self, name: &'n str) -> Vec<&'n str> {
+    /// `python3` and `python` for `python3.11`; and the program of which one is a further name.
+    pub(super) fn all<'n>(&'n self, name: &'n str) -> Vec<&'n str> {
         let script = |(_, ending): (&str, &str)| self.scripts.contains(ending);
         if name.len() > LONGEST || name.rsplit_once('.').is_some_and(script) {
             return Vec::new();
@@ -77,6 +85,10 @@ impl Names {
             found.extend(next.filter(|next| self.varied.contains(*next)));
             rest = next;
         }
+        let known = found.iter().copied().chain([name]);
+        let same: Vec<&str> =
+            known.filter_map(|it| self.same.get(it)).map(String::as_str).collect();
+        found.extend(same);
         found.retain(|one| *one != name);
         found
     }

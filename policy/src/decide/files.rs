@@ -380,6 +380,7 @@ pub(super) fn judge_command(context: &Context<'_>, draft: &mut Draft, command: &
                 let place = paths::normal(&written);
                 add_linked(context, draft, Some(command), (&place, Extent::Path), access);
                 add_pieces(context, draft, word, directory, access);
+                trees::add_quoted(context, draft, (command, word, directory), access);
                 if access == Access::Write && draft.own.is_none() {
                     draft.own = unwritable(context, &names);
                 }

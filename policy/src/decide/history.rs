@@ -1,5 +1,7 @@
 //! Commands that destroy what version control holds: its history, and what it does not hold yet.
 
+use std::borrow::Cow;
+
 use stockade_parser::{SimpleCommand, Word, WordClass};
 
 use crate::knowledge::{Historian, Loss, knowledge, listed};
@@ -27,9 +29,9 @@ pub(super) fn finding(shell: &Shell<'_>, command: &SimpleCommand) -> Option<Stri
 }
 
 /// Returns the words of a program that the entry speaks of, with `git-gc` as `git gc`.
-fn spelled_out(one: &Historian, program: &[u8], words: &[Word]) -> Option<Vec<Word>> {
+fn spelled_out<'a>(one: &Historian, program: &[u8], words: &'a [Word]) -> Option<Cow<'a, [Word]>> {
     if listed(&one.names, program) {
-        return Some(words.to_vec());
+        return Some(Cow::Borrowed(words));
     }
     let (first, rest) = words.split_first()?;
     let dashed = |name: &&str| program.strip_prefix(name.as_bytes())?.strip_prefix(b"-");

@@ -140,6 +140,27 @@ fn roots(
     found
 }
 
+/// Adds the rules about what a word names when the program reads it as a pattern itself.
+pub(super) fn add_quoted(
+    context: &Context<'_>,
+    draft: &mut Draft,
+    (command, word, directory): (&SimpleCommand, &Word, Option<&Path>),
+    access: Access,
+) {
+    let program = base_name(&command.words).or_else(|| command.words.first()?.exact());
+    if !program.is_some_and(|program| listed(&knowledge().pattern_readers, program)) {
+        return;
+    }
+    let shape = word.exact().and_then(|bytes| paths::quoted_shape(bytes, directory));
+    let Some(shape) = shape else { return };
+    draft.add(files::possible_hits(context, access, Some(&shape), Certainty::Later));
+    // It stands for a directory as well; a rule for a name at any depth could be meant by every one.
+    let below = Shape { open: true, ..shape };
+    let mut hits = files::possible_hits(context, access, Some(&below), Certainty::Later);
+    hits.retain(|hit| files::pattern(context, hit.rule).is_some_and(|it| !it.is_of_any_depth()));
+    draft.add(hits);
+}
+
 /// Returns where the word `--` stands, or the end of the text.
 fn end_of_options(words: &[Word]) -> u32 {
     let mark = words.iter().find(|word| word.exact() == Some(b"--"));
