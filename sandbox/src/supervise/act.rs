@@ -2,6 +2,7 @@
 
 mod moves;
 mod rewrite;
+mod settled;
 
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
@@ -115,11 +116,6 @@ fn reopen_at_once(object: &OwnedFd, flags: i32) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
-/// Returns the same error once more.
-fn copy(error: &io::Error) -> io::Error {
-    io::Error::from_raw_os_error(error.raw_os_error().unwrap_or(libc::EPERM))
-}
-
 /// Says whether an act failed only because it would wait.
 fn would_wait<T>(result: &io::Result<T>) -> bool {
     result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
@@ -165,14 +161,7 @@ impl Performer<'_> {
         }
     }
 
-    /// Judges an act at a name that is held by its directory.
-    pub(super) fn permit_at(&self, act: Act, call: &str, named: &Named) -> Result<(), Refused> {
-        let path = named.path()?;
-        self.permit(act, call, &path, &named.parent)?;
-        self.permit_in_repository(act, call, &named.parent, &path)
-    }
-
-    fn permit_in_repository(
+    pub(super) fn permit_in_repository(
         &self,
         act: Act,
         call: &str,
@@ -341,7 +330,7 @@ impl Performer<'_> {
         if named.wants_directory {
             return Err(Refused::Errno(libc::EISDIR));
         }
-        self.permit_at(Act::Make, "open", named)?;
+        let judged = self.permit_at(Act::Make, "open", named)?;
         if repository::is_git_name(&named.name) && self.is_in_region(named)? {
             self.supervisor.made.note_file(&named.parent)?;
         }
@@ -350,6 +339,10 @@ impl Performer<'_> {
         let parent = named.parent.as_fd();
         let file =
             self.with_umask(|| syscalls::create_at(parent, named.name(), flags, mode & 0o7777))?;
+        self.settle(&judged, named, || {
+            // It may have another name already, or none.
+            drop(syscalls::unlink_at(parent, named.name(), 0));
+        })?;
         if repository::is_remembered(&named.name) {
             self.supervisor.made.note(&file)?;
         }
@@ -433,27 +426,28 @@ impl Performer<'_> {
     fn make_directory(&self, base: i32, path: usize, mode: u32) -> Result<Answer, Refused> {
         let named = self.named(base, path)?;
         Self::is_free(&named)?;
-        self.permit_at(Act::Make, "mkdir", &named)?;
+        let judged = self.permit_at(Act::Make, "mkdir", &named)?;
         let parent = named.parent.as_fd();
         self.with_umask(|| syscalls::make_directory_at(parent, named.name(), mode))?;
+        let undo = || drop(syscalls::unlink_at(parent, named.name(), libc::AT_REMOVEDIR));
+        self.settle(&judged, &named, undo)?;
         let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_DIRECTORY;
-        // One that is gone again already needs no memory. One that holds something was there before: another run gave it the
-        // name of ours meanwhile. What cannot be looked into counts as that, too.
-        if let Ok(directory) = syscalls::create_at(parent, named.name(), flags, 0) {
-            let is_new = repository::is_empty(&directory);
-            if repository::is_git_name(&named.name) && self.is_in_region(&named)? {
-                // One that cannot be inspected at the end is not made.
-                let noted = is_new.as_ref().map_err(copy).and_then(|is_new| match is_new {
-                    true => self.supervisor.made.note_repository(&directory),
-                    false => Ok(()),
-                });
-                noted.or_else(|error| {
-                    syscalls::unlink_at(parent, named.name(), libc::AT_REMOVEDIR)?;
-                    Err(error)
-                })?;
-            }
-            if is_new.is_ok_and(|is_new| is_new) {
-                self.supervisor.made.note(&directory)?;
+        // One that is gone again already needs no memory.
+        let Ok(directory) = syscalls::create_at(parent, named.name(), flags, 0) else {
+            return Ok(Answer::Value(0));
+        };
+        // One that holds something was there before: another run gave it the name of ours meanwhile. What cannot be looked into
+        // counts as that, too.
+        let is_git = repository::is_git_name(&named.name) && self.is_in_region(&named)?;
+        let made = &self.supervisor.made;
+        match (repository::is_empty(&directory), is_git) {
+            // One that cannot be inspected at the end is not made.
+            (Ok(true), true) => made.note_repository(&directory).inspect_err(|_| undo())?,
+            (Ok(true), false) => made.note(&directory)?,
+            (Ok(false), _) | (Err(_), false) => {}
+            (Err(error), true) => {
+                undo();
+                return Err(error.into());
             }
         }
         Ok(Answer::Value(0))
@@ -465,9 +459,10 @@ impl Performer<'_> {
             return Err(Refused::Errno(libc::ENOENT));
         }
         Self::is_free(&named)?;
-        self.permit_at(Act::Make, "mknod", &named)?;
+        let judged = self.permit_at(Act::Make, "mknod", &named)?;
         let parent = named.parent.as_fd();
         self.with_umask(|| syscalls::make_node_at(parent, named.name(), mode))?;
+        self.settle(&judged, &named, || drop(syscalls::unlink_at(parent, named.name(), 0)))?;
         Ok(Answer::Value(0))
     }
 

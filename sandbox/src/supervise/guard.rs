@@ -154,6 +154,11 @@ impl Guard {
         origin.map_or(Word::Free, |origin| Word::Forbidden(origin.clone()))
     }
 
+    /// Says whether there are patterns.
+    pub(super) fn has_patterns(&self) -> bool {
+        !self.patterns.is_empty()
+    }
+
     /// Returns where the pattern comes from that covers `path`.
     pub(super) fn covering(&self, path: &Path) -> Option<&String> {
         let mut patterns = self.patterns.iter();

@@ -130,7 +130,7 @@ impl Performer<'_> {
             Err(Refused::Errno(libc::EEXIST)) => return Err(Refused::Errno(libc::EADDRINUSE)),
             other => other?,
         }
-        self.permit_at(Act::Place, "bind", &named)?;
+        let judged = self.permit_at(Act::Place, "bind", &named)?;
         let now = SystemTime::now();
         let earliest = now.checked_sub(TICK).unwrap_or(now);
         // What the socket tells of itself is its address as it is given here: the caller's own text where it
@@ -157,6 +157,9 @@ impl Performer<'_> {
             let bound = syscalls::bind(socket.as_fd(), &given);
             std::env::set_current_dir("/")?;
             bound
+        })?;
+        self.settle(&judged, &named, || {
+            drop(syscalls::unlink_at(named.parent.as_fd(), named.name(), 0));
         })?;
         let flags = libc::O_PATH | libc::O_NOFOLLOW;
         // One that is gone again already needs no memory. An older one got the name of ours meanwhile, by another run; where

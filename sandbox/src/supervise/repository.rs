@@ -312,7 +312,7 @@ pub(super) fn is_git(directory: &OwnedFd, path: &Path) -> io::Result<bool> {
 }
 
 /// Says whether it is a git directory by what it holds.
-fn holds_git(directory: &OwnedFd) -> io::Result<bool> {
+pub(super) fn holds_git(directory: &OwnedFd) -> io::Result<bool> {
     Ok(has(directory, "objects")? && (has(directory, "HEAD")? || has(directory, "refs")?))
 }
 

@@ -79,3 +79,22 @@ fn what_a_pattern_refuses_cannot_come_into_being() {
         assert!(ran.violations.is_empty(), "{:?}", ran.violations);
     });
 }
+
+#[test]
+fn of_two_runs_in_the_same_instant_none_gets_past_a_pattern() {
+    let place = Place::new("race");
+    fs::create_dir(place.project.join("d")).unwrap();
+    let spec = |half: &str| {
+        let mut spec = place.spec(&format!("exec '{}' {half}", env!("CARGO_BIN_EXE_racer")));
+        spec.files.patterns = vec![rule(&place.project.join("kept/*.secret"), Access::ReadOnly)];
+        spec
+    };
+    let (make, moves) = (spec("make"), spec("move"));
+    let text = std::thread::scope(|scope| {
+        let maker = scope.spawn(|| run(&make).unwrap());
+        let ran = run(&moves).unwrap();
+        maker.join().unwrap();
+        ran.text
+    });
+    assert_eq!(text, "0\n", "times the file stayed under a name that is refused");
+}

@@ -22,7 +22,7 @@ impl Performer<'_> {
         if named.wants_directory {
             return Err(Refused::Errno(libc::ENOENT));
         }
-        self.permit_at(Act::Place, "symlink", &named)?;
+        let judged = self.permit_at(Act::Place, "symlink", &named)?;
         self.permit_target("symlink", &named.path()?, &text)?;
         if let Some(git) = self.git_above(&named.parent)? {
             let is_beside_head = resolve::real_path(named.parent.as_fd())? == git;
@@ -31,6 +31,7 @@ impl Performer<'_> {
             }
         }
         syscalls::symlink_at(&text, named.parent.as_fd(), named.name())?;
+        self.settle(&judged, &named, || remove(&named))?;
         Ok(Answer::Value(0))
     }
 
@@ -65,12 +66,13 @@ impl Performer<'_> {
         if named.wants_directory {
             return Err(Refused::Errno(libc::ENOENT));
         }
-        self.permit_at(Act::Place, "link", &named)?;
+        let judged = self.permit_at(Act::Place, "link", &named)?;
         self.permit_second_name(&object, &named)?;
         if resolve::metadata(&object)?.is_symlink() {
             self.permit_target("link", &named.path()?, &fs::read_link(&source)?)?;
         }
         syscalls::link_object(object.as_fd(), named.parent.as_fd(), named.name())?;
+        self.settle(&judged, &named, || remove(&named))?;
         Ok(Answer::Value(0))
     }
 
@@ -90,7 +92,7 @@ impl Performer<'_> {
         if flags == 0 && self.rewrite(&from, &to)? {
             return Ok(Answer::Value(0));
         }
-        self.permit_at(Act::Place, "rename", &to)?;
+        let judged = self.permit_at(Act::Place, "rename", &to)?;
         // What is guarded cannot be put out of the way either; from outside nothing can be moved at all.
         let source = from.path()?;
         if let Word::Forbidden(rule) = self.supervisor.guard.judge(Act::Make, &source) {
@@ -125,6 +127,17 @@ impl Performer<'_> {
         syscalls::rename_at(from.parent.as_fd(), from.name(), to.parent.as_fd(), to.name(), flags)?;
         if let Some(replaced) = replaced {
             self.supervisor.made.forget(&replaced);
+        }
+        // What lies beneath may have become more meanwhile.
+        let back = || {
+            let flags = if exchanges { flags } else { libc::RENAME_NOREPLACE };
+            let (to, from) = ((to.parent.as_fd(), to.name()), (from.parent.as_fd(), from.name()));
+            drop(syscalls::rename_at(to.0, to.1, from.0, from.1, flags));
+        };
+        self.settle(&judged, &to, back)?;
+        self.permit_contents(&to, &to).inspect_err(|_| back())?;
+        if exchanges {
+            self.permit_contents(&from, &from).inspect_err(|_| back())?;
         }
         Ok(Answer::Value(0))
     }
@@ -288,6 +301,11 @@ impl Performer<'_> {
             }
         }
     }
+}
+
+/// Takes a name away again. It may be gone already.
+fn remove(named: &Named) {
+    drop(syscalls::unlink_at(named.parent.as_fd(), named.name(), 0));
 }
 
 /// Returns the path that the text of a link in `directory` means, unless a name comes before `..` in it.
