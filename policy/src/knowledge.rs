@@ -55,6 +55,8 @@ pub(crate) struct Search {
     pub plain: Vec<&'static str>,
     /// Actions that start a command.
     pub commands: Vec<&'static str>,
+    /// Programs that start a command with what is found, behind a pipe.
+    pub feeds: Vec<&'static str>,
 }
 
 /// Which words of a remover are its operands.
@@ -62,6 +64,7 @@ pub(crate) struct Search {
 pub(crate) enum RemoverOperands {
     All,
     First,
+    Last,
     BeforeOptions,
     Assigned(&'static str),
     Devices,
@@ -356,6 +359,7 @@ fn remover(row: &Row) -> Option<Remover> {
         operands: match row.get("operands")?.text()? {
             "all" => RemoverOperands::All,
             "first" => RemoverOperands::First,
+            "last" => RemoverOperands::Last,
             "before-options" => RemoverOperands::BeforeOptions,
             "assigned" => RemoverOperands::Assigned(row.get("key")?.text()?),
             "devices" => RemoverOperands::Devices,
@@ -380,6 +384,7 @@ fn search(row: &Row) -> Option<Search> {
         valued: texts(row, "valued")?,
         plain: texts(row, "plain")?,
         commands: texts(row, "commands")?,
+        feeds: texts(row, "feeds")?,
     })
 }
 

@@ -106,6 +106,7 @@ pub(super) fn operands(row: &Remover, command: &SimpleCommand) -> Vec<Word> {
             }
             RemoverOperands::All
             | RemoverOperands::First
+            | RemoverOperands::Last
             | RemoverOperands::BeforeOptions
             | RemoverOperands::Devices => {
                 if !option {
@@ -117,6 +118,9 @@ pub(super) fn operands(row: &Remover, command: &SimpleCommand) -> Vec<Word> {
     let last_is_place = !harmless::has_target(row, command);
     if matches!(row.operands, RemoverOperands::First) && last_is_place && found.len() > 1 {
         found.pop();
+    }
+    if matches!(row.operands, RemoverOperands::Last) {
+        found.drain(..found.len().saturating_sub(1));
     }
     found
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use stockade_parser::{SimpleCommand, Word};
+use stockade_parser::{SimpleCommand, Stdin, Word};
 
 use crate::knowledge::{Remover, RemoverOperands, Search, knowledge, listed};
 use crate::paths;
@@ -20,7 +20,10 @@ pub(super) fn finding(
     command: &SimpleCommand,
     (row, search): (&Remover, &Search),
 ) -> Option<String> {
-    if !critical::applies(row, command) && !starts_remover(shell, command) {
+    let removes = critical::applies(row, command)
+        || starts_remover(shell, command)
+        || fed(shell, search, command).is_some_and(|feeder| starts_remover(shell, feeder));
+    if !removes {
         return None;
     }
     let directory = paths::directory(&command.directory, context.facts);
@@ -68,6 +71,17 @@ fn starts_remover(shell: &Shell<'_>, command: &SimpleCommand) -> bool {
         };
         knowledge().removers.iter().any(|row| removes(&row))
     })
+}
+
+/// Returns the command that starts another one with what a search prints, right behind it in a pipeline.
+fn fed<'a>(
+    shell: &Shell<'a>,
+    search: &Search,
+    command: &SimpleCommand,
+) -> Option<&'a SimpleCommand> {
+    let place = shell.commands.iter().position(|known| std::ptr::eq(known, command))?;
+    let next = shell.commands.get(place + 1).filter(|next| next.stdin == Stdin::Pipe)?;
+    program_of(next).is_some_and(|program| listed(&search.feeds, program)).then_some(next)
 }
 
 fn program_of(command: &SimpleCommand) -> Option<&[u8]> {
