@@ -116,7 +116,10 @@ fn what_is_not_a_cache_stays_closed_beside_one() {
         }
         let ran = stockade(&["run", "--", "sh", "./try.sh"]).output().unwrap();
         let expected = ".cargo/registry/new\n.cargo/git/new\n.npm/new\ngo/pkg/new\n";
-        assert_eq!(outcome(&ran), (Some(0), expected.to_owned()));
+        assert_eq!(
+            (ran.status.code(), &*String::from_utf8_lossy(&ran.stdout)),
+            (Some(0), expected)
+        );
         for path in paths {
             assert!(!place.home().join(path).exists(), "{path}");
         }
@@ -126,22 +129,27 @@ fn what_is_not_a_cache_stays_closed_beside_one() {
 #[test]
 fn a_cache_is_there_for_the_programs_that_use_it() {
     let place = Place::new("caches-programs");
-    fs::create_dir(place.home().join(".npm")).unwrap();
-    let tried = "test -w ~/.npm && echo npm";
+    for cache in [".npm", ".cache/pip"] {
+        fs::create_dir_all(place.home().join(cache)).unwrap();
+    }
+    let tried = "test -w ~/.npm && echo npm; test -w ~/.cache/pip && echo pip";
     for (text, expected) in [
         ("true", ""),
         ("ls; git --version > /dev/null", ""),
         ("echo npm install > /dev/null", ""),
         ("cargo=1; false && cargo build", ""),
         ("false && npm install", "npm\n"),
-        ("false && /usr/local/bin/npx x", "npm\n"),
+        ("false && /usr/local/bin/npx x", "npm\npip\n"),
         ("true | cat || env A=1 timeout 5 npm ci", "npm\n"),
         ("false && (cd x && bash -c 'npm ci')", "npm\n"),
-        ("false && pip install x", ""),
-        ("false && bash -c 'pip install x'", ""),
-        ("false && make", "npm\n"),
-        ("false && ./build", "npm\n"),
-        ("false && sh build.sh", "npm\n"),
+        ("false && pip install x", "pip\n"),
+        ("false && bash -c 'pip install x'", "pip\n"),
+        ("false && python3 -m pip install x", "pip\n"),
+        ("false && python3 x.py", ""),
+        ("false && npm run build", "npm\npip\n"),
+        ("false && make", "npm\npip\n"),
+        ("false && ./build", "npm\npip\n"),
+        ("false && sh build.sh", "npm\npip\n"),
     ] {
         let output = place.output(["run", &format!("{text}; {tried}; exit 0")]);
         assert_eq!(outcome(&output), (Some(0), expected.to_owned()), "{text}");

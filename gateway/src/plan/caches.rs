@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 use stockade_parser::json::view::{Members, View};
 use stockade_parser::tables::{Table, view};
-use stockade_parser::{CommandKind, CommandTree, Locality, SimpleCommand};
+use stockade_parser::{CommandKind, CommandTree, Locality, SimpleCommand, Word};
 use stockade_sandbox::Cache;
 
 use super::Rules;
@@ -134,15 +134,12 @@ fn of_command(command: &SimpleCommand, place: &Place) -> Wanted {
     };
     let name = text.rsplit('/').next().unwrap_or(text);
     let rows = &known().rows;
-    let of_name = |row: &&(usize, &Row)| row.1.programs.iter().any(|program| fits(program, name));
-    let numbered: Vec<(usize, &Row)> = rows.iter().enumerate().collect();
-    let found: BTreeSet<usize> = numbered.iter().filter(of_name).map(|row| row.0).collect();
-    let is_shell = known().shells.contains(&name);
-    let given = |word: &stockade_parser::Word| {
-        let option = word.exact().is_some_and(|it| it.starts_with(b"-") && it.contains(&b'c'));
-        is_shell && option
-    };
-    if known().runners.contains(&name) || is_shell && !command.words.iter().any(given) {
+    let names = |programs: &[&str]| programs.iter().any(|program| fits(program, name, command));
+    let numbered = rows.iter().enumerate().filter(|(_, row)| names(&row.programs));
+    let found: BTreeSet<usize> = numbered.map(|row| row.0).collect();
+    let is_given = |word: &Word| word.exact().is_some_and(is_text_option);
+    let is_unseen = known().shells.contains(&name) && !command.words.iter().skip(1).any(is_given);
+    if names(&known().runners) || is_unseen {
         return Wanted::All;
     }
     // A script of the project.
@@ -153,12 +150,30 @@ fn of_command(command: &SimpleCommand, place: &Place) -> Wanted {
     if found.is_empty() { Wanted::None } else { Wanted::Rows(found) }
 }
 
-/// Says whether `program` of the table, which may end in `*`, is `name`.
-fn fits(program: &str, name: &str) -> bool {
-    match program.strip_suffix('*') {
+/// Says whether a shell is given its text behind this option.
+fn is_text_option(word: &[u8]) -> bool {
+    word.starts_with(b"-") && !word.starts_with(b"--") && word.contains(&b'c')
+}
+
+/// Says whether `program` of the table is `name`: it may end in `*`, and a word may have to stand behind.
+fn fits(program: &str, name: &str, command: &SimpleCommand) -> bool {
+    let (program, behind) = match program.split_once(' ') {
+        Some((program, behind)) => (program, Some(behind)),
+        None => (program, None),
+    };
+    let is_program = match program.strip_suffix('*') {
         Some(start) => name.starts_with(start),
         None => program == name,
-    }
+    };
+    let stands = |behind: &str| {
+        // One that is not known may be it.
+        command
+            .words
+            .iter()
+            .skip(1)
+            .any(|word| word.exact().is_none_or(|it| it == behind.as_bytes()))
+    };
+    is_program && behind.is_none_or(stands)
 }
 
 /// Makes places for what a command changes in the caches of `wanted`, and returns these and its variables.

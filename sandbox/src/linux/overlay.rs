@@ -127,11 +127,11 @@ fn attach(
     if fault::is_at("overlay") {
         return Err(fault::error());
     }
-    let lower = layer(&cache.path, left)?;
+    let lower = open_in(left, &cache.path)?;
     if !is_directory(&lower)? {
         return Err(io::ErrorKind::NotADirectory.into());
     }
-    let store = layer(&cache.store, left).map_err(no_store)?;
+    let store = open_in(left, &cache.store).map_err(no_store)?;
     let on_disk = match fault::is_at("overlay on disk") {
         true => Err(fault::error()),
         false => over(&lower, &store, Path::new("")).map_err(no_store),
@@ -145,9 +145,20 @@ fn attach(
 /// Makes an overlay of `lower` whose changes go to the directory `name` of `store`, both parts of it on one mount as they
 /// have to be.
 fn over(lower: &OwnedFd, store: &OwnedFd, name: &Path) -> io::Result<OwnedFd> {
-    let part = |part: &str| beneath(store.as_fd(), &name.join(part));
-    let (upper, work) = (part("upper")?, part("work")?);
-    syscalls::new_overlay([lower, &upper, &work].map(AsFd::as_fd), SAFE)
+    let of = |lower: &OwnedFd, store: &OwnedFd| {
+        let part = |part: &str| beneath(store.as_fd(), &name.join(part));
+        let (upper, work) = (part("upper")?, part("work")?);
+        syscalls::new_overlay([lower, &upper, &work].map(AsFd::as_fd), SAFE)
+    };
+    match of(lower, store) {
+        // Of what is attached nowhere, an overlay takes only what lies on the topmost mount (`clone_private_mount`, Linux
+        // 6.15). Copies are that, and whoever closes one waits for the kernel's readers.
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            let copy = |of: &OwnedFd| syscalls::clone_tree(of.as_fd(), false);
+            of(&copy(lower)?, &copy(store)?)
+        }
+        result => result,
+    }
 }
 
 /// Stores that end with the run, for where that on the disk cannot be one: it may lie on an overlay itself, as in a container.
@@ -175,16 +186,6 @@ impl Memory {
             syscalls::make_directory_at(mount.as_fd(), &name.join(part), mode)?;
         }
         over(lower, self.mount.insert(mount), &name)
-    }
-}
-
-/// Opens a directory of the host, so that an overlay can have it as a layer.
-fn layer(path: &Path, left: Option<&Left>) -> io::Result<OwnedFd> {
-    let object = open_in(left, path)?;
-    match left {
-        // Of what is attached nowhere, an overlay takes only the root of a mount (`clone_private_mount`, Linux 6.15).
-        Some(_) => syscalls::clone_tree(object.as_fd(), false),
-        None => Ok(object),
     }
 }
 
