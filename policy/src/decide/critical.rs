@@ -55,7 +55,11 @@ fn removed(
         };
         stands && search::is_started(shell, command)
     };
-    operands(row, command).into_iter().filter(|word| !found(word)).find_map(|operand| {
+    operands(row, command).into_iter().find_map(|operand| {
+        if found(&operand) {
+            let climbs = operand.span.of(shell.source).windows(2).any(|part| part == b"..");
+            return climbs.then(|| "what lies above what is found".to_owned());
+        }
         let what = critical(context, shell, command, row, &operand)?;
         let harmless = harmless::is_harmless(context, shell, command, row, &operand);
         (!harmless).then_some(what)

@@ -173,6 +173,8 @@ fn wanted(context: &Context<'_>, search: &Search, command: &SimpleCommand) -> Fo
             let mut before = None;
             for word in words.by_ref() {
                 match word.exact() {
+                    // What could end the command could bring anything behind it.
+                    None if word.may_equal(b";") => return Found::Anything,
                     Some(b";") => break,
                     Some(b"+") if before == Some(b"{}".as_slice()) => break,
                     other => before = other,
