@@ -93,6 +93,7 @@ pub(crate) fn ran(
         cwd_after,
         sandbox: view::sandbox(&execution.enforced),
         violations: violations(execution, judged),
+        left_running: execution.left.clone(),
         footer: footer::of(execution, judged, &scene.snapshot.rules),
         audit: reference(receipt),
     }))

@@ -2,6 +2,7 @@
 //!
 //! The output of the command is never read for that.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use stockade_parser::tables::{Table, view};
@@ -9,6 +10,7 @@ use stockade_policy::{Rules, SandboxState};
 use stockade_sandbox::{self as sandbox, Match, Pattern, Violation};
 
 use crate::judge::Judged;
+use crate::protocol::words::one_line;
 use crate::remedy::{self, Around};
 use crate::run::Execution;
 use crate::unseen;
@@ -16,8 +18,38 @@ use crate::unseen;
 /// What a shell returns for a child that a signal ended is this and the signal's number (`bash(1)`).
 const SHELL_SIGNAL: i32 = 128;
 
-/// Returns one line, or none.
+/// Most names of processes that are told.
+const MOST_NAMES: usize = 3;
+
+/// Returns no line, one, or two.
 pub(crate) fn of(execution: &Execution, judged: &Judged, rules: &Rules) -> String {
+    let lines = [met(execution, judged, rules), left(&execution.left)];
+    lines.into_iter().filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns the line about processes that a command left running.
+fn left(names: &[String]) -> String {
+    let distinct: BTreeSet<String> =
+        names.iter().map(|name| format!("`{}`", one_line(name))).collect();
+    let shown: Vec<String> = distinct.iter().take(MOST_NAMES).cloned().collect();
+    let more = if distinct.len() > MOST_NAMES { ", …" } else { "" };
+    let (count, it) = match names.len() {
+        0 => return String::new(),
+        1 => (
+            "1 process".to_owned(),
+            "it ends with its call, so let that go on as long as it is needed",
+        ),
+        count => (
+            format!("{count} processes"),
+            "they end with their call, so let that go on as long as they are needed",
+        ),
+    };
+    let shown = shown.join(", ");
+    format!("stockade: ended {count} that the command left in the background: {shown}{more}; {it}")
+}
+
+/// Returns the line about what the command met, if there is one.
+fn met(execution: &Execution, judged: &Judged, rules: &Rules) -> String {
     let failed = execution.exit.is_none_or(|exit| exit.code != Some(0));
     let ended = execution.timed_out || execution.interrupted;
     if let Some(broken) = &execution.network.broken {

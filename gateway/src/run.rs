@@ -118,6 +118,8 @@ pub(crate) struct Execution {
     pub(crate) exit: Option<sandbox::Exit>,
     /// Acts that were refused.
     pub(crate) violations: Vec<sandbox::Violation>,
+    /// Names of the processes that it left running, which were ended with it.
+    pub(crate) left: Vec<String>,
     /// What it wrote.
     pub(crate) output: Output,
     /// What was enforced.
@@ -232,7 +234,7 @@ pub(crate) async fn follow(running: Running, manner: &Manner, lines: &mut Lines)
     let (mut timed_out, mut interrupted) = (false, false);
     let (mut stopped, mut stopping, mut gone) = (false, false, false);
     let (mut listening, mut commanded) = (true, true);
-    let exit = loop {
+    let ending = loop {
         let sending = streams.pending.is_some();
         if (timed_out || stopped) && !stopping {
             stopping = true;
@@ -288,12 +290,15 @@ pub(crate) async fn follow(running: Running, manner: &Manner, lines: &mut Lines)
     let unsent = streams.drain(listening).await;
     let output = streams.collector.finish();
     let times = (started.0, ended);
-    let (exit, violations) = exit.unzip();
-    let violations = violations.unwrap_or_else(|| vec![unwatched(gone)]);
+    let exit = ending.as_ref().map(|ending| ending.exit);
+    let unseen =
+        || sandbox::Ending { violations: vec![unwatched(gone)], ..sandbox::Ending::default() };
+    let sandbox::Ending { violations, left, .. } = ending.unwrap_or_else(unseen);
     let network = Report::default();
     Execution {
         exit,
         violations,
+        left,
         output,
         enforced,
         timed_out,

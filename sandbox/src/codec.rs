@@ -17,7 +17,7 @@ use crate::spec::{
     Program, Window,
 };
 use crate::supervise::{Kind, Note};
-use crate::{Enforced, Exit, Protection, SandboxSpec, State, Violation};
+use crate::{Ending, Enforced, Exit, Protection, SandboxSpec, State, Violation};
 
 /// Longest frame.
 pub(crate) const FRAME_LIMIT_BYTES: usize = 4 << 20;
@@ -39,7 +39,7 @@ pub(crate) enum Report {
     /// The directory that comes with this frame is to be inspected at the end; only to the monitor.
     Noted(Note),
     /// The command ended.
-    Ended(Exit, Vec<Violation>),
+    Ended(Ending),
     /// The gateway was told what else would be said here: of the start or of the end; only to the monitor.
     Told,
     /// The number of pid 1 as the gateway sees it, before anything else is reported: the gateway may have to wait for it.
@@ -283,6 +283,7 @@ structures! {
     FileRule { path, access, origin }
     Limits { processes, memory_bytes, file_bytes, descriptors, descriptors_hard, shm_bytes, disk_bytes, origins }
     Window { rows, columns }
+    Ending { exit, violations, left }
     Exit { code, signal, user, system, max_rss_kib }
     Violation { kind, call, object, rule, count, errno, pid, program, source }
     Note { kind, path, known }
@@ -498,10 +499,9 @@ impl Wire for Report {
                 4_u8.put(out);
                 note.put(out);
             }
-            Report::Ended(exit, violations) => {
+            Report::Ended(ending) => {
                 2_u8.put(out);
-                exit.put(out);
-                violations.put(out);
+                ending.put(out);
             }
         }
     }
@@ -509,7 +509,7 @@ impl Wire for Report {
         match u8::take(from)? {
             0 => Wire::take(from).map(Report::Ready),
             1 => Wire::take(from).map(Report::Failed),
-            2 => Some(Report::Ended(Wire::take(from)?, Wire::take(from)?)),
+            2 => Wire::take(from).map(Report::Ended),
             3 => Some(Report::Listening),
             4 => Wire::take(from).map(Report::Noted),
             5 => Some(Report::Told),

@@ -245,22 +245,22 @@ fn attempt(
         return Ok(Rest::Told);
     }
     let End { ended, is_whole } = end(pid, group.as_ref());
-    let Some((exit, mut violations)) = heard.finish(spec, &orders, ended) else {
+    let Some(mut ending) = heard.finish(spec, &orders, ended) else {
         return Ok(Rest::Told);
     };
     // Pid 1 itself may have been taken for the one that needs too much.
     for reached in group.iter().flat_map(Group::reached) {
-        measure::note(&mut violations, measure::reached(reached, &spec.limits));
+        measure::note(&mut ending.violations, measure::reached(reached, &spec.limits));
     }
     if let Err(error) = watched {
         let rule = format!("it could not follow the run: {error}");
-        violations.push(supervise::cut_short("monitor", "the run".to_owned(), &rule));
+        ending.violations.push(supervise::cut_short("monitor", "the run".to_owned(), &rule));
     }
     if !is_whole {
         let rule = "processes of the run could not be ended";
-        violations.push(supervise::cut_short("kill", "the run".to_owned(), rule));
+        ending.violations.push(supervise::cut_short("kill", "the run".to_owned(), rule));
     }
-    Ok(Rest::Report(Report::Ended(exit, violations)))
+    Ok(Rest::Report(Report::Ended(ending)))
 }
 
 /// Receives a spec, not yet read, and the streams that come with it.

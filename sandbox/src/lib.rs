@@ -52,7 +52,7 @@ pub use other::{
 };
 pub use pattern::{Match, Pattern, Wild};
 pub use peer::peer_process;
-pub use run::{Error, Exit, Stdio};
+pub use run::{Ending, Error, Exit, Stdio};
 #[cfg(target_os = "linux")]
 pub use signals::begin;
 pub use signals::{HeldSignals, end_now, ending_signals, let_end};

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::{Enforced, Error, Exit, Protection, SandboxSpec, Stdio, Violation};
+use crate::{Ending, Enforced, Error, Exit, Protection, SandboxSpec, Stdio, Violation};
 
 /// A running command; there is none here.
 #[derive(Debug)]
@@ -175,8 +175,8 @@ impl Child {
         match *self {}
     }
 
-    /// Waits for the end and returns also what was refused.
-    pub fn ended(&self) -> io::Result<(Exit, Vec<Violation>)> {
+    /// Waits for the end.
+    pub fn ended(&self) -> io::Result<Ending> {
         match *self {}
     }
 

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::Protection;
+use crate::{Protection, Violation};
 
 /// The three descriptors of the command.
 #[derive(Debug)]
@@ -31,6 +31,17 @@ pub struct Exit {
     pub system: Duration,
     /// Largest resident size of one process, in KiB.
     pub max_rss_kib: u64,
+}
+
+/// What became of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Ending {
+    /// How the command ended.
+    pub exit: Exit,
+    /// What was refused to it.
+    pub violations: Vec<Violation>,
+    /// Names of the processes that it left running, which were ended with it.
+    pub left: Vec<String>,
 }
 
 /// Why a command could not be started.

@@ -12,7 +12,7 @@ use crate::codec::{self, Failure, Order, Report, Wire};
 use crate::linux::syscalls;
 use crate::spec::{Fallback, Mechanism, Network};
 use crate::twin::{Process, Twin};
-use crate::{Enforced, Error, Exit, Protection, SandboxSpec, Stdio, Violation};
+use crate::{Ending, Enforced, Error, Exit, Protection, SandboxSpec, Stdio, Violation};
 
 /// Longest time that a launcher may take to report; its own limits are shorter.
 const START_LIMIT: Duration = Duration::from_secs(30);
@@ -320,7 +320,7 @@ impl Child {
 
     /// Waits like [`Child::wait`]; returns also what was refused to the command.
     pub fn wait_with_violations(mut self) -> io::Result<(Exit, Vec<Violation>)> {
-        let ended = self.ended();
+        let ended = self.ended().map(|ending| (ending.exit, ending.violations));
         self.dismiss();
         self.reap()?;
         if let Some(left) = &mut self.left {
@@ -336,9 +336,9 @@ impl Child {
 
     /// Waits until the command and everything it started have ended, and returns what became of it. What kept them
     /// apart may still be on its way out: see [`Child::process`].
-    pub fn ended(&self) -> io::Result<(Exit, Vec<Violation>)> {
+    pub fn ended(&self) -> io::Result<Ending> {
         match receive_report(&self.control)? {
-            Report::Ended(exit, violations) => Ok((exit, violations)),
+            Report::Ended(ending) => Ok(ending),
             Report::Failed(_)
             | Report::Ready(_)
             | Report::Listening

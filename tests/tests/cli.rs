@@ -218,6 +218,7 @@ fn the_object_of_run_has_exactly_the_documented_members() {
         "cwd_after",
         "sandbox",
         "violations",
+        "left_running",
         "audit",
     ];
     let output = place.output(["run", "--json", "echo out; echo err >&2; exit 3"]);

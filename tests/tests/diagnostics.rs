@@ -168,6 +168,37 @@ fn a_connection_past_the_proxy_is_told_once() {
 }
 
 #[test]
+fn what_a_command_leaves_running_is_named_when_it_is_ended() {
+    let place = Place::new("told-left");
+    // Not before each is what it is called by.
+    let named = |name: &str| format!("until grep -q {name} /proc/$!/comm; do :; done");
+    let one = format!("sleep 60 & {}; echo on", named("sleep"));
+    let two = format!("{one}; perl -e 'sleep 60' & {}; exit 3", named("perl"));
+    // Who has ended, and waits to be looked at, was not left running.
+    let dead =
+        "perl -e '$p = fork or exit; do { open F, \"/proc/$p/stat\"; $_ = <F> } until / Z /'";
+    let told = |text: &str| {
+        place.write("project/act.sh", text);
+        let output = place.output(["run", "--no-daemon", "--json", "--", "bash act.sh"]);
+        let object: Value = serde_json::from_slice(&output.stdout).expect("an object");
+        let stderr = self::text(&output.stderr);
+        (object["left_running"].clone(), stderr.trim_end().to_owned())
+    };
+    let left = "in the background: `sleep`; it ends with its call, so let that go on as long as it is needed";
+    assert_eq!(
+        told(&one),
+        (json!(["sleep"]), format!("stockade: ended 1 process that the command left {left}"))
+    );
+    let left = "in the background: `perl`, `sleep`; they end with their call, so let that go on as long as they are needed";
+    let (names, footer) = told(&two);
+    assert_eq!(names.as_array().map(Vec::len), Some(2), "{names}");
+    assert_eq!(footer, format!("stockade: ended 2 processes that the command left {left}"));
+    for text in ["echo on", dead] {
+        assert_eq!(told(text), (json!([]), String::new()), "{text}");
+    }
+}
+
+#[test]
 fn a_write_that_a_rule_refuses_names_the_rule_with_file_and_line() {
     let place = Place::new("told-rule");
     place.write("project/kept.txt", "kept");

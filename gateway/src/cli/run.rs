@@ -394,6 +394,7 @@ fn ran(result: &RunResult) -> Value {
         "cwd_after": result.cwd_after,
         "sandbox": {"enforced": result.sandbox.enforced, "missing": result.sandbox.missing},
         "violations": result.violations,
+        "left_running": result.left_running,
         "audit": {"decision_id": result.audit.decision_id, "sequence": result.audit.sequence},
     });
     with_hooks(object, &result.decision)
@@ -419,6 +420,7 @@ fn refused(decision: &DecisionView, audit: Option<&AuditReference>) -> Value {
         "cwd_after": null,
         "sandbox": {"enforced": [], "missing": []},
         "violations": [],
+        "left_running": [],
         "audit": audit,
     });
     with_hooks(object, decision)

@@ -476,7 +476,11 @@ pub struct RunResult {
     pub sandbox: SandboxView,
     /// Acts that were refused.
     pub violations: Vec<Value>,
-    /// What people are told under the output: what was refused, or may be why it failed; may be empty.
+    /// Names of the processes that it left running: they were ended with it.
+    #[serde(default)]
+    pub left_running: Vec<String>,
+    /// What people are told under the output: what was refused, or may be why it failed, and what was ended with it, one
+    /// line each; may be empty.
     pub footer: String,
     /// The record.
     pub audit: AuditReference,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::codec::{self, Report, Wire};
 use crate::linux::syscalls::{self, Ended};
 use crate::supervise::{self, Place};
-use crate::{Exit, SandboxSpec, Violation};
+use crate::{Ending, Exit, SandboxSpec};
 
 /// What was heard of pid 1.
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ pub(super) struct Heard {
     places: Vec<Place>,
     /// A directory was named, but there was no descriptor left to hold it.
     is_incomplete: bool,
-    ended: Option<(Exit, Vec<Violation>)>,
+    ended: Option<Ending>,
     /// Pid 1 told the gateway of the end.
     is_told: bool,
     is_over: bool,
@@ -61,7 +61,7 @@ impl Heard {
                 Some(directory) => self.places.push(Place { note, directory }),
                 None => self.is_incomplete = true,
             },
-            Report::Ended(exit, violations) => self.ended = Some((exit, violations)),
+            Report::Ended(ending) => self.ended = Some(ending),
             Report::Told => self.is_told = true,
             Report::Ready(_)
             | Report::Failed(_)
@@ -90,13 +90,13 @@ impl Heard {
         spec: &SandboxSpec,
         orders: &UnixStream,
         ended: Option<Ended>,
-    ) -> Option<(Exit, Vec<Violation>)> {
+    ) -> Option<Ending> {
         // A word that is cut off is one that was not said.
         let _ = self.drain(orders);
         if self.is_told {
             return None;
         }
-        let (mut exit, violations) = match self.ended {
+        let mut ending = match self.ended {
             Some(said) => said,
             None => {
                 let exit = Exit { signal: Some(libc::SIGKILL), ..Exit::default() };
@@ -112,14 +112,14 @@ impl Heard {
                         rule,
                     ));
                 }
-                (exit, violations)
+                Ending { exit, violations, left: Vec::new() }
             }
         };
         if let Some(ended) = ended {
-            exit.user = ended.user;
-            exit.system = ended.system;
-            exit.max_rss_kib = ended.max_rss_kib;
+            ending.exit.user = ended.user;
+            ending.exit.system = ended.system;
+            ending.exit.max_rss_kib = ended.max_rss_kib;
         }
-        Some((exit, violations))
+        Some(ending)
     }
 }

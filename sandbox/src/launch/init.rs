@@ -25,7 +25,7 @@ use crate::linux::syscalls::{self, Ended, Stack};
 use crate::spec::{Mechanism, Mediation};
 use crate::steps::Steps;
 use crate::supervise::{self, Guard, Neighbours, Supervisor, neighbours};
-use crate::{Exit, Network, Protection, SandboxSpec, Violation};
+use crate::{Ending, Exit, Network, Protection, SandboxSpec, Violation};
 
 /// `CAP_SYS_PTRACE`: the supervisor reads the memory of callers that are not its children.
 const KEPT_CAPABILITIES: u32 = 1 << 19;
@@ -163,6 +163,7 @@ fn go_on(
                 supervisor,
                 is_heard,
                 counted,
+                left: Vec::new(),
             };
             let (ended, mut violations) = watch.until_the_end().unwrap_or_else(|error| {
                 let rule = format!("it could not go on: {error}");
@@ -178,7 +179,7 @@ fn go_on(
             let supervisor = watch.supervisor.take();
             violations.extend(supervisor.into_iter().flat_map(Supervisor::into_violations));
             let gateway = is_told.then_some(&watch.control);
-            tell(gateway, &watch.orders, ended, violations);
+            tell(gateway, &watch.orders, ended, (violations, watch.left));
             // The monitor hears of it, and the namespaces go meanwhile.
             syscalls::exit_now(0)
         }
@@ -553,14 +554,15 @@ fn tell(
     gateway: Option<&UnixStream>,
     orders: &UnixStream,
     ended: Ended,
-    violations: Vec<Violation>,
+    (violations, left): (Vec<Violation>, Vec<String>),
 ) {
     let (user, system, max_rss_kib) = syscalls::usage();
     let exit = Exit { code: ended.code, signal: ended.signal, user, system, max_rss_kib };
     // What went wrong with the watching is told when this process is gone as well.
     let whole = violations.iter().all(|it| it.kind != "process");
     // They may be gone; then nobody asks.
-    let _ = pass_on(gateway.filter(|_| whole), orders, &Report::Ended(exit, violations));
+    let report = Report::Ended(Ending { exit, violations, left });
+    let _ = pass_on(gateway.filter(|_| whole), orders, &report);
 }
 
 /// Tells `gateway` itself, where there is one and it takes that at once, and the monitor that it did; else has the

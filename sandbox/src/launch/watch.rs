@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::measure::{self, Measure};
 use super::{END_LIMIT, Isolation, is_closed, sweep};
@@ -14,6 +14,12 @@ use crate::linux::mounts::Built;
 use crate::linux::syscalls::{self, Ended};
 use crate::supervise::Supervisor;
 use crate::{SandboxSpec, Violation};
+
+/// How long what a command left may go on to end by itself.
+const MOMENT: Duration = Duration::from_millis(20);
+
+/// Most names of processes that are told.
+const MOST_NAMES: usize = 1_000;
 
 /// What pid 1 has to do with while the command runs.
 pub(super) struct Watch<'a> {
@@ -28,6 +34,8 @@ pub(super) struct Watch<'a> {
     pub(super) is_heard: bool,
     /// What a control group counts, and what tells of it.
     pub(super) counted: (Counted, Option<Counters>),
+    /// Names of the processes that were there when the command had ended by itself, and a moment later.
+    pub(super) left: Vec<String>,
 }
 
 /// What one look at the world calls for.
@@ -49,13 +57,15 @@ impl Watch<'_> {
             // A child that ended before the signal was blocked is found here.
             while let Some(ended) = reap()? {
                 if ended.pid == self.pid {
+                    self.left = self.linger(&children)?;
                     return Ok((ended, measure.at_the_end(ended)));
                 }
                 if let Some(supervisor) = &mut self.supervisor {
                     supervisor.reaped(ended.pid);
                 }
             }
-            match self.wait(&children, measure.next())? {
+            let next = (self.isolation != Isolation::Free).then(|| measure.next());
+            match self.wait(&children, next)? {
                 Go::On => {}
                 Go::End => return Ok((Ended::killed(self.pid), measure.seen())),
             }
@@ -75,6 +85,23 @@ impl Watch<'_> {
                 return Ok((Ended::killed(self.pid), measure.seen()));
             }
         }
+    }
+
+    /// Gives what the command left a moment to end by itself, as the end of a pipe does that no shell waits for, and
+    /// returns the names of what does not.
+    fn linger(&mut self, children: &OwnedFd) -> io::Result<Vec<String>> {
+        let until = Instant::now() + MOMENT;
+        while !is_alone() {
+            let is_over = Instant::now() >= until;
+            if is_over || matches!(self.wait(children, Some(until))?, Go::End) {
+                let pids = match self.isolation {
+                    Isolation::Namespaces => measure::all(),
+                    Isolation::Static | Isolation::Free => sweep::descendants(),
+                };
+                return Ok(pids.into_iter().filter_map(name_of).take(MOST_NAMES).collect());
+            }
+        }
+        Ok(Vec::new())
     }
 
     /// Ends all that is left of the run, and waits until it is gone; says whether it is.
@@ -103,8 +130,8 @@ impl Watch<'_> {
         }
     }
 
-    /// Waits for one thing to happen and deals with it.
-    fn wait(&mut self, children: &OwnedFd, next_sample: Instant) -> io::Result<Go> {
+    /// Waits for one thing to happen, until then at the longest, and deals with it.
+    fn wait(&mut self, children: &OwnedFd, until: Option<Instant>) -> io::Result<Go> {
         let mut waited = vec![
             (children.as_fd(), libc::POLLIN),
             (self.control.as_fd(), 0),
@@ -112,8 +139,7 @@ impl Watch<'_> {
         ];
         let answers = self.supervisor.as_ref().filter(|_| self.is_heard);
         waited.extend(answers.map(|it| (it.listener(), libc::POLLIN)));
-        let measures = self.isolation != Isolation::Free;
-        let rest = measures.then(|| next_sample.saturating_duration_since(Instant::now()));
+        let rest = until.map(|until| until.saturating_duration_since(Instant::now()));
         let events = syscalls::poll(&waited, rest)?;
         let event = |index: usize| events.get(index).copied().unwrap_or(0);
         if is_closed(event(1)) || is_closed(event(2)) {
@@ -135,6 +161,14 @@ impl Watch<'_> {
         }
         Ok(Go::On)
     }
+}
+
+/// Returns the name of a process of the command that runs (`proc_pid_stat(5)`).
+fn name_of(pid: i32) -> Option<String> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (name, rest) = text.split_once('(')?.1.rsplit_once(") ")?;
+    let is_ours = name == crate::INIT_NAME || pid.unsigned_abs() == std::process::id();
+    (!is_ours && !rest.starts_with(['Z', 'X'])).then(|| name.to_owned())
 }
 
 fn reap() -> io::Result<Option<Ended>> {
