@@ -83,15 +83,25 @@ impl Temporary {
         Ok(self.ending.insert(Ending::make(state)?))
     }
 
-    /// Makes the places for what the run changes in `caches`: those of its session, or if another run has these its own.
+    /// Makes the places for what the run changes in `caches`: those of its session, or its own where another
+    /// run has these, or they cannot be had.
     pub(crate) fn store(
         &mut self,
         caches: &[PathBuf],
         state: &Path,
         session: Option<&str>,
     ) -> io::Result<Vec<Cache>> {
-        let stores = self.stores.insert(Stores::take(state, session)?);
-        caches.iter().map(|cache| stores.of(cache)).collect()
+        let of_session = session.and_then(|session| Stores::of_session(state, session).ok());
+        let made = of_session.and_then(|stores| Some((stores.of_all(caches).ok()?, stores)));
+        let (stored, stores) = match made {
+            Some(made) => made,
+            None => {
+                let stores = Stores::of_run(state)?;
+                (stores.of_all(caches)?, stores)
+            }
+        };
+        self.stores = Some(stores);
+        Ok(stored)
     }
 
     /// Returns where bash said it stood, if that is a directory. What a command wrote is not believed further.

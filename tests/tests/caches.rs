@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use stockade_tests::{Place, is_root, skip};
 
@@ -79,6 +79,27 @@ fn a_session_has_its_own_changes_of_a_cache_and_the_host_has_none() {
         );
         assert_eq!(kept.len(), 4, "{kept:?}");
     });
+}
+
+#[test]
+fn two_commands_of_a_session_at_once_have_each_their_own_changes() {
+    let place = Place::new("caches-at-once");
+    fill(&place);
+    let made = Command::new("mkfifo").args(["here", "on"]).current_dir(place.project()).status();
+    assert!(made.unwrap().success());
+    let text = "./install one && echo > here && cat on";
+    let arguments = |text: &'static str| ["run", "--session", "s", text];
+    let mut first = place.stockade(arguments(text));
+    let first = first.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // The other ends open when the first command is there.
+    fs::read(place.project().join("here")).unwrap();
+    let second = place.output(arguments("./install two"));
+    assert_eq!(outcome(&second), (Some(0), "host\nindex\ntwo\n".to_owned()));
+    fs::write(place.project().join("on"), "").unwrap();
+    let first = first.wait_with_output().unwrap();
+    assert_eq!(outcome(&first), (Some(0), "host\nindex\none\n".to_owned()));
+    let third = place.output(arguments("./install three"));
+    assert_eq!(outcome(&third), (Some(0), "host\none\nindex\none\nthree\n".to_owned()));
 }
 
 #[test]

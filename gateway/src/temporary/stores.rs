@@ -13,7 +13,7 @@ use stockade_sandbox::Cache;
 use super::{REMOVAL, Temporary, removal};
 use crate::places::{hex, private_directory};
 
-/// The stores of a session, which this run alone has as long as this is there, or of a run.
+/// The stores of a session, which one run has as long as this is there, or of a run.
 #[derive(Debug)]
 pub(super) struct Stores {
     directory: PathBuf,
@@ -24,27 +24,31 @@ pub(super) struct Stores {
 }
 
 impl Stores {
-    /// Takes the stores of `session`, or makes some for one run if there is none or another run has them: two overlays
-    /// must not have one store.
-    pub(super) fn take(state: &Path, session: Option<&str>) -> io::Result<Stores> {
-        if let Some(session) = session {
-            let directory = state.join("tmp").join(name(session)?);
-            private_directory(&directory)?;
-            let mut options = File::options();
-            let options = options.write(true).create(true).truncate(false).mode(0o600);
-            let lock = options.open(directory.join("lock"))?;
-            if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
-                File::open(&directory)?.set_modified(SystemTime::now())?;
-                return Ok(Stores { directory, _lock: Some(lock), _own: None });
-            }
-        }
+    /// Takes the stores of a session; fails if another run has them: two overlays must not have one store.
+    pub(super) fn of_session(state: &Path, session: &str) -> io::Result<Stores> {
+        let directory = state.join("tmp").join(name(session)?);
+        private_directory(&directory)?;
+        let mut options = File::options();
+        let options = options.write(true).create(true).truncate(false).mode(0o600);
+        let lock = options.open(directory.join("lock"))?;
+        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+        File::open(&directory)?.set_modified(SystemTime::now())?;
+        Ok(Stores { directory, _lock: Some(lock), _own: None })
+    }
+
+    /// Makes stores that end with one run.
+    pub(super) fn of_run(state: &Path) -> io::Result<Stores> {
         let own = Temporary::make(state, None)?;
         let directory = own.path().to_path_buf();
         Ok(Stores { directory, _lock: None, _own: Some(Box::new(own)) })
     }
 
-    /// Makes that of a cache fit for a run.
-    pub(super) fn of(&self, cache: &Path) -> io::Result<Cache> {
+    /// Makes those of `caches` fit for a run.
+    pub(super) fn of_all(&self, caches: &[PathBuf]) -> io::Result<Vec<Cache>> {
+        caches.iter().map(|cache| self.of(cache)).collect()
+    }
+
+    fn of(&self, cache: &Path) -> io::Result<Cache> {
         let name = hex(&Sha256::digest(cache.as_os_str().as_encoded_bytes()));
         let store = self.directory.join(name.get(..32).unwrap_or(&name));
         let (upper, work) = (store.join("upper"), store.join("work"));
@@ -77,31 +81,53 @@ mod tests {
     }
 
     #[test]
-    fn a_session_finds_its_stores_again_and_a_run_beside_it_has_its_own() {
+    fn a_session_finds_its_stores_again_and_one_run_has_them_at_a_time() {
         let folder = Folder::new();
-        let first = Stores::take(folder.path(), Some("s")).unwrap();
+        let first = Stores::of_session(folder.path(), "s").unwrap();
         let path = store(&first);
         fs::write(path.join("upper/made"), "").unwrap();
-        let beside = Stores::take(folder.path(), Some("s")).unwrap();
-        let other = store(&beside);
-        assert!(other != path && !other.join("upper/made").exists());
+        let beside = Stores::of_session(folder.path(), "s").unwrap_err();
+        assert_eq!(beside.kind(), io::ErrorKind::WouldBlock);
         drop(first);
-        drop(beside);
-        assert!(!other.exists());
-        let again = Stores::take(folder.path(), Some("s")).unwrap();
+        let again = Stores::of_session(folder.path(), "s").unwrap();
         assert_eq!(store(&again), path);
         assert!(path.join("upper/made").exists());
-        assert_ne!(store(&Stores::take(folder.path(), Some("t")).unwrap()), path);
-        let run = Stores::take(folder.path(), None).unwrap();
-        let path = store(&run);
-        drop(run);
-        assert!(!path.exists());
+        assert_ne!(store(&Stores::of_session(folder.path(), "t").unwrap()), path);
+    }
+
+    #[test]
+    fn a_run_gets_its_own_where_those_of_the_session_cannot_be_had_and_leaves_nothing() {
+        let folder = Folder::new();
+        let caches = [PathBuf::from("/home/me/.npm")];
+        let held = Stores::of_session(folder.path(), "s").unwrap();
+        let mut runs = [Some("s"), None].map(|session| {
+            let mut run = Temporary::make(folder.path(), session).unwrap();
+            let stored = run.store(&caches, folder.path(), session).unwrap();
+            (run, stored)
+        });
+        let stores: Vec<PathBuf> = runs.iter().map(|(_, stored)| stored[0].store.clone()).collect();
+        assert!(stores.iter().all(|it| it.join("upper").exists() && *it != store(&held)));
+        assert_ne!(stores[0], stores[1]);
+        for (run, _) in &mut runs {
+            run.stores = None;
+        }
+        assert!(stores.iter().all(|it| !it.exists()));
+        // What stands in the way of one of them.
+        drop(held);
+        let session = Stores::of_session(folder.path(), "s").unwrap();
+        let path = store(&session);
+        drop(session);
+        fs::remove_dir_all(&path).unwrap();
+        fs::write(&path, "").unwrap();
+        let mut run = Temporary::make(folder.path(), Some("s")).unwrap();
+        let stored = run.store(&caches, folder.path(), Some("s")).unwrap();
+        assert_ne!(stored[0].store, path);
     }
 
     #[test]
     fn what_an_overlay_left_of_its_work_goes_before_the_next_run() {
         let folder = Folder::new();
-        let stores = Stores::take(folder.path(), Some("s")).unwrap();
+        let stores = Stores::of_session(folder.path(), "s").unwrap();
         let work = store(&stores).join("work");
         let left = work.join("work/incompat/volatile");
         fs::create_dir_all(&left).unwrap();
