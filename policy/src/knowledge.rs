@@ -169,6 +169,8 @@ pub(crate) struct Knowledge {
     pub protected: Vec<ProtectedName>,
     pub removers: Vec<Remover>,
     pub historians: Vec<Historian>,
+    /// Commands that print the name of a branch.
+    pub branches: Vec<&'static str>,
     pub kept: Kept,
     pub walkers: Vec<Walker>,
     pub link_makers: Vec<LinkMaker>,
@@ -256,6 +258,7 @@ fn read_all() -> Option<Knowledge> {
         protected: rows(view(Table::Protected), protected)?,
         removers: rows(view(Table::Critical), remover)?,
         historians: rows(history.get("programs")?, historian)?,
+        branches: history.get("branches")?.texts()?,
         kept: Kept {
             places: history.get("places")?.texts()?,
             ordinary: history.get("ordinary")?.texts()?,

@@ -17,7 +17,12 @@ pub(super) fn finding(shell: &Shell<'_>, command: &SimpleCommand) -> Option<Stri
     let word = command.words.first()?;
     let program = base_name(&command.words).or_else(|| word.exact())?;
     for one in &knowledge().historians {
-        let Some(words) = spelled_out(one, program, &command.words) else { continue };
+        let Some(mut words) = spelled_out(one, program, &command.words) else { continue };
+        if words.iter().any(|word| is_branch(shell, word)) {
+            for word in words.to_mut().iter_mut().filter(|word| is_branch(shell, word)) {
+                *word = Word::literal(word.span, b"branch");
+            }
+        }
         for row in &one.losses {
             if let Some(reasons) = loses(one, row, command, &words) {
                 let said = said(shell, row, &words, &reasons);
@@ -26,6 +31,18 @@ pub(super) fn finding(shell: &Shell<'_>, command: &SimpleCommand) -> Option<Stri
         }
     }
     None
+}
+
+/// Says whether a word is the name of a branch, by the command that prints it. A person would be asked for each `git push origin
+/// $(git branch --show-current)` otherwise; of a branch whose name begins with `+` nothing is known here.
+fn is_branch(shell: &Shell<'_>, word: &Word) -> bool {
+    if word.exact().is_some() {
+        return false;
+    }
+    let typed = word.span.of(shell.source);
+    let bare = typed.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).unwrap_or(typed);
+    let inner = bare.strip_prefix(b"$(").and_then(|rest| rest.strip_suffix(b")"));
+    inner.is_some_and(|inner| knowledge().branches.iter().any(|it| it.as_bytes() == inner))
 }
 
 /// Returns the words of a program that the entry speaks of, with `git-gc` as `git gc`.
