@@ -402,7 +402,8 @@ fn is_our_command(agent: Agent, text: &str) -> bool {
     let hook = format!(" hook {}", agent.name());
     let Some((program, rest)) = text.split_once(&hook) else { return false };
     let name = program.trim_matches('\'').rsplit('/').next().unwrap_or_default();
-    name == "stockade" && (rest.is_empty() || rest.starts_with(' '))
+    (rest.is_empty() || rest.starts_with(' '))
+        && (name == "stockade" || inspect::is_this_program(program))
 }
 
 /// Says whether nothing of what a layer writes is in `text`.

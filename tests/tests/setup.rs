@@ -252,6 +252,37 @@ fn doctor_says_whether_the_gate_is_in_force() {
 }
 
 #[test]
+fn the_executable_may_have_another_name() {
+    for agent in ["claude", "codex", "gemini", "cursor"] {
+        let place = Place::new("setup-name");
+        let gate = place.root.join("gate 2");
+        std::fs::copy(stockade(), &gate).expect("a copy");
+        let run = |words: &[&str]| {
+            let own = place.stockade(words);
+            let mut command = std::process::Command::new(&gate);
+            command.args(words).current_dir(place.project()).env_clear();
+            command.envs(own.get_envs().filter_map(|(key, value)| Some((key, value?))));
+            command.output().expect("the executable starts")
+        };
+        let before = files(&place);
+        assert_eq!(run(&["setup", agent]).status.code(), Some(0), "{agent}");
+        let with = files(&place);
+        assert_eq!(run(&["setup", agent]).status.code(), Some(0), "{agent}");
+        assert_eq!(files(&place), with, "{agent}: once more");
+        let told = text(&run(&["doctor", "--agent", agent, "--json"]).stdout);
+        assert!(
+            told.contains("stands in ") && told.contains("is this executable"),
+            "{agent}: {told}"
+        );
+        assert!(!told.contains("no settings of this agent name it"), "{agent}: {told}");
+        // The same program under its usual name knows it as well.
+        let undone = place.output(["setup", agent, "--undo"]);
+        assert_eq!(undone.status.code(), Some(0), "{agent}: {}", text(&undone.stderr));
+        assert_eq!(files(&place), before, "{agent}: undone");
+    }
+}
+
+#[test]
 fn doctor_finds_what_puts_the_gate_out_of_force() {
     let place = Place::new("doctor-bad");
     assert_eq!(place.output(["setup", "claude"]).status.code(), Some(0));

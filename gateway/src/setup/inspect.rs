@@ -164,9 +164,7 @@ fn program(agent: Agent, line: &str) -> Vec<Finding> {
     if !rest.starts_with(&format!(" hook {}", agent.name())) {
         return bad(format!("`{line}` does not run the hook of this agent"));
     }
-    let same = inside::is_this_executable(path)
-        || (digest(path).is_some() && digest(path) == digest(Path::new("/proc/self/exe")));
-    let mut found = match same {
+    let mut found = match is_this_file(path) {
         true => vec![Finding::good(name, format!("`{shown}` is this executable"))],
         false => bad(format!("`{shown}` is another executable than this one")),
     };
@@ -189,6 +187,21 @@ fn program(agent: Agent, line: &str) -> Vec<Finding> {
         found.push(Finding::bad(name, detail, "keep it in a folder that is yours alone"));
     }
     found
+}
+
+/// Says whether the word names this program, which may go by any name: the file that runs, one of that name, or a copy.
+pub(super) fn is_this_program(text: &str) -> bool {
+    let Some((program, "")) = wrapping::word(text) else { return false };
+    let path = Path::new(&program);
+    let own = std::env::current_exe().unwrap_or_default();
+    let has_its_name = path.file_name().is_some_and(|name| own.file_name() == Some(name));
+    has_its_name || is_this_file(path)
+}
+
+/// Says whether a file is this executable, or a copy of it.
+fn is_this_file(path: &Path) -> bool {
+    inside::is_this_executable(path)
+        || (digest(path).is_some() && digest(path) == digest(Path::new("/proc/self/exe")))
 }
 
 fn digest(path: &Path) -> Option<Vec<u8>> {
