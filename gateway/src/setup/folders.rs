@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use super::{Surroundings, files};
 
@@ -21,6 +22,9 @@ pub(super) struct Folders {
 struct Made {
     device: u64,
     inode: u64,
+    /// When it was made, in nanoseconds since 1970, so that another one with its inode is told apart; 0 where the file system
+    /// does not know.
+    born: u128,
     path: PathBuf,
 }
 
@@ -85,7 +89,9 @@ impl Folders {
 impl Made {
     fn at(path: &Path) -> Option<Made> {
         let found = path.symlink_metadata().ok().filter(fs::Metadata::is_dir)?;
-        Some(Made { device: found.dev(), inode: found.ino(), path: path.to_path_buf() })
+        let born = found.created().ok().and_then(|it| it.duration_since(UNIX_EPOCH).ok());
+        let born = born.map_or(0, |since| since.as_nanos());
+        Some(Made { device: found.dev(), inode: found.ino(), born, path: path.to_path_buf() })
     }
 
     fn is_there(&self) -> bool {
@@ -95,13 +101,14 @@ impl Made {
     /// Returns its line; none for a name that is no line, so that it stays.
     fn line(&self) -> Option<String> {
         let path = self.path.to_str().filter(|path| !path.contains(['\n', '\r']))?;
-        Some(format!("{} {} {path}\n", self.device, self.inode))
+        Some(format!("{} {} {} {path}\n", self.device, self.inode, self.born))
     }
 
     fn parse(line: &str) -> Option<Made> {
-        let mut parts = line.splitn(3, ' ');
+        let mut parts = line.splitn(4, ' ');
         let mut number = || parts.next()?.parse().ok();
         let (device, inode) = (number()?, number()?);
-        Some(Made { device, inode, path: PathBuf::from(parts.next()?) })
+        let born = parts.next()?.parse().ok()?;
+        Some(Made { device, inode, born, path: PathBuf::from(parts.next()?) })
     }
 }
