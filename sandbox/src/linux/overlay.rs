@@ -11,7 +11,7 @@ use super::landlock::Grant;
 use super::layout::{Mount, View};
 use super::mounts::{SAFE, beneath, is_absent, is_directory};
 use super::sources::{Left, open_in};
-use super::syscalls;
+use super::syscalls::{self, NO_LINKS, ONE_MOUNT};
 use crate::fault;
 use crate::pattern::{Match, Pattern};
 use crate::spec::{Access, Cache};
@@ -127,11 +127,11 @@ fn attach(
     if fault::is_at("overlay") {
         return Err(fault::error());
     }
-    let lower = open_in(left, &cache.path)?;
+    let lower = layer(&cache.path, left)?;
     if !is_directory(&lower)? {
         return Err(io::ErrorKind::NotADirectory.into());
     }
-    let store = open_in(left, &cache.store).map_err(no_store)?;
+    let store = layer(&cache.store, left).map_err(no_store)?;
     let on_disk = match fault::is_at("overlay on disk") {
         true => Err(fault::error()),
         false => over(&lower, &store, Path::new("")).map_err(no_store),
@@ -145,19 +145,21 @@ fn attach(
 /// Makes an overlay of `lower` whose changes go to the directory `name` of `store`, both parts of it on one mount as they
 /// have to be.
 fn over(lower: &OwnedFd, store: &OwnedFd, name: &Path) -> io::Result<OwnedFd> {
-    let of = |lower: &OwnedFd, store: &OwnedFd| {
-        let part = |part: &str| beneath(store.as_fd(), &name.join(part));
-        let (upper, work) = (part("upper")?, part("work")?);
-        syscalls::new_overlay([lower, &upper, &work].map(AsFd::as_fd), SAFE)
-    };
-    match of(lower, store) {
-        // Of what is attached nowhere, an overlay takes only what lies on the topmost mount (`clone_private_mount`, Linux
-        // 6.15). Copies are that, and whoever closes one waits for the kernel's readers.
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-            let copy = |of: &OwnedFd| syscalls::clone_tree(of.as_fd(), false);
-            of(&copy(lower)?, &copy(store)?)
-        }
-        result => result,
+    let part = |part: &str| beneath(store.as_fd(), &name.join(part));
+    let (upper, work) = (part("upper")?, part("work")?);
+    syscalls::new_overlay([lower, &upper, &work].map(AsFd::as_fd), SAFE)
+}
+
+/// Opens a directory of the host, so that an overlay can have it as a layer.
+fn layer(path: &Path, left: Option<&Left>) -> io::Result<OwnedFd> {
+    let Some(Left { host, .. }) = left else { return open_in(None, path) };
+    // Of what is attached nowhere, an overlay takes only what lies on the topmost mount (`clone_private_mount`, Linux
+    // 6.15). A copy is that, and whoever closes one waits for the kernel's readers.
+    let relative = path.strip_prefix("/").unwrap_or(path);
+    let flags = libc::O_PATH | libc::O_NOFOLLOW;
+    match syscalls::open_at(host.as_fd(), relative, flags, NO_LINKS | ONE_MOUNT) {
+        Ok(object) => Ok(object),
+        Err(_) => syscalls::clone_tree(open_in(left, path)?.as_fd(), false),
     }
 }
 
