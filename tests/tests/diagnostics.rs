@@ -84,7 +84,7 @@ fn lines(place: &Place, text: &str) -> Vec<String> {
 fn a_refusal_is_told_whatever_the_status_is_but_not_what_programs_do_without() {
     let place = Place::new("told-always");
     let home = std::fs::canonicalize(place.home()).expect("a folder");
-    place.write("home/.tool/cache", "");
+    place.write("home/.cache/tool", "");
     let refused = |call: &str, name: &str, rest: &str| {
         let home = home.display();
         let allow = format!("sandbox.filesystem.allowWrite: [\"{home}/{name}\"] (user settings)");
@@ -99,13 +99,18 @@ fn a_refusal_is_told_whatever_the_status_is_but_not_what_programs_do_without() {
     let seen = refused("open", "new", "make that file, then ");
     assert_eq!(lines(&place, "true; echo x > ~/new; echo on"), seen);
     // What a program keeps in the home directory it does without; where the text names it, it is what was wanted.
-    place.write("project/tool.sh", "echo x >> ~/.tool/cache; exit $1");
+    place.write("project/tool.sh", "echo x >> ~/.cache/tool; exit $1");
     let none: Vec<String> = Vec::new();
     assert_eq!(lines(&place, "bash tool.sh 0"), none);
     assert_eq!(lines(&place, "bash tool.sh 0 | cat"), none);
-    assert_eq!(lines(&place, "bash tool.sh 1"), refused("open", ".tool/cache", ""));
-    assert_eq!(lines(&place, "echo x >> ~/.tool/cache; true"), refused("open", ".tool/cache", ""));
-    let told = violations(&place, "echo x >> ~/.tool/cache; true");
+    assert_eq!(lines(&place, "bash tool.sh 1"), refused("open", ".cache/tool", ""));
+    assert_eq!(lines(&place, "echo x >> ~/.cache/tool; true"), refused("open", ".cache/tool", ""));
+    // Nothing does without what starts by itself: that is told.
+    place.write("project/evil.sh", "echo x >> ~/.profile; echo x >> ~/.ssh/rc");
+    place.write("home/.profile", "");
+    let seen = lines(&place, "bash evil.sh; true");
+    assert!(seen.len() == 1 && seen[0].contains("/home/.profile by "), "{seen:?}");
+    let told = violations(&place, "echo x >> ~/.cache/tool; true");
     assert_eq!(told.len(), 1, "{told:?}");
 }
 
