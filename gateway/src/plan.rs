@@ -295,7 +295,7 @@ fn working_directories(place: &Place) -> Vec<PathBuf> {
 const TEMPORARY: [&str; 3] = ["TMPDIR", "TMP", "TEMP"];
 
 /// Every variable that a command may get beside those of its environment. The parser takes others for unset, so
-/// whatever adds one names it here.
+/// whatever adds one names it here, or in [`caches::VARIABLES`].
 pub(crate) const ADDED: [&str; 23] = [
     "TMPDIR",
     "TMP",
