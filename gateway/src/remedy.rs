@@ -186,6 +186,9 @@ fn remedy(found: &Violation, around: Around<'_>) -> Remedy {
         "process" => Remedy::Nothing(
             "look at what the command left in git directories before using git there",
         ),
+        "planted" if found.call == "mode" => {
+            Remedy::Nothing("no setting lets a command change who may read or write it")
+        }
         "planted" if found.rule.starts_with("builtin: instructions") => Remedy::Nothing(
             "no setting allows it: it would run a program when somebody goes on with it; rename it back to go on",
         ),

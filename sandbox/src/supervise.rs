@@ -14,6 +14,7 @@ mod fold;
 mod guard;
 mod history;
 mod inspection;
+mod modes;
 mod names;
 pub(crate) mod neighbours;
 mod repository;
@@ -33,6 +34,7 @@ use configuration::Keys;
 pub(crate) use guard::Guard;
 use history::History;
 pub(crate) use inspection::{Kind, Note, Place, cut_short, from_outside};
+use modes::Modes;
 pub(crate) use neighbours::Neighbours;
 use repository::Made;
 
@@ -111,6 +113,7 @@ pub(crate) struct Supervisor {
     guard: Guard,
     made: Made,
     history: History,
+    modes: Modes,
     /// Of a run that has its loopback interface with others.
     neighbours: Option<Neighbours>,
     terminal: Option<OwnedFd>,
@@ -142,6 +145,7 @@ impl Supervisor {
             guard: Guard::new(spec),
             made: Made::new(monitor),
             history: History::new(spec),
+            modes: Modes::new(spec),
             neighbours,
             terminal,
             streams,
@@ -238,6 +242,7 @@ impl Supervisor {
     pub(crate) fn into_violations(self) -> Vec<Violation> {
         let mut violations = self.violations;
         violations.extend(self.made.inspect(&self.keys, &self.guard));
+        violations.extend(self.modes.restore());
         if self.unlisted > 0 {
             violations.push(Violation {
                 kind: "more".to_owned(),

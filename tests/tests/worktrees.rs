@@ -398,6 +398,8 @@ const LOSSES: &[&str] = &[
     "mv .git/objects/pack lost; for d in .git/objects/??; do mv $d lost-$RANDOM; done; rm -rf lost*",
     "for f in $(find .git/objects -type f); do ln $f y; chmod u+w y; echo x > y; rm -f y; done",
     "git clone -q --local . c; chmod -R u+w c; for f in $(find c/.git/objects -type f); do : > $f; done",
+    "for d in pack $(ls .git/objects | grep -x ..); do mkdir .git/objects/e; $RACER exchange .git/objects/e .git/objects/$d; rm -rf .git/objects/e; done",
+    "for f in $(cd .git/objects; find . -type f); do echo x > y; $RACER exchange y .git/objects/$f; done",
     "git update-ref -d HEAD; git reflog expire --expire=now --all; rm -f .git/index; git gc -q --prune=now",
     "git update-ref -d HEAD; rm -rf .git/logs .git/index; git repack -qad; git prune-packed; git prune",
 ];
@@ -427,7 +429,8 @@ fn the_history_of_a_project_cannot_be_taken() {
     };
     let restore = format!("rm -rf ./* .git; cp -a '{}/.' .", kept.display());
     for act in LOSSES {
-        let act = format!("{{ {act}; }} > log 2>&1 || true");
+        let racer = stockade_tests::executable("racer");
+        let act = format!("RACER='{}'; {{ {act}; }} > log 2>&1 || true", racer.display());
         plain(&place, &project, &act);
         assert!(lost() > 0, "{act} takes nothing");
         plain(&place, &project, &restore);

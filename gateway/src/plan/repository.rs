@@ -55,8 +55,17 @@ pub(super) fn keys() -> GitKeys {
 /// Returns the directories that hold the history of the project, and of the other directories that are worked in.
 pub(super) fn objects(place: &Place) -> Vec<PathBuf> {
     let projects = std::iter::once(&place.project).chain(&place.additional);
-    let directories = projects.filter_map(|project| trust::common_directory(project));
-    directories.filter_map(|directory| directory.join("objects").canonicalize().ok()).collect()
+    let mut found = Vec::new();
+    for project in projects {
+        // A bare repository has no `.git`: it is one.
+        let directory = trust::common_directory(project).unwrap_or_else(|| project.clone());
+        let modules = std::fs::read_dir(directory.join("modules")).into_iter().flatten().flatten();
+        found.extend(modules.take(MAX_INNER).map(|entry| entry.path()));
+        found.push(directory);
+    }
+    let is_git = |directory: &PathBuf| directory.join("HEAD").exists();
+    let objects = found.into_iter().filter(is_git).map(|directory| directory.join("objects"));
+    objects.filter_map(|directory| directory.canonicalize().ok()).collect()
 }
 
 /// Adds what must stay as it is in the project's repository and in those that belong to it. Returns their configurations,

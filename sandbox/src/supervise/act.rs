@@ -190,6 +190,24 @@ impl Performer<'_> {
         Ok(())
     }
 
+    /// Judges an act on the lock of a configuration, which may be that of somebody else.
+    pub(super) fn permit_lock(
+        &self,
+        call: &str,
+        parent: &OwnedFd,
+        path: &Path,
+        object: &OwnedFd,
+    ) -> Result<(), Refused> {
+        let made = &self.supervisor.made;
+        if self.supervisor.guard.is_in_region(path)
+            && repository::is_lock_of_another(made, parent, path, object)?
+        {
+            let rule = repository::LOCK.to_owned();
+            return Err(Refused::Rule(violation("write", call, path, rule)));
+        }
+        Ok(())
+    }
+
     /// Judges writing an object that exists, wherever it lies now.
     fn permit_object(&self, call: &str, object: &OwnedFd) -> Result<(), Refused> {
         let path = resolve::real_path(object.as_fd())?;
@@ -209,6 +227,7 @@ impl Performer<'_> {
         if one? != other? {
             return Err(Refused::Errno(libc::EACCES));
         }
+        self.permit_lock(call, &parent, &path, object)?;
         if fold::reaches(name, OsStr::new(".git")) && !self.supervisor.made.holds(object)? {
             let rule = "builtin: git directory".to_owned();
             return Err(Refused::Rule(violation("write", call, &path, rule)));
@@ -438,7 +457,7 @@ impl Performer<'_> {
         };
         // One that holds something was there before: another run gave it the name of ours meanwhile. What cannot be looked into
         // counts as that, too.
-        let is_git = repository::is_git_name(&named.name) && self.is_in_region(&named)?;
+        let is_git = repository::is_git_like(&named.name) && self.is_in_region(&named)?;
         let made = &self.supervisor.made;
         match (repository::is_empty(&directory), is_git) {
             // One that cannot be inspected at the end is not made.

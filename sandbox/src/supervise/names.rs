@@ -40,6 +40,7 @@ impl Performer<'_> {
         let call = if is_directory { "rmdir" } else { "unlink" };
         self.permit(Act::Make, call, &named.path()?, &named.parent)?;
         self.permit_loss(call, &named.path()?, &found)?;
+        self.permit_lock(call, &named.parent, &named.path()?, &object)?;
         self.caller.still_waits()?;
         syscalls::unlink_at(named.parent.as_fd(), named.name(), flags)?;
         self.supervisor.made.forget(&found);

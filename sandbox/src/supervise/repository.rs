@@ -41,13 +41,19 @@ pub(super) type Identity = (u64, u64, Option<SystemTime>);
 #[derive(Debug, Default)]
 pub(super) struct Made {
     objects: RefCell<BTreeSet<Identity>>,
+    /// Of these, the git directories, all of which are inspected.
+    repositories: RefCell<BTreeSet<Identity>>,
     places: Places,
 }
 
 impl Made {
     /// `monitor` is told of every directory that is inspected at the end.
     pub(super) fn new(monitor: UnixStream) -> Made {
-        Made { objects: RefCell::default(), places: Places::new(monitor) }
+        Made {
+            objects: RefCell::default(),
+            repositories: RefCell::default(),
+            places: Places::new(monitor),
+        }
     }
 
     /// Remembers an object that was just made.
@@ -64,7 +70,9 @@ impl Made {
     pub(super) fn note_repository(&self, directory: &OwnedFd) -> io::Result<()> {
         // In this order: what is not inspected gets no configuration either.
         self.places.add(Kind::Repository, directory)?;
-        self.objects.borrow_mut().insert(identity(&resolve::metadata(directory)?));
+        let identity = identity(&resolve::metadata(directory)?);
+        self.objects.borrow_mut().insert(identity);
+        self.repositories.borrow_mut().insert(identity);
         Ok(())
     }
 
@@ -76,13 +84,21 @@ impl Made {
     /// Forgets an object that loses a name, if that was its last one: somebody else may get its inode.
     pub(super) fn forget(&self, object: &Metadata) {
         if object.is_dir() || object.nlink() <= 1 {
-            self.objects.borrow_mut().remove(&identity(object));
+            let identity = identity(object);
+            self.objects.borrow_mut().remove(&identity);
+            self.repositories.borrow_mut().remove(&identity);
         }
     }
 
     /// Says whether this run made it.
     pub(super) fn holds(&self, object: &OwnedFd) -> io::Result<bool> {
         Ok(self.objects.borrow().contains(&identity(&resolve::metadata(object)?)))
+    }
+
+    /// Says whether it is a git directory that this run made, and will inspect: one that another run makes of a directory of ours
+    /// is none.
+    pub(super) fn holds_repository(&self, directory: &OwnedFd) -> io::Result<bool> {
+        Ok(self.repositories.borrow().contains(&identity(&resolve::metadata(directory)?)))
     }
 
     /// Looks into every directory that was remembered for it, when nothing of the run is left. What would run
@@ -119,6 +135,28 @@ pub(super) fn is_git_name(name: &OsStr) -> bool {
     is(name, ".git")
 }
 
+/// Says whether git takes a directory for one of its own by this name, if it holds the rest.
+pub(super) fn is_git_like(name: &OsStr) -> bool {
+    is_git_name(name) || ends_with(name, b".git")
+}
+
+/// Says whether the object at `path` in `parent` is the lock of a configuration which somebody else is writing: git gives it the
+/// name of the configuration when it is done, whatever it is then.
+pub(super) fn is_lock_of_another(
+    made: &Made,
+    parent: &OwnedFd,
+    path: &Path,
+    object: &OwnedFd,
+) -> io::Result<bool> {
+    let above = path.parent().unwrap_or(path);
+    Ok(is(path.file_name().unwrap_or_default(), "config.lock")
+        && is_git(parent, above)?
+        && !made.holds(object)?)
+}
+
+/// The rule that keeps such a lock.
+pub(super) const LOCK: &str = "builtin: git configuration, which another is writing";
+
 /// Returns what tells an object from every other.
 pub(super) fn identity(found: &Metadata) -> Identity {
     (found.dev(), found.ino(), found.created().ok())
@@ -131,6 +169,7 @@ pub(super) fn concerns(path: &Path) -> bool {
         ".git",
         "hooks",
         "config",
+        "config.lock",
         "config.worktree",
         "commondir",
         "alternates",
@@ -144,8 +183,13 @@ pub(super) fn concerns(path: &Path) -> bool {
         "objects",
         "refs",
     ];
-    known.iter().any(|known| is(name, known)) || is_hook(path) || is_own(name)
+    let above = path.parent().and_then(Path::file_name).unwrap_or_default();
+    let names_remotes = [name, above].iter().any(|it| REMOTES.iter().any(|known| is(it, known)));
+    known.iter().any(|known| is(name, known)) || is_hook(path) || is_own(name) || names_remotes
 }
+
+/// Directories of files that name remotes, as git did before it had a configuration (`gitrepository-layout(5)`).
+const REMOTES: [&str; 2] = ["remotes", "branches"];
 
 /// The rule that keeps names for ourselves.
 const OWN_NAME: &str = "builtin: name of a file that is looked into";
@@ -182,22 +226,38 @@ pub(super) fn forbids(
     if is(name, "config.worktree") || is(name, "commondir") && is_git(parent, above)? {
         return Ok(Some("builtin: git directory"));
     }
-    if is(name, "config") && is_git(parent, above)? && !made.holds(parent)? {
+    if is(name, "config") && is_git(parent, above)? && !made.holds_repository(parent)? {
         return Ok(Some("builtin: git configuration"));
     }
     if is(name, "alternates") && above.ends_with("objects/info") {
         let directory = up(&up(parent)?)?;
         let whole = above.ancestors().nth(2).unwrap_or(above);
-        if is_git(&directory, whole)? && !made.holds(&directory)? {
+        if is_git(&directory, whole)? && !made.holds_repository(&directory)? {
             return Ok(Some("builtin: git directory"));
         }
     }
     // Patterns that are no part of the project, and that no change to it shows.
     if is(name, "attributes") && above.file_name().is_some_and(|info| is(info, "info")) {
         let directory = up(parent)?;
-        if is_git(&directory, above.parent().unwrap_or(above))? && !made.holds(&directory)? {
+        if is_git(&directory, above.parent().unwrap_or(above))?
+            && !made.holds_repository(&directory)?
+        {
             return Ok(Some("builtin: git attributes"));
         }
+    }
+    // Where a branch follows a remote that the configuration does not name, these do.
+    let inside = above.file_name().unwrap_or_default();
+    let is_named = |name: &OsStr| REMOTES.iter().any(|known| is(name, known));
+    if is_named(inside) {
+        let directory = up(parent)?;
+        if is_git(&directory, above.parent().unwrap_or(above))?
+            && !made.holds_repository(&directory)?
+        {
+            return Ok(Some("builtin: git remotes"));
+        }
+    }
+    if is_placed && is_named(name) && is_git(parent, above)? && !made.holds_repository(parent)? {
+        return Ok(Some("builtin: git remotes"));
     }
     if is(name, "commondir") {
         made.places.add(Kind::Pointer, parent)?;
@@ -254,7 +314,7 @@ pub(super) fn stays(
         return Ok(None);
     }
     let is_known = |directory: &OwnedFd, path: &Path| {
-        Ok::<_, io::Error>(is_git(directory, path)? && !made.holds(directory)?)
+        Ok::<_, io::Error>(is_git(directory, path)? && !made.holds_repository(directory)?)
     };
     let is_part = is_known(parent, above)?
         || is_info

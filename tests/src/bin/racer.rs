@@ -1,4 +1,4 @@
-//! One half of a race between two runs: `make` makes and removes a file in a directory `d`, `move` gives that directory another
+//! What no shell does. `exchange A B` gives two files or directories each other's name. The rest is one half of a race between two runs: `make` makes and removes a file in a directory `d`, `move` gives that directory another
 //! name and the old one back. Prints how often the file stayed under the other name. Ends when `stop` is there.
 
 use std::fs::{self, File};
@@ -23,7 +23,15 @@ fn stays(path: &Path) -> bool {
 }
 
 fn main() {
-    match std::env::args().nth(1).as_deref() {
+    let words: Vec<String> = std::env::args().collect();
+    match words.get(1).map(String::as_str) {
+        Some("exchange") => {
+            let (one, other) = (&words[2], &words[3]);
+            let flags = rustix::fs::RenameFlags::EXCHANGE;
+            let done =
+                rustix::fs::renameat_with(rustix::fs::CWD, one, rustix::fs::CWD, other, flags);
+            std::process::exit(i32::from(done.is_err()));
+        }
         Some("make") => {
             while !Path::new("stop").exists() {
                 // Either may be refused, or find the directory away.

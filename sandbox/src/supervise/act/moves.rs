@@ -10,9 +10,12 @@ use super::super::guard::{Act, Word, violation};
 use super::super::history;
 use super::super::repository::{self, links};
 use super::super::resolve::{self, Named};
-use super::super::{Answer, Refused};
+use super::super::{Answer, Refused, inspection};
 use super::Performer;
 use crate::linux::syscalls;
+
+/// Names that are tried for what cannot have its old one back.
+const MOST_ASIDE: u32 = 1_000;
 
 impl Performer<'_> {
     pub(super) fn symlink(&self, text: usize, base: i32, path: usize) -> Result<Answer, Refused> {
@@ -98,11 +101,14 @@ impl Performer<'_> {
         if let Word::Forbidden(rule) = self.supervisor.guard.judge(Act::Make, &source) {
             return Err(Refused::Rule(violation("write", "rename", &source, rule)));
         }
-        if self.supervisor.guard.is_above_configuration(&source) {
-            let rule = "builtin: git directory".to_owned();
-            return Err(Refused::Rule(violation("write", "rename", &source, rule)));
-        }
         let exchanges = flags & libc::RENAME_EXCHANGE != 0;
+        let path = to.path()?;
+        for moved in [Some(&source), exchanges.then_some(&path)].into_iter().flatten() {
+            if self.supervisor.guard.is_above_configuration(moved) {
+                let rule = "builtin: git directory".to_owned();
+                return Err(Refused::Rule(violation("write", "rename", moved, rule)));
+            }
+        }
         self.permit_part(&from, false)?;
         self.permit_part(&to, true)?;
         self.permit_configuration(&from, &to)?;
@@ -129,11 +135,7 @@ impl Performer<'_> {
             self.supervisor.made.forget(&replaced);
         }
         // What lies beneath may have become more meanwhile.
-        let back = || {
-            let flags = if exchanges { flags } else { libc::RENAME_NOREPLACE };
-            let (to, from) = ((to.parent.as_fd(), to.name()), (from.parent.as_fd(), from.name()));
-            drop(syscalls::rename_at(to.0, to.1, from.0, from.1, flags));
-        };
+        let back = || take_back(&from, &to, flags);
         self.settle(&judged, &to, back)?;
         self.permit_contents(&to, &to).inspect_err(|_| back())?;
         if exchanges {
@@ -147,17 +149,22 @@ impl Performer<'_> {
     fn keeps_object(&self, from: &Named, to: &Named, exchanges: bool) -> Result<bool, Refused> {
         let (source, path) = (from.path()?, to.path()?);
         let lookup = libc::O_PATH | libc::O_NOFOLLOW;
-        let moved = syscalls::create_at(from.parent.as_fd(), from.name(), lookup, 0)?;
-        let moved = resolve::metadata(&moved)?;
+        let object = syscalls::create_at(from.parent.as_fd(), from.name(), lookup, 0)?;
+        self.permit_lock("rename", &from.parent, &source, &object)?;
+        let moved = resolve::metadata(&object)?;
         self.permit_loss("rename", &source, &moved)?;
-        if self.supervisor.history.is_directory(&source) {
+        let history = &self.supervisor.history;
+        if history.is_directory(&source) || exchanges && history.is_directory(&path) {
             let rule = history::RULE.to_owned();
-            return Err(Refused::Rule(violation("write", "rename", &source, rule)));
+            let lost = if history.is_directory(&source) { &source } else { &path };
+            return Err(Refused::Rule(violation("write", "rename", lost, rule)));
         }
         let there = match syscalls::create_at(to.parent.as_fd(), to.name(), lookup, 0) {
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(false),
-            there => resolve::metadata(&there?)?,
+            there => there?,
         };
+        self.permit_lock("rename", &to.parent, &path, &there)?;
+        let there = resolve::metadata(&there)?;
         if exchanges || !moved.is_file() {
             self.permit_loss("rename", &path, &there)?;
             return Ok(false);
@@ -299,6 +306,25 @@ impl Performer<'_> {
                 let rule = format!("builtin: git configuration `{key}`");
                 Err(Refused::Rule(violation("write", "rename", &path, rule)))
             }
+        }
+    }
+}
+
+/// Takes a move back. Where its old name is in use again, it gets one that nobody uses and no command can touch.
+fn take_back(from: &Named, to: &Named, flags: u32) {
+    let (there, place) = (to.parent.as_fd(), from.parent.as_fd());
+    let exchanges = flags & libc::RENAME_EXCHANGE != 0;
+    let flags = if exchanges { flags } else { libc::RENAME_NOREPLACE };
+    if syscalls::rename_at(there, to.name(), place, from.name(), flags).is_ok() {
+        return;
+    }
+    for number in 0..MOST_ASIDE {
+        let mut aside = from.name.clone();
+        aside.push(format!("{}{number}", inspection::OWN));
+        let aside = Path::new(&aside);
+        let flags = libc::RENAME_NOREPLACE;
+        if syscalls::rename_at(there, to.name(), place, aside, flags).is_ok() {
+            return;
         }
     }
 }

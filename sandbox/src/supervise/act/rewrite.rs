@@ -43,12 +43,18 @@ impl Performer<'_> {
             Ok(new) => new.ok_or(Refused::Errno(libc::ENOENT))?,
             Err(_) => return Err(key(configuration::UNREADABLE)),
         };
+        let before = repository::identity(&file.metadata()?);
         if let Some(changed) = self.supervisor.keys.changed(&inspection::text(file)?, &new) {
             return Err(key(&changed));
         }
         self.caller.still_waits()?;
         let lookup = libc::O_PATH | libc::O_NOFOLLOW;
         let lock = syscalls::create_at(from.parent.as_fd(), from.name(), lookup, 0)?;
+        // Somebody who asks for no lock may have changed it meanwhile.
+        let now = syscalls::create_at(to.parent.as_fd(), to.name(), lookup, 0)?;
+        if repository::identity(&resolve::metadata(&now)?) != before {
+            return Err(Refused::Errno(libc::EAGAIN));
+        }
         inspection::renew(&to.parent, CONFIGURATION, &new)?;
         syscalls::unlink_at(from.parent.as_fd(), from.name(), 0)?;
         self.supervisor.made.forget(&resolve::metadata(&lock)?);
@@ -58,7 +64,9 @@ impl Performer<'_> {
     /// Opens the configuration at `to`, if it is one that was there before the run.
     fn configuration(&self, to: &Named, path: &Path) -> io::Result<Option<File>> {
         let above = path.parent().unwrap_or(path);
-        if !repository::is_git(&to.parent, above)? || self.supervisor.made.holds(&to.parent)? {
+        if !repository::is_git(&to.parent, above)?
+            || self.supervisor.made.holds_repository(&to.parent)?
+        {
             return Ok(None);
         }
         let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK;

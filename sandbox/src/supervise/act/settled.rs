@@ -57,7 +57,10 @@ impl Performer<'_> {
         }
         self.permit_in_repository(*act, call, &named.parent, path)?;
         let made = &self.supervisor.made;
-        if !was_git && repository::holds_git(&named.parent)? && !made.holds(&named.parent)? {
+        if !was_git
+            && repository::holds_git(&named.parent)?
+            && !made.holds_repository(&named.parent)?
+        {
             let rule = "builtin: git directory".to_owned();
             return Err(Refused::Rule(violation("write", call, path, rule)));
         }
