@@ -29,6 +29,11 @@ const SHELL_SIGNAL: i32 = 128;
 /// How much sooner than others a run is ended by a kernel without memory: as if it held half of all (`proc_pid_oom_score_adj(5)`).
 const SOONER: i32 = 500;
 
+/// What System V keeps, by the names of `proc_sysvipc(5)`: columns, and how many bytes of memory one of each is. A message has a
+/// header, which its number of bytes leaves out.
+const KEPT: &[(&str, &[(usize, u64)])] =
+    &[("shm", &[(14, 1)]), ("msg", &[(3, 1), (4, 64)]), ("sem", &[(3, 64)])];
+
 /// The measure of one run.
 pub(super) struct Measure<'a> {
     limits: &'a Limits,
@@ -234,19 +239,59 @@ pub(super) fn reached(name: &str, limits: &Limits) -> Violation {
     limit(name, value, limits)
 }
 
-/// What the tree holds of memory: private pages, and what lies in `/dev/shm`.
+/// What the tree holds of memory: private pages, what lies in `/dev/shm`, and what System V keeps for it.
 fn used_bytes(pids: &[i32], built: Option<&Built>) -> u64 {
-    let shm = built.and_then(|built| syscalls::used_bytes(built.shm.as_fd()).ok()).unwrap_or(0);
-    pids.iter().fold(shm, |sum, pid| sum.saturating_add(private_bytes(*pid)))
+    // Without namespaces both are everybody's.
+    let shared = built.map_or(0, |built| {
+        let shm = syscalls::used_bytes(built.shm.as_fd()).unwrap_or(0);
+        shm.saturating_add(kept_bytes())
+    });
+    pids.iter().fold(shared, |sum, pid| sum.saturating_add(private_bytes(*pid)))
 }
 
-/// Resident memory that is not shared with files (`proc_pid_statm(5)`).
+/// What this ipc namespace keeps in memory, whether or not a process has it open.
+fn kept_bytes() -> u64 {
+    // Before Linux 5.15 reading takes the square of the lines: seconds for the 32000 queues that there may be.
+    let files = match syscalls::kernel_version() >= (5, 15) {
+        true => KEPT.len(),
+        false => 1,
+    };
+    KEPT.iter().take(files).fold(0, |sum, (name, columns)| {
+        let text = fs::read_to_string(format!("/proc/sysvipc/{name}")).unwrap_or_default();
+        let lines = text.lines().skip(1).map(|line| kept_in(line, columns));
+        lines.fold(sum, u64::saturating_add)
+    })
+}
+
+fn kept_in(line: &str, columns: &[(usize, u64)]) -> u64 {
+    columns.iter().fold(0, |sum, (column, bytes)| {
+        let value = line.split_whitespace().nth(*column).and_then(|it| it.parse::<u64>().ok());
+        sum.saturating_add(value.unwrap_or(0).saturating_mul(*bytes))
+    })
+}
+
+/// Returns the resident memory of a process that is not shared with files.
 fn private_bytes(pid: i32) -> u64 {
     const PAGE: u64 = 4096;
-    let Ok(text) = fs::read_to_string(format!("/proc/{pid}/statm")) else { return 0 };
-    let mut fields = text.split_whitespace().skip(1).filter_map(|it| it.parse::<u64>().ok());
-    let (resident, shared) = (fields.next().unwrap_or(0), fields.next().unwrap_or(0));
-    resident.saturating_sub(shared).saturating_mul(PAGE)
+    let pages = private_pages(&format!("/proc/{pid}/statm")).or_else(|| pages_of_threads(pid));
+    pages.unwrap_or(0).saturating_mul(PAGE)
+}
+
+/// Returns what a thread that lives tells of its process: the first one has no memory any more once it has ended, while
+/// others go on.
+fn pages_of_threads(pid: i32) -> Option<u64> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
+    let first = pid.to_string();
+    let mut others = threads.map(|it| it.file_name()).filter(|it| *it != *first);
+    others.find_map(|it| private_pages(&format!("/proc/{pid}/task/{}/statm", it.to_str()?)))
+}
+
+/// Returns the resident pages that are not shared with files (`proc_pid_statm(5)`), of what has memory at all.
+fn private_pages(path: &str) -> Option<u64> {
+    let text = fs::read_to_string(path).ok()?;
+    let mut fields = text.split_whitespace().map(|it| it.parse::<u64>().unwrap_or(0));
+    let (size, resident, shared) = (fields.next()?, fields.next()?, fields.next()?);
+    (size > 0).then(|| resident.saturating_sub(shared))
 }
 
 /// Its threads: the links of their directory but the two of every directory.

@@ -56,6 +56,85 @@ int main(int count, char **words) {
 }
 "#;
 
+/// Ends its first thread, fills so many MiB with another one, and waits as long as the last word says.
+const OUTLIVES: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+static size_t size;
+static int seconds;
+static void *fill(void *nothing) {
+    char first = 1;
+    while (first != '0') {
+        FILE *file = fopen("/proc/self/statm", "r");
+        if (!file || fread(&first, 1, 1, file) != 1) exit(1);
+        fclose(file);
+    }
+    char *start = malloc(size);
+    if (!start) exit(1);
+    memset(start, 1, size);
+    sleep(seconds);
+    puts("filled");
+    exit(start[size / 2] != 1);
+    return nothing;
+}
+int main(int count, char **words) {
+    if (count != 3) return 2;
+    size = (size_t)atoi(words[1]) << 20;
+    seconds = atoi(words[2]);
+    pthread_t other;
+    if (pthread_create(&other, 0, fill, 0)) return 1;
+    pthread_exit(0);
+}
+"#;
+
+/// Has 128 MiB kept as shared memory that it does not attach, as messages or as semaphores, waits as long as the last word
+/// says, and removes them.
+const KEEPS: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ipc.h>
+#include <sys/msg.h>
+#include <sys/sem.h>
+#include <sys/shm.h>
+#include <unistd.h>
+static int ids[128], made, failed;
+static int memory(void) {
+    int id = shmget(IPC_PRIVATE, 1 << 20, 0600);
+    char *start = id < 0 ? (char *)-1 : shmat(id, 0, 0);
+    if (start == (char *)-1) return id;
+    memset(start, 1, 1 << 20);
+    shmdt(start);
+    return id;
+}
+static int messages(void) {
+    struct { long kind; char text; } message = {1, 1};
+    int id = msgget(IPC_PRIVATE, 0600);
+    while (id >= 0 && msgsnd(id, &message, 1, IPC_NOWAIT) == 0) {}
+    return id;
+}
+static int semaphores(void) { return semget(IPC_PRIVATE, 16384, 0600); }
+int main(int count, char **words) {
+    if (count != 3) return 2;
+    char kind = words[1][1];
+    while (made < 128 && !failed) {
+        int id = kind == 'h' ? memory() : kind == 's' ? messages() : semaphores();
+        if (id < 0) failed = 1; else ids[made++] = id;
+    }
+    if (!failed) sleep(atoi(words[2]));
+    while (made--) {
+        if (kind == 'h') shmctl(ids[made], IPC_RMID, 0);
+        else if (kind == 's') msgctl(ids[made], IPC_RMID, 0);
+        else semctl(ids[made], 0, IPC_RMID);
+    }
+    if (!failed) puts("kept");
+    return failed;
+}
+"#;
+
 /// Has no fault, unless it is called with a word: then it reads behind the end of what it was given.
 const SANITIZED: &str = r#"
 #include <stdio.h>
@@ -75,6 +154,16 @@ int main(int count, char **words) {
 fn compile(place: &Place, text: &str, options: &str) -> bool {
     fs::write(place.project.join("it.c"), text).unwrap();
     place.plain(&format!("cc -O1 {options} -pthread -o it it.c")).code == Some(0)
+}
+
+/// Runs `script` with `limit` bytes of memory, and has it ended and told of for that reason alone.
+fn is_ended(place: &Place, script: &str, limit: u64) {
+    let mut spec = place.spec(script);
+    spec.limits.memory_bytes = limit;
+    let Ran { exit, text, violations, .. } = run(&spec).unwrap();
+    assert_eq!((exit.signal, text.as_str()), (Some(9), ""), "{script}");
+    let limits: Vec<_> = violations.iter().map(|it| (&*it.call, &*it.rule)).collect();
+    assert_eq!(limits, [("memory", "builtin: sandbox.limits.memory")], "{script}");
 }
 
 #[test]
@@ -133,12 +222,38 @@ fn what_a_tree_fills_counts_and_ends_it() {
             if holds == 0 {
                 assert_eq!(place.plain(&script).text, "filled\n", "{script}");
             }
-            let mut spec = place.spec(&script);
-            spec.limits.memory_bytes = 200 << 20;
-            let Ran { exit, text, violations, .. } = run(&spec).unwrap();
-            assert_eq!((exit.signal, text.as_str()), (Some(9), ""), "{script}");
-            let limits: Vec<_> = violations.iter().map(|it| (&*it.call, &*it.rule)).collect();
-            assert_eq!(limits, [("memory", "builtin: sandbox.limits.memory")], "{script}");
+            is_ended(&place, &script, 200 << 20);
+        }
+    });
+}
+
+#[test]
+fn what_outlives_the_first_thread_counts() {
+    let name = "memory::what_outlives_the_first_thread_counts";
+    as_root_and_user(name, || {
+        let place = Place::new("outlives");
+        if !compile(&place, OUTLIVES, "") {
+            return skip(name, "there is no C compiler");
+        }
+        assert_eq!(place.plain("./it 512 0").text, "filled\n");
+        is_ended(&place, "./it 512 20", 200 << 20);
+    });
+}
+
+#[test]
+fn what_no_process_has_open_counts() {
+    let name = "memory::what_no_process_has_open_counts";
+    as_root_and_user(name, || {
+        let place = Place::new("kept");
+        if !compile(&place, KEEPS, "") {
+            return skip(name, "there is no C compiler");
+        }
+        for kind in ["shm", "msg", "sem"] {
+            if place.plain(&format!("./it {kind} 0")).text != "kept\n" {
+                skip(name, &format!("this machine does not keep 128 MiB of `{kind}`"));
+                continue;
+            }
+            is_ended(&place, &format!("./it {kind} 20"), 64 << 20);
         }
     });
 }
