@@ -212,7 +212,11 @@ impl Performer<'_> {
     fn permit_object(&self, call: &str, object: &OwnedFd) -> Result<(), Refused> {
         let path = resolve::real_path(object.as_fd())?;
         self.permit(Act::Make, call, &path, object)?;
-        self.permit_loss(call, &path, &resolve::metadata(object)?)?;
+        let found = resolve::metadata(object)?;
+        self.permit_loss(call, &path, &found)?;
+        if let Some(rule) = self.supervisor.guard.keeps_by_another_name(&found) {
+            return Err(Refused::Rule(violation("write", call, &path, rule.clone())));
+        }
         let (Some(above), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
         if !repository::concerns(&path) || !self.supervisor.guard.is_in_region(&path) {
             return Ok(());

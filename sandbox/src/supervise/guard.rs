@@ -1,6 +1,8 @@
 //! Which names may not come into being: a function of paths.
 
 use std::ffi::OsString;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::fold;
@@ -152,6 +154,18 @@ impl Guard {
         });
         let origin = rule.map(|rule| &rule.origin).or_else(|| self.covering(path));
         origin.map_or(Word::Free, |origin| Word::Forbidden(origin.clone()))
+    }
+
+    /// Returns where the rule comes from that keeps the file with this identity under another name than the one it is written by.
+    pub(super) fn keeps_by_another_name(&self, found: &Metadata) -> Option<&String> {
+        if found.nlink() < 2 {
+            return None;
+        }
+        let is_it = |rule: &&FileRule| {
+            let there = rule.path.symlink_metadata();
+            there.is_ok_and(|it| (it.dev(), it.ino()) == (found.dev(), found.ino()))
+        };
+        self.rules.iter().find(is_it).map(|rule| &rule.origin)
     }
 
     /// Says whether there are patterns.

@@ -284,3 +284,24 @@ fn a_write_outside_is_reported_and_one_that_the_mode_forbids_is_not() {
         },
     );
 }
+
+#[test]
+fn a_second_name_of_a_guarded_file_is_guarded() {
+    as_root_and_user("guard::a_second_name_of_a_guarded_file_is_guarded", || {
+        let place = Place::new("second");
+        let guarded = place.project.join(".mcp.json");
+        let reset = || {
+            std::fs::write(&guarded, "old\n").unwrap();
+            let _ = std::fs::remove_file(place.project.join("keep"));
+            std::fs::hard_link(&guarded, place.project.join("keep")).unwrap();
+        };
+        for script in
+            ["echo x > keep", "echo x >> keep", "truncate -s 0 keep", "exec 3<> keep && echo x >&3"]
+        {
+            reset();
+            place.stops_with(&[rule(&guarded, Access::Protected)], script, reset);
+            assert_eq!(std::fs::read_to_string(&guarded).unwrap(), "old\n", "{script}");
+        }
+        place.works("echo x > a && ln a b && echo y >> b && rm keep");
+    });
+}
