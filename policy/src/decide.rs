@@ -12,6 +12,7 @@ mod history;
 mod kept;
 mod links;
 mod part;
+mod places;
 mod reach;
 mod search;
 mod shell;

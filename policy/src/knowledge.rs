@@ -168,6 +168,16 @@ pub(crate) struct Knowledge {
     pub git_keys: GitKeys,
     pub protected: Vec<ProtectedName>,
     pub removers: Vec<Remover>,
+    /// Beginnings of words that are the working directory.
+    pub here: Vec<&'static str>,
+    /// Beginnings of words that are the root of the repository.
+    pub project_roots: Vec<&'static str>,
+    /// Beginnings of words that may be a directory worked in.
+    pub elsewhere: Vec<&'static str>,
+    /// Rows of programs that start a command where they are.
+    pub staying: Vec<&'static str>,
+    /// Builtins that may change the directory by what a file holds.
+    pub unread_movers: Vec<&'static str>,
     pub historians: Vec<Historian>,
     /// Commands that print the name of a branch.
     pub branches: Vec<&'static str>,
@@ -253,10 +263,16 @@ fn read_all() -> Option<Knowledge> {
     let permissions = view(Table::Permissions).members()?;
     let git = view(Table::Git).members()?;
     let history = view(Table::History).members()?;
+    let critical = view(Table::Critical).members()?;
     let texts = |key: &str| permissions.get(key)?.texts();
     Some(Knowledge {
         protected: rows(view(Table::Protected), protected)?,
-        removers: rows(view(Table::Critical), remover)?,
+        removers: rows(critical.get("removers")?, remover)?,
+        here: critical.get("here")?.texts()?,
+        project_roots: critical.get("project")?.texts()?,
+        elsewhere: critical.get("elsewhere")?.texts()?,
+        staying: critical.get("staying")?.texts()?,
+        unread_movers: critical.get("movers")?.texts()?,
         historians: rows(history.get("programs")?, historian)?,
         branches: history.get("branches")?.texts()?,
         kept: Kept {

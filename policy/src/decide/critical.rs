@@ -7,10 +7,14 @@ use stockade_parser::{Glob, Reason, SimpleCommand, Word, WordClass};
 use crate::knowledge::{Remover, RemoverOperands, knowledge, listed};
 use crate::paths;
 use crate::pattern::command::base_name;
+use crate::pattern::path::{Shape, ShapeSegment};
 
 use super::context::Context;
 use super::shell::Shell;
-use super::{harmless, kept, search};
+use super::{harmless, kept, places, search};
+
+/// How people are told of a place that nobody knows before.
+const LATER: &str = "a directory that is known only later";
 
 /// Returns why the command needs a person, whatever rules say.
 pub(super) fn finding(
@@ -61,7 +65,8 @@ fn removed(
             return climbs.then(|| "what lies above what is found".to_owned());
         }
         let what = critical(context, shell, command, row, &operand)?;
-        let harmless = harmless::is_harmless(context, shell, command, row, &operand);
+        let meant = places::meant(shell, &operand).word;
+        let harmless = harmless::is_harmless(context, shell, command, row, &meant);
         (!harmless).then_some(what)
     })
 }
@@ -129,7 +134,7 @@ pub(super) fn operands(row: &Remover, command: &SimpleCommand) -> Vec<Word> {
     found
 }
 
-/// Returns what the operand is, when it is critical.
+/// Returns what the operand is, when it is critical in one of the directories in which the command may run.
 pub(super) fn critical(
     context: &Context<'_>,
     shell: &Shell<'_>,
@@ -137,48 +142,94 @@ pub(super) fn critical(
     row: &Remover,
     operand: &Word,
 ) -> Option<String> {
-    let directory = paths::directory(&command.directory, context.facts);
-    let directory = directory.as_deref();
-    match &operand.class {
-        WordClass::Exact(bytes) => {
-            let Some(written) = paths::written(bytes, directory) else {
-                let upward = matches!(bytes.as_slice(), b"." | b"..") || bytes.starts_with(b"../");
-                return upward.then(|| "a directory that is known only later".to_owned());
-            };
-            let names = paths::names(&written, context.facts, directory);
-            if matches!(row.operands, RemoverOperands::Devices | RemoverOperands::Assigned(_)) {
-                return names.iter().find(|name| is_device(name)).map(|name| shown(name));
-            }
-            names.iter().find(|name| is_critical(context, name)).map(|name| shown(name))
+    let meant = places::meant(shell, operand);
+    let mut directories = places::directories(shell, context.facts, command);
+    if meant.later || (meant.spelled && directories.contains(&None)) {
+        return Some(LATER.to_owned());
+    }
+    directories.extend(meant.of_project.then(|| Some(context.facts.project.clone())));
+    directories.iter().find_map(|directory| match &meant.word.class {
+        WordClass::Exact(bytes) => exact(context, row, bytes, directory.as_deref()),
+        WordClass::Pattern { glob, .. } => {
+            pattern(context, glob, &meant.word, directory.as_deref())
         }
-        WordClass::Pattern { glob, .. } => pattern(context, glob, operand, directory),
         WordClass::Unknown { reason, .. } => {
-            let typed = operand.span.of(shell.source);
-            let bare: Vec<u8> = typed.iter().copied().filter(|byte| *byte != b'"').collect();
-            if *reason == Reason::Tilde {
-                let deeper =
-                    bare.iter().position(|byte| *byte == b'/').and_then(|at| bare.get(at + 1..));
-                let whole = deeper.is_none_or(|rest| rest.iter().all(|byte| b"/*.".contains(byte)));
-                return whole.then(|| "a home directory".to_owned());
-            }
-            let open = bare.starts_with(b"$")
-                && (bare.ends_with(b"/") || bare.ends_with(b"/*") || bare.ends_with(b"/.*"));
-            // Whatever it becomes, it begins as it is typed.
-            let known = bare.split(|byte| b"$`'\\*?[{<>(".contains(byte)).next();
-            let known = known.and_then(|known| {
-                let end = known.iter().rposition(|byte| *byte == b'/')?;
-                paths::written(known.get(..=end)?, directory)
-            });
-            let kept = known.is_some_and(|known| {
-                let names = paths::names(&known, context.facts, directory);
-                names.iter().any(|name| kept::is_near(name))
-            });
-            match (kept, open) {
-                (true, _) => Some("what version control keeps".to_owned()),
-                (false, true) => Some("what stands right below a variable".to_owned()),
-                (false, false) => None,
-            }
+            let open = operand.span.of(shell.source);
+            unknown(context, *reason, (open, &meant.typed), directory.as_deref())
         }
+    })
+}
+
+/// Returns what an exact operand is in a directory, when it is critical.
+fn exact(
+    context: &Context<'_>,
+    row: &Remover,
+    bytes: &[u8],
+    directory: Option<&Path>,
+) -> Option<String> {
+    let for_devices =
+        matches!(row.operands, RemoverOperands::Devices | RemoverOperands::Assigned(_));
+    let Some(written) = paths::written(bytes, directory) else {
+        return nowhere(context, bytes, for_devices);
+    };
+    let names = paths::names(&written, context.facts, directory);
+    if for_devices {
+        return names.iter().find(|name| is_device(name)).map(|name| shown(name));
+    }
+    names.iter().find(|name| is_critical(context, name)).map(|name| shown(name))
+}
+
+/// Returns what a relative path may be in a directory that nobody knows.
+fn nowhere(context: &Context<'_>, bytes: &[u8], for_devices: bool) -> Option<String> {
+    let mut inside: Vec<&[u8]> = Vec::new();
+    for part in bytes.split(|byte| *byte == b'/').filter(|part| !matches!(*part, b"" | b".")) {
+        if part == b".." && inside.pop().is_none() {
+            return Some(LATER.to_owned());
+        }
+        if part != b".." {
+            inside.push(part);
+        }
+    }
+    let Some(last) = inside.last() else { return Some(LATER.to_owned()) };
+    let last = String::from_utf8_lossy(last);
+    let below = Path::new("/.git").join(String::from_utf8_lossy(&inside.join(&b'/')).as_ref());
+    let named = search::critical_names(context).iter().any(|name| *name == last);
+    let may_be = !for_devices && (named || kept::is_name(&last) || kept::is_kept(&below));
+    may_be.then(|| format!("`{last}` in {LATER}"))
+}
+
+/// Returns what a word may be that is known only later, by how it begins and ends: as it stands there, and without quotes.
+fn unknown(
+    context: &Context<'_>,
+    reason: Reason,
+    (as_typed, bare): (&[u8], &[u8]),
+    directory: Option<&Path>,
+) -> Option<String> {
+    if reason == Reason::Tilde && bare.starts_with(b"~") {
+        let deeper = bare.iter().position(|byte| *byte == b'/').and_then(|at| bare.get(at + 1..));
+        let whole = deeper.is_none_or(|rest| rest.iter().all(|byte| b"/*.".contains(byte)));
+        return whole.then(|| "a home directory".to_owned());
+    }
+    let quote = as_typed.iter().take_while(|byte| **byte == b'"').count();
+    let open = as_typed.get(quote..).is_some_and(|typed| typed.starts_with(b"$"))
+        && [b"/".as_slice(), b"/*", b"/.*"].iter().any(|end| bare.ends_with(end));
+    if bare.ends_with(b"/..") {
+        return Some("what is above a variable".to_owned());
+    }
+    // Whatever it becomes, it begins as it is typed.
+    let known = bare.split(|byte| b"$`\\*?[{<>(".contains(byte)).next();
+    let known = known.and_then(|known| {
+        let end = known.iter().rposition(|byte| *byte == b'/')?;
+        paths::written(known.get(..=end)?, directory)
+    });
+    let kept = known.is_some_and(|known| {
+        let names = paths::names(&known, context.facts, directory);
+        names.iter().any(|name| kept::is_near(name))
+    });
+    match (kept, open) {
+        (true, _) => Some("what version control keeps".to_owned()),
+        (false, true) => Some("what stands right below a variable".to_owned()),
+        (false, false) => None,
     }
 }
 
@@ -206,13 +257,27 @@ fn pattern(
         Glob::Literal(bytes) => bytes.iter().all(|byte| *byte == b'.'),
         Glob::Star | Glob::Question | Glob::Other(_) => true,
     });
+    if climbs_behind(glob) {
+        return Some("what is above the places that a pattern stands for".to_owned());
+    }
     let shape = paths::shape(word, directory);
     if shape.as_ref().is_some_and(|shape| kept::may_be_kept(shape, context.globs_differ)) {
         return Some("what version control keeps".to_owned());
     }
     let Some(shape) = shape else {
-        return wild.then(|| "all that a directory holds".to_owned());
+        let last: Vec<Option<u8>> = tail.iter().flat_map(|piece| symbols(piece)).collect();
+        let names = search::critical_names(context);
+        let mut names = names.into_iter().chain(kept::plain_names().map(str::to_owned));
+        let named = names.find(|name| kept::may_be(&last, name.as_bytes(), context.globs_differ));
+        return match named {
+            _ if wild => Some("all that a directory holds".to_owned()),
+            Some(name) => Some(format!("`{name}` in {LATER}")),
+            None => None,
+        };
     };
+    if let Some(root) = worked_in(context, &shape) {
+        return Some(shown(&root));
+    }
     let holder = paths::fixed_directory(&shape);
     let names = paths::names(&holder, context.facts, directory);
     let held = names.iter().any(|name| {
@@ -224,6 +289,43 @@ fn pattern(
                     || context.directories.iter().any(|d| below(d)))
     });
     held.then(|| format!("all that `{}` holds", holder.display()))
+}
+
+/// Says whether `..` stands behind a part of the pattern that is not spelled out.
+fn climbs_behind(glob: &[Glob]) -> bool {
+    let mut pieces = glob.iter().skip_while(|piece| matches!(piece, Glob::Literal(_)));
+    pieces.any(|piece| match piece {
+        Glob::Literal(bytes) => bytes.split(|byte| *byte == b'/').skip(1).any(|it| it == b".."),
+        Glob::Star | Glob::Question | Glob::Other(_) => false,
+    })
+}
+
+fn symbols(piece: &Glob) -> Vec<Option<u8>> {
+    match piece {
+        Glob::Literal(bytes) => {
+            let behind = bytes.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+            behind.iter().copied().map(Some).collect()
+        }
+        Glob::Star | Glob::Question | Glob::Other(_) => vec![None],
+    }
+}
+
+/// Returns the directory worked in, the home, or one above them that a pattern may stand for.
+fn worked_in(context: &Context<'_>, shape: &Shape) -> Option<PathBuf> {
+    let facts = context.facts;
+    let roots = paths::working_directories(facts, &context.directories);
+    let mut roots = roots.chain([facts.home.as_path(), facts.cwd.as_path()]);
+    let fits = |path: &Path| {
+        let names = path.iter().skip(1);
+        names.clone().count() == shape.segments.len()
+            && names.zip(&shape.segments).all(|(name, segment)| match segment {
+                ShapeSegment::Known(bytes) => bytes == name.as_encoded_bytes(),
+                ShapeSegment::Glob(symbols) => {
+                    kept::may_be(symbols, name.as_encoded_bytes(), context.globs_differ)
+                }
+            })
+    };
+    roots.find_map(|root| root.ancestors().find(|path| fits(path)).map(Path::to_owned))
 }
 
 fn is_critical(context: &Context<'_>, path: &Path) -> bool {

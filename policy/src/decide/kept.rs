@@ -68,7 +68,7 @@ fn names_of(place: &str) -> (Vec<&[u8]>, bool) {
 }
 
 /// Says whether a segment with unknown stretches could be `name`.
-fn may_be(symbols: &[Option<u8>], name: &[u8], dotted: bool) -> bool {
+pub(super) fn may_be(symbols: &[Option<u8>], name: &[u8], dotted: bool) -> bool {
     let start: Vec<u8> = symbols.iter().map_while(|symbol| *symbol).collect();
     let end: Vec<u8> = symbols.iter().rev().map_while(|symbol| *symbol).collect();
     let hidden = name.starts_with(b".") && start.is_empty() && !dotted;
@@ -101,6 +101,18 @@ pub(super) fn may_find_kept(pattern: &str) -> bool {
     let kept =
         |name: &&str| meet(&symbols(pattern), &name.bytes().map(kept_symbol).collect::<Vec<_>>());
     pattern.contains(['[', '\\']) || knowledge().kept.names.iter().any(kept)
+}
+
+/// Says whether version control gives this name to what it keeps.
+pub(super) fn is_name(name: &str) -> bool {
+    let name: Vec<Symbol> = name.bytes().map(Symbol::Is).collect();
+    let kept = knowledge().kept.names.iter();
+    kept.map(|kept| kept.bytes().map(kept_symbol).collect::<Vec<_>>()).any(|it| meet(&name, &it))
+}
+
+/// Returns the names that version control gives to what it keeps, but for those that are patterns.
+pub(super) fn plain_names() -> impl Iterator<Item = &'static str> {
+    knowledge().kept.names.iter().copied().filter(|name| !name.contains(['*', '#']))
 }
 
 /// Says whether a search for names could find `name`, in any case of letters.

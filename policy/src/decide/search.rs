@@ -10,8 +10,8 @@ use crate::pattern::command::base_name;
 
 use super::context::Context;
 use super::critical::{self, shown};
-use super::kept;
 use super::shell::Shell;
+use super::{kept, places};
 
 /// Returns what a search removes that is critical, when it removes what it finds.
 pub(super) fn finding(
@@ -26,7 +26,7 @@ pub(super) fn finding(
     if !removes {
         return None;
     }
-    let directory = paths::directory(&command.directory, context.facts);
+    let directories = places::directories(shell, context.facts, command);
     let found = wanted(context, search, command);
     let here = Word::literal(command.span, b".".as_slice());
     let starts = match parted(search, &command.words).starts {
@@ -34,16 +34,33 @@ pub(super) fn finding(
         starts => starts,
     };
     for start in starts {
-        if let Some(bytes) = start.exact()
-            && let Some(written) = paths::written(bytes, directory.as_deref())
-        {
-            let names = paths::names(&written, context.facts, directory.as_deref());
-            let held = paths::protected(&names).is_some();
-            match &found {
-                Found::Ordinary => continue,
-                Found::Named if !held && is_of_the_project(context, &names) => continue,
-                Found::Named | Found::Anything if held => return names.first().map(|it| shown(it)),
-                Found::Named | Found::Anything => {}
+        let meant = places::meant(shell, start);
+        let places = match meant.word.exact() {
+            Some(bytes) if !meant.later => {
+                let mut places = directories.clone();
+                places.extend(meant.of_project.then(|| Some(context.facts.project.clone())));
+                let one = |place: &Option<PathBuf>| {
+                    let directory = place.as_deref();
+                    let written = paths::written(bytes, directory)?;
+                    Some(paths::names(&written, context.facts, directory))
+                };
+                places.iter().map(one).collect::<Option<Vec<_>>>()
+            }
+            Some(_) | None => None,
+        };
+        if let Some(places) = places {
+            let held = places.iter().find(|names| paths::protected(names).is_some());
+            match (&found, held) {
+                (Found::Ordinary, _) => continue,
+                (Found::Named | Found::Anything, Some(names)) => {
+                    return names.first().map(|it| shown(it));
+                }
+                (Found::Named, None)
+                    if places.iter().all(|names| is_of_the_project(context, names)) =>
+                {
+                    continue;
+                }
+                (Found::Named | Found::Anything, None) => {}
             }
         }
         if let Some(what) = critical::critical(context, shell, command, row, start) {
@@ -84,7 +101,7 @@ fn fed<'a>(
     program_of(next).is_some_and(|program| listed(&search.feeds, program)).then_some(next)
 }
 
-fn program_of(command: &SimpleCommand) -> Option<&[u8]> {
+pub(super) fn program_of(command: &SimpleCommand) -> Option<&[u8]> {
     base_name(&command.words).or_else(|| command.words.first()?.exact())
 }
 
@@ -220,7 +237,7 @@ fn is_own_path(context: &Context<'_>, pattern: &str) -> bool {
 }
 
 /// Returns the names on the way to the directories that are worked in.
-fn critical_names(context: &Context<'_>) -> Vec<String> {
+pub(super) fn critical_names(context: &Context<'_>) -> Vec<String> {
     let facts = context.facts;
     let roots = paths::working_directories(facts, &context.directories);
     let roots = roots.chain([facts.home.as_path(), facts.cwd.as_path()]);
