@@ -6,6 +6,7 @@ mod context;
 mod cover;
 mod critical;
 pub(crate) mod evidence;
+mod feed;
 mod files;
 mod harmless;
 mod history;

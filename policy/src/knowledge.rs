@@ -57,6 +57,12 @@ pub(crate) struct Search {
     pub commands: Vec<&'static str>,
     /// Programs that start a command with what is found, behind a pipe.
     pub feeds: Vec<&'static str>,
+    /// Their options without a value.
+    pub flags: Vec<&'static str>,
+    /// Those with which a name is one word whatever it holds.
+    pub whole: Vec<&'static str>,
+    /// Options with which a remover takes directories with all that they hold.
+    pub recursive: Vec<&'static str>,
 }
 
 /// Which words of a remover are its operands.
@@ -176,6 +182,10 @@ pub(crate) struct Knowledge {
     pub elsewhere: Vec<&'static str>,
     /// Rows of programs that start a command where they are.
     pub staying: Vec<&'static str>,
+    /// Programs that print their operands.
+    pub prints: Vec<&'static str>,
+    /// Programs that do, and without operands print what the working directory holds.
+    pub lists: Vec<&'static str>,
     /// Builtins that may change the directory by what a file holds.
     pub unread_movers: Vec<&'static str>,
     pub historians: Vec<Historian>,
@@ -272,6 +282,8 @@ fn read_all() -> Option<Knowledge> {
         project_roots: critical.get("project")?.texts()?,
         elsewhere: critical.get("elsewhere")?.texts()?,
         staying: critical.get("staying")?.texts()?,
+        prints: critical.get("prints")?.texts()?,
+        lists: critical.get("lists")?.texts()?,
         unread_movers: critical.get("movers")?.texts()?,
         historians: rows(history.get("programs")?, historian)?,
         branches: history.get("branches")?.texts()?,
@@ -404,6 +416,9 @@ fn search(row: &Row) -> Option<Search> {
         plain: texts(row, "plain")?,
         commands: texts(row, "commands")?,
         feeds: texts(row, "feeds")?,
+        flags: texts(row, "flags")?,
+        whole: texts(row, "whole")?,
+        recursive: texts(row, "recursive")?,
     })
 }
 

@@ -11,7 +11,7 @@ use crate::pattern::path::{Shape, ShapeSegment};
 
 use super::context::Context;
 use super::shell::Shell;
-use super::{harmless, kept, places, search};
+use super::{feed, harmless, kept, places, search};
 
 /// How people are told of a place that nobody knows before.
 const LATER: &str = "a directory that is known only later";
@@ -59,7 +59,8 @@ fn removed(
         };
         stands && search::is_started(shell, command)
     };
-    operands(row, command).into_iter().find_map(|operand| {
+    let operands = operands(row, command).into_iter().chain(feed::given(shell, command));
+    operands.into_iter().find_map(|operand| {
         if found(&operand) {
             let climbs = operand.span.of(shell.source).windows(2).any(|part| part == b"..");
             return climbs.then(|| "what lies above what is found".to_owned());

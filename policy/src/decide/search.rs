@@ -11,7 +11,7 @@ use crate::pattern::command::base_name;
 use super::context::Context;
 use super::critical::{self, shown};
 use super::shell::Shell;
-use super::{kept, places};
+use super::{feed, kept, places};
 
 /// Returns what a search removes that is critical, when it removes what it finds.
 pub(super) fn finding(
@@ -27,7 +27,10 @@ pub(super) fn finding(
         return None;
     }
     let directories = places::directories(shell, context.facts, command);
-    let found = wanted(context, search, command);
+    let found = match fed(shell, search, command) {
+        Some(feeder) if feed::brings_any_word(shell, search, feeder) => Found::Anything,
+        Some(_) | None => wanted(context, search, command),
+    };
     let here = Word::literal(command.span, b".".as_slice());
     let starts = match parted(search, &command.words).starts {
         [] => std::slice::from_ref(&here),
@@ -72,13 +75,22 @@ pub(super) fn finding(
 
 /// Says whether a program of the table runs for what is found.
 fn starts_remover(shell: &Shell<'_>, command: &SimpleCommand) -> bool {
-    let started = |inner: &&SimpleCommand| {
+    started_removers(shell, command).next().is_some()
+}
+
+/// Returns the programs of the table that a command starts.
+pub(super) fn started_removers<'a>(
+    shell: &Shell<'a>,
+    command: &SimpleCommand,
+) -> impl Iterator<Item = &'a SimpleCommand> {
+    let commands = shell.commands;
+    let started = move |inner: &&SimpleCommand| {
         inner.via.iter().any(|via| {
-            let outer = shell.commands.get(via.command as usize);
+            let outer = commands.get(via.command as usize);
             outer.is_some_and(|outer| std::ptr::eq(outer, command))
         })
     };
-    shell.commands.iter().filter(started).any(|inner| {
+    commands.iter().filter(started).filter(|inner| {
         let program = program_of(inner);
         let removes = |row: &&Remover| {
             row.search.is_none()
