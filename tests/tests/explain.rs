@@ -247,6 +247,36 @@ fn links_are_followed_and_every_name_is_shown() {
 }
 
 #[test]
+fn removers_are_held_against_links_below_each_directory_they_may_run_in() {
+    let place = place("explain-remover-link", "{\"allow\": [\"Bash\"]}");
+    std::os::unix::fs::symlink(".git", place.project().join("link")).expect("a link");
+    place.write("project/plain/refs/x", "x");
+    let reason = |command: &str| {
+        let (_, told) = explained(&place, &[command]);
+        told.lines().next().unwrap_or_default().to_owned()
+            + told.lines().find(|line| line.contains("because")).unwrap_or_default()
+    };
+    let cases = [
+        "(cd link; rm -rf refs)",
+        "rm -rf $PWD/link/refs",
+        "rm -rf \"$(git rev-parse --show-toplevel)/link/refs\"",
+        "xargs rm -rf <<< link/refs",
+        "(cd plain; rm -rf refs)",
+        "rm -rf $PWD/plain/refs",
+    ];
+    let told: Vec<String> =
+        cases.iter().map(|case| format!("{case}: {}\n", reason(case))).collect();
+    expect![[r#"
+        (cd link; rm -rf refs): stockade: needs a person: `rm -rf refs` (second of 2 parts)  because `rm` on `PROJECT/.git/refs` always needs a person
+        rm -rf $PWD/link/refs: stockade: needs a person: `rm -rf $PWD/link/refs`  because `rm` on `PROJECT/.git/refs` always needs a person
+        rm -rf "$(git rev-parse --show-toplevel)/link/refs": stockade: needs a person: `rm -rf "$(git rev-parse --show-toplevel)/link/refs"` (first of 2 parts)  because `rm` on `PROJECT/.git/refs` always needs a person
+        xargs rm -rf <<< link/refs: stockade: needs a person: `rm -rf -rf` (second of 2 parts)  because `rm` on `PROJECT/.git/refs` always needs a person
+        (cd plain; rm -rf refs): stockade: allowed `(cd plain; rm -rf refs)`  because of the allow rule `Bash` in HOME/.config/stockade/settings.json:3:27: it matches
+        rm -rf $PWD/plain/refs: stockade: allowed `rm -rf $PWD/plain/refs`  because of the allow rule `Bash` in HOME/.config/stockade/settings.json:3:27: it matches
+    "#]].assert_eq(&told.concat());
+}
+
+#[test]
 fn mode_and_sandbox_are_among_the_reasons() {
     let place = Place::new("explain-sandbox");
     place.write(

@@ -8,6 +8,7 @@ use crate::facts::Facts;
 use crate::knowledge::{knowledge, listed};
 use crate::paths;
 
+use super::feed;
 use super::search::program_of;
 use super::shell::Shell;
 
@@ -68,6 +69,31 @@ fn goes_on(found: &mut Vec<PathBuf>, facts: &Facts, mover: &SimpleCommand) -> bo
         found.dedup();
     }
     true
+}
+
+/// Returns the paths that are looked at for a command that removes, absolute and as they are written, but for those that its
+/// words name where it surely runs.
+pub(super) fn paths_of(shell: &Shell<'_>, facts: &Facts, command: &SimpleCommand) -> Vec<PathBuf> {
+    let removers = &knowledge().removers;
+    let program = program_of(command).unwrap_or_default();
+    if !removers.iter().any(|row| listed(&row.names, program)) {
+        return Vec::new();
+    }
+    let known = command.directory != Directory::Unknown;
+    let given = feed::given(shell, command);
+    let operands = command.words.iter().skip(1).filter(|word| !known || word.exact().is_none());
+    let words: Vec<Meant> = operands.chain(&given).map(|operand| meant(shell, operand)).collect();
+    let mut found = Vec::new();
+    for directory in directories(shell, facts, command).into_iter().flatten() {
+        for one in &words {
+            let from = [Some(&directory), one.of_project.then_some(&facts.project)];
+            let bytes = one.word.exact().unwrap_or_default();
+            let from = from.into_iter().flatten();
+            found.extend(from.filter_map(|from| paths::written(bytes, Some(from))));
+        }
+        found.extend((!known).then_some(directory));
+    }
+    found
 }
 
 /// Says whether what starts a command leaves it in its own directory.

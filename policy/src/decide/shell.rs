@@ -17,6 +17,7 @@ use super::command;
 use super::context::Context;
 use super::files::{self, Access};
 use super::part::{Cover, Draft, Hit, Subject};
+use super::places;
 
 /// Longest text in characters that a rule about particular commands can allow.
 const LONGEST: usize = 10_000;
@@ -300,6 +301,7 @@ pub(crate) fn paths_of_shell(shell: &Shell<'_>, facts: &Facts) -> Vec<PathBuf> {
         for word in files::path_words(command) {
             take(paths::written(&word, directory.as_deref()));
         }
+        places::paths_of(shell, facts, command).into_iter().for_each(|path| take(Some(path)));
     }
     for target in shell.writes.iter().chain(shell.reads) {
         let command = target.command.and_then(|index| shell.commands.get(index as usize));
