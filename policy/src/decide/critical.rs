@@ -59,7 +59,15 @@ fn removed(
         };
         stands && search::is_started(shell, command)
     };
-    let operands = operands(row, command).into_iter().chain(feed::given(shell, command));
+    let mut own = operands(row, command);
+    if matches!(row.operands, RemoverOperands::First) {
+        // A word that is the working directory is no option, although only the shell knows its value.
+        let words: Vec<Word> =
+            command.words.iter().map(|word| places::meant(shell, word).word).collect();
+        let spelled = SimpleCommand { words: words.into(), ..command.clone() };
+        own.truncate(operands(row, &spelled).len());
+    }
+    let operands = own.into_iter().chain(feed::given(shell, command));
     operands.into_iter().find_map(|operand| {
         if found(&operand) {
             let climbs = operand.span.of(shell.source).windows(2).any(|part| part == b"..");
