@@ -468,3 +468,55 @@ fn upkeep_of_a_repository_that_was_there_goes_on_and_loses_nothing() {
     let output = gated(&place, &project, "git config gc.auto; git config maintenance.auto");
     assert_eq!(text(&output.stdout), "0\nfalse\n");
 }
+
+#[test]
+fn the_history_of_repositories_without_that_name_cannot_be_taken_either() {
+    if !has_git("the_history_of_repositories_without") {
+        return;
+    }
+    let place = Place::new("nameless");
+    let project = place.project();
+    let made = format!(
+        "{IDENTITY} git init -q; echo 1 > f; git add f; git commit -qm one; \
+         git -c protocol.file.allow=always submodule --quiet add \"$PWD\" libs/sub; git clone -q --bare . ../bare"
+    );
+    plain(&place, &project, &made);
+    let bare = place.root.join("bare");
+    let whole = "rm -rf HEAD refs packed-refs; mv objects o2; rm -rf o2";
+    let acts = [
+        (&project, ".git/modules/libs/sub", format!("cd .git/modules/libs/sub; {whole}")),
+        (&project, ".git/modules/libs/sub", "find .git/modules -type f -delete".to_owned()),
+        (&bare, ".", whole.to_owned()),
+        (&bare, ".", "rm -rf objects".to_owned()),
+        // Git gives the objects of a clone beside it second names, if a person makes it.
+        (
+            &project,
+            ".git",
+            "cd beside/.git/objects; chmod -R u+w .; for f in ??/*; do echo x > $f; done"
+                .to_owned(),
+        ),
+    ];
+    for (folder, git, act) in acts {
+        let act = format!("{{ {act}; }} > /dev/null 2>&1 || true");
+        plain(&place, folder, "test -e beside || git clone -q --local . beside");
+        let objects = folder.join(git).join("objects");
+        let before = files(&objects);
+        let lost = || {
+            let after = if objects.exists() { files(&objects) } else { BTreeMap::new() };
+            let is_object = |path: &Path| {
+                !path.ends_with("info/packs") && path.extension().is_none_or(|end| end != "rev")
+            };
+            before
+                .iter()
+                .filter(|(path, text)| is_object(path) && after.get(*path) != Some(*text))
+                .count()
+        };
+        let output = gated(&place, folder, &act);
+        assert_eq!(lost(), 0, "{act}: {}", text(&output.stderr));
+        let kept = place.root.join("kept");
+        plain(&place, folder, &format!("rm -rf '{0}'; cp -a . '{0}'", kept.display()));
+        plain(&place, folder, &act);
+        assert!(lost() > 0, "{act} takes nothing");
+        plain(&place, folder, &format!("rm -rf ./* .git; cp -a '{}/.' .", kept.display()));
+    }
+}

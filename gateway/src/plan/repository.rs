@@ -59,8 +59,7 @@ pub(super) fn objects(place: &Place) -> Vec<PathBuf> {
     for project in projects {
         // A bare repository has no `.git`: it is one.
         let directory = trust::common_directory(project).unwrap_or_else(|| project.clone());
-        let modules = std::fs::read_dir(directory.join("modules")).into_iter().flatten().flatten();
-        found.extend(modules.take(MAX_INNER).map(|entry| entry.path()));
+        found.extend(inner(&directory, "modules"));
         found.push(directory);
     }
     let is_git = |directory: &PathBuf| directory.join("HEAD").exists();
@@ -98,13 +97,10 @@ pub(super) fn keep(rules: &mut Rules, place: &Place) -> Vec<PathBuf> {
             // Whether it exists or not: what is missing leads elsewhere as soon as a command makes it.
             rules.add(&directory.join(name), Access::Protected, "builtin: git directory");
         }
-        for inner in ["modules", "worktrees"] {
-            let entries = std::fs::read_dir(directory.join(inner)).into_iter().flatten().flatten();
-            for entry in entries.take(MAX_INNER) {
-                let inner = entry.path();
-                if inner.join("HEAD").is_file() && !found.contains(&inner) {
-                    found.push(inner);
-                }
+        let all = ["modules", "worktrees"].map(|name| inner(&directory, name));
+        for inner in all.into_iter().flatten() {
+            if !found.contains(&inner) {
+                found.push(inner);
             }
         }
         found.truncate(MAX_INNER);
@@ -127,6 +123,27 @@ fn keep_others(rules: &mut Rules, directory: &Path, project: &Path) {
             rules.add(&path, Access::ReadOnly, "builtin: no part of the git directory");
         }
     }
+}
+
+/// Returns the git directories below `name` of a git directory, at any depth: the name of a submodule may hold slashes.
+fn inner(directory: &Path, name: &str) -> Vec<PathBuf> {
+    let (mut found, mut rest, mut seen) = (Vec::new(), vec![directory.join(name)], 0);
+    while let Some(next) = rest.pop() {
+        for entry in std::fs::read_dir(&next).into_iter().flatten().flatten() {
+            seen += 1;
+            if seen > MAX_INNER {
+                return found;
+            }
+            let path = entry.path();
+            if path.join("HEAD").is_file() {
+                rest.push(path.join(name));
+                found.push(path);
+            } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                rest.push(path);
+            }
+        }
+    }
+    found
 }
 
 /// Most configurations of one project that may be written: each is held open while the command runs.

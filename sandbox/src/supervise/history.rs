@@ -4,6 +4,7 @@
 //! and what they named is found again (`git-fsck(1)`, `--lost-found`).
 
 use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -32,7 +33,33 @@ impl History {
     /// know counts as that.
     pub(super) fn holds(&self, path: &Path, found: &Metadata) -> bool {
         let is_old = || found.created().map_or(true, |born| born < self.begun);
-        found.is_file() && self.inside(path).is_some_and(is_object) && is_old()
+        found.is_file()
+            && (self.inside(path).is_some_and(is_object) && is_old() || self.is_same(path, found))
+    }
+
+    /// Says whether the file at `path` is an object of a repository beside, which shares it with the project (`git-clone(1)`, `--local`).
+    fn is_same(&self, path: &Path, found: &Metadata) -> bool {
+        let mut parts = path.iter().rev();
+        let (Some(name), Some(directory)) = (parts.next(), parts.next()) else { return false };
+        let inside = Path::new(directory).join(name);
+        found.nlink() > 1
+            && is_object(&inside)
+            && self.directories.iter().any(|objects| {
+                let there = objects.join(&inside).symlink_metadata();
+                there.is_ok_and(|it| (it.dev(), it.ino()) == (found.dev(), found.ino()))
+            })
+    }
+
+    /// Says whether `path` is a part without which a repository is none, or holds one.
+    pub(super) fn is_part(&self, path: &Path) -> bool {
+        self.directories.iter().any(|objects| {
+            let git = objects.parent().unwrap_or(objects);
+            let is_in_it = ["HEAD", "refs"].iter().any(|name| {
+                path.parent() == Some(git)
+                    && path.file_name().is_some_and(|it| it.eq_ignore_ascii_case(name))
+            });
+            is_in_it || objects.starts_with(path)
+        })
     }
 
     /// Says whether `path` is a directory that objects lie in.

@@ -14,6 +14,10 @@ use crate::{SandboxSpec, Violation};
 /// The bits that `chmod` sets.
 const BITS: u32 = 0o7777;
 
+/// Writing by others than the owner, and what the owner needs.
+const WRITE: u32 = 0o022;
+const OWNER: u32 = 0o600;
+
 /// Each file with the mode that it had.
 #[derive(Debug)]
 pub(super) struct Modes(Vec<(PathBuf, u32)>);
@@ -43,7 +47,11 @@ fn mode(path: &Path) -> io::Result<(u32, std::os::fd::OwnedFd)> {
 
 fn restore(path: &Path, before: u32) -> Option<Violation> {
     let (now, file) = mode(path).ok()?;
-    if now == before {
+    // More than before may write it, or the owner less than before. Anything else may be the person's own change, or that
+    // of another run which is taken back already.
+    let is_open = now & WRITE & !before != 0;
+    let is_closed = before & OWNER & !now != 0;
+    if !is_open && !is_closed {
         return None;
     }
     let restored =

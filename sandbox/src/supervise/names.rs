@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use super::act::Performer;
 use super::guard::{Act, violation};
-use super::{Answer, Blocking, Neighbours, Refused, address, repository, resolve};
+use super::{Answer, Blocking, Neighbours, Refused, address, history, repository, resolve};
 use crate::linux::syscalls;
 
 /// Longest socket address that the kernel takes, `struct sockaddr_storage`.
@@ -39,7 +39,13 @@ impl Performer<'_> {
         }
         let call = if is_directory { "rmdir" } else { "unlink" };
         self.permit(Act::Make, call, &named.path()?, &named.parent)?;
-        self.permit_loss(call, &named.path()?, &found)?;
+        let gone = named.path()?;
+        self.permit_loss(call, &gone, &found)?;
+        let is_own = repository::is_own(&named.name) && self.supervisor.guard.is_in_region(&gone);
+        if is_own || self.supervisor.history.is_part(&gone) {
+            let rule = if is_own { repository::OWN_NAME } else { history::RULE };
+            return Err(Refused::Rule(violation("write", call, &gone, rule.to_owned())));
+        }
         self.permit_lock(call, &named.parent, &named.path()?, &object)?;
         self.caller.still_waits()?;
         syscalls::unlink_at(named.parent.as_fd(), named.name(), flags)?;

@@ -192,10 +192,10 @@ pub(super) fn concerns(path: &Path) -> bool {
 const REMOTES: [&str; 2] = ["remotes", "branches"];
 
 /// The rule that keeps names for ourselves.
-const OWN_NAME: &str = "builtin: name of a file that is looked into";
+pub(super) const OWN_NAME: &str = "builtin: name of a file that is looked into";
 
 /// Says whether a name is one of those that a file has before it is put in its place.
-fn is_own(name: &OsStr) -> bool {
+pub(super) fn is_own(name: &OsStr) -> bool {
     let name = name.as_bytes().to_ascii_lowercase();
     name.windows(inspection::OWN.len()).any(|part| part == inspection::OWN.as_bytes())
 }
@@ -212,6 +212,10 @@ pub(super) fn forbids(
     let is_placed = act == Act::Place;
     if is_own(name) {
         return Ok(Some(OWN_NAME));
+    }
+    // Git makes it where there is none, and what is put there could replace that of somebody else.
+    if is(name, "config.lock") && is_placed && is_git(parent, above)? {
+        return Ok(Some(LOCK));
     }
     if is(name, ".git") && is_placed {
         return Ok(Some("builtin: git directory"));
@@ -272,24 +276,45 @@ pub(super) fn forbids(
         made.places.add(Kind::Work, parent)?;
     }
     if becomes_git(parent, name)? {
-        let config = libc::O_PATH | libc::O_NOFOLLOW;
-        let is_strange = match syscalls::create_at(parent.as_fd(), Path::new("config"), config, 0) {
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => false,
-            result => !made.holds(&result?)?,
-        };
-        // What a stopped rebase left, and what leads elsewhere, nobody looked at before.
-        let was_prepared = has(parent, "commondir")?
-            || has(parent, "info/attributes")?
-            || has(parent, "objects/info/alternates")?
-            || has(parent, "rebase-merge")?
-            || has(parent, "sequencer")?
-            || links::are_at(parent, Path::new("."), true);
-        if is_strange || was_prepared || has_hooks(parent)? {
+        if is_prepared(made, parent)? {
             return Ok(Some("builtin: git directory"));
         }
         made.note_repository(parent)?;
     }
     Ok(None)
+}
+
+/// Says whether there is anything in a directory for git that nobody looked at before it became a git directory: a configuration
+/// of somebody else, hooks, what a stopped rebase left, and what leads elsewhere.
+pub(super) fn is_prepared(made: &Made, directory: &OwnedFd) -> io::Result<bool> {
+    let config = libc::O_PATH | libc::O_NOFOLLOW;
+    let is_strange = match syscalls::create_at(directory.as_fd(), Path::new("config"), config, 0) {
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => false,
+        result => !made.holds(&result?)?,
+    };
+    let parts =
+        ["commondir", "info/attributes", "objects/info/alternates", "rebase-merge", "sequencer"];
+    for part in parts {
+        if has(directory, part)? {
+            return Ok(true);
+        }
+    }
+    for remotes in REMOTES {
+        if has_entries(directory, remotes)? {
+            return Ok(true);
+        }
+    }
+    Ok(is_strange || links::are_at(directory, Path::new("."), true) || has_hooks(directory)?)
+}
+
+/// Says whether anything lies in the directory `name`; what is no directory counts.
+fn has_entries(directory: &OwnedFd, name: &str) -> io::Result<bool> {
+    let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_DIRECTORY;
+    match syscalls::create_at(directory.as_fd(), Path::new(name), flags, 0) {
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(false),
+        Err(_) => Ok(true),
+        Ok(opened) => Ok(!is_empty(&opened)?),
+    }
 }
 
 /// Entries that make a git directory what it is.

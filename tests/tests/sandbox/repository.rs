@@ -565,9 +565,13 @@ fn the_lock_of_a_configuration_is_his_who_made_it() {
         }
         let place = place("lock");
         let lock = place.project.join(".git/config.lock");
+        // What anybody might change, but it is not theirs to say when.
+        let theirs =
+            fs::read_to_string(place.project.join(".git/config")).unwrap() + "[user]\n\tname = x\n";
         let undo = || {
             let _ = fs::remove_file(place.project.join("y"));
-            fs::write(&lock, "of somebody\n").unwrap();
+            let _ = fs::remove_dir_all(place.project.join(".git/q"));
+            fs::write(&lock, &theirs).unwrap();
         };
         for script in [
             "echo x > .git/config.lock",
@@ -578,12 +582,23 @@ fn the_lock_of_a_configuration_is_his_who_made_it() {
             "ln .git/config.lock y && echo x > y",
             "echo x > y && mv -f y .git/config.lock",
             "cd .git && exec 3<> config.lock && echo x >&3",
+            "mv .git/config.lock .git/config",
+            "mkdir .git/q && echo x > .git/q/config.lock && mv -f .git/q/config.lock .git/config.lock",
         ] {
             undo();
             place.stops(script, undo);
-            assert_eq!(fs::read_to_string(&lock).unwrap(), "of somebody\n", "{script}");
+            assert_eq!(fs::read_to_string(&lock).unwrap(), theirs, "{script}");
         }
+        undo();
         fs::remove_file(&lock).unwrap();
+        // Nothing is put there either: it would replace what somebody makes in the same instant.
+        place.stops(
+            "mkdir .git/q && echo x > .git/q/config.lock && mv .git/q/config.lock .git/config.lock",
+            || {
+                let _ = fs::remove_file(&lock);
+                let _ = fs::remove_dir_all(place.project.join(".git/q"));
+            },
+        );
         place.works(
             "echo x > .git/config.lock && echo y >> .git/config.lock && rm .git/config.lock",
         );

@@ -135,7 +135,8 @@ impl Performer<'_> {
             self.supervisor.made.forget(&replaced);
         }
         // What lies beneath may have become more meanwhile.
-        let back = || take_back(&from, &to, flags);
+        let region = self.supervisor.guard.region(&path);
+        let back = || take_back(&from, &to, flags, region.map(PathBuf::as_path));
         self.settle(&judged, &to, back)?;
         self.permit_contents(&to, &to).inspect_err(|_| back())?;
         if exchanges {
@@ -154,9 +155,11 @@ impl Performer<'_> {
         let moved = resolve::metadata(&object)?;
         self.permit_loss("rename", &source, &moved)?;
         let history = &self.supervisor.history;
-        if history.is_directory(&source) || exchanges && history.is_directory(&path) {
+        let is_kept = |path: &Path| history.is_directory(path) || history.is_part(path);
+        // `HEAD` is replaced by another one: that is how git changes it.
+        if is_kept(&source) || exchanges && is_kept(&path) {
             let rule = history::RULE.to_owned();
-            let lost = if history.is_directory(&source) { &source } else { &path };
+            let lost = if is_kept(&source) { &source } else { &path };
             return Err(Refused::Rule(violation("write", "rename", lost, rule)));
         }
         let there = match syscalls::create_at(to.parent.as_fd(), to.name(), lookup, 0) {
@@ -310,21 +313,27 @@ impl Performer<'_> {
     }
 }
 
-/// Takes a move back. Where its old name is in use again, it gets one that nobody uses and no command can touch.
-fn take_back(from: &Named, to: &Named, flags: u32) {
-    let (there, place) = (to.parent.as_fd(), from.parent.as_fd());
+/// Takes a move back. Where its old name is in use again, or the old directory gone, it gets one that nobody uses and no command
+/// can touch, beside it or at the top of the region.
+fn take_back(from: &Named, to: &Named, flags: u32, region: Option<&Path>) {
+    let there = to.parent.as_fd();
     let exchanges = flags & libc::RENAME_EXCHANGE != 0;
     let flags = if exchanges { flags } else { libc::RENAME_NOREPLACE };
-    if syscalls::rename_at(there, to.name(), place, from.name(), flags).is_ok() {
+    if syscalls::rename_at(there, to.name(), from.parent.as_fd(), from.name(), flags).is_ok() {
         return;
     }
-    for number in 0..MOST_ASIDE {
-        let mut aside = from.name.clone();
-        aside.push(format!("{}{number}", inspection::OWN));
-        let aside = Path::new(&aside);
-        let flags = libc::RENAME_NOREPLACE;
-        if syscalls::rename_at(there, to.name(), place, aside, flags).is_ok() {
-            return;
+    let flags = libc::O_PATH | libc::O_DIRECTORY;
+    let top = region.and_then(|region| syscalls::open_path(region, flags, syscalls::NO_LINKS).ok());
+    for place in [Some(&from.parent), top.as_ref()].into_iter().flatten() {
+        for number in 0..MOST_ASIDE {
+            let mut aside = from.name.clone();
+            aside.push(format!("{}{number}", inspection::OWN));
+            let (place, flags) = (place.as_fd(), libc::RENAME_NOREPLACE);
+            match syscalls::rename_at(there, to.name(), place, Path::new(&aside), flags) {
+                Ok(()) => return,
+                Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
+                Err(_) => break,
+            }
         }
     }
 }

@@ -39,9 +39,19 @@ impl Performer<'_> {
             Word::Outside => return Ok(false),
         }
         let key = |key: &str| refused(format!("builtin: git configuration `{key}`"));
-        let new = match inspection::read(&from.parent, LOCK) {
-            Ok(new) => new.ok_or(Refused::Errno(libc::ENOENT))?,
-            Err(_) => return Err(key(configuration::UNREADABLE)),
+        let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
+        let lock = match syscalls::create_at(from.parent.as_fd(), from.name(), flags, 0) {
+            Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
+                return Err(key(configuration::UNREADABLE));
+            }
+            lock => lock?,
+        };
+        // That of somebody else is his to rename.
+        self.permit_lock("rename", &from.parent, &from.path()?, &lock)?;
+        let made = resolve::metadata(&lock)?;
+        let new = match made.is_file().then(|| inspection::text(lock.into())) {
+            Some(Ok(new)) => new,
+            Some(Err(_)) | None => return Err(key(configuration::UNREADABLE)),
         };
         let before = repository::identity(&file.metadata()?);
         if let Some(changed) = self.supervisor.keys.changed(&inspection::text(file)?, &new) {
@@ -49,15 +59,17 @@ impl Performer<'_> {
         }
         self.caller.still_waits()?;
         let lookup = libc::O_PATH | libc::O_NOFOLLOW;
-        let lock = syscalls::create_at(from.parent.as_fd(), from.name(), lookup, 0)?;
         // Somebody who asks for no lock may have changed it meanwhile.
         let now = syscalls::create_at(to.parent.as_fd(), to.name(), lookup, 0)?;
         if repository::identity(&resolve::metadata(&now)?) != before {
             return Err(Refused::Errno(libc::EAGAIN));
         }
         inspection::renew(&to.parent, CONFIGURATION, &new)?;
-        syscalls::unlink_at(from.parent.as_fd(), from.name(), 0)?;
-        self.supervisor.made.forget(&resolve::metadata(&lock)?);
+        let now = syscalls::create_at(from.parent.as_fd(), from.name(), lookup, 0)?;
+        if repository::identity(&resolve::metadata(&now)?) == repository::identity(&made) {
+            syscalls::unlink_at(from.parent.as_fd(), from.name(), 0)?;
+            self.supervisor.made.forget(&made);
+        }
         Ok(true)
     }
 

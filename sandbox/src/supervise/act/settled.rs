@@ -59,7 +59,8 @@ impl Performer<'_> {
         let made = &self.supervisor.made;
         if !was_git
             && repository::holds_git(&named.parent)?
-            && !made.holds_repository(&named.parent)?
+            && (!made.holds_repository(&named.parent)?
+                || repository::is_prepared(made, &named.parent)?)
         {
             let rule = "builtin: git directory".to_owned();
             return Err(Refused::Rule(violation("write", call, path, rule)));
