@@ -23,6 +23,8 @@ mod groups;
 mod guard;
 #[path = "sandbox/inspection.rs"]
 mod inspection;
+#[path = "sandbox/kept.rs"]
+mod kept;
 #[path = "sandbox/kernel.rs"]
 mod kernel;
 #[path = "sandbox/leaving.rs"]
