@@ -56,6 +56,16 @@ pub(super) fn is_ulid(text: &str) -> bool {
     text.len() == 26 && text.bytes().all(|byte| ULID_DIGITS.contains(&byte))
 }
 
+/// Returns the time in the first 48 bits of a ULID as records spell it; none of a text that is no ULID.
+pub(super) fn ulid_time(id: &str) -> Option<String> {
+    let mut digits = id.get(..10).filter(|_| is_ulid(id))?.bytes();
+    let millis = digits.try_fold(0_i64, |value, digit| {
+        let place = ULID_DIGITS.iter().position(|known| *known == digit)?;
+        value.checked_mul(32)?.checked_add(i64::try_from(place).ok()?)
+    })?;
+    Timestamp::from_millisecond(millis).ok().map(spell)
+}
+
 /// Says whether `text` is a time as records spell it.
 pub(super) fn is_time(text: &str) -> bool {
     text.len() >= 30 && text.parse::<Timestamp>().is_ok_and(|time| spell(time) == text)
@@ -81,5 +91,12 @@ mod tests {
         assert!(is_ulid(&first));
         assert_ne!(first, second);
         assert_eq!(first.get(..7), second.get(..7));
+        let made = ulid_time(&first).unwrap();
+        assert!(made <= now() && made.get(..16) >= at(SystemTime::UNIX_EPOCH).get(..16));
+        assert_eq!(
+            ulid_time("01KAJ8Q5W30000000000000000").as_deref(),
+            Some("2025-11-21T03:53:23.075000000Z")
+        );
+        assert_eq!(ulid_time("last"), None);
     }
 }

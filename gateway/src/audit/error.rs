@@ -42,6 +42,30 @@ pub(crate) enum Error {
         /// The folder of the log.
         directory: PathBuf,
     },
+    /// The lock file was removed or replaced while this process held it.
+    #[error("audit log {} lost its lock: `lock` was removed or replaced while a gateway used it; nothing was run", .directory.display())]
+    LockLost {
+        /// The folder of the log.
+        directory: PathBuf,
+    },
+    /// The log was written by a newer stockade.
+    #[error("audit log {} has records of format {version}, which only a newer stockade reads; nothing was run", .directory.display())]
+    Newer {
+        /// The folder of the log.
+        directory: PathBuf,
+        /// The format of the first such record.
+        version: u64,
+    },
+    /// The log belongs to another machine.
+    #[error("audit log {} belongs to the host {origin}, and this is {host}; nothing was run", .directory.display())]
+    OtherHost {
+        /// The folder of the log.
+        directory: PathBuf,
+        /// The `host.id` in the origin of the log.
+        origin: String,
+        /// The `host.id` of this machine.
+        host: String,
+    },
     /// The record was not durable in time.
     #[error("audit log {} did not answer within {seconds} s; nothing was run", .directory.display())]
     Slow {
@@ -82,6 +106,16 @@ impl Error {
                 directory.display()
             ),
             Error::Busy { .. } => "use the socket of that gateway, or stop it".into(),
+            Error::LockLost { .. } => "stop this gateway and start it again".into(),
+            Error::Newer { .. } => {
+                "install that version again, or name another place for a new log with --state-dir"
+                    .into()
+            }
+            Error::OtherHost { .. } => {
+                "name a place for a log of this host with --state-dir; if this machine only has \
+                 a new identity, move the state directory aside and keep it"
+                    .into()
+            }
             Error::Slow { .. } => "look at the disk that holds the log".into(),
             Error::Record { .. } => "shorten the request".into(),
             Error::Rules { .. } => "correct the rule named above".into(),

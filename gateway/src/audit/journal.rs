@@ -2,11 +2,10 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use serde_json::{Map, Value};
 
@@ -17,6 +16,7 @@ use super::files::{self, Durability};
 use super::hash::{Hash, hex, sha256};
 use super::keys::Keys;
 use super::line::FORMAT;
+use super::lock::WriterLock;
 use super::position::{self, Position};
 use super::record::{Body, PreviousSegment, Segment};
 use super::redact::Redactor;
@@ -35,9 +35,6 @@ const EDGE_EVERY: u64 = 64;
 /// The same for a gateway for one call, which writes it when it has nothing to do.
 const EDGE_AT_REST: u64 = 2;
 
-/// How long another process is waited for that appends.
-pub(super) const LOCK_PATIENCE: Duration = Duration::from_secs(4);
-
 /// How often, and after how many records, the checkpoint itself is synced.
 const SYNC_EVERY: (Duration, u64) = (Duration::from_secs(10), 1000);
 
@@ -54,7 +51,7 @@ pub(super) struct Journal {
     pub(super) boot: String,
     pub(super) position: Position,
     pub(super) running: Running,
-    lock: File,
+    lock: WriterLock,
     active: Option<Active>,
     /// The newest checkpoint that this process wrote or read.
     pub(super) checkpoint: Vec<u8>,
@@ -88,7 +85,7 @@ pub(super) struct Parts {
     pub(super) redactor: Redactor,
     pub(super) head: Map<String, Value>,
     pub(super) running: Running,
-    pub(super) lock: File,
+    pub(super) lock: WriterLock,
 }
 
 impl Journal {
@@ -136,7 +133,9 @@ impl Journal {
         step: impl FnOnce(&mut Journal) -> Result<T, Error>,
     ) -> Result<T, Error> {
         if self.mode == GatewayMode::Embedded {
-            acquire(&self.scene, &self.lock, LOCK_PATIENCE)?;
+            self.lock.take()?;
+        } else {
+            self.lock.check()?;
         }
         let done = self.refresh().and_then(|gaps| {
             if !gaps.is_empty() {
@@ -152,8 +151,7 @@ impl Journal {
 
     /// Gives the lock back.
     pub(super) fn unlock(&self) {
-        // Closing the descriptor would give it back as well; nothing that was recorded rests on it.
-        let _ = rustix::fs::flock(&self.lock, FlockOperation::Unlock);
+        self.lock.give();
     }
 
     /// Appends `batch` with one write and one sync, and covers it with a checkpoint.
@@ -496,31 +494,5 @@ impl Journal {
 impl std::fmt::Debug for Journal {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "Journal({})", self.scene.directory.display())
-    }
-}
-
-/// Opens the file that writers lock.
-pub(super) fn lock_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
-}
-
-/// Takes the writers' lock, waiting at most `patience` for others that append.
-pub(super) fn acquire(scene: &Scene, lock: &File, patience: Duration) -> Result<(), Error> {
-    let begun = Instant::now();
-    let mut pause = Duration::from_micros(50);
-    loop {
-        match rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(()),
-            Err(Errno::WOULDBLOCK) if begun.elapsed() < patience => {
-                std::thread::sleep(pause);
-                pause = (pause * 2).min(Duration::from_millis(5));
-            }
-            Err(Errno::WOULDBLOCK) => {
-                return Err(Error::Busy { directory: scene.directory.clone() });
-            }
-            Err(error) => {
-                return Err(scene.write("lock", &scene.directory.join("lock"))(error.into()));
-            }
-        }
     }
 }

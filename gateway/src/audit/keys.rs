@@ -53,12 +53,30 @@ impl std::fmt::Debug for RedactKey {
     }
 }
 
+/// Files with the identity of a machine (machine-id(5)), and one with a name that may change.
+const MACHINE: [&str; 3] = ["/etc/machine-id", "/var/lib/dbus/machine-id", "/etc/hostname"];
+
 /// The `host.id` of records: derived from the identity of this machine, not equal to it.
 pub(super) fn host_id() -> String {
-    let machine = ["/etc/machine-id", "/var/lib/dbus/machine-id", "/etc/hostname"];
-    let identity = machine.iter().find_map(|path| fs::read(path).ok()).unwrap_or_default();
-    let [a, b, c, d, ..] = sha256(&[b"stockade host\n", &identity]);
+    let identity = MACHINE.iter().find_map(|path| fs::read(path).ok()).unwrap_or_default();
+    host_id_of(&identity)
+}
+
+fn host_id_of(identity: &[u8]) -> String {
+    let [a, b, c, d, ..] = sha256(&[b"stockade host\n", identity]);
     format!("h-{}", hex(&[a, b, c, d]))
+}
+
+/// Returns the host in `origin` if it is not this one. Where this machine has no identity but its name, as
+/// many containers, nothing can be said.
+fn other_host(origin: &str, machine: &[&str]) -> Option<String> {
+    let known: Vec<Vec<u8>> = machine.iter().filter_map(|path| fs::read(path).ok()).collect();
+    let has_identity = machine
+        .first()
+        .is_some_and(|path| fs::read_to_string(path).is_ok_and(|text| text.trim().len() >= 32));
+    let host = origin.split('/').nth(1)?;
+    let is_known = known.iter().any(|identity| host_id_of(identity) == host);
+    (has_identity && !is_known && host != host_id_of(b"")).then(|| host.to_owned())
 }
 
 impl Keys {
@@ -72,6 +90,10 @@ impl Keys {
         let trust = trust
             .and_then(|text| PublicKey::read(std::str::from_utf8(&text).ok()?))
             .ok_or_else(|| scene.damaged(missing(&path)))?;
+        if let Some(origin) = other_host(&trust.name, &MACHINE) {
+            let directory = scene.directory.clone();
+            return Err(Error::OtherHost { directory, origin, host: host_id() });
+        }
         let sign = SigningKey::from_bytes(&sign);
         if PublicKey::of(&trust.name, &sign) != trust {
             return Err(scene.damaged("`sign.key` is not the key of this log"));
@@ -130,4 +152,27 @@ fn create_secret(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()?;
     fs::rename(&temporary, path)?;
     path.parent().map_or(Ok(()), files::sync_folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Folder;
+
+    #[test]
+    fn a_log_of_another_machine_is_told_from_one_of_this() {
+        let folder = Folder::new();
+        let id = folder.write("machine-id", "0123456789abcdef0123456789abcdef\n");
+        let name = folder.write("hostname", "build7\n");
+        let missing = folder.path().join("missing");
+        let [id, name, missing] = [&id, &name, &missing].map(|path| path.to_str().unwrap());
+        let origin = |identity: &str| format!("stockade/{}/chain", host_id_of(identity.as_bytes()));
+        let own = origin("0123456789abcdef0123456789abcdef\n");
+        let other = origin("ffffffffffffffffffffffffffffffff\n");
+        assert_eq!(other_host(&own, &[id, name]), None);
+        assert_eq!(other_host(&origin("build7\n"), &[id, name]), None, "born before it had an id");
+        let host = host_id_of(b"ffffffffffffffffffffffffffffffff\n");
+        assert_eq!(other_host(&other, &[id, name]), Some(host));
+        assert_eq!(other_host(&other, &[missing, name]), None, "a container without an identity");
+    }
 }

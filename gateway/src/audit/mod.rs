@@ -18,6 +18,7 @@ mod hash;
 mod journal;
 mod keys;
 mod line;
+mod lock;
 pub(crate) mod note;
 mod position;
 pub(crate) mod query;
@@ -35,7 +36,7 @@ mod wire;
 mod writer;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -146,6 +147,8 @@ struct Shared {
     jobs: Option<mpsc::Sender<Job>>,
     /// Records that were handed to the writer and whose answer nobody has taken.
     unanswered: AtomicUsize,
+    /// Somebody waited in vain for the writer: it hangs, and is not waited for any more.
+    is_stuck: AtomicBool,
     /// Closed by the end of the writer.
     ended: Mutex<std::sync::mpsc::Receiver<()>>,
 }
@@ -153,9 +156,10 @@ struct Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         self.jobs = None;
-        if let Ok(ended) = self.ended.lock() {
-            // A writer that panicked has nothing more to say; what it answered was durable before.
-            let _ = ended.recv();
+        if let (Ok(ended), false) = (self.ended.lock(), self.is_stuck.load(Ordering::Relaxed)) {
+            // A writer that panicked has nothing more to say; what it answered was durable before. One that
+            // hangs in a sync (fsfreeze(8)) keeps nobody here.
+            let _ = ended.recv_timeout(PATIENCE);
         }
     }
 }
@@ -219,6 +223,7 @@ impl Log {
             head: journal.head.clone(),
             jobs: Some(jobs),
             unanswered: AtomicUsize::new(0),
+            is_stuck: AtomicBool::new(false),
             ended: Mutex::new(ended),
         };
         let log = Log { shared: Arc::new(shared) };
@@ -251,10 +256,11 @@ impl Log {
                 shared.unanswered.fetch_sub(1, Ordering::Relaxed);
                 answer
             }
-            Err(_) => Err(Error::Slow {
-                directory: shared.directory.clone(),
-                seconds: PATIENCE.as_secs(),
-            }),
+            Err(_) => {
+                shared.is_stuck.store(true, Ordering::Relaxed);
+                let directory = shared.directory.clone();
+                Err(Error::Slow { directory, seconds: PATIENCE.as_secs() })
+            }
         }
     }
 

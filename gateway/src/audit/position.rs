@@ -38,6 +38,8 @@ pub(super) enum Tail {
     Torn(Vec<u8>),
     /// Bytes that do not continue the chain, and why.
     Bad(String),
+    /// A record of a later format.
+    Newer(u64),
 }
 
 /// Returns what `prev` of the first record holds.
@@ -130,6 +132,9 @@ impl Position {
                     Ok((head, _)) => head,
                     Err(reason) => return Ok(Tail::Bad(format!("it is not a record: {reason}"))),
                 };
+                if head.version > FORMAT {
+                    return Ok(Tail::Newer(head.version));
+                }
                 if let Some(reason) = self.refuses(&head, chain) {
                     return Ok(Tail::Bad(reason));
                 }

@@ -6,23 +6,27 @@
 //! whenever it is there: the chain of what was read does not hold. Exit status: 0 found, 1 nothing found,
 //! 122 for an error. Nothing is written and no key is needed.
 
+mod backward;
 pub(crate) mod filter;
+mod reader;
 mod report;
+mod segments;
 mod story;
+mod unsigned;
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use stockade_parser::json::{Kind, Value};
 
-use super::error::{Error, Scene};
+use super::error::Error;
 use super::escape::escape;
-use super::files;
-use super::hash::{Hash, sha256};
-use super::line::{self, Head, Lines, Step};
+use backward::Backward;
 pub(crate) use filter::Filter;
+use reader::Reader;
 pub(crate) use report::{By, report};
 pub(crate) use story::{Which, why};
+use unsigned::Unsigned;
 
 /// A stored record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,9 +81,15 @@ pub(crate) struct Answer {
     pub(crate) records: Vec<Record>,
     /// How each decision ended, by its id.
     pub(crate) endings: BTreeMap<String, String>,
-    /// Where the chain does not hold; what stands behind was still read.
+    /// Sequence numbers of those records that no signature covered when they were appended.
+    pub(crate) unsigned: BTreeSet<u64>,
+    /// Where the chain of what was read does not hold; what stands behind was still read.
     pub(crate) broken: Option<String>,
 }
+
+/// Records after a record among which the note is that it was found without a signature: at most as many as are
+/// appended at once.
+const FOLLOWING: u64 = 1024;
 
 /// Which end of the log is shown first, and how much.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,36 +100,68 @@ pub(crate) enum Order {
     Newest(usize),
 }
 
-/// Returns the records that `filter` lets through.
+/// Returns the records that `filter` lets through. Segments that lie wholly outside of its times are not read.
 pub(crate) fn search(directory: &Path, filter: &Filter, order: Order) -> Result<Answer, Error> {
+    let mut answer = match order {
+        Order::Oldest(most) => oldest(directory, filter, most)?,
+        Order::Newest(most) => newest(directory, filter, most)?.0,
+    };
+    let shown: BTreeSet<&str> = answer.records.iter().map(|record| record.id.as_str()).collect();
+    answer.endings.retain(|id, _| shown.contains(id.as_str()));
+    Ok(answer)
+}
+
+fn oldest(directory: &Path, filter: &Filter, most: usize) -> Result<Answer, Error> {
     let mut answer = Answer::default();
-    let mut reader = Reader::new(directory);
+    let mut unsigned = Unsigned::new(directory);
+    let mut open = BTreeSet::new();
+    let first = segments::first_since(directory, filter.since.as_deref())?;
+    let mut reader = Reader::at(directory, first);
     while let Some(record) = reader.next()? {
+        unsigned.see(&record);
+        if let (Some(ending), Some(reference)) = (record.ending(), &record.reference) {
+            open.remove(reference);
+            answer.endings.insert(reference.clone(), ending);
+        }
+        let sequence = record.sequence;
+        if answer.records.len() < most && filter.lets(&record) {
+            if record.text(&["runs"]) == Some("gateway") {
+                open.insert(record.id.clone());
+            }
+            answer.records.push(record);
+        }
+        let last = answer.records.last().map_or(0, |last| last.sequence);
+        // Whatever still tells of what is shown has come.
+        if answer.records.len() >= most && open.is_empty() && sequence > last + FOLLOWING {
+            break;
+        }
+    }
+    answer.unsigned = unsigned.among(&answer.records)?;
+    answer.broken = reader.broken;
+    Ok(answer)
+}
+
+/// Returns the last records, newest first, and a reader that stands at the end of the log.
+fn newest(directory: &Path, filter: &Filter, most: usize) -> Result<(Answer, Reader), Error> {
+    let mut answer = Answer::default();
+    let mut unsigned = Unsigned::new(directory);
+    let mut reader = Backward::new(directory)?;
+    let end = reader.end()?;
+    let last = segments::last_until(directory, filter.until.as_deref())?;
+    reader.skip_to(last);
+    while answer.records.len() < most {
+        let Some(record) = reader.next(filter.since.as_deref())? else { break };
+        unsigned.see(&record);
         if let (Some(ending), Some(reference)) = (record.ending(), &record.reference) {
             answer.endings.insert(reference.clone(), ending);
         }
-        if !filter.lets(&record) {
-            continue;
-        }
-        match order {
-            Order::Oldest(most) if answer.records.len() >= most => {}
-            Order::Newest(most) if answer.records.len() >= most => {
-                if most > 0 {
-                    answer.records.remove(0);
-                    answer.records.push(record);
-                }
-            }
-            Order::Oldest(_) | Order::Newest(_) => answer.records.push(record),
+        if filter.lets(&record) {
+            answer.records.push(record);
         }
     }
-    if matches!(order, Order::Newest(_)) {
-        answer.records.reverse();
-    }
-    let shown: std::collections::BTreeSet<&str> =
-        answer.records.iter().map(|record| record.id.as_str()).collect();
-    answer.endings.retain(|id, _| shown.contains(id.as_str()));
+    answer.unsigned = unsigned.among(&answer.records)?;
     answer.broken = reader.broken;
-    Ok(answer)
+    Ok((answer, end))
 }
 
 /// Returns the last `count` records that `filter` lets through, oldest first, and what follows the log
@@ -129,10 +171,8 @@ pub(crate) fn tail(
     filter: &Filter,
     count: usize,
 ) -> Result<(Answer, Follow), Error> {
-    let mut answer = search(directory, filter, Order::Newest(count))?;
+    let (mut answer, reader) = newest(directory, filter, count)?;
     answer.records.reverse();
-    let mut reader = Reader::new(directory);
-    while reader.next()?.is_some() {}
     Ok((answer, Follow { reader, filter: filter.clone() }))
 }
 
@@ -146,14 +186,17 @@ pub(crate) struct Follow {
 impl Follow {
     /// Returns the records that came since the last call; the caller decides how often it asks. An error
     /// means that the log is down, which ends the stream with a notice.
-    pub(crate) fn poll(&mut self) -> Result<Vec<Record>, Error> {
-        let mut records = Vec::new();
+    pub(crate) fn poll(&mut self) -> Result<Answer, Error> {
+        let mut answer = Answer::default();
+        let mut unsigned = Unsigned::new(self.reader.directory());
         while let Some(record) = self.reader.next()? {
+            unsigned.see(&record);
             if self.filter.lets(&record) {
-                records.push(record);
+                answer.records.push(record);
             }
         }
-        Ok(records)
+        answer.unsigned = unsigned.among(&answer.records)?;
+        Ok(answer)
     }
 
     /// Returns where the chain does not hold.
@@ -177,7 +220,7 @@ pub(crate) fn table(answer: &Answer) -> String {
         ["SEQ", "TIME", "VERDICT", "BY", "RULE", "WHERE", "USER", "AGENT", "EXIT", "COMMAND"]
             .map(str::to_owned),
     ];
-    rows.extend(answer.records.iter().map(|record| row(record, &answer.endings)));
+    rows.extend(answer.records.iter().map(|record| row(record, answer)));
     let mut widths = [0; 10];
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
@@ -194,7 +237,10 @@ pub(crate) fn table(answer: &Answer) -> String {
     text
 }
 
-fn row(record: &Record, endings: &BTreeMap<String, String>) -> [String; 10] {
+/// What stands behind the number of a record without a signature.
+const UNSIGNED: &str = " unsigned";
+
+fn row(record: &Record, answer: &Answer) -> [String; 10] {
     let shown = |text: Option<&str>| text.map_or_else(|| "-".to_owned(), escape);
     let rules = record.list(&["rules"]);
     let is_decisive = |rule: &&Value| rule.get("decisive").and_then(Value::boolean) == Some(true);
@@ -204,14 +250,15 @@ fn row(record: &Record, endings: &BTreeMap<String, String>) -> [String; 10] {
         Some(format!("{}:{}", escape(file), rule.get("line")?.whole()?))
     });
     let user = record.whole(&["caller", "uid"]).or_else(|| record.whole(&["who", "uid"]));
-    let ending = record.ending().or_else(|| endings.get(&record.id).cloned());
+    let ending = record.ending().or_else(|| answer.endings.get(&record.id).cloned());
     let time = record.text(&["time"]).unwrap_or_default();
     let command =
         record.text(&["request", "command"]).or_else(|| record.text(&["request", "tool"]));
     let detail = command.or_else(|| record.text(&["to", "host"]));
     let detail = detail.or_else(|| record.text(&["detail"])).or(record.reference.as_deref());
+    let mark = if answer.unsigned.contains(&record.sequence) { UNSIGNED } else { "" };
     [
-        record.sequence.to_string(),
+        format!("{}{mark}", record.sequence),
         time.get(..19).map_or_else(|| escape(time), |time| format!("{time}Z")),
         shown(record.text(&["verdict", "decision"]).or(Some(&record.kind))),
         shown(record.text(&["verdict", "by"])),
@@ -222,97 +269,6 @@ fn row(record: &Record, endings: &BTreeMap<String, String>) -> [String; 10] {
         ending.map_or_else(|| "-".into(), |ending| escape(&ending)),
         shown(detail),
     ]
-}
-
-/// Reads records in order, over all segments, and watches the chain.
-#[derive(Debug)]
-struct Reader {
-    directory: PathBuf,
-    segment: u64,
-    offset: u64,
-    open: Option<Lines<std::io::BufReader<std::fs::File>>>,
-    /// Number and digest of the last record.
-    last: Option<(u64, Hash)>,
-    broken: Option<String>,
-}
-
-impl Reader {
-    fn new(directory: &Path) -> Reader {
-        Reader {
-            directory: directory.to_owned(),
-            segment: 0,
-            offset: 0,
-            open: None,
-            last: None,
-            broken: None,
-        }
-    }
-
-    /// Returns the next record; none at the end, which may be asked again later.
-    fn next(&mut self) -> Result<Option<Record>, Error> {
-        let scene = Scene { directory: self.directory.clone() };
-        let path = self.directory.join(files::segment_name(self.segment.max(1)));
-        let failed = scene.read(&path);
-        loop {
-            if self.open.is_none() && !self.enter().map_err(&failed)? {
-                return Ok(None);
-            }
-            let Some(lines) = &mut self.open else { return Ok(None) };
-            match lines.next().map_err(&failed)? {
-                Step::Line(content) => {
-                    self.offset = lines.offset;
-                    if let Some(record) = self.take(content) {
-                        return Ok(Some(record));
-                    }
-                }
-                Step::End | Step::Torn(_) | Step::Rubbish => {
-                    self.open = None;
-                    let next = self.directory.join(files::segment_name(self.segment + 1));
-                    if !next.exists() {
-                        return Ok(None);
-                    }
-                    self.segment += 1;
-                    self.offset = 0;
-                }
-            }
-        }
-    }
-
-    /// Opens the current segment where it was left; says whether there is one.
-    fn enter(&mut self) -> std::io::Result<bool> {
-        use std::io::Seek as _;
-        if self.segment == 0 {
-            let Some(first) = files::segments(&self.directory)?.first().copied() else {
-                return Ok(false);
-            };
-            self.segment = first;
-        }
-        let mut file = std::fs::File::open(self.directory.join(files::segment_name(self.segment)))?;
-        file.seek(std::io::SeekFrom::Start(self.offset))?;
-        let reader = std::io::BufReader::with_capacity(1 << 16, file);
-        self.open = Some(Lines::new(reader, self.offset));
-        Ok(true)
-    }
-
-    fn take(&mut self, bytes: Vec<u8>) -> Option<Record> {
-        let place = format!("{} before byte {}", files::segment_name(self.segment), self.offset);
-        let hash = sha256(&[&bytes]);
-        let (head, value) = match line::read(&bytes) {
-            Ok(read) => read,
-            Err(reason) => {
-                self.broken.get_or_insert(format!("{place}: not a record: {reason}"));
-                self.last = None;
-                return None;
-            }
-        };
-        let Head { sequence, previous, id, kind, reference, .. } = head;
-        if self.last.is_some_and(|(number, last)| number + 1 != sequence || last != previous) {
-            self.broken
-                .get_or_insert(format!("{place}: the record does not follow the one before"));
-        }
-        self.last = Some((sequence, hash));
-        Some(Record { bytes, sequence, id, kind, reference, value })
-    }
 }
 
 #[cfg(test)]

@@ -162,6 +162,9 @@ impl Journal {
                 position::store(&directory, &tiles)
             })
             .map_err(self.scene.write("read", &directory))?;
+        if let Tail::Newer(version) = tail {
+            return Err(Error::Newer { directory: directory.clone(), version });
+        }
         if let Some(size) = wrong.first() {
             return Err(self
                 .scene
@@ -231,6 +234,12 @@ impl Journal {
                 return Ok(Vec::new());
             }
             Tail::Torn(_) => ("torn_tail", "an incomplete record, never answered, was cut".into()),
+            Tail::Newer(version) => {
+                return Err(Error::Newer {
+                    directory: self.places.directory.clone(),
+                    version: *version,
+                });
+            }
             Tail::Bad(why) => {
                 self.quarantine(&name, &rest)?;
                 (
@@ -373,5 +382,6 @@ fn describe(tail: &Tail) -> String {
         Tail::Clean => String::new(),
         Tail::Torn(rest) => format!(" (an incomplete line of {} bytes follows)", rest.len()),
         Tail::Bad(why) => format!(" (the next line does not count: {why})"),
+        Tail::Newer(version) => format!(" (the next line has format {version})"),
     }
 }

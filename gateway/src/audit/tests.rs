@@ -51,6 +51,109 @@ async fn a_daemon_holds_its_log() {
 }
 
 #[tokio::test]
+async fn a_lock_that_is_taken_away_lets_nobody_write_beside_its_holder() {
+    let scratch = Scratch::new("lock-lost");
+    let daemon = Log::open(&scratch.places, GatewayMode::Daemon).unwrap();
+    daemon.record(decision("ls")).await.unwrap();
+    fs::remove_file(scratch.places.directory.join("lock")).unwrap();
+    let refused = Log::open(&scratch.places, GatewayMode::Embedded).unwrap_err();
+    assert_eq!(refused, Error::Busy { directory: scratch.places.directory.clone() });
+    let lost = daemon.record(decision("id")).await.unwrap_err();
+    assert_eq!(lost, Error::LockLost { directory: scratch.places.directory.clone() });
+    drop(daemon);
+    let log = Log::open(&scratch.places, GatewayMode::Embedded).unwrap();
+    let receipt = log.record(decision("id")).await.unwrap();
+    // What was acknowledged is there, and the refusals are told.
+    let kinds: Vec<String> =
+        lines(&scratch, 1).iter().map(|line| line::read(line.as_bytes()).unwrap().0.kind).collect();
+    assert_eq!(kinds, ["segment", "decision", "result", "gap", "decision"]);
+    assert_eq!(receipt.sequence, 4);
+}
+
+#[tokio::test]
+async fn gateways_for_one_call_agree_on_a_new_lock() {
+    let scratch = Scratch::new("lock-new");
+    let [first, second] =
+        [(); 2].map(|()| Log::open(&scratch.places, GatewayMode::Embedded).unwrap());
+    for round in 0..8_u64 {
+        fs::remove_file(scratch.places.directory.join("lock")).unwrap();
+        let [one, other] = [first.clone(), second.clone()].map(|log| {
+            tokio::spawn(async move { log.record(decision("true")).await.unwrap().sequence })
+        });
+        let mut numbers = [one.await.unwrap(), other.await.unwrap()];
+        numbers.sort_unstable();
+        assert_eq!(numbers, [1 + 2 * round, 2 + 2 * round]);
+    }
+}
+
+#[tokio::test]
+async fn a_result_that_could_not_be_written_is_written_later() {
+    let scratch = Scratch::new("later");
+    let log = Log::open(&scratch.places, GatewayMode::Daemon).unwrap();
+    let receipt = log.record(decision("make")).await.unwrap();
+    let away = scratch.folder.join("away");
+    fs::rename(&scratch.places.directory, &away).unwrap();
+    log.record(result(&receipt.id)).await.unwrap_err();
+    fs::rename(&away, &scratch.places.directory).unwrap();
+    log.record(decision("ls")).await.unwrap();
+    let ends: Vec<_> = lines(&scratch, 1)
+        .iter()
+        .map(|line| line::read(line.as_bytes()).unwrap())
+        .filter(|(head, _)| head.reference.as_ref() == Some(&receipt.id))
+        .map(|(head, value)| (head.kind, value.get("exit").and_then(|exit| exit.whole())))
+        .collect();
+    assert_eq!(ends, [("result".to_owned(), Some(0))]);
+}
+
+#[tokio::test]
+async fn who_waits_for_a_writer_that_hangs_is_refused_and_can_end() {
+    let scratch = Scratch::new("hangs");
+    let (log, _writer) = Log::begin(&scratch.places, GatewayMode::Embedded).unwrap();
+    let refused = log.record(decision("ls")).await.unwrap_err();
+    assert_eq!(refused, Error::Slow { directory: scratch.places.directory.clone(), seconds: 5 });
+    let begun = std::time::Instant::now();
+    drop(log);
+    assert!(begun.elapsed() < PATIENCE, "the end waited for the writer");
+}
+
+#[tokio::test]
+async fn a_record_of_a_later_format_is_left_to_a_later_version() {
+    let scratch = Scratch::new("newer");
+    drop(Log::open(&scratch.places, GatewayMode::Embedded).unwrap());
+    let path = scratch.places.directory.join("00000001.jsonl");
+    let text = fs::read_to_string(&path).unwrap();
+    let line = text.lines().next().unwrap();
+    let (head, _) = line::read(line.as_bytes()).unwrap();
+    let before = hash::hex(&head.previous);
+    let digest = hash::hex(&hash::sha256(&[line.as_bytes()]));
+    let newer = line.replacen("{\"v\":1", "{\"v\":2", 1).replacen(&before, &digest, 1);
+    let newer = newer.replacen("\"seq\":0", "\"seq\":1", 1);
+    fs::write(&path, format!("{text}{newer}\n")).unwrap();
+    let refused = Log::open(&scratch.places, GatewayMode::Embedded).unwrap_err();
+    assert_eq!(refused, Error::Newer { directory: scratch.places.directory.clone(), version: 2 });
+    assert_eq!(fs::read_to_string(&path).unwrap(), format!("{text}{newer}\n"), "nothing is cut");
+    let check = || {
+        verify::verify(&verify::Options {
+            directory: scratch.places.directory.clone(),
+            trust: verify::Trust::State(scratch.places.state.clone()),
+            checkpoints: Vec::new(),
+            strictness: verify::Strictness::Notes,
+            repairs: verify::Repairs::Refused,
+        })
+    };
+    let report = check();
+    let expected = "a newer stockade wrote line 2 of `00000001.jsonl`: it has format 2; check the log with that version";
+    assert_eq!((report.exit_code(), report.unchecked.as_deref()), (122, Some(expected)));
+    // A record whose digest is known to be another one was edited, whatever it says of itself.
+    fs::write(&path, text.replacen("{\"v\":1", "{\"v\":2", 1)).unwrap();
+    let report = check();
+    assert_eq!(
+        (report.exit_code(), report.findings.first().map(|it| it.code)),
+        (1, Some("edited"))
+    );
+}
+
+#[tokio::test]
 async fn segments_rotate_and_are_sealed() {
     let scratch = Scratch::new("rotated");
     let rotation = Rotation { bytes: 1 << 20, records: Some(4) };

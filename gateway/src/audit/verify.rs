@@ -298,6 +298,15 @@ pub(crate) fn verify(options: &Options) -> Report {
         let scan = Scan::run(&context, &contents)?;
         report.segments = contents.segments.len() as u64;
         report.records = scan.records();
+        if let Some(newer) = scan.broken.as_ref().filter(|broken| broken.code == scan::NEWER) {
+            let segment = newer.segment.as_deref().unwrap_or_default();
+            let line = newer.line.unwrap_or_default();
+            report.unchecked = Some(format!(
+                "a newer stockade wrote line {line} of `{segment}`: {}; check the log with that version",
+                newer.message
+            ));
+            return Ok(());
+        }
         conclude(options, &context, &scan, &contents, &mut report)
     });
     if let Err(error) = outcome {

@@ -11,8 +11,9 @@ use tokio::sync::{mpsc, oneshot};
 use super::error::{Error, Scene};
 use super::files::{self, Durability};
 use super::hash::hex;
-use super::journal::{self, Journal, Parts};
+use super::journal::{Journal, Parts};
 use super::keys::{self, Keys};
+use super::lock::WriterLock;
 use super::record::{Agreement, Body, Outcome};
 use super::redact::Redactor;
 use super::refused::Refused;
@@ -64,9 +65,8 @@ pub(super) fn begin(
     for folder in [&places.directory, &places.state, &places.state.join("open")] {
         files::folder(&scene, folder)?;
     }
-    let path = places.directory.join("lock");
-    let lock = journal::lock_file(&path).map_err(scene.write("create", &path))?;
-    journal::acquire(&scene, &lock, journal::LOCK_PATIENCE)?;
+    let mut lock = WriterLock::open(&scene)?;
+    lock.take()?;
     for folder in [&places.directory, &places.state] {
         files::sweep(folder).map_err(scene.write("clean", folder))?;
     }
@@ -104,6 +104,7 @@ fn is_unborn(scene: &Scene, places: &Places) -> Result<bool, Error> {
 /// Appends until every sender is gone, then ends in order.
 pub(super) fn run(mut journal: Journal, mut queue: mpsc::Receiver<Job>) {
     let mut refused = Refused::new(&journal.places.state);
+    let mut unwritten = Vec::new();
     while let Some(first) = queue.blocking_recv() {
         let mut batch = vec![first];
         while batch.len() < BATCH {
@@ -114,6 +115,7 @@ pub(super) fn run(mut journal: Journal, mut queue: mpsc::Receiver<Job>) {
         }
         let (records, answers): (Vec<Prepared>, Vec<_>) =
             batch.into_iter().map(|job| (job.record, job.answer)).unzip();
+        write_again(&mut journal, &mut unwritten);
         let written = journal.locked(|it| {
             if let Some(gap) = refused.gap() {
                 let record = it.prepared(&Body::Gap(gap))?;
@@ -138,6 +140,11 @@ pub(super) fn run(mut journal: Journal, mut queue: mpsc::Receiver<Job>) {
             }
             Err(error) => {
                 refused.count(answers.len());
+                let ends = records.into_iter().filter(|record| record.follow == Follow::Closes);
+                unwritten.extend(ends);
+                unwritten.truncate(MOST_UNWRITTEN);
+                // Before anybody is answered: a gateway for one call ends with the answer.
+                write_again(&mut journal, &mut unwritten);
                 for answer in answers {
                     // Who does not wait any more has nothing to start either.
                     let _ = answer.send(Err(error.clone()));
@@ -145,7 +152,19 @@ pub(super) fn run(mut journal: Journal, mut queue: mpsc::Receiver<Job>) {
             }
         }
     }
+    write_again(&mut journal, &mut unwritten);
     journal.finish();
+}
+
+/// Most results that are kept to be written again. Of those beyond, the marks of their commands stay, from
+/// which the next gateway makes results without an exit status.
+const MOST_UNWRITTEN: usize = 1024;
+
+/// Writes the ends of commands that could not be written before; those that still cannot be are kept.
+fn write_again(journal: &mut Journal, unwritten: &mut Vec<Prepared>) {
+    if !unwritten.is_empty() && journal.locked(|it| it.append(unwritten)).is_ok() {
+        unwritten.clear();
+    }
 }
 
 /// Adds results for decisions that nobody waited for: their commands do not start.

@@ -1,6 +1,7 @@
 //! `stockade audit`: reads and checks the log.
 
 use crate::cli::exit::ExitCode;
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -160,9 +161,9 @@ fn tail(common: &Common, options: &Tail) -> Result<ExitCode, Failure> {
     let mut told = answer.broken.is_some();
     loop {
         std::thread::sleep(GLANCE);
-        let records = follow.poll().map_err(|error| unreadable(&error))?;
-        if !records.is_empty() {
-            show(common, &Answer { records, ..Answer::default() })?;
+        let answer = follow.poll().map_err(|error| unreadable(&error))?;
+        if !answer.records.is_empty() {
+            show(common, &answer)?;
         }
         if let (Some(broken), false) = (follow.broken(), told) {
             failure::tell(&broken_chain(broken));
@@ -190,6 +191,7 @@ fn why(common: &Common, options: &Why) -> Result<ExitCode, Failure> {
         failure::tell(&broken_chain(broken));
     }
     if common.json {
+        tell_unsigned(story.unsigned());
         print_stored(std::iter::once(&story.decision).chain(&story.later))?;
     } else {
         failure::print(story.text().trim_end()).map_err(failure::unwritable)?;
@@ -202,6 +204,7 @@ fn show(common: &Common, answer: &Answer) -> Result<ExitCode, Failure> {
     if let Some(broken) = &answer.broken {
         failure::tell(&broken_chain(broken));
     }
+    tell_unsigned(&answer.unsigned);
     if answer.records.is_empty() {
         return Ok(ExitCode::from(NOTHING));
     }
@@ -211,6 +214,18 @@ fn show(common: &Common, answer: &Answer) -> Result<ExitCode, Failure> {
         failure::print(query::table(answer).trim_end()).map_err(failure::unwritable)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says on standard error which of the records that are shown had no signature when they were appended: what was
+/// stored is printed byte for byte, and cannot say so itself.
+fn tell_unsigned(unsigned: &BTreeSet<u64>) {
+    let (Some(first), Some(last)) = (unsigned.first(), unsigned.last()) else { return };
+    let records = if unsigned.len() == 1 { "record" } else { "records" };
+    let count = unsigned.len();
+    failure::tell(&format!(
+        "stockade: warning: no signature covered {count} {records} (seq {first} to {last}) when appended; \
+         anyone who can write the log could have added them"
+    ));
 }
 
 fn print_stored<'a>(records: impl Iterator<Item = &'a Record>) -> Result<(), Failure> {

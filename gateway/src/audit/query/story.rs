@@ -1,11 +1,14 @@
 //! Why a call was decided as it was, and what came of it.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
 use stockade_parser::json::{Kind, Value};
 
-use super::{Reader, Record};
+use super::backward::Backward;
+use super::{Reader, Record, Unsigned, segments};
+use crate::audit::clock;
 use crate::audit::error::Error;
 use crate::audit::escape::escape;
 use crate::audit::files;
@@ -39,46 +42,125 @@ pub(crate) struct Story {
     pub(crate) decision: Record,
     /// Approvals, executions and results.
     pub(crate) later: Vec<Record>,
-    /// Where the chain does not hold.
+    /// Sequence numbers of those records that no signature covered when they were appended.
+    unsigned: BTreeSet<u64>,
+    /// Where the chain of what was read does not hold.
     pub(crate) broken: Option<String>,
 }
 
 /// Returns the story of one decision; none when there is no such.
 pub(crate) fn why(directory: &Path, which: &Which) -> Result<Option<Story>, Error> {
-    let Some(id) = decision_id(directory, which)? else { return Ok(None) };
-    let mut reader = Reader::new(directory);
-    let mut decision = None;
+    let mut unsigned = Unsigned::new(directory);
+    let id = match which {
+        Which::Last => return last(directory, unsigned),
+        Which::Sequence(sequence) => {
+            let first = segments::of_sequence(directory, *sequence)?;
+            let mark = format!("\"seq\":{sequence},");
+            let mut reader = Reader::at(directory, first);
+            let wanted = Finder::new(&mark);
+            std::iter::from_fn(|| reader.next_where(|line| wanted.is_in(line)).transpose())
+                .find(|record| record.as_ref().map_or(true, |it| it.sequence == *sequence))
+                .transpose()?
+                .and_then(|record| decision_of(&record))
+        }
+        Which::Id(id) => with(directory, id)?.0.and_then(|record| decision_of(&record)),
+    };
+    let Some(id) = id else { return Ok(None) };
+    let (Some(decision), mut reader) = with(directory, &id)? else { return Ok(None) };
     let mut later = Vec::new();
-    while let Some(record) = reader.next()? {
-        if record.id == id {
-            decision = Some(record);
-        } else if record.reference.as_ref() == Some(&id) {
+    let wanted = Finder::new(&id);
+    // The first of those that follow may say that the decision had no signature.
+    while let Some(record) =
+        reader.next_where(|line| wanted.is_in(line) || line.starts_with(GAP))?
+    {
+        unsigned.see(&record);
+        if record.reference.as_ref() == Some(&id) {
             later.push(record);
         }
     }
     let broken = reader.broken;
-    Ok(decision.map(|decision| Story { decision, later, broken }))
+    Story::of(decision, later, &unsigned, broken).map(Some)
 }
 
-fn decision_id(directory: &Path, which: &Which) -> Result<Option<String>, Error> {
+/// What a record of a gap begins with.
+const GAP: &[u8] = b"{\"v\":1,\"kind\":\"gap\",";
+
+/// Returns the id of the decision that `record` is, or belongs to.
+fn decision_of(record: &Record) -> Option<String> {
+    match record.kind.as_str() {
+        "decision" => Some(record.id.clone()),
+        _ => record.reference.clone(),
+    }
+}
+
+/// Returns the newest decision and what belongs to it, read from the end of the log.
+fn last(directory: &Path, mut unsigned: Unsigned) -> Result<Option<Story>, Error> {
+    let mut reader = Backward::new(directory)?;
+    let mut later = Vec::new();
+    while let Some(record) = reader.next(None)? {
+        unsigned.see(&record);
+        if record.kind == "decision" {
+            later.retain(|it: &Record| it.reference.as_ref() == Some(&record.id));
+            later.reverse();
+            return Story::of(record, later, &unsigned, reader.broken).map(Some);
+        }
+        later.push(record);
+    }
+    Ok(None)
+}
+
+/// Returns the record with this id, and a reader that stands behind it: at first from the segment of the time in
+/// the id (ULID: the first 48 bits are milliseconds), and from the beginning if a clock was put back.
+fn with(directory: &Path, id: &str) -> Result<(Option<Record>, Reader), Error> {
+    let made = clock::ulid_time(id);
+    let likely = segments::first_since(directory, made.as_deref())?;
+    let wanted = Finder::new(id);
+    let mut from = vec![likely];
+    if likely > 0 {
+        from.insert(0, 0);
+    }
     let mut reader = Reader::new(directory);
-    let mut found = None;
-    while let Some(record) = reader.next()? {
-        let is_meant = match which {
-            Which::Id(id) => record.id == *id,
-            Which::Sequence(sequence) => record.sequence == *sequence,
-            Which::Last => record.kind == "decision",
-        };
-        if is_meant && record.kind == "decision" {
-            found = Some(record.id);
-        } else if is_meant {
-            found = record.reference;
+    while let Some(first) = from.pop() {
+        reader = Reader::at(directory, first);
+        while let Some(record) = reader.next_where(|line| wanted.is_in(line))? {
+            if record.id == id {
+                return Ok((Some(record), reader));
+            }
         }
     }
-    Ok(found)
+    Ok((None, reader))
+}
+
+/// Looks for a text in lines.
+struct Finder(Option<regex::bytes::Regex>);
+
+impl Finder {
+    fn new(text: &str) -> Finder {
+        Finder(regex::bytes::Regex::new(&regex::escape(text)).ok())
+    }
+
+    /// Says whether `line` holds the text; of a text that cannot be looked for, that it may.
+    fn is_in(&self, line: &[u8]) -> bool {
+        self.0.as_ref().is_none_or(|text| text.is_match(line))
+    }
 }
 
 impl Story {
+    fn of(
+        decision: Record,
+        later: Vec<Record>,
+        unsigned: &Unsigned,
+        broken: Option<String>,
+    ) -> Result<Story, Error> {
+        let unsigned = unsigned.among(later.iter().chain([&decision]))?;
+        Ok(Story { decision, later, unsigned, broken })
+    }
+
+    /// Returns the sequence numbers of the records without a signature.
+    pub(crate) fn unsigned(&self) -> &BTreeSet<u64> {
+        &self.unsigned
+    }
+
     /// Returns the story for people, several lines.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
@@ -122,10 +204,17 @@ impl Story {
         if let Some(by) = self.decision.text(&["request", "rewritten_by"]) {
             writeln!(text, "  the input was changed by {}", escape(by))?;
         }
+        // What was really enforced is known at the end.
+        let result = self.later.iter().find(|record| record.kind == "result");
         let names = |key: &str| {
-            let names =
-                self.decision.list(&["sandbox", key]).iter().filter_map(Value::text).map(escape);
-            names.collect::<Vec<_>>().join(", ")
+            let found = match result {
+                Some(result) => result.list(&[key]),
+                None => self.decision.list(&["sandbox", key]),
+            };
+            match found.iter().filter_map(Value::text).map(escape).collect::<Vec<_>>() {
+                none if none.is_empty() => "-".to_owned(),
+                some => some.join(", "),
+            }
         };
         writeln!(
             text,
@@ -136,6 +225,9 @@ impl Story {
         )?;
         for record in &self.later {
             later(text, record)?;
+        }
+        for number in &self.unsigned {
+            writeln!(text, "  warning: no signature covered record {number} when it was appended")?;
         }
         if let Some(broken) = &self.broken {
             writeln!(text, "  warning: the chain does not hold: {}", escape(broken))?;

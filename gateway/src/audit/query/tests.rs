@@ -1,8 +1,98 @@
 //! Questions and their answers.
 
 use super::super::tests::sample::{Scratch, decision, result};
-use super::super::{GatewayMode, Log};
+use super::super::{GatewayMode, Log, Rotation};
 use super::*;
+
+fn numbers(answer: &Answer) -> Vec<u64> {
+    answer.records.iter().map(|record| record.sequence).collect()
+}
+
+#[tokio::test]
+async fn every_way_to_ask_finds_the_same_over_many_segments() {
+    let scratch = Scratch::new("segments");
+    let rotation = Rotation { bytes: 1 << 20, records: Some(4) };
+    let log = Log::open_with(&scratch.places, GatewayMode::Embedded, rotation).unwrap();
+    let mut ids = Vec::new();
+    for number in 0..20 {
+        let receipt = log.record(decision(&format!("echo {number}"))).await.unwrap();
+        log.record(result(&receipt.id)).await.unwrap();
+        ids.push(receipt.id);
+    }
+    let directory = &scratch.places.directory;
+    let filter = Filter { kind: Some("decision".into()), ..Filter::default() };
+    let all = search(directory, &filter, Order::Oldest(100)).unwrap();
+    let mut newest = search(directory, &filter, Order::Newest(100)).unwrap();
+    newest.records.reverse();
+    assert_eq!(all, newest);
+    assert_eq!((all.records.len(), all.endings.len(), &all.broken), (20, 20, &None));
+    let first = search(directory, &filter, Order::Oldest(3)).unwrap();
+    assert_eq!(numbers(&first), numbers(&all)[..3]);
+    assert_eq!(first.endings.len(), 3, "the ends of what is shown are found behind it");
+    // By time, from and up to each record.
+    for record in &all.records {
+        let time = record.text(&["time"]).map(str::to_owned);
+        let since = Filter { since: time.clone(), ..filter.clone() };
+        let until = Filter { until: time, ..filter.clone() };
+        let at = all.records.iter().position(|it| it == record).unwrap();
+        for order in [Order::Oldest(100), Order::Newest(100)] {
+            let mut found =
+                [&since, &until].map(|it| numbers(&search(directory, it, order).unwrap()));
+            found.iter_mut().for_each(|numbers| numbers.sort_unstable());
+            assert_eq!(found, [&numbers(&all)[at..], &numbers(&all)[..=at]].map(<[u64]>::to_vec));
+        }
+    }
+    for (id, record) in ids.iter().zip(&all.records) {
+        let filter = Filter {
+            kind: Some("result".into()),
+            reference: Some(id.clone()),
+            ..Filter::default()
+        };
+        let end = search(directory, &filter, Order::Oldest(1)).unwrap();
+        let (end, number) = (&end.records[0].id, end.records[0].sequence.to_string());
+        for which in [id.clone(), record.sequence.to_string(), end.clone(), number] {
+            let story = why(directory, &Which::read(&which)).unwrap();
+            let story = story.unwrap_or_else(|| panic!("{which}"));
+            assert_eq!((&story.decision.id, story.later.len()), (id, 1), "{which}");
+        }
+    }
+    let last = why(directory, &Which::Last).unwrap().unwrap();
+    assert_eq!((Some(&last.decision.id), last.later.len()), (ids.last(), 1));
+}
+
+#[tokio::test]
+async fn records_without_a_signature_are_told_from_those_with_one() {
+    let scratch = Scratch::new("unsigned");
+    let log = Log::open(&scratch.places, GatewayMode::Embedded).unwrap();
+    log.record(decision("ls")).await.unwrap();
+    drop(log);
+    let directory = &scratch.places.directory;
+    // Somebody who has no key adds a record that follows the chain.
+    let path = directory.join("00000001.jsonl");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let line = text.lines().last().unwrap();
+    let (head, _) = super::super::line::read(line.as_bytes()).unwrap();
+    let before = super::super::hash::hex(&head.previous);
+    let digest = super::super::hash::hex(&super::super::hash::sha256(&[line.as_bytes()]));
+    let forged = line
+        .replace(&before, &digest)
+        .replace(&format!("\"seq\":{}", head.sequence), &format!("\"seq\":{}", head.sequence + 1))
+        .replace(&head.id, "01KAJ8Q5W3V7Z9X1C2B4N6M8K0");
+    std::fs::write(&path, format!("{text}{forged}\n")).unwrap();
+    let all = Filter::default();
+    let unsigned = |order| search(directory, &all, order).unwrap().unsigned;
+    assert_eq!([Order::Oldest(9), Order::Newest(9)].map(unsigned), [[2].into(), [2].into()]);
+    // A gateway keeps what follows the chain and signs it, and it is still told.
+    let log = Log::open(&scratch.places, GatewayMode::Embedded).unwrap();
+    log.record(decision("id")).await.unwrap();
+    let unsigned = |order| search(directory, &all, order).unwrap().unsigned;
+    let orders = [Order::Oldest(9), Order::Newest(9), Order::Oldest(3)];
+    assert_eq!(orders.map(unsigned), [[2].into(), [2].into(), [2].into()]);
+    let shown = table(&search(directory, &all, Order::Oldest(9)).unwrap());
+    assert_eq!(shown.matches(" unsigned").count(), 1, "{shown}");
+    let story = why(directory, &Which::read("01KAJ8Q5W3V7Z9X1C2B4N6M8K0")).unwrap().unwrap();
+    assert!(story.text().contains("no signature covered record 2"), "{}", story.text());
+}
 
 #[tokio::test]
 async fn records_are_found_by_what_they_say() {
@@ -26,10 +116,10 @@ async fn records_are_found_by_what_they_say() {
 
     let (last, mut follow) = tail(directory, &Filter::default(), 2).unwrap();
     assert_eq!(last.records.iter().map(|it| it.sequence).collect::<Vec<_>>(), [3, 4]);
-    assert_eq!(follow.poll().unwrap(), []);
+    assert_eq!(follow.poll().unwrap(), Answer::default());
     let third = log.record(decision("id")).await.unwrap();
     assert_eq!(
-        follow.poll().unwrap().iter().map(|it| it.sequence).collect::<Vec<_>>(),
+        follow.poll().unwrap().records.iter().map(|it| it.sequence).collect::<Vec<_>>(),
         [third.sequence]
     );
 

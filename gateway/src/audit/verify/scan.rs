@@ -8,14 +8,17 @@ use sha2::{Digest, Sha256};
 use stockade_parser::json::Value;
 
 use super::super::files;
-use super::super::hash::{Hash, hex, unhex};
-use super::super::line::{self, Head, Lines, Step};
+use super::super::hash::{Hash, hex, sha256, unhex};
+use super::super::line::{self, FORMAT, Head, Lines, Step};
 use super::super::position::Position;
 use super::super::schema;
-use super::super::tree::{Tile, tile_path};
+use super::super::tree::{Tile, leaf, tile_path};
 use super::diagnose::Stored;
 use super::folder::Contents;
 use super::{Bound, Context, Finding, Options, Repairs, Report, Source};
+
+/// The code of a record that only a later version of stockade reads.
+pub(super) const NEWER: &str = "newer";
 
 /// What one pass saw.
 pub(super) struct Scan {
@@ -223,6 +226,9 @@ impl Scan {
         due: &mut std::iter::Peekable<impl Iterator<Item = &'a Bound>>,
     ) -> Result<(), (&'static str, String)> {
         let (head, value) = line::read(content).map_err(|reason| ("not_a_record", reason))?;
+        if head.version > FORMAT && self.is_original(context, content) {
+            return Err((NEWER, format!("it has format {}", head.version)));
+        }
         if let Some(reason) = self.position.refuses(&head, context.chain()) {
             return Err(("edited", reason));
         }
@@ -249,6 +255,12 @@ impl Scan {
             self.roots.push((bound.clone(), known == Some(true)));
         }
         Ok(())
+    }
+
+    /// Says whether the next line is `content` by all that is stored beside the lines.
+    fn is_original(&self, context: &Context, content: &[u8]) -> bool {
+        let stored = Stored::new(context).leaf(self.position.next());
+        stored.is_none_or(|stored| stored == leaf(&sha256(&[content])))
     }
 
     fn check_header(&self, number: u64, value: &Value) -> Result<(), String> {
