@@ -4,6 +4,7 @@ pub(crate) mod arithmetic;
 mod assigned;
 pub(crate) mod commands;
 mod effects;
+mod guarded;
 mod hidden;
 mod input;
 mod leaves;
@@ -215,6 +216,8 @@ pub(crate) struct Walk<'a> {
     pub reads: Vec<Target>,
     pub nested: Vec<Bytes>,
     pub unread: Vec<Unread>,
+    /// Variables that get values otherwise than by plain assignments.
+    pub assigned: guarded::Names,
     /// Something in the text gives the shell another standard input than it has at its start.
     pub stdin_moved: bool,
     /// Shells that read their standard input, and who has that of the text.
@@ -317,6 +320,7 @@ pub(crate) fn extract(
         reads: Vec::new(),
         nested: Vec::new(),
         unread: Vec::new(),
+        assigned: guarded::Names::default(),
         stdin_moved: false,
         inputs: input::Inputs::default(),
         scripts: Vec::new(),
@@ -524,6 +528,7 @@ impl Walk<'_> {
             reads: self.reads,
             nested: self.nested,
             unread: self.unread,
+            assigned: self.assigned.list,
             reading: Some(reading),
             repairs: Vec::new(),
         };

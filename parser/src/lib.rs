@@ -39,9 +39,9 @@ pub use source::{Position as SourcePosition, Span};
 pub use state::StartState;
 pub use thin::{Bytes, Shared, Thin};
 pub use tree::{
-    Assignment, Canonical, CommandKind, CommandTree, Directory, Draft, Effect, EffectKind,
-    Locality, Notice, Object, Opaque, Operator, Position, Redirect, RedirectTarget, SimpleCommand,
-    Stdin, Target, Token, TokenKind, Unread, Via,
+    Assigned, Assignment, Canonical, CommandKind, CommandTree, Directory, Draft, Effect,
+    EffectKind, Locality, Notice, Object, Opaque, Operator, Position, Redirect, RedirectTarget,
+    SimpleCommand, Stdin, Target, Token, TokenKind, Unread, Via,
 };
 pub use witness::{Absence, Node, NodeKind, Witness};
 pub use word::{Count, Glob, Word, WordClass, Words};

@@ -31,6 +31,7 @@ pub struct CommandTree {
     /// How the source was read, to tell its tokens; none if it was not.
     pub(crate) reading: Option<HowRead>,
     pub(crate) unread: Vec<Unread>,
+    pub(crate) assigned: Vec<Assigned>,
 }
 
 /// Text in another language than the shell's that is not read: what it starts is not in the tree. That program is known
@@ -42,6 +43,18 @@ pub struct Unread {
     /// The index of the command in [`CommandTree::commands`].
     pub command: u32,
     /// Where the text stands.
+    pub span: Span,
+}
+
+/// A variable that gets a value otherwise than by `name=value` before a command or alone: by a loop, arithmetic, an
+/// expansion, a redirection, a builtin that names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Assigned {
+    /// The variable, without subscript.
+    pub name: Bytes,
+    /// The index, in [`CommandTree::commands`], of the builtin that names it; none if it is no command that assigns.
+    pub command: Option<u32>,
+    /// Where.
     pub span: Span,
 }
 
@@ -410,6 +423,7 @@ impl Draft {
             reads: Vec::new(),
             nested: Vec::new(),
             unread: Vec::new(),
+            assigned: Vec::new(),
             reading: None,
             repairs: Vec::new(),
         };
@@ -493,6 +507,11 @@ impl CommandTree {
     /// Texts of other languages that can start programs and are not read.
     pub fn unread(&self) -> &[Unread] {
         &self.unread
+    }
+
+    /// Variables that get values otherwise than by `name=value`.
+    pub fn assigned(&self) -> &[Assigned] {
+        &self.assigned
     }
 
     /// Decoded nested texts, for rules that look at raw text.

@@ -8,6 +8,7 @@ mod critical;
 pub(crate) mod evidence;
 mod feed;
 mod files;
+mod guarded;
 mod harmless;
 mod history;
 mod kept;

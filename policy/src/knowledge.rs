@@ -198,6 +198,8 @@ pub(crate) struct Knowledge {
     pub unsafe_variables: Vec<&'static str>,
     /// Those that are read in any case.
     pub unsafe_in_any_case: Vec<&'static str>,
+    /// Variables at whose assignment bash cuts the file of its history.
+    pub cutting_variables: Vec<&'static str>,
     /// Beginnings of words behind which a file is named.
     pub file_schemes: Vec<&'static str>,
     /// Builtins whose operands name variables that get a value.
@@ -303,6 +305,7 @@ fn read_all() -> Option<Knowledge> {
         safe_variables: texts("safe_variables")?,
         unsafe_variables: texts("unsafe_variables")?,
         unsafe_in_any_case: texts("unsafe_in_any_case")?,
+        cutting_variables: texts("cutting_variables")?,
         file_schemes: texts("file_schemes")?,
         naming_builtins: texts("naming_builtins")?,
         own_variables: permissions

@@ -108,6 +108,8 @@ impl Walk<'_> {
                     if let Some(detail) = crate::state::effect_of(&name, None) {
                         self.shell.shake(detail);
                     }
+                    self.names_variable(&name, None, span);
+                    self.history_file(&name, None, None, span);
                     self.shell.set(&name, Value::Set);
                 }
             }
@@ -202,6 +204,8 @@ impl Walk<'_> {
             if let Some(detail) = crate::state::effect_of(&braced.name, None) {
                 self.shell.shake(detail);
             }
+            self.names_variable(&braced.name, None, span);
+            self.history_file(&braced.name, None, None, span);
             self.shell.set(&braced.name, Value::Lost);
         }
         if operator.is_empty()

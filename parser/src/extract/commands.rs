@@ -71,6 +71,8 @@ impl Walk<'_> {
         for assignment in &assignments {
             self.given_up |= !self.shell.follows || is_readonly(&assignment.name);
             self.integer_assigned(&assignment.name, Some(&assignment.value), assignment.span);
+            let value = Some(&assignment.value).filter(|_| !assignment.append);
+            self.history_file(&assignment.name, value, Some(command), assignment.span);
             if assignment.array {
                 self.array_named(&assignment.name);
             }

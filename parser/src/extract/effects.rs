@@ -92,15 +92,22 @@ impl Walk<'_> {
                 if self.shell.unset_functions() {
                     self.shell.shake("a function may be unset".to_owned());
                 }
-                self.change_names(name, operands);
+                self.change_names(index, name, operands);
             }
             b"read" | b"mapfile" | b"readarray" | b"getopts" | b"wait" => {
-                self.change_names(name, operands);
+                self.change_names(index, name, operands);
             }
             b"printf" if operands.first().is_some_and(|first| first.may_start_with(b"-v")) => {
-                self.change_names(name, operands);
+                self.change_names(index, name, operands);
             }
-            b"let" | b"eval" | b"source" | b"." => self.shell.forget(),
+            b"let" => {
+                for word in operands {
+                    let text = word.exact().unwrap_or_default().to_vec();
+                    self.expression_names(&text, index, word.span);
+                }
+                self.shell.forget();
+            }
+            b"eval" | b"source" | b"." => self.shell.forget(),
             b"trap" => {
                 self.shell.forget();
                 if self.shell.follows {
@@ -206,6 +213,8 @@ impl Walk<'_> {
             let value = value.map(|value| Word::literal(word.span, value));
             if equals.is_some() {
                 self.integer_assigned(&variable, value.as_ref(), word.span);
+                self.names_variable(&variable, Some(index), word.span);
+                self.history_file(&whole, value.as_ref(), Some(index), word.span);
             }
             // The options of this shell become those of the shells that it starts.
             let options = matches!(variable.as_slice(), b"BASHOPTS" | b"SHELLOPTS");
@@ -217,16 +226,22 @@ impl Walk<'_> {
     }
 
     /// Builtins whose operands name variables that they set or unset.
-    fn change_names(&mut self, builtin: &[u8], operands: &[Word]) {
+    fn change_names(&mut self, index: u32, builtin: &[u8], operands: &[Word]) {
         for word in operands {
             match word.exact() {
                 Some(name) => {
                     let name = name.to_vec();
+                    if matches!(builtin, b"mapfile" | b"readarray") {
+                        // The index at which it begins is arithmetic.
+                        self.expression_names(&name, index, word.span);
+                    }
                     // The name may stand in one word with its option: `-vNAME`.
                     for name in names_in(&name).map(without_subscript) {
                         self.variable_changes(name, None, word.span);
                         if builtin != b"unset" {
                             self.integer_assigned(name, None, word.span);
+                            self.names_variable(name, Some(index), word.span);
+                            self.history_file(name, None, Some(index), word.span);
                         }
                         if matches!(builtin, b"read" | b"mapfile" | b"readarray") {
                             self.array_named(name);

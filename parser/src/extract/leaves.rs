@@ -187,6 +187,13 @@ impl Walk<'_> {
             Some(Build::Braced(braced)) => braced.name = name,
             // `name[subscript]` without `=`.
             Some(Build::Word(building)) => building.push(Piece::Plain, &name),
+            // Its descriptors and its process are put there.
+            Some(_) if self.opened.last().is_some_and(|opened| opened.kind == Kind::Coproc) => {
+                let span = text.map.span(Span { start: event.start, end: event.end });
+                self.variable_changes(&name, None, span);
+                self.names_variable(&name, None, span);
+                self.history_file(&name, None, None, span);
+            }
             Some(_) | None => {}
         }
     }
@@ -283,6 +290,8 @@ impl Walk<'_> {
         let name = bytes.get(1..bytes.len().saturating_sub(1)).unwrap_or_default().to_vec();
         let span = text.map.span(Span { start: event.start, end: event.end });
         self.variable_changes(&name, None, span);
+        self.names_variable(&name, None, span);
+        self.history_file(&name, None, None, span);
         if let Some(Build::Redirect(redirect)) = self.builds.last_mut() {
             redirect.variable = true;
         }

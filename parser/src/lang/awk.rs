@@ -1,6 +1,8 @@
-//! awk programs: which files they read and write, and what they run (POSIX awk and the gawk 5 manual).
+//! awk programs: which files they read and write, and what they run (POSIX awk, the gawk 5 manual, and the lexers of gawk,
+//! mawk, the one true awk and busybox).
 //!
-//! Strict: pipes, `system`, indirect calls and directives that load code may do anything.
+//! Strict: pipes, `system`, indirect calls and directives that load code may do anything, and so may a text that these
+//! implementations could split into tokens in different ways.
 
 use super::{Between, Findings};
 
@@ -10,7 +12,10 @@ const CODE: [&[u8]; 2] = [b"system", b"extension"];
 /// Reads an awk program.
 pub(crate) fn scan(program: &[u8]) -> Findings {
     let mut tokens = Vec::new();
-    if lex(program, &mut tokens).is_none() {
+    // A program that ends where a line goes on does so in the next one (`-e`).
+    let read = lex(program, &mut tokens);
+    let end = tokens.len() - usize::from(tokens.last() == Some(&Token::Sign(b'\n')));
+    if read.is_none() || continues(&tokens, end) {
         return Findings { network: true, ..Findings::anything() };
     }
     let mut findings = Findings::default();
@@ -29,6 +34,8 @@ pub(crate) fn scan(program: &[u8]) -> Findings {
             Token::Sign(b'@') => findings.may_execute = true,
             Token::Sign(b'(') => depth = depth.saturating_add(1),
             Token::Sign(b')') => depth = depth.saturating_sub(1),
+            // Behind these a line goes on.
+            Token::Sign(b'\n') if continues(&tokens, at) => {}
             Token::Sign(b';' | b'\n' | b'}') => (print, depth) = (false, 0),
             Token::Sign(b'>') if print && depth == 0 => {
                 file(&mut findings, next, tokens.get(at + 2), true)
@@ -49,7 +56,17 @@ pub(crate) fn scan(program: &[u8]) -> Findings {
     let names =
         |token: &Token| matches!(token, Token::Name(name) if arguments.contains(&name.as_slice()));
     findings.may_read |= tokens.iter().any(names);
+    // gawk gives what it starts the environment that the program made.
+    let environment: [&[u8]; 2] = [b"ENVIRON", b"SYMTAB"];
+    let changes = |token: &Token| matches!(token, Token::Name(name) if environment.contains(&name.as_slice()));
+    findings.may_execute |= !findings.executes.is_empty() && tokens.iter().any(changes);
     findings
+}
+
+/// Says whether the statement goes on behind the line feed at `at`.
+fn continues(tokens: &[Token], at: usize) -> bool {
+    let before = at.checked_sub(1).and_then(|before| tokens.get(before));
+    matches!(before, Some(Token::Operator | Token::Sign(b',' | b'&' | b'?' | b':')))
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -78,9 +95,14 @@ fn system(findings: &mut Findings, tokens: &[Token], at: usize) {
 
 /// `"text" | getline` and `print | "text"`; `||` is no pipe.
 fn pipe(findings: &mut Findings, tokens: &[Token], at: usize) {
-    let before = at.checked_sub(1).and_then(|before| tokens.get(before));
-    match (before, tokens.get(at + 1), tokens.get(at + 2)) {
+    let before = |back: usize| at.checked_sub(back).and_then(|place| tokens.get(place));
+    let opens = matches!(before(2), None | Some(Token::Sign(b';' | b'\n' | b'{' | b'}' | b'(')));
+    let getline = matches!(tokens.get(at + 1), Some(Token::Name(name)) if name == b"getline");
+    match (before(1), tokens.get(at + 1), tokens.get(at + 2)) {
         (_, Some(Token::Text(Some(text))), None | Some(Token::Sign(b';' | b'\n' | b'}'))) => {
+            findings.executes.push(text.clone());
+        }
+        (Some(Token::Text(Some(text))), _, _) if opens && getline => {
             findings.executes.push(text.clone());
         }
         _ => findings.may_execute = true,
@@ -128,13 +150,7 @@ fn lex(text: &[u8], tokens: &mut Vec<Token>) -> Option<()> {
                     .count();
                 (Some(Token::Name(rest.get(..length).unwrap_or_default().to_vec())), length)
             }
-            b'0'..=b'9' | b'.' => {
-                let length = rest
-                    .iter()
-                    .take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'.')
-                    .count();
-                (Some(Token::Number), length)
-            }
+            b'0'..=b'9' | b'.' => (Some(Token::Number), number(rest)?),
             b'"' => {
                 let (text, length) = string(rest)?;
                 (Some(Token::Text(text)), length)
@@ -150,10 +166,38 @@ fn lex(text: &[u8], tokens: &mut Vec<Token>) -> Option<()> {
             | b'\n' => (Some(Token::Sign(byte)), 1),
             _ => return None,
         };
-        tokens.extend(token);
+        // More line feeds say no more than one.
+        let again = token == Some(Token::Sign(b'\n')) && tokens.last() == token.as_ref();
+        tokens.extend(token.filter(|_| !again));
         at += length;
     }
     Some(())
+}
+
+/// Returns the length of the number with which `text` begins: decimal with fraction and exponent, octal or hexadecimal.
+///
+/// None if a letter, digit or point follows: awks end the number at different places, and what is behind it is a name,
+/// such as `system`, to some.
+fn number(text: &[u8]) -> Option<usize> {
+    let count = |from: usize, is: fn(&u8) -> bool| {
+        text.get(from..).unwrap_or_default().iter().take_while(|byte| is(byte)).count()
+    };
+    let length = if text.starts_with(b"0x") || text.starts_with(b"0X") {
+        2 + Some(count(2, u8::is_ascii_hexdigit)).filter(|digits| *digits > 0)?
+    } else {
+        let whole = count(0, u8::is_ascii_digit);
+        let point = usize::from(text.get(whole) == Some(&b'.'));
+        let fraction = if point == 1 { count(whole + 1, u8::is_ascii_digit) } else { 0 };
+        Some(whole + fraction).filter(|digits| *digits > 0)?;
+        let mantissa = whole + point + fraction;
+        let sign = usize::from(matches!(text.get(mantissa + 1), Some(b'+' | b'-')));
+        match (text.get(mantissa), count(mantissa + 1 + sign, u8::is_ascii_digit)) {
+            (Some(b'e' | b'E'), digits) if digits > 0 => mantissa + 1 + sign + digits,
+            _ => mantissa,
+        }
+    };
+    let goes_on = |byte: &u8| byte.is_ascii_alphanumeric() || b"._".contains(byte) || *byte >= 0x80;
+    (!text.get(length).is_some_and(goes_on)).then_some(length)
 }
 
 /// Says whether a slash behind `tokens` divides; none if that cannot be told.
@@ -164,11 +208,13 @@ fn division(tokens: &[Token]) -> Option<bool> {
         Some(Token::Sign(b')')) => condition_ends(tokens).then_some(true),
         // Behind `++` and `--` it may be either.
         Some(Token::Sign(b'+' | b'-' | b'$') | Token::Regex) => None,
+        // Behind these it divides for some and begins an expression for others.
+        Some(Token::Name(name)) if name == b"getline" || name == b"length" => None,
         Some(Token::Sign(_) | Token::Operator) => Some(false),
         Some(Token::Name(name)) => {
-            let keyword: [&[u8]; 12] = [
-                b"print", b"printf", b"return", b"in", b"if", b"while", b"do", b"else", b"getline",
-                b"case", b"exit", b"delete",
+            let keyword: [&[u8]; 11] = [
+                b"print", b"printf", b"return", b"in", b"if", b"while", b"do", b"else", b"case",
+                b"exit", b"delete",
             ];
             Some(!keyword.contains(&name.as_slice()))
         }
@@ -253,6 +299,9 @@ mod tests {
             "{gsub(/[^a-z]/, \"\"); print length($0)}",
             "while ((getline line) > 0) n++",
             "{ print \"a\" # x | y\n }",
+            "{ print $1*1.5e-3 + .5 + 0x1F + 1. + 2E+6 }",
+            "BEGIN { print ENVIRON[\"HOME\"] }",
+            "{ print $1,\n  $2 }",
         ] {
             check(program, "");
         }
@@ -265,7 +314,14 @@ mod tests {
         check("BEGIN{system (\"a\\\"b\")}", "run?");
         check("{print | \"sort\"}", "run sort");
         check("{print | \"sort \" x}", "run?");
-        check("BEGIN{\"date\" | getline d}", "run?");
+        check("BEGIN{\"date\" | getline d}", "run date");
+        check("BEGIN{while ((\"ls\" | getline f) > 0) n++}", "run ls");
+        check("BEGIN{c \"date\" | getline d}", "run?");
+        check("BEGIN{\"a\" \"b\" | getline d}", "run?");
+        check("BEGIN{print 1,\n2 > \"out\"}", "write out");
+        check("BEGIN{print 1 ||\n2 > \"out\"}", "write out");
+        check("BEGIN{ENVIRON[\"PATH\"]=\"x\"; system(\"id\")}", "run id run?");
+        check("BEGIN{print $1 system(\"id\")}", "run id");
         check("{print > \"out\"}", "write out");
         check("{print >> \"out\"; x}", "write out");
         check("{print > $1}", "write? network?");
@@ -290,6 +346,22 @@ mod tests {
             "{print /x",
             "{if (1) /\"/; system(\"id\")}",
             "{switch (x) {case /\"/: system(\"id\"); y = \"/",
+            "BEGIN{1system(\"id\")}",
+            "BEGIN{1e5system(\"id\")}",
+            "BEGIN{1e+5system(\"id\")}",
+            "BEGIN{1esystem(\"id\")}",
+            "BEGIN{.5system(\"id\")}",
+            "BEGIN{1.system(\"id\")}",
+            "BEGIN{1..5system(\"id\")}",
+            "BEGIN{$1system(\"id\")}",
+            "BEGIN{0x1system(\"id\")}",
+            "BEGIN{0xsystem(\"id\")}",
+            "BEGIN{0x1p3system(\"id\")}",
+            "BEGIN{011system(\"id\")}",
+            "BEGIN{1_system(\"id\")}",
+            "BEGIN{print 1,\n",
+            "{length /\"/; system(\"id\"); x = \"/\"}",
+            "{getline /\"/; system(\"id\"); x = \"/\"}",
         ] {
             assert!(scan(program.as_bytes()).may_execute, "{program}");
         }

@@ -164,6 +164,10 @@ impl Scanner<'_> {
             b'e' => {
                 self.skip(b" \t");
                 let text = self.line();
+                // Escapes are decoded first, and a backslash at the end takes the next line in.
+                if text.contains(&b'\\') {
+                    return None;
+                }
                 if text.is_empty() {
                     self.findings.may_execute = true;
                 } else {
@@ -332,6 +336,14 @@ mod tests {
             "s\na\nb\n",
             "}e id",
             "a",
+            "1e r\\x6d x",
+            "e \\id",
+            "e echo\\nid",
+            "e echo \\; id",
+            "e \\d105d",
+            "e \\o151d",
+            "e \\cI",
+            "e echo a\\\nid",
         ] {
             let found = scan(program.as_bytes());
             assert!(found.may_execute || !found.executes.is_empty(), "{program}");

@@ -12,6 +12,7 @@ use crate::pattern::command::base_name;
 use crate::verdict::Decision;
 
 use super::context::Context;
+use super::guarded;
 use super::part::Cover;
 use super::reach;
 use super::shell::{Shell, pattern};
@@ -37,7 +38,8 @@ pub(super) fn rules(
     let Some(command) = shell.commands.get(index) else { return Vec::new() };
     let mut found: Vec<RuleId> = exact_at_or_above(shell, index, exact).into_iter().collect();
     found.extend(blanket);
-    if !are_safe(&command.assignments) || looks_through(shell, index) {
+    let guarded = guarded::of_command(shell, index).is_some();
+    if guarded || !are_safe(&command.assignments) || looks_through(shell, index) {
         return found;
     }
     let Some(program) = command.words.first().and_then(Word::exact) else { return found };
@@ -139,6 +141,9 @@ pub(super) fn without_rule(context: &Context<'_>, shell: &Shell<'_>, index: usiz
         let name = String::from_utf8_lossy(&bad.name);
         return Cover::Nothing(format!("no rule looks past the assignment of `{name}`"));
     }
+    if let Some(reason) = guarded::of_command(shell, index) {
+        return Cover::Nothing(reason);
+    }
     if looks_through(shell, index) {
         return Cover::Builtin("the command inside is judged".to_owned());
     }
@@ -166,10 +171,7 @@ fn assignments_only(command: &SimpleCommand) -> Cover {
     let bad = command.assignments.iter().find(|one| is_unsafe(&one.name));
     match bad {
         None => Cover::Builtin("it only sets variables".to_owned()),
-        Some(one) => {
-            let name = String::from_utf8_lossy(&one.name);
-            Cover::Nothing(format!("`{name}` decides what later commands run"))
-        }
+        Some(one) => Cover::Nothing(guarded::reason(&one.name)),
     }
 }
 

@@ -16,6 +16,7 @@ use super::bounds::{self, Inside};
 use super::command;
 use super::context::Context;
 use super::files::{self, Access};
+use super::guarded::{self, Guarded};
 use super::part::{Cover, Draft, Hit, Subject};
 use super::places;
 
@@ -36,6 +37,7 @@ pub(crate) struct Shell<'a> {
     pub reads: &'a [Target],
     pub nested: &'a [stockade_parser::Bytes],
     pub unread: &'a [Unread],
+    pub guarded: Guarded<'a>,
     pub inside: Inside,
     /// No command runs elsewhere than where the text begins.
     pub stays: bool,
@@ -62,6 +64,7 @@ impl<'a> Shell<'a> {
             reads: tree.reads(),
             nested: tree.nested_texts(),
             unread: tree.unread(),
+            guarded: Guarded::of(tree.assigned()),
             inside: Inside::of(tree.commands(), tree.unread()),
             stays: stays(tree.commands()),
         }
@@ -118,7 +121,10 @@ pub(crate) fn excluded_from_sandbox(rules: &Rules, shell: &Shell<'_>) -> bool {
     let excluded = |command: &SimpleCommand| {
         patterns.iter().any(|(pattern, _)| pattern.covers(&command.words))
     };
-    shell.opaque.is_empty() && !shell.commands.is_empty() && shell.commands.iter().all(excluded)
+    shell.opaque.is_empty()
+        && !shell.commands.is_empty()
+        && shell.commands.iter().all(excluded)
+        && shell.guarded.is_empty()
 }
 
 /// Returns what was found about each part, in source order.
@@ -145,6 +151,7 @@ pub(super) fn parts(context: &Context<'_>, shell: &Shell<'_>) -> Vec<Draft> {
         drafts.extend(redirect(context, shell, target, Subject::Read(place), Access::Read));
     }
     drafts.extend(doubts(context, shell, &tool));
+    drafts.extend(guarded::parts(shell, tool.blanket));
     for draft in &mut drafts {
         draft.add(tool.strict.iter().copied());
     }

@@ -1,0 +1,65 @@
+//! Variables that decide what later commands run, assigned otherwise than by `NAME=value`.
+
+use std::collections::HashMap;
+
+use stockade_parser::Assigned;
+
+use crate::index::RuleId;
+use crate::knowledge::{is_unsafe, knowledge, listed};
+
+use super::part::{Cover, Draft, Hit, Subject};
+use super::shell::Shell;
+
+/// What a text assigns to such variables.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Guarded<'a> {
+    /// By a loop, arithmetic, an expansion, a redirection.
+    alone: Vec<&'a Assigned>,
+    /// By the builtin with this place in the list of commands.
+    commands: HashMap<u32, &'a Assigned>,
+}
+
+impl<'a> Guarded<'a> {
+    pub fn of(assigned: &'a [Assigned]) -> Guarded<'a> {
+        let mut found = Guarded::default();
+        for one in assigned.iter().filter(|one| is_unsafe(&one.name)) {
+            match one.command {
+                Some(command) => drop(found.commands.insert(command, one)),
+                None => found.alone.push(one),
+            }
+        }
+        found
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.alone.is_empty() && self.commands.is_empty()
+    }
+}
+
+/// Returns a part for each such variable that no command assigns.
+pub(super) fn parts(shell: &Shell<'_>, blanket: Option<RuleId>) -> Vec<Draft> {
+    let found = shell.guarded.alone.iter().map(|one| {
+        let text = String::from_utf8_lossy(one.span.of(shell.source)).into_owned();
+        let mut draft = Draft::new(Subject::Doubt, one.span, text);
+        draft.confinable = true;
+        draft.cover = blanket.map_or(Cover::Nothing(reason(&one.name)), Cover::Rule);
+        draft.add(blanket.map(Hit::certain));
+        draft
+    });
+    found.collect()
+}
+
+/// Returns why no rule with a wildcard covers the command at `index`: it assigns such a variable.
+pub(super) fn of_command(shell: &Shell<'_>, index: usize) -> Option<String> {
+    let place = u32::try_from(index).ok()?;
+    shell.guarded.commands.get(&place).map(|one| reason(&one.name))
+}
+
+/// Returns why a command that assigns the variable needs a person.
+pub(super) fn reason(name: &[u8]) -> String {
+    let text = String::from_utf8_lossy(name);
+    match listed(&knowledge().cutting_variables, name) {
+        true => format!("bash cuts the file of its history when `{text}` is assigned"),
+        false => format!("`{text}` decides what later commands run"),
+    }
+}
