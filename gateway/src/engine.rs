@@ -4,6 +4,7 @@ mod after;
 mod answered;
 pub(crate) mod calling;
 mod changes;
+mod failed;
 mod hooked;
 mod loopbacks;
 mod opening;
@@ -142,7 +143,11 @@ impl Gateway {
         conversation: Conversation,
     ) -> RunOutcome {
         // INVARIANT: whatever fails on the way to a decision ends here, and nothing has run.
-        self.handle(caller, request, conversation).await.unwrap_or_else(RunOutcome::Failed)
+        let mut asked = failed::Asked::to_run(&request);
+        match self.handle(caller.clone(), request, conversation, &mut asked).await {
+            Ok(outcome) => outcome,
+            Err(failure) => RunOutcome::Failed(self.record_failed(&caller, asked, failure).await),
+        }
     }
 
     async fn handle(
@@ -150,6 +155,7 @@ impl Gateway {
         caller: Calling,
         mut request: CommandRequest,
         mut conversation: Conversation,
+        asked: &mut failed::Asked,
     ) -> Result<RunOutcome, Failure> {
         self.find_session(&caller, &mut request).await?;
         let accepted = request::accept(&request)?;
@@ -188,6 +194,7 @@ impl Gateway {
         let known = caller.caller().await?;
         let circumstances = Circumstances::of_run(known, &request, command.timeout, runs);
         let receipt = self.record(&scene, &judged, circumstances).await?;
+        asked.is_decided = true;
         let Some(Planned { spec, temporary, hosts }) = planned else {
             return Ok(answer::not_run(judged.verdict.decision, view, &receipt));
         };

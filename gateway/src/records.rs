@@ -1,5 +1,7 @@
 //! What happened as records of the log.
 
+pub(crate) mod failed;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -111,7 +113,7 @@ pub(crate) async fn decision(
     judged: &Judged,
     circumstances: Circumstances<'_>,
 ) -> Result<Receipt, audit::Error> {
-    let reference = policy_load(log, state, &scene.snapshot).await?;
+    let reference = policy_load(log, &state.join("policy_load"), &scene.snapshot).await?;
     let context = circumstances.context;
     let settings = scene.snapshot.rules.settings();
     let command = judged.tree.as_ref().map(|tree| tree.source().to_vec());
@@ -275,7 +277,8 @@ pub(crate) async fn hooks(
 }
 
 /// Returns what a front end says of itself.
-fn agent(context: &Context, call_id: Option<&str>, mode: &str) -> Agent {
+/// Returns what the front end of a call says of itself.
+pub(crate) fn agent(context: &Context, call_id: Option<&str>, mode: &str) -> Agent {
     Agent {
         name: context.agent.clone().unwrap_or_default().into(),
         version: None,
@@ -302,10 +305,9 @@ fn hosts(list: &[(String, stockade_policy::Origin)]) -> Vec<&str> {
     list.iter().map(|(text, _)| text.as_str()).collect()
 }
 
-/// Returns the id of the record that holds the settings in force, making it when they changed.
-async fn policy_load(log: &Log, state: &Path, snapshot: &Snapshot) -> Result<String, audit::Error> {
-    let kept = state.join("policy_load");
-    let text = std::fs::read_to_string(&kept).unwrap_or_default();
+/// Returns the id of the record that holds the settings in force, making it when they changed since what `kept` notes.
+async fn policy_load(log: &Log, kept: &Path, snapshot: &Snapshot) -> Result<String, audit::Error> {
+    let text = std::fs::read_to_string(kept).unwrap_or_default();
     match text.trim().split_once(' ') {
         Some((sha256, id)) if sha256 == snapshot.sha256 && id.len() == 26 => {
             return Ok(id.to_string());
@@ -356,9 +358,9 @@ async fn policy_load(log: &Log, state: &Path, snapshot: &Snapshot) -> Result<Str
     };
     let receipt = log.record(Body::PolicyLoad(Box::new(body))).await?;
     // Without the note the next call records the settings once more, which harms nobody.
-    let new = state.join(format!("policy_load.{}.tmp", std::process::id()));
+    let new = kept.with_extension(format!("{}.tmp", std::process::id()));
     let line = format!("{} {}\n", snapshot.sha256, receipt.id);
-    if std::fs::write(&new, line).is_err() || std::fs::rename(&new, &kept).is_err() {
+    if std::fs::write(&new, line).is_err() || std::fs::rename(&new, kept).is_err() {
         let _ = std::fs::remove_file(&new); // a left-over name is written again next time
     }
     Ok(receipt.id)

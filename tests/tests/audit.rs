@@ -74,6 +74,45 @@ fn a_limit_of_file_size_is_an_error_and_the_command_gets_the_signal_back() {
 }
 
 #[test]
+fn a_request_that_fails_before_it_is_decided_leaves_a_record_without_its_secrets() {
+    let place = Place::new("failed");
+    place.write("project/bad.json", "{ \"permissions\": { \"deny\": 3 } }");
+    let secret = "curl -u bob:hunter2hunter2 https://example.com";
+    let failing: [&[&str]; 3] = [
+        &["run", "--settings", "bad.json", secret],
+        &["run", "--timeout", "99999999s", "echo late"],
+        &["run", ""],
+    ];
+    for arguments in failing {
+        let output = place.output(arguments);
+        assert_eq!(output.status.code(), Some(122), "{arguments:?}: {}", text(&output.stderr));
+    }
+    let found = place.output(["audit", "search", "--kind", "decision", "--json"]);
+    let stored = text(&found.stdout);
+    assert!(!stored.contains("hunter2"), "{stored}");
+    let records: Vec<Value> =
+        stored.lines().map(|line| serde_json::from_str(line).expect("a record")).collect();
+    let told: Vec<Value> = records
+        .iter()
+        .map(|record| {
+            json!([
+                record["verdict"]["decision"],
+                record["verdict"]["by"],
+                record["verdict"]["code"],
+                record["runs"]
+            ])
+        })
+        .collect();
+    let refused = |code: &str| json!(["deny", "error", code, "nobody"]);
+    assert_eq!(
+        told,
+        [refused("settings_rejected"), refused("invalid_request"), refused("invalid_request"),]
+    );
+    assert_eq!(records[1]["request"]["command"], "echo late");
+    verifies(&place);
+}
+
+#[test]
 fn a_missing_segment_key_or_state_is_named_and_nothing_runs() {
     let place = Place::new("missing");
     runs(&place);

@@ -5,7 +5,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::calling::Calling;
-use super::{Gateway, blocking};
+use super::{Gateway, blocking, failed};
 use crate::approve::asked::{self, Agreed};
 use crate::audit::record::decision::Runs;
 use crate::audit::{GatewayMode, Receipt};
@@ -42,6 +42,22 @@ impl Gateway {
         caller: Calling,
         request: CheckRequest,
     ) -> Result<DecisionView, Failure> {
+        // What is only tried leaves no record.
+        if !request.record {
+            return self.judged_for(&caller, request).await;
+        }
+        let asked = failed::Asked::about(&request);
+        match self.judged_for(&caller, request).await {
+            Ok(view) => Ok(view),
+            Err(failure) => Err(self.record_failed(&caller, asked, failure).await),
+        }
+    }
+
+    async fn judged_for(
+        &self,
+        caller: &Calling,
+        request: CheckRequest,
+    ) -> Result<DecisionView, Failure> {
         let mut scene = match self.mode {
             GatewayMode::Embedded => cases::scene(&request, &self.places)?,
             GatewayMode::Daemon | GatewayMode::System => {
@@ -52,9 +68,9 @@ impl Gateway {
         let mut begun = EventView::default();
         // What is only tried begins no session and notices no change.
         if request.record && request.case.is_none() {
-            begun = self.begin(&caller, &request.cwd, &request.context).await;
+            begun = self.begin(caller, &request.cwd, &request.context).await;
             let sandbox = scene.sandbox;
-            scene = self.settled(&caller, scene, &request.context).await?;
+            scene = self.settled(caller, scene, &request.context).await?;
             if request.caller_runs {
                 scene.sandbox = sandbox;
             }
@@ -74,7 +90,7 @@ impl Gateway {
         };
         self.open_before_hooks(&scene).await?;
         let judging = judge::judge(&self.scanner, &scene, asked);
-        let (judged, agent) = tokio::join!(judging, self.agent_of_hook(&caller, &request));
+        let (judged, agent) = tokio::join!(judging, self.agent_of_hook(caller, &request));
         let judged = judged?;
         self.keep_named(agent?, &request, &judged);
         let pid = caller.pid;
