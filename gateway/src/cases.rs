@@ -28,7 +28,8 @@ pub(crate) fn scene(request: &CheckRequest, places: &Places) -> Result<Scene, Fa
                 None => cwd.clone(),
             };
             let (home, additional) = (absolute(home)?, Vec::new());
-            let place = Place { cwd, session: None, project, home, additional };
+            let (roots, homes) = (Vec::new(), Vec::new());
+            let place = Place { cwd, session: None, project, roots, home, homes, additional };
             let trusted = case.trusted.unwrap_or(true);
             let snapshot = settings::merge(texts(layers, &place, trusted)?)?;
             let scene = Scene::with(place, snapshot, &request.context, places)?;

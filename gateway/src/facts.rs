@@ -1,5 +1,7 @@
 //! Gathers what a decision depends on besides rules and text: directories and the real names of paths.
 
+pub(crate) mod roots;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -24,14 +26,18 @@ pub(crate) struct Place {
     pub(crate) session: Option<PathBuf>,
     /// Root of the project.
     pub(crate) project: PathBuf,
+    /// The roots at and around these: what refuses or asks begins at each.
+    pub(crate) roots: Vec<PathBuf>,
     /// Home directory of the caller.
     pub(crate) home: PathBuf,
+    /// That of the password database where it is another one.
+    pub(crate) homes: Vec<PathBuf>,
     /// Directories that the call adds.
     pub(crate) additional: Vec<PathBuf>,
 }
 
 impl Place {
-    /// Finds and checks the directories of a call.
+    /// Finds and checks the directories of a call, but for the roots, which [`roots::around`] knows.
     pub(crate) fn find(cwd: &str, context: &Context) -> Result<Place, Failure> {
         let cwd = request::directory(cwd, "working directory")?;
         let session = context.session_directory.as_deref();
@@ -48,7 +54,8 @@ impl Place {
         for added in &context.additional_directories {
             additional.push(request::directory(added, "additional directory")?);
         }
-        Ok(Place { cwd, session, project, home, additional })
+        let homes = roots::other_home(&home).into_iter().collect();
+        Ok(Place { cwd, session, project, roots: Vec::new(), home, homes, additional })
     }
 
     /// Returns the directory at which rules and settings of the call begin: no call chooses it.

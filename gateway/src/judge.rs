@@ -13,7 +13,7 @@ use stockade_policy::{
 };
 
 use crate::environment::{self, Additions, Environment};
-use crate::facts::{self, Place};
+use crate::facts::{self, Place, roots};
 use crate::hooks::{Means, Ran, Report};
 use crate::parse::Scanner;
 use crate::places::Places;
@@ -103,7 +103,8 @@ impl Scene {
     /// Finds directories, settings, shell and environment of a call; blocks on the file system.
     pub(crate) fn find(cwd: &str, context: &Context, places: &Places) -> Result<Scene, Failure> {
         request::context(context)?;
-        let place = Place::find(cwd, context)?;
+        let mut place = Place::find(cwd, context)?;
+        place.roots = roots::around(&places.state, &place);
         let snapshot = settings::read(&Sources {
             managed: Path::new(crate::places::MANAGED),
             managed_owner: 0,
@@ -184,7 +185,9 @@ impl Scene {
             cwd: self.place.cwd.clone(),
             session: self.place.session.clone(),
             home: self.place.home.clone(),
+            homes: self.place.homes.clone(),
             project: self.place.project.clone(),
+            roots: self.place.roots.clone(),
             additional_directories: self.place.additional.iter().cloned().chain(added).collect(),
             real_paths: Default::default(),
             mode: self.mode,

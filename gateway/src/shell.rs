@@ -154,7 +154,15 @@ mod tests {
     fn place(project: &Path) -> Place {
         let here = project.to_path_buf();
         let (cwd, project) = (here.clone(), here.clone());
-        Place { cwd, session: None, project, home: here, additional: Vec::new() }
+        Place {
+            cwd,
+            session: None,
+            project,
+            roots: Vec::new(),
+            home: here,
+            homes: Vec::new(),
+            additional: Vec::new(),
+        }
     }
 
     #[test]

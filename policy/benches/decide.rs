@@ -83,6 +83,8 @@ fn facts() -> Facts {
         cwd: "/home/dev/proj".into(),
         session: None,
         home: "/home/dev".into(),
+        homes: Vec::new(),
+        roots: Vec::new(),
         project: "/home/dev/proj".into(),
         additional_directories: Vec::new(),
         real_paths: BTreeMap::new(),

@@ -1,6 +1,6 @@
 //! What rules say to the sandbox.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::decide::further_directories;
 use crate::facts::Facts;
@@ -15,22 +15,30 @@ use crate::verdict::Decision;
 /// add and the further working directories as writable paths. A path may be a pattern with `*` and `**`.
 pub fn sandbox_settings(rules: &Rules, facts: &Facts) -> SandboxSettings {
     let mut sandbox = rules.settings().sandbox.clone();
-    let home = facts.home.to_string_lossy();
-    // The home directory is no pattern, whatever its name is.
-    let as_pattern = verbatim(&home);
-    for (list, home) in [
-        (&mut sandbox.allow_write, home.as_ref()),
-        (&mut sandbox.allow_unix_sockets, home.as_ref()),
-        (&mut sandbox.deny_write, &as_pattern),
-        (&mut sandbox.deny_read, &as_pattern),
-        (&mut sandbox.allow_read, &as_pattern),
+    let (strict, loose) = (facts.anchors(Decision::Deny), facts.anchors(Decision::Allow));
+    // A directory is no pattern, whatever its name is.
+    let verbatim = |anchors: &Anchors| {
+        let all = |paths: &[PathBuf]| {
+            paths.iter().map(|path| verbatim(&path.to_string_lossy()).into()).collect()
+        };
+        Anchors { places: all(&anchors.places), homes: all(&anchors.homes) }
+    };
+    let (strict_patterns, loose_patterns) = (verbatim(&strict), verbatim(&loose));
+    for (list, anchors) in [
+        (&mut sandbox.allow_write, &loose),
+        (&mut sandbox.allow_unix_sockets, &loose),
+        (&mut sandbox.deny_write, &strict_patterns),
+        (&mut sandbox.deny_read, &strict_patterns),
+        (&mut sandbox.allow_read, &loose_patterns),
     ] {
-        for (path, _) in list.iter_mut() {
-            *path = at_home(path, Path::new(home));
+        for (path, origin) in std::mem::take(list) {
+            for path in anchored(path, anchors) {
+                push(list, path, &origin);
+            }
         }
     }
-    let anchors = Anchors { cwd: facts.anchor(), home: &facts.home };
     for rule in rules.rules() {
+        let anchors = if rule.effect == Decision::Allow { &loose } else { &strict };
         join(&mut sandbox, rule, anchors);
     }
     for directory in further_directories(rules, facts) {
@@ -50,20 +58,25 @@ fn directory_origin() -> Origin {
     }
 }
 
-fn join(sandbox: &mut SandboxSettings, rule: &Rule, anchors: Anchors<'_>) {
+fn join(sandbox: &mut SandboxSettings, rule: &Rule, anchors: &Anchors) {
     match (&rule.specifier, rule.effect) {
         (Specifier::Edit(pattern), Decision::Allow) => {
-            let path = pattern.absolute(anchors);
             // A writable place is one directory or file, not a pattern.
-            if !path.contains(['*', '?', '[']) {
-                push(&mut sandbox.allow_write, path, &rule.origin);
+            for path in pattern.absolute(anchors) {
+                if !path.contains(['*', '?', '[']) {
+                    push(&mut sandbox.allow_write, path, &rule.origin);
+                }
             }
         }
         (Specifier::Edit(pattern), Decision::Deny) => {
-            push(&mut sandbox.deny_write, pattern.absolute(anchors), &rule.origin);
+            for path in pattern.absolute(anchors) {
+                push(&mut sandbox.deny_write, path, &rule.origin);
+            }
         }
         (Specifier::Read(pattern), Decision::Deny) => {
-            push(&mut sandbox.deny_read, pattern.absolute(anchors), &rule.origin);
+            for path in pattern.absolute(anchors) {
+                push(&mut sandbox.deny_read, path, &rule.origin);
+            }
         }
         (Specifier::Domain(pattern), Decision::Allow) => {
             if sandbox.managed_domains_only && rule.origin.layer != crate::layer::Layer::Policy {
@@ -89,12 +102,16 @@ fn join(sandbox: &mut SandboxSettings, rule: &Rule, anchors: Anchors<'_>) {
     }
 }
 
-fn at_home(path: &str, home: &Path) -> String {
-    match path.strip_prefix("~/") {
-        Some(rest) => home.join(rest).to_string_lossy().into_owned(),
-        None if path == "~" => home.to_string_lossy().into_owned(),
-        None => path.to_owned(),
-    }
+/// Returns what a path of a list stands for, once for each place at which it begins.
+fn anchored(path: String, anchors: &Anchors) -> Vec<String> {
+    let (bases, rest) = match (path.strip_prefix("~/"), path.strip_prefix("./")) {
+        (Some(rest), _) => (&anchors.homes, rest),
+        (None, Some(rest)) => (&anchors.places, rest),
+        (None, None) if path == "~" => (&anchors.homes, ""),
+        (None, None) => return vec![path],
+    };
+    let joined = |base: &PathBuf| crate::paths::normal(&base.join(Path::new(rest)));
+    bases.iter().map(|base| joined(base).to_string_lossy().into_owned()).collect()
 }
 
 fn push(list: &mut Vec<(String, Origin)>, text: String, origin: &Origin) {

@@ -7,6 +7,8 @@ use stockade_parser::CommandTree;
 use stockade_parser::json::Value;
 
 use crate::layer::Origin;
+use crate::pattern::path::Anchors;
+use crate::verdict::Decision;
 
 /// What is to be decided.
 #[derive(Debug, Clone, Copy)]
@@ -88,8 +90,13 @@ pub struct Facts {
     pub session: Option<PathBuf>,
     /// Home directory, absolute and real.
     pub home: PathBuf,
+    /// Further directories that are home too, by the password database. Where there is one, `~` in what allows means
+    /// neither.
+    pub homes: Vec<PathBuf>,
     /// Root of the project, absolute and real.
     pub project: PathBuf,
+    /// The roots around it: what is relative and refuses or asks begins there, too.
+    pub roots: Vec<PathBuf>,
     /// Further directories in which the tools may work.
     pub additional_directories: Vec<PathBuf>,
     /// For each path of [`crate::paths_of`], every name that it goes through: hops of symbolic links, the
@@ -113,6 +120,24 @@ impl Facts {
     /// Returns the directory at which the rules of the call begin and in which its tools work: no call chooses it.
     pub(crate) fn anchor(&self) -> &Path {
         self.session.as_ref().unwrap_or(&self.cwd)
+    }
+
+    /// Returns where patterns of rules with this effect begin. What allows begins at one place and in one home, what
+    /// refuses or asks wherever it may have been meant.
+    pub(crate) fn anchors(&self, effect: Decision) -> Anchors {
+        let (mut places, mut homes) = (vec![self.anchor().to_owned()], vec![self.home.clone()]);
+        let other_homes = self.homes.iter().filter(|home| **home != self.home).cloned();
+        if effect == Decision::Allow {
+            homes.truncate(if other_homes.count() == 0 { 1 } else { 0 });
+            return Anchors { places, homes };
+        }
+        homes.extend(other_homes);
+        for place in [&self.cwd, &self.project].into_iter().chain(&self.roots) {
+            if !places.contains(place) {
+                places.push(place.clone());
+            }
+        }
+        Anchors { places, homes }
     }
 }
 

@@ -335,6 +335,8 @@ mod tests {
             cwd: "/p".into(),
             session: None,
             home: "/h".into(),
+            homes: Vec::new(),
+            roots: Vec::new(),
             project: "/p".into(),
             additional_directories: Vec::new(),
             real_paths: std::collections::BTreeMap::new(),

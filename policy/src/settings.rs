@@ -90,7 +90,8 @@ pub struct Settings {
     pub values: BTreeMap<String, (Value, Origin)>,
 }
 
-/// Sandbox settings after merging. Each path is absolute, or begins with `~/` for the home directory;
+/// Sandbox settings after merging. Each path is absolute, or begins with `~/` for the home directory, or among those that
+/// deny with `./` for each place at which a refusal begins;
 /// [`crate::sandbox_settings`] resolves them and adds what Edit and Read rules say.
 #[derive(Debug, Clone)]
 pub struct SandboxSettings {

@@ -59,6 +59,8 @@ pub fn plain_facts() -> Facts {
         cwd: "/home/dev/proj".into(),
         session: None,
         home: "/home/dev".into(),
+        homes: Vec::new(),
+        roots: Vec::new(),
         project: "/home/dev/proj".into(),
         additional_directories: Vec::new(),
         real_paths: BTreeMap::new(),
@@ -152,6 +154,9 @@ impl State {
         match key {
             "mode" => facts.mode = Mode::named(value).expect("a mode"),
             "cwd" => facts.cwd = value.into(),
+            "session" => facts.session = Some(value.into()),
+            "outer root" => facts.roots.push(value.into()),
+            "other home" => facts.homes.push(value.into()),
             "directory" => facts.additional_directories.push(value.into()),
             "interactive" => facts.interactive = value == "yes",
             "root" => facts.root = value == "yes",

@@ -17,7 +17,7 @@ use stockade_policy::{Origin, Verdict};
 use super::args::Common;
 use super::args::policy::{Policy, PolicyCommand};
 use super::{context, failure, wait};
-use crate::facts::Place;
+use crate::facts::{Place, roots};
 use crate::judge::{self, Asked, Hooks, Runner, Scene};
 use crate::parse::Scanner;
 use crate::places::Places;
@@ -74,7 +74,8 @@ impl Court {
         let mut call = context::call(common, "policy")?;
         call.context.interactive = true;
         let places = Places::find(&call.options, |name| std::env::var_os(name))?;
-        let place = Place::find(&call.cwd, &call.context)?;
+        let mut place = Place::find(&call.cwd, &call.context)?;
+        place.roots = roots::around(&places.state, &place);
         let scanner = Scanner::new(call.options.executable()?, Spare::default());
         Ok(Court { call, places, place, scanner })
     }

@@ -9,6 +9,7 @@ use super::{Gateway, blocking, failed};
 use crate::approve::asked::{self, Agreed};
 use crate::audit::record::decision::Runs;
 use crate::audit::{GatewayMode, Receipt};
+use crate::facts::roots;
 use crate::hooks::Means;
 use crate::judge::{self, Asked, Given, Hooks, Judged, Runner, Scene};
 use crate::plan::{Ahead, Planned, caches};
@@ -74,6 +75,7 @@ impl Gateway {
             if request.caller_runs {
                 scene.sandbox = sandbox;
             }
+            roots::remember(&self.places.state, &scene.place);
         }
         let id = match &request.call_id {
             Some(id) => id.clone(),
@@ -179,6 +181,7 @@ impl Gateway {
         };
         let sha256 = found.snapshot.sha256.clone();
         let scene = self.settled(caller, found, &request.context).await?;
+        roots::remember(&self.places.state, &scene.place);
         // What was found for other settings than those that count is of no use.
         let beside = beside.filter(|_| scene.snapshot.sha256 == sha256);
         // Whether a person is there to answer is seen when a question comes up.

@@ -276,7 +276,15 @@ proptest! {
 fn a_managed_hook_gets_nothing_of_the_callers_environment() {
     let here = PathBuf::from("/p");
     let (cwd, project) = (here.clone(), here.clone());
-    let place = Place { cwd, session: None, project, home: here, additional: Vec::new() };
+    let place = Place {
+        cwd,
+        session: None,
+        project,
+        roots: Vec::new(),
+        home: here,
+        homes: Vec::new(),
+        additional: Vec::new(),
+    };
     let context = Context {
         environment: vec![("PATH".into(), "/evil".into()), ("LD_PRELOAD".into(), "x".into())],
         ..Context::default()

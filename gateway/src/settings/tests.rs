@@ -23,7 +23,9 @@ impl Case {
             cwd: root.join("project"),
             session: None,
             project: root.join("project"),
+            roots: Vec::new(),
             home: root.join("home"),
+            homes: Vec::new(),
             additional: Vec::new(),
         };
         super::read(&Sources {

@@ -33,6 +33,10 @@ pub(super) struct Context<'a> {
     pub globs_differ: bool,
     /// Where commands of the text may put links.
     pub made: Links<'a>,
+    /// Where rules that refuse or ask begin.
+    strict: Anchors,
+    /// Where rules that allow begin.
+    loose: Anchors,
 }
 
 impl<'a> Context<'a> {
@@ -65,11 +69,14 @@ impl<'a> Context<'a> {
             unconfined,
             globs_differ: shell.is_some_and(Shell::sets_globs),
             made: shell.map_or_else(Links::default, |shell| links::made(shell, facts)),
+            strict: facts.anchors(Decision::Deny),
+            loose: facts.anchors(Decision::Allow),
         }
     }
 
-    pub fn anchors(&self) -> Anchors<'a> {
-        Anchors { cwd: self.facts.anchor(), home: &self.facts.home }
+    /// Returns where patterns of rules with this effect begin.
+    pub fn anchors(&self, effect: Decision) -> &Anchors {
+        if effect == Decision::Allow { &self.loose } else { &self.strict }
     }
 
     /// The sandbox keeps commands from what rules about paths refuse.
@@ -132,9 +139,10 @@ fn resolved(rules: &Rules, facts: &Facts) -> Mode {
 
 /// Returns the further working directories of the settings, absolute.
 pub(crate) fn further_directories(rules: &Rules, facts: &Facts) -> Vec<PathBuf> {
+    let homes = facts.anchors(Decision::Allow).homes;
     let absolute = |path: &PathBuf| match path.strip_prefix("~") {
-        Ok(rest) => facts.home.join(rest),
-        Err(_) => path.clone(),
+        Ok(rest) => homes.first().map(|home| home.join(rest)),
+        Err(_) => Some(path.clone()),
     };
-    rules.settings().additional_directories.iter().map(absolute).collect()
+    rules.settings().additional_directories.iter().filter_map(absolute).collect()
 }

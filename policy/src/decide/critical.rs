@@ -344,6 +344,7 @@ fn is_critical(context: &Context<'_>, path: &Path) -> bool {
     kept::is_kept(path)
         || shallow
         || above(&facts.home)
+        || facts.homes.iter().any(above)
         || above(&facts.cwd)
         || above(&facts.project)
 }

@@ -57,7 +57,7 @@ pub(super) fn hits(
     for (index, needs) in indices(context, effect, access) {
         for id in index.candidates(names) {
             let Some(pattern) = pattern(context, id) else { continue };
-            let matches = |name: &PathBuf| pattern.matches(name, context.anchors());
+            let matches = |name: &PathBuf| pattern.matches(name, context.anchors(effect));
             let hit = match needs {
                 Needs::Any => names.iter().any(matches),
                 Needs::All => !names.is_empty() && names.iter().all(matches),
@@ -83,7 +83,7 @@ pub(super) fn possible_hits(
         for (index, _) in indices(context, effect, access) {
             for id in index.all() {
                 let Some(pattern) = pattern(context, *id) else { continue };
-                if shape.is_none_or(|shape| pattern.may_match(shape, context.anchors())) {
+                if shape.is_none_or(|shape| pattern.may_match(shape, context.anchors(effect))) {
                     found.push(Hit { rule: *id, certainty });
                 }
             }
@@ -518,8 +518,9 @@ fn judge_operands(
         );
         let index = context.rules.index(Decision::Deny).edit();
         let strikes = |id: &usize| {
-            pattern(context, *id)
-                .is_some_and(|p| names.iter().any(|n| p.matches(n, context.anchors())))
+            pattern(context, *id).is_some_and(|p| {
+                names.iter().any(|n| p.matches(n, context.anchors(Decision::Deny)))
+            })
         };
         let possible: Vec<Hit> = index
             .candidates(&names)

@@ -148,6 +148,8 @@ pub(super) fn facts() -> Facts {
         cwd: "/p".into(),
         session: None,
         home: "/h".into(),
+        homes: Vec::new(),
+        roots: Vec::new(),
         project: "/p".into(),
         additional_directories: Vec::new(),
         real_paths: BTreeMap::new(),

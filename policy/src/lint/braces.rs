@@ -29,6 +29,8 @@ pub(super) fn in_lists(rules: &Rules) -> Vec<Problem> {
     let SandboxSettings { allow_write, deny_write, deny_read, allow_read, .. } =
         &rules.settings().sandbox;
     let all = [allow_write, deny_write, deny_read, allow_read].into_iter().flatten();
+    // Those that begin at several places stand there as well by the place of their file.
+    let all = all.filter(|(path, _)| !path.starts_with("./"));
     all.filter_map(|(path, origin)| in_path(path, origin)).collect()
 }
 

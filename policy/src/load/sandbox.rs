@@ -234,7 +234,10 @@ impl Merging {
                 continue;
             }
             let origin = source.origin(element.span, &pointer);
-            push(list(&mut self.settings.sandbox), path, origin);
+            let further = relative(&text).filter(|_| !widens);
+            for path in [Some(path), further].into_iter().flatten() {
+                push(list(&mut self.settings.sandbox), path, origin.clone());
+            }
         }
     }
 
@@ -319,7 +322,9 @@ impl Merging {
     fn credential_files(&mut self, source: &Source<'_>, value: &Value, pointer: &str) {
         for (element, path, pointer) in self.entries(source, value, pointer, "path") {
             let origin = source.origin(element.span, &pointer);
-            push(&mut self.settings.sandbox.deny_read, absolute(&path, source), origin);
+            for path in [Some(absolute(&path, source)), relative(&path)].into_iter().flatten() {
+                push(&mut self.settings.sandbox.deny_read, path, origin.clone());
+            }
         }
     }
 
@@ -417,6 +422,14 @@ fn absolute(text: &str, source: &Source<'_>) -> String {
     let anchor = verbatim(&source.anchor().to_string_lossy());
     let path = crate::paths::normal(&Path::new(&anchor).join(text));
     path.to_string_lossy().into_owned()
+}
+
+/// Returns a path that names no place of its own, for each place at which a refusal begins.
+fn relative(text: &str) -> Option<String> {
+    let text = text.strip_suffix("/**").unwrap_or(text).trim_end_matches('/');
+    let text = text.strip_prefix("./").unwrap_or(text);
+    let is_relative = !text.is_empty() && !text.starts_with('/') && !text.starts_with('~');
+    is_relative.then(|| format!("./{text}"))
 }
 
 fn push(list: &mut Vec<(String, Origin)>, text: String, origin: Origin) {

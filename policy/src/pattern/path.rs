@@ -18,11 +18,11 @@ pub(crate) struct PathPattern {
 pub(crate) enum Anchor {
     /// The root of the file system.
     Root,
-    /// The home directory.
+    /// A home directory.
     Home,
     /// The place that belongs to the settings file.
     Source(PathBuf),
-    /// The working directory.
+    /// The working directory, for what refuses or asks the project as well.
     Cwd,
 }
 
@@ -43,10 +43,12 @@ enum Token {
 }
 
 /// The anchors that only the call knows.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Anchors<'a> {
-    pub cwd: &'a Path,
-    pub home: &'a Path,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Anchors {
+    /// Where what is relative begins.
+    pub places: Vec<PathBuf>,
+    /// What `~` means.
+    pub homes: Vec<PathBuf>,
 }
 
 /// What is known about a path that the text does not spell out.
@@ -144,8 +146,12 @@ impl PathPattern {
     }
 
     /// Says whether an absolute path without `.` and `..` is matched, or lies below what is.
-    pub fn matches(&self, path: &Path, anchors: Anchors<'_>) -> bool {
-        let Ok(rest) = path.strip_prefix(self.base(anchors)) else { return false };
+    pub fn matches(&self, path: &Path, anchors: &Anchors) -> bool {
+        self.bases(anchors).any(|base| self.matches_from(base, path))
+    }
+
+    fn matches_from(&self, base: &Path, path: &Path) -> bool {
+        let Ok(rest) = path.strip_prefix(base) else { return false };
         let names: Vec<&[u8]> = rest.iter().map(|name| name.as_encoded_bytes()).collect();
         self.walk(names.len(), false, |at, segment| {
             names.get(at).is_some_and(|name| segment_matches(segment, name))
@@ -153,8 +159,12 @@ impl PathPattern {
     }
 
     /// Says whether a path of this shape could be matched.
-    pub fn may_match(&self, shape: &Shape, anchors: Anchors<'_>) -> bool {
-        let base: Vec<&[u8]> = names_of(self.base(anchors));
+    pub fn may_match(&self, shape: &Shape, anchors: &Anchors) -> bool {
+        self.bases(anchors).any(|base| self.may_match_from(base, shape))
+    }
+
+    fn may_match_from(&self, base: &Path, shape: &Shape) -> bool {
+        let base: Vec<&[u8]> = names_of(base);
         let mut names = shape.segments.iter();
         for wanted in &base {
             match names.next() {
@@ -174,9 +184,21 @@ impl PathPattern {
         })
     }
 
-    /// Returns the pattern as one absolute text, in which nothing but its wildcards is one.
-    pub fn absolute(&self, anchors: Anchors<'_>) -> String {
-        let mut text = verbatim(&self.base(anchors).to_string_lossy());
+    /// Returns the pattern as one absolute text for each place at which it begins, in which nothing but its wildcards is
+    /// one.
+    pub fn absolute(&self, anchors: &Anchors) -> Vec<String> {
+        let bases: Vec<&Path> = self.bases(anchors).collect();
+        let is_new = |(at, base): &(usize, &&Path)| !bases.iter().take(*at).any(|it| it == *base);
+        let covers = |other: &Path, base: &Path| other != base && base.starts_with(other);
+        // What is meant at any depth is covered by the place around.
+        let is_covered =
+            |base: &Path| self.is_of_any_depth() && bases.iter().any(|other| covers(other, base));
+        let bases = bases.iter().enumerate().filter(is_new).map(|(_, base)| *base);
+        bases.filter(|base| !is_covered(base)).map(|base| self.absolute_from(base)).collect()
+    }
+
+    fn absolute_from(&self, base: &Path) -> String {
+        let mut text = verbatim(&base.to_string_lossy());
         for segment in &self.segments {
             if !text.ends_with('/') {
                 text.push('/');
@@ -192,13 +214,14 @@ impl PathPattern {
         text
     }
 
-    fn base<'a>(&'a self, anchors: Anchors<'a>) -> &'a Path {
-        match &self.anchor {
-            Anchor::Root => Path::new("/"),
-            Anchor::Home => anchors.home,
-            Anchor::Source(directory) => directory,
-            Anchor::Cwd => anchors.cwd,
-        }
+    fn bases<'a>(&'a self, anchors: &'a Anchors) -> impl Iterator<Item = &'a Path> {
+        let (one, many): (Option<&Path>, &[PathBuf]) = match &self.anchor {
+            Anchor::Root => (Some(Path::new("/")), &[]),
+            Anchor::Source(directory) => (Some(directory), &[]),
+            Anchor::Home => (None, &anchors.homes),
+            Anchor::Cwd => (None, &anchors.places),
+        };
+        one.into_iter().chain(many.iter().map(PathBuf::as_path))
     }
 
     /// Walks pattern and names; true when the pattern is used up at or above the last name. With `open`
@@ -439,16 +462,16 @@ fn names_of(path: &Path) -> Vec<&[u8]> {
 mod tests {
     use super::*;
 
-    const ANCHORS: fn() -> Anchors<'static> =
-        || Anchors { cwd: Path::new("/p/sub"), home: Path::new("/h") };
+    const ANCHORS: fn() -> Anchors =
+        || Anchors { places: vec!["/p/sub".into()], homes: vec!["/h".into()] };
 
     fn check(text: &str, effect: Decision, matched: &[&str], missed: &[&str]) {
         let pattern = PathPattern::new(text, Path::new("/p"), effect).unwrap();
         for path in matched {
-            assert!(pattern.matches(Path::new(path), ANCHORS()), "{text} matches {path}");
+            assert!(pattern.matches(Path::new(path), &ANCHORS()), "{text} matches {path}");
         }
         for path in missed {
-            assert!(!pattern.matches(Path::new(path), ANCHORS()), "{text} misses {path}");
+            assert!(!pattern.matches(Path::new(path), &ANCHORS()), "{text} misses {path}");
         }
     }
 
@@ -523,21 +546,35 @@ mod tests {
             (known("a"), false, false),
         ] {
             let shape = Shape { segments: vec![known("p"), known("sub"), last.clone()], open };
-            assert_eq!(pattern.may_match(&shape, ANCHORS()), expected, "{last:?} {open}");
+            assert_eq!(pattern.may_match(&shape, &ANCHORS()), expected, "{last:?} {open}");
         }
     }
 
     #[test]
     fn what_is_no_wildcard_in_a_rule_is_none_in_its_text() {
-        let anchors = Anchors { cwd: Path::new("/p [1]"), home: Path::new("/h*") };
+        let anchors = Anchors { places: vec!["/p [1]".into()], homes: vec!["/h*".into()] };
         let text = |rule: &str| {
             let pattern = PathPattern::new(rule, Path::new("/s?"), Decision::Deny).unwrap();
-            pattern.absolute(anchors)
+            pattern.absolute(&anchors).concat()
         };
         assert_eq!(text("./a/\\[id\\]"), "/p [[]1]/a/[[]id]");
         assert_eq!(text("~/x"), "/h[*]/x");
         assert_eq!(text("/\\**"), "/s[?]/[*]*");
         assert_eq!(text("//\\*\\*/[^a]?"), "/[*][*]/[!a-a]?");
         assert_eq!(text("//[é]x"), "/*x");
+    }
+
+    #[test]
+    fn a_text_for_each_place_and_none_for_what_lies_in_another_at_any_depth() {
+        let places = ["/p/src", "/p/src", "/p", "/q"].map(PathBuf::from).to_vec();
+        let anchors = Anchors { places, homes: Vec::new() };
+        let texts = |rule: &str| {
+            let pattern = PathPattern::new(rule, Path::new("/s"), Decision::Deny).unwrap();
+            pattern.absolute(&anchors)
+        };
+        assert_eq!(texts("./a/b"), ["/p/src/a/b", "/p/a/b", "/q/a/b"]);
+        assert_eq!(texts(".env"), ["/p/**/.env", "/q/**/.env"]);
+        assert_eq!(texts("//a"), ["/a"]);
+        assert_eq!(texts("~/a"), [] as [&str; 0]);
     }
 }
