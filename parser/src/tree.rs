@@ -54,6 +54,8 @@ pub struct Assigned {
     pub name: Bytes,
     /// The index, in [`CommandTree::commands`], of the builtin that names it; none if it is no command that assigns.
     pub command: Option<u32>,
+    /// The value stands there, and what it makes other programs start is in the tree.
+    pub read: bool,
     /// Where.
     pub span: Span,
 }

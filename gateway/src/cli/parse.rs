@@ -212,7 +212,19 @@ fn answer(id: &Value, tree: &CommandTree) -> Value {
     if let (false, Some(answer)) = (unknown.is_empty(), answer.as_object_mut()) {
         answer.insert("unknown".to_owned(), unknown.into());
     }
+    let unread: Vec<Value> = tree.unread().iter().map(|unread| not_read(tree, unread)).collect();
+    if let (false, Some(answer)) = (unread.is_empty(), answer.as_object_mut()) {
+        answer.insert("unread".to_owned(), unread.into());
+    }
     answer
+}
+
+/// One text of another language that is not read, and where it stands.
+fn not_read(tree: &CommandTree, unread: &stockade_parser::Unread) -> Value {
+    json!({
+        "text": String::from_utf8_lossy(unread.span.of(tree.source())),
+        "span": [unread.span.start, unread.span.end],
+    })
 }
 
 /// One part that is not understood: what, where, and how to write it so that it is.

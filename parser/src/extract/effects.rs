@@ -213,7 +213,7 @@ impl Walk<'_> {
             let value = value.map(|value| Word::literal(word.span, value));
             if equals.is_some() {
                 self.integer_assigned(&variable, value.as_ref(), word.span);
-                self.names_variable(&variable, Some(index), word.span);
+                self.note_variable(&variable, Some(index), word.exact().is_some(), word.span);
                 self.history_file(&whole, value.as_ref(), Some(index), word.span);
             }
             // The options of this shell become those of the shells that it starts.

@@ -17,12 +17,23 @@ pub(crate) struct Names {
 impl Walk<'_> {
     /// The text gives `name` a value, by the builtin at `command` or by something that is no command.
     pub(crate) fn names_variable(&mut self, name: &[u8], command: Option<u32>, span: Span) {
+        self.note_variable(name, command, false, span);
+    }
+
+    /// The same by the builtin at `command`, with a value that is `read`, or not.
+    pub(crate) fn note_variable(
+        &mut self,
+        name: &[u8],
+        command: Option<u32>,
+        read: bool,
+        span: Span,
+    ) {
         let name = name.split(|byte| *byte == b'[').next().unwrap_or_default();
         if name.is_empty() || !self.assigned.seen.insert((command, name.into())) {
             return;
         }
         self.kept += 2 * (size_of::<Assigned>() + name.len() + 32);
-        self.assigned.list.push(Assigned { name: name.into(), command, span });
+        self.assigned.list.push(Assigned { name: name.into(), command, read, span });
     }
 
     /// The same for every name to which an expression of arithmetic assigns.

@@ -18,7 +18,7 @@ pub(super) fn assigns(command: &SimpleCommand) -> bool {
 }
 
 /// Builtins whose operands assign variables for programs.
-const DECLARES: [&[u8]; 4] = [b"export", b"declare", b"typeset", b"readonly"];
+const DECLARES: [&[u8]; 5] = [b"export", b"declare", b"typeset", b"readonly", b"local"];
 
 impl Walk<'_> {
     /// Notes the programs by path that a command of the same text may have written: what they are is not known.

@@ -10,7 +10,7 @@ use crate::verdict::Decision;
 use super::context::Context;
 use super::part::{Certainty, Cover, Draft, Hit, Own, Subject};
 use super::shell::{Shell, blanket, pattern};
-use super::{cover, critical, files, history};
+use super::{cover, critical, files, guarded, history};
 
 /// Returns one part for each simple command.
 pub(super) fn parts(context: &Context<'_>, shell: &Shell<'_>) -> Vec<Draft> {
@@ -53,7 +53,8 @@ fn part(
         None => cover::without_rule(context, shell, index),
     };
     if draft.hard.is_none() {
-        draft.hard = unread(context, shell, index, &draft.cover);
+        draft.hard = unread(context, shell, index, &draft.cover)
+            .or_else(|| guarded::hard(context, shell, index, &draft.cover));
     }
     draft
 }

@@ -7,8 +7,10 @@ use stockade_parser::Assigned;
 use crate::index::RuleId;
 use crate::knowledge::{is_unsafe, knowledge, listed};
 
+use super::context::Context;
+use super::files;
 use super::part::{Cover, Draft, Hit, Subject};
-use super::shell::Shell;
+use super::shell::{Shell, pattern};
 
 /// What a text assigns to such variables.
 #[derive(Debug, Clone, Default)]
@@ -37,13 +39,19 @@ impl<'a> Guarded<'a> {
 }
 
 /// Returns a part for each such variable that no command assigns.
-pub(super) fn parts(shell: &Shell<'_>, blanket: Option<RuleId>) -> Vec<Draft> {
+pub(super) fn parts(
+    context: &Context<'_>,
+    shell: &Shell<'_>,
+    blanket: Option<RuleId>,
+) -> Vec<Draft> {
+    let held = needs_rules_held(context);
     let found = shell.guarded.alone.iter().map(|one| {
         let text = String::from_utf8_lossy(one.span.of(shell.source)).into_owned();
         let mut draft = Draft::new(Subject::Doubt, one.span, text);
         draft.confinable = true;
         draft.cover = blanket.map_or(Cover::Nothing(reason(&one.name)), Cover::Rule);
         draft.add(blanket.map(Hit::certain));
+        draft.hard = held.then(|| ("unread", unread(&one.name)));
         draft
     });
     found.collect()
@@ -53,6 +61,31 @@ pub(super) fn parts(shell: &Shell<'_>, blanket: Option<RuleId>) -> Vec<Draft> {
 pub(super) fn of_command(shell: &Shell<'_>, index: usize) -> Option<String> {
     let place = u32::try_from(index).ok()?;
     shell.guarded.commands.get(&place).map(|one| reason(&one.name))
+}
+
+/// Returns why only a rule about this very command answers for it: what it assigns could start what a rule forbids.
+pub(super) fn hard(
+    context: &Context<'_>,
+    shell: &Shell<'_>,
+    index: usize,
+    cover: &Cover,
+) -> Option<(&'static str, String)> {
+    let one = shell.guarded.commands.get(&u32::try_from(index).ok()?)?;
+    let answered = match cover {
+        Cover::Rule(id) => pattern(context, *id).is_some(),
+        Cover::Builtin(_) | Cover::Mode(_) | Cover::Nothing(_) => false,
+    };
+    (!one.read && !answered && needs_rules_held(context)).then(|| ("unread", unread(&one.name)))
+}
+
+/// Says whether rules are to be held against what runs, and confinement does not hold it.
+fn needs_rules_held(context: &Context<'_>) -> bool {
+    !context.is_confined()
+        && (context.rules.has_command_specifier() || files::has_strict_rules(context))
+}
+
+fn unread(name: &[u8]) -> String {
+    format!("{}; deny and ask rules cannot be held against that", reason(name))
 }
 
 /// Returns why a command that assigns the variable needs a person.

@@ -151,7 +151,7 @@ pub(super) fn parts(context: &Context<'_>, shell: &Shell<'_>) -> Vec<Draft> {
         drafts.extend(redirect(context, shell, target, Subject::Read(place), Access::Read));
     }
     drafts.extend(doubts(context, shell, &tool));
-    drafts.extend(guarded::parts(shell, tool.blanket));
+    drafts.extend(guarded::parts(context, shell, tool.blanket));
     for draft in &mut drafts {
         draft.add(tool.strict.iter().copied());
     }
