@@ -39,6 +39,7 @@ pub(crate) fn scene(request: &CheckRequest, places: &Places) -> Result<Scene, Fa
     };
     if request.caller_runs {
         scene.sandbox = SandboxState::Off;
+        scene = scene.run_by_caller(&request.context);
     } else if case.sandbox_available == Some(false) && scene.sandbox == SandboxState::Enforced {
         scene.sandbox = SandboxState::Unavailable;
     }

@@ -2,7 +2,7 @@
 
 mod hearing;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use stockade_policy::{
 use crate::environment::{self, Additions, Environment};
 use crate::facts::{self, Place, roots};
 use crate::hooks::{Means, Ran, Report};
+use crate::known;
 use crate::parse::Scanner;
 use crate::places::Places;
 use crate::plan;
@@ -43,6 +44,12 @@ pub(crate) struct Scene {
     pub(crate) interactive: bool,
     /// The caller is uid 0.
     pub(crate) root: bool,
+    /// The search path of who runs a text: of its command, or of a caller that runs it.
+    pub(crate) search: String,
+    /// The caller runs a text that is allowed.
+    pub(crate) caller_runs: bool,
+    /// Our state, in which commands have their temporary files.
+    pub(crate) state: PathBuf,
 }
 
 /// A call that was judged.
@@ -153,7 +160,27 @@ impl Scene {
         };
         let interactive = context.interactive;
         let root = rustix::process::geteuid().is_root();
-        Ok(Scene { place, snapshot, shell, environment, mode, sandbox, interactive, root })
+        let (state, caller_runs) = (places.state.clone(), false);
+        let search = environment.variables.get("PATH").cloned().unwrap_or_default();
+        Ok(Scene {
+            place,
+            snapshot,
+            shell,
+            environment,
+            mode,
+            sandbox,
+            interactive,
+            root,
+            search,
+            caller_runs,
+            state,
+        })
+    }
+
+    /// Returns the scene of a call whose text the caller runs itself.
+    pub(crate) fn run_by_caller(self, context: &Context) -> Scene {
+        let search = known::search(context, &self);
+        Scene { search, caller_runs: true, ..self }
     }
 
     /// Returns what the parser may assume about the shell that runs the text. What a caller gives the shell that
@@ -196,6 +223,7 @@ impl Scene {
             sandbox: self.sandbox,
             terminal: false,
             hook: None,
+            doubts: Default::default(),
         }
     }
 }
@@ -273,6 +301,8 @@ pub(crate) struct Reading {
     value: strict::Value,
     /// What the verdict depends on besides rules and tree; nothing of hooks yet.
     facts: Facts,
+    /// What to tell whoever reads along.
+    notices: Vec<String>,
 }
 
 impl Reading {
@@ -287,6 +317,33 @@ impl Reading {
     /// Says whether the `if` of a hook covers the call.
     pub(crate) fn is_covered(&self, tool: &str, hook: &Hook) -> bool {
         hook.covers(&self.call(tool), &self.facts)
+    }
+
+    /// Finds out whether the call leaves the sandbox, and what may not be believed of its programs.
+    async fn look_for_programs(&mut self, scene: &Scene, tool: &str) -> Result<(), Failure> {
+        let rules = &scene.snapshot.rules;
+        let names = stockade_policy::programs_of(&self.call(tool));
+        let may_leave = stockade_policy::may_leave_sandbox(rules, &self.call(tool));
+        if names.is_empty() || !known::is_needed(scene, &self.facts, may_leave) {
+            if stockade_policy::runs_outside_sandbox(rules, &self.call(tool), &self.facts) {
+                self.facts.sandbox = SandboxState::Off;
+            }
+            return Ok(());
+        }
+        let (scene_of, facts) = (scene.clone(), self.facts.clone());
+        let looked = tokio::task::spawn_blocking(move || known::look(&scene_of, &facts, &names));
+        let found = looked.await.map_err(|_| broken("the programs cannot be looked for"))?;
+        self.facts.doubts = found.outside;
+        if stockade_policy::runs_outside_sandbox(rules, &self.call(tool), &self.facts) {
+            self.facts.sandbox = SandboxState::Off;
+        }
+        match self.facts.sandbox {
+            SandboxState::Off if !scene.caller_runs => self.notices = found.notices,
+            SandboxState::Off | SandboxState::Enforced | SandboxState::Unavailable => {
+                self.facts.doubts = found.inside;
+            }
+        }
+        Ok(())
     }
 
     /// Looks where the paths lead that the rules may ask about.
@@ -330,8 +387,9 @@ pub(crate) async fn judge(
     }
     hearing.told(&verdict).await?;
     let id = asked.id.to_owned();
-    let hearing::Hearing { input, received, reading, report, .. } = hearing;
-    let Reading { tree, value, .. } = reading;
+    let hearing::Hearing { input, received, reading, mut report, .. } = hearing;
+    let Reading { tree, value, notices, .. } = reading;
+    report.notices.extend(notices);
     let tool = asked.tool.to_owned();
     Ok(Judged { id, tool, input, received, tree, value, facts, verdict, took, hooks: report })
 }
@@ -354,10 +412,8 @@ pub(crate) async fn read(
     let value = positioned(input)?;
     let terminal = runner == Runner::Gateway(Given::Terminal);
     let facts = Facts { terminal, ..scene.facts() };
-    let mut reading = Reading { tree, value, facts };
-    if stockade_policy::runs_outside_sandbox(&scene.snapshot.rules, &reading.call(tool)) {
-        reading.facts.sandbox = SandboxState::Off;
-    }
+    let mut reading = Reading { tree, value, facts, notices: Vec::new() };
+    reading.look_for_programs(scene, tool).await?;
     reading.look(tool).await?;
     Ok(reading)
 }

@@ -6,7 +6,7 @@ mod limits;
 mod protected;
 mod repository;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -27,6 +27,7 @@ use crate::net;
 use crate::places::Places;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::CommandRequest;
+use crate::regions::Regions;
 use crate::request::Command;
 use crate::shell::{self, Shell};
 use crate::temporary::{Ending, Temporary};
@@ -323,6 +324,10 @@ pub(crate) const ADDED: [&str; 23] = [
 ];
 
 fn program(ground: &Ground<'_>) -> Result<Program, Failure> {
+    let mut variables = ground.around.environment.variables.clone();
+    if ground.temporary.is_none() {
+        without_regions(&ground.around, &mut variables);
+    }
     let (path, argv): (PathBuf, Vec<OsString>) = match &ground.command.words {
         None => {
             let fixed = ["bash", "--noprofile", "--norc", "-c"].map(OsString::from);
@@ -331,12 +336,11 @@ fn program(ground: &Ground<'_>) -> Result<Program, Failure> {
         }
         Some(words) => {
             let name = words.first().map(String::as_str).unwrap_or_default();
-            let search = ground.around.environment.variables.get("PATH").map(String::as_str);
+            let search = variables.get("PATH").map(String::as_str);
             let path = shell::program(name, search.unwrap_or_default(), &ground.around.place.cwd)?;
             (path, words.iter().map(OsString::from).collect())
         }
     };
-    let mut variables = ground.around.environment.variables.clone();
     if ground.temporary.is_some() {
         variables.extend(TEMPORARY.map(|name| (name.into(), "/tmp".into())));
     }
@@ -352,6 +356,14 @@ fn program(ground: &Ground<'_>) -> Result<Program, Failure> {
     }
     let environment = variables.into_iter().map(|(name, it)| (name.into(), it.into())).collect();
     Ok(Program { path, argv, environment, cwd: ground.around.place.cwd.clone() })
+}
+
+/// Takes out of the search path of an unconfined command what leads where commands may write.
+fn without_regions(around: &Around<'_>, variables: &mut BTreeMap<String, String>) {
+    let regions = Regions::of(around.place, around.sandbox, &around.places.state);
+    if let Some(search) = variables.get_mut("PATH") {
+        *search = regions.clean(search).kept;
+    }
 }
 
 fn files(around: &Around<'_>) -> Result<Files, Failure> {

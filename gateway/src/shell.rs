@@ -70,7 +70,8 @@ fn is_safe(path: &Path, place: &Place) -> bool {
     path.is_absolute() && !inside && closed
 }
 
-fn is_program(path: &Path) -> bool {
+/// Says whether a file can be executed.
+pub(crate) fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 

@@ -94,6 +94,7 @@ fn facts() -> Facts {
         sandbox: SandboxState::Off,
         terminal: false,
         hook: None,
+        doubts: Default::default(),
     }
 }
 

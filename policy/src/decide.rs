@@ -12,6 +12,7 @@ mod guarded;
 mod harmless;
 mod history;
 mod kept;
+mod known;
 mod links;
 mod part;
 mod places;
@@ -31,7 +32,8 @@ use context::Context;
 use part::{Draft, Settled};
 
 pub(crate) use context::further_directories;
-pub(crate) use shell::{Shell, excluded_from_sandbox, paths_of_shell};
+pub(crate) use known::{excluded_from_sandbox, programs_of_shell};
+pub(crate) use shell::{Shell, paths_of_shell};
 pub(crate) use tools::path_of_tool;
 
 /// Decides one call.

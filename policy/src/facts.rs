@@ -1,6 +1,6 @@
 //! All that a decision may depend on besides rules and text.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use stockade_parser::CommandTree;
@@ -114,6 +114,28 @@ pub struct Facts {
     pub terminal: bool,
     /// What the hooks decided; none when none ran or none spoke.
     pub hook: Option<HookOutcome>,
+    /// What may not be believed, since commands can change it.
+    pub doubts: Doubts,
+}
+
+/// What a decision may not believe, since commands can change it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Doubts {
+    /// For each word of [`crate::programs_of`] that does not tell what would run: why not.
+    pub programs: BTreeMap<Vec<u8>, Doubt>,
+    /// Settings files that lie where commands may write.
+    pub settings: BTreeSet<PathBuf>,
+}
+
+/// Why the name of a program does not tell what would run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Doubt {
+    /// It would be this file, which commands can write.
+    Planted(PathBuf),
+    /// It is looked for in this directory first, where commands could put one.
+    Exposed(PathBuf),
+    /// It is this file, which commands can write and which an unconfined command does not find.
+    Absent(PathBuf),
 }
 
 impl Facts {

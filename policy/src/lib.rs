@@ -21,12 +21,15 @@ mod rule;
 mod settings;
 mod verdict;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
+
+use stockade_parser::json::Value;
 
 pub use confine::sandbox_settings;
 pub use decide::evaluate;
 pub use decide::evidence::{Change, Evidence, Form, PartEvidence, RuleFiles, Weighed, explain};
-pub use facts::{Call, Facts, HookOutcome, HookVerdict, Mode, SandboxState};
+pub use facts::{Call, Doubt, Doubts, Facts, HookOutcome, HookVerdict, Mode, SandboxState};
 pub use hook::{CommandHook, Condition, Handler, Hook, HookEvent, HttpHook};
 pub use knowledge::{DEFAULT_SETTINGS, GitKeys, ProtectedName, git_keys, protected_names};
 pub use layer::{Layer, Origin};
@@ -52,20 +55,47 @@ pub fn paths_of(call: &Call<'_>, facts: &Facts) -> Vec<PathBuf> {
     }
 }
 
+/// Returns the words by which the programs of a call are named, so that the gateway can look for them into
+/// [`Facts::doubts`] before.
+pub fn programs_of(call: &Call<'_>) -> BTreeSet<Vec<u8>> {
+    match call {
+        Call::Bash { tree, .. } => decide::programs_of_shell(&decide::Shell::of(tree)),
+        Call::Tool { .. } => BTreeSet::new(),
+    }
+}
+
+/// Says whether what the names of programs stand for changes a decision about a call that runs confined: whether a command
+/// is allowed for its name and not for being confined.
+pub fn names_count(rules: &Rules, facts: &Facts) -> bool {
+    !rules.settings().sandbox.auto_allow || facts.mode == Mode::Plan
+}
+
 /// Says whether rules know a tool by this name.
 pub fn is_known_tool(name: &str) -> bool {
     knowledge::knowledge().known_tools.contains(&name)
 }
 
+/// Says whether a call could run outside the sandbox: it asks for it, or settings name commands that do.
+pub fn may_leave_sandbox(rules: &Rules, call: &Call<'_>) -> bool {
+    let wish = |input: &Value| {
+        input.get("dangerouslyDisableSandbox").is_some_and(|it| it.boolean() == Some(true))
+    };
+    match call {
+        Call::Bash { input, .. } => !rules.settings().sandbox.excluded.is_empty() || wish(input),
+        Call::Tool { .. } => false,
+    }
+}
+
 /// Says whether settings let the call run outside the sandbox: each of its commands is excluded, or the call
-/// asks for it and may. [`Facts::sandbox`] is then [`SandboxState::Off`].
-pub fn runs_outside_sandbox(rules: &Rules, call: &Call<'_>) -> bool {
+/// asks for it and may. [`Facts::sandbox`] is then [`SandboxState::Off`]. The facts say what its programs are for a command
+/// that runs unconfined.
+pub fn runs_outside_sandbox(rules: &Rules, call: &Call<'_>, facts: &Facts) -> bool {
     match call {
         Call::Bash { tree, input } => {
             let wish =
                 input.get("dangerouslyDisableSandbox").is_some_and(|v| v.boolean() == Some(true));
             (wish && rules.settings().sandbox.allow_unsandboxed)
-                || decide::excluded_from_sandbox(rules, &decide::Shell::of(tree))
+                || decide::excluded_from_sandbox(rules, &decide::Shell::of(tree), facts)
         }
         Call::Tool { .. } => false,
     }

@@ -346,6 +346,7 @@ mod tests {
             sandbox: crate::SandboxState::Enforced,
             terminal: false,
             hook: None,
+            doubts: Default::default(),
         };
         let rules = NetworkRules::new(&crate::sandbox_settings(&loaded.rules, &facts));
         check(&rules, "a.example", 443, "allowed by *.example");

@@ -70,6 +70,7 @@ pub fn plain_facts() -> Facts {
         sandbox: SandboxState::Off,
         terminal: false,
         hook: None,
+        doubts: Default::default(),
     }
 }
 

@@ -74,6 +74,7 @@ impl Gateway {
             scene = self.settled(caller, scene, &request.context).await?;
             if request.caller_runs {
                 scene.sandbox = sandbox;
+                scene = scene.run_by_caller(&request.context);
             }
             roots::remember(&self.places.state, &scene.place);
         }

@@ -10,7 +10,7 @@ use crate::verdict::Decision;
 use super::context::Context;
 use super::part::{Certainty, Cover, Draft, Hit, Own, Subject};
 use super::shell::{Shell, blanket, pattern};
-use super::{cover, critical, files, guarded, history};
+use super::{cover, critical, files, guarded, history, known};
 
 /// Returns one part for each simple command.
 pub(super) fn parts(context: &Context<'_>, shell: &Shell<'_>) -> Vec<Draft> {
@@ -42,7 +42,13 @@ fn part(
     let rules = cover::rules(context, shell, index, exact, blanket);
     draft.add(rules.iter().copied().map(Hit::certain));
     // Outside the sandbox the exact rule is the one that counts.
-    let exact = cover::exact_at_or_above(shell, index, exact).filter(|_| context.unconfined);
+    let known = known::doubt_for_rules(context, command).is_none();
+    let exact = cover::exact_at_or_above(shell, index, exact);
+    let exact = exact.filter(|_| context.unconfined && known);
+    if draft.own.is_none() {
+        let counted = exact.as_ref().map_or(rules.as_slice(), std::slice::from_ref);
+        draft.own = known::let_out(context, shell, index, counted);
+    }
     draft.cover = match exact.as_ref().or(rules.iter().min()) {
         // INVARIANT: a rule never makes plan mode ask about what is harmless without it.
         Some(rule) if context.mode != Mode::Plan => Cover::Rule(*rule),
@@ -107,6 +113,9 @@ fn strikes(context: &Context<'_>, shell: &Shell<'_>, command: &SimpleCommand) ->
 /// Returns the first exact rule for the command, assignments included or safe.
 fn exact_rule(context: &Context<'_>, command: &SimpleCommand) -> Option<RuleId> {
     let program = command.words.first()?.exact()?;
+    if known::doubt_for_rules(context, command).is_some() {
+        return None;
+    }
     let assigned = command.assignments.first().and_then(|assignment| {
         let value = assignment.value.exact()?;
         Some([assignment.name.as_slice(), b"=", value].concat())

@@ -11,6 +11,7 @@ use crate::pattern::path::Anchors;
 use crate::rule::Specifier;
 use crate::verdict::Decision;
 
+use super::known;
 use super::links::{self, Links};
 use super::part::Hit;
 use super::shell::Shell;
@@ -31,6 +32,8 @@ pub(super) struct Context<'a> {
     pub unconfined: bool,
     /// The text may set options of the shell that change what patterns mean.
     pub globs_differ: bool,
+    /// Nothing in the text does more than read.
+    pub only_reads: bool,
     /// Where commands of the text may put links.
     pub made: Links<'a>,
     /// Where rules that refuse or ask begin.
@@ -68,6 +71,7 @@ impl<'a> Context<'a> {
             auto_allow: confined && sandbox.auto_allow && mode != Mode::Plan,
             unconfined,
             globs_differ: shell.is_some_and(Shell::sets_globs),
+            only_reads: shell.is_some_and(known::only_reads),
             made: shell.map_or_else(Links::default, |shell| links::made(shell, facts)),
             strict: facts.anchors(Decision::Deny),
             loose: facts.anchors(Decision::Allow),

@@ -13,6 +13,7 @@ use crate::verdict::Decision;
 
 use super::context::Context;
 use super::guarded;
+use super::known;
 use super::part::Cover;
 use super::reach;
 use super::shell::{Shell, pattern};
@@ -36,8 +37,11 @@ pub(super) fn rules(
     blanket: Option<RuleId>,
 ) -> Vec<RuleId> {
     let Some(command) = shell.commands.get(index) else { return Vec::new() };
-    let mut found: Vec<RuleId> = exact_at_or_above(shell, index, exact).into_iter().collect();
-    found.extend(blanket);
+    let mut found: Vec<RuleId> = blanket.into_iter().collect();
+    if known::doubt_for_rules(context, command).is_some() {
+        return found;
+    }
+    found.extend(exact_at_or_above(shell, index, exact));
     let guarded = guarded::of_command(shell, index).is_some();
     if guarded || !are_safe(&command.assignments) || looks_through(shell, index) {
         return found;
@@ -143,6 +147,9 @@ pub(super) fn without_rule(context: &Context<'_>, shell: &Shell<'_>, index: usiz
     }
     if let Some(reason) = guarded::of_command(shell, index) {
         return Cover::Nothing(reason);
+    }
+    if let Some(doubt) = known::doubt(context, command) {
+        return Cover::Nothing(doubt);
     }
     if looks_through(shell, index) {
         return Cover::Builtin("the command inside is judged".to_owned());

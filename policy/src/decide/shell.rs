@@ -115,18 +115,6 @@ pub(super) fn stays(commands: &[SimpleCommand]) -> bool {
     commands.iter().all(|command| command.directory == Directory::Start)
 }
 
-/// Says whether a call runs outside the sandbox: each of its commands is excluded, and all is understood.
-pub(crate) fn excluded_from_sandbox(rules: &Rules, shell: &Shell<'_>) -> bool {
-    let patterns = &rules.settings().sandbox.excluded;
-    let excluded = |command: &SimpleCommand| {
-        patterns.iter().any(|(pattern, _)| pattern.covers(&command.words))
-    };
-    shell.opaque.is_empty()
-        && !shell.commands.is_empty()
-        && shell.commands.iter().all(excluded)
-        && shell.guarded.is_empty()
-}
-
 /// Returns what was found about each part, in source order.
 pub(super) fn parts(context: &Context<'_>, shell: &Shell<'_>) -> Vec<Draft> {
     if context.input.get("command").and_then(|value| value.text()).is_none() {

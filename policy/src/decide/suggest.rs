@@ -137,6 +137,10 @@ fn help(verdict: &Verdict) -> String {
         (By::Builtin, "protected_path", _) => {
             "a person can allow it once; no allow rule does".to_owned()
         }
+        (By::Builtin, "runner_outside", _) => {
+            "a person can allow it once; to have it allowed, put the rule into the user settings"
+                .to_owned()
+        }
         (By::Mode, "plan", _) => "leave plan mode first".to_owned(),
         (By::Mode, "dont_ask", _) => "choose a mode that asks, or allow it by a rule".to_owned(),
         (By::Mode, "no_person", _) => {

@@ -159,6 +159,7 @@ pub(super) fn facts() -> Facts {
         sandbox: SandboxState::Off,
         terminal: false,
         hook: None,
+        doubts: Default::default(),
     }
 }
 

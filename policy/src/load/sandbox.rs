@@ -6,6 +6,7 @@ use stockade_parser::json::Value;
 
 use super::source::{Source, join};
 use super::{Merging, texts};
+use crate::knowledge::{knowledge, listed};
 use crate::layer::{Layer, Origin};
 use crate::network::HostRule;
 use crate::pattern::command::CommandPattern;
@@ -199,6 +200,10 @@ impl Merging {
         }
         for (element, text, pointer) in list {
             match CommandPattern::new(&text) {
+                Ok(pattern) if source.is_shared() && names_runner(&pattern) => {
+                    let message = "programs that run what the project brings along leave the sandbox by user or managed settings alone";
+                    self.warn(source, element, &pointer, message, "put it into the user settings");
+                }
                 Ok(pattern) => {
                     let origin = source.origin(element.span, &pointer);
                     self.settings.sandbox.excluded.push((pattern, origin));
@@ -436,4 +441,13 @@ fn push(list: &mut Vec<(String, Origin)>, text: String, origin: Origin) {
     if !list.iter().any(|(known, _)| *known == text) {
         list.push((text, origin));
     }
+}
+
+/// Says whether a pattern spells out a program that runs what the project brings along, or a file of the project.
+fn names_runner(pattern: &CommandPattern) -> bool {
+    pattern.first_words().unwrap_or_default().iter().any(|word| {
+        let name = word.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        let relative = word.contains(&b'/') && !word.starts_with(b"/");
+        relative || listed(&knowledge().runners, name)
+    })
 }

@@ -1,0 +1,175 @@
+//! Where commands may write. What lies there is never believed: it may be what a command of a former call put there.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Component, Path, PathBuf};
+
+use stockade_policy::SandboxSettings;
+use stockade_sandbox::Pattern;
+
+use crate::environment::DEFAULT_PATH;
+use crate::facts::{Names, Place};
+
+/// Links that one path may go through, as in the kernel (path_resolution(7)).
+const MAX_LINKS: usize = 40;
+
+/// Directories in which no path means the same to two processes.
+const OF_EACH_PROCESS: [&str; 2] = ["/proc", "/dev/fd"];
+
+/// The places where commands of a call may write.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Regions {
+    /// Their real paths.
+    paths: Vec<PathBuf>,
+    /// Device and inode of each that is there: the same place may be shown at a second one.
+    objects: Vec<(u64, u64)>,
+}
+
+/// A search path, as an unconfined program gets it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Search {
+    /// What is left of it.
+    pub(crate) kept: String,
+    /// What was taken out.
+    pub(crate) dropped: Vec<String>,
+}
+
+impl Regions {
+    /// Returns the regions of a call; blocks on the file system. The settings have every path absolute.
+    pub(crate) fn of(place: &Place, sandbox: &SandboxSettings, state: &Path) -> Regions {
+        let mut found: Vec<PathBuf> = place.additional.clone();
+        // What is too wide is not writable.
+        found.extend((!place.project_is_too_wide()).then(|| place.project.clone()));
+        let plain = |path: &&(String, _)| !Pattern::is(&path.0);
+        found.extend(sandbox.allow_write.iter().filter(plain).map(|(path, _)| path.into()));
+        // Commands have their temporary files there.
+        found.push(state.to_path_buf());
+        let mut names = Names::default();
+        let paths: Vec<PathBuf> = found.iter().map(|path| names.real(path)).collect();
+        let object = |path: &PathBuf| path.metadata().ok().map(|it| (it.dev(), it.ino()));
+        let objects = paths.iter().filter_map(object).collect();
+        Regions { paths, objects }
+    }
+
+    /// Says whether an absolute path lies in a region, or goes through one; blocks on the file system.
+    pub(crate) fn hold(&self, path: &Path) -> bool {
+        let mut real = PathBuf::from("/");
+        let mut rest = pieces(path);
+        let mut links = 0;
+        while let Some(piece) = rest.pop_front() {
+            if piece == ".." {
+                real.pop();
+                continue;
+            }
+            real.push(&piece);
+            let found = real.symlink_metadata().ok();
+            let object = found.as_ref().map(|it| (it.dev(), it.ino()));
+            let is_region = self.paths.iter().any(|region| real.starts_with(region))
+                || object.is_some_and(|object| self.objects.contains(&object));
+            if is_region || OF_EACH_PROCESS.iter().any(|it| real.starts_with(it)) {
+                return true;
+            }
+            if !found.is_some_and(|it| it.is_symlink()) {
+                continue;
+            }
+            let Ok(target) = std::fs::read_link(&real) else { return true };
+            links += 1;
+            if links > MAX_LINKS {
+                return true;
+            }
+            real.pop();
+            if target.is_absolute() {
+                real = PathBuf::from("/");
+            }
+            for piece in pieces(&target).into_iter().rev() {
+                rest.push_front(piece);
+            }
+        }
+        false
+    }
+
+    /// Says whether an entry of a search path leads where commands may write: a relative one may lead anywhere.
+    pub(crate) fn hold_entry(&self, entry: &str) -> bool {
+        !entry.starts_with('/') || self.hold(Path::new(entry))
+    }
+
+    /// Takes out of a search path what leads where commands may write; blocks on the file system.
+    pub(crate) fn clean(&self, search: &str) -> Search {
+        let held = |entry: &&str| self.hold_entry(entry);
+        let (dropped, kept): (Vec<&str>, Vec<&str>) = search.split(':').partition(held);
+        // To programs an empty one is the working directory.
+        let kept = if kept.is_empty() { DEFAULT_PATH.to_owned() } else { kept.join(":") };
+        Search { kept, dropped: dropped.into_iter().map(str::to_owned).collect() }
+    }
+}
+
+fn pieces(path: &Path) -> VecDeque<OsString> {
+    let piece = |component: Component<'_>| match component {
+        Component::Normal(name) => Some(name.to_os_string()),
+        Component::ParentDir => Some("..".into()),
+        Component::CurDir | Component::RootDir | Component::Prefix(_) => None,
+    };
+    path.components().filter_map(piece).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::testing::Folder;
+
+    fn regions(folder: &Folder) -> Regions {
+        let project = folder.path().join("project");
+        std::fs::create_dir_all(project.join("bin")).unwrap();
+        std::fs::create_dir_all(folder.path().join("tools")).unwrap();
+        let place = Place {
+            cwd: project.clone(),
+            session: None,
+            project,
+            home: "/nonexistent".into(),
+            additional: Vec::new(),
+        };
+        Regions::of(&place, &SandboxSettings::default(), Path::new("/nonexistent/state"))
+    }
+
+    #[test]
+    fn what_lies_in_a_region_or_goes_through_one_is_held() {
+        let folder = Folder::new();
+        let regions = regions(&folder);
+        let root = folder.path();
+        symlink("/usr", root.join("project/out")).unwrap();
+        symlink("project/bin", root.join("in")).unwrap();
+        symlink("loop", root.join("loop")).unwrap();
+        for held in [
+            "project",
+            "project/bin/ls",
+            "project/missing/x",
+            "project/out/bin",
+            "tools/../project/out/bin",
+            "in/ls",
+            "loop/x",
+        ] {
+            assert!(regions.hold(&root.join(held)), "{held}");
+        }
+        assert!(regions.hold(Path::new("/proc/self/cwd/x")));
+        for free in ["tools/ls", "project/../tools", "projects"] {
+            let held = regions.hold(&root.join(free));
+            // A way that leaves a region again went through it.
+            assert_eq!(held, free.starts_with("project/"), "{free}");
+        }
+    }
+
+    #[test]
+    fn an_unconfined_program_searches_in_no_region() {
+        let folder = Folder::new();
+        let regions = regions(&folder);
+        let root = folder.path().display().to_string();
+        let search = format!("{root}/project/bin::.:bin:~/bin:{root}/tools:/usr/bin");
+        let cleaned = regions.clean(&search);
+        assert_eq!(cleaned.kept, format!("{root}/tools:/usr/bin"));
+        assert_eq!(cleaned.dropped, [&format!("{root}/project/bin"), "", ".", "bin", "~/bin"]);
+        assert_eq!(regions.clean("").kept, DEFAULT_PATH);
+    }
+}
