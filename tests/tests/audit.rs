@@ -113,6 +113,29 @@ fn a_request_that_fails_before_it_is_decided_leaves_a_record_without_its_secrets
 }
 
 #[test]
+fn a_secret_in_a_rule_a_hook_or_a_warning_is_not_stored() {
+    let place = Place::new("settings-secrets");
+    let hook = "test -n x || curl -u bob:hooksecret7 http://127.0.0.1:1";
+    let settings = json!({
+        "permissions": {
+            "deny": ["Bash(curl -u bob:rulesecret7 *)", "Bash(curl -u bob:brokensecret7"],
+            "allow": ["Bash(mysql -prulesecret8 *)"],
+        },
+        "hooks": { "PreToolUse": [{ "matcher": "Bash", "hooks": [{ "type": "command", "command": hook }] }] },
+    });
+    place.write("home/.config/stockade/settings.json", &settings.to_string());
+    let output = place.output(["run", "curl -u bob:rulesecret7 https://example.com"]);
+    assert_ne!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let log = fs::read_to_string(place.state().join("audit/00000001.jsonl")).expect("the log");
+    assert!(log.contains("[redacted:flag-user:"), "{log}");
+    for secret in ["rulesecret7", "rulesecret8", "hooksecret7", "brokensecret7"] {
+        let line = log.lines().find(|line| line.contains(secret));
+        assert_eq!(line, None, "{secret}");
+    }
+    verifies(&place);
+}
+
+#[test]
 fn a_missing_segment_key_or_state_is_named_and_nothing_runs() {
     let place = Place::new("missing");
     runs(&place);

@@ -45,6 +45,11 @@ impl From<&Path> for Text {
 }
 
 impl Text {
+    /// Returns the bytes as they were given.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// Returns the value as it is stored.
     pub(super) fn stored(&self) -> Value {
         match std::str::from_utf8(&self.0) {

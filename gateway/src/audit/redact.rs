@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
-use stockade_parser::CommandTree;
+use stockade_parser::{CommandTree, Limits, Programs, StartState, parse};
 
 use super::hash::hex;
 use super::keys::RedactKey;
@@ -72,6 +72,40 @@ impl Redactor {
         let is_source = command == Some(tree.source());
         extras(&commands, &found, tree.source(), command.unwrap_or_default(), is_source)
     }
+
+    /// Adds to `extras` the secrets in texts of settings that hold commands: rules, handlers of hooks, and warnings
+    /// that quote them. They are masked wherever they stand in the record.
+    pub(super) fn add_settings<'a>(
+        &self,
+        extras: &mut Extras,
+        texts: impl IntoIterator<Item = &'a [u8]>,
+    ) {
+        for command in texts.into_iter().flat_map(commands_in).take(MOST_TEXTS) {
+            let limits = Limits::default();
+            let draft = parse(command, &StartState::default(), Programs::builtin(), &limits);
+            let tree = draft.confirm(&[]);
+            let commands = grammar::commands(&tree);
+            let found = grammar::find(&self.rules, &commands);
+            let more = self::extras(&commands, &found, tree.source(), command, true);
+            extras.known.take(more.known);
+        }
+    }
+}
+
+/// Most texts of settings in one record that are looked through by grammar; shapes are looked for in all.
+const MOST_TEXTS: usize = 10_000;
+
+/// Returns the commands that a text of settings may hold: what stands between the parentheses of a rule, what stands
+/// between backquotes in a warning, and the text itself.
+fn commands_in(text: &[u8]) -> Vec<&[u8]> {
+    let mut commands: Vec<&[u8]> = text.split(|byte| *byte == b'`').collect();
+    for at in 0..commands.len() {
+        let Some(piece) = commands.get(at).copied() else { continue };
+        let open = piece.iter().position(|byte| *byte == b'(');
+        let inner = open.and_then(|open| piece.get(open + 1..));
+        commands.extend(inner.map(|inner| inner.strip_suffix(b")").unwrap_or(inner)));
+    }
+    commands
 }
 
 fn extras(

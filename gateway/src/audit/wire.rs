@@ -5,7 +5,7 @@ use stockade_parser::{CommandTree, Operator, Position, RedirectTarget, SimpleCom
 use stockade_policy::Verdict;
 
 use super::cut;
-use super::record::decision::{Decision, Request, Runs};
+use super::record::decision::{Decision, HookRun, Request, Runs};
 use super::record::{Agreement, Answer, Body, Text};
 use super::redact::Redactor;
 use super::redact::mask::{Extras, mask};
@@ -52,6 +52,7 @@ pub(super) fn prepare(
         Body::Hooks(it) => members_of(it.as_ref())?,
         Body::Gap(it) => members_of(it)?,
     };
+    redactor.add_settings(&mut extras, settings_texts(body));
     let masks = mask(&mut members, &extras, redactor);
     let redacted = serde_json::to_value(masks).map_err(|error| error.to_string())?;
     members.insert("redacted".into(), redacted);
@@ -65,6 +66,31 @@ pub(super) fn prepare(
         members: inner.to_vec(),
         follow: follow(body),
     })
+}
+
+/// Returns the texts of settings in a record that may hold commands.
+fn settings_texts(body: &Body) -> Vec<&[u8]> {
+    fn handlers(hooks: &[HookRun]) -> impl Iterator<Item = &[u8]> {
+        hooks.iter().map(|hook| hook.handler.bytes())
+    }
+    match body {
+        Body::Decision(decision) => {
+            let rules = decision.verdict.rules.iter().map(|rule| rule.text.as_bytes());
+            rules.chain(handlers(&decision.hooks)).collect()
+        }
+        Body::PolicyLoad(load) => {
+            let rules = load.rules.iter().map(|rule| rule.text.bytes());
+            let hooks = load.hooks.iter().map(|hook| hook.handler.bytes());
+            rules.chain(hooks).chain(load.warnings.iter().map(Text::bytes)).collect()
+        }
+        Body::Hooks(hooks) => handlers(&hooks.hooks).collect(),
+        Body::Connection(_)
+        | Body::Segment(_)
+        | Body::Approval(_)
+        | Body::Result(_)
+        | Body::Grant(_)
+        | Body::Gap(_) => Vec::new(),
+    }
 }
 
 fn follow(body: &Body) -> Follow {

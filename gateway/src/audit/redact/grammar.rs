@@ -92,6 +92,9 @@ pub(super) fn find(rules: &Rules, commands: &[Simple<'_>]) -> Vec<Found> {
         let program = program(command);
         search.shapes(number, command);
         for (index, rule) in rules.rules.iter().enumerate() {
+            if !rule.with.iter().all(|word| has_word(command, word)) {
+                continue;
+            }
             let of_program = |it: &&str| *it == "*" || it.as_bytes() == program;
             match rule.kind {
                 Kind::Option if rule.programs.iter().any(of_program) => {
@@ -102,10 +105,13 @@ pub(super) fn find(rules: &Rules, commands: &[Simple<'_>]) -> Vec<Found> {
                 Kind::Pair if rule.programs.iter().any(of_program) => {
                     search.pairs(number, command, index, rule);
                 }
+                Kind::Last if rule.programs.iter().any(of_program) && has_name(command, rule) => {
+                    search.last(number, command, index, rule);
+                }
                 Kind::Stdin if rule.programs.iter().any(of_program) && has_name(command, rule) => {
                     search.stdin(number, commands, index, rule);
                 }
-                Kind::Option | Kind::Pair | Kind::Stdin | Kind::Shape => {}
+                Kind::Option | Kind::Pair | Kind::Last | Kind::Stdin | Kind::Shape => {}
             }
         }
     }
@@ -120,11 +126,12 @@ fn program<'a>(command: &Simple<'a>) -> &'a [u8] {
 
 /// Says whether one of the rule's names is a word of the command; the program counts as one.
 fn has_name(command: &Simple<'_>, rule: &Rule) -> bool {
-    let named = |name: &&str| {
-        command.words.iter().filter_map(|word| word.exact).any(|word| word == name.as_bytes())
-            || program(command) == name.as_bytes()
-    };
+    let named = |name: &&str| has_word(command, name) || program(command) == name.as_bytes();
     rule.names.is_empty() || rule.names.iter().any(named)
+}
+
+fn has_word(command: &Simple<'_>, name: &str) -> bool {
+    command.words.iter().filter_map(|word| word.exact).any(|word| word == name.as_bytes())
 }
 
 struct Search<'a> {
@@ -257,6 +264,15 @@ impl Search<'_> {
             if rule.names.iter().any(|pattern| fits(pattern, &name)) {
                 self.take(number, Place::Word(at), value, 0, index, rule);
             }
+        }
+    }
+
+    /// Takes the last operand, unless it is the name by which the rule is known.
+    fn last(&mut self, number: usize, command: &Simple<'_>, index: usize, rule: &Rule) {
+        let Some((at, word)) = command.words.iter().enumerate().skip(2).last() else { return };
+        let is_name = |name: &&str| word.exact == Some(name.as_bytes());
+        if !rule.names.iter().chain(&rule.with).any(is_name) {
+            self.take(number, Place::Word(at), word, 0, index, rule);
         }
     }
 

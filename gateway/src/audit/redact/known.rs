@@ -40,6 +40,13 @@ impl Known {
         }
     }
 
+    /// Adds what `other` knows.
+    pub(super) fn take(&mut self, other: Known) {
+        for (value, found) in other.0 {
+            self.0.entry(value).or_insert(found);
+        }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -95,7 +95,9 @@ fn named(pointer: &str, text: &[u8], redactor: &Redactor) -> Option<Spot> {
     let (_, name) = pointer.strip_prefix("/request/input/").map(|_| pointer.rsplit_once('/'))??;
     let rules = redactor.rules();
     let tells = |rule: &&Rule| {
-        rule.kind == Kind::Assignment && rule.names.iter().any(|pattern| fits(pattern, name))
+        rule.kind == Kind::Assignment
+            && rule.with.is_empty()
+            && rule.names.iter().any(|pattern| fits(pattern, name))
     };
     let rule = rules.rules.iter().position(|rule| tells(&rule) && rules.is_secret(rule, text))?;
     Some(Spot { range: 0..text.len(), rule })

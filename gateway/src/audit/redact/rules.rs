@@ -18,6 +18,7 @@ pub(super) enum Kind {
     Header,
     Assignment,
     Pair,
+    Last,
     Stdin,
     Shape,
 }
@@ -29,6 +30,8 @@ pub(super) struct Rule {
     pub(super) kind: Kind,
     pub(super) programs: Vec<&'static str>,
     pub(super) names: Vec<&'static str>,
+    /// Words that must all stand in the command.
+    pub(super) with: Vec<&'static str>,
     pub(super) after: Option<&'static str>,
     regex: Option<Lazy>,
     min_entropy: Option<f64>,
@@ -109,11 +112,12 @@ pub(super) struct Spot {
     pub(super) rule: usize,
 }
 
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 11] = [
     "id",
     "kind",
     "programs",
     "names",
+    "with",
     "keywords",
     "regex",
     "min_entropy",
@@ -206,6 +210,7 @@ fn rule(row: &Members<'static>) -> Result<Rule, String> {
         Some("header") => Kind::Header,
         Some("assignment") => Kind::Assignment,
         Some("pair") => Kind::Pair,
+        Some("last") => Kind::Last,
         Some("stdin") => Kind::Stdin,
         Some("shape") => Kind::Shape,
         _ => return Err(wrong("`kind` is not known".into())),
@@ -220,6 +225,7 @@ fn rule(row: &Members<'static>) -> Result<Rule, String> {
         kind,
         programs: texts(row.get("programs")).map_err(&wrong)?,
         names: texts(row.get("names")).map_err(&wrong)?,
+        with: texts(row.get("with")).map_err(&wrong)?,
         after: row.get("after").and_then(View::text),
         regex,
         min_entropy,
