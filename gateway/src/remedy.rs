@@ -35,6 +35,8 @@ enum Remedy {
     },
     /// Nothing, and why.
     Nothing(&'static str),
+    /// No change of the settings, but another way.
+    Instead(String),
 }
 
 /// What nobody is to make writable as a whole.
@@ -81,6 +83,7 @@ pub(crate) fn view(found: &Violation, around: Around<'_>) -> Value {
             (told, Value::Null)
         }
         Remedy::Nothing(why) => (Value::Null, (*why).into()),
+        Remedy::Instead(how) => (Value::Null, how.as_str().into()),
     };
     json!({
         "kind": found.kind,
@@ -147,6 +150,7 @@ fn text(remedy: &Remedy) -> String {
             format!("to allow: {first}, then {setting}: {value} ({layer} settings)")
         }
         Remedy::Nothing(why) => (*why).to_owned(),
+        Remedy::Instead(how) => how.clone(),
     }
 }
 
@@ -162,6 +166,9 @@ fn remedy(found: &Violation, around: Around<'_>) -> Remedy {
             },
             None if found.rule.ends_with("outside of the writable directories") => {
                 outside(found, around)
+            }
+            None if found.rule.starts_with("builtin: file with several names") => {
+                own_copy(&found.object)
             }
             None => Remedy::Nothing(
                 "no setting allows it: it is protected always, and only a call outside of the sandbox can",
@@ -229,6 +236,20 @@ fn outside(found: &Violation, around: Around<'_>) -> Remedy {
         value: json!([writable]),
         layer: "user".to_owned(),
         first,
+    }
+}
+
+/// How a file that may have names elsewhere becomes one that has none.
+fn own_copy(file: &str) -> Remedy {
+    // A name that no shell reads as it stands is not one to copy.
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+@%:,".contains(&byte);
+    match file.bytes().all(is_plain) && file.len() < LONGEST {
+        true => Remedy::Instead(format!(
+            "its other names may lie anywhere; to give it one of its own: cp {file} {file}.own && mv {file}.own {file}"
+        )),
+        false => Remedy::Nothing(
+            "its other names may lie anywhere; to give it one of its own, copy it and move the copy there",
+        ),
     }
 }
 
@@ -317,6 +338,22 @@ mod tests {
             "builtin: guarded name `.mcp.json`",
             expect![[r#"
             stockade: refused open (write) /p/.mcp.json by builtin: guarded name `.mcp.json`; no setting allows it: it is protected always, and only a call outside of the sandbox can"#]],
+        );
+        check(
+            "write",
+            "open",
+            "/p/data.bin",
+            "builtin: file with several names, and of more than 67108864 bytes",
+            expect![[r#"
+            stockade: refused open (write) /p/data.bin by builtin: file with several names, and of more than 67108864 bytes; its other names may lie anywhere; to give it one of its own: cp /p/data.bin /p/data.bin.own && mv /p/data.bin.own /p/data.bin"#]],
+        );
+        check(
+            "write",
+            "chmod",
+            "/p/a $(b)",
+            "builtin: file with several names, of which this one is gone",
+            expect![[r#"
+            stockade: refused chmod (write) /p/a $(b) by builtin: file with several names, of which this one is gone; its other names may lie anywhere; to give it one of its own, copy it and move the copy there"#]],
         );
         check(
             "unix-socket",

@@ -8,6 +8,7 @@
 
 mod act;
 mod address;
+mod attributes;
 mod caller;
 mod configuration;
 mod fold;
@@ -19,7 +20,9 @@ mod names;
 pub(crate) mod neighbours;
 mod repository;
 mod resolve;
+mod shared;
 
+use std::fs::Metadata;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -37,6 +40,7 @@ pub(crate) use inspection::{Kind, Note, Place, cut_short, from_outside};
 use modes::Modes;
 pub(crate) use neighbours::Neighbours;
 use repository::Made;
+use shared::Shared;
 
 /// Calls on files that always go to the supervisor when names are guarded; opens and calls with a mode
 /// go there by their own rows of the filter.
@@ -47,6 +51,25 @@ pub(crate) const FILE_CALLS: &[libc::c_long] = &[
     libc::SYS_truncate,
     libc::SYS_unlinkat,
     libc::SYS_bind,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_utimensat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_lchown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utime,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utimes,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_futimesat,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_unlink,
     #[cfg(target_arch = "x86_64")]
@@ -114,6 +137,7 @@ pub(crate) struct Supervisor {
     made: Made,
     history: History,
     modes: Modes,
+    shared: Shared,
     /// Of a run that has its loopback interface with others.
     neighbours: Option<Neighbours>,
     terminal: Option<OwnedFd>,
@@ -146,6 +170,7 @@ impl Supervisor {
             made: Made::new(monitor),
             history: History::new(spec),
             modes: Modes::new(spec),
+            shared: Shared::default(),
             neighbours,
             terminal,
             streams,
@@ -270,6 +295,12 @@ impl Supervisor {
             source: "filter".to_owned(),
             ..Violation::default()
         })))
+    }
+
+    /// Forgets what is known of an object that has just lost a name; `found` is what it was before.
+    fn lost(&self, found: &Metadata) {
+        self.made.forget(found);
+        self.shared.unlinked(found);
     }
 
     fn answer(&self, call: &Notification, result: Result<i64, i32>) -> io::Result<()> {

@@ -47,6 +47,8 @@ mod refusal;
 mod repository;
 #[path = "sandbox/root.rs"]
 mod root;
+#[path = "sandbox/shared.rs"]
+mod shared;
 #[path = "sandbox/streams.rs"]
 mod streams;
 #[path = "sandbox/terminal.rs"]

@@ -263,6 +263,9 @@ fn case(tests: Vec<Test>, verdict: Verdict) -> Case {
     Case { tests, verdict }
 }
 
+/// `fchmodat2`.
+pub(crate) const FCHMODAT2: libc::c_long = 452;
+
 /// `lsm_set_self_attr`: leaves the profile of a security module.
 const LSM_SET_SELF_ATTR: libc::c_long = 460;
 
@@ -479,16 +482,15 @@ fn modes(options: Options) -> Vec<Entry> {
         cases.extend(kinds.iter().map(|kind| case(vec![is(mode, libc::S_IFMT, *kind)], after)));
         cases
     };
-    const FCHMODAT2: libc::c_long = 452;
     vec![
-        (libc::SYS_fchmod, vec![set_id(1)], Verdict::Allow),
-        (libc::SYS_fchmodat, vec![set_id(2)], Verdict::Allow),
-        (FCHMODAT2, vec![set_id(2)], Verdict::Allow),
+        (libc::SYS_fchmod, vec![set_id(1)], after),
+        (libc::SYS_fchmodat, vec![set_id(2)], after),
+        (FCHMODAT2, vec![set_id(2)], after),
         (libc::SYS_mkdirat, vec![set_id(2)], after),
         (libc::SYS_openat, making(2, 3), Verdict::Allow),
         (libc::SYS_mknodat, node(2), denied),
         #[cfg(target_arch = "x86_64")]
-        (libc::SYS_chmod, vec![set_id(1)], Verdict::Allow),
+        (libc::SYS_chmod, vec![set_id(1)], after),
         #[cfg(target_arch = "x86_64")]
         (libc::SYS_mkdir, vec![set_id(1)], after),
         #[cfg(target_arch = "x86_64")]

@@ -4,6 +4,7 @@
 //! or pointers to memory that its own arguments keep alive for the length of the call.
 #![allow(unsafe_code)]
 
+mod attributes;
 mod filter;
 mod last_words;
 mod mount;
@@ -15,6 +16,7 @@ mod socket;
 mod terminal;
 mod watch;
 
+pub(crate) use attributes::*;
 pub(crate) use filter::*;
 pub(crate) use last_words::*;
 pub(crate) use mount::*;

@@ -1,6 +1,7 @@
 //! The calls themselves, performed on our own descriptors.
 
 mod moves;
+mod own;
 mod rewrite;
 mod settled;
 
@@ -77,7 +78,7 @@ pub(super) fn perform(supervisor: &Supervisor, call: &Notification) -> Result<An
         libc::SYS_rename => at.rename((cwd, 0), (cwd, 1), 0),
         #[cfg(target_arch = "x86_64")]
         libc::SYS_renameat => at.rename((number(0), 1), (number(2), 3), 0),
-        _ => Err(Refused::Errno(libc::EPERM)),
+        _ => at.change_attributes(call.number),
     }
 }
 
@@ -415,9 +416,13 @@ impl Performer<'_> {
         let writes = flags & libc::O_ACCMODE != libc::O_RDONLY || flags & libc::O_TRUNC != 0;
         // What has no name any more can be given one only by a call that is judged itself.
         let is_named = kind.is_file() && found.nlink() > 0;
+        let mut copy = None;
         if writes && is_named && flags & libc::O_PATH == 0 {
             self.permit_object("open", object)?;
+            let keeps = flags & libc::O_TRUNC == 0;
+            copy = self.own_for_writing("open", object, keeps)?;
         }
+        let object = copy.as_ref().unwrap_or(object);
         if kind.is_char_device() && found.rdev() == libc::makedev(5, 0) {
             return self.open_terminal(flags);
         }
@@ -514,6 +519,8 @@ impl Performer<'_> {
         }
         self.permit_object("truncate", &object)?;
         let length = self.caller.argument(1);
+        let copy = self.own_for_writing("truncate", &object, length > 0)?;
+        let object = copy.unwrap_or(object);
         let opened = reopen_at_once(&object, libc::O_WRONLY);
         if would_wait(&opened) {
             return Ok(Answer::Wait(Blocking::Truncate { object, length }));

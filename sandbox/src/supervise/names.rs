@@ -49,7 +49,7 @@ impl Performer<'_> {
         self.permit_lock(call, &named.parent, &named.path()?, &object)?;
         self.caller.still_waits()?;
         syscalls::unlink_at(named.parent.as_fd(), named.name(), flags)?;
-        self.supervisor.made.forget(&found);
+        self.supervisor.lost(&found);
         Ok(Answer::Value(0))
     }
 

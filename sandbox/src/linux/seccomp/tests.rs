@@ -80,11 +80,11 @@ fn the_filter_is_short_and_its_search_is_shallow() {
     };
     for options in all_options().filter(exists) {
         let program = table(options).compile();
-        assert!(program.len() <= 356, "{options:?}: {} instructions", program.len());
+        assert!(program.len() <= 376, "{options:?}: {} instructions", program.len());
         // A call whose arguments do not matter.
         for number in [0_u32, 1, 39, 186, 202, 231, 262, 332] {
             let steps = crate::linux::bpf::steps(&program, number, [0; 6]);
-            assert!(steps <= 16, "{options:?}: call {number} takes {steps} instructions");
+            assert!(steps <= 17, "{options:?}: call {number} takes {steps} instructions");
         }
     }
 }

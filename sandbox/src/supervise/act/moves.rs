@@ -74,8 +74,10 @@ impl Performer<'_> {
         if resolve::metadata(&object)?.is_symlink() {
             self.permit_target("link", &named.path()?, &fs::read_link(&source)?)?;
         }
+        let before = self.names_of(&object)?;
         syscalls::link_object(object.as_fd(), named.parent.as_fd(), named.name())?;
         self.settle(&judged, &named, || remove(&named))?;
+        self.supervisor.shared.linked(before, &resolve::metadata(&object)?);
         Ok(Answer::Value(0))
     }
 
@@ -132,7 +134,7 @@ impl Performer<'_> {
         let replaced = Self::replaced(&from, &to, flags)?;
         syscalls::rename_at(from.parent.as_fd(), from.name(), to.parent.as_fd(), to.name(), flags)?;
         if let Some(replaced) = replaced {
-            self.supervisor.made.forget(&replaced);
+            self.supervisor.lost(&replaced);
         }
         // What lies beneath may have become more meanwhile.
         let region = self.supervisor.guard.region(&path);
@@ -175,7 +177,7 @@ impl Performer<'_> {
         let keeps = self.supervisor.history.holds(&path, &there);
         if keeps {
             syscalls::unlink_at(from.parent.as_fd(), from.name(), 0)?;
-            self.supervisor.made.forget(&moved);
+            self.supervisor.lost(&moved);
         }
         Ok(keeps)
     }
