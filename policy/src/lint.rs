@@ -2,7 +2,7 @@
 
 mod braces;
 mod hidden;
-mod never;
+pub(crate) mod never;
 
 use std::collections::HashMap;
 

@@ -1,9 +1,12 @@
 //! The grammar of rule text such as `Bash(git log:*)`.
 
+mod nearest;
+
 use std::path::Path;
 
 use crate::knowledge::knowledge;
 use crate::layer::Origin;
+use crate::lint::never;
 use crate::pattern::command::CommandPattern;
 use crate::pattern::domain::DomainPattern;
 use crate::pattern::path::PathPattern;
@@ -117,6 +120,11 @@ pub(crate) fn read(text: &str, effect: Decision, origin: Origin, source: &Path) 
             None => glob(make, tool, effect),
         };
     }
+    if let Some((tool, message, help)) = nearest::unknown(tool, inside)
+        && effect != Decision::Allow
+    {
+        return malformed(tool, &message, &help);
+    }
     let Some(inside) = inside.filter(|inside| inside.trim() != "*") else {
         return match server_rule(tool) {
             Some(all) => Reading::Good(make(tool, Specifier::EveryOf(all))),
@@ -124,9 +132,15 @@ pub(crate) fn read(text: &str, effect: Decision, origin: Origin, source: &Path) 
         };
     };
     match specifier(tool, inside, effect, source) {
-        Ok(Found::Good(specifier)) => known(make(tool, specifier)),
+        Ok(Found::Good(specifier)) => {
+            let rule = make(tool, specifier);
+            match never::senseless(&rule).filter(|_| effect != Decision::Allow) {
+                Some((message, help)) => malformed(tool, &message, help),
+                None => known(rule),
+            }
+        }
         Ok(Found::Odd(specifier, complaint)) => Reading::Odd(make(tool, specifier), complaint),
-        Ok(Found::Void(complaint)) => Reading::Void(complaint),
+        Ok(Found::Void(complaint)) => malformed(tool, &complaint.message, &complaint.help),
         Err(message) => malformed(tool, message, "see the rule grammar in the manual"),
     }
 }
@@ -345,14 +359,21 @@ mod tests {
             ("mcp__github", "good", "good"),
             ("Read(!a)", "void", "malformed"),
             ("Write(a)", "void", "odd"),
-            ("WebSearch(x)", "void", "void"),
+            ("WebSearch(x)", "void", "malformed"),
             ("WebFetch(domain:a.b)", "good", "good"),
             ("WebFetch(a.b)", "void", "malformed"),
             ("Agent(model:opus)", "void", "good"),
             ("Bash(run_in_background:true)", "good", "good"),
-            ("Bash(command:rm*)", "void", "void"),
-            ("Bsh(ls)", "void", "void"),
-            ("bash", "good", "odd"),
+            ("Bash(command:rm*)", "void", "malformed"),
+            ("Bsh(ls)", "void", "malformed"),
+            ("bash", "good", "malformed"),
+            ("bash(curl:*)", "void", "malformed"),
+            ("Frobnicate", "good", "odd"),
+            ("Frobnicate(x)", "void", "malformed"),
+            ("Read($HOME/x)", "good", "malformed"),
+            ("Read(~bob/x)", "good", "malformed"),
+            ("Read([z-a])", "good", "malformed"),
+            ("WebFetch(domain:a/b)", "void", "malformed"),
             ("Bash(a && b)", "odd", "good"),
         ] {
             assert_eq!(outcome(text, Decision::Allow), allow, "allow {text}");

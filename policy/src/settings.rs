@@ -31,6 +31,8 @@ pub struct SettingsText {
 pub enum Severity {
     /// Reported; the rest of the file holds.
     Warning,
+    /// What it was to refuse is asked about, or what it allows is more than it seems; the rest of the file holds.
+    Error,
     /// Nothing runs while the file is like this.
     Refusal,
 }

@@ -252,6 +252,7 @@ pub fn judge(case: &Case) -> Option<String> {
             .map(|problem| {
                 let kind = match problem.severity {
                     Severity::Warning => "warning",
+                    Severity::Error => "error",
                     Severity::Refusal => "refusal",
                 };
                 let place = format!("{}:{}", problem.origin.layer.name(), problem.origin.line);

@@ -102,6 +102,35 @@ warning: the key `alow` is not known
 }
 
 #[test]
+fn lint_calls_a_rule_that_means_nothing_or_lets_everything_out_an_error() {
+    let place = Place::new("lint-errors");
+    place
+        .write("project/.stockade/settings.json", r#"{"permissions": {"deny": ["bash(curl:*)"]}}"#);
+    check(
+        &place.output(["policy", "lint"]),
+        1,
+        "\
+error: no tool is called `bash`
+  --> .stockade/settings.json:1:27
+   |  \"bash(curl:*)\"
+   = help: write `Bash(curl:*)`; until then each call of Bash is asked
+",
+    );
+    place
+        .write("project/.stockade/settings.json", r#"{"permissions": {"allow": ["Bash(scp *)"]}}"#);
+    check(
+        &place.output(["policy", "lint"]),
+        1,
+        "\
+error: this allows `scp notes.txt example.com:`, which sends a file to another machine
+  --> .stockade/settings.json:1:28
+   |  Bash(scp *)
+   = help: name what is meant more closely, or ask for it in `ask`
+",
+    );
+}
+
+#[test]
 fn test_decides_written_cases_and_shows_misses() {
     let place = Place::new("cases");
     let deny = r#"{"permissions": {"deny": ["Bash(curl:*)"]}}"#;

@@ -26,6 +26,22 @@ pub(super) fn never(rule: &Rule) -> Option<Problem> {
     Some(problem(rule, message, help.to_owned()))
 }
 
+/// Returns why a rule that refuses or asks cannot mean anything, if that is sure: no path and no host is ever like that.
+pub(crate) fn senseless(rule: &Rule) -> Option<(String, &'static str)> {
+    match &rule.specifier {
+        Specifier::Read(pattern) | Specifier::Edit(pattern) => {
+            spelled(inside(rule)?, pattern.has_empty_class())
+        }
+        Specifier::Domain(_) => domain(rule),
+        Specifier::Every
+        | Specifier::EveryOf(_)
+        | Specifier::Command(_)
+        | Specifier::Name(_)
+        | Specifier::Parameter(..)
+        | Specifier::Malformed => None,
+    }
+}
+
 type Finding = (String, &'static str);
 
 fn found(message: &str, help: &'static str) -> Option<Finding> {
@@ -72,6 +88,17 @@ fn command(rule: &Rule) -> Option<Finding> {
 
 fn path(rule: &Rule, from_source: bool, empty_class: bool) -> Option<Finding> {
     let text = inside(rule)?;
+    if let Some(finding) = spelled(text, empty_class) {
+        return Some(finding);
+    }
+    if text.trim() != text {
+        return found("a blank at the end belongs to the name", "take the blank out");
+    }
+    from_source.then(|| from_settings(rule, text)).flatten()
+}
+
+/// Returns what is wrong with the way in which a path is written.
+fn spelled(text: &str, empty_class: bool) -> Option<Finding> {
     if text.starts_with('$') {
         return found(
             "a variable in a rule is not replaced",
@@ -81,13 +108,10 @@ fn path(rule: &Rule, from_source: bool, empty_class: bool) -> Option<Finding> {
     if text.starts_with('~') && text != "~" && !text.starts_with("~/") {
         return found("only `~/` stands for a home directory", "write the path from `//` on");
     }
-    if text.trim() != text {
-        return found("a blank at the end belongs to the name", "take the blank out");
-    }
     if empty_class {
         return found("a range in `[ ]` holds no character", "write it from low to high");
     }
-    from_source.then(|| from_settings(rule, text)).flatten()
+    None
 }
 
 /// Returns the warning about a path that begins at the place of the settings, if it is one.
@@ -122,11 +146,9 @@ fn from_settings(rule: &Rule, text: &str) -> Option<Finding> {
 fn domain(rule: &Rule) -> Option<Finding> {
     let host = inside(rule)?.trim().strip_prefix("domain:")?.trim().trim_end_matches('.');
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '*');
+    // Other letters than those of ASCII are compared in their encoded form.
     if !host.is_ascii() {
-        return found(
-            "hosts with other letters than those of ASCII are written in another form",
-            "write the form that begins with `xn--`",
-        );
+        return None;
     }
     if !host.chars().all(plain) || host.len() > 253 || host.split('.').any(|it| it.len() > 63) {
         return found(

@@ -67,7 +67,7 @@ impl Merging {
                     let severity = if source.layer() == Layer::Policy {
                         Severity::Refusal
                     } else {
-                        Severity::Warning
+                        Severity::Error
                     };
                     self.complain(severity, source, element, &pointer, &complaint);
                     self.rules.push(rule);

@@ -23,7 +23,7 @@ pub(super) async fn lint(options: Lint) -> Result<ExitCode, Failure> {
     let loaded = stockade_policy::load(&texts);
     let mut problems = loaded.problems;
     problems.extend(stockade_policy::lint(&loaded.rules));
-    if problems.iter().all(|problem| problem.severity == Severity::Warning) {
+    if problems.iter().all(|problem| problem.severity != Severity::Refusal) {
         let shown = shown(&court, settings::merge(texts)?).await?;
         problems.retain(|known| !shown.iter().any(|better| is_better(better, known)));
         problems.extend(shown);
@@ -59,10 +59,15 @@ async fn shown(court: &Court, snapshot: std::sync::Arc<Snapshot>) -> Result<Vec<
             continue;
         }
         let Some(rule) = verdict.decisive_rule() else { continue };
-        let known = found.iter().any(|problem| problem.origin == rule.origin);
         // What holds without a settings file is not the reader's to mend.
-        if !known && rule.origin.layer != Layer::Builtin {
-            found.push(problem(&witness, &rule.text, rule.origin.clone()));
+        if rule.origin.layer == Layer::Builtin {
+            continue;
+        }
+        let shown = problem(&witness, &rule.text, rule.origin.clone());
+        match found.iter_mut().find(|known| known.origin == rule.origin) {
+            Some(known) if known.severity < shown.severity => *known = shown,
+            Some(_) => {}
+            None => found.push(shown),
         }
     }
     Ok(found)
@@ -70,7 +75,7 @@ async fn shown(court: &Court, snapshot: std::sync::Arc<Snapshot>) -> Result<Vec<
 
 fn problem(witness: &Witness, rule: &str, origin: Origin) -> Problem {
     Problem {
-        severity: Severity::Warning,
+        severity: if witness.escape { Severity::Error } else { Severity::Warning },
         origin,
         text: rule.to_owned(),
         message: format!("this allows `{}`, which {}", witness.command, witness.shows),
@@ -81,7 +86,7 @@ fn problem(witness: &Witness, rule: &str, origin: Origin) -> Problem {
 fn name(severity: Severity) -> &'static str {
     match severity {
         Severity::Warning => "warning",
-        Severity::Refusal => "error",
+        Severity::Error | Severity::Refusal => "error",
     }
 }
 

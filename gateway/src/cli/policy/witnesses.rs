@@ -16,6 +16,8 @@ pub(super) struct Witness {
     pub command: String,
     /// What it does, as a verb with its object.
     pub shows: String,
+    /// By it anything can be run or sent.
+    pub escape: bool,
 }
 
 /// A call that stands for those that a rule speaks of.
@@ -35,7 +37,8 @@ pub(super) fn witnesses() -> Result<Vec<Witness>, Failure> {
     let table = read(WITNESSES, Dialect::Commented).map_err(|_| broken())?;
     let row = |row: &stockade_parser::json::Value| {
         let text = |key: &str| row.get(key)?.text().map(str::to_owned);
-        Some(Witness { command: text("command")?, shows: text("shows")? })
+        let escape = row.get("escape").is_none_or(|value| value.boolean() != Some(false));
+        Some(Witness { command: text("command")?, shows: text("shows")?, escape })
     };
     table.elements().and_then(|rows| rows.iter().map(row).collect()).ok_or_else(broken)
 }
