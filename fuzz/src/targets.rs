@@ -115,6 +115,7 @@ fn load(text: Vec<u8>) {
         text,
         anchor: "/p".into(),
         trusted: true,
+        above: false,
     };
     let loaded = stockade_policy::load(&[text]);
     let _ = stockade_policy::lint(&loaded.rules);

@@ -66,7 +66,7 @@ fn texts(layers: &Value, place: &Place, trusted: bool) -> Result<Vec<SettingsTex
         let Some(value) = layers.get(name) else { continue };
         let trusted = trusted || layer != Layer::Project;
         let (file, text) = (file.into(), value.to_string().into_bytes());
-        texts.push(SettingsText { layer, file, text, anchor, trusted });
+        texts.push(SettingsText { layer, file, text, anchor, trusted, above: false });
     }
     Ok(texts)
 }

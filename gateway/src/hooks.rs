@@ -158,6 +158,10 @@ pub(crate) async fn run(
             Some(failure) => Err(failure.clone()),
             None => answer::read(event, ended.exit, &ended.stdout, &ended.stderr),
         };
+        let answer = match hook.above {
+            Some(_) => answer.map(Answer::without_consent),
+            None => answer,
+        };
         ran.push(Ran::new(event, (index, hook), ended, answer));
     }
     Ok(ran)

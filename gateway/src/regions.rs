@@ -41,6 +41,8 @@ impl Regions {
         let mut found: Vec<PathBuf> = place.additional.clone();
         // What is too wide is not writable.
         found.extend((!place.project_is_too_wide()).then(|| place.project.clone()));
+        // Calls of a project around wrote there.
+        found.extend(place.roots.iter().cloned());
         let plain = |path: &&(String, _)| !Pattern::is(&path.0);
         found.extend(sandbox.allow_write.iter().filter(plain).map(|(path, _)| path.into()));
         // Commands have their temporary files there.
@@ -128,6 +130,8 @@ mod tests {
             cwd: project.clone(),
             session: None,
             project,
+            roots: Vec::new(),
+            homes: Vec::new(),
             home: "/nonexistent".into(),
             additional: Vec::new(),
         };

@@ -1,7 +1,6 @@
 //! Finds and reads the layers of settings, fresh for every call. A file that is there but cannot be used
 //! refuses the call: it may have held what forbids it.
 
-mod above;
 mod file;
 pub(crate) mod trust;
 
@@ -13,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use stockade_parser::json;
 use stockade_policy::{Layer, LoadedSettings, Problem, Rules, SettingsText, Severity};
 
-use crate::facts::{Place, variable};
+use crate::facts::{Place, roots, variable};
 use crate::places::hex;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::Context;
@@ -217,7 +216,7 @@ fn profile(name: Option<&str>) -> Result<SettingsText, Failure> {
 
 fn made(layer: Layer, name: &str, text: &str, anchor: &Path) -> SettingsText {
     let (file, text) = (name.into(), text.as_bytes().to_vec());
-    SettingsText { layer, file, text, anchor: anchor.into(), trusted: true }
+    SettingsText { layer, file, text, anchor: anchor.into(), trusted: true, above: false }
 }
 
 /// Reads the user's file in `directory`.
@@ -228,7 +227,14 @@ fn own(directory: &Path) -> Result<Option<SettingsText>, Failure> {
         None => return Ok(None),
     };
     let anchor = directory.to_path_buf();
-    Ok(Some(SettingsText { layer: Layer::User, file: path, text, anchor, trusted: true }))
+    Ok(Some(SettingsText {
+        layer: Layer::User,
+        file: path,
+        text,
+        anchor,
+        trusted: true,
+        above: false,
+    }))
 }
 
 /// Reads a file that lies in the project.
@@ -247,10 +253,17 @@ fn shared(
     let Some(text) = file::read(&path, file::Links::Refuse)? else { return Ok(None) };
     // Nothing in the project tells who wrote the file: commands write there too, the repository's own index included.
     let trusted = trust::is_trusted(sources.state, &path, &text);
-    Ok(Some(SettingsText { layer, file: path, text, anchor: project.clone(), trusted }))
+    Ok(Some(SettingsText {
+        layer,
+        file: path,
+        text,
+        anchor: project.clone(),
+        trusted,
+        above: false,
+    }))
 }
 
-/// Reads what the files `name` above the project tighten, from the home directory or the root of the file system down.
+/// Reads the files `name` above the project, of which what tightens counts, from the home directory or the root of the file system down.
 fn outer(sources: &Sources<'_>, layer: Layer, name: &Path) -> Result<Vec<SettingsText>, Failure> {
     let (project, home) = (&sources.place.project, &sources.place.home);
     // The home directory itself holds the user's own files of the product that is read beside ours.
@@ -263,16 +276,15 @@ fn outer(sources: &Sources<'_>, layer: Layer, name: &Path) -> Result<Vec<Setting
         if is_beyond(above) || is_user(above) || file::is_missing(folder) {
             continue;
         }
-        if above::is_anybodys(above, folder) {
+        if roots::is_anybodys(above, folder) {
             continue;
         }
         file::check_folder(folder)?;
         let Some(text) = file::read(&path, file::Links::Refuse)? else { continue };
-        let (text, trusted) = match above::tightening(&text) {
-            Some(kept) => (kept, true),
-            None => (text, false),
-        };
-        texts.push(SettingsText { layer, file: path, text, anchor: above.to_path_buf(), trusted });
+        // Its hooks go on guarding what lies below, if somebody trusted them.
+        let trusted = trust::is_trusted(sources.state, &path, &text);
+        let anchor = above.to_path_buf();
+        texts.push(SettingsText { layer, file: path, text, anchor, trusted, above: true });
     }
     texts.reverse();
     Ok(texts)
@@ -287,7 +299,14 @@ fn managed(sources: &Sources<'_>, directory: &Path) -> Result<Vec<SettingsText>,
         let Some(text) = file::read(&path, file::Links::Refuse)? else { continue };
         file::check_owner(&path, sources.managed_owner)?;
         let anchor = directory.to_path_buf();
-        texts.push(SettingsText { layer: Layer::Policy, file: path, text, anchor, trusted: true });
+        texts.push(SettingsText {
+            layer: Layer::Policy,
+            file: path,
+            text,
+            anchor,
+            trusted: true,
+            above: false,
+        });
     }
     Ok(texts)
 }
@@ -315,7 +334,14 @@ fn flags(sources: &Sources<'_>) -> Result<Vec<SettingsText>, Failure> {
             return Err(Failure::new(Code::SettingsUnreadable, message, help));
         };
         let anchor = path.parent().unwrap_or(cwd).to_path_buf();
-        texts.push(SettingsText { layer: Layer::Flag, file: path, text, anchor, trusted: true });
+        texts.push(SettingsText {
+            layer: Layer::Flag,
+            file: path,
+            text,
+            anchor,
+            trusted: true,
+            above: false,
+        });
     }
     for (name, list, rules) in [
         ("<--allowed-tools>", "allow", &sources.context.allowed_tools),

@@ -40,6 +40,7 @@ fn texts(count: usize) -> Vec<SettingsText> {
         text: settings(count).into_bytes(),
         anchor: "/home/dev".into(),
         trusted: true,
+        above: false,
     }]
 }
 

@@ -1,5 +1,6 @@
 //! Hooks: programs and services of the user that are told of a call and may have a say in it.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use stockade_parser::CommandTree;
@@ -52,6 +53,8 @@ pub struct Hook {
     pub runs_beside: bool,
     /// `statusMessage`: what a screen may show while it runs.
     pub status: Option<String>,
+    /// The directory above the project whose settings name it: it refuses and asks, and allows nothing.
+    pub above: Option<PathBuf>,
 }
 
 /// What a hook runs.

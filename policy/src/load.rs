@@ -1,5 +1,6 @@
 //! Reads settings texts and merges them, layer by layer.
 
+mod above;
 mod handler;
 mod hooks;
 mod permissions;
@@ -94,6 +95,7 @@ struct Merging {
     rules: Vec<Rule>,
     hooks: hooks::Collected,
     problems: Problems,
+    above: above::Floor,
 }
 
 /// Reads and merges settings texts of all layers; the order of `texts` is the order within a layer.
@@ -136,6 +138,7 @@ pub fn load(texts: &[SettingsText]) -> LoadedSettings {
         rules: Vec::new(),
         hooks: hooks::Collected::default(),
         problems,
+        above: above::Floor::default(),
     };
     for (source, value) in &values {
         merging.take(source, value);
@@ -308,6 +311,8 @@ impl Merging {
                     &message,
                     "put it into the user settings",
                 );
+            } else if source.is_above() {
+                // A variable tightens nothing.
             } else if source.widens() || listed(&knowledge().safe_variables, name) {
                 self.settings.env.insert(member.key.clone(), text.to_owned());
             } else {
@@ -431,6 +436,7 @@ mod tests {
             text: text.as_bytes().to_vec(),
             anchor: "/".into(),
             trusted: true,
+            above: false,
         };
         let mut told: Vec<String> = load(&[text])
             .problems

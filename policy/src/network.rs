@@ -283,6 +283,7 @@ mod tests {
             text: text.as_bytes().to_vec(),
             anchor: "/p".into(),
             trusted,
+            above: false,
         };
         let loaded = crate::load(&[text]);
         let told = loaded.problems.iter();
@@ -324,6 +325,7 @@ mod tests {
             text: text.as_bytes().to_vec(),
             anchor: "/p".into(),
             trusted: true,
+            above: false,
         };
         let user = r#"{"permissions": {"allow": ["WebFetch(domain:u.example)"]}, "sandbox": {"network":
             {"allowedDomains": ["a.example"], "deniedDomains": ["d.example"], "strictAllowlist": false}}}"#;

@@ -24,6 +24,8 @@ pub struct SettingsText {
     pub anchor: PathBuf,
     /// The folder was trusted for this content; without it, what widens does not count.
     pub trusted: bool,
+    /// It is that of a directory above the project: what tightens counts, and nothing else.
+    pub above: bool,
 }
 
 /// How bad a problem is.

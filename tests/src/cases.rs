@@ -225,6 +225,7 @@ pub fn texts(layers: &[(Layer, bool, String)], home: &Path, project: &Path) -> V
             Layer::Builtin | Layer::Project | Layer::Local | Layer::Flag => project.to_owned(),
         },
         trusted: *trusted,
+        above: false,
     };
     layers.iter().map(text).collect()
 }

@@ -33,6 +33,14 @@ pub(crate) struct Answer {
     pub(crate) wants_rules: bool,
 }
 
+impl Answer {
+    /// Returns what is left of it when its yes does not count.
+    pub(super) fn without_consent(self) -> Answer {
+        let verdict = self.verdict.filter(|verdict| *verdict != HookVerdict::Allow);
+        Answer { verdict, ..self }
+    }
+}
+
 /// Reads an answer; the error says how the hook failed. Exit status 2 blocks at events that can block, whatever
 /// else was said; for any other, JSON alone counts, and a failure without JSON is a failure of the hook.
 pub(crate) fn read(

@@ -67,7 +67,8 @@ pub(super) fn variables(hook: &Hook, call: &Call<'_>) -> Result<BTreeMap<String,
         }
     };
     variables.retain(|name, _| !name.starts_with("OTEL_"));
-    let project = call.place.project.to_string_lossy().into_owned();
+    // What a hook names by it lies in the project whose settings name the hook.
+    let project = hook.above.as_ref().unwrap_or(&call.place.project).to_string_lossy().into_owned();
     variables.insert("CLAUDE_PROJECT_DIR".into(), project.clone());
     variables.insert("STOCKADE_PROJECT_DIR".into(), project);
     variables.insert("PWD".into(), call.place.cwd.to_string_lossy().into_owned());

@@ -306,6 +306,7 @@ fn a_managed_hook_gets_nothing_of_the_callers_environment() {
         text: text.into(),
         anchor: "/etc".into(),
         trusted: true,
+        above: false,
     };
     let loaded = stockade_policy::load(&[text]);
     let hook = &loaded.rules.settings().hooks[0];

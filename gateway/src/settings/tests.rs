@@ -92,19 +92,17 @@ fn every_layer_is_found_in_its_order() {
 #[test]
 fn what_is_forbidden_above_a_project_stays_forbidden_and_nothing_is_allowed_from_there() {
     let case = Case::new();
-    let text = r#"{ "permissions": { "allow": ["Bash(a)"], "deny": ["Bash(id)"] }, "hooks": 1 }"#;
+    let text =
+        r#"{ "permissions": { "allow": ["Bash(a)"], "deny": ["Bash(id)"] }, "no-such-key": 1 }"#;
     case.folder.write(".stockade/settings.json", text);
     case.folder.write("project/.stockade/settings.json", "{}");
     let snapshot = case.read().unwrap();
-    let name = |text: &SettingsText| String::from_utf8_lossy(&text.text).replace(' ', "");
-    let found: Vec<(PathBuf, String)> =
-        snapshot.texts.iter().skip(1).map(|text| (text.anchor.clone(), name(text))).collect();
+    let found: Vec<(PathBuf, bool)> =
+        snapshot.texts.iter().skip(1).map(|text| (text.anchor.clone(), text.above)).collect();
     let root = case.folder.path();
-    let kept = r#"{"permissions":{"deny":["Bash(id)"]}}"#;
-    assert_eq!(
-        found,
-        [(root.to_path_buf(), kept.to_string()), (root.join("project"), "{}".to_string())]
-    );
+    assert_eq!(found, [(root.to_path_buf(), true), (root.join("project"), false)]);
+    let rules: Vec<&str> = snapshot.rules.rules().iter().map(|rule| rule.text.as_str()).collect();
+    assert_eq!(rules, ["Bash(id)"]);
     assert_eq!(snapshot.warnings, Vec::<String>::new());
     case.folder.write(".stockade/settings.json", "nonsense");
     assert_eq!(case.failure().0, Code::SettingsRejected);
@@ -314,6 +312,7 @@ fn the_same_texts_are_merged_once_and_any_change_anew() {
         text: format!("{{\"permissions\": {{\"allow\": [\"{rule}\"]}}}}").into_bytes(),
         anchor: "/merged-once".into(),
         trusted,
+        above: false,
     };
     let first = merge(vec![text("Bash(ls)", true)]).unwrap();
     let again = merge(vec![text("Bash(ls)", true)]).unwrap();

@@ -172,6 +172,7 @@ pub(crate) fn rules(layers: &[(Layer, &str)]) -> Rules {
             text: text.replace('\'', "\"").into_bytes(),
             anchor: "/p".into(),
             trusted: true,
+            above: false,
         })
         .collect();
     crate::load::load(&texts).rules

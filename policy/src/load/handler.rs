@@ -102,7 +102,17 @@ pub(super) fn read(
     let timeout = value.get("timeout").map(seconds).transpose()?;
     let matcher = String::new();
     Ok((
-        Hook { event, matcher, origin, handler, condition, timeout, runs_beside, status },
+        Hook {
+            event,
+            matcher,
+            origin,
+            handler,
+            condition,
+            timeout,
+            runs_beside,
+            status,
+            above: None,
+        },
         complaints,
     ))
 }

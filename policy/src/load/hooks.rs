@@ -45,6 +45,8 @@ pub(super) struct Collected {
     variables: Option<Vec<(String, Origin)>>,
     all_off: bool,
     unmanaged_off: bool,
+    /// The project itself switches them off, which does not reach those of directories above it.
+    project_off: bool,
 }
 
 impl Collected {
@@ -62,8 +64,10 @@ impl Collected {
             problems.warn(source, value.span, "/disableAllHooks", message, help);
         } else if source.layer() == Layer::Policy {
             self.all_off = on;
+        } else if on && source.is_shared() {
+            self.project_off = true;
         } else {
-            self.unmanaged_off = on;
+            (self.unmanaged_off, self.project_off) = (on, false);
         }
     }
 
@@ -102,7 +106,7 @@ impl Collected {
             problems.refuse(source, value.span, pointer, message, "mend the file");
             return;
         };
-        if !source.widens() {
+        if !source.may_run() {
             let message = "hooks do not run before the folder is trusted";
             let help = "run `stockade policy trust` after reading the file";
             problems.warn(source, value.span, pointer, message, help);
@@ -161,7 +165,8 @@ impl Collected {
                             let severity = if harmless { Severity::Warning } else { severity };
                             problems.add(severity, source, value.span, &pointer, &message, help);
                         }
-                        self.push(Hook { matcher: matcher.to_owned(), ..hook });
+                        let above = source.is_above().then(|| source.anchor().to_owned());
+                        self.push(Hook { matcher: matcher.to_owned(), above, ..hook });
                     }
                     Err(handler::Complaint { message, help, .. }) => {
                         problems.add(severity, source, value.span, &pointer, &message, help);
@@ -171,8 +176,12 @@ impl Collected {
         }
     }
 
-    /// The identical handler in several files runs once, as that of the strongest layer.
+    /// The identical handler in several files runs once, as that of the strongest layer; as one from above only if it
+    /// stands nowhere else.
     fn push(&mut self, hook: Hook) {
+        if hook.above.is_some() && self.hooks.iter().any(|known| known.is_same(&hook)) {
+            return;
+        }
         self.hooks.retain(|known| !known.is_same(&hook));
         self.hooks.push(hook);
     }
@@ -186,6 +195,9 @@ impl Collected {
         }
         if managed_only || self.unmanaged_off {
             hooks.retain(|hook| hook.origin.layer == Layer::Policy);
+        }
+        if self.project_off {
+            hooks.retain(|hook| hook.origin.layer == Layer::Policy || hook.above.is_some());
         }
         hooks.sort_by_key(|hook| std::cmp::Reverse(hook.origin.layer));
         settings.hooks = hooks;
@@ -202,6 +214,9 @@ fn bound(
     pointer: &str,
     problems: &mut Problems,
 ) {
+    // One from above is a bound where there is none, and adds nothing to another.
+    let may_add =
+        if source.is_above() { source.may_run() && list.is_none() } else { source.widens() };
     let list = list.get_or_insert_default();
     let mut bad = Vec::new();
     let Some(found) = texts(value, |element, index| bad.push((element, index))) else {
@@ -219,7 +234,7 @@ fn bound(
             "put it in quotes",
         );
     }
-    if !source.widens() && !found.is_empty() {
+    if !may_add && !found.is_empty() {
         let message = "this does not count before the folder is trusted";
         let help = "run `stockade policy trust` after reading the file";
         problems.warn(source, value.span, pointer, message, help);

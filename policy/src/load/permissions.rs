@@ -147,20 +147,23 @@ impl Merging {
     }
 
     fn default_mode(&mut self, source: &Source<'_>, value: &Value, pointer: &str) {
+        if source.is_above() {
+            return self.mode_of_above(source, value.text().and_then(Mode::named));
+        }
         let Some(mode) = value.text().and_then(Mode::named) else {
             self.warn(source, value, pointer, "this is no mode; `default` counts", "write a mode");
-            self.settings.default_mode = Some(Mode::Default);
+            self.set_mode(source, Mode::Default);
             return;
         };
         let risky = matches!(mode, Mode::Auto | Mode::BypassPermissions);
         if source.is_shared() && risky {
             let message = "project and local settings cannot set this mode; `default` counts";
             self.warn(source, value, pointer, message, "put it into the user settings");
-            self.settings.default_mode = Some(Mode::Default);
+            self.set_mode(source, Mode::Default);
         } else if !source.widens() && !matches!(mode, Mode::Default | Mode::Plan) {
             self.waits_for_trust(source, value, pointer);
         } else {
-            self.settings.default_mode = Some(mode);
+            self.set_mode(source, mode);
         }
     }
 }

@@ -89,8 +89,10 @@ impl Merging {
             }
             "autoAllowBashIfSandboxed" => {
                 let strict = value.boolean() != Some(true);
+                self.above.keep_asking |= strict && source.is_above();
                 if strict || source.widens() {
-                    self.settings.sandbox.auto_allow = !strict;
+                    let kept = source.is_shared() && self.above.keep_asking;
+                    self.settings.sandbox.auto_allow = !strict && !kept;
                 } else {
                     self.waits_for_trust(source, value, pointer);
                 }

@@ -43,8 +43,18 @@ impl<'a> Source<'a> {
         matches!(self.text.layer, Layer::Project | Layer::Local)
     }
 
+    /// It is of a directory above the project.
+    pub fn is_above(&self) -> bool {
+        self.text.above
+    }
+
     /// What widens counts.
     pub fn widens(&self) -> bool {
+        !self.is_shared() || (self.text.trusted && !self.text.above)
+    }
+
+    /// Its hooks run.
+    pub fn may_run(&self) -> bool {
         !self.is_shared() || self.text.trusted
     }
 
@@ -131,6 +141,12 @@ impl Problems {
         message: &str,
         help: &str,
     ) {
+        // What else is wrong there is told to who works there.
+        let is_rule =
+            ["/permissions/deny", "/permissions/ask"].iter().any(|it| pointer.starts_with(it));
+        if severity == Severity::Warning && source.is_above() && !is_rule {
+            return;
+        }
         self.list.push(Problem {
             severity,
             origin: source.origin(span, pointer),

@@ -111,6 +111,7 @@ mod tests {
             text: text.as_bytes().to_vec(),
             anchor: "/".into(),
             trusted: true,
+            above: false,
         };
         let texts = [
             text(

@@ -83,7 +83,8 @@ fn scene(court: &Court, path: &Path) -> Result<Scene, Failure> {
         Failure::new(Code::SettingsUnreadable, message, "name two files of settings")
     })?;
     let anchor = court.place.project.clone();
-    let text = SettingsText { layer: Layer::User, file: path, text, anchor, trusted: true };
+    let text =
+        SettingsText { layer: Layer::User, file: path, text, anchor, trusted: true, above: false };
     let snapshot = settings::merge(vec![text])?;
     let made = Scene::with(court.place.clone(), snapshot, court.context(), &court.places)?;
     Ok(Scene { sandbox: SandboxState::Off, root: false, ..made })

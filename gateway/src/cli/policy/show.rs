@@ -76,7 +76,11 @@ fn table(court: &Court, snapshot: &Snapshot, values: &[SettingsValue]) -> String
 
 /// Names a settings file, and says whether what it permits waits.
 fn file(text: &SettingsText) -> String {
-    let waits = if text.trusted { "" } else { "  waits for trust" };
+    let waits = match (text.above, text.trusted) {
+        (true, _) => "  from above: what tightens counts",
+        (false, true) => "",
+        (false, false) => "  waits for trust",
+    };
     let name = words::one_line(&text.file.to_string_lossy());
     format!("file  {:7} {name}{waits}", text.layer.name())
 }

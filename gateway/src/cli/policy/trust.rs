@@ -22,7 +22,8 @@ pub(super) async fn trust(options: Trust) -> Result<ExitCode, Failure> {
     let court = Court::new(&options.common)?;
     let snapshot = settings::read(&court.sources())?;
     let places = &court.places;
-    let waiting = snapshot.texts.iter().filter(|text| !text.trusted).collect::<Vec<_>>();
+    let waiting =
+        snapshot.texts.iter().filter(|text| !text.trusted && !text.above).collect::<Vec<_>>();
     if waiting.is_empty() {
         failure::tell("stockade: no settings file of this project waits for trust");
         return Ok(ExitCode::SUCCESS);
