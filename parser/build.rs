@@ -30,6 +30,7 @@ const STORED: &[(&str, &str)] = &[
     ("caches", ""),
     ("environment", ""),
     ("permissions", ""),
+    ("review", ""),
     ("secrets", ""),
     ("critical", "paths/"),
     ("git", "paths/"),

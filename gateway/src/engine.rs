@@ -8,6 +8,7 @@ mod failed;
 mod hooked;
 mod loopbacks;
 mod opening;
+mod reviewed;
 pub(crate) mod sessions;
 mod steps;
 
@@ -215,7 +216,7 @@ impl Gateway {
                 Box::pin(self.put(call, (case, pending), person)).await?
             }
         };
-        let Going { case, grant, temporary, hosts } = match going {
+        let Going { case, grant, mut temporary, hosts } = match going {
             Ok(going) => going,
             Err(outcome) => return Ok(outcome),
         };
@@ -225,6 +226,7 @@ impl Gateway {
             recorded.map_err(|error| answer::unrecorded(&error))?;
             return Err(answer::given_up());
         }
+        let journal = self.begin_journal(temporary.take_journal(), (&log, &receipt)).await?;
         // In a mode in which questions are refusals, this one is, too.
         let may_ask = judged.facts.mode != stockade_policy::Mode::DontAsk;
         let person = asking.clone().filter(|_| may_ask).map(|questions| Person {
@@ -254,6 +256,7 @@ impl Gateway {
         let manner = (manner, temporary);
         let lines = Lines { events, input, control };
         let (execution, cwd_after) = self.execute(grant, broker, manner, lines).await?;
+        self.end_journal(journal, (&log, &judged, &command)).await;
         let ended = (&receipt, &execution);
         let said = self.after(caller, &request.context, (&scene, &judged), ended).await?;
         for notice in &said.notices {

@@ -28,6 +28,7 @@ mod records;
 mod regions;
 mod remedy;
 mod request;
+mod review;
 mod run;
 mod serve;
 mod settings;

@@ -29,6 +29,7 @@ use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::CommandRequest;
 use crate::regions::Regions;
 use crate::request::Command;
+use crate::review::{self, Journal};
 use crate::shell::{self, Shell};
 use crate::temporary::{Ending, Temporary};
 
@@ -126,6 +127,15 @@ pub(crate) fn prepare(
         false => Ok((Vec::new(), Vec::new())),
     }
     .map_err(unusable)?;
+    let watched = match confines {
+        true => {
+            let journal = Journal::named(&places.state, &scene.place.project).map_err(unusable)?;
+            let watched = review::watched(&scene.place, journal.path().to_path_buf());
+            temporary.carry(journal);
+            Some(watched)
+        }
+        false => None,
+    };
     let own = temporary.path().to_path_buf();
     let confined = confines.then_some(own.as_path());
     let ending = match request.report_cwd && command.words.is_none() {
@@ -141,6 +151,7 @@ pub(crate) fn prepare(
     if let (Some(_), Some(ending)) = (confined, ending) {
         files.rules.extend(files_of(ending));
     }
+    files.watched = watched;
     let spec = plan(Ground {
         command,
         around,
@@ -443,6 +454,7 @@ fn files(around: &Around<'_>) -> Result<Files, Failure> {
         private_tmp: None,
         caches: Vec::new(),
         sockets,
+        watched: None,
     })
 }
 

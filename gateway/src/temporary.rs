@@ -10,6 +10,7 @@ use sha2::{Digest as _, Sha256};
 use stockade_sandbox::Cache;
 
 use crate::places::{hex, private_directory};
+use crate::review::Journal;
 
 mod ending;
 mod removal;
@@ -36,6 +37,8 @@ pub(crate) struct Temporary {
     ending: Option<Ending>,
     /// Of a run that changes caches for itself.
     stores: Option<Stores>,
+    /// Of a confined run: what it changes of the files that are to be looked at.
+    journal: Option<Journal>,
 }
 
 impl Temporary {
@@ -49,13 +52,29 @@ impl Temporary {
             give_rights_back(&path)?;
             private_directory(&path)?;
             fs::File::open(&path)?.set_modified(SystemTime::now())?;
-            return Ok(Temporary { path, lasting: true, ending: None, stores: None });
+            return Ok(Temporary {
+                path,
+                lasting: true,
+                ending: None,
+                stores: None,
+                journal: None,
+            });
         }
         let mut random = [0; 16];
         crate::random::fill(&mut random).map_err(|_| io::Error::other("no random bytes"))?;
         let path = all.join(format!("run-{}-{}", std::process::id(), hex(&random)));
         DirBuilder::new().mode(0o700).create(&path)?;
-        Ok(Temporary { path, lasting: false, ending: None, stores: None })
+        Ok(Temporary { path, lasting: false, ending: None, stores: None, journal: None })
+    }
+
+    /// Takes care of the journal of the run until it starts.
+    pub(crate) fn carry(&mut self, journal: Journal) {
+        self.journal = Some(journal);
+    }
+
+    /// Returns the journal of the run.
+    pub(crate) fn take_journal(&mut self) -> Option<Journal> {
+        self.journal.take()
     }
 
     /// Ends a run: its directory goes, and what others left behind.

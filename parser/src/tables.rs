@@ -24,6 +24,8 @@ pub enum Table {
     Permissions,
     /// `paths/protected.jsonc`
     Protected,
+    /// `review.jsonc`
+    Review,
     /// `secrets.jsonc`
     Secrets,
     /// `paths/trees.jsonc`
@@ -59,6 +61,7 @@ fn text(table: Table) -> &'static str {
         Table::Links => stored!("links"),
         Table::Permissions => stored!("permissions"),
         Table::Protected => stored!("protected"),
+        Table::Review => stored!("review"),
         Table::Secrets => stored!("secrets"),
         Table::Trees => stored!("trees"),
         Table::Tried => stored!("tried"),
@@ -102,6 +105,7 @@ mod tests {
             (Table::Links, include_str!("../../policies/paths/links.jsonc")),
             (Table::Permissions, include_str!("../../policies/permissions.jsonc")),
             (Table::Protected, include_str!("../../policies/paths/protected.jsonc")),
+            (Table::Review, include_str!("../../policies/review.jsonc")),
             (Table::Secrets, include_str!("../../policies/secrets.jsonc")),
             (Table::Trees, include_str!("../../policies/paths/trees.jsonc")),
             (Table::Tried, include_str!("../../policies/paths/tried.jsonc")),

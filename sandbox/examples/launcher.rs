@@ -36,6 +36,7 @@ fn main() {
             private_tmp: None,
             caches: Vec::new(),
             sockets: Vec::new(),
+            watched: None,
         },
         network: Network::Off,
         limits: Limits::default(),

@@ -12,6 +12,7 @@ mod fault;
 #[cfg(target_os = "linux")]
 mod help;
 mod host;
+mod journal;
 mod last_words;
 #[cfg(target_os = "linux")]
 mod launch;
@@ -41,6 +42,7 @@ mod violation;
 
 pub use enforced::{Enforced, Protection, State};
 pub use host::{Host, Probe};
+pub use journal::{Before, Entry, MOST_KEPT_BYTES, Touched, read_journal};
 pub use last_words::LastWords;
 #[cfg(target_os = "linux")]
 pub use launch::Loopback;
@@ -63,7 +65,7 @@ pub use spawn::{
 };
 pub use spec::{
     Access, Cache, Fallback, FileRule, Files, GitKeys, INIT_NAME, Limits, Mechanism, Mediation,
-    Network, PROXY_PORTS, Program, SandboxSpec, Window,
+    Network, PROXY_PORTS, Program, SandboxSpec, Watched, Window,
 };
 #[cfg(target_os = "linux")]
 pub use twin::{Branch, Nursery, Twin};

@@ -10,7 +10,7 @@ pub(crate) mod layout;
 pub(crate) mod mounts;
 mod overlay;
 pub(crate) mod seccomp;
-mod sources;
+pub(crate) mod sources;
 
 pub(crate) mod syscalls;
 pub(crate) mod worker;

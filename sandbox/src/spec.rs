@@ -125,6 +125,21 @@ pub struct Files {
     pub caches: Vec<Cache>,
     /// Sockets, and directories of sockets, that may be connected to besides those in writable regions.
     pub sockets: Vec<PathBuf>,
+    /// Files whose first change is written down.
+    pub watched: Option<Watched>,
+}
+
+/// Files in writable regions whose first change by a run is written down before it is done, with what they held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Watched {
+    /// Ends of paths, of which a part may hold `*`; with `true` all that lies beneath counts, too.
+    pub names: Vec<(OsString, bool)>,
+    /// Directories in which no name counts that begins there.
+    pub except: Vec<OsString>,
+    /// Real paths that count with all that lies beneath.
+    pub paths: Vec<PathBuf>,
+    /// An empty file of the gateway, where no path of the run leads: see [`crate::read_journal`].
+    pub journal: PathBuf,
 }
 
 /// Keys of git's configuration: each `section.name` in whatever subsection, or `section.*`.

@@ -18,8 +18,10 @@ mod inspection;
 mod modes;
 mod names;
 pub(crate) mod neighbours;
+mod part;
 mod repository;
 mod resolve;
+mod review;
 mod shared;
 
 use std::fs::Metadata;
@@ -40,6 +42,7 @@ pub(crate) use inspection::{Kind, Note, Place, cut_short, from_outside};
 use modes::Modes;
 pub(crate) use neighbours::Neighbours;
 use repository::Made;
+pub(crate) use review::Review;
 use shared::Shared;
 
 /// Calls on files that always go to the supervisor when names are guarded; opens and calls with a mode
@@ -143,6 +146,8 @@ pub(crate) struct Supervisor {
     terminal: Option<OwnedFd>,
     /// Files among the three streams.
     streams: Vec<OwnedFd>,
+    /// What the run changes of watched files.
+    review: Review,
     /// What a configuration that the run makes may set.
     keys: Keys,
     /// The filter, to know what it refuses.
@@ -161,7 +166,7 @@ impl Supervisor {
         spec: &SandboxSpec,
         (table, neighbours): (&'static Table, Option<Neighbours>),
         terminal: Option<OwnedFd>,
-        (streams, monitor): (Vec<OwnedFd>, UnixStream),
+        (streams, monitor, review): (Vec<OwnedFd>, UnixStream, Review),
     ) -> Supervisor {
         syscalls::take_turns(listener.as_fd());
         Supervisor {
@@ -174,6 +179,7 @@ impl Supervisor {
             neighbours,
             terminal,
             streams,
+            review,
             keys: Keys::new(spec),
             table,
             violations: Vec::new(),
@@ -268,6 +274,10 @@ impl Supervisor {
         let mut violations = self.violations;
         violations.extend(self.made.inspect(&self.keys, &self.guard));
         violations.extend(self.modes.restore());
+        if let Err(error) = self.review.end() {
+            let rule = format!("its journal could not be ended: {error}");
+            violations.push(cut_short("supervisor", "the run".to_owned(), &rule));
+        }
         if self.unlisted > 0 {
             violations.push(Violation {
                 kind: "more".to_owned(),

@@ -45,6 +45,8 @@ mod ready;
 mod refusal;
 #[path = "sandbox/repository.rs"]
 mod repository;
+#[path = "sandbox/review.rs"]
+mod review;
 #[path = "sandbox/root.rs"]
 mod root;
 #[path = "sandbox/shared.rs"]

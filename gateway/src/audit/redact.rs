@@ -62,6 +62,16 @@ impl Redactor {
         StreamDigest { key: self.key.clone(), beginning: Vec::new(), state: Sha256::new() }
     }
 
+    /// Returns a command with masks in the place of its secrets.
+    pub(crate) fn command(&self, tree: Option<&CommandTree>, command: &str) -> String {
+        let mut spots = self.spots(tree, Some(command.as_bytes())).source;
+        spots.extend(self.rules().shapes(command.as_bytes()));
+        match mask::apply(command.as_bytes(), spots, self) {
+            Some(masked) => String::from_utf8_lossy(&masked.text).into_owned(),
+            None => command.to_owned(),
+        }
+    }
+
     /// Returns the places in a command, beyond those that shapes tell, where its grammar puts secrets.
     pub(super) fn spots(&self, tree: Option<&CommandTree>, command: Option<&[u8]>) -> Extras {
         let Some(tree) = tree else {

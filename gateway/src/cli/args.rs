@@ -2,6 +2,7 @@
 
 pub(crate) mod agents;
 pub(crate) mod policy;
+pub(crate) mod review;
 #[cfg(test)]
 mod tests;
 
@@ -54,6 +55,9 @@ pub(crate) enum Command {
     /// Show the rules, look for mistakes in them, test and compare them; trust the files of a project.
     #[command(after_help = policy::EXAMPLE)]
     Policy(Box<policy::Policy>),
+    /// Show what commands and agents changed of the files that your own tools execute.
+    #[command(after_help = review::EXAMPLE)]
+    Review(review::Review),
     /// Show what this machine can enforce, and what to do about what is missing.
     #[command(after_help = EXAMPLE_DOCTOR)]
     Doctor(Doctor),
@@ -519,6 +523,7 @@ impl Arguments {
             Command::Serve(options) => &options.common,
             Command::Hook(options) => &options.common,
             Command::Setup(options) => &options.common,
+            Command::Review(options) => &options.common,
             Command::Policy(options) if options.common.json => &options.common,
             Command::Policy(options) => options.command.common(),
             Command::Audit(options) => match &options.command {

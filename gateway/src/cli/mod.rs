@@ -16,6 +16,7 @@ mod interrupts;
 mod parse;
 mod policy;
 mod quick;
+mod review;
 mod run;
 mod serve;
 mod setup;
@@ -168,6 +169,10 @@ fn dispatch(arguments: Arguments, foreseen: Option<Spare>) -> Result<ExitCode, F
             wait(async { audit::audit(common, command) })?
         }
         Command::Policy(options) => policy::policy(*options, join),
+        Command::Review(mut options) => {
+            options.common = join(options.common)?;
+            wait(review::review(options))?
+        }
         Command::Hook(mut options) => {
             options.common = join(options.common)?;
             Ok(hook::run(&options))

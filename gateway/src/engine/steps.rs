@@ -102,7 +102,8 @@ impl Gateway {
         if request.record {
             let runs = if request.caller_runs { Runs::Caller } else { Runs::Nobody };
             let circumstances = Circumstances::of_check(caller.caller().await?, &request, runs);
-            self.record(&scene, &judged, circumstances).await?;
+            let receipt = self.record(&scene, &judged, circumstances).await?;
+            self.note_edit(&scene, &judged, (&request, &receipt)).await?;
         }
         if request.caller_asks {
             self.put_elsewhere(pid, &scene, &judged).await?;

@@ -21,10 +21,11 @@ use crate::linux::foreign::Foreign;
 use crate::linux::group::{Counted, Counters};
 use crate::linux::landlock::{self, Grant, Ruleset};
 use crate::linux::mounts::{Built, Stage};
+use crate::linux::sources;
 use crate::linux::syscalls::{self, Ended, Stack};
 use crate::spec::{Mechanism, Mediation};
 use crate::steps::Steps;
-use crate::supervise::{self, Guard, Neighbours, Supervisor, neighbours};
+use crate::supervise::{self, Guard, Neighbours, Review, Supervisor, neighbours};
 use crate::{Ending, Exit, Network, Protection, SandboxSpec, Violation};
 
 /// `CAP_SYS_PTRACE`: the supervisor reads the memory of callers that are not its children.
@@ -199,6 +200,10 @@ fn begin(
     link: &Link,
 ) -> Result<Begun, Failure> {
     let give = |given| terminal::in_place_of(given, spec);
+    let journal = match &ground {
+        Ground::Namespaces(stage, _) => step("journal", sources::journal(stage.left(), spec))?,
+        Ground::Static | Ground::Free => None,
+    };
     // After the run has terminals of its own; where it has the host's, before those are closed to it.
     let (mut prepared, (streams, other_end)) = match ground {
         Ground::Namespaces(stage, interface) => {
@@ -211,6 +216,8 @@ fn begin(
         Ground::Free => (unconfined()?, give(streams)?),
     };
     prepared.counted = counted;
+    let journal = journal.filter(|_| prepared.supervision == Supervision::Files);
+    let review = step("journal", Review::begin(spec, journal))?;
     let image = command::image(spec, prepared.isolation)?;
     let filters = command::filters(spec, &prepared);
     let terminal = terminal_of(&streams);
@@ -275,7 +282,7 @@ fn begin(
     let neighbours = prepared.shares.then(|| Neighbours::new(address));
     let supervisor = listener.map(|it| {
         let watched = (&filters.table, neighbours);
-        Supervisor::new(it, spec, watched, terminal, (files, monitor)).with_caches(caches)
+        Supervisor::new(it, spec, watched, terminal, (files, monitor, review)).with_caches(caches)
     });
     Ok(Begun { pid, is_told, built: prepared.built, supervisor, terminal: held })
 }

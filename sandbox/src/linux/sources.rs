@@ -29,6 +29,21 @@ pub(super) fn open_in(left: Option<&Left>, path: &Path) -> io::Result<OwnedFd> {
     }
 }
 
+/// Opens the journal that `spec` names, for writing at its end, in a host that was `left` or where this process is.
+pub(crate) fn journal(left: Option<&Left>, spec: &SandboxSpec) -> io::Result<Option<OwnedFd>> {
+    let Some(watched) = &spec.files.watched else { return Ok(None) };
+    let path = &watched.journal;
+    let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_NOFOLLOW;
+    match left {
+        None => syscalls::open_path(path, flags, syscalls::NO_LINKS),
+        Some(Left { host, .. }) => {
+            let relative = path.strip_prefix("/").unwrap_or(path);
+            syscalls::open_at(host.as_fd(), relative, flags, syscalls::NO_LINKS)
+        }
+    }
+    .map(Some)
+}
+
 /// The host's objects that rules name, opened before anything is covered.
 pub(crate) struct Sources {
     pub(crate) opened: BTreeMap<PathBuf, OwnedFd>,

@@ -1,11 +1,13 @@
 //! The calls themselves, performed on our own descriptors.
 
 mod moves;
+mod noted;
 mod own;
 mod rewrite;
 mod settled;
 
-use std::ffi::OsStr;
+use std::cell::RefCell;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -33,6 +35,8 @@ const KERNEL: &str = "builtin: kernel settings";
 pub(super) struct Performer<'a> {
     pub(super) supervisor: &'a Supervisor,
     pub(super) caller: Caller<'a>,
+    /// Watched names that are links on the way, with their texts.
+    passed: RefCell<Vec<(PathBuf, OsString)>>,
 }
 
 /// Performs `call`.
@@ -42,7 +46,7 @@ pub(super) fn perform(supervisor: &Supervisor, call: &Notification) -> Result<An
     if let Some(refused) = supervisor.refused_call(call) {
         return Err(refused);
     }
-    let at = Performer { supervisor, caller };
+    let at = Performer { supervisor, caller, passed: RefCell::default() };
     let cwd = libc::AT_FDCWD;
     let number = |index: usize| at.caller.number(index);
     match libc::c_long::from(call.number) {
@@ -209,8 +213,13 @@ impl Performer<'_> {
         Ok(())
     }
 
-    /// Judges writing an object that exists, wherever it lies now.
+    /// Judges writing an object that exists, wherever it lies now, and writes it down if that may be.
     fn permit_object(&self, call: &str, object: &OwnedFd) -> Result<(), Refused> {
+        self.judge_object(call, object)?;
+        self.note_object(call, object)
+    }
+
+    fn judge_object(&self, call: &str, object: &OwnedFd) -> Result<(), Refused> {
         let path = resolve::real_path(object.as_fd())?;
         self.permit(Act::Make, call, &path, object)?;
         let found = resolve::metadata(object)?;
@@ -323,6 +332,7 @@ impl Performer<'_> {
         match resolve::link(&self.caller, &named.parent, &named.name)? {
             Link::Object(object) => Ok(Final::Descriptor(object)),
             Link::Text(text) => {
+                self.pass(named, &text)?;
                 let text = PathBuf::from(OsStr::from_bytes(&text));
                 let mut next = resolve::parent(&self.caller, &named.parent, &text)?;
                 next.wants_directory |= named.wants_directory;
@@ -358,6 +368,8 @@ impl Performer<'_> {
         if repository::is_git_name(&named.name) && self.is_in_region(named)? {
             self.supervisor.made.note_file(&named.parent)?;
         }
+        self.note_name("open", named)?;
+        let path = named.path()?;
         // Exclusive, so that a link put there meanwhile is not followed.
         let flags = flags | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_NOCTTY;
         let parent = named.parent.as_fd();
@@ -367,6 +379,7 @@ impl Performer<'_> {
             // It may have another name already, or none.
             drop(syscalls::unlink_at(parent, named.name(), 0));
         })?;
+        self.note_again("open", named, &path)?;
         if repository::is_remembered(&named.name) {
             self.supervisor.made.note(&file)?;
         }
@@ -488,6 +501,7 @@ impl Performer<'_> {
         }
         Self::is_free(&named)?;
         let judged = self.permit_at(Act::Make, "mknod", &named)?;
+        self.note_name("mknod", &named)?;
         let parent = named.parent.as_fd();
         self.with_umask(|| syscalls::make_node_at(parent, named.name(), mode))?;
         self.settle(&judged, &named, || drop(syscalls::unlink_at(parent, named.name(), 0)))?;

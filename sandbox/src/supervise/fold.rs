@@ -16,11 +16,17 @@ pub(super) fn reaches(name: &OsStr, known: &OsStr) -> bool {
     if bytes.is_ascii() && !bytes.ends_with(b".") && !bytes.ends_with(b" ") {
         return false;
     }
-    // What is no text is compared byte by byte by every file system.
-    let Ok(text) = std::str::from_utf8(bytes) else { return false };
-    let folded: String = text.chars().filter(|it| !is_ignored(*it)).map(fold).collect();
-    let folded = folded.trim_end_matches(['.', ' ']);
-    folded.as_bytes().eq_ignore_ascii_case(known.as_bytes())
+    folded(name).is_some_and(|name| name.as_bytes().eq_ignore_ascii_case(known.as_bytes()))
+}
+
+/// Returns `name` in small letters as it may be compared; none for what is no text, which every file system compares byte by
+/// byte.
+pub(super) fn folded(name: &OsStr) -> Option<String> {
+    let text = std::str::from_utf8(name.as_bytes()).ok()?;
+    let mut folded: String = text.chars().filter(|it| !is_ignored(*it)).map(fold).collect();
+    folded.truncate(folded.trim_end_matches(['.', ' ']).len());
+    folded.make_ascii_lowercase();
+    Some(folded)
 }
 
 /// Characters other than ASCII letters that fold to one: KELVIN SIGN and LATIN SMALL LETTER LONG S are all

@@ -5,7 +5,7 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::fold;
+use super::part::{Name, parts};
 use crate::pattern::{Match, Pattern};
 use crate::spec::Access;
 use crate::{FileRule, Network, SandboxSpec, Violation};
@@ -34,8 +34,7 @@ pub(super) enum Word {
 #[derive(Debug)]
 pub(crate) struct Guard {
     regions: Vec<PathBuf>,
-    /// Each name as its parts; most have one.
-    names: Vec<Vec<OsString>>,
+    names: Vec<Name>,
     rules: Vec<FileRule>,
     /// Each with where it comes from.
     patterns: Vec<(Pattern, String)>,
@@ -74,7 +73,7 @@ impl Guard {
         Guard {
             regions,
             patterns: spec.files.patterns.iter().map(pattern).collect(),
-            names: spec.files.guarded_names.iter().map(|name| parts(Path::new(name))).collect(),
+            names: spec.files.guarded_names.iter().map(|name| Name::new(Path::new(name))).collect(),
             rules: refusing.cloned().collect(),
             sockets,
             configurations: spec.files.git_configurations.clone(),
@@ -144,8 +143,7 @@ impl Guard {
         let inside = path.strip_prefix(region).unwrap_or(path);
         let inside = parts(inside);
         if let Some(name) = self.names.iter().find(|name| is_guarded(act, &inside, name)) {
-            let name: PathBuf = name.iter().collect();
-            return Word::Forbidden(format!("builtin: guarded name `{}`", name.display()));
+            return Word::Forbidden(format!("builtin: guarded name `{}`", name.path().display()));
         }
         let rule = self.rules.iter().filter(|rule| counts(rule)).find(|rule| {
             let beneath = path.starts_with(&rule.path)
@@ -223,25 +221,10 @@ impl Guard {
     }
 }
 
-fn parts(path: &Path) -> Vec<OsString> {
-    path.components().map(|part| part.as_os_str().to_os_string()).collect()
-}
-
-/// Says whether `name` lies on the way `inside` a region, or could be put together there.
-fn is_guarded(act: Act, inside: &[OsString], name: &[OsString]) -> bool {
-    // Folded whether the file system folds or not: the stricter reading.
-    let same = |one: &[OsString], other: &[OsString]| {
-        one.iter().zip(other).all(|(one, other)| fold::reaches(one, other))
-    };
-    if name.is_empty() {
-        return false;
-    }
-    let on_the_way = inside.windows(name.len()).any(|window| same(window, name));
-    let above = (1..name.len()).any(|length| {
-        let end = inside.len().checked_sub(length).and_then(|start| inside.get(start..));
-        end.zip(name.get(..length)).is_some_and(|(end, begin)| same(end, begin))
-    });
-    on_the_way || act == Act::Place && above
+/// Says whether `name` lies on the way `inside` a region, or could be put together there. Folded whether the file system
+/// folds or not: the stricter reading.
+fn is_guarded(act: Act, inside: &[OsString], name: &Name) -> bool {
+    name.places(inside).next().is_some() || act == Act::Place && name.begins_at_the_end_of(inside)
 }
 
 /// Returns the report of a refusal.
@@ -270,8 +253,8 @@ mod tests {
         };
         Guard {
             regions: vec!["/p".into(), "/secret/p".into()],
-            names: [".mcp.json", ".vscode", ".cargo/config.toml"]
-                .map(|it| parts(Path::new(it)))
+            names: [".mcp.json", ".vscode", ".cargo/config.toml", "*.code-workspace", ".envrc*"]
+                .map(|it| Name::new(Path::new(it)))
                 .into(),
             rules: vec![
                 rule("/p/.agent/settings.json", Access::Protected),
@@ -304,6 +287,16 @@ mod tests {
         check(Act::Make, "/p/.mcp.j\u{17F}on", name);
         check(Act::Make, "/p/.mcp.json. ", name);
         check(Act::Make, "/p/mcp.json", None);
+    }
+
+    #[test]
+    fn a_guarded_name_may_hold_wildcards() {
+        let name = Some("builtin: guarded name `*.code-workspace`");
+        check(Act::Make, "/p/a/Team.Code-Workspace", name);
+        check(Act::Place, "/p/.code-workspace", name);
+        check(Act::Make, "/p/code-workspace", None);
+        check(Act::Make, "/p/.ENVRC.local", Some("builtin: guarded name `.envrc*`"));
+        check(Act::Make, "/p/x.envrc", None);
     }
 
     #[test]

@@ -47,6 +47,9 @@ impl Performer<'_> {
             return Err(Refused::Rule(violation("write", call, &gone, rule.to_owned())));
         }
         self.permit_lock(call, &named.parent, &named.path()?, &object)?;
+        if !is_directory {
+            self.note_name(call, &named)?;
+        }
         self.caller.still_waits()?;
         syscalls::unlink_at(named.parent.as_fd(), named.name(), flags)?;
         self.supervisor.lost(&found);

@@ -123,6 +123,7 @@ impl Place {
                 private_tmp: None,
                 caches: Vec::new(),
                 sockets: Vec::new(),
+                watched: None,
             },
             network: Network::Off,
             limits: Limits { memory_bytes: 4 << 30, ..Limits::default() },

@@ -33,6 +33,7 @@ impl Performer<'_> {
                 return Err(Self::leads("symlink", &named.path()?));
             }
         }
+        self.note_link("symlink", &named)?;
         syscalls::symlink_at(&text, named.parent.as_fd(), named.name())?;
         self.settle(&judged, &named, || remove(&named))?;
         Ok(Answer::Value(0))
@@ -75,6 +76,10 @@ impl Performer<'_> {
             self.permit_target("link", &named.path()?, &fs::read_link(&source)?)?;
         }
         let before = self.names_of(&object)?;
+        match resolve::metadata(&object)?.is_symlink() {
+            true => self.note_link("link", &named)?,
+            false => self.note_name("link", &named)?,
+        }
         syscalls::link_object(object.as_fd(), named.parent.as_fd(), named.name())?;
         self.settle(&judged, &named, || remove(&named))?;
         self.supervisor.shared.linked(before, &resolve::metadata(&object)?);
@@ -132,6 +137,7 @@ impl Performer<'_> {
             syscalls::create_at(from.parent.as_fd(), from.name(), flags, 0)?;
         }
         let replaced = Self::replaced(&from, &to, flags)?;
+        self.note_move(&from, &to, exchanges)?;
         syscalls::rename_at(from.parent.as_fd(), from.name(), to.parent.as_fd(), to.name(), flags)?;
         if let Some(replaced) = replaced {
             self.supervisor.lost(&replaced);
@@ -140,6 +146,7 @@ impl Performer<'_> {
         let region = self.supervisor.guard.region(&path);
         let back = || take_back(&from, &to, flags, region.map(PathBuf::as_path));
         self.settle(&judged, &to, back)?;
+        self.note_arrived(&to).inspect_err(|_| back())?;
         self.permit_contents(&to, &to).inspect_err(|_| back())?;
         if exchanges {
             self.permit_contents(&from, &from).inspect_err(|_| back())?;

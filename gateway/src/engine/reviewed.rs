@@ -1,0 +1,79 @@
+//! What is kept for the look of a person at what commands and agents changed.
+
+use super::Gateway;
+use crate::audit::{Log, Receipt};
+use crate::judge::{Judged, Scene};
+use crate::protocol::errors::{Code, Failure};
+use crate::protocol::types::CheckRequest;
+use crate::request::Command;
+use crate::review::edits::Edit;
+use crate::review::{self, Journal};
+use crate::{answer, records};
+use stockade_policy::Decision;
+
+impl Gateway {
+    /// Makes the journal of a run that is about to start. Without one it does not.
+    pub(super) async fn begin_journal(
+        &self,
+        journal: Option<Journal>,
+        (log, receipt): (&Log, &Receipt),
+    ) -> Result<Option<Journal>, Failure> {
+        let Some(mut journal) = journal else { return Ok(None) };
+        let decision = receipt.id.clone();
+        let begun = self.blocking(move || Ok(journal.begin(&decision).map(|()| journal))).await?;
+        match begun {
+            Ok(journal) => Ok(Some(journal)),
+            Err(error) => {
+                let recorded = records::not_run(log, receipt).await;
+                recorded.map_err(|error| answer::unrecorded(&error))?;
+                Err(self.unwritable(&error))
+            }
+        }
+    }
+
+    /// Takes the journal of a run that is over into the ledger.
+    pub(super) async fn end_journal(
+        &self,
+        journal: Option<Journal>,
+        (log, judged, command): (&Log, &Judged, &Command),
+    ) {
+        let Some(journal) = journal else { return };
+        let (state, redactor) = (self.places.state.clone(), log.redactor().clone());
+        let (tree, text) = (judged.tree.clone(), command.text.clone());
+        let end = move || {
+            // One that cannot be taken now is by whoever looks next: nothing is lost.
+            let _ = journal.end(&state, || redactor.command(tree.as_ref(), &text));
+            Ok(())
+        };
+        let _ = self.blocking(end).await;
+    }
+
+    /// Notes that a tool of an agent may be about to write a file.
+    pub(super) async fn note_edit(
+        &self,
+        scene: &Scene,
+        judged: &Judged,
+        (request, receipt): (&CheckRequest, &Receipt),
+    ) -> Result<(), Failure> {
+        if judged.verdict.decision == Decision::Deny || request.case.is_some() {
+            return Ok(());
+        }
+        let (state, place, input) =
+            (self.places.state.clone(), scene.place.clone(), judged.input.clone());
+        let (tool, agent) = (request.tool.clone(), request.context.agent.clone());
+        let decision = receipt.id.clone();
+        let note = move || {
+            let edit =
+                Edit { tool: &tool, input: &input, agent: agent.as_deref(), decision: &decision };
+            Ok(review::note_edit(&state, &place, edit))
+        };
+        self.blocking(note).await?.map_err(|error| self.unwritable(&error))
+    }
+
+    fn unwritable(&self, error: &std::io::Error) -> Failure {
+        let state = self.places.state.join("review");
+        let message =
+            format!("what changes cannot be written down in `{}`: {error}", state.display());
+        Failure::new(Code::StateUnusable, message, "make room there")
+    }
+}
