@@ -37,6 +37,7 @@ const STORED: &[(&str, &str)] = &[
     ("history", "paths/"),
     ("links", "paths/"),
     ("protected", "paths/"),
+    ("regions", "paths/"),
     ("trees", "paths/"),
     ("tried", "paths/"),
 ];

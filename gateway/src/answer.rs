@@ -10,7 +10,9 @@ use crate::footer::{self, around};
 use crate::judge::{Judged, Scene};
 use crate::net::report::Refused;
 use crate::protocol::errors::{Code, Failure};
-use crate::protocol::types::{AuditReference, DecisionView, Event, Refusal, RunOutcome, RunResult};
+use crate::protocol::types::{
+    AuditReference, DecisionView, Event, Refusal, RunOutcome, RunResult, SandboxView,
+};
 use crate::records::signal_name;
 use crate::remedy;
 use crate::run::Execution;
@@ -91,7 +93,10 @@ pub(crate) fn ran(
         truncated: output.truncated,
         task_id: None,
         cwd_after,
-        sandbox: view::sandbox(&execution.enforced),
+        sandbox: SandboxView {
+            notes: [execution.withheld.clone(), execution.enforced.notes.clone()].concat(),
+            ..view::sandbox(&execution.enforced)
+        },
         violations: violations(execution, judged),
         left_running: execution.left.clone(),
         footer: footer::of(execution, judged, &scene.snapshot.rules),

@@ -196,12 +196,12 @@ impl Gateway {
         let circumstances = Circumstances::of_run(known, &request, command.timeout, runs);
         let receipt = self.record(&scene, &judged, circumstances).await?;
         asked.is_decided = true;
-        let Some(Planned { spec, temporary, hosts }) = planned else {
+        let Some(Planned { spec, temporary, hosts, withheld }) = planned else {
             return Ok(answer::not_run(judged.verdict.decision, view, &receipt));
         };
         let case = Case { scene, judged, view, receipt };
         let going = match decide::decide(&case.judged.verdict, &case.receipt, spec) {
-            Outcome::Granted(grant) => Ok(Going { case, grant, temporary, hosts }),
+            Outcome::Granted(grant) => Ok(Going { case, grant, temporary, hosts, withheld }),
             Outcome::Refused => Err(answer::not_run(Decision::Deny, case.view, &case.receipt)),
             Outcome::Ask(pending) => {
                 drop(temporary);
@@ -216,7 +216,7 @@ impl Gateway {
                 Box::pin(self.put(call, (case, pending), person)).await?
             }
         };
-        let Going { case, grant, mut temporary, hosts } = match going {
+        let Going { case, grant, mut temporary, hosts, withheld } = match going {
             Ok(going) => going,
             Err(outcome) => return Ok(outcome),
         };
@@ -243,6 +243,7 @@ impl Gateway {
             stdin: request.stdin,
             directory: self.places.task(&receipt.id),
             loopback,
+            withheld,
         };
         let Conversation { events, input, control, .. } = conversation;
         let told = events.clone();
@@ -307,6 +308,7 @@ impl Gateway {
         };
         let (mut execution, network) = tokio::join!(follow, carry);
         execution.network = network;
+        execution.withheld.clone_from(&manner.withheld);
         let remains = std::mem::take(&mut execution.remains);
         // Nothing of it runs any more; what is left is the kernel, which takes its namespaces down.
         self.leave(remains);

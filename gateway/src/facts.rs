@@ -63,6 +63,20 @@ impl Place {
         self.session.as_ref().unwrap_or(&self.cwd)
     }
 
+    /// Returns the directories in which commands of the call may write, but for those of the settings.
+    pub(crate) fn regions(&self) -> Vec<PathBuf> {
+        let project = (!self.project_is_too_wide()).then(|| self.project.clone());
+        project.into_iter().chain(self.additional.iter().cloned()).collect()
+    }
+
+    /// Returns the repository that `directory` lies in, if it is one piece of work.
+    pub(crate) fn repository_above(&self, directory: &Path) -> Option<PathBuf> {
+        let root = root_above(directory);
+        let is_one = root != Path::new("/") && !self.home.starts_with(&root);
+        let is_repository = root.join(".git").symlink_metadata().is_ok();
+        (is_one && is_repository).then_some(root)
+    }
+
     /// Says whether the project holds more than one piece of work: the whole disk, or the home directory
     /// of this user. Nothing in such a project is made writable: what starts with the next login lies there.
     pub(crate) fn project_is_too_wide(&self) -> bool {
@@ -92,6 +106,24 @@ pub(crate) fn real_paths(paths: Vec<PathBuf>, cwd: &Path) -> BTreeMap<PathBuf, V
     paths.into_iter().map(name).collect()
 }
 
+/// How a path leads to what it names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Way {
+    /// One name for each symbolic link, and the final one.
+    pub(crate) names: Vec<PathBuf>,
+    /// Each symbolic link by its real path, in order.
+    pub(crate) links: Vec<PathBuf>,
+    /// The links lead in a circle, or are more than the kernel follows: the path names nothing.
+    pub(crate) is_endless: bool,
+}
+
+impl Way {
+    /// Returns the path behind the links.
+    pub(crate) fn real(&self) -> &Path {
+        self.names.last().map_or(Path::new("/"), PathBuf::as_path)
+    }
+}
+
 /// Looks up the names of paths. What two paths in succession begin with alike is looked at once, so this lives as long as
 /// one look at the file system takes, and no longer.
 #[derive(Debug, Default)]
@@ -109,8 +141,13 @@ impl Names {
     /// Returns the names that `path` goes through: one for each symbolic link, and the final one. What does
     /// not exist yet keeps its name behind the real path of its nearest parent.
     pub(crate) fn of(&mut self, path: &Path, cwd: &Path) -> Vec<PathBuf> {
+        self.way(path, cwd).names
+    }
+
+    /// Returns how `path` leads to what it names.
+    pub(crate) fn way(&mut self, path: &Path, cwd: &Path) -> Way {
         let path = caller_view(path, cwd);
-        let mut names = Vec::new();
+        let (mut names, mut passed) = (Vec::new(), Vec::new());
         let mut real = PathBuf::from("/");
         let mut links = 0;
         // Below what is not there nothing is.
@@ -136,6 +173,7 @@ impl Names {
                     continue;
                 }
             };
+            passed.push(real.clone());
             real.pop();
             links += 1;
             if target.is_absolute() {
@@ -151,7 +189,7 @@ impl Names {
         }
         names.push(real);
         names.dedup();
-        names
+        Way { names, links: passed, is_endless: links >= MAX_LINKS }
     }
 }
 

@@ -21,10 +21,20 @@ const SHELL_SIGNAL: i32 = 128;
 /// Most names of processes that are told.
 const MOST_NAMES: usize = 3;
 
-/// Returns no line, one, or two.
+/// Returns no line, or up to three.
 pub(crate) fn of(execution: &Execution, judged: &Judged, rules: &Rules) -> String {
-    let lines = [met(execution, judged, rules), left(&execution.left)];
+    let lines = [met(execution, judged, rules), withheld(execution), left(&execution.left)];
     lines.into_iter().filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns the line about a rule that granted a command that failed nothing.
+fn withheld(execution: &Execution) -> String {
+    let failed = execution.exit.is_none_or(|exit| exit.code != Some(0));
+    match execution.withheld.split_first().filter(|_| failed) {
+        None => String::new(),
+        Some((first, [])) => format!("stockade: {}", one_line(first)),
+        Some((first, more)) => format!("stockade: {} ({} more)", one_line(first), more.len()),
+    }
 }
 
 /// Returns the line about processes that a command left running.

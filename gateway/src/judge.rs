@@ -12,6 +12,7 @@ use stockade_policy::{
     Call, Evidence, Facts, Hook, Mode, Origin, RuleFiles, SandboxState, Verdict,
 };
 
+use crate::bounds;
 use crate::environment::{self, Additions, Environment};
 use crate::facts::{self, Place, roots};
 use crate::hooks::{Means, Ran, Report};
@@ -30,6 +31,8 @@ use crate::shell::{self, Shell};
 pub(crate) struct Scene {
     /// Its directories.
     pub(crate) place: Place,
+    /// The folders from which the settings of the caller are read.
+    pub(crate) own: [PathBuf; 2],
     /// Its settings.
     pub(crate) snapshot: Arc<Snapshot>,
     /// The shell for its text.
@@ -112,7 +115,10 @@ impl Scene {
         request::context(context)?;
         let mut place = Place::find(cwd, context)?;
         place.roots = roots::around(&places.state, &place);
+        let regions = bounds::of(&place, places);
+        bounds::check(cwd, context, (&place, places), &regions)?;
         let snapshot = settings::read(&Sources {
+            regions: &regions,
             managed: Path::new(crate::places::MANAGED),
             managed_owner: 0,
             state: &places.state,
@@ -162,8 +168,10 @@ impl Scene {
         let root = rustix::process::geteuid().is_root();
         let (state, caller_runs) = (places.state.clone(), false);
         let search = environment.variables.get("PATH").cloned().unwrap_or_default();
+        let own = settings::own_directories(context, &place);
         Ok(Scene {
             place,
+            own,
             snapshot,
             shell,
             environment,

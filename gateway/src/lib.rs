@@ -7,6 +7,7 @@
 mod answer;
 mod approve;
 mod audit;
+mod bounds;
 mod cases;
 mod cli;
 pub mod client;

@@ -3,8 +3,11 @@
 pub(crate) mod caches;
 mod globs;
 mod limits;
+mod programs;
 mod protected;
 mod repository;
+mod rules;
+mod writable;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -14,12 +17,14 @@ use rustix::fs::access;
 use stockade_policy::{Facts, NetworkRules, Origin, SandboxSettings, SandboxState};
 use stockade_sandbox::{
     Access, Cache, Fallback, FileRule, Files, Limits, Mediation, Network, Pattern, Program,
-    Protection, SandboxSpec, Wild,
+    Protection, SandboxSpec,
 };
 
 use self::caches::Wanted;
 use self::globs::Unlisted;
 use self::protected::protect;
+use self::rules::Rules;
+use self::writable::regions;
 use crate::environment::{self, Environment};
 use crate::facts::{Names, Place};
 use crate::judge::Scene;
@@ -53,9 +58,16 @@ pub(crate) const REQUIRED: &[Protection] = &[
 #[derive(Debug)]
 pub(crate) struct Ahead {
     sandbox: SandboxSettings,
-    files: Files,
+    files: Opened,
     limits: Limits,
     temporary: Temporary,
+}
+
+/// What a command may see, and what of the settings grants nothing, for people.
+#[derive(Debug, Clone, Default)]
+struct Opened {
+    files: Files,
+    withheld: Vec<String>,
 }
 
 /// Finds what a confined command of the scene gets; blocks on the file system. What cannot be found or made has to be
@@ -143,10 +155,10 @@ pub(crate) fn prepare(
         false => None,
     };
     let around = Around::of(scene, &sandbox, places);
-    let mut files = match (confined, files) {
-        (Some(_), Some(files)) => files,
+    let Opened { mut files, withheld } = match (confined, files) {
+        (Some(_), Some(opened)) => opened,
         (Some(_), None) => self::files(&around)?,
-        (None, _) => Files::default(),
+        (None, _) => Opened::default(),
     };
     if let (Some(_), Some(ending)) = (confined, ending) {
         files.rules.extend(files_of(ending));
@@ -163,7 +175,7 @@ pub(crate) fn prepare(
         fallback,
         start_file: ending.map(Ending::start),
     })?;
-    Ok(Planned { spec, temporary, hosts: NetworkRules::new(&sandbox) })
+    Ok(Planned { spec, temporary, hosts: NetworkRules::new(&sandbox), withheld })
 }
 
 /// Shows a command the two files with which its shell tells where it ends, out of the state that is hidden from it.
@@ -185,6 +197,8 @@ pub(crate) struct Planned {
     pub(crate) temporary: Temporary,
     /// Which hosts it may reach through the proxy.
     pub(crate) hosts: NetworkRules,
+    /// What of the settings grants it nothing, for people.
+    pub(crate) withheld: Vec<String>,
 }
 
 /// Refuses a project in which nothing could be written, before anything runs half.
@@ -208,6 +222,8 @@ struct Around<'a> {
     every_socket: bool,
     /// Our own directories, which no command reads.
     places: &'a Places,
+    /// The folders of our own settings.
+    own: &'a [PathBuf],
     /// The shell for command texts.
     shell: &'a Shell,
     /// The environment.
@@ -223,6 +239,7 @@ impl<'a> Around<'a> {
             sandbox,
             every_socket: every.is_some_and(|(value, _)| value.boolean() == Some(true)),
             places,
+            own: &scene.own,
             shell: &scene.shell,
             environment: &scene.environment,
         }
@@ -291,16 +308,6 @@ fn has_proxy(ground: &Ground<'_>) -> bool {
         Fallback::Static => false,
     };
     ground.temporary.is_some() && namespaces && ground.around.sandbox.network_off.is_none()
-}
-
-/// Returns the directories in which a command may write.
-fn working_directories(place: &Place) -> Vec<PathBuf> {
-    let mut directories = Vec::new();
-    if !place.project_is_too_wide() {
-        directories.push(place.project.clone());
-    }
-    directories.extend(place.additional.iter().cloned());
-    directories
 }
 
 /// Variables that name the folder for temporary files.
@@ -377,76 +384,57 @@ fn without_regions(around: &Around<'_>, variables: &mut BTreeMap<String, String>
     }
 }
 
-fn files(around: &Around<'_>) -> Result<Files, Failure> {
+fn files(around: &Around<'_>) -> Result<Opened, Failure> {
     let sandbox = around.sandbox;
-    let mut names = Names::default();
-    let mut rules = Rules(Vec::new());
-    for path in beneath_private(around, &mut names) {
+    let (mut rules, writable) = regions(around)?;
+    for path in beneath_private(around, &mut rules) {
         rules.add(&path, Access::Read, "builtin: home and programs");
     }
     let mut sockets = Vec::new();
     for (path, origin) in &sandbox.allow_unix_sockets {
-        let socket = names.real(Path::new(path));
         // Shown where it lies in a directory of which a command sees its own.
-        rules.add(&socket, Access::Read, &place_of(path, origin));
-        sockets.push(socket);
+        sockets.extend(rules.permit(Path::new(path), Access::Read, (path, origin)));
     }
     if around.every_socket {
         sockets.push(PathBuf::from("/"));
     }
-    let mut writable = working_directories(around.place);
-    for directory in &writable {
-        rules.add(directory, Access::Write, "builtin: working directory");
-    }
-    for (pattern, origin) in &sandbox.allow_write {
-        if Pattern::is(pattern) {
-            continue;
-        }
-        let path = names.real(Path::new(pattern));
-        rules.add(&path, Access::Write, &place_of(pattern, origin));
-        writable.push(path);
-    }
-    for (list, access) in [
-        (&sandbox.deny_write, Access::ReadOnly),
-        (&sandbox.deny_read, Access::None),
-        (&sandbox.allow_read, Access::Read),
-    ] {
-        for (pattern, origin) in list {
-            let unlisted = match access {
-                Access::ReadOnly | Access::None | Access::Protected => Unlisted::Whole,
-                Access::Read | Access::Write => Unlisted::Nothing,
-            };
-            for path in expand(pattern, unlisted)? {
-                rules.add(&names.real(&path), access, &place_of(pattern, origin));
-            }
+    for (pattern, origin) in &sandbox.allow_read {
+        for path in expand(pattern, Unlisted::Nothing)? {
+            rules.permit(&path, Access::Read, (pattern, origin));
         }
     }
     // What comes to be while a command runs is refused by its name.
-    let mut patterns = Rules(Vec::new());
+    let mut patterns = Rules::default();
     for (list, access) in
         [(&sandbox.deny_write, Access::ReadOnly), (&sandbox.deny_read, Access::None)]
     {
-        for (pattern, origin) in list.iter().filter(|it| Pattern::is(&it.0)) {
-            let pattern_path = with_real_start(pattern, &mut names);
-            patterns.add(&pattern_path, access, &place_of(pattern, origin));
+        for (pattern, origin) in list {
+            let place = place_of(pattern, origin);
+            for path in expand(pattern, Unlisted::Whole)? {
+                rules.refuse(&path, access, &place);
+            }
+            if Pattern::is(pattern) {
+                patterns.add(&rules.with_real_start(pattern, &place), access, &place);
+            }
         }
     }
     for directory in &writable {
         protect(&mut rules, directory);
     }
+    programs::keep(&mut rules, &writable, around);
     let git_configurations = repository::keep(&mut rules, around.place);
     for own in [&around.places.state, &around.places.audit, &around.places.audit_state] {
         rules.add(own, Access::None, "builtin: own state");
     }
     for usual in around.places.usual.iter().filter(|usual| usual.is_dir()) {
-        rules.add(&names.real(usual), Access::None, "builtin: own state");
+        rules.follow(usual, Access::None, "builtin: own state");
     }
     if let Some(directory) = socket_within(around, &writable)? {
         rules.add(&directory, Access::None, "builtin: own socket");
     }
-    Ok(Files {
-        rules: rules.0,
-        patterns: patterns.0,
+    let files = Files {
+        rules: rules.all,
+        patterns: patterns.all,
         guarded_names: guarded_names(),
         git_keys: repository::keys(),
         git_configurations,
@@ -455,7 +443,8 @@ fn files(around: &Around<'_>) -> Result<Files, Failure> {
         caches: Vec::new(),
         sockets,
         watched: None,
-    })
+    };
+    Ok(Opened { files, withheld: rules.withheld })
 }
 
 /// Returns the directory of the gateway's socket if it lies below one of `writable`: a command that could write there could
@@ -492,35 +481,24 @@ pub(crate) fn socket_is_out_of_reach(path: &Path, place: &Place) -> Result<(), F
     let Some(directory) = path.parent() else { return Ok(()) };
     // It may not be there yet.
     let there = directory.ancestors().find(|it| it.exists()).map(real);
-    let regions = working_directories(place);
+    let regions = place.regions();
     let region = regions.iter().find(|it| there.as_ref().is_some_and(|dir| dir.starts_with(it)));
     region.map_or(Ok(()), |region| Err(socket_in_reach(directory, region)))
 }
 
 /// Returns what is needed to read of the directories that the command sees private ones in place of.
-fn beneath_private(around: &Around<'_>, names: &mut Names) -> Vec<PathBuf> {
+fn beneath_private(around: &Around<'_>, rules: &mut Rules) -> Vec<PathBuf> {
     let search = around.environment.variables.get("PATH").map(String::as_str).unwrap_or_default();
     let mut paths: Vec<PathBuf> = search.split(':').map(PathBuf::from).collect();
     paths.extend([around.place.home.clone(), around.place.cwd.clone()]);
     paths.extend(around.shell.path.parent().map(Path::to_path_buf));
     let hidden = |path: &PathBuf| PRIVATE.iter().any(|private| path.starts_with(private));
-    let real = paths.iter().filter(|path| path.is_absolute()).map(|path| names.real(path));
+    let real = paths.iter().filter(|path| path.is_absolute()).filter_map(|path| rules.led(path));
     real.filter(hidden).filter(|path| path.is_dir()).collect()
 }
 
 /// Directories of which a command sees its own.
 const PRIVATE: &[&str] = &["/tmp", "/var/tmp", "/run", "/dev/shm"];
-
-struct Rules(Vec<FileRule>);
-
-impl Rules {
-    fn add(&mut self, path: &Path, access: Access, origin: &str) {
-        let rule = FileRule { path: path.to_path_buf(), access, origin: origin.to_string() };
-        if !self.0.iter().any(|known| known.access == access && known.path == rule.path) {
-            self.0.push(rule);
-        }
-    }
-}
 
 /// Returns the protected names for the guard over calls that create, at any depth.
 fn guarded_names() -> Vec<OsString> {
@@ -550,29 +528,6 @@ pub(crate) fn is_available() -> bool {
         let enforced = stockade_sandbox::Host::start().enforced;
         REQUIRED.iter().all(|protection| enforced.suffices(*protection))
     })
-}
-
-/// Returns `pattern` with the real path of the directories before its first wildcard.
-fn with_real_start(pattern: &str, looked: &mut Names) -> PathBuf {
-    let names = Path::new(pattern).components();
-    let (mut start, mut rest) = (PathBuf::new(), PathBuf::new());
-    for name in names {
-        let text = name.as_os_str().to_string_lossy();
-        let plain = match Pattern::is(&text) {
-            true => Wild::parse(&text).ok().and_then(|wild| wild.name()).map(OsString::from),
-            false => Some(name.as_os_str().to_owned()),
-        };
-        match plain.filter(|_| rest.as_os_str().is_empty()) {
-            Some(plain) => start.push(plain),
-            None => rest.push(name),
-        }
-    }
-    let start = looked.real(&start);
-    let names = start.iter().map(|name| match name.to_str() {
-        Some(text) => OsString::from(stockade_policy::verbatim(text)),
-        None => name.to_owned(),
-    });
-    names.collect::<PathBuf>().join(rest)
 }
 
 fn expand(pattern: &str, unlisted: Unlisted) -> Result<Vec<PathBuf>, Failure> {

@@ -131,8 +131,8 @@ mod tests {
             session: None,
             project,
             roots: Vec::new(),
-            homes: Vec::new(),
             home: "/nonexistent".into(),
+            homes: Vec::new(),
             additional: Vec::new(),
         };
         Regions::of(&place, &SandboxSettings::default(), Path::new("/nonexistent/state"))

@@ -87,6 +87,8 @@ pub(crate) struct Manner {
     pub(crate) directory: PathBuf,
     /// What the command has with others of its session.
     pub(crate) loopback: Option<Arc<sandbox::Loopback>>,
+    /// What of the settings grants it nothing, for people.
+    pub(crate) withheld: Vec<String>,
 }
 
 /// A command that was started.
@@ -124,6 +126,8 @@ pub(crate) struct Execution {
     pub(crate) output: Output,
     /// What was enforced.
     pub(crate) enforced: sandbox::Enforced,
+    /// What of the settings granted it nothing, for people.
+    pub(crate) withheld: Vec<String>,
     /// The time limit passed.
     pub(crate) timed_out: bool,
     /// The caller ended it, or went away.
@@ -301,6 +305,7 @@ pub(crate) async fn follow(running: Running, manner: &Manner, lines: &mut Lines)
         left,
         output,
         enforced,
+        withheld: Vec::new(),
         timed_out,
         interrupted,
         times,

@@ -12,6 +12,7 @@ use sha2::{Digest as _, Sha256};
 use stockade_parser::json;
 use stockade_policy::{Layer, LoadedSettings, Problem, Rules, SettingsText, Severity};
 
+use crate::bounds;
 use crate::facts::{Place, roots, variable};
 use crate::places::hex;
 use crate::protocol::errors::{Code, Failure};
@@ -28,6 +29,8 @@ pub(crate) struct Sources<'a> {
     pub(crate) state: &'a Path,
     /// Where the call happens.
     pub(crate) place: &'a Place,
+    /// Where commands may write, or might before.
+    pub(crate) regions: &'a [PathBuf],
     /// What came with the call.
     pub(crate) context: &'a Context,
 }
@@ -154,12 +157,8 @@ fn digest(texts: &[SettingsText]) -> String {
 pub(crate) fn collect(sources: &Sources<'_>) -> Result<Vec<SettingsText>, Failure> {
     let mut texts = vec![profile(sources.context.profile.as_deref())?];
     let policy = managed(sources, sources.managed)?;
-    let user_directory = match variable(sources.context, "XDG_CONFIG_HOME").map(PathBuf::from) {
-        Some(directory) if directory.is_absolute() => directory.join("stockade"),
-        Some(_) | None => sources.place.home.join(".config/stockade"),
-    };
     let user = match counts(sources.context, "user") {
-        true => own(&user_directory)?,
+        true => own(sources, &user_directory(sources.context, sources.place))?,
         false => None,
     };
     let import = |text: &SettingsText| imports(&text.text);
@@ -168,7 +167,7 @@ pub(crate) fn collect(sources: &Sources<'_>) -> Result<Vec<SettingsText>, Failur
         || user.as_ref().is_some_and(import);
     texts.extend(user);
     if import && counts(sources.context, "user") {
-        texts.extend(own(&imported_directory(sources))?);
+        texts.extend(own(sources, &imported_directory(sources.context, sources.place))?);
     }
     let folders: &[&str] = if import { &[".stockade", ".claude"] } else { &[".stockade"] };
     for (layer, source, name) in [
@@ -190,12 +189,25 @@ pub(crate) fn collect(sources: &Sources<'_>) -> Result<Vec<SettingsText>, Failur
     Ok(texts)
 }
 
-/// Returns the folder of the user settings of the product that is read beside ours.
-fn imported_directory(sources: &Sources<'_>) -> PathBuf {
-    match variable(sources.context, "CLAUDE_CONFIG_DIR").map(PathBuf::from) {
-        Some(directory) if directory.is_absolute() => directory,
-        Some(_) | None => sources.place.home.join(".claude"),
+/// Returns the folder of the user settings.
+fn user_directory(context: &Context, place: &Place) -> PathBuf {
+    match variable(context, "XDG_CONFIG_HOME").map(PathBuf::from) {
+        Some(directory) if directory.is_absolute() => directory.join("stockade"),
+        Some(_) | None => place.home.join(".config/stockade"),
     }
+}
+
+/// Returns the folder of the user settings of the product that is read beside ours.
+fn imported_directory(context: &Context, place: &Place) -> PathBuf {
+    match variable(context, "CLAUDE_CONFIG_DIR").map(PathBuf::from) {
+        Some(directory) if directory.is_absolute() => directory,
+        Some(_) | None => place.home.join(".claude"),
+    }
+}
+
+/// Returns the folders from which the settings of the caller are read.
+pub(crate) fn own_directories(context: &Context, place: &Place) -> [PathBuf; 2] {
+    [user_directory(context, place), imported_directory(context, place)]
 }
 
 fn counts(context: &Context, source: &str) -> bool {
@@ -220,12 +232,13 @@ fn made(layer: Layer, name: &str, text: &str, anchor: &Path) -> SettingsText {
 }
 
 /// Reads the user's file in `directory`.
-fn own(directory: &Path) -> Result<Option<SettingsText>, Failure> {
+fn own(sources: &Sources<'_>, directory: &Path) -> Result<Option<SettingsText>, Failure> {
     let path = directory.join("settings.json");
     let text = match file::read(&path, file::Links::Follow)? {
         Some(text) => text,
         None => return Ok(None),
     };
+    bounds::check_settings(&path, sources.regions)?;
     let anchor = directory.to_path_buf();
     Ok(Some(SettingsText {
         layer: Layer::User,
@@ -333,6 +346,7 @@ fn flags(sources: &Sources<'_>) -> Result<Vec<SettingsText>, Failure> {
             let help = "name an existing file, or give JSON that begins with `{`";
             return Err(Failure::new(Code::SettingsUnreadable, message, help));
         };
+        bounds::check_settings(&path, sources.regions)?;
         let anchor = path.parent().unwrap_or(cwd).to_path_buf();
         texts.push(SettingsText {
             layer: Layer::Flag,

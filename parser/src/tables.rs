@@ -24,6 +24,8 @@ pub enum Table {
     Permissions,
     /// `paths/protected.jsonc`
     Protected,
+    /// `paths/regions.jsonc`
+    Regions,
     /// `review.jsonc`
     Review,
     /// `secrets.jsonc`
@@ -61,6 +63,7 @@ fn text(table: Table) -> &'static str {
         Table::Links => stored!("links"),
         Table::Permissions => stored!("permissions"),
         Table::Protected => stored!("protected"),
+        Table::Regions => stored!("regions"),
         Table::Review => stored!("review"),
         Table::Secrets => stored!("secrets"),
         Table::Trees => stored!("trees"),
@@ -105,6 +108,7 @@ mod tests {
             (Table::Links, include_str!("../../policies/paths/links.jsonc")),
             (Table::Permissions, include_str!("../../policies/permissions.jsonc")),
             (Table::Protected, include_str!("../../policies/paths/protected.jsonc")),
+            (Table::Regions, include_str!("../../policies/paths/regions.jsonc")),
             (Table::Review, include_str!("../../policies/review.jsonc")),
             (Table::Secrets, include_str!("../../policies/secrets.jsonc")),
             (Table::Trees, include_str!("../../policies/paths/trees.jsonc")),

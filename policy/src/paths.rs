@@ -251,6 +251,21 @@ pub(crate) fn protected(names: &[PathBuf]) -> Option<&'static ProtectedName> {
     })
 }
 
+/// Returns the part of `path` that bears a name which the sandbox keeps unwritable with all that it holds, whatever lies above.
+pub fn protected_tree(path: &Path) -> Option<PathBuf> {
+    let normal = |part: Component<'_>| matches!(part, Component::Normal(_));
+    let above = path.components().take_while(|part| !normal(*part)).count();
+    let parts = path.components().filter(|part| normal(*part));
+    let segments: Vec<Cow<'_, str>> =
+        parts.map(|part| part.as_os_str().to_string_lossy().to_ascii_lowercase().into()).collect();
+    let names = || protected_names().iter().filter(|name| name.kernel);
+    (0..segments.len()).find_map(|start| {
+        let rest = segments.get(start..)?;
+        let name = names().find(|name| begins_with(start, rest, name))?;
+        Some(path.components().take(above + start + name.segments.len()).collect())
+    })
+}
+
 /// Returns the protected name that the sandbox keeps unwritable although a path below it is ordinary elsewhere: it looks
 /// at what a path is called below the working directory that it lies in. Who works in such a place may write there.
 pub(crate) fn guarded(

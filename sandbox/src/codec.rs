@@ -310,7 +310,7 @@ macro_rules! choices {
 }
 
 choices! {
-    Access { Write = 0, ReadOnly = 1, Read = 2, None = 3, Protected = 4 }
+    Access { Write = 0, ReadOnly = 1, Read = 2, None = 3, Protected = 4, Kept = 5 }
     Fallback { Refuse = 0, Static = 1 }
     Mediation { None = 0, Writes = 1 }
     Kind { Repository = 0, Work = 1, Pointer = 2, File = 3 }

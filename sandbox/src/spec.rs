@@ -188,6 +188,9 @@ pub enum Access {
     None,
     /// Never writable, even by a `Write` rule for the same path.
     Protected,
+    /// A symbolic link or a directory that leads to what another rule refuses: neither removed, renamed nor replaced. What
+    /// lies in such a directory is free. The supervisor alone keeps it.
+    Kept,
 }
 
 /// Network access.

@@ -40,6 +40,7 @@ async fn decide(options: args::Check, spare: Spare) -> Result<ExitCode, Failure>
             ("Bash".to_owned(), json!({"command": shown}), shown)
         }
     };
+    let here = call.shown_directory();
     let request = CheckRequest {
         tool,
         input,
@@ -52,7 +53,7 @@ async fn decide(options: args::Check, spare: Spare) -> Result<ExitCode, Failure>
     };
     let mut client = Client::connect(call.options).await?;
     let decision = client.check(request).await?;
-    failure::tell(&words::verdict(&decision, &shown, &call.cwd));
+    failure::tell(&words::verdict(&decision, &shown, &here));
     if !decision.explanation.is_empty() {
         failure::tell(&words::lines(&decision.explanation));
     }

@@ -23,8 +23,16 @@ pub(crate) struct Call {
     pub options: Options,
     /// Context for requests.
     pub context: Context,
-    /// Working directory, absolute.
+    /// Working directory, absolute, as it was given.
     pub cwd: String,
+}
+
+impl Call {
+    /// Returns the working directory without links, for what is told.
+    pub(crate) fn shown_directory(&self) -> String {
+        let real = Path::new(&self.cwd).canonicalize().ok();
+        real.and_then(|real| text_of(&real).ok()).unwrap_or_else(|| self.cwd.clone())
+    }
 }
 
 /// Reads the surroundings of a call that comes through `door`.
@@ -32,7 +40,7 @@ pub(crate) fn call(common: &Common, door: &str) -> Result<Call, Failure> {
     let here = std::env::current_dir().map_err(unusable_directory)?;
     let cwd = match &common.cwd {
         Some(directory) => directory_of(&here.join(directory))?,
-        None => text_of(&here)?,
+        None => text_of(&as_told(&here))?,
     };
     let context = Context {
         settings: common
@@ -217,6 +225,14 @@ fn rules(list: &str) -> Vec<String> {
     found
 }
 
+/// Returns the name by which the caller's shell came to the directory `here`, if it has told one: the links in it count.
+fn as_told(here: &Path) -> PathBuf {
+    let told = std::env::var_os("PWD").map(PathBuf::from).filter(|told| told.is_absolute());
+    let told = told.filter(|told| told.canonicalize().is_ok_and(|real| real == here));
+    told.unwrap_or_else(|| here.to_path_buf())
+}
+
+/// Returns the path of a directory as it was given: which links it goes over, the gateway looks at.
 fn directory_of(path: &Path) -> Result<String, Failure> {
     let unusable = |reason: String| {
         Failure::new(
@@ -229,7 +245,7 @@ fn directory_of(path: &Path) -> Result<String, Failure> {
     if !real.is_dir() {
         return Err(unusable("it is no directory".into()));
     }
-    text_of(&real)
+    text_of(path)
 }
 
 fn text_of(path: &Path) -> Result<String, Failure> {

@@ -9,7 +9,7 @@ mod trust;
 mod witnesses;
 
 use crate::cli::exit::ExitCode;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use stockade_policy::{Origin, Verdict};
@@ -17,6 +17,7 @@ use stockade_policy::{Origin, Verdict};
 use super::args::Common;
 use super::args::policy::{Policy, PolicyCommand};
 use super::{context, failure, wait};
+use crate::bounds;
 use crate::facts::{Place, roots};
 use crate::judge::{self, Asked, Hooks, Runner, Scene};
 use crate::parse::Scanner;
@@ -66,6 +67,7 @@ struct Court {
     call: context::Call,
     places: Places,
     place: Place,
+    regions: Vec<PathBuf>,
     scanner: Scanner,
 }
 
@@ -76,8 +78,10 @@ impl Court {
         let places = Places::find(&call.options, |name| std::env::var_os(name))?;
         let mut place = Place::find(&call.cwd, &call.context)?;
         place.roots = roots::around(&places.state, &place);
+        let regions = bounds::of(&place, &places);
+        bounds::check(&call.cwd, &call.context, (&place, &places), &regions)?;
         let scanner = Scanner::new(call.options.executable()?, Spare::default());
-        Ok(Court { call, places, place, scanner })
+        Ok(Court { call, places, place, regions, scanner })
     }
 
     /// Where the settings of this machine are looked for.
@@ -87,6 +91,7 @@ impl Court {
             managed_owner: 0,
             state: &self.places.state,
             place: &self.place,
+            regions: &self.regions,
             context: &self.call.context,
         }
     }

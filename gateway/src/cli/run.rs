@@ -57,7 +57,7 @@ fn attempt(mut options: args::Run, spare: Spare) -> Result<u8, Failure> {
         }
         return Err(shell::within(&command)?);
     }
-    let shown = context::shown(&command);
+    let (shown, cwd) = (context::shown(&command), call.shown_directory());
     // Who does not see the command's terminal does not type there either.
     let has_keys = options.pty && !options.common.json && streams::has_keys();
     let stdin = !reads_text && (has_keys || streams::has_stdin());
@@ -86,13 +86,8 @@ fn attempt(mut options: args::Run, spare: Spare) -> Result<u8, Failure> {
     };
     let people = if options.for_agent { People::Nobody } else { People::AtTerminal };
     let (outcome, lost) = perform(Options { spare, ..call.options }, request, show, people)?;
-    Ok(Ending {
-        json: options.common.json,
-        quiet: options.common.quiet,
-        command: shown,
-        cwd: call.cwd,
-    }
-    .tell(&outcome, lost))
+    Ok(Ending { json: options.common.json, quiet: options.common.quiet, command: shown, cwd }
+        .tell(&outcome, lost))
 }
 
 /// Who answers questions.
@@ -392,7 +387,7 @@ fn ran(result: &RunResult) -> Value {
         "truncated": result.truncated,
         "task_id": result.task_id,
         "cwd_after": result.cwd_after,
-        "sandbox": {"enforced": result.sandbox.enforced, "missing": result.sandbox.missing},
+        "sandbox": result.sandbox,
         "violations": result.violations,
         "left_running": result.left_running,
         "audit": {"decision_id": result.audit.decision_id, "sequence": result.audit.sequence},

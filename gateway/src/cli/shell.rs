@@ -157,7 +157,7 @@ impl Wanted {
         let mut call = context::call(&common, "shell")?;
         let Wanted { command, session, stdin, marker } = self;
         call.context.hook_session = session;
-        let shown = context::shown(&command);
+        let (shown, cwd) = (context::shown(&command), call.shown_directory());
         let request = CommandRequest {
             command,
             cwd: call.cwd.clone(),
@@ -183,7 +183,7 @@ impl Wanted {
                 failure::tell(&format!("stockade: `{path}` cannot be written: {error}"));
             }
         }
-        let ending = run::Ending { json: false, quiet: false, command: shown, cwd: call.cwd };
+        let ending = run::Ending { json: false, quiet: false, command: shown, cwd };
         Ok(ending.tell(&outcome, lost))
     }
 }

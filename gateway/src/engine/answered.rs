@@ -42,6 +42,7 @@ pub(super) struct Going {
     pub(super) grant: Grant,
     pub(super) temporary: Temporary,
     pub(super) hosts: NetworkRules,
+    pub(super) withheld: Vec<String>,
 }
 
 /// A call as it came.
@@ -85,11 +86,12 @@ impl Gateway {
         };
         approve::keep(log, &self.places.state, &case.scene, rule, &conversation.events).await?;
         let planned = self.plan(call.request, (&case.scene, None), &case.judged, call.command);
-        let Planned { spec, temporary, hosts } = match planned.await {
+        let Planned { spec, temporary, hosts, withheld } = match planned.await {
             Ok(planned) => planned,
             Err(failure) => return Err(never_ran(log, &case.receipt, failure).await),
         };
-        Ok(Ok(Going { case, grant: pending.allowed(consent, spec), temporary, hosts }))
+        let grant = pending.allowed(consent, spec);
+        Ok(Ok(Going { case, grant, temporary, hosts, withheld }))
     }
 
     /// Judges a call once more after a yes, and returns what counts now: the same, or a new decision that the yes covers

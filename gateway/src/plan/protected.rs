@@ -16,7 +16,8 @@ const MOST_ENTRIES: usize = 256;
 /// names that are found and not listed, such as `.zfs` and the places of automatic mounts.
 const LISTED_WHOLE: [u64; 5] = [0xef53, 0x0102_1994, 0x5846_5342, 0x9123_683e, 0x794c_7630];
 
-/// Adds the protected names directly below `directory`; deeper ones are guarded by name.
+/// Adds the protected names directly below `directory`, also those that begin with the end of its own path; deeper ones
+/// are guarded by name.
 pub(super) fn protect(rules: &mut Rules, directory: &Path) {
     // What lies in a directory that cannot be entered is not there for the command either.
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -26,16 +27,30 @@ pub(super) fn protect(rules: &mut Rules, directory: &Path) {
         if name.root || name.segments.iter().any(|segment| segment.contains('*')) {
             continue;
         }
-        let first = name.segments.first().map(|first| first.to_ascii_lowercase());
-        if entries.as_ref().zip(first).is_some_and(|(entries, first)| !entries.contains(&first)) {
-            continue;
-        }
-        let inner = name.segments.join("/");
-        if statat(&opened, &inner, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
-            let origin = format!("builtin: protected path `{inner}`");
-            rules.add(&directory.join(inner), Access::Protected, &origin);
+        for rest in rests(directory, &name.segments) {
+            let first = rest.first().map(|first| first.to_ascii_lowercase());
+            if entries.as_ref().zip(first).is_some_and(|(all, first)| !all.contains(&first)) {
+                continue;
+            }
+            let inner = rest.join("/");
+            if statat(&opened, &inner, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+                let origin = format!("builtin: protected path `{}`", name.segments.join("/"));
+                rules.follow(&directory.join(inner), Access::Protected, &origin);
+            }
         }
     }
+}
+
+/// Returns what is left of a name below `directory`: the whole, and what lies behind each beginning with which the path of the
+/// directory ends.
+fn rests<'a>(directory: &Path, name: &'a [&'static str]) -> Vec<&'a [&'static str]> {
+    let ends = |begin: &[&str]| {
+        let mut parts = directory.iter().rev();
+        let mut wanted = begin.iter().rev();
+        wanted.all(|name| parts.next().is_some_and(|part| part.eq_ignore_ascii_case(name)))
+    };
+    let splits = (0..name.len()).filter_map(|at| name.split_at_checked(at));
+    splits.filter(|(begin, _)| ends(begin)).map(|(_, rest)| rest).collect()
 }
 
 /// Returns the entries of a directory, in lower case since a file system may not tell the cases apart; none where
@@ -68,10 +83,10 @@ mod tests {
     use crate::testing::Folder;
 
     fn protected(directory: &Path) -> Vec<String> {
-        let mut rules = Rules(Vec::new());
+        let mut rules = Rules::default();
         protect(&mut rules, directory);
         let mut found: Vec<String> =
-            rules.0.iter().map(|rule| rule.path.display().to_string()).collect();
+            rules.all.iter().map(|rule| rule.path.display().to_string()).collect();
         found.sort();
         found
     }

@@ -72,7 +72,7 @@ pub(super) fn objects(place: &Place) -> Vec<PathBuf> {
 pub(super) fn keep(rules: &mut Rules, place: &Place) -> Vec<PathBuf> {
     let pointer = place.project.join(".git");
     if pointer.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
-        rules.add(&pointer, Access::Protected, "builtin: git pointer");
+        rules.follow(&pointer, Access::Protected, "builtin: git pointer");
     }
     let Some(directory) = trust::git_directory(&place.project) else { return Vec::new() };
     let common = trust::common_directory(&place.project);
@@ -95,7 +95,7 @@ pub(super) fn keep(rules: &mut Rules, place: &Place) -> Vec<PathBuf> {
         next += 1;
         for name in GIT {
             // Whether it exists or not: what is missing leads elsewhere as soon as a command makes it.
-            rules.add(&directory.join(name), Access::Protected, "builtin: git directory");
+            rules.follow(&directory.join(name), Access::Protected, "builtin: git directory");
         }
         let all = ["modules", "worktrees"].map(|name| inner(&directory, name));
         for inner in all.into_iter().flatten() {
@@ -120,7 +120,7 @@ fn keep_others(rules: &mut Rules, directory: &Path, project: &Path) {
         let is_git =
             path.file_name().is_some_and(|name| GIT_DIRECTORIES.iter().any(|it| name == *it));
         if path.is_dir() && !is_git && !project.starts_with(&path) {
-            rules.add(&path, Access::ReadOnly, "builtin: no part of the git directory");
+            rules.follow(&path, Access::ReadOnly, "builtin: no part of the git directory");
         }
     }
 }

@@ -493,6 +493,9 @@ pub struct SandboxView {
     pub enforced: Vec<String>,
     /// Names of those that did not, or in part, each with its reason: `name: reason`.
     pub missing: Vec<String>,
+    /// What it could reach less than the settings say, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 mod base64_bytes {

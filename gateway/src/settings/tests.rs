@@ -29,6 +29,7 @@ impl Case {
             additional: Vec::new(),
         };
         super::read(&Sources {
+            regions: &[],
             managed: &root.join("managed"),
             managed_owner: rustix::process::geteuid().as_raw(),
             state: &root.join("state"),

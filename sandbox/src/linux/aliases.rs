@@ -106,7 +106,7 @@ fn aliases(mounts: &[Shown], rules: &[FileRule]) -> Vec<FileRule> {
     let mut found: Vec<FileRule> = Vec::new();
     for rule in rules {
         let refuses = match rule.access {
-            Access::ReadOnly | Access::Protected | Access::None => true,
+            Access::ReadOnly | Access::Protected | Access::None | Access::Kept => true,
             Access::Write | Access::Read => false,
         };
         if !refuses {

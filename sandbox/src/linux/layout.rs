@@ -102,7 +102,7 @@ fn views<'a>(
             match rule.access {
                 Access::Write => return Err("`/` cannot be a writable region".to_owned()),
                 Access::None => return Err("`/` cannot be unreadable".to_owned()),
-                Access::ReadOnly | Access::Read | Access::Protected => {}
+                Access::ReadOnly | Access::Read | Access::Protected | Access::Kept => {}
             }
         }
         let said = all.entry(&rule.path).or_default();

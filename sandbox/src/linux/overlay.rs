@@ -94,7 +94,7 @@ fn place_of(
             path.starts_with(&rule.path) || rule.path.starts_with(path)
         }
         Access::Write => rule.path.starts_with(path),
-        Access::Read => false,
+        Access::Read | Access::Kept => false,
     };
     if let Some(rule) = rules.iter().find(speaks) {
         return Place::Taken(format!("a rule speaks of it or of what lies in it: {}", rule.origin));

@@ -10,6 +10,7 @@ use super::layout::{Mount, View};
 use super::mounts::{SAFE, beneath, failed, is_absent, is_directory, open};
 use super::syscalls::{self, ATTRIBUTE_READ_ONLY};
 use crate::codec::Failure;
+use crate::spec::Access;
 use crate::{FileRule, SandboxSpec};
 
 /// The host's tree, and what masks are copies of, attached nowhere: so a run can leave the host before its spec is
@@ -66,6 +67,10 @@ impl Sources {
             {
                 let reason = format!("`{}` is not an absolute real path", rule.path.display());
                 return Err(Failure::Spec { reason });
+            }
+            // The supervisor's: what is a link cannot be covered.
+            if rule.access == Access::Kept {
+                continue;
             }
             match open_in(left, &rule.path) {
                 Ok(fd) => sources.add(rule, fd)?,

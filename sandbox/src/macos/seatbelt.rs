@@ -118,7 +118,7 @@ fn reading(text: &mut String, spec: &SandboxSpec) {
                 line(text, format_args!("(allow file-read* (subpath {}))", path_text(&path)));
                 line(text, format_args!("(allow process-exec (subpath {}))", path_text(&path)));
             }
-            Access::ReadOnly | Access::Protected => {}
+            Access::ReadOnly | Access::Protected | Access::Kept => {}
         }
     }
 }
@@ -137,7 +137,8 @@ fn writing(text: &mut String, spec: &SandboxSpec) {
     for (number, rule) in rules() {
         let refuses = match rule.access {
             Access::ReadOnly | Access::Protected | Access::None => true,
-            Access::Write | Access::Read => false,
+            // Nothing answers single calls there.
+            Access::Write | Access::Read | Access::Kept => false,
         };
         if !refuses {
             continue;

@@ -36,6 +36,8 @@ pub(crate) struct Guard {
     regions: Vec<PathBuf>,
     names: Vec<Name>,
     rules: Vec<FileRule>,
+    /// Links and directories that stay where they are.
+    kept: Vec<FileRule>,
     /// Each with where it comes from.
     patterns: Vec<(Pattern, String)>,
     sockets: Vec<PathBuf>,
@@ -62,8 +64,9 @@ impl Guard {
             .collect();
         let refusing = rules.iter().filter(|rule| match rule.access {
             Access::ReadOnly | Access::None | Access::Protected => true,
-            Access::Write | Access::Read => false,
+            Access::Write | Access::Read | Access::Kept => false,
         });
+        let kept = rules.iter().filter(|rule| rule.access == Access::Kept).cloned().collect();
         let sockets = spec.files.sockets.clone();
         let is_own = |rule: &&FileRule| OWN.iter().any(|own| rule.path.starts_with(own));
         let shown = rules.iter().filter(is_own).map(|rule| rule.path.clone()).collect();
@@ -75,6 +78,7 @@ impl Guard {
             patterns: spec.files.patterns.iter().map(pattern).collect(),
             names: spec.files.guarded_names.iter().map(|name| Name::new(Path::new(name))).collect(),
             rules: refusing.cloned().collect(),
+            kept,
             sockets,
             configurations: spec.files.git_configurations.clone(),
             shown,
@@ -85,13 +89,14 @@ impl Guard {
 
     /// Returns one for which nothing lies in a writable region.
     pub(super) fn nothing() -> Guard {
-        let (regions, names, rules) = (Vec::new(), Vec::new(), Vec::new());
+        let (regions, names, rules, kept) = Default::default();
         let (patterns, sockets, configurations) = Default::default();
         let (shown, caches, only_loopback) = (Vec::new(), Vec::new(), true);
         Guard {
             regions,
             names,
             rules,
+            kept,
             patterns,
             sockets,
             configurations,
@@ -114,9 +119,11 @@ impl Guard {
             regions.map(|it| &it.path).any(|region| rule.path.starts_with(region))
         };
         let refuses = |rule: &&FileRule| !matches!(rule.access, Access::Write | Access::Read);
+        let keeps = |rule: &&FileRule| rule.access == Access::Kept;
         let is_named = !spec.files.guarded_names.is_empty() || !spec.files.patterns.is_empty();
         let is_alone = rules.iter().any(|rule| spec.leaves_to_supervisor(rule));
-        is_named || is_alone || absent.iter().filter(refuses).any(within)
+        let is_kept = rules.iter().filter(keeps).any(within);
+        is_named || is_alone || is_kept || absent.iter().filter(refuses).any(within)
     }
 
     /// Returns what is to be said of `act` at `path`.
@@ -127,6 +134,12 @@ impl Guard {
     /// Says whether a configuration of git that only this keeps lies beneath `path`.
     pub(super) fn is_above_configuration(&self, path: &Path) -> bool {
         self.configurations.iter().any(|it| it != path && it.starts_with(path))
+    }
+
+    /// Returns where the rule comes from that keeps something beneath `path`, which would lose its name with it.
+    pub(super) fn keeps_beneath(&self, path: &Path) -> Option<&String> {
+        let mut kept = self.kept.iter();
+        kept.find(|rule| rule.path.starts_with(path)).map(|rule| &rule.origin)
     }
 
     /// Returns what is to be said of writing the file at `path`, if it were not protected itself.
@@ -140,9 +153,9 @@ impl Guard {
             let is_cache = self.caches.iter().any(|cache| path.starts_with(cache));
             return if is_cache || self.is_own(path) { Word::Free } else { Word::Outside };
         };
-        let inside = path.strip_prefix(region).unwrap_or(path);
-        let inside = parts(inside);
-        if let Some(name) = self.names.iter().find(|name| is_guarded(act, &inside, name)) {
+        // A name may begin above the region.
+        let (whole, above) = (parts(path), parts(region).len());
+        if let Some(name) = self.names.iter().find(|name| is_guarded(act, &whole, above, name)) {
             return Word::Forbidden(format!("builtin: guarded name `{}`", name.path().display()));
         }
         let rule = self.rules.iter().filter(|rule| counts(rule)).find(|rule| {
@@ -150,6 +163,13 @@ impl Guard {
                 && (rule.access != Access::None || rule.path.starts_with(region));
             beneath || act == Act::Place && rule.path.starts_with(path) && rule.path != *region
         });
+        let kept = || {
+            let is_it = |it: &&FileRule| {
+                it.path == path || act == Act::Place && it.path.starts_with(path) && path != region
+            };
+            self.kept.iter().find(is_it)
+        };
+        let rule = rule.or_else(kept);
         let origin = rule.map(|rule| &rule.origin).or_else(|| self.covering(path));
         origin.map_or(Word::Free, |origin| Word::Forbidden(origin.clone()))
     }
@@ -221,10 +241,12 @@ impl Guard {
     }
 }
 
-/// Says whether `name` lies on the way `inside` a region, or could be put together there. Folded whether the file system
-/// folds or not: the stricter reading.
-fn is_guarded(act: Act, inside: &[OsString], name: &Name) -> bool {
-    name.places(inside).next().is_some() || act == Act::Place && name.begins_at_the_end_of(inside)
+/// Says whether `name` ends on the way of `path` below its first `above` parts, or could be put together there. Folded whether
+/// the file system folds or not: the stricter reading.
+fn is_guarded(act: Act, path: &[OsString], above: usize, name: &Name) -> bool {
+    let is_below = |start: usize| start + name.len() > above;
+    path.len() > above
+        && (name.places(path).any(is_below) || act == Act::Place && name.begins_at_the_end_of(path))
 }
 
 /// Returns the report of a refusal.
@@ -252,7 +274,7 @@ mod tests {
             origin: format!("rule {path}"),
         };
         Guard {
-            regions: vec!["/p".into(), "/secret/p".into()],
+            regions: vec!["/p".into(), "/secret/p".into(), "/x/.cargo".into()],
             names: [".mcp.json", ".vscode", ".cargo/config.toml", "*.code-workspace", ".envrc*"]
                 .map(|it| Name::new(Path::new(it)))
                 .into(),
@@ -261,6 +283,7 @@ mod tests {
                 rule("/secret", Access::None),
                 rule("/p/.env", Access::None),
             ],
+            kept: vec![rule("/p/conf", Access::Kept), rule("/p/a/b/link", Access::Kept)],
             patterns: Vec::new(),
             sockets: Vec::new(),
             configurations: Vec::new(),
@@ -307,6 +330,30 @@ mod tests {
         check(Act::Make, "/p/a/.cargo", None);
         check(Act::Make, "/p/config.toml", None);
         check(Act::Place, "/p/a/.cargo", name);
+    }
+
+    #[test]
+    fn a_guarded_name_may_begin_above_its_region() {
+        let name = Some("builtin: guarded name `.cargo/config.toml`");
+        check(Act::Make, "/x/.cargo/config.toml", name);
+        check(Act::Place, "/x/.cargo/config.toml", name);
+        check(Act::Make, "/x/.cargo/a/config.toml", None);
+        check(Act::Place, "/x/.cargo/a", None);
+    }
+
+    #[test]
+    fn what_leads_to_a_refusal_stays_where_it_is() {
+        let (conf, link) = (Some("rule /p/conf"), Some("rule /p/a/b/link"));
+        for act in [Act::Make, Act::Place] {
+            check(act, "/p/conf", conf);
+            check(act, "/p/conf/inside", None);
+            check(act, "/p/a/b/link", link);
+            check(act, "/p/a/b/other", None);
+        }
+        check(Act::Place, "/p/a", link);
+        check(Act::Make, "/p/a", None);
+        assert_eq!(guard().keeps_beneath(Path::new("/p/a")).map(String::as_str), link);
+        assert_eq!(guard().keeps_beneath(Path::new("/p/b")), None);
     }
 
     #[test]

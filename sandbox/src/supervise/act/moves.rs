@@ -111,6 +111,9 @@ impl Performer<'_> {
         let exchanges = flags & libc::RENAME_EXCHANGE != 0;
         let path = to.path()?;
         for moved in [Some(&source), exchanges.then_some(&path)].into_iter().flatten() {
+            if let Some(rule) = self.supervisor.guard.keeps_beneath(moved) {
+                return Err(Refused::Rule(violation("write", "rename", moved, rule.clone())));
+            }
             if self.supervisor.guard.is_above_configuration(moved) {
                 let rule = "builtin: git directory".to_owned();
                 return Err(Refused::Rule(violation("write", "rename", moved, rule)));

@@ -1,0 +1,313 @@
+//! Where commands may write, or once might: what lies there may be theirs, so nothing that widens a call is taken from it.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Component, Path, PathBuf};
+use std::sync::OnceLock;
+
+use stockade_parser::json::view::{Members, View};
+use stockade_parser::tables::{Table, view};
+
+use crate::facts::{Names, Place};
+use crate::places::{self, Places};
+use crate::protocol::errors::{Code, Failure};
+use crate::protocol::types::Context;
+use crate::settings;
+
+/// Size of the list of regions above which those that are gone are taken out.
+const LONG: usize = 64 << 10;
+
+/// Returns the directories in which commands could write before, as the state remembers them.
+pub(crate) fn remembered(state: &Path) -> Vec<PathBuf> {
+    // What cannot be read cannot be added to either, and that is told.
+    let bytes = std::fs::read(state.join("regions")).unwrap_or_default();
+    let names = bytes.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    names.map(|name| PathBuf::from(std::ffi::OsStr::from_bytes(name))).collect()
+}
+
+/// Remembers `regions`, of which `known` are remembered already.
+pub(crate) fn remember(state: &Path, regions: &[PathBuf], known: &[PathBuf]) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    for region in regions.iter().filter(|region| !known.contains(region)) {
+        bytes.extend_from_slice(region.as_os_str().as_bytes());
+        bytes.push(0);
+    }
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    let file = state.join("regions");
+    if file.metadata().is_ok_and(|found| found.len() > LONG as u64) {
+        let there: Vec<&PathBuf> = known.iter().filter(|region| region.exists()).collect();
+        let mut kept: Vec<u8> =
+            there.iter().flat_map(|it| [it.as_os_str().as_bytes(), b"\0"].concat()).collect();
+        kept.append(&mut bytes);
+        let new = state.join(format!("regions.{}.tmp", std::process::id()));
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600).open(&new)?.write_all(&kept)?;
+        return std::fs::rename(&new, &file);
+    }
+    // One call, so that those of two gateways do not mix.
+    OpenOptions::new().append(true).create(true).mode(0o600).open(&file)?.write_all(&bytes)
+}
+
+/// The table of regions.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    closed: Vec<&'static str>,
+    worktrees: Vec<&'static str>,
+    /// Directories of programs.
+    pub(crate) programs: Vec<&'static str>,
+    /// Ends of directories of programs that are part of the work.
+    pub(crate) ends: Vec<&'static str>,
+    /// Variables with directories that hold such ones.
+    pub(crate) variables: Vec<&'static str>,
+}
+
+/// Returns the table.
+pub(crate) fn known() -> &'static Known {
+    static KNOWN: OnceLock<Known> = OnceLock::new();
+    // A table that cannot be read, which a test rules out, closes nothing.
+    KNOWN.get_or_init(|| read().unwrap_or_default())
+}
+
+fn read() -> Option<Known> {
+    let table = view(Table::Regions).members()?;
+    let texts = |from: &Members<'static>, key: &str| from.get(key).and_then(View::texts);
+    let work = table.get("work")?.members()?;
+    Some(Known {
+        closed: texts(&table, "closed")?,
+        worktrees: texts(&table, "worktrees")?,
+        programs: texts(&table, "programs")?,
+        ends: texts(&work, "ends")?,
+        variables: texts(&work, "variables")?,
+    })
+}
+
+/// Returns the home directories of the caller: that of the call, and that of the password database.
+pub(crate) fn homes(place: &Place) -> impl Iterator<Item = &PathBuf> {
+    std::iter::once(&place.home).chain(&place.homes)
+}
+
+/// Returns the protected tree that `region` is or lies in.
+pub(crate) fn closed(region: &Path, place: &Place, own: &[PathBuf]) -> Option<PathBuf> {
+    let below = |home: &PathBuf| region.strip_prefix(home).ok().map(Path::to_path_buf);
+    let is_in = |names: &[&'static str], below: &Path| {
+        names.iter().copied().find(|name| begins(below, Path::new(name)))
+    };
+    let found = homes(place).filter_map(|home| Some((home, below(home)?)));
+    let found: Vec<(&PathBuf, PathBuf)> = found.collect();
+    let known = known();
+    if !found.iter().any(|(_, below)| is_in(&known.worktrees, below).is_some()) {
+        let tree = own.iter().find(|tree| region.starts_with(tree)).cloned();
+        let closed = |(home, below): &(&PathBuf, PathBuf)| {
+            is_in(&known.closed, below).map(|name| home.join(name))
+        };
+        if let Some(tree) = tree.or_else(|| found.iter().find_map(closed)) {
+            return Some(tree);
+        }
+    }
+    stockade_policy::protected_tree(region)
+}
+
+/// Says whether `path` begins with the parts of `name`, in any letter case.
+fn begins(path: &Path, name: &Path) -> bool {
+    let mut parts = path.components();
+    name.components().all(|wanted| {
+        let equal = |part: Component<'_>| part.as_os_str().eq_ignore_ascii_case(wanted.as_os_str());
+        parts.next().is_some_and(equal)
+    })
+}
+
+/// Refuses a call that a link which a command could have made leads to its directories, its settings or its state;
+/// blocks on the file system.
+pub(crate) fn check(
+    cwd: &str,
+    context: &Context,
+    (place, places): (&Place, &Places),
+    regions: &[PathBuf],
+) -> Result<(), Failure> {
+    let mut names = Names::default();
+    check_given(cwd, context, place, (&mut names, regions))?;
+    check_own(context, (place, places), (&mut names, regions))
+}
+
+/// Returns the directories in which commands may write, or might before; blocks on the file system.
+pub(crate) fn of(place: &Place, places: &Places) -> Vec<PathBuf> {
+    let mut regions = remembered(&places.state);
+    // What nothing opens is refused where it would be opened.
+    regions.extend(place.regions().into_iter().filter(|it| closed(it, place, &[]).is_none()));
+    regions
+}
+
+fn check_given(
+    cwd: &str,
+    context: &Context,
+    place: &Place,
+    (names, regions): (&mut Names, &[PathBuf]),
+) -> Result<(), Failure> {
+    let mut given = vec![("working directory", cwd)];
+    given.extend(context.session_directory.iter().map(|it| ("session's directory", it.as_str())));
+    given.extend(context.project.iter().map(|it| ("project", it.as_str())));
+    let added = context.additional_directories.iter();
+    given.extend(added.map(|it| ("additional directory", it.as_str())));
+    for (what, text) in given {
+        let way = names.way(Path::new(text), Path::new("/"));
+        for link in &way.links {
+            let above = link.parent().unwrap_or(link);
+            let around = regions.iter().filter(|it| above.starts_with(it)).cloned();
+            let mut around = around.chain(place.repository_above(above));
+            if let Some(region) = around.find(|region| !way.real().starts_with(region)) {
+                return Err(led(what, text, (link, way.real()), &region));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_own(
+    context: &Context,
+    (place, places): (&Place, &Places),
+    (names, regions): (&mut Names, &[PathBuf]),
+) -> Result<(), Failure> {
+    let own = settings::own_directories(context, place);
+    let home = places::home(|name| crate::facts::variable(context, name)).ok();
+    let settings = own.iter().map(|it| ("settings directory", it.as_path()));
+    let state = [&places.state, &places.audit, &places.audit_state];
+    let state = state.into_iter().chain(&places.usual).map(|it| ("state directory", it.as_path()));
+    let socket = places.socket.iter().map(|it| ("directory of the socket", it.as_path()));
+    let home = home.iter().map(|it| ("home directory", it.as_path()));
+    for (what, path) in home.chain(settings).chain(state).chain(socket) {
+        let way = names.way(path, Path::new("/"));
+        for link in &way.links {
+            let above = link.parent().unwrap_or(link);
+            if let Some(region) = regions.iter().find(|it| above.starts_with(it)) {
+                return Err(led(what, &path.display().to_string(), (link, way.real()), region));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn led(what: &str, text: &str, (link, real): (&Path, &Path), region: &Path) -> Failure {
+    let message = format!(
+        "the {what} `{}` goes over the symbolic link `{}`, which a command that works in `{}` could have made",
+        text.escape_debug(),
+        link.display(),
+        region.display()
+    );
+    let help =
+        format!("name the real path if you mean it, `{}`; else remove the link", real.display());
+    Failure::new(Code::DirectoryUnusable, message, help)
+}
+
+/// Refuses settings in `file` that lie where commands write; blocks on the file system.
+pub(crate) fn check_settings(file: &Path, regions: &[PathBuf]) -> Result<(), Failure> {
+    let way = Names::default().way(file, Path::new("/"));
+    let link = way.links.iter().find(|link| inside(link, regions).is_some());
+    let Some(region) = link.map_or_else(|| inside(way.real(), regions), |it| inside(it, regions))
+    else {
+        return Ok(());
+    };
+    let message = format!(
+        "the settings file `{}` is rejected: it lies in `{}`, where commands may write, so one of them could have \
+         written it",
+        file.display(),
+        region.display()
+    );
+    let help = "keep it as a plain file outside of every project, or put its text into `.stockade/settings.json` of the \
+                project and trust that";
+    Err(Failure::new(Code::SettingsRejected, message, help))
+}
+
+/// Returns the region of `regions` in which `path` can be written: not what has a protected name there.
+fn inside<'a>(path: &Path, regions: &'a [PathBuf]) -> Option<&'a PathBuf> {
+    regions.iter().find(|region| {
+        let below = path.strip_prefix(region).ok();
+        below.is_some_and(|below| stockade_policy::protected_tree(below).is_none())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Folder;
+
+    #[test]
+    fn the_table_is_read() {
+        let table = read().unwrap();
+        let lists =
+            [&table.closed, &table.worktrees, &table.programs, &table.ends, &table.variables];
+        assert!(lists.iter().all(|list| !list.is_empty()));
+        // Each worktree folder is an exception to something.
+        for name in &table.worktrees {
+            assert!(
+                table.closed.iter().any(|tree| begins(Path::new(name), Path::new(tree))),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_protected_tree_is_one_wherever_a_region_begins() {
+        let home = PathBuf::from("/h");
+        let place = Place {
+            cwd: home.join("p"),
+            session: None,
+            project: home.join("p"),
+            roots: Vec::new(),
+            home,
+            homes: vec![PathBuf::from("/h2")],
+            additional: Vec::new(),
+        };
+        let own = [PathBuf::from("/var/own")];
+        let found = |region: &str| {
+            closed(Path::new(region), &place, &own).map(|tree| tree.display().to_string())
+        };
+        for (region, tree) in [
+            ("/h/.config", "/h/.config"),
+            ("/h/.config/nvim", "/h/.config"),
+            ("/h2/.config/nvim", "/h2/.config"),
+            ("/h/.Config/git", "/h/.config"),
+            ("/h/.cargo/registry", "/h/.cargo"),
+            ("/h/p/.vscode/x", "/h/p/.vscode"),
+            ("/x/.config/git", "/x/.config/git"),
+            ("/etc/cron.d", "/etc/cron.d"),
+            ("/h/.claude/skills", "/h/.claude"),
+            ("/var/own/x", "/var/own"),
+        ] {
+            assert_eq!(found(region).as_deref(), Some(tree), "{region}");
+        }
+        for region in [
+            "/h",
+            "/h/p",
+            "/h/p/.cargo",
+            "/h/.configuration",
+            "/h/.codex/worktrees/1/p",
+            "/h/p/.claude/worktrees/w",
+            "/var/owner",
+            "/x/.config",
+        ] {
+            assert_eq!(found(region), None, "{region}");
+        }
+    }
+
+    #[test]
+    fn regions_are_remembered_once_and_those_that_are_gone_are_forgotten() {
+        let folder = Folder::new();
+        let state = folder.path();
+        let here = state.join("here");
+        std::fs::create_dir(&here).unwrap();
+        let regions = [here.clone(), PathBuf::from("/gone/a\nb")];
+        for _ in 0..2 {
+            remember(state, &regions, &remembered(state)).unwrap();
+            assert_eq!(remembered(state), regions);
+        }
+        let many: Vec<PathBuf> = (0..LONG / 10).map(|it| format!("/gone/{it:06}").into()).collect();
+        remember(state, &many, &remembered(state)).unwrap();
+        let other = [PathBuf::from("/other")];
+        remember(state, &other, &remembered(state)).unwrap();
+        assert_eq!(remembered(state), [here, other[0].clone()]);
+    }
+}
