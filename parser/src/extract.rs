@@ -7,6 +7,7 @@ mod effects;
 mod guarded;
 mod hidden;
 mod input;
+mod known;
 mod leaves;
 pub(crate) mod marks;
 mod nested;

@@ -134,12 +134,16 @@ impl<'a> Reader<'a> {
     /// Reads the words of test: `-v` and `-R` evaluate a subscript in the word behind them.
     pub(crate) fn test_expression(&mut self, words: &[Argument]) {
         for (at, argument) in words.iter().enumerate() {
-            if is_many(&argument.word) && argument.word.may_start_with(b"-") && !self.outside {
+            // A number, or nothing, is no option.
+            let number = is_number(&argument.word);
+            let many = is_many(&argument.word) && argument.word.may_start_with(b"-");
+            if many && !number && !self.outside {
                 let detail = "could be `-v`, which evaluates a subscript";
                 let help = "put it in double quotes";
                 self.doubt_with(Reason::Subscript, argument.index, detail, help);
             }
-            let evaluates = may_equal(&argument.word, b"-v") || may_equal(&argument.word, b"-R");
+            let evaluates =
+                !number && (may_equal(&argument.word, b"-v") || may_equal(&argument.word, b"-R"));
             if let Some(next) = words.get(at + 1).filter(|_| evaluates) {
                 self.variable(next);
             }
@@ -193,4 +197,10 @@ fn many(word: &Word, prefix: &[u8]) -> Word {
     }
     let glob = vec![Glob::Literal(prefix.to_vec()), Glob::Other(b"{}".to_vec())].into();
     Word { span: word.span, class: WordClass::Pattern { glob, may_stay_literal: false } }
+}
+
+/// Says whether a word is nothing but numbers.
+fn is_number(word: &Word) -> bool {
+    matches!(&word.class, WordClass::Unknown { reason: Reason::Arithmetic, prefix, suffix, .. }
+        if prefix.is_empty() && suffix.is_empty())
 }

@@ -267,8 +267,10 @@ impl<'a> Scanner<'a> {
                 }
                 Takes::Values if separate => self.values(option, None, argument),
                 Takes::Values | Takes::Optional => {
-                    if rest.is_empty() && tail.is_some() {
-                        // An empty value would make the next word the value.
+                    let many = tail.as_ref().is_some_and(is_many);
+                    let needed = rest.is_empty() && tail.is_some() && option.takes == Takes::Values;
+                    if needed || many {
+                        // An empty value would make the next word the value, and several words more than it.
                         self.troubles.push(Trouble::Dynamic(argument.clone()));
                     }
                     let attached = (!rest.is_empty() || tail.is_some())

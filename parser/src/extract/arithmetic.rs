@@ -2,6 +2,7 @@
 
 use crate::cursor::{is_name, is_name_start};
 use crate::event::{Event, flag};
+use crate::extract::known::keeps_beginning;
 use crate::extract::leaves::Parameter;
 use crate::extract::shell::{Home, Value, is_special};
 use crate::extract::weight;
@@ -234,6 +235,14 @@ impl Walk<'_> {
             && (operator != b":-" || !value.is_empty())
         {
             return self.push(if quoted { Piece::Quoted } else { Piece::Split }, &value);
+        }
+        let cut = braced.operand.literal().filter(|_| operator == b"%");
+        if quoted
+            && braced.subscript.is_none()
+            && let Some(beginning) = self.shell.beginning(&braced.name).map(<[u8]>::to_vec)
+            && (usable || cut.is_some_and(|suffix| keeps_beginning(&beginning, suffix)))
+        {
+            return self.begins(&beginning);
         }
         if operator.is_empty()
             && braced.subscript.is_none()

@@ -11,11 +11,13 @@ use crate::extract::{Build, Text, Walk};
 use crate::grammar::redirect::{operator_of, push_without_continuations, token_text};
 use crate::lex::quote::decode_ansi;
 use crate::word::build::{Building, Piece};
-use crate::{Count, Reason, Span};
+use crate::{Count, Reason, Span, Word};
 
 /// What a parameter is worth.
 pub(crate) enum Parameter {
     Exact(Vec<u8>),
+    /// One word that begins so.
+    Begins(Vec<u8>),
     Unknown(Count),
 }
 
@@ -218,8 +220,29 @@ impl Walk<'_> {
             Parameter::Exact(value) => {
                 self.push(if quoted { Piece::Quoted } else { Piece::Split }, &value);
             }
+            Parameter::Begins(beginning) => self.begins(&beginning),
+            Parameter::Unknown(count) if self.in_test() && self.is_integer(text, name) => {
+                self.unknown(Reason::Arithmetic, count);
+            }
             Parameter::Unknown(count) => self.unknown(Reason::Parameter, count),
         }
+    }
+
+    /// Says whether a word of `[` or `test` is read.
+    fn in_test(&self) -> bool {
+        self.builds.iter().rev().take(2).any(|build| match build {
+            Build::Simple(collecting) => {
+                let first = collecting.words.first().and_then(Word::exact);
+                matches!(first, Some(b"[" | b"test"))
+            }
+            _ => false,
+        })
+    }
+
+    /// A value of which only the beginning is known.
+    pub(crate) fn begins(&mut self, beginning: &[u8]) {
+        self.push(Piece::Quoted, beginning);
+        self.unknown(Reason::Parameter, Count::One);
     }
 
     fn open_dollar(&mut self) {
@@ -242,6 +265,9 @@ impl Walk<'_> {
         let unknown = Parameter::Unknown(if one { Count::One } else { Count::Any });
         if let Some(value) = self.shell.exact(name) {
             return copied(value, &mut self.value_bytes).map_or(unknown, Parameter::Exact);
+        }
+        if quoted && let Some(beginning) = self.shell.beginning(name) {
+            return copied(beginning, &mut self.value_bytes).map_or(unknown, Parameter::Begins);
         }
         if let Some(positional) = &self.shell.positional
             && let Some(index) =

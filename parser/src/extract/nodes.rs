@@ -1,6 +1,7 @@
 //! Nodes: what opening and closing each means for the walk.
 
 use crate::event::{Event, Kind, flag};
+use crate::extract::known::common_beginning;
 use crate::extract::scope::{Ends, Scope};
 use crate::extract::shell::Value;
 use crate::extract::weight;
@@ -180,6 +181,18 @@ impl Walk<'_> {
         }
     }
 
+    /// What the variable of the loop that is read is worth in its body.
+    fn value_of_loop(&self) -> Value {
+        let is_for = self.opened.last().is_some_and(|opened| opened.kind == Kind::For);
+        let Some(Build::For { words, .. }) = self.builds.last().filter(|_| is_for) else {
+            return Value::Set;
+        };
+        match common_beginning(words) {
+            beginning if beginning.is_empty() => Value::Set,
+            beginning => Value::Begins(beginning.into()),
+        }
+    }
+
     /// The body of a condition or loop.
     fn open_branch(&mut self, span: Span) -> Build {
         if let Some(Build::For { scope: None, .. }) = self.builds.last() {
@@ -195,7 +208,7 @@ impl Walk<'_> {
             self.integer_assigned(&name, None, span);
             self.names_variable(&name, None, span);
             self.history_file(&name, None, None, span);
-            self.shell.set(&name, Value::Set);
+            self.shell.set(&name, self.value_of_loop());
         }
         let scope = Box::new(self.enter(Ends::Branch, Some(Position::Compound), None));
         Build::Scope { scope, piece: None }
@@ -267,7 +280,9 @@ impl Walk<'_> {
                     if filled {
                         self.push(Piece::Quoted, b"/dev/fd/");
                     }
-                    let one = self.quoted() || filled;
+                    // What is printed beside other text is no word that could be missing.
+                    let beside = self.building().is_some_and(|it| !it.bytes.is_empty());
+                    let one = self.quoted() || filled || (beside && self.prints_one_word(span));
                     self.unknown(reason, if one { Count::One } else { Count::Any });
                 }
             }

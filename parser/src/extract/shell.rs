@@ -10,6 +10,8 @@ use crate::{Bytes, Directory, StartState, Word, search};
 pub(crate) enum Value {
     /// Exactly this.
     Exact(Bytes),
+    /// One that begins so.
+    Begins(Bytes),
     /// It was set on the way here; to what, is not known.
     Set,
     /// Nothing: it may have been set.
@@ -258,7 +260,7 @@ impl Shell {
             value
         } else {
             match value {
-                Value::Exact(_) | Value::Set => Value::Set,
+                Value::Exact(_) | Value::Begins(_) | Value::Set => Value::Set,
                 Value::Lost => Value::Lost,
             }
         };
@@ -290,7 +292,16 @@ impl Shell {
         };
         match &entry.value {
             Value::Exact(value) if entry.epoch >= self.horizon => Some(value),
-            Value::Exact(_) | Value::Set | Value::Lost => None,
+            Value::Exact(_) | Value::Begins(_) | Value::Set | Value::Lost => None,
+        }
+    }
+
+    /// How the value of a variable begins, if that is known.
+    pub(crate) fn beginning(&self, name: &[u8]) -> Option<&[u8]> {
+        let entry = self.values.get(name).filter(|entry| entry.epoch >= self.horizon)?;
+        match &entry.value {
+            Value::Begins(beginning) if !self.lost => Some(beginning),
+            Value::Begins(_) | Value::Exact(_) | Value::Set | Value::Lost => None,
         }
     }
 

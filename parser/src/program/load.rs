@@ -75,13 +75,15 @@ pub(super) fn row<'a>(
     let builtin = builtin.unwrap_or(false);
     let input = value.get("input").map(|value| loader.boolean(value)).transpose()?;
     let input = input.unwrap_or(false);
+    let one_word = value.get("one_word").map(|value| loader.boolean(value)).transpose()?;
+    let one_word = one_word.unwrap_or(false);
     let partial = value.get("partial").map(|value| loader.boolean(value)).transpose()?;
     let partial = partial.unwrap_or(false);
     if let Some(cases) = value.get("match") {
         loader.read_matches(cases)?;
     }
     let body = loader.body(&value, defaults.clone(), true, MAX_COMMANDS)?;
-    Ok(Row { name: name.clone(), strip, builtin, input, partial, body, tests })
+    Ok(Row { name: name.clone(), strip, builtin, input, one_word, partial, body, tests })
 }
 
 impl Loader<'_> {
@@ -193,7 +195,7 @@ impl Loader<'_> {
             let value = &member.value;
             match member.key.as_str() {
                 "names" | "strip" | "source" | "checked" | "tests" | "match" | "builtin"
-                | "input" | "partial" => {
+                | "input" | "one_word" | "partial" => {
                     if !is_row {
                         return Err(self.error(value, "this key stands at a row only"));
                     }

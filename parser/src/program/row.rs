@@ -16,6 +16,8 @@ pub(crate) struct Row {
     pub builtin: bool,
     /// What it starts, or the shell that it is, has its own standard input and reads nothing else for it.
     pub input: bool,
+    /// It prints one word, in which there is no blank, or nothing.
+    pub one_word: bool,
     /// It tells only some of what the program does: effects are never taken for complete.
     pub partial: bool,
     /// Options and operands.

@@ -95,13 +95,15 @@ impl Building {
         exact.then_some(self.bytes.as_slice())
     }
 
-    /// The first reason for which the value is not known.
+    /// The first reason for which the value is not known; arithmetic, which makes numbers, only if it is the only one.
     pub(crate) fn doubt(&self) -> Option<Reason> {
-        self.segments.iter().find_map(|segment| match segment.piece {
+        let reason = |segment: &Segment| match segment.piece {
             Piece::Unknown(reason, _) => Some(reason),
             Piece::Tilde => Some(Reason::Tilde),
             Piece::Plain | Piece::Quoted | Piece::Split | Piece::Extended => None,
-        })
+        };
+        let reasons = || self.segments.iter().filter_map(reason);
+        reasons().find(|reason| *reason != Reason::Arithmetic).or_else(|| reasons().next())
     }
 
     /// The word, if nothing is to be done but to take quotes away; else the same again.
