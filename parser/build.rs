@@ -28,6 +28,7 @@ const TABLES: [&str; 4] = ["wrappers", "evaluators", "effects", "read_only"];
 const STORED: &[(&str, &str)] = &[
     ("agents", ""),
     ("caches", ""),
+    ("credentials", ""),
     ("environment", ""),
     ("permissions", ""),
     ("review", ""),

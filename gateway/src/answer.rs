@@ -99,7 +99,7 @@ pub(crate) fn ran(
         },
         violations: violations(execution, judged),
         left_running: execution.left.clone(),
-        footer: footer::of(execution, judged, &scene.snapshot.rules),
+        footer: footer::of(execution, judged, scene),
         audit: reference(receipt),
     }))
 }

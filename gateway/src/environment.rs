@@ -103,6 +103,17 @@ pub(crate) fn without_upkeep(variables: &mut BTreeMap<String, String>) -> Result
     Ok(())
 }
 
+/// Says whether a name speaks of a secret, by its words.
+pub(crate) fn speaks_of_secret(name: &str) -> bool {
+    // Without the rules every name does.
+    rules().map_or(true, |rules| rules.names_secret(name))
+}
+
+/// Says whether a value has the shape of a credential.
+pub(crate) fn looks_like_credential(value: &str) -> bool {
+    rules().map_or(true, |rules| rules.is_credential(value))
+}
+
 impl Environment {
     /// Says whether the locale is C or UTF-8 (setlocale(3): `LC_ALL`, then `LC_CTYPE`, then `LANG`).
     pub(crate) fn is_utf8_or_c(&self) -> bool {

@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use stockade_parser::tables::{Table, view};
-use stockade_policy::{Rules, SandboxState};
+use stockade_policy::SandboxState;
 use stockade_sandbox::{self as sandbox, Match, Pattern, Violation};
 
-use crate::judge::Judged;
+use crate::judge::{Judged, Scene};
 use crate::protocol::words::one_line;
 use crate::remedy::{self, Around};
 use crate::run::Execution;
@@ -22,8 +22,8 @@ const SHELL_SIGNAL: i32 = 128;
 const MOST_NAMES: usize = 3;
 
 /// Returns no line, or up to three.
-pub(crate) fn of(execution: &Execution, judged: &Judged, rules: &Rules) -> String {
-    let lines = [met(execution, judged, rules), withheld(execution), left(&execution.left)];
+pub(crate) fn of(execution: &Execution, judged: &Judged, scene: &Scene) -> String {
+    let lines = [met(execution, judged, scene), withheld(execution), left(&execution.left)];
     lines.into_iter().filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
@@ -59,7 +59,7 @@ fn left(names: &[String]) -> String {
 }
 
 /// Returns the line about what the command met, if there is one.
-fn met(execution: &Execution, judged: &Judged, rules: &Rules) -> String {
+fn met(execution: &Execution, judged: &Judged, scene: &Scene) -> String {
     let failed = execution.exit.is_none_or(|exit| exit.code != Some(0));
     let ended = execution.timed_out || execution.interrupted;
     if let Some(broken) = &execution.network.broken {
@@ -87,7 +87,7 @@ fn met(execution: &Execution, judged: &Judged, rules: &Rules) -> String {
     if is_foreign(execution) {
         return "stockade: ended by SIGSYS, as the filter ends who calls the kernel as another architecture does".into();
     }
-    unseen::footer(judged, rules).unwrap_or_default()
+    unseen::footer(judged, scene).unwrap_or_default()
 }
 
 /// Returns the directories that no remedy makes writable as a whole.

@@ -20,6 +20,7 @@ use crate::known;
 use crate::parse::Scanner;
 use crate::places::Places;
 use crate::plan;
+use crate::plan::credentials::{self, Elsewhere};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{CommandRequest, Context};
 use crate::request;
@@ -39,6 +40,8 @@ pub(crate) struct Scene {
     pub(crate) shell: Shell,
     /// The environment of its command.
     pub(crate) environment: Environment,
+    /// Where files of the home directory lie besides there.
+    pub(crate) elsewhere: Elsewhere,
     /// The mode that was asked for, by flag or settings.
     pub(crate) mode: Mode,
     /// Whether it would run confined, as far as the settings alone say.
@@ -169,12 +172,14 @@ impl Scene {
         let (state, caller_runs) = (places.state.clone(), false);
         let search = environment.variables.get("PATH").cloned().unwrap_or_default();
         let own = settings::own_directories(context, &place);
+        let elsewhere = Elsewhere::find(&context.environment, &environment.variables, &place);
         Ok(Scene {
             place,
             own,
             snapshot,
             shell,
             environment,
+            elsewhere,
             mode,
             sandbox,
             interactive,
@@ -189,6 +194,11 @@ impl Scene {
     pub(crate) fn run_by_caller(self, context: &Context) -> Scene {
         let search = known::search(context, &self);
         Scene { search, caller_runs: true, ..self }
+    }
+
+    /// Returns what tells where credentials lie.
+    pub(crate) fn credentials(&self) -> (&Elsewhere, &Place) {
+        (&self.elsewhere, &self.place)
     }
 
     /// Returns what the parser may assume about the shell that runs the text. What a caller gives the shell that
@@ -225,6 +235,7 @@ impl Scene {
             roots: self.place.roots.clone(),
             additional_directories: self.place.additional.iter().cloned().chain(added).collect(),
             real_paths: Default::default(),
+            asked: Vec::new(),
             mode: self.mode,
             interactive: self.interactive,
             root: self.root,
@@ -355,7 +366,7 @@ impl Reading {
     }
 
     /// Looks where the paths lead that the rules may ask about.
-    async fn look(&mut self, tool: &str) -> Result<(), Failure> {
+    async fn look(&mut self, scene: &Scene, tool: &str) -> Result<(), Failure> {
         let paths = stockade_policy::paths_of(&self.call(tool), &self.facts);
         if paths.is_empty() {
             return Ok(());
@@ -363,6 +374,7 @@ impl Reading {
         let cwd = self.facts.cwd.clone();
         let looked = tokio::task::spawn_blocking(move || facts::real_paths(paths, &cwd)).await;
         self.facts.real_paths = looked.map_err(|_| broken("the paths cannot be looked up"))?;
+        self.facts.asked = credentials::asked(&self.facts, &scene.snapshot.rules);
         Ok(())
     }
 }
@@ -377,7 +389,7 @@ pub(crate) async fn judge(
     let mut hearing = hearing::Hearing::open(scanner, scene, &asked, reading).await?;
     // Hooks take their time, and others may have put links there meanwhile.
     if !hearing.report.ran.is_empty() {
-        hearing.reading.look(asked.tool).await?;
+        hearing.reading.look(scene, asked.tool).await?;
     }
     let mut took = Duration::ZERO;
     let mut weigh = |hearing: &hearing::Hearing<'_>| {
@@ -422,7 +434,7 @@ pub(crate) async fn read(
     let facts = Facts { terminal, ..scene.facts() };
     let mut reading = Reading { tree, value, facts, notices: Vec::new() };
     reading.look_for_programs(scene, tool).await?;
-    reading.look(tool).await?;
+    reading.look(scene, tool).await?;
     Ok(reading)
 }
 

@@ -1,6 +1,7 @@
 //! Verdict and settings to [`SandboxSpec`]: what one command may reach, complete and as plain data.
 
 pub(crate) mod caches;
+pub(crate) mod credentials;
 mod globs;
 mod limits;
 mod programs;
@@ -79,7 +80,7 @@ pub(crate) fn ahead(
     session: Option<&str>,
 ) -> Option<Ahead> {
     writable(&scene.place).ok()?;
-    let sandbox = stockade_policy::sandbox_settings(&scene.snapshot.rules, facts);
+    let sandbox = credentials::settings(&scene.snapshot.rules, facts, scene.credentials());
     let files = files(&Around::of(scene, &sandbox, places)).ok()?;
     let limits = limits::of(&sandbox, &scene.place.cwd);
     let temporary = Temporary::make(&places.state, session).ok()?;
@@ -123,7 +124,7 @@ pub(crate) fn prepare(
             if confines {
                 writable(&scene.place)?;
             }
-            let sandbox = stockade_policy::sandbox_settings(&scene.snapshot.rules, facts);
+            let sandbox = credentials::settings(&scene.snapshot.rules, facts, scene.credentials());
             let limits = limits::of(&sandbox, &scene.place.cwd);
             (sandbox, None, limits, temporary)
         }
@@ -160,6 +161,7 @@ pub(crate) fn prepare(
         (Some(_), None) => self::files(&around)?,
         (None, _) => Opened::default(),
     };
+    credentials::show(&mut files, &facts.asked);
     if let (Some(_), Some(ending)) = (confined, ending) {
         files.rules.extend(files_of(ending));
     }
@@ -228,6 +230,8 @@ struct Around<'a> {
     shell: &'a Shell,
     /// The environment.
     environment: &'a Environment,
+    /// Where files of the home directory lie besides there.
+    elsewhere: &'a credentials::Elsewhere,
 }
 
 impl<'a> Around<'a> {
@@ -242,6 +246,7 @@ impl<'a> Around<'a> {
             own: &scene.own,
             shell: &scene.shell,
             environment: &scene.environment,
+            elsewhere: &scene.elsewhere,
         }
     }
 }
@@ -418,6 +423,7 @@ fn files(around: &Around<'_>) -> Result<Opened, Failure> {
             }
         }
     }
+    let copies = credentials::hide(&mut rules, around);
     for directory in &writable {
         protect(&mut rules, directory);
     }
@@ -443,6 +449,7 @@ fn files(around: &Around<'_>) -> Result<Opened, Failure> {
         caches: Vec::new(),
         sockets,
         watched: None,
+        copies,
     };
     Ok(Opened { files, withheld: rules.withheld })
 }

@@ -3,26 +3,63 @@
 use std::path::Path;
 
 use stockade_parser::CommandKind;
-use stockade_policy::{Origin, Rules, SandboxSettings};
+use stockade_policy::{Layer, Origin, SandboxSettings};
 use stockade_sandbox::{Match, Pattern};
 
-use crate::judge::Judged;
-use crate::plan::place_of;
+use crate::judge::{Judged, Scene};
+use crate::plan::{caches, credentials, place_of};
 use crate::protocol::words::one_line;
 
 /// Returns a line about a denied read that the text of the command speaks of: it names a path that is denied, or runs
-/// a program whose own files are. The output is not read for that.
-pub(crate) fn footer(judged: &Judged, rules: &Rules) -> Option<String> {
-    let settings = stockade_policy::sandbox_settings(rules, &judged.facts);
+/// a program whose own files are, or starts what is not seen where a project has files that are asked for. The output is
+/// not read for that.
+pub(crate) fn footer(judged: &Judged, scene: &Scene) -> Option<String> {
+    let settings = credentials::settings(&scene.snapshot.rules, &judged.facts, scene.credentials());
+    denied(judged, &settings).or_else(|| unshown(judged, scene, &settings))
+}
+
+fn denied(judged: &Judged, settings: &SandboxSettings) -> Option<String> {
     let (path, rule) = settings.deny_read.iter().find_map(|rule| {
-        let path = named(judged, &settings, rule).or_else(|| owned(judged, rule))?;
+        let path = named(judged, settings, rule).or_else(|| owned(judged, rule))?;
         Some((path, rule))
     })?;
     let (pattern, origin) = rule;
     let (path, place) = (one_line(&path), one_line(&place_of(pattern, origin)));
+    // What a person refused is not lifted by a line like this one.
+    let remedy = match origin.layer {
+        Layer::Builtin => allowing(pattern),
+        _ => String::new(),
+    };
     Some(format!(
-        "stockade: {path} cannot be read here, by {place}; no layer sees whether that is why the command failed"
+        "stockade: {path} cannot be read here, by {place}; no layer sees whether that is why the command failed{remedy}"
     ))
+}
+
+/// Returns a line about a file that is there in part, or empty.
+fn unshown(judged: &Judged, scene: &Scene, settings: &SandboxSettings) -> Option<String> {
+    let paths = judged.facts.real_paths.iter();
+    let mut real = paths.map(|(written, names)| names.last().unwrap_or(written));
+    let found = real.find(|path| credentials::is_copied(path, scene, settings)).cloned();
+    let (path, how) = match found {
+        Some(path) => (path, "is seen without its secrets here"),
+        None => {
+            let starts = caches::wanted(judged.tree.as_ref(), &scene.place) != caches::Wanted::None;
+            let path =
+                starts.then(|| credentials::unseen(scene, settings, &judged.facts.asked))??;
+            (path, "is empty here, since it may hold secrets")
+        }
+    };
+    let path = path.display().to_string();
+    let (shown, remedy) = (one_line(&path), allowing(&path));
+    Some(format!(
+        "stockade: {shown} {how}; no layer sees whether that is why the command failed{remedy}"
+    ))
+}
+
+/// Returns the line of the settings that shows a path.
+fn allowing(path: &str) -> String {
+    let value = serde_json::json!([path]);
+    format!("; to allow: sandbox.filesystem.allowRead: {value} (user settings)")
 }
 
 /// Returns a path of the text that `rule` denies.

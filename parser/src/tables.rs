@@ -10,6 +10,8 @@ pub enum Table {
     Agents,
     /// `caches.jsonc`
     Caches,
+    /// `credentials.jsonc`
+    Credentials,
     /// `paths/critical.jsonc`
     Critical,
     /// `environment.jsonc`
@@ -56,6 +58,7 @@ fn text(table: Table) -> &'static str {
     match table {
         Table::Agents => stored!("agents"),
         Table::Caches => stored!("caches"),
+        Table::Credentials => stored!("credentials"),
         Table::Critical => stored!("critical"),
         Table::Environment => stored!("environment"),
         Table::Git => stored!("git"),
@@ -101,6 +104,7 @@ mod tests {
         for (name, text) in [
             (Table::Agents, include_str!("../../policies/agents.jsonc")),
             (Table::Caches, include_str!("../../policies/caches.jsonc")),
+            (Table::Credentials, include_str!("../../policies/credentials.jsonc")),
             (Table::Critical, include_str!("../../policies/paths/critical.jsonc")),
             (Table::Environment, include_str!("../../policies/environment.jsonc")),
             (Table::Git, include_str!("../../policies/paths/git.jsonc")),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::decide::further_directories;
 use crate::facts::Facts;
-use crate::layer::Origin;
+use crate::layer::{Layer, Origin};
 use crate::merged::Rules;
 use crate::pattern::path::{Anchors, verbatim};
 use crate::rule::{Rule, Specifier};
@@ -50,7 +50,7 @@ pub fn sandbox_settings(rules: &Rules, facts: &Facts) -> SandboxSettings {
 
 fn directory_origin() -> Origin {
     Origin {
-        layer: crate::layer::Layer::Builtin,
+        layer: Layer::Builtin,
         file: "<additionalDirectories>".into(),
         line: 1,
         column: 1,
@@ -79,7 +79,7 @@ fn join(sandbox: &mut SandboxSettings, rule: &Rule, anchors: &Anchors) {
             }
         }
         (Specifier::Domain(pattern), Decision::Allow) => {
-            if sandbox.managed_domains_only && rule.origin.layer != crate::layer::Layer::Policy {
+            if sandbox.managed_domains_only && rule.origin.layer != Layer::Policy {
                 return;
             }
             push(&mut sandbox.allowed_domains, pattern.text(), &rule.origin);
@@ -115,7 +115,9 @@ fn anchored(path: String, anchors: &Anchors) -> Vec<String> {
 }
 
 fn push(list: &mut Vec<(String, Origin)>, text: String, origin: &Origin) {
-    if !list.iter().any(|(known, _)| *known == text) {
-        list.push((text, origin.clone()));
+    match list.iter_mut().find(|(known, _)| *known == text) {
+        Some((_, known)) if known.layer == Layer::Builtin => known.clone_from(origin),
+        Some(_) => {}
+        None => list.push((text, origin.clone())),
     }
 }

@@ -1,5 +1,6 @@
 //! [`evaluate`]: each command, each redirection, each path; the strictest finding wins.
 
+mod asked;
 mod bounds;
 mod command;
 mod context;
@@ -48,13 +49,17 @@ pub fn evaluate(rules: &Rules, call: &Call<'_>, facts: &Facts) -> Verdict {
 
 fn evaluate_tool(rules: &Rules, name: &str, input: &Value, facts: &Facts) -> Verdict {
     let context = Context::new(rules, facts, name, input, None);
-    let verdict = conclude(&context, tools::parts(&context));
+    let mut drafts = tools::parts(&context);
+    asked::add(&context, &mut drafts);
+    let verdict = conclude(&context, drafts);
     suggest::add_tool(verdict, &context)
 }
 
 fn evaluate_shell(rules: &Rules, shell: &Shell<'_>, input: &Value, facts: &Facts) -> Verdict {
     let context = Context::new(rules, facts, "Bash", input, Some(shell));
-    let verdict = conclude(&context, shell::parts(&context, shell));
+    let mut drafts = shell::parts(&context, shell);
+    asked::add(&context, &mut drafts);
+    let verdict = conclude(&context, drafts);
     suggest::add(verdict, &context, shell)
 }
 

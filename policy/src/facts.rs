@@ -102,6 +102,8 @@ pub struct Facts {
     /// For each path of [`crate::paths_of`], every name that it goes through: hops of symbolic links, the
     /// final path, and for a path that does not exist yet the real path of the nearest parent with the rest.
     pub real_paths: BTreeMap<PathBuf, Vec<PathBuf>>,
+    /// Real paths of files that the call names, that hold secrets as a rule, and that no setting shows.
+    pub asked: Vec<PathBuf>,
     /// The mode that was asked for; locks may change it.
     pub mode: Mode,
     /// A person can be asked.

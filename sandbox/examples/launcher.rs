@@ -37,6 +37,7 @@ fn main() {
             caches: Vec::new(),
             sockets: Vec::new(),
             watched: None,
+            copies: Vec::new(),
         },
         network: Network::Off,
         limits: Limits::default(),

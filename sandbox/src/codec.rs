@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::linux::syscalls;
 use crate::spec::{
     Access, Cache, Fallback, FileRule, Files, GitKeys, Limits, Mechanism, Mediation, Network,
-    Program, Watched, Window,
+    Program, Shown, Watched, Window,
 };
 use crate::supervise::{Kind, Note};
 use crate::{Ending, Enforced, Exit, Protection, SandboxSpec, State, Violation};
@@ -277,9 +277,10 @@ structures! {
     Program { path, argv, environment, cwd }
     Files {
         rules, patterns, guarded_names, git_keys, git_configurations, kept_objects, private_tmp, caches, sockets,
-        watched,
+        watched, copies,
     }
     Watched { names, except, paths, journal }
+    Shown { path, text }
     Cache { path, store }
     GitKeys { refused, free, changeable, addable }
     FileRule { path, access, origin }

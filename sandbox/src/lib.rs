@@ -65,7 +65,7 @@ pub use spawn::{
 };
 pub use spec::{
     Access, Cache, Fallback, FileRule, Files, GitKeys, INIT_NAME, Limits, Mechanism, Mediation,
-    Network, PROXY_PORTS, Program, SandboxSpec, Watched, Window,
+    Network, PROXY_PORTS, Program, SandboxSpec, Shown, Watched, Window,
 };
 #[cfg(target_os = "linux")]
 pub use twin::{Branch, Nursery, Twin};

@@ -2,6 +2,7 @@
 
 pub(crate) mod aliases;
 pub(crate) mod bpf;
+mod copies;
 pub(crate) mod egress;
 pub(crate) mod foreign;
 pub(crate) mod group;

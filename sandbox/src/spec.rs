@@ -127,6 +127,17 @@ pub struct Files {
     pub sockets: Vec<PathBuf>,
     /// Files whose first change is written down.
     pub watched: Option<Watched>,
+    /// What unreadable files are shown as: where there are mounts, the run reads this text and nothing of the file.
+    pub copies: Vec<Shown>,
+}
+
+/// A file that rules make unreadable, and what a run reads in its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shown {
+    /// Absolute real path of the file, for which there is a rule with [`Access::None`].
+    pub path: PathBuf,
+    /// The text.
+    pub text: OsString,
 }
 
 /// Files in writable regions whose first change by a run is written down before it is done, with what they held.

@@ -135,7 +135,7 @@ fn a_failure_is_not_laid_on_the_sandbox_without_a_fact_that_speaks_for_it() {
         let home = home.display();
         vec![format!(
             "stockade: {home}/{path} cannot be read here, by sandbox.filesystem.denyRead {home}/.aws (<default>:13, builtin); \
-             no layer sees whether that is why the command failed"
+             no layer sees whether that is why the command failed; to allow: sandbox.filesystem.allowRead: [\"{home}/.aws\"] (user settings)"
         )]
     };
     assert_eq!(lines(&place, "cat ~/.aws/key"), denied(".aws/key"));

@@ -440,8 +440,11 @@ fn relative(text: &str) -> Option<String> {
 }
 
 fn push(list: &mut Vec<(String, Origin)>, text: String, origin: Origin) {
-    if !list.iter().any(|(known, _)| *known == text) {
-        list.push((text, origin));
+    match list.iter_mut().find(|(known, _)| *known == text) {
+        // What a person says counts as theirs, also where it is so by default.
+        Some((_, known)) if known.layer == Layer::Builtin => *known = origin,
+        Some(_) => {}
+        None => list.push((text, origin)),
     }
 }
 

@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use super::copies;
 use super::foreign::Foreign;
 use super::landlock::Grant;
 use super::layout::{self, Mount, View};
@@ -317,7 +318,12 @@ impl Stage {
                     failed("mask", path, syscalls::attach(mask.as_fd(), target.as_fd()))?;
                     self.closing.push(mask);
                 }
-                (None, _) => self.mask(path, &target, is_directory)?,
+                (None, _) => match copies::of(spec, path).filter(|_| !is_directory) {
+                    Some(copy) => {
+                        failed("copy", path, copies::place(copy, self.dev.as_fd(), &target))?;
+                    }
+                    None => self.mask(path, &target, is_directory)?,
+                },
             }
         }
         Ok(grants)

@@ -124,6 +124,7 @@ impl Place {
                 caches: Vec::new(),
                 sockets: Vec::new(),
                 watched: None,
+                copies: Vec::new(),
             },
             network: Network::Off,
             limits: Limits { memory_bytes: 4 << 30, ..Limits::default() },

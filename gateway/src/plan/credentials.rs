@@ -1,0 +1,380 @@
+//! Files with secrets that a confined command does not see, or sees without them. Which ones is data: `denyRead` of the
+//! default settings, and `policies/credentials.jsonc`.
+
+mod copy;
+mod hcl;
+mod lines;
+mod project;
+mod sieve;
+mod toml;
+mod xml;
+mod yaml;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use stockade_parser::json::view::{Members, View};
+use stockade_parser::tables::{Table, view};
+use stockade_policy::{Facts, Layer, Origin, Rules as Settings, SandboxSettings};
+use stockade_sandbox::{Access, Files, Match, Pattern, Shown};
+
+use self::copy::Row;
+use super::{Around, Rules};
+use crate::facts::{Names, Place};
+use crate::judge::Scene;
+
+/// Where the rule stands that hides what variables name.
+const TABLE: &str = "<credentials.jsonc>";
+/// What a rule says of a file of which a copy is shown.
+pub(crate) const COPIED: &str = "builtin: shown without its secrets";
+/// What a rule says of a file of the project that is asked for.
+pub(crate) const ASKED: &str = "builtin: asked for";
+
+/// What the table says.
+#[derive(Debug, Default)]
+struct Known {
+    moved: Vec<(&'static str, &'static str)>,
+    named: Vec<&'static str>,
+    copied: Vec<Row>,
+    asked: Asked,
+}
+
+/// Which files of the project are asked for.
+#[derive(Debug, Default)]
+struct Asked {
+    names: Vec<&'static str>,
+    except: Vec<&'static str>,
+    passed: Vec<&'static str>,
+    depth: usize,
+}
+
+fn known() -> &'static Known {
+    // A test reads the table.
+    static KNOWN: LazyLock<Known> = LazyLock::new(|| read().unwrap_or_default());
+    &KNOWN
+}
+
+fn read() -> Option<Known> {
+    let table = view(Table::Credentials).members()?;
+    let texts = |of: &Members<'static>, key: &str| of.get(key).and_then(View::texts);
+    let asked = table.get("asked")?.members()?;
+    let moved = table.get("moved")?.members()?;
+    let moved = moved.iter().map(|(name, folder)| Some((name, folder.text()?)));
+    Some(Known {
+        moved: moved.collect::<Option<_>>()?,
+        named: texts(&table, "named")?,
+        copied: table
+            .get("copied")?
+            .elements()?
+            .into_iter()
+            .map(Row::read)
+            .collect::<Option<_>>()?,
+        asked: Asked {
+            names: texts(&asked, "names")?,
+            except: texts(&asked, "except")?,
+            passed: texts(&asked, "passed")?,
+            depth: asked.get("depth")?.number()?.parse().ok()?,
+        },
+    })
+}
+
+/// Where files of the home directory lie for this caller besides there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Elsewhere {
+    /// Folders and files of the home directory, with what a variable says.
+    moved: Vec<(&'static str, PathBuf)>,
+    /// Files that variables name.
+    named: Vec<PathBuf>,
+}
+
+impl Elsewhere {
+    /// Finds it from the variables of the caller, and those of the command.
+    pub(crate) fn find(
+        caller: &[(String, String)],
+        command: &BTreeMap<String, String>,
+        place: &Place,
+    ) -> Elsewhere {
+        let of_command = command.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let of_caller = caller.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let mut found = Elsewhere::default();
+        for (variable, value) in of_caller.chain(of_command) {
+            let values =
+                std::iter::once(value).chain(value.split(':').filter(|_| value.contains(':')));
+            for value in values.filter(|value| !value.is_empty()) {
+                let path = place.cwd.join(value);
+                if is_too_much(&path, place) {
+                    continue;
+                }
+                let moved = known().moved.iter().filter(|(name, _)| *name == variable);
+                found.moved.extend(moved.map(|(_, folder)| (*folder, path.clone())));
+                if known().named.contains(&variable) {
+                    found.named.push(path);
+                }
+            }
+        }
+        found.moved.sort();
+        found.moved.dedup();
+        found
+    }
+
+    /// Returns where `name` of the home directory lies besides there.
+    fn places_of(&self, name: &str, place: &Place) -> Vec<PathBuf> {
+        let moved = self.moved.iter().filter_map(|(folder, path)| {
+            let inside = Path::new(name).strip_prefix(folder).ok();
+            match inside {
+                Some(inside) if inside.as_os_str().is_empty() => Some(path.clone()),
+                Some(inside) => Some(path.join(inside)),
+                // All of what it was in is hidden.
+                None => Path::new(folder).starts_with(name).then(|| path.clone()),
+            }
+        });
+        let homes = place.homes.iter().map(|home| home.join(name));
+        homes.chain(moved).filter(|path| !holds_work(path, place)).collect()
+    }
+}
+
+/// Says whether a variable names what is no folder or file of settings.
+fn is_too_much(path: &Path, place: &Place) -> bool {
+    let own = ["/dev", "/proc", "/sys"];
+    path == Path::new("/")
+        || own.iter().any(|own| path.starts_with(own))
+        || place.cwd.as_os_str().is_empty()
+}
+
+/// Says whether hiding `path` would hide the work.
+fn holds_work(path: &Path, place: &Place) -> bool {
+    let all = [&place.home, &place.project, &place.cwd];
+    all.into_iter().chain(&place.additional).any(|it| it.starts_with(path))
+}
+
+/// Returns the sandbox settings of a call: what is hidden by default is hidden wherever it lies, unless somebody allows
+/// exactly that. What is not there needs no rule where nothing can be written.
+pub(crate) fn settings(
+    rules: &Settings,
+    facts: &Facts,
+    (elsewhere, place): (&Elsewhere, &Place),
+) -> SandboxSettings {
+    let mut sandbox = stockade_policy::sandbox_settings(rules, facts);
+    let mut more: Vec<(String, Origin)> = Vec::new();
+    for (name, origin) in &rules.settings().sandbox.deny_read {
+        let Some(name) = name.strip_prefix("~/").filter(|_| origin.layer == Layer::Builtin) else {
+            continue;
+        };
+        let paths = elsewhere.places_of(name, place).into_iter();
+        more.extend(paths.map(|path| (verbatim(&path), origin.clone())));
+    }
+    let named = elsewhere.named.iter().filter(|path| !holds_work(path, place));
+    more.extend(named.map(|path| (verbatim(path), table_origin())));
+    for (path, origin) in more {
+        if !sandbox.deny_read.iter().any(|(known, _)| *known == path) {
+            sandbox.deny_read.push((path, origin));
+        }
+    }
+    let allowed = Allowed::of(&sandbox);
+    let regions: Vec<PathBuf> = std::iter::once(&place.project)
+        .chain(&place.additional)
+        .cloned()
+        .chain(sandbox.allow_write.iter().map(|(path, _)| PathBuf::from(path)))
+        .collect();
+    sandbox.deny_read.retain(|(text, origin)| {
+        if origin.layer != Layer::Builtin || Pattern::is(text) && plain(text).is_none() {
+            return true;
+        }
+        let path = plain(text).unwrap_or_else(|| PathBuf::from(text));
+        let counts =
+            path.symlink_metadata().is_ok() || regions.iter().any(|it| path.starts_with(it));
+        counts && !allowed.names(&path)
+    });
+    sandbox
+}
+
+fn table_origin() -> Origin {
+    Origin {
+        layer: Layer::Builtin,
+        file: TABLE.into(),
+        line: 1,
+        column: 1,
+        pointer: "/sandbox/filesystem/denyRead".to_owned(),
+    }
+}
+
+fn verbatim(path: &Path) -> String {
+    stockade_policy::verbatim(&path.to_string_lossy())
+}
+
+/// Returns the path that a pattern without wildcards stands for.
+fn plain(pattern: &str) -> Option<PathBuf> {
+    let wild = |part: &std::ffi::OsStr| {
+        let text = part.to_str()?;
+        match Pattern::is(text) {
+            true => stockade_sandbox::Wild::parse(text).ok()?.name().map(Into::into),
+            false => Some(part.to_owned()),
+        }
+    };
+    Path::new(pattern).iter().map(wild).collect()
+}
+
+/// What `allowRead` names.
+struct Allowed {
+    paths: Vec<PathBuf>,
+    patterns: Vec<Pattern>,
+}
+
+impl Allowed {
+    fn of(sandbox: &SandboxSettings) -> Allowed {
+        let mut names = Names::default();
+        let mut allowed = Allowed { paths: Vec::new(), patterns: Vec::new() };
+        for (text, _) in &sandbox.allow_read {
+            match plain(text) {
+                Some(path) => {
+                    allowed.paths.push(names.real(&path));
+                    allowed.paths.push(path);
+                }
+                None => allowed.patterns.extend(Pattern::parse(Path::new(text))),
+            }
+        }
+        allowed
+    }
+
+    /// Says whether exactly this path is allowed: a wider rule is not meant for what is hidden in it.
+    fn names(&self, path: &Path) -> bool {
+        !self.paths.is_empty()
+            && (self.paths.iter().any(|it| it == path)
+                || self.paths.contains(&Names::default().real(path)))
+    }
+
+    /// Says whether this path is allowed, by its name or by a pattern.
+    fn covers(&self, path: &Path) -> bool {
+        self.names(path) || self.patterns.iter().any(|it| it.matches(path) == Match::Whole)
+    }
+}
+
+/// Returns the files that are asked for and that a call names; blocks on the file system.
+pub(crate) fn asked(facts: &Facts, rules: &Settings) -> Vec<PathBuf> {
+    let regions: Vec<&Path> = std::iter::once(&facts.project)
+        .chain([&facts.cwd])
+        .chain(&facts.session)
+        .chain(&facts.roots)
+        .chain(&facts.additional_directories)
+        .map(PathBuf::as_path)
+        .collect();
+    let is_asked = |path: &Path| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| known().asked.speaks_of(name))
+            && regions.iter().any(|region| path.starts_with(region))
+    };
+    let mut found: Vec<PathBuf> = Vec::new();
+    for (written, names) in &facts.real_paths {
+        let real = names.last().unwrap_or(written);
+        let is_named = is_asked(written) || names.iter().any(|name| is_asked(name));
+        if is_named && real.metadata().is_ok_and(|it| !it.is_dir()) && !found.contains(real) {
+            found.push(real.clone());
+        }
+    }
+    if !found.is_empty() {
+        let allowed = Allowed::of(&stockade_policy::sandbox_settings(rules, facts));
+        found.retain(|path| !allowed.covers(path));
+    }
+    found
+}
+
+impl Asked {
+    fn speaks_of(&self, name: &str) -> bool {
+        self.names.iter().any(|it| sieve::fits(it, name))
+            && !self.except.iter().any(|end| name.ends_with(end))
+    }
+}
+
+/// Adds rules for what is asked for and for what is shown without its secrets, and returns what is seen in its place.
+pub(super) fn hide(rules: &mut Rules, around: &Around<'_>) -> Vec<Shown> {
+    let allowed = Allowed::of(around.sandbox);
+    let mut shown = Vec::new();
+    let found = project::find(around.place);
+    for directory in &found.unlisted {
+        rules.add(directory, Access::None, ASKED);
+    }
+    let mut names = Names::default();
+    for path in &found.asked {
+        let real = names.real(path);
+        if !allowed.covers(path) && !is_hidden(rules, &real) && real.is_file() {
+            rules.add(&real, Access::None, ASKED);
+            shown.push(Shown { path: real, text: Default::default() });
+        }
+    }
+    for (path, row, is_project) in copy::candidates((around.elsewhere, around.place), &found.copied)
+    {
+        let real = names.real(&path);
+        if allowed.names(&path) || allowed.names(&real) || is_hidden(rules, &real) {
+            continue;
+        }
+        match copy::of(&real, row, is_project) {
+            copy::Copy::AsItIs => {}
+            copy::Copy::Unreadable => rules.add(&real, Access::None, COPIED),
+            copy::Copy::Text(text) => {
+                rules.add(&real, Access::None, COPIED);
+                shown.push(Shown { path: real, text: text.into() });
+            }
+        }
+    }
+    shown
+}
+
+/// Says whether a command sees something else in the place of the file at a real path.
+pub(crate) fn is_copied(path: &Path, scene: &Scene, sandbox: &SandboxSettings) -> bool {
+    let (elsewhere, place) = scene.credentials();
+    let rows = copy::candidates((elsewhere, place), &[]);
+    let mut names = Names::default();
+    let row = rows.into_iter().find(|(it, ..)| it == path || names.real(it) == path);
+    row.is_some_and(|(_, row, is_project)| {
+        !Allowed::of(sandbox).names(path) && copy::of(path, row, is_project) != copy::Copy::AsItIs
+    })
+}
+
+/// Returns a file of the project that a command sees empty.
+pub(crate) fn unseen(
+    scene: &Scene,
+    sandbox: &SandboxSettings,
+    named: &[PathBuf],
+) -> Option<PathBuf> {
+    let allowed = Allowed::of(sandbox);
+    let real = |path: &PathBuf| Names::default().real(path);
+    let hidden =
+        |path: &PathBuf| !allowed.covers(path) && !named.contains(&real(path)) && path.is_file();
+    project::find(&scene.place).asked.into_iter().find(hidden)
+}
+
+/// Says whether rules hide a path already.
+fn is_hidden(rules: &Rules, path: &Path) -> bool {
+    rules.0.iter().any(|rule| rule.access == Access::None && path.starts_with(&rule.path))
+}
+
+/// Shows a command the files that its text names: it was asked about them.
+pub(super) fn show(files: &mut Files, asked: &[PathBuf]) {
+    let is_named = |path: &PathBuf| asked.contains(path);
+    files.copies.retain(|copy| !is_named(&copy.path));
+    files.rules.retain(|rule| rule.origin != ASKED || !is_named(&rule.path));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_read() {
+        let table = read().unwrap();
+        assert!(!table.copied.is_empty() && table.asked.depth > 0);
+        let asked = [".env", ".env.local", ".env.production"];
+        let free = [
+            ".env.example",
+            ".env.sample",
+            ".env.template",
+            ".env.dist",
+            ".envrc",
+            "env",
+            ".env.local.example",
+        ];
+        assert!(asked.iter().all(|name| table.asked.speaks_of(name)));
+        assert!(!free.iter().any(|name| table.asked.speaks_of(name)));
+    }
+}

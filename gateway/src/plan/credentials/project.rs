@@ -1,0 +1,105 @@
+//! Looks through the upper directories of a project for files with secrets.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, openat};
+
+use super::known;
+use crate::facts::Place;
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// Files that are asked for.
+    pub(super) asked: Vec<PathBuf>,
+    /// Files of which a copy may be shown.
+    pub(super) copied: Vec<PathBuf>,
+    /// Directories that can be entered and not listed: nobody knows what a command would find there.
+    pub(super) unlisted: Vec<PathBuf>,
+}
+
+/// Looks in the project, the working directory, those between them, and the ones that are added.
+pub(super) fn find(place: &Place) -> Found {
+    let mut found = Found::default();
+    let depth = known().asked.depth;
+    let mut seen: Vec<&Path> = Vec::new();
+    let project = Some(&place.project).filter(|_| !place.project_is_too_wide());
+    for root in project.into_iter().chain(&place.roots).chain(&place.additional) {
+        if !seen.iter().any(|it| it == root) {
+            seen.push(root);
+            walk(root, depth, &mut found);
+        }
+    }
+    let below = |it: &&Path| it.starts_with(&place.project) || place.cwd == **it;
+    for directory in place.cwd.ancestors().take_while(below) {
+        if !seen.contains(&directory) {
+            walk(directory, 0, &mut found);
+        }
+    }
+    found.asked.sort();
+    found.asked.dedup();
+    found
+}
+
+fn walk(root: &Path, depth: usize, found: &mut Found) {
+    let mut open = VecDeque::from([(root.to_path_buf(), depth)]);
+    while let Some((directory, depth)) = open.pop_front() {
+        let Some(listed) = list(&directory) else {
+            if directory != root && may_enter(&directory) {
+                found.unlisted.push(directory);
+            }
+            continue;
+        };
+        for (name, kind) in listed {
+            let path = directory.join(&name);
+            match kind {
+                FileType::Directory
+                    if depth > 0 && !known().asked.passed.contains(&name.as_str()) =>
+                {
+                    open.push_back((path, depth - 1));
+                }
+                FileType::Directory => {}
+                _ if known().asked.speaks_of(&name) => found.asked.push(path),
+                _ if is_copied(&name) => found.copied.push(path),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Says whether a copy is shown of a file with this name, in whatever directory of the project.
+fn is_copied(name: &str) -> bool {
+    known().copied.iter().any(|row| row.project.contains(&name))
+}
+
+/// Returns names and kinds of what lies in a directory; none where it cannot be listed.
+fn list(directory: &Path) -> Option<Vec<(String, FileType)>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened: OwnedFd = openat(CWD, directory, flags, Mode::empty()).ok()?;
+    let mut entries = Vec::new();
+    for entry in Dir::read_from(opened.as_fd()).ok()? {
+        let entry = entry.ok()?;
+        let Ok(name) = entry.file_name().to_str() else { continue };
+        if name == "." || name == ".." {
+            continue;
+        }
+        let kind = match entry.file_type() {
+            // Some file systems do not say it.
+            FileType::Unknown => {
+                let found = directory.join(name).symlink_metadata();
+                found.map_or(FileType::Unknown, |it| {
+                    if it.is_dir() { FileType::Directory } else { FileType::RegularFile }
+                })
+            }
+            kind => kind,
+        };
+        entries.push((name.to_owned(), kind));
+    }
+    Some(entries)
+}
+
+fn may_enter(directory: &Path) -> bool {
+    rustix::fs::access(directory, rustix::fs::Access::EXEC_OK).is_ok()
+}
