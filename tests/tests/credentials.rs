@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
@@ -82,6 +82,11 @@ true
 
 fn list(paths: impl IntoIterator<Item = String>) -> String {
     paths.into_iter().map(|path| path + "\n").collect()
+}
+
+/// The home directory as settings have to name it: it is not that of the password database, so `~` allows nothing.
+fn home(place: &Place) -> PathBuf {
+    fs::canonicalize(place.home()).expect("a folder")
 }
 
 fn open_to_all(place: &Place) {
@@ -320,7 +325,7 @@ fn one_line_of_the_settings_allows_each() {
         place.write("home/.npmrc", "_auth=pw4711\n");
         place.write("project/.env", "A=pw4711\n");
         open_to_all(place);
-        let home = fs::canonicalize(place.home()).expect("a folder");
+        let home = home(place);
         let env = fs::canonicalize(place.project()).expect("a folder").join(".env");
         for (path, text) in [
             (home.join(".netrc"), "cat ~/.netrc"),
@@ -355,8 +360,7 @@ fn what_a_person_refuses_stays_refused() {
         plant(&place.home(), &[".netrc".to_owned(), ".npmrc".to_owned()]);
         place.write("home/.npmrc", "registry=http://127.0.0.1:9/\n_auth=pw4711\n");
         open_to_all(place);
-        let lists =
-            json!({"denyRead": ["~/.netrc", "~/.npmrc"], "allowRead": ["~/.netrc", "~/.npmrc"]});
+        let lists = json!({"denyRead": ["~/.netrc", "~/.npmrc"], "allowRead": [home(place).join(".netrc"), home(place).join(".npmrc")]});
         let settings = json!({"sandbox": {"filesystem": lists}}).to_string();
         place.write("home/.config/stockade/settings.json", &settings);
         for text in ["cat ~/.netrc", "cat ~/.npmrc"] {
@@ -365,7 +369,7 @@ fn what_a_person_refuses_stays_refused() {
         }
         // A wider rule does not mean what is hidden in it.
         let settings =
-            json!({"sandbox": {"filesystem": {"allowRead": ["~/", "~/.config"]}}}).to_string();
+            json!({"sandbox": {"filesystem": {"allowRead": [home(place), home(place).join(".config")]}}}).to_string();
         place.write("home/.config/stockade/settings.json", &settings);
         let output =
             stockade(&["run", "--no-daemon", "--", "cat ~/.netrc"]).output().expect("stockade");
@@ -395,12 +399,18 @@ fn the_projects_own_is_asked_for_by_name_and_empty_for_others() {
         // Nothing that a first command leaves opens it to a second and a third one.
         for step in [
             "ln -s .env link; ln .env hard; mkdir d; mv packages d/packages; chmod 300 packages; mv .env d/env; chmod 777 .env",
-            "for i in $(seq 300); do mkdir -p \"many/$i/x\"; done; mv packages/a many; cp -al . ../copy; mount --bind . d",
-            "cat link d/* hard many/a/.e* d/packages/a/.e*; bash act.sh; chmod 700 packages",
+            "cat packages/a/.e*; chmod 700 packages; cp -al . ../copy; mount --bind . d",
+            "bash act.sh; chmod 0 packages/a packages",
+            "chmod 700 packages packages/a; bash act.sh; for i in $(seq 300); do mkdir -p \"many/$i/x\"; done; mv packages/a many",
+            "cat link d/* hard many/a/.e* d/packages/a/.e*; bash act.sh",
         ] {
             place.write("project/step.sh", step);
             let told = both(&run("bash step.sh"));
             assert!(!told.contains(SECRET), "{step}: {told}");
+        }
+        for folder in ["packages", "packages/a"] {
+            let open = fs::Permissions::from_mode(0o755);
+            fs::set_permissions(place.project().join(folder), open).expect("chmod");
         }
         assert_eq!(
             fs::read_to_string(place.project().join("packages/a/.env")).expect("a file"),
@@ -422,5 +432,60 @@ fn the_projects_own_is_asked_for_by_name_and_empty_for_others() {
             let output = run(text);
             assert!(output.status.success(), "{text}: {}", both(&output));
         }
+    });
+}
+
+#[test]
+fn a_rule_about_such_files_answers_for_them_and_a_wider_one_does_not() {
+    as_both("credentials-rule", |place, stockade| {
+        place.write("project/.env", "A=pw4711\n");
+        place.write("project/act.sh", "cat .e*");
+        let settings = |rule: &str| {
+            let settings = json!({"permissions": {"allow": [rule, "Bash(cat *)"]}}).to_string();
+            place.write("home/.config/stockade/settings.json", &settings);
+        };
+        let run =
+            |text: &str| stockade(&["run", "--no-daemon", "--", text]).output().expect("stockade");
+        let read = || {
+            let input = json!({"file_path": ".env"}).to_string();
+            let output =
+                stockade(&["check", "--no-daemon", "--json", "--tool", "Read", "--input", &input]);
+            let told: Value =
+                serde_json::from_slice(&{ output }.output().expect("stockade").stdout)
+                    .expect("JSON");
+            told["decision"].as_str().expect("a decision").to_owned()
+        };
+        for wide in ["Read", "Read(**)", "Read(./**)", "Read(./.*)"] {
+            settings(wide);
+            assert_eq!(run("cat .env").status.code(), Some(121), "{wide}");
+            assert_ne!(read(), "allow", "{wide}");
+        }
+        settings("Read(.env)");
+        assert_eq!(String::from_utf8_lossy(&run("cat .env").stdout), "A=pw4711\n");
+        assert_eq!(read(), "allow");
+        // Who does not name it sees it empty all the same.
+        assert_eq!(String::from_utf8_lossy(&run("bash act.sh").stdout), "");
+    });
+}
+
+#[test]
+fn a_wider_rule_that_shows_a_folder_shows_no_secrets_in_it() {
+    as_both("credentials-wider", |place, stockade| {
+        place.write(
+            "home/.config/pip/pip.conf",
+            "[global]\nindex-url = http://u:pw4711@127.0.0.1:9/simple\n",
+        );
+        place.write("home/.config/x", "x\n");
+        open_to_all(place);
+        let lists =
+            json!({"denyRead": ["~/.config"], "allowRead": [home(place).join(".config/pip")]});
+        let settings = json!({"sandbox": {"filesystem": lists}}).to_string();
+        place.write("home/.config/stockade/settings.json", &settings);
+        let run =
+            |text: &str| stockade(&["run", "--no-daemon", "--", text]).output().expect("stockade");
+        assert_eq!(String::from_utf8_lossy(&run("cat ~/.config/x").stdout), "");
+        let told = run("cat ~/.config/pip/pip.conf");
+        let expected = "[global]\nindex-url = http://127.0.0.1:9/simple\n";
+        assert_eq!(String::from_utf8_lossy(&told.stdout), expected);
     });
 }

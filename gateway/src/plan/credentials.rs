@@ -17,7 +17,7 @@ use std::sync::LazyLock;
 use stockade_parser::json::view::{Members, View};
 use stockade_parser::tables::{Table, view};
 use stockade_policy::{Facts, Layer, Origin, Rules as Settings, SandboxSettings};
-use stockade_sandbox::{Access, Files, Match, Pattern, Shown};
+use stockade_sandbox::{Access, FileRule, Files, Match, Pattern, Shown};
 
 use self::copy::Row;
 use super::{Around, Rules};
@@ -223,14 +223,11 @@ struct Allowed {
 
 impl Allowed {
     fn of(sandbox: &SandboxSettings) -> Allowed {
-        let mut names = Names::default();
         let mut allowed = Allowed { paths: Vec::new(), patterns: Vec::new() };
         for (text, _) in &sandbox.allow_read {
             match plain(text) {
-                Some(path) => {
-                    allowed.paths.push(names.real(&path));
-                    allowed.paths.push(path);
-                }
+                // Not where it leads: a command may have made a link there.
+                Some(path) => allowed.paths.push(path),
                 None => allowed.patterns.extend(Pattern::parse(Path::new(text))),
             }
         }
@@ -291,28 +288,30 @@ pub(super) fn hide(rules: &mut Rules, around: &Around<'_>) -> Vec<Shown> {
     let allowed = Allowed::of(around.sandbox);
     let mut shown = Vec::new();
     let found = project::find(around.place);
-    for directory in &found.unlisted {
+    // What holds the work cannot be hidden.
+    for directory in found.unlisted.iter().filter(|it| !holds_work(it, around.place)) {
         rules.add(directory, Access::None, ASKED);
     }
     let mut names = Names::default();
     for path in &found.asked {
         let real = names.real(path);
         if !allowed.covers(path) && !is_hidden(rules, &real) && real.is_file() {
-            rules.add(&real, Access::None, ASKED);
+            rules.follow(path, Access::None, ASKED);
             shown.push(Shown { path: real, text: Default::default() });
         }
     }
-    for (path, row, is_project) in copy::candidates((around.elsewhere, around.place), &found.copied)
-    {
+    let candidates = copy::candidates((around.elsewhere, around.place), &found.copied);
+    let is_there = |path: &Path| path.symlink_metadata().is_ok();
+    for (path, row, is_project) in candidates.into_iter().filter(|it| is_there(&it.0)) {
         let real = names.real(&path);
         if allowed.names(&path) || allowed.names(&real) || is_hidden(rules, &real) {
             continue;
         }
         match copy::of(&real, row, is_project) {
             copy::Copy::AsItIs => {}
-            copy::Copy::Unreadable => rules.add(&real, Access::None, COPIED),
+            copy::Copy::Unreadable => rules.follow(&path, Access::None, COPIED),
             copy::Copy::Text(text) => {
-                rules.add(&real, Access::None, COPIED);
+                rules.follow(&path, Access::None, COPIED);
                 shown.push(Shown { path: real, text: text.into() });
             }
         }
@@ -344,9 +343,15 @@ pub(crate) fn unseen(
     project::find(&scene.place).asked.into_iter().find(hidden)
 }
 
-/// Says whether rules hide a path already.
+/// Says whether rules hide a path already: the longest one counts, and of equal ones the one that hides.
 fn is_hidden(rules: &Rules, path: &Path) -> bool {
-    rules.0.iter().any(|rule| rule.access == Access::None && path.starts_with(&rule.path))
+    let reads = |rule: &&FileRule| {
+        let is_about = !matches!(rule.access, Access::Protected | Access::Kept);
+        is_about && path.starts_with(&rule.path)
+    };
+    let depth = |rule: &&FileRule| (rule.path.components().count(), rule.access == Access::None);
+    let nearest = rules.all.iter().filter(reads).max_by_key(depth);
+    nearest.is_some_and(|rule| rule.access == Access::None)
 }
 
 /// Shows a command the files that its text names: it was asked about them.

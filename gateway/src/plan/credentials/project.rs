@@ -1,10 +1,10 @@
 //! Looks through the upper directories of a project for files with secrets.
 
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, openat};
+use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, chmod, fstat, openat};
 
 use super::known;
 use crate::facts::Place;
@@ -16,7 +16,7 @@ pub(super) struct Found {
     pub(super) asked: Vec<PathBuf>,
     /// Files of which a copy may be shown.
     pub(super) copied: Vec<PathBuf>,
-    /// Directories that can be entered and not listed: nobody knows what a command would find there.
+    /// Directories that cannot be listed: nobody knows what a command would find there.
     pub(super) unlisted: Vec<PathBuf>,
 }
 
@@ -47,9 +47,8 @@ fn walk(root: &Path, depth: usize, found: &mut Found) {
     let mut open = VecDeque::from([(root.to_path_buf(), depth)]);
     while let Some((directory, depth)) = open.pop_front() {
         let Some(listed) = list(&directory) else {
-            if directory != root && may_enter(&directory) {
-                found.unlisted.push(directory);
-            }
+            // Who owns it can change its mode while the command runs.
+            found.unlisted.push(directory);
             continue;
         };
         for (name, kind) in listed {
@@ -76,11 +75,18 @@ fn is_copied(name: &str) -> bool {
 
 /// Returns names and kinds of what lies in a directory; none where it cannot be listed.
 fn list(directory: &Path) -> Option<Vec<(String, FileType)>> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let opened: OwnedFd = openat(CWD, directory, flags, Mode::empty()).ok()?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = openat(CWD, directory, flags, Mode::empty()).ok()?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let listing = match openat(&opened, c".", flags, Mode::empty()) {
+        Ok(listing) => listing,
+        Err(_) if may_enter(directory) => open_as_owner(&opened)?,
+        Err(_) => return None,
+    };
     let mut entries = Vec::new();
-    for entry in Dir::read_from(opened.as_fd()).ok()? {
+    for entry in Dir::read_from(listing).ok()? {
         let entry = entry.ok()?;
+        // Every name that counts is in UTF-8.
         let Ok(name) = entry.file_name().to_str() else { continue };
         if name == "." || name == ".." {
             continue;
@@ -89,15 +95,29 @@ fn list(directory: &Path) -> Option<Vec<(String, FileType)>> {
             // Some file systems do not say it.
             FileType::Unknown => {
                 let found = directory.join(name).symlink_metadata();
-                found.map_or(FileType::Unknown, |it| {
-                    if it.is_dir() { FileType::Directory } else { FileType::RegularFile }
-                })
+                match found.is_ok_and(|it| it.is_dir()) {
+                    true => FileType::Directory,
+                    false => FileType::RegularFile,
+                }
             }
             kind => kind,
         };
         entries.push((name.to_owned(), kind));
     }
     Some(entries)
+}
+
+/// Opens a directory of ours whose mode keeps even its owner from listing it, as a command may have left it: it has the
+/// right for that moment.
+fn open_as_owner(directory: &OwnedFd) -> Option<OwnedFd> {
+    let mode = Mode::from_raw_mode(fstat(directory).ok()?.st_mode);
+    // The descriptor names the directory itself, whatever lies at its path by now.
+    let itself = format!("/proc/self/fd/{}", directory.as_raw_fd());
+    chmod(&itself, mode | Mode::RUSR).ok()?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = openat(directory, c".", flags, Mode::empty());
+    chmod(&itself, mode).ok()?;
+    opened.ok()
 }
 
 fn may_enter(directory: &Path) -> bool {
