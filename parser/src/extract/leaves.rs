@@ -182,6 +182,11 @@ impl Walk<'_> {
     fn name_leaf(&mut self, text: &Text, event: Event) {
         let mut name = Vec::new();
         push_without_continuations(token_text(&text.bytes, &event), &mut name);
+        if let Some(Build::For { .. }) = self.builds.last() {
+            let span = text.map.span(Span { start: event.start, end: event.end });
+            self.names_variable(&name, None, span);
+            self.history_file(&name, None, None, span);
+        }
         match self.builds.last_mut() {
             Some(Build::Assignment { name: wanted, .. } | Build::For { name: wanted, .. }) => {
                 *wanted = name;

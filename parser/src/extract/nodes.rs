@@ -206,8 +206,6 @@ impl Walk<'_> {
                 self.shell.shake(detail);
             }
             self.integer_assigned(&name, None, span);
-            self.names_variable(&name, None, span);
-            self.history_file(&name, None, None, span);
             self.shell.set(&name, self.value_of_loop());
         }
         let scope = Box::new(self.enter(Ends::Branch, Some(Position::Compound), None));
