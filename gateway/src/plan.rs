@@ -513,8 +513,7 @@ fn guarded_names() -> Vec<OsString> {
         // A repository that a command makes has hooks and configuration; `repository` guards those that are there.
         let in_repository = name.segments.len() > 1
             && name.segments.first().is_some_and(|first| first.ends_with(".git"));
-        let pattern = name.segments.iter().any(|segment| segment.contains('*'));
-        name.kernel && !name.root && !in_repository && !pattern
+        name.kernel && !name.root && !in_repository
     };
     let names = stockade_policy::protected_names().iter().filter(guarded);
     names.map(|name| name.segments.iter().collect::<PathBuf>().into_os_string()).collect()

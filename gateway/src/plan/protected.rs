@@ -1,11 +1,11 @@
 //! The protected names that are there already, which the mounts of a run keep as they are.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, fstatfs, openat, statat};
-use stockade_sandbox::Access;
+use stockade_sandbox::{Access, Wild};
 
 use super::Rules;
 
@@ -24,12 +24,20 @@ pub(super) fn protect(rules: &mut Rules, directory: &Path) {
     let Ok(opened) = openat(CWD, directory, flags, Mode::empty()) else { return };
     let entries = entries(&opened);
     for name in stockade_policy::protected_names().iter().filter(|name| name.kernel) {
-        if name.root || name.segments.iter().any(|segment| segment.contains('*')) {
+        if name.root {
+            continue;
+        }
+        if name.segments.iter().any(|segment| segment.contains('*')) {
+            // Where not all is listed the name is guarded all the same.
+            for found in entries.iter().flatten().filter(|(low, _)| fits(name, low)) {
+                let origin = format!("builtin: protected path `{}`", name.segments.join("/"));
+                rules.follow(&directory.join(found.1), Access::Protected, &origin);
+            }
             continue;
         }
         for rest in rests(directory, &name.segments) {
             let first = rest.first().map(|first| first.to_ascii_lowercase());
-            if entries.as_ref().zip(first).is_some_and(|(all, first)| !all.contains(&first)) {
+            if entries.as_ref().zip(first).is_some_and(|(all, first)| !all.contains_key(&first)) {
                 continue;
             }
             let inner = rest.join("/");
@@ -53,16 +61,24 @@ fn rests<'a>(directory: &Path, name: &'a [&'static str]) -> Vec<&'a [&'static st
     splits.filter(|(begin, _)| ends(begin)).map(|(_, rest)| rest).collect()
 }
 
-/// Returns the entries of a directory, in lower case since a file system may not tell the cases apart; none where
+/// Says whether an entry, in lower case, is what a name of one part with a wildcard stands for.
+fn fits(name: &stockade_policy::ProtectedName, entry: &str) -> bool {
+    match name.segments.as_slice() {
+        [only] => Wild::parse(&only.to_ascii_lowercase()).is_ok_and(|wild| wild.fits(entry)),
+        _ => false,
+    }
+}
+
+/// Returns the entries of a directory by their names in lower case since a file system may not tell the cases apart; none where
 /// another name may be there all the same, so that each has to be looked for.
-fn entries(directory: &OwnedFd) -> Option<BTreeSet<String>> {
+fn entries(directory: &OwnedFd) -> Option<BTreeMap<String, String>> {
     let kind = u64::try_from(fstatfs(directory).ok()?.f_type).ok()?;
     if !LISTED_WHOLE.contains(&kind) {
         return None;
     }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let listed = openat(directory.as_fd(), c".", flags, Mode::empty()).ok()?;
-    let mut entries = BTreeSet::new();
+    let mut entries = BTreeMap::new();
     for entry in Dir::new(listed).ok()? {
         let entry = entry.ok()?;
         // Beyond ASCII a file system has equal names of its own (`K`, the sign of Kelvin, and `k`).
@@ -70,7 +86,7 @@ fn entries(directory: &OwnedFd) -> Option<BTreeSet<String>> {
         if entries.len() == MOST_ENTRIES {
             return None;
         }
-        entries.insert(name.to_ascii_lowercase());
+        entries.insert(name.to_ascii_lowercase(), name.to_owned());
     }
     Some(entries)
 }
@@ -97,15 +113,16 @@ mod tests {
         let root = folder.path();
         fs::create_dir_all(root.join(".git/hooks")).unwrap();
         fs::create_dir(root.join("src")).unwrap();
-        for name in [".bashrc", ".mcp.json", "notes.txt"] {
+        for name in [".bashrc", ".mcp.json", "notes.txt", "Team.code-workspace"] {
             fs::write(root.join(name), "").unwrap();
         }
-        let expected: Vec<String> = [".bashrc", ".git/hooks", ".mcp.json"]
-            .iter()
-            .map(|name| root.join(name).display().to_string())
-            .collect();
+        let paths = |names: &[&str]| -> Vec<String> {
+            names.iter().map(|name| root.join(name).display().to_string()).collect()
+        };
+        let expected = paths(&[".bashrc", ".git/hooks", ".mcp.json"]);
+        let whole = paths(&[".bashrc", ".git/hooks", ".mcp.json", "Team.code-workspace"]);
         let opened = || openat(CWD, root, OFlags::PATH, Mode::empty()).unwrap();
-        assert_eq!(protected(root), expected);
+        assert_eq!(protected(root), whole);
         // A name that may equal another one, and more entries than are listed: each name is looked for.
         fs::write(root.join("\u{212a}"), "").unwrap();
         assert_eq!((entries(&opened()), protected(root)), (None, expected.clone()));
@@ -121,7 +138,7 @@ mod tests {
         let folder = Folder::new();
         fs::write(folder.path().join(".BashRC"), "").unwrap();
         let opened = openat(CWD, folder.path(), OFlags::PATH, Mode::empty()).unwrap();
-        let listed = entries(&opened).map(|entries| entries.contains(".bashrc"));
+        let listed = entries(&opened).map(|entries| entries.contains_key(".bashrc"));
         assert!(listed != Some(false), "a file system that does not tell cases apart finds it");
         // Where no list is whole, nothing is concluded from one.
         let proc = openat(CWD, "/proc/self", OFlags::PATH, Mode::empty()).unwrap();
