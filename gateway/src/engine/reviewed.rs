@@ -72,8 +72,10 @@ impl Gateway {
 
     fn unwritable(&self, error: &std::io::Error) -> Failure {
         let state = self.places.state.join("review");
-        let message =
-            format!("what changes cannot be written down in `{}`: {error}", state.display());
+        let message = format!(
+            "the review journal in `{}` cannot be written: {error}; nothing was run",
+            state.display()
+        );
         Failure::new(Code::StateUnusable, message, "make room there")
     }
 }
