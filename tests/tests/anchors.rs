@@ -68,8 +68,9 @@ fn nothing_is_reached(place: &Place, folder: &Path, up: &str) {
 fn what_is_refused_is_refused_from_below_the_project() {
     let place = place("from-below");
     let src = place.project().join("src");
-    // The acts themselves are possible.
-    user(&place, &json!({}));
+    // The acts themselves are possible; a file of this name is asked for unless it is allowed.
+    let env = fs::canonicalize(place.project()).expect("a folder").join(".env");
+    user(&place, &json!({ "sandbox": { "filesystem": { "allowRead": [env] } } }));
     let (told, notes) =
         run(&place, &src, "cat ../.env ../private/key; mkdir ../locked && echo made");
     assert_eq!(told, "text of .env\ntext of private/key\nmade\n", "{notes}");
