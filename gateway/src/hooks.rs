@@ -5,27 +5,32 @@
 
 mod answer;
 mod beside;
+mod confined;
 mod frame;
 mod http;
 pub(crate) mod keeper;
 pub(crate) mod merge;
+mod prepared;
 mod process;
+mod standing;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use regex::Regex;
 use serde_json::Value;
-use stockade_policy::{
-    Handler, Hook, HookEvent, HookOutcome, HookVerdict, Layer, Origin, Settings,
-};
+use stockade_policy::{Handler, Hook, HookEvent, HookOutcome, HookVerdict, Layer, Origin};
 
 use crate::facts::Place;
+use crate::judge::Scene;
+use crate::parse::Scanner;
+use crate::places::Places;
 use crate::protocol::errors::Failure;
 use crate::protocol::types::{Context, HookView};
 use crate::serve::shell::wrapping;
 
 pub(crate) use answer::Answer;
+use prepared::{Prepared, Task};
 
 /// What the hooks of one event at the end of a session may take together, unless one of them names more.
 const FAREWELL: Duration = Duration::from_millis(1500);
@@ -37,8 +42,8 @@ const LONGEST_FAREWELL: Duration = Duration::from_secs(60);
 pub(crate) struct Means {
     /// The `stockade` executable, which keeps the processes of hooks.
     pub(crate) executable: PathBuf,
-    /// Our state, for what hooks that run beside have to tell later.
-    pub(crate) state: PathBuf,
+    /// Our own directories.
+    pub(crate) places: Places,
 }
 
 /// What hooks are told of.
@@ -102,6 +107,15 @@ pub(crate) struct Report {
     pub(crate) retry: bool,
 }
 
+/// Where hooks run, and what reads their texts.
+#[derive(Clone, Copy)]
+pub(crate) struct Around<'a> {
+    /// The scene of the call.
+    pub(crate) scene: &'a Scene,
+    /// Reads texts.
+    pub(crate) scanner: &'a Scanner,
+}
+
 /// Returns the indices of the hooks of `event` whose matcher matches a subject.
 pub(crate) fn matching(hooks: &[Hook], event: HookEvent, subject: &str) -> Vec<usize> {
     let matches = |(index, hook): (usize, &Hook)| {
@@ -113,12 +127,13 @@ pub(crate) fn matching(hooks: &[Hook], event: HookEvent, subject: &str) -> Vec<u
 /// Runs the hooks of `event` that match a call; `further` holds members of their input besides those of each event,
 /// and `but` the hooks that do not run.
 pub(crate) async fn run(
-    settings: &Settings,
+    around: Around<'_>,
     means: &Means,
     event: HookEvent,
     call: &Call<'_>,
     (further, but): (&Value, &[usize]),
 ) -> Result<Vec<Ran>, Failure> {
+    let settings = around.scene.snapshot.rules.settings();
     let hooks = &settings.hooks;
     let farewell = farewell(hooks, event);
     let (mut tasks, mut ran) = (Vec::new(), Vec::new());
@@ -131,32 +146,48 @@ pub(crate) async fn run(
         let input = frame::input(event, call, further).to_string();
         let variables = frame::variables(hook, call)?;
         let executable = means.executable.clone();
-        let job = match &hook.handler {
+        let (job, bound) = match &hook.handler {
             Handler::Command(command) => {
-                let (command, cwd) = (command.clone(), call.place.cwd.clone());
-                let job = process::Job { command, limit, variables, cwd, input, executable };
-                if hook.runs_beside {
-                    let answer = beside::start(&job, event, means, call.context).await;
-                    ran.push(Ran::new(event, (index, hook), process::Ended::default(), answer));
-                    continue;
+                let given = (variables, limit, input);
+                let prepared = Prepared::new((hook, command), given, (around, means)).await;
+                let bound = prepared.bound;
+                match prepared.task {
+                    Task::Waited(task) => (task, bound),
+                    Task::Beside(job) => {
+                        let answer = beside::start(&job, event, means, call.context).await;
+                        ran.push(Ran::new(event, (index, hook), process::Ended::default(), answer));
+                        continue;
+                    }
+                    Task::Left(answer) => {
+                        let ended = process::Ended::default();
+                        ran.push(Ran::new(event, (index, hook), ended, Ok(answer)));
+                        continue;
+                    }
                 }
-                tokio::spawn(process::run(job))
             }
             Handler::Http(http) => {
                 let job = http::Job::new(http, hook, settings, (variables, call.context));
-                tokio::spawn(http::send(job, input, limit, executable))
+                (tokio::spawn(http::send(job, input, limit, executable)), None)
             }
         };
-        tasks.push((index, hook, job));
+        tasks.push((index, hook, job, bound));
     }
-    for (index, hook, task) in tasks {
+    for (index, hook, task, bound) in tasks {
         let ended = match task.await {
             Ok(ended) => ended,
             Err(_) => process::Ended::failed("the gateway could not run it"),
         };
         let answer = match &ended.failure {
+            // What it would have refused is not known.
+            Some(failure) if failure.starts_with(confined::UNCONFINABLE) => {
+                Answer::unknown(event, hook.origin.layer, failure)
+            }
             Some(failure) => Err(failure.clone()),
             None => answer::read(event, ended.exit, &ended.stdout, &ended.stderr),
+        };
+        let answer = match bound {
+            Some(reason) => answer.map(|it| it.of_bound(event, &reason, &describe(&hook.origin))),
+            None => answer,
         };
         let answer = match hook.above {
             Some(_) => answer.map(Answer::without_consent),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use stockade_parser::{CommandTree, Limits, StartState, json as strict};
 use stockade_policy::{
-    Call, Evidence, Facts, Hook, Mode, Origin, RuleFiles, SandboxState, Verdict,
+    Call, Evidence, Facts, Hook, Mode, Origin, RuleFiles, SandboxState, Settings, Verdict,
 };
 
 use crate::bounds;
@@ -23,6 +23,7 @@ use crate::plan;
 use crate::plan::credentials::{self, Elsewhere};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{CommandRequest, Context};
+use crate::regions::Regions;
 use crate::request;
 use crate::settings::{self, Snapshot, Sources};
 use crate::shell::{self, Shell};
@@ -160,13 +161,7 @@ impl Scene {
             })?,
             None => settings.default_mode.unwrap_or(Mode::Default),
         };
-        let sandbox = match (settings.sandbox.enabled, settings.sandbox.fail_if_unavailable) {
-            (false, _) => SandboxState::Off,
-            // What cannot be had stops the start, so a command that runs is confined.
-            (true, true) => SandboxState::Enforced,
-            (true, false) if plan::is_available() => SandboxState::Enforced,
-            (true, false) => SandboxState::Unavailable,
-        };
+        let sandbox = confinement(settings);
         let interactive = context.interactive;
         let root = rustix::process::geteuid().is_root();
         let (state, caller_runs) = (places.state.clone(), false);
@@ -188,6 +183,17 @@ impl Scene {
             caller_runs,
             state,
         })
+    }
+
+    /// Says how what is confined here is confined, whoever runs the text of the call.
+    pub(crate) fn confinement(&self) -> SandboxState {
+        confinement(self.snapshot.rules.settings())
+    }
+
+    /// Returns where commands may write; blocks on the file system.
+    pub(crate) fn regions(&self) -> Regions {
+        let sandbox = stockade_policy::sandbox_settings(&self.snapshot.rules, &self.facts());
+        Regions::of(&self.place, &sandbox, &self.state)
     }
 
     /// Returns the scene of a call whose text the caller runs itself.
@@ -244,6 +250,17 @@ impl Scene {
             hook: None,
             doubts: Default::default(),
         }
+    }
+}
+
+/// Says what settings alone say about confinement.
+fn confinement(settings: &Settings) -> SandboxState {
+    match (settings.sandbox.enabled, settings.sandbox.fail_if_unavailable) {
+        (false, _) => SandboxState::Off,
+        // What cannot be had stops the start, so a command that runs is confined.
+        (true, true) => SandboxState::Enforced,
+        (true, false) if plan::is_available() => SandboxState::Enforced,
+        (true, false) => SandboxState::Unavailable,
     }
 }
 
@@ -349,8 +366,8 @@ impl Reading {
             }
             return Ok(());
         }
-        let (scene_of, facts) = (scene.clone(), self.facts.clone());
-        let looked = tokio::task::spawn_blocking(move || known::look(&scene_of, &facts, &names));
+        let scene_of = scene.clone();
+        let looked = tokio::task::spawn_blocking(move || known::look(&scene_of, &names));
         let found = looked.await.map_err(|_| broken("the programs cannot be looked for"))?;
         self.facts.doubts = found.outside;
         if stockade_policy::runs_outside_sandbox(rules, &self.call(tool), &self.facts) {

@@ -25,25 +25,20 @@ pub(crate) struct Found {
 
 /// Looks for programs.
 struct Lookup<'a> {
-    regions: Regions,
+    regions: &'a Regions,
     /// The whole search path, each entry with whether it leads where commands may write.
     entries: Vec<(PathBuf, bool)>,
     cwd: &'a Path,
 }
 
 /// Finds out what the programs of a text are; blocks on the file system.
-pub(crate) fn look(scene: &Scene, facts: &Facts, names: &BTreeSet<Vec<u8>>) -> Found {
-    let sandbox = stockade_policy::sandbox_settings(&scene.snapshot.rules, facts);
-    let regions = Regions::of(&scene.place, &sandbox, &scene.state);
+pub(crate) fn look(scene: &Scene, names: &BTreeSet<Vec<u8>>) -> Found {
+    let regions = scene.regions();
     let flags = scene.snapshot.texts.iter().filter(|text| text.layer == Layer::Flag);
     let files = flags.map(|text| text.file.clone());
     let settings: BTreeSet<PathBuf> =
         files.filter(|file| file.is_absolute() && regions.hold(file)).collect();
-    let search = scene.search.as_str();
-    let cwd = scene.place.cwd.as_path();
-    let entry = |entry: &str| (cwd.join(entry), regions.hold_entry(entry));
-    let entries = search.split(':').map(entry).collect();
-    let lookup = Lookup { regions, entries, cwd };
+    let lookup = Lookup::new(&regions, (&scene.search, &scene.place.cwd));
     let mut found = Found::default();
     let (mut outside, mut inside) = (BTreeMap::new(), BTreeMap::new());
     for word in names {
@@ -73,7 +68,26 @@ pub(crate) fn search(context: &Context, scene: &Scene) -> String {
     variable(context, "PATH").map_or_else(own, |it| it.to_string_lossy().into_owned())
 }
 
-impl Lookup<'_> {
+/// Returns the file to which a name leads what runs unconfined, if there is one; blocks on the file system.
+pub(crate) fn outside(
+    regions: &Regions,
+    place: (&str, &Path),
+    name: &str,
+) -> Result<Option<PathBuf>, Doubt> {
+    let lookup = Lookup::new(regions, place);
+    match lookup.outside(name) {
+        Some(doubt) => Err(doubt),
+        None if name.contains('/') => Ok(Some(lookup.cwd.join(name))),
+        None => Ok(lookup.kept(name)),
+    }
+}
+
+impl<'a> Lookup<'a> {
+    fn new(regions: &'a Regions, (search, cwd): (&str, &'a Path)) -> Lookup<'a> {
+        let entry = |entry: &str| (cwd.join(entry), regions.hold_entry(entry));
+        Lookup { regions, entries: search.split(':').map(entry).collect(), cwd }
+    }
+
     /// Where a confined text, or one that the caller runs, finds a program.
     fn inside(&self, name: &str) -> Option<Doubt> {
         if name.contains('/') {

@@ -3,6 +3,7 @@
 pub(crate) mod caches;
 pub(crate) mod credentials;
 mod globs;
+pub(crate) mod hook;
 mod limits;
 mod programs;
 mod protected;

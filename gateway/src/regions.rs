@@ -54,6 +54,16 @@ impl Regions {
         Regions { paths, objects }
     }
 
+    /// Returns them with one more.
+    pub(crate) fn with(mut self, directory: Option<&Path>) -> Regions {
+        if let Some(directory) = directory {
+            let real = Names::default().real(directory);
+            self.objects.extend(real.metadata().ok().map(|it| (it.dev(), it.ino())));
+            self.paths.push(real);
+        }
+        self
+    }
+
     /// Says whether an absolute path lies in a region, or goes through one; blocks on the file system.
     pub(crate) fn hold(&self, path: &Path) -> bool {
         let mut real = PathBuf::from("/");
@@ -103,6 +113,17 @@ impl Regions {
         // To programs an empty one is the working directory.
         let kept = if kept.is_empty() { DEFAULT_PATH.to_owned() } else { kept.join(":") };
         Search { kept, dropped: dropped.into_iter().map(str::to_owned).collect() }
+    }
+
+    /// Says whether a region, or what is in one, is named in a text.
+    pub(crate) fn are_named_in(&self, text: &str) -> bool {
+        self.paths.iter().any(|path| {
+            let path = path.to_string_lossy();
+            text.match_indices(&*path).any(|(at, _)| {
+                let behind = text.get(at + path.len()..).unwrap_or_default();
+                !behind.starts_with(|it: char| it.is_alphanumeric() || "_-.".contains(it))
+            })
+        })
     }
 }
 
@@ -175,5 +196,20 @@ mod tests {
         assert_eq!(cleaned.kept, format!("{root}/tools:/usr/bin"));
         assert_eq!(cleaned.dropped, [&format!("{root}/project/bin"), "", ".", "bin", "~/bin"]);
         assert_eq!(regions.clean("").kept, DEFAULT_PATH);
+    }
+
+    #[test]
+    fn a_text_names_a_region_and_not_its_neighbour() {
+        let folder = Folder::new();
+        let regions = regions(&folder);
+        let project = folder.path().join("project").display().to_string();
+        for (text, named) in [
+            (format!("-f{project}"), true),
+            (format!("open('{project}/x')"), true),
+            (format!("{project}-hooks/x"), false),
+            ("project".to_owned(), false),
+        ] {
+            assert_eq!(regions.are_named_in(&text), named, "{text}");
+        }
     }
 }

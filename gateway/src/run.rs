@@ -2,7 +2,7 @@
 
 mod launchers;
 pub(crate) mod output;
-mod pipes;
+pub(crate) mod pipes;
 mod pty;
 mod readable;
 mod streams;

@@ -15,6 +15,7 @@ mod history;
 mod kept;
 mod known;
 mod links;
+mod named;
 mod part;
 mod places;
 mod reach;
@@ -33,6 +34,8 @@ use context::Context;
 use part::{Draft, Settled};
 
 pub(crate) use context::further_directories;
+pub use named::{Named, named_by};
+
 pub(crate) use known::{excluded_from_sandbox, programs_of_shell};
 pub(crate) use shell::{Shell, paths_of_shell};
 pub(crate) use tools::path_of_tool;

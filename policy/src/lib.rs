@@ -27,8 +27,8 @@ use std::path::PathBuf;
 use stockade_parser::json::Value;
 
 pub use confine::sandbox_settings;
-pub use decide::evaluate;
 pub use decide::evidence::{Change, Evidence, Form, PartEvidence, RuleFiles, Weighed, explain};
+pub use decide::{Named, evaluate, named_by};
 pub use facts::{Call, Doubt, Doubts, Facts, HookOutcome, HookVerdict, Mode, SandboxState};
 pub use hook::{CommandHook, Condition, Handler, Hook, HookEvent, HttpHook};
 pub use knowledge::{DEFAULT_SETTINGS, GitKeys, ProtectedName, git_keys, protected_names};

@@ -6,6 +6,8 @@ mod events;
 mod processes;
 #[path = "hooks/services.rs"]
 mod services;
+#[path = "hooks/standing.rs"]
+mod standing;
 
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;

@@ -109,7 +109,8 @@ impl Gateway {
         }
         // What could not be recorded does not run.
         let log = self.log.log().await?;
-        let ran = hooks::run(settings, &self.means(), event, call, (further, &[])).await?;
+        let around = hooks::Around { scene, scanner: &self.scanner };
+        let ran = hooks::run(around, &self.means(), event, call, (further, &[])).await?;
         let mut report = merge::told(&ran);
         report.outcome = merge::strictest(&ran);
         if !ran.is_empty() {

@@ -13,6 +13,7 @@ use crate::audit::Receipt;
 use crate::audit::record::decision::Runs;
 use crate::client::{Conversation, PendingQuestion};
 use crate::decide::{Grant, Pending};
+use crate::facts::Place;
 use crate::hooks::Report;
 use crate::judge::{self, Asked, Given, Hooks, Judged, Recorded, Runner, Scene};
 use crate::plan::Planned;
@@ -168,7 +169,8 @@ fn asks_the_same(before: (&Scene, &Judged), now: (&Scene, &Judged)) -> bool {
     let question = |(scene, judged): (&Scene, &Judged)| {
         let facts = &judged.facts;
         (
-            scene.place.clone(),
+            // A first call makes its project one that is known, for the next.
+            Place { roots: Vec::new(), ..scene.place.clone() },
             judged.input.clone(),
             judged.verdict.clone(),
             facts.sandbox,

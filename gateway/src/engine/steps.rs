@@ -279,7 +279,7 @@ impl Gateway {
 
     /// Returns with what hooks are run.
     pub(super) fn means(&self) -> Means {
-        Means { executable: self.executable.clone(), state: self.places.state.clone() }
+        Means { executable: self.executable.clone(), places: self.places.clone() }
     }
 
     pub(super) async fn record(

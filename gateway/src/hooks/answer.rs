@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use stockade_parser::json::{self, Dialect};
-use stockade_policy::{HookEvent, HookVerdict};
+use stockade_policy::{HookEvent, HookVerdict, Layer};
 
 /// Longest text that is kept of a hook, in characters.
 const MAX_TEXT: usize = 10_000;
@@ -38,6 +38,38 @@ impl Answer {
     pub(super) fn without_consent(self) -> Answer {
         let verdict = self.verdict.filter(|verdict| *verdict != HookVerdict::Allow);
         Answer { verdict, ..self }
+    }
+
+    /// Returns what stands for the answer of a hook that cannot be heard here: before a call a question.
+    pub(super) fn unknown(event: HookEvent, layer: Layer, failure: &str) -> Result<Answer, String> {
+        match event {
+            HookEvent::PreToolUse if layer != Layer::Policy => {
+                let verdict = Some(HookVerdict::Ask);
+                Ok(Answer { verdict, reason: failure.to_owned(), ..Answer::default() })
+            }
+            _ => Err(failure.to_owned()),
+        }
+    }
+
+    /// Returns what counts of what a hook says that may be what a command wrote, for this reason: what makes things
+    /// stricter. `place` says where the hook stands.
+    pub(super) fn of_bound(mut self, event: HookEvent, reason: &str, place: &str) -> Answer {
+        // To keep a change of settings from counting may keep a refusal from it.
+        let keeps = event == HookEvent::ConfigChange && self.verdict == Some(HookVerdict::Deny);
+        let allows = self.verdict == Some(HookVerdict::Allow) || keeps;
+        if !allows && self.updated.is_none() && !self.retry {
+            return self;
+        }
+        if allows {
+            (self.verdict, self.reason) = (None, String::new());
+        }
+        (self.updated, self.retry) = (None, false);
+        let words = format!(
+            "what the hook {place} allows or changes does not count, since {reason}; keep it outside of where commands can write"
+        );
+        let said = self.message.take().map(|said| format!("{said}; {words}"));
+        self.message = Some(said.unwrap_or(words));
+        self
     }
 }
 

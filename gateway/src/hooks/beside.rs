@@ -46,7 +46,7 @@ fn folder(means: &Means, context: &Context) -> Option<PathBuf> {
     // Of a command of an agent's session the agent's hook tells: the same hooks ran there.
     let session = context.session.as_ref().filter(|_| context.hook_session.is_none())?;
     let name: String = hex(&Sha256::digest(session)).chars().take(32).collect();
-    Some(means.state.join("hooks").join(name))
+    Some(means.places.state.join("hooks").join(name))
 }
 
 /// Takes what hooks of a session have told since: texts for the agent, and texts for the person.
@@ -99,10 +99,18 @@ fn read(file: &Path, text: &[u8]) -> Option<Answer> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::places::Places;
 
     #[test]
     fn what_a_hook_tells_about_a_command_of_an_agents_session_is_told_once() {
-        let means = Means { executable: "/gate".into(), state: "/state".into() };
+        let places = Places {
+            state: "/state".into(),
+            audit: "/state".into(),
+            audit_state: "/state".into(),
+            usual: None,
+            socket: None,
+        };
+        let means = Means { executable: "/gate".into(), places };
         let named = |session: Option<&str>, hook_session: Option<&str>| {
             let (session, hook_session) =
                 (session.map(str::to_owned), hook_session.map(str::to_owned));

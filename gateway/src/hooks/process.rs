@@ -134,19 +134,31 @@ fn mark() -> Result<String, String> {
 fn kept(job: &Job, mark: &str, limit: u64, report: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(&job.executable);
     command.arg(keeper::ROLE).arg(limit.to_string()).arg(report);
-    match (&job.command.arguments, job.command.bash) {
-        (Some(arguments), _) => {
-            let project = job.variables.get("CLAUDE_PROJECT_DIR").map(String::as_str);
-            let filled =
-                |text: &String| text.replace("${CLAUDE_PROJECT_DIR}", project.unwrap_or_default());
-            command.arg(filled(&job.command.command)).args(arguments.iter().map(filled))
-        }
-        (None, false) => command.arg("/bin/sh").arg("-c").arg(&job.command.command),
-        (None, true) => command.arg("/bin/bash").arg("-c").arg(&job.command.command),
-    };
+    command.args(arguments(&job.command, &job.variables));
     command.env_clear().envs(&job.variables).env(MARK, mark).current_dir(&job.cwd);
     command.stdin(Stdio::piped());
     command
+}
+
+/// Returns the program of a hook and its arguments.
+pub(super) fn arguments(
+    command: &CommandHook,
+    variables: &BTreeMap<String, String>,
+) -> Vec<String> {
+    let shell = if command.bash { "/bin/bash" } else { "/bin/sh" };
+    match &command.arguments {
+        Some(arguments) => {
+            let words = std::iter::once(&command.command).chain(arguments);
+            words.map(|word| filled(word, variables)).collect()
+        }
+        None => vec![shell.to_owned(), "-c".to_owned(), command.command.clone()],
+    }
+}
+
+/// Returns a literal word of a hook with the directory of the project put in.
+pub(super) fn filled(word: &str, variables: &BTreeMap<String, String>) -> String {
+    let project = variables.get("CLAUDE_PROJECT_DIR").map(String::as_str);
+    word.replace("${CLAUDE_PROJECT_DIR}", project.unwrap_or_default())
 }
 
 /// Gives a keeper its hook's input. One that is gone closes the pipe, and its status tells why.
@@ -184,7 +196,7 @@ fn own_words(stderr: &[u8]) -> String {
 }
 
 /// Reads a stream to its end. What is too much stays unread, and its writer is stopped.
-async fn bounded(stream: impl AsyncRead + Unpin) -> Result<Vec<u8>, String> {
+pub(super) async fn bounded(stream: impl AsyncRead + Unpin) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let read = stream.take(MAX_OUTPUT + 1).read_to_end(&mut bytes).await;
     read.map_err(|error| format!("its output cannot be read: {error}"))?;

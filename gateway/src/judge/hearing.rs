@@ -188,7 +188,7 @@ impl<'a> Hearing<'a> {
             context: self.asked.context,
             covers: &|hook| self.reading.is_covered(self.asked.tool, hook),
         };
-        let settings = self.scene.snapshot.rules.settings();
-        hooks::run(settings, means, event, &call, (further, but)).await
+        let around = hooks::Around { scene: self.scene, scanner: self.scanner };
+        hooks::run(around, means, event, &call, (further, but)).await
     }
 }

@@ -10,17 +10,17 @@ use tokio::net::unix::pipe;
 
 /// Our ends.
 #[derive(Debug)]
-pub(super) struct Ours {
+pub(crate) struct Ours {
     /// Standard input; none when it is empty.
-    pub(super) stdin: Option<pipe::Sender>,
+    pub(crate) stdin: Option<pipe::Sender>,
     /// Standard output.
-    pub(super) stdout: pipe::Receiver,
+    pub(crate) stdout: pipe::Receiver,
     /// Standard error.
-    pub(super) stderr: pipe::Receiver,
+    pub(crate) stderr: pipe::Receiver,
 }
 
 /// Makes fresh pipes; without `stdin` standard input is the empty device.
-pub(super) fn stdio(stdin: bool) -> Result<(sandbox::Stdio, Ours), sandbox::Error> {
+pub(crate) fn stdio(stdin: bool) -> Result<(sandbox::Stdio, Ours), sandbox::Error> {
     make(stdin).map_err(|source| sandbox::Error::Report { source })
 }
 

@@ -1,0 +1,86 @@
+//! A command hook on its way: the person's own runs apart from the project, any other one like a command of it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use stockade_policy::{CommandHook, Hook, SandboxState};
+use tokio::task::JoinHandle;
+
+use super::process::{self, Ended};
+use super::standing::{self, Standing};
+use super::{Answer, Around, Means, confined, describe};
+
+/// A hook as it runs.
+pub(super) struct Prepared {
+    pub(super) task: Task,
+    /// Why what it allows does not count; none for the person's own.
+    pub(super) bound: Option<String>,
+}
+
+/// What becomes of a hook.
+pub(super) enum Task {
+    /// It runs, and its end is waited for.
+    Waited(JoinHandle<Ended>),
+    /// It is to run beside.
+    Beside(process::Job),
+    /// It does not run, and this is told.
+    Left(Answer),
+}
+
+impl Prepared {
+    pub(super) async fn new(
+        (hook, command): (&Hook, &CommandHook),
+        (mut variables, limit, input): (BTreeMap<String, String>, Duration, String),
+        (around, means): (Around<'_>, &Means),
+    ) -> Prepared {
+        let scene = around.scene;
+        let (cwd, bound) = match standing::of((hook, command), &variables, around).await {
+            Standing::Own(search) => {
+                variables.extend([("PATH".into(), search), ("PWD".into(), "/".into())]);
+                (PathBuf::from("/"), None)
+            }
+            Standing::Bound(reason) => (scene.place.cwd.clone(), Some(reason)),
+        };
+        let (command, executable) = (command.clone(), means.executable.clone());
+        if let Some(reason) = bound.clone()
+            && scene.confinement() != SandboxState::Off
+        {
+            let (layer, scene) = (hook.origin.layer, scene.clone());
+            let places = means.places.clone();
+            let task = match hook.runs_beside {
+                true => Task::Left(left(hook, &reason)),
+                false => Task::Waited(tokio::spawn(confined::run(confined::Job {
+                    command,
+                    limit,
+                    variables,
+                    layer,
+                    input,
+                    executable,
+                    scene,
+                    places,
+                }))),
+            };
+            return Prepared { task, bound };
+        }
+        if bound.is_some() {
+            let search = variables.get("PATH").cloned().unwrap_or_default();
+            variables.insert("PATH".into(), scene.regions().clean(&search).kept);
+        }
+        let job = process::Job { command, limit, variables, cwd, input, executable };
+        let task = match hook.runs_beside {
+            true => Task::Beside(job),
+            false => Task::Waited(tokio::spawn(process::run(job))),
+        };
+        Prepared { task, bound }
+    }
+}
+
+/// Returns what is told of a hook that nothing waits for, and that would have to be confined.
+fn left(hook: &Hook, reason: &str) -> Answer {
+    let message = format!(
+        "the hook {} does not run: nothing waits for it (`async`), so nothing would confine it, and {reason}; keep it outside of where commands can write, or take `async` out",
+        describe(&hook.origin)
+    );
+    Answer { message: Some(message), ..Answer::default() }
+}
