@@ -7,8 +7,10 @@ pub(crate) mod hook;
 mod limits;
 mod programs;
 mod protected;
+mod refusals;
 mod repository;
 mod rules;
+mod targets;
 mod writable;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,14 +20,14 @@ use std::path::{Path, PathBuf};
 use rustix::fs::access;
 use stockade_policy::{Facts, NetworkRules, Origin, SandboxSettings, SandboxState};
 use stockade_sandbox::{
-    Access, Cache, Fallback, FileRule, Files, Limits, Mediation, Network, Pattern, Program,
-    Protection, SandboxSpec,
+    Access, Cache, Fallback, FileRule, Files, Limits, Mediation, Network, Program, Protection,
+    SandboxSpec,
 };
 
 use self::caches::Wanted;
-use self::globs::Unlisted;
 use self::protected::protect;
 use self::rules::Rules;
+use self::targets::Targets;
 use self::writable::regions;
 use crate::environment::{self, Environment};
 use crate::facts::{Names, Place};
@@ -210,7 +212,7 @@ fn writable(place: &Place) -> Result<(), Failure> {
         return Ok(());
     }
     let message = format!("the project `{}` is not writable", place.project.display());
-    let help = "name a directory that is with `--project DIR`, or take the rights back";
+    let help = "`chmod u+w` on it makes it so, or name another directory with `--project DIR`";
     Err(Failure::new(Code::DirectoryUnusable, message, help))
 }
 
@@ -404,26 +406,10 @@ fn files(around: &Around<'_>) -> Result<Opened, Failure> {
     if around.every_socket {
         sockets.push(PathBuf::from("/"));
     }
-    for (pattern, origin) in &sandbox.allow_read {
-        for path in expand(pattern, Unlisted::Nothing)? {
-            rules.permit(&path, Access::Read, (pattern, origin));
-        }
-    }
+    let mut targets = Targets::new(&writable, &needed(around));
     // What comes to be while a command runs is refused by its name.
     let mut patterns = Rules::default();
-    for (list, access) in
-        [(&sandbox.deny_write, Access::ReadOnly), (&sandbox.deny_read, Access::None)]
-    {
-        for (pattern, origin) in list {
-            let place = place_of(pattern, origin);
-            for path in expand(pattern, Unlisted::Whole)? {
-                rules.refuse(&path, access, &place);
-            }
-            if Pattern::is(pattern) {
-                patterns.add(&rules.with_real_start(pattern, &place), access, &place);
-            }
-        }
-    }
+    refusals::add(sandbox, &mut targets, (&mut rules, &mut patterns))?;
     let copies = credentials::hide(&mut rules, around);
     for directory in &writable {
         protect(&mut rules, directory);
@@ -439,6 +425,7 @@ fn files(around: &Around<'_>) -> Result<Opened, Failure> {
     if let Some(directory) = socket_within(around, &writable)? {
         rules.add(&directory, Access::None, "builtin: own socket");
     }
+    refusals::settle(&targets, &mut rules);
     let files = Files {
         rules: rules.all,
         patterns: patterns.all,
@@ -453,6 +440,14 @@ fn files(around: &Around<'_>) -> Result<Opened, Failure> {
         copies,
     };
     Ok(Opened { files, withheld: rules.withheld })
+}
+
+/// Returns what no command can do without, besides what it can write.
+fn needed(around: &Around<'_>) -> Vec<PathBuf> {
+    let search = around.environment.variables.get("PATH").map(String::as_str).unwrap_or_default();
+    let programs = search.split(':').map(PathBuf::from).filter(|path| path.is_absolute());
+    let own = [&around.place.cwd, &around.place.home, &around.shell.path].map(PathBuf::clone);
+    programs.chain(own).collect()
 }
 
 /// Returns the directory of the gateway's socket if it lies below one of `writable`: a command that could write there could
@@ -534,14 +529,6 @@ pub(crate) fn is_available() -> bool {
     *AVAILABLE.get_or_init(|| {
         let enforced = stockade_sandbox::Host::start().enforced;
         REQUIRED.iter().all(|protection| enforced.suffices(*protection))
-    })
-}
-
-fn expand(pattern: &str, unlisted: Unlisted) -> Result<Vec<PathBuf>, Failure> {
-    globs::expand(pattern, unlisted).map_err(|reason| {
-        let message =
-            format!("the pattern `{}` cannot be expanded: {reason}", pattern.escape_debug());
-        Failure::new(Code::SettingsRejected, message, "name fewer files in it")
     })
 }
 

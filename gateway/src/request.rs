@@ -1,5 +1,6 @@
 //! The door: a request is checked once, and what comes out of here is valid.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -178,8 +179,17 @@ pub(crate) fn directory(directory: &str, what: &str) -> Result<PathBuf, Failure>
     if !real.is_dir() {
         return Err(unusable("it is not a directory".into()));
     }
-    access(&real, Access::READ_OK | Access::EXEC_OK)
-        .map_err(|error| unusable(error.to_string()))?;
+    let closed = |reason: String| {
+        let message = format!("the {what} `{}` cannot be used: {reason}", directory.escape_debug());
+        let help = format!("`chmod u+rwx {}` opens it again", quoted(&[directory.to_owned()]));
+        Failure::new(Code::DirectoryUnusable, message, help)
+    };
+    access(&real, Access::READ_OK | Access::EXEC_OK).map_err(|error| closed(error.to_string()))?;
+    // A command has no capabilities that lead past the mode.
+    let found = real.metadata().map_err(|error| unusable(error.to_string()))?;
+    if found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o100 == 0 {
+        return Err(closed("its owner may not enter it".into()));
+    }
     if real.to_str().is_none() {
         let message = format!("the {what} `{}` is not UTF-8", real.display());
         return Err(Failure::new(Code::NotUtf8, message, "name another directory"));

@@ -1,17 +1,22 @@
 //! Expands the patterns of file lists: `*`, `?` and `[...]` within a name, `**` across directories.
+//!
+//! All patterns of a plan are looked for together, so each directory is listed once. Nothing that lies in a directory
+//! stops a command: what cannot be looked through in time counts as a whole for what refuses.
 
-use std::io;
-use std::os::unix::fs::MetadataExt as _;
+mod walk;
+mod whole;
+
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use stockade_sandbox::{Pattern, Wild};
 
-/// Most paths that one pattern may stand for.
-const MAX_PATHS: usize = 4_096;
-/// Most directories that are looked through for one pattern.
-const MAX_DIRECTORIES: usize = 20_000;
+use self::walk::Walk;
 
-/// What counts of a directory that cannot be listed, although a command could reach what it holds.
+/// How long directories are looked through for one command.
+pub(super) const LIMIT: Duration = Duration::from_secs(2);
+
+/// What counts of a directory that cannot be looked through, although a command could reach what it holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unlisted {
     /// All of it, for what refuses.
@@ -20,128 +25,79 @@ pub(super) enum Unlisted {
     Nothing,
 }
 
-/// How far a pattern was looked for.
-#[derive(Debug, Default)]
-struct Search {
-    looked: usize,
-    unlisted: Vec<PathBuf>,
+/// What a pattern stands for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Found {
+    /// What is there, and directories that are refused as a whole.
+    pub(super) paths: Vec<PathBuf>,
+    /// Those of them that would have to be looked through for longer, or lie too deep.
+    pub(super) unseen: Vec<PathBuf>,
 }
 
-/// Returns the existing paths that an absolute pattern stands for; a path without wildcard as it is.
-pub(super) fn expand(pattern: &str, unlisted: Unlisted) -> Result<Vec<PathBuf>, &'static str> {
-    if !Pattern::is(pattern) {
-        return Ok(vec![PathBuf::from(pattern)]);
+/// What is known of the place of a command.
+#[derive(Clone, Copy)]
+pub(super) struct Ground<'a> {
+    /// Names the directories that no command can do without: they are never refused as a whole.
+    pub(super) is_needed: &'a dyn Fn(&Path) -> bool,
+    /// Says whether a pattern reaches over a link.
+    pub(super) follows: &'a dyn Fn(&Path) -> bool,
+}
+
+/// One name of a pattern, or any number of them.
+#[derive(Debug)]
+enum Segment {
+    Across,
+    Plain(String),
+    Wild(Wild),
+}
+
+/// A pattern that is looked for.
+#[derive(Debug)]
+struct Sought {
+    segments: Vec<Segment>,
+}
+
+/// Returns the existing paths that each of these absolute patterns stands for; a path without wildcard stands for
+/// itself.
+pub(super) fn expand(
+    patterns: &[(&str, Unlisted)],
+    ground: Ground<'_>,
+    limit: Duration,
+) -> Result<Vec<Found>, (usize, &'static str)> {
+    let mut sought = Vec::with_capacity(patterns.len());
+    for (index, (pattern, _)) in patterns.iter().enumerate() {
+        let segments = match Pattern::is(pattern) {
+            true => segments(pattern).map_err(|reason| (index, reason))?,
+            false => Vec::new(),
+        };
+        sought.push(Sought { segments });
     }
-    let segments: Vec<&str> = pattern.split('/').filter(|segment| !segment.is_empty()).collect();
-    let mut search = Search::default();
-    let mut paths = vec![PathBuf::from("/")];
-    for segment in segments {
-        let mut next = Vec::new();
-        for path in &paths {
-            match segment {
-                "**" => descend(path, &mut next, &mut search)?,
-                plain if !Pattern::is(plain) => next.push(path.join(plain)),
-                wild => match Wild::parse(wild)? {
-                    wild if let Some(name) = wild.name() => next.push(path.join(name)),
-                    wild => matching(path, &wild, &mut next, &mut search)?,
-                },
-            }
-            if next.len() > MAX_DIRECTORIES {
-                return Err("it stands for too many paths");
-            }
+    let mut walk = Walk::new(&sought, ground, limit);
+    walk.run();
+    let answers = walk.answers().into_iter().zip(patterns).enumerate();
+    let found = answers.map(|(index, (answer, (pattern, unlisted)))| {
+        if !Pattern::is(pattern) {
+            return Ok(Found { paths: vec![PathBuf::from(pattern)], unseen: Vec::new() });
         }
-        paths = next;
-    }
-    paths.retain(|path| path.symlink_metadata().is_ok());
-    match unlisted {
-        Unlisted::Whole => paths.extend(search.unlisted),
-        Unlisted::Nothing => {}
-    }
-    paths.sort();
-    paths.dedup();
-    if paths.len() > MAX_PATHS {
-        return Err("it stands for too many paths");
-    }
-    Ok(paths)
+        whole::settle(answer, *unlisted, ground.is_needed).map_err(|reason| (index, reason))
+    });
+    found.collect()
 }
 
-fn matching(
-    directory: &Path,
-    wild: &Wild,
-    next: &mut Vec<PathBuf>,
-    search: &mut Search,
-) -> Result<(), &'static str> {
-    for entry in entries(directory, search)? {
-        if entry.file_name().is_some_and(|name| wild.fits(&name.to_string_lossy())) {
-            next.push(entry);
-        }
-    }
-    Ok(())
-}
-
-/// Adds `directory` and every directory below; links are not followed.
-fn descend(
-    directory: &Path,
-    next: &mut Vec<PathBuf>,
-    search: &mut Search,
-) -> Result<(), &'static str> {
-    let mut waiting = vec![directory.to_path_buf()];
-    while let Some(directory) = waiting.pop() {
-        for entry in entries(&directory, search)? {
-            if entry.symlink_metadata().is_ok_and(|found| found.is_dir()) {
-                waiting.push(entry);
+fn segments(pattern: &str) -> Result<Vec<Segment>, &'static str> {
+    let names = pattern.split('/').filter(|segment| !segment.is_empty());
+    let segment = |name: &str| {
+        Ok(match name {
+            "**" => Segment::Across,
+            plain if !Pattern::is(plain) => Segment::Plain(plain.to_owned()),
+            wild => {
+                let wild = Wild::parse(wild)?;
+                wild.name().map_or(Segment::Wild(wild), Segment::Plain)
             }
-        }
-        next.push(directory);
-    }
-    Ok(())
-}
-
-fn entries(directory: &Path, search: &mut Search) -> Result<Vec<PathBuf>, &'static str> {
-    search.looked += 1;
-    if search.looked > MAX_DIRECTORIES {
-        return Err("too many directories must be looked through");
-    }
-    let found = std::fs::read_dir(directory);
-    if let Err(error) = &found
-        && error.kind() == io::ErrorKind::PermissionDenied
-        && can_be_entered(directory)
-    {
-        search.unlisted.push(directory.to_path_buf());
-    }
-    Ok(found.into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).collect())
-}
-
-/// Says whether a command could reach what `directory` holds: by its name, or after it took the rights.
-fn can_be_entered(directory: &Path) -> bool {
-    let is_own = |uid| uid == rustix::process::geteuid().as_raw();
-    directory.metadata().is_ok_and(|found| is_own(found.uid()))
-        || rustix::fs::access(directory, rustix::fs::Access::EXEC_OK).is_ok()
+        })
+    };
+    names.map(segment).collect()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::Folder;
-
-    #[test]
-    fn patterns_stand_for_what_exists() {
-        let folder = Folder::new();
-        for name in ["a/.env", "a/b/.env", "a/b/x.pem", "c/.env.local", "c/y.pem"] {
-            folder.write(name, "");
-        }
-        let found = |pattern: &str| -> Vec<String> {
-            let root = folder.path();
-            let pattern = format!("{}/{pattern}", root.display());
-            let paths = expand(&pattern, Unlisted::Nothing).unwrap();
-            let name = |path: &PathBuf| path.strip_prefix(root).unwrap().display().to_string();
-            paths.iter().map(name).collect()
-        };
-        assert_eq!(found("**/.env"), ["a/.env", "a/b/.env"]);
-        assert_eq!(found("*/.env*"), ["a/.env", "c/.env.local"]);
-        assert_eq!(found("**/[xy].pem"), ["a/b/x.pem", "c/y.pem"]);
-        assert_eq!(found("a/?/.env"), ["a/b/.env"]);
-        assert_eq!(found("missing"), ["missing"]);
-        assert_eq!(found("[a]/[b]/x.pem"), ["a/b/x.pem"]);
-    }
-}
+mod tests;

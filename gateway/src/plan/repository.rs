@@ -1,12 +1,16 @@
 //! What of git's a command may not change, in the project's repository and in those that belong to it.
 
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use stockade_sandbox::{Access, GitKeys};
 
 use super::Rules;
+use super::globs::LIMIT;
 use super::protected::protect;
+use super::targets::shown;
 use crate::facts::Place;
 use crate::settings::trust;
 
@@ -59,12 +63,19 @@ pub(super) fn objects(place: &Place) -> Vec<PathBuf> {
     for project in projects {
         // A bare repository has no `.git`: it is one.
         let directory = trust::common_directory(project).unwrap_or_else(|| project.clone());
-        found.extend(inner(&directory, "modules"));
+        found.extend(inner(&directory, "modules").unwrap_or_default());
         found.push(directory);
     }
-    let is_git = |directory: &PathBuf| directory.join("HEAD").exists();
-    let objects = found.into_iter().filter(is_git).map(|directory| directory.join("objects"));
-    objects.filter_map(|directory| directory.canonicalize().ok()).collect()
+    // One that is closed to its owner may be opened again by any command.
+    let is_git = |directory: &PathBuf| is_there_or_closed(&directory.join("HEAD"));
+    let real = |directory: PathBuf| Some(directory.canonicalize().ok()?.join("objects"));
+    let objects = found.into_iter().filter(is_git).filter_map(real);
+    objects.map(|objects| objects.canonicalize().unwrap_or(objects)).collect()
+}
+
+fn is_there_or_closed(path: &Path) -> bool {
+    let there = path.symlink_metadata();
+    there.map_or_else(|error| error.kind() == ErrorKind::PermissionDenied, |_| true)
 }
 
 /// Adds what must stay as it is in the project's repository and in those that belong to it. Returns their configurations,
@@ -84,9 +95,19 @@ pub(super) fn keep(rules: &mut Rules, place: &Place) -> Vec<PathBuf> {
         if place.home.starts_with(outside) {
             return Vec::new();
         }
-        rules.add(outside, Access::Write, "builtin: git directory");
+        match others(outside, &place.project) {
+            Some(others) => {
+                rules.add(outside, Access::Write, "builtin: git directory");
+                for other in others {
+                    rules.follow(&other, Access::ReadOnly, "builtin: no part of the git directory");
+                }
+            }
+            None => rules.tell(format!(
+                "{} holds too many directories that are not git's: no command writes there",
+                shown(outside)
+            )),
+        }
         protect(rules, outside);
-        keep_others(rules, outside, &place.project);
     }
     let mut found = vec![directory];
     found.extend(common);
@@ -97,57 +118,79 @@ pub(super) fn keep(rules: &mut Rules, place: &Place) -> Vec<PathBuf> {
             // Whether it exists or not: what is missing leads elsewhere as soon as a command makes it.
             rules.follow(&directory.join(name), Access::Protected, "builtin: git directory");
         }
-        let all = ["modules", "worktrees"].map(|name| inner(&directory, name));
-        for inner in all.into_iter().flatten() {
-            if !found.contains(&inner) {
-                found.push(inner);
-            }
+        for name in ["modules", "worktrees"] {
+            let all = inner(&directory, name).filter(|all| found.len() + all.len() <= MAX_INNER);
+            let Some(all) = all else {
+                let whole = directory.join(name);
+                rules.tell(format!("{} holds too much: no command writes there", shown(&whole)));
+                rules.follow(
+                    &whole,
+                    Access::ReadOnly,
+                    "builtin: git directory with too much in it",
+                );
+                continue;
+            };
+            let new: Vec<PathBuf> = all.into_iter().filter(|it| !found.contains(it)).collect();
+            found.extend(new);
         }
-        found.truncate(MAX_INNER);
     }
     found.iter().take(MAX_REWRITTEN).map(|directory| directory.join("config")).collect()
 }
 
-/// Keeps the directories that lie in a git directory and are not git's, such as other worktrees in a bare repository.
-fn keep_others(rules: &mut Rules, directory: &Path, project: &Path) {
+/// Returns the directories that lie in a git directory and are not git's, such as other worktrees in a bare repository.
+/// None where there are too many to keep each.
+fn others(directory: &Path, project: &Path) -> Option<Vec<PathBuf>> {
     let is_plain =
         directory.extension().is_some_and(|end| end == "git") || directory.ends_with(".git");
     if is_plain && !project.starts_with(directory) {
-        return;
+        return Some(Vec::new());
     }
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    for path in entries.take(MAX_INNER).map(|entry| entry.path()) {
-        let is_git =
-            path.file_name().is_some_and(|name| GIT_DIRECTORIES.iter().any(|it| name == *it));
-        if path.is_dir() && !is_git && !project.starts_with(&path) {
-            rules.follow(&path, Access::ReadOnly, "builtin: no part of the git directory");
+    let (until, mut found) = (Instant::now() + LIMIT, Vec::new());
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let (path, name) = (entry.path(), entry.file_name());
+        let is_git = GIT_DIRECTORIES.iter().any(|it| name == *it);
+        let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+        if !is_git && !is_file && !project.starts_with(&path) && path.is_dir() {
+            found.push(path);
+        }
+        if found.len() > MAX_INNER || Instant::now() >= until {
+            return None;
         }
     }
+    Some(found)
 }
 
 /// Returns the git directories below `name` of a git directory, at any depth: the name of a submodule may hold slashes.
-fn inner(directory: &Path, name: &str) -> Vec<PathBuf> {
-    let (mut found, mut rest, mut seen) = (Vec::new(), vec![directory.join(name)], 0);
+/// None where there are too many of them, or too much lies there.
+fn inner(directory: &Path, name: &str) -> Option<Vec<PathBuf>> {
+    let until = Instant::now() + LIMIT;
+    let (mut found, mut rest, mut seen) = (Vec::new(), vec![directory.join(name)], 0_usize);
     while let Some(next) = rest.pop() {
         for entry in std::fs::read_dir(&next).into_iter().flatten().flatten() {
             seen += 1;
-            if seen > MAX_INNER {
-                return found;
+            if seen > MAX_SEEN || found.len() > MAX_INNER || Instant::now() >= until {
+                return None;
+            }
+            if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                continue;
             }
             let path = entry.path();
-            if path.join("HEAD").is_file() {
+            if is_there_or_closed(&path.join("HEAD")) {
                 rest.push(path.join(name));
                 found.push(path);
-            } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            } else {
                 rest.push(path);
             }
         }
     }
-    found
+    Some(found)
 }
 
 /// Most configurations of one project that may be written: each is held open while the command runs.
 const MAX_REWRITTEN: usize = 50;
 
-/// Most git directories of one project that are looked at.
+/// Most git directories in one of a project that are kept each for itself; where more are, they are kept as a whole.
 const MAX_INNER: usize = 1_000;
+
+/// Most entries that are looked at to find them.
+const MAX_SEEN: usize = 1_000_000;

@@ -1,6 +1,7 @@
 //! The file rules of a plan while they are put together. What refuses follows links and keeps them; what permits goes
 //! over none that a command could have made.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -23,6 +24,8 @@ pub(super) struct Rules {
     /// Where commands write, or did: links there may be theirs.
     regions: Vec<PathBuf>,
     names: Names,
+    /// What is in the list: a pattern may stand for thousands of paths.
+    known: HashSet<(PathBuf, Access)>,
 }
 
 impl Rules {
@@ -33,18 +36,18 @@ impl Rules {
 
     /// Adds a rule for a real path.
     pub(super) fn add(&mut self, path: &Path, access: Access, origin: &str) {
-        put(&mut self.all, path, access, origin);
+        self.put(path, access, origin);
     }
 
     /// Adds what refuses `path`, wherever it leads. The links on the way stay as they are.
     pub(super) fn follow(&mut self, path: &Path, access: Access, origin: &str) {
         let way = self.names.way(path, Path::new("/"));
         for link in &way.links {
-            put(&mut self.all, link, Access::Kept, origin);
+            self.put(link, Access::Kept, origin);
         }
         // What leads nowhere does so as long as its links stay.
         if !way.is_endless {
-            put(&mut self.all, way.real(), access, origin);
+            self.put(way.real(), access, origin);
         }
     }
 
@@ -57,7 +60,7 @@ impl Rules {
         }
         let there = real.ancestors().skip(1).find(|above| above.symlink_metadata().is_ok());
         if let Some(there) = there {
-            put(&mut self.all, there, Access::Kept, origin);
+            self.put(there, Access::Kept, origin);
         }
     }
 
@@ -140,7 +143,7 @@ impl Rules {
         }
         let way = self.names.way(&start, Path::new("/"));
         for link in &way.links {
-            put(&mut self.all, link, Access::Kept, origin);
+            self.put(link, Access::Kept, origin);
         }
         let names = way.real().iter().map(|name| match name.to_str() {
             Some(text) => OsString::from(stockade_policy::verbatim(text)),
@@ -149,18 +152,18 @@ impl Rules {
         names.collect::<PathBuf>().join(rest)
     }
 
+    fn put(&mut self, path: &Path, access: Access, origin: &str) {
+        if self.known.insert((path.to_path_buf(), access)) {
+            let (path, origin) = (path.to_path_buf(), origin.to_string());
+            self.all.push(FileRule { path, access, origin });
+        }
+    }
+
     /// Keeps in mind what a person is to be told of.
     pub(super) fn tell(&mut self, told: String) {
         if self.withheld.len() < MOST_TOLD && !self.withheld.contains(&told) {
             self.withheld.push(told);
         }
-    }
-}
-
-fn put(rules: &mut Vec<FileRule>, path: &Path, access: Access, origin: &str) {
-    if !rules.iter().any(|known| known.access == access && known.path == path) {
-        let (path, origin) = (path.to_path_buf(), origin.to_string());
-        rules.push(FileRule { path, access, origin });
     }
 }
 

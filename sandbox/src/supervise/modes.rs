@@ -1,6 +1,7 @@
-//! Modes of configurations that no mount covers: a command that opens one to other users, or closes it to git, changes nothing
-//! that stays.
+//! Modes that a command cannot leave behind: of configurations that no mount covers, which it would open to other users or
+//! close to git, and of directories that the next command needs, or behind which rules refuse something.
 
+use std::collections::BTreeSet;
 use std::fs::Permissions;
 use std::io;
 use std::os::fd::AsFd;
@@ -9,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 use super::resolve;
 use crate::linux::syscalls::{self, NO_LINKS};
-use crate::{SandboxSpec, Violation};
+use crate::spec::Access;
+use crate::{FileRule, SandboxSpec, Violation};
 
 /// The bits that `chmod` sets.
 const BITS: u32 = 0o7777;
@@ -17,36 +19,92 @@ const BITS: u32 = 0o7777;
 /// Writing by others than the owner, and what the owner needs.
 const WRITE: u32 = 0o022;
 const OWNER: u32 = 0o600;
+const OWNER_OF_DIRECTORY: u32 = 0o700;
 
-/// Each file with the mode that it had.
+/// Each file, and each directory, with the mode that it had. What lies above comes first.
 #[derive(Debug)]
-pub(super) struct Modes(Vec<(PathBuf, u32)>);
+pub(super) struct Modes {
+    files: Vec<(PathBuf, u32)>,
+    directories: Vec<(PathBuf, u32)>,
+}
 
 impl Modes {
-    /// Remembers those of the configurations of `spec` that are there.
+    /// Remembers those of what is there of the configurations and directories of `spec`.
     pub(super) fn new(spec: &SandboxSpec) -> Modes {
-        let known = spec.files.git_configurations.iter();
-        Modes(known.filter_map(|path| Some((path.clone(), mode(path).ok()?.0))).collect())
+        let known = |path: PathBuf, is_directory| Some((mode(&path, is_directory).ok()?.0, path));
+        let files = spec.files.git_configurations.iter();
+        let files = files.filter_map(|path| known(path.clone(), false));
+        let directories = directories(spec).into_iter().filter_map(|path| known(path, true));
+        let order = |(mode, path)| (path, mode);
+        Modes { files: files.map(order).collect(), directories: directories.map(order).collect() }
     }
 
     /// Puts back what was changed, and tells of it.
     pub(super) fn restore(&self) -> Vec<Violation> {
-        self.0.iter().filter_map(|(path, before)| restore(path, *before)).collect()
+        let directories =
+            self.directories.iter().filter_map(|(path, before)| reopen(path, *before));
+        let files = self.files.iter().filter_map(|(path, before)| restore(path, *before));
+        directories.chain(files).collect()
     }
 }
 
-/// Returns the mode of a plain file, and a path that leads to it whatever its name is then.
-fn mode(path: &Path) -> io::Result<(u32, std::os::fd::OwnedFd)> {
+/// Returns the directories without which the next command could not start, or could not see what it is refused: the
+/// writable ones, and those between them and what rules refuse or where the command works.
+fn directories(spec: &SandboxSpec) -> BTreeSet<PathBuf> {
+    let of = |rule: &&FileRule| rule.access == Access::Write;
+    let regions: Vec<&Path> =
+        spec.files.rules.iter().filter(of).map(|rule| rule.path.as_path()).collect();
+    let refused =
+        spec.files.rules.iter().filter(|rule| {
+            matches!(rule.access, Access::None | Access::ReadOnly | Access::Protected)
+        });
+    let refused = refused.filter_map(|rule| rule.path.parent());
+    let ends = refused.chain(regions.iter().copied()).chain([spec.program.cwd.as_path()]);
+    let is_writable = |path: &&Path| regions.iter().any(|region| path.starts_with(region));
+    let mut all = BTreeSet::new();
+    for end in ends {
+        for path in end.ancestors().take_while(is_writable) {
+            // What lies above it is known as well.
+            if !all.insert(path.to_path_buf()) {
+                break;
+            }
+        }
+    }
+    all
+}
+
+/// Returns the mode of a plain file or a directory, and a path that leads to it whatever its name is then.
+fn mode(path: &Path, is_directory: bool) -> io::Result<(u32, std::os::fd::OwnedFd)> {
     let file = syscalls::open_path(path, libc::O_PATH | libc::O_NOFOLLOW, NO_LINKS)?;
     let found = resolve::metadata(&file)?;
-    match found.is_file() {
+    match found.is_file() && !is_directory || found.is_dir() && is_directory {
         true => Ok((found.permissions().mode() & BITS, file)),
         false => Err(io::ErrorKind::InvalidData.into()),
     }
 }
 
+/// Gives the owner of a directory the rights back that it had.
+fn reopen(path: &Path, before: u32) -> Option<Violation> {
+    let (now, directory) = mode(path, true).ok()?;
+    let lost = before & OWNER_OF_DIRECTORY & !now;
+    if lost == 0 {
+        return None;
+    }
+    let then = Permissions::from_mode(now | lost);
+    let rule = match std::fs::set_permissions(resolve::own_path(directory.as_fd()), then) {
+        Ok(()) => format!(
+            "builtin: directory of the next command, mode {now:o} put back to {:o}",
+            now | lost
+        ),
+        Err(error) => {
+            format!("builtin: directory of the next command, still mode {now:o}: {error}")
+        }
+    };
+    Some(told(path, rule))
+}
+
 fn restore(path: &Path, before: u32) -> Option<Violation> {
-    let (now, file) = mode(path).ok()?;
+    let (now, file) = mode(path, false).ok()?;
     // More than before may write it, or the owner less than before. Anything else may be the person's own change, or that
     // of another run which is taken back already.
     let is_open = now & WRITE & !before != 0;
@@ -60,7 +118,11 @@ fn restore(path: &Path, before: u32) -> Option<Violation> {
         Ok(()) => format!("builtin: git configuration, mode {now:o} put back to {before:o}"),
         Err(error) => format!("builtin: git configuration, still mode {now:o}: {error}"),
     };
-    Some(Violation {
+    Some(told(path, rule))
+}
+
+fn told(path: &Path, rule: String) -> Violation {
+    Violation {
         kind: "planted".to_owned(),
         call: "mode".to_owned(),
         object: path.to_string_lossy().into_owned(),
@@ -68,5 +130,5 @@ fn restore(path: &Path, before: u32) -> Option<Violation> {
         count: 1,
         source: "inspection".to_owned(),
         ..Violation::default()
-    })
+    }
 }

@@ -267,17 +267,17 @@ impl Performer<'_> {
         if let Ok(text) = fs::read_link(&base) {
             self.permit_target("rename", &path, &text)?;
         }
-        for inside in links::beneath(&from.parent, from.name())? {
-            let named = path.join(&inside);
-            if let Ok(text) = fs::read_link(base.join(inside)) {
+        links::each_beneath(&from.parent, from.name(), |inside, is_link| {
+            let named = path.join(inside);
+            if is_link && let Ok(text) = fs::read_link(base.join(inside)) {
                 self.permit_target("rename", &named, &text)?;
             }
             if let Some(rule) = guard.covering(&named) {
                 let refused = violation("write", "rename", &named, rule.clone());
                 return Err(Refused::Rule(refused));
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Judges a symbolic link at `path` by what it gives another name to.

@@ -12,7 +12,7 @@ use super::{holds_git, is, up};
 use crate::supervise::resolve;
 
 /// Most entries that are looked at.
-const MOST_ENTRIES: usize = 200_000;
+const MOST_ENTRIES: usize = 1_000_000;
 
 /// Returns the innermost git directory that `directory`, which lies at `path`, is or lies in. By name wherever
 /// that is; by what it holds up to `region`.
@@ -63,56 +63,79 @@ pub(in crate::supervise) fn find(
 ) -> io::Result<Vec<PathBuf>> {
     let base = resolve::own_path(directory.as_fd());
     let mut found = Vec::new();
-    let mut rest = vec![name.to_owned()];
+    let first = match fs::symlink_metadata(base.join(name)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
+        result => result?.file_type(),
+    };
+    let mut rest = vec![(name.to_owned(), first)];
     let mut seen = 0_usize;
-    while let Some(inside) = rest.pop() {
-        let metadata = match fs::symlink_metadata(base.join(&inside)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            result => result?,
-        };
-        if metadata.is_symlink() {
+    while let Some((inside, kind)) = rest.pop() {
+        if kind.is_symlink() {
             found.push(inside);
             continue;
         }
-        if !metadata.is_dir() {
+        if !kind.is_dir() {
             let is_object = inside.components().any(|part| part.as_os_str() == "objects")
                 && !is(inside.file_name().unwrap_or_default(), "alternates");
-            if counts && metadata.nlink() > 1 && !is_object {
+            if counts && !is_object && has_second_name(&base.join(&inside))? {
                 found.push(inside);
             }
             continue;
         }
-        for entry in fs::read_dir(base.join(&inside))? {
+        for entry in entries(&base.join(&inside))? {
             seen += 1;
             if seen > MOST_ENTRIES {
                 return Err(io::ErrorKind::QuotaExceeded.into());
             }
-            rest.push(inside.join(entry?.file_name()));
+            let entry = entry?;
+            rest.push((inside.join(entry.file_name()), entry.file_type()?));
         }
     }
     Ok(found)
 }
 
-/// Returns the paths of all that lies beneath `name` in `directory`, from there. An error where that cannot be known.
-pub(in crate::supervise) fn beneath(directory: &OwnedFd, name: &Path) -> io::Result<Vec<PathBuf>> {
+/// Lists a directory; one that is gone meanwhile holds nothing.
+fn entries(path: &Path) -> io::Result<Vec<io::Result<fs::DirEntry>>> {
+    match fs::read_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        result => Ok(result?.collect()),
+    }
+}
+
+fn has_second_name(path: &Path) -> io::Result<bool> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        result => Ok(result?.nlink() > 1),
+    }
+}
+
+/// Goes through all that lies beneath `name` in `directory`: tells each path, from there, and whether it is a symbolic
+/// link. An error where that cannot be known.
+pub(in crate::supervise) fn each_beneath<E: From<io::Error>>(
+    directory: &OwnedFd,
+    name: &Path,
+    mut tell: impl FnMut(&Path, bool) -> Result<(), E>,
+) -> Result<(), E> {
     let base = resolve::own_path(directory.as_fd()).join(name);
     if !fs::symlink_metadata(&base)?.is_dir() {
-        return Ok(Vec::new());
+        return Ok(());
     }
-    let (mut found, mut next) = (vec![PathBuf::new()], 0);
-    while let Some(inside) = found.get(next).cloned() {
-        next += 1;
-        if !fs::symlink_metadata(base.join(&inside))?.is_dir() {
-            continue;
-        }
+    let (mut rest, mut seen) = (vec![PathBuf::new()], 0_usize);
+    while let Some(inside) = rest.pop() {
         for entry in fs::read_dir(base.join(&inside))? {
-            found.push(inside.join(entry?.file_name()));
-            if found.len() > MOST_ENTRIES {
-                return Err(io::ErrorKind::QuotaExceeded.into());
+            seen += 1;
+            if seen > MOST_ENTRIES {
+                return Err(io::Error::from(io::ErrorKind::QuotaExceeded).into());
+            }
+            let entry = entry?;
+            let (path, kind) = (inside.join(entry.file_name()), entry.file_type()?);
+            tell(&path, kind.is_symlink())?;
+            if kind.is_dir() {
+                rest.push(path);
             }
         }
     }
-    Ok(found.split_off(1))
+    Ok(())
 }
 
 /// Says whether [`find`] finds anything; what is in doubt counts.

@@ -1,0 +1,68 @@
+//! Directories that are refused as a whole, because nobody could look through them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use super::walk::Answer;
+use super::{Found, Unlisted};
+
+/// Most paths that one pattern stands for, each of which is a mount. Of more, the directories that hold them count.
+pub(super) const MOST: usize = 4_096;
+
+/// Most that are counted where the directories that hold them cannot be refused as a whole.
+const MOST_ALONE: usize = 30_000;
+
+/// Returns what a pattern stands for.
+pub(super) fn settle(
+    answer: Answer,
+    unlisted: Unlisted,
+    is_needed: &dyn Fn(&Path) -> bool,
+) -> Result<Found, &'static str> {
+    let Answer { mut paths, closed, unseen } = answer;
+    if unlisted == Unlisted::Nothing {
+        paths.sort();
+        paths.dedup();
+        paths.truncate(MOST);
+        return Ok(Found { paths, unseen: Vec::new() });
+    }
+    let could_be = |path: &PathBuf| !is_needed(path);
+    let unseen = gather(unseen.into_iter().filter(could_be).collect(), is_needed);
+    let closed = closed.into_iter().filter(could_be);
+    let paths = gather(paths.into_iter().chain(closed).collect(), is_needed);
+    let all: BTreeSet<PathBuf> = paths.into_iter().chain(unseen.iter().cloned()).collect();
+    if all.len() > MOST_ALONE {
+        return Err("it stands for too many paths");
+    }
+    Ok(Found { paths: all.into_iter().collect(), unseen: unseen.into_iter().collect() })
+}
+
+/// Puts directories in the place of what they hold, those that hold most first, until no more than [`MOST`] paths are
+/// left or only what cannot be refused would have to be.
+pub(super) fn gather(paths: Vec<PathBuf>, is_needed: &dyn Fn(&Path) -> bool) -> BTreeSet<PathBuf> {
+    let mut all: BTreeSet<PathBuf> = paths.into_iter().collect();
+    while all.len() > MOST {
+        let mut held: BTreeMap<&Path, usize> = BTreeMap::new();
+        for above in all.iter().filter_map(|path| path.parent()) {
+            *held.entry(above).or_default() += 1;
+        }
+        let could_be = held.into_iter().filter(|(above, _)| !is_needed(above));
+        let mut most: Vec<(usize, PathBuf)> =
+            could_be.map(|(above, count)| (count, above.to_path_buf())).collect();
+        most.sort_unstable_by(|one, other| other.cmp(one));
+        let mut left = all.len();
+        let mut whole = BTreeSet::new();
+        for (count, above) in most {
+            if left <= MOST {
+                break;
+            }
+            left = left.saturating_sub(count - 1);
+            whole.insert(above);
+        }
+        if whole.is_empty() {
+            break;
+        }
+        all.retain(|path| path.parent().is_none_or(|above| !whole.contains(above)));
+        all.append(&mut whole);
+    }
+    all
+}

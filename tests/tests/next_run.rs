@@ -1,0 +1,5 @@
+//! What one command leaves behind, and the next one that comes: it runs, and reaches nothing more.
+#![cfg(target_os = "linux")]
+
+#[path = "next_run/stops.rs"]
+mod stops;
