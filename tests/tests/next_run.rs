@@ -1,5 +1,7 @@
 //! What one command leaves behind, and the next one that comes: it runs, and reaches nothing more.
 #![cfg(target_os = "linux")]
 
+#[path = "next_run/sequences.rs"]
+mod sequences;
 #[path = "next_run/stops.rs"]
 mod stops;
