@@ -1,6 +1,7 @@
 //! `stockade doctor`: what this machine can enforce, found by doing it.
 
 mod agent;
+mod between;
 
 use crate::cli::exit::ExitCode;
 use std::time::{Duration, Instant};
@@ -59,6 +60,8 @@ fn report(host: &Host, took: Duration) -> String {
     lines.extend(
         Protection::ALL.iter().map(|protection| protection_line(&host.enforced, *protection)),
     );
+    lines.extend([String::new(), "between commands".to_owned()]);
+    lines.extend(between::lines(&host.enforced));
     if !host.probes.is_empty() {
         lines.extend([String::new(), "probes".to_owned()]);
         lines.extend(host.probes.iter().map(probe_lines));
@@ -123,6 +126,7 @@ fn object(host: &Host, lacking: &[Protection], took: Duration) -> Value {
         "surroundings": host.surroundings,
         "lacking": lacking.iter().map(|protection| protection.name()).collect::<Vec<_>>(),
         "protections": Protection::ALL.iter().map(protection).collect::<Vec<_>>(),
+        "between_commands": between::object(&host.enforced),
         "probes": host.probes.iter().map(probe).collect::<Vec<_>>(),
     })
 }

@@ -138,6 +138,16 @@ pub(in crate::supervise) fn each_beneath<E: From<io::Error>>(
     Ok(())
 }
 
+/// Returns the paths of all that lies beneath `name` in `directory`, from there. An error where that cannot be known.
+pub(in crate::supervise) fn beneath(directory: &OwnedFd, name: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    each_beneath(directory, name, |path, _| {
+        found.push(path.to_path_buf());
+        Ok::<(), io::Error>(())
+    })?;
+    Ok(found)
+}
+
 /// Says whether [`find`] finds anything; what is in doubt counts.
 pub(in crate::supervise) fn are_at(directory: &OwnedFd, name: &Path, counts: bool) -> bool {
     find(directory, name, counts).map_or(true, |found| !found.is_empty())

@@ -1,0 +1,143 @@
+//! What one command leaves behind for the next: which of the protections against it hold on this machine. The table in
+//! `docs/threats.md` says the same for every machine.
+
+use serde_json::{Value, json};
+use stockade_sandbox::{Enforced, Protection, State};
+
+/// How far commands are confined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Level {
+    /// Namespaces, and a supervisor that answers the calls that write.
+    Supervised,
+    /// Landlock, or mounts, and nobody who answers calls.
+    Unsupervised,
+    /// Nothing: no command runs, or it runs unconfined where the settings turn the sandbox off.
+    Off,
+}
+
+/// One protection, with what is open without the supervisor, and with the sandbox off; nothing is where it holds.
+struct Row {
+    name: &'static str,
+    unsupervised: &'static str,
+    off: &'static str,
+}
+
+const ROWS: &[Row] = &[
+    Row { name: "links-grant-nothing", unsupervised: "", off: "no command is confined" },
+    Row {
+        name: "links-of-denials-stay",
+        unsupervised: "a command can remove or replace a link over which a rule refuses",
+        off: "a command can remove or replace a link over which a rule refuses",
+    },
+    Row { name: "protected-trees-closed", unsupervised: "", off: "no command is confined" },
+    Row { name: "known-programs", unsupervised: "", off: "" },
+    Row { name: "rules-from-everywhere", unsupervised: "", off: "rules see what the text names" },
+    Row {
+        name: "second-names",
+        unsupervised: "a file is written, and its mode changed, by each of its names",
+        off: "a file is written, and its mode changed, by each of its names",
+    },
+    Row {
+        name: "settings-of-tools",
+        unsupervised: "protected files in the project can be made, written and replaced",
+        off: "protected files in the project can be made, written and replaced",
+    },
+    Row {
+        name: "review",
+        unsupervised: "what commands write is not seen; of agents' file tools it is",
+        off: "what commands write is not seen; of agents' file tools it is",
+    },
+    Row {
+        name: "next-command-starts",
+        unsupervised: "a directory that a command closes stays closed",
+        off: "a directory that a command closes stays closed",
+    },
+    Row { name: "tightening-is-inherited", unsupervised: "", off: "" },
+];
+
+fn level(enforced: &Enforced) -> Level {
+    let layers = |protection| match enforced.states.get(&protection) {
+        Some(State::Enforced(layers)) => layers.as_slice(),
+        Some(State::Partial(_) | State::Missing(_) | State::Off(_)) | None => &[],
+    };
+    let is_supervised = layers(Protection::UnixSockets).iter().any(|layer| layer == "supervisor");
+    match (is_supervised, layers(Protection::WriteOutside).is_empty()) {
+        (true, _) => Level::Supervised,
+        (false, false) => Level::Unsupervised,
+        (false, true) => Level::Off,
+    }
+}
+
+/// Returns each protection with what is open of it here; nothing where it holds.
+fn rows(enforced: &Enforced) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let level = level(enforced);
+    ROWS.iter().map(move |row| match level {
+        Level::Supervised => (row.name, ""),
+        Level::Unsupervised => (row.name, row.unsupervised),
+        Level::Off => (row.name, row.off),
+    })
+}
+
+/// Returns the lines of the report.
+pub(super) fn lines(enforced: &Enforced) -> Vec<String> {
+    let line = |(name, open): (&str, &str)| match open {
+        "" => format!("  {name:25} holds"),
+        open => format!("  {name:25} open   {open}"),
+    };
+    rows(enforced).map(line).collect()
+}
+
+/// Returns the same for programs.
+pub(super) fn object(enforced: &Enforced) -> Value {
+    let row =
+        |(name, open): (&str, &str)| json!({"name": name, "holds": open.is_empty(), "open": open});
+    rows(enforced).map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn machine(layers: &[(Protection, &str)]) -> Enforced {
+        let state = |(protection, layer): &(Protection, &str)| {
+            (*protection, State::Enforced(vec![(*layer).to_owned()]))
+        };
+        let states: BTreeMap<_, _> = layers.iter().map(state).collect();
+        Enforced { states, ..Enforced::default() }
+    }
+
+    fn open(enforced: &Enforced) -> Vec<&'static str> {
+        rows(enforced).filter(|row| !row.1.is_empty()).map(|row| row.0).collect()
+    }
+
+    #[test]
+    fn what_holds_depends_on_who_watches() {
+        use Protection::{UnixSockets, WriteOutside};
+        let supervised = machine(&[(WriteOutside, "mounts"), (UnixSockets, "supervisor")]);
+        assert_eq!(open(&supervised), Vec::<&str>::new());
+        let landlock = machine(&[(WriteOutside, "Landlock"), (UnixSockets, "system-call filter")]);
+        let expected = [
+            "links-of-denials-stay",
+            "second-names",
+            "settings-of-tools",
+            "review",
+            "next-command-starts",
+        ];
+        assert_eq!(open(&landlock), expected);
+        let nothing = open(&machine(&[]));
+        assert!(expected.iter().all(|name| nothing.contains(name)));
+        assert!(nothing.len() < ROWS.len());
+    }
+
+    #[test]
+    fn the_documentation_has_a_row_for_each() {
+        let page = include_str!("../../../../docs/threats.md");
+        for Row { name, .. } in ROWS {
+            let count =
+                page.lines().filter(|line| line.starts_with(&format!("| `{name}`"))).count();
+            assert_eq!(count, 1, "{name}");
+        }
+    }
+}
