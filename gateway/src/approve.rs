@@ -1,6 +1,7 @@
 //! Puts a question to a person, records the answer, and remembers what they allowed for good.
 
 pub(crate) mod asked;
+pub(crate) mod named;
 pub(crate) mod remember;
 
 use std::path::{Path, PathBuf};

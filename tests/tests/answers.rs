@@ -50,6 +50,7 @@ fn a_yes_is_no_longer_one_when_settings_or_links_changed_since_the_question() {
         std::fs::remove_file(&shown).expect("it was there");
         symlink(place.root.join("kept/secret"), &shown).expect("a link");
     };
+    let other: Meanwhile<'_> = &|| place.write("project/shown", "something else");
     for (before, meanwhile, outcome) in [
         (&plain, nothing, "ran"),
         (&outside, nothing, "ran"),
@@ -59,6 +60,9 @@ fn a_yes_is_no_longer_one_when_settings_or_links_changed_since_the_question() {
         (&plain, &|| settings(&place, &outside), "needs_person"),
         (&outside, &|| settings(&place, &plain), "needs_person"),
         (&outside, link, "denied"),
+        // What was shown holds something else now.
+        (&plain, other, "needs_person"),
+        (&outside, other, "needs_person"),
     ] {
         for file in [&shown, &copy] {
             let _ = std::fs::remove_file(file); // of the round before

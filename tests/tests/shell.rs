@@ -344,7 +344,10 @@ fn what_an_agents_person_allowed_is_not_asked_again() {
     let (made, other) = (frame("touch made.txt"), frame("touch other.txt"));
     // A process that is the agent to both: it gives the hook a frame, and its shell the command.
     let agent = |steps: &str| {
-        place.write("agent.sh", &format!("hook() {{ \"$GATE\" hook claude --rewrite < \"$1\" > ../answer; }}\n{steps}\ntrue\n"));
+        place.write(
+            "agent.sh",
+            &format!("hook() {{ \"$GATE\" hook claude < \"$1\" > ../answer; }}\n{steps}\ntrue\n"),
+        );
         let plain = place.stockade([""; 0]);
         let mut command = Command::new("bash");
         command.arg(place.root.join("agent.sh")).current_dir(place.project()).env_clear();

@@ -2,9 +2,11 @@
 //!
 //! Where the hook answers "ask", the agent asks, and goes on only after a yes. The same command then comes to
 //! our shell, from the same agent. What connects both is kept in the state directory, which no confined command
-//! reads: the command, its directory, and the process that is the agent, as the kernel names it. Text and
-//! environment of a command have no part in it. Each question serves once, for a while, and only until the
-//! agent's next call. Agents that one program started, or that run in one terminal, have no part in each other's.
+//! reads: a number that the hook made for this question alone, where it can write the line that runs; a digest of the
+//! command, its directory, the settings and the files that it names; and the process that is the agent, as the kernel
+//! names it. Text and environment of a command have no part in it. Each question serves once, for a while, and only
+//! until the agent's next call. Only the agent itself spends it, through nothing but a shell that carries out its
+//! line: agents that one program started, what the agent's commands start, and who runs in the same terminal do not.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -32,6 +34,10 @@ pub(crate) struct Asked<'a> {
     pub(crate) command: &'a str,
     /// Where it would run.
     pub(crate) cwd: &'a Path,
+    /// The number of the question, where the line that runs has one.
+    pub(crate) number: Option<&'a str>,
+    /// What the yes would be about ([`super::named::digest`]).
+    pub(crate) about: [u8; 32],
 }
 
 impl Asked<'_> {
@@ -41,6 +47,8 @@ impl Asked<'_> {
         digest.update(self.cwd.as_os_str().as_encoded_bytes());
         digest.update([0]);
         digest.update(self.command.as_bytes());
+        digest.update([0]);
+        digest.update(self.number.unwrap_or_default());
         folder(state).join(hex(&digest.finalize()))
     }
 }
@@ -53,7 +61,8 @@ fn folder(state: &Path) -> PathBuf {
 pub(crate) fn note(state: &Path, asked: Asked<'_>, pid: u32) -> io::Result<()> {
     private_directory(&folder(state))?;
     let line = |process: Process| format!("{} {}\n", process.pid, process.start);
-    let text: String = agent_above(pid).into_iter().map(line).collect();
+    let above: String = agent_above(pid).into_iter().map(line).collect();
+    let text = format!("{above}{}\n", hex(&asked.about));
     let path = asked.file(state);
     let new = path.with_extension(format!("{}.tmp", std::process::id()));
     let mut options = fs::OpenOptions::new();
@@ -71,16 +80,18 @@ pub(crate) fn forget(state: &Path, pid: u32) {
     }
 }
 
-/// Takes the yes of an agent's person to a command that the agent, the process above our shell or the one above that,
-/// gives to our shell. Without a daemon `pid` is above the shell; with one, it is the shell itself.
+/// Takes the yes of an agent's person to a command that the agent itself gives to our shell, or has the gate run. Without
+/// a daemon `pid` is above the shell; with one, it is the shell itself.
 pub(crate) fn take(state: &Path, asked: Asked<'_>, pid: u32) -> Option<Agreed> {
     let path = asked.file(state);
     let age = path.metadata().ok()?.modified().ok()?;
     let fresh = SystemTime::now().duration_since(age).is_ok_and(|age| age < LASTS);
-    let agent = is_from(&path, &near(pid));
+    let text = fs::read_to_string(&path).unwrap_or_default();
+    let agent = agent_above(pid).pop().is_some_and(|agent| is_of(&text, &agent));
+    let same = text.lines().last() == Some(&hex(&asked.about));
     // Taken or too old, it serves nobody else; without this it might serve twice.
     fs::remove_file(&path).ok()?;
-    (fresh && agent).then_some(Agreed(()))
+    (fresh && agent && same).then_some(Agreed(()))
 }
 
 /// Returns the processes above our shell, process `pid` or the one below it, of which one is the agent.
@@ -119,6 +130,12 @@ fn carries_out_a_line(pid: u32) -> bool {
     shell.ends_with(b"sh") && is_option && option.contains(&b'c')
 }
 
+/// Says whether `agent` is the one that noted a question, and not a shell of its hook.
+fn is_of(text: &str, agent: &Process) -> bool {
+    let mut lines = text.lines().rev().skip(1);
+    lines.next() == Some(&format!("{} {}", agent.pid, agent.start))
+}
+
 /// Says whether one of `processes` is the agent, or a shell of its hook, that noted the question.
 fn is_from(path: &Path, processes: &[Process]) -> bool {
     let text = fs::read_to_string(path).unwrap_or_default();
@@ -139,16 +156,31 @@ mod tests {
         let folder = Folder::new();
         let state = folder.path();
         let me = std::process::id();
-        let asked = |command| Asked { command, cwd: Path::new("/p") };
+        let about = [7; 32];
+        let asked = |command| Asked { command, cwd: Path::new("/p"), number: None, about };
         note(state, asked("make"), me).unwrap();
         assert!(take(state, asked("make x"), me).is_none());
-        assert!(take(state, Asked { command: "make", cwd: Path::new("/") }, me).is_none());
+        assert!(take(state, Asked { cwd: Path::new("/"), ..asked("make") }, me).is_none());
         assert!(take(state, asked("make"), me).is_some());
         assert!(take(state, asked("make"), me).is_none());
         // Another process that claims it gets nothing, and nobody does after it.
         note(state, asked("make"), me).unwrap();
         assert!(take(state, asked("make"), 1).is_none());
         assert!(take(state, asked("make"), me).is_none());
+        // Neither under another number, nor where what it was about has changed.
+        for (number, noted, taken) in
+            [(None, None, Some("1")), (None, Some("1"), None), (Some("2"), Some("1"), Some("1"))]
+        {
+            let changed = Asked {
+                number: taken,
+                about: if number.is_some() { [8; 32] } else { about },
+                ..asked("make")
+            };
+            note(state, Asked { number: noted, ..asked("make") }, me).unwrap();
+            assert!(take(state, changed, me).is_none(), "{noted:?} {taken:?}");
+        }
+        note(state, Asked { number: Some("1"), ..asked("make") }, me).unwrap();
+        assert!(take(state, Asked { number: Some("1"), ..asked("make") }, me).is_some());
         note(state, asked("make"), me).unwrap();
         forget(state, me);
         assert!(take(state, asked("make"), me).is_none());

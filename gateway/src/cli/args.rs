@@ -171,6 +171,9 @@ pub(crate) struct Run {
     /// Run it as the shell of an agent does: ask nobody at the terminal, take the longest time limit.
     #[arg(long, conflicts_with = "timeout")]
     pub for_agent: bool,
+    /// The number of a question that the hook of the agent put about this very command.
+    #[arg(long, value_name = "NUMBER", requires = "for_agent", hide = true)]
+    pub asked: Option<String>,
     /// Give it a terminal of its own, and this one's keys.
     #[arg(long)]
     pub pty: bool,

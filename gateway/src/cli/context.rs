@@ -63,6 +63,7 @@ pub(crate) fn call(common: &Common, door: &str) -> Result<Call, Failure> {
         profile: common.profile.clone(),
         session: common.session.clone().or_else(|| variable("STOCKADE_SESSION")),
         hook_session: None,
+        hook_question: None,
         interactive: false,
         environment: environment(),
         door: door.to_owned(),

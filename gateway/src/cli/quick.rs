@@ -35,6 +35,7 @@ fn run(words: &[String]) -> Option<Run> {
         common: Common::default(),
         timeout: None,
         for_agent: false,
+        asked: None,
         pty: false,
         description: None,
         unsandboxed: false,

@@ -45,6 +45,7 @@ fn attempt(mut options: args::Run, spare: Spare) -> Result<u8, Failure> {
     let hook_session = options.common.session.take_if(|_| options.for_agent);
     let mut call = context::call(&options.common, "run")?;
     call.context.hook_session = hook_session;
+    call.context.hook_question = options.asked.take();
     let reads_text = matches!(options.command.as_slice(), [dash] if dash == "-");
     let command = context::command_text(options.command)?;
     if inside::own_confinement() && !options.common.json {

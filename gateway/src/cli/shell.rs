@@ -112,6 +112,8 @@ struct Wanted {
     command: CommandText,
     /// What an agent's hook is said to have named.
     session: Option<String>,
+    /// The number of the question that it is said to have put.
+    question: Option<String>,
     stdin: bool,
     marker: Option<PathBuf>,
 }
@@ -123,13 +125,13 @@ impl Wanted {
         })?;
         let stdin = found.is_none() && streams::has_stdin();
         let Unwrapped { text, marker } = found.unwrap_or(Unwrapped { text, marker: None });
-        let (text, session) = match wrapping::through_gate(&text) {
-            Some(Through { text, session }) => (text, session),
-            None => (text, None),
+        let (text, session, question) = match wrapping::through_gate(&text) {
+            Some(Through { text, session, question }) => (text, session, question),
+            None => (text, None, None),
         };
         let empty = text.trim().is_empty();
         let command = CommandText::Shell(text);
-        Ok((!empty).then_some(Wanted { command, session, stdin, marker }))
+        Ok((!empty).then_some(Wanted { command, session, question, stdin, marker }))
     }
 
     fn of_words(words: Vec<String>) -> Result<Option<Wanted>, Failure> {
@@ -137,7 +139,7 @@ impl Wanted {
         let fixed = [real, "--noprofile".to_owned(), "--norc".to_owned()];
         let command = CommandText::Words(fixed.into_iter().chain(words).collect());
         let stdin = streams::has_stdin();
-        Ok(Some(Wanted { command, session: None, stdin, marker: None }))
+        Ok(Some(Wanted { command, session: None, question: None, stdin, marker: None }))
     }
 
     /// A text on standard input is judged whole, so all of it is read first and the command gets none.
@@ -155,8 +157,9 @@ impl Wanted {
 
     fn run(self, common: Common, spare: Spare) -> Result<u8, Failure> {
         let mut call = context::call(&common, "shell")?;
-        let Wanted { command, session, stdin, marker } = self;
+        let Wanted { command, session, question, stdin, marker } = self;
         call.context.hook_session = session;
+        call.context.hook_question = question;
         let (shown, cwd) = (context::shown(&command), call.shown_directory());
         let request = CommandRequest {
             command,

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use super::Gateway;
 use super::calling::Calling;
 use crate::approve::asked::Agreed;
-use crate::approve::{self, Answered, Consent};
+use crate::approve::{self, Answered, Consent, named};
 use crate::audit::Log;
 use crate::audit::Receipt;
 use crate::audit::record::decision::Runs;
@@ -68,6 +68,7 @@ impl Gateway {
             &mut Conversation,
         ),
     ) -> Result<Result<Going, RunOutcome>, Failure> {
+        let files = named::files(&case.scene, &case.judged);
         let question = approve::question(&case.view, &call.command.text, &case.scene);
         let door = &call.request.context.door;
         let (log, control) = (call.log, &mut conversation.control);
@@ -81,10 +82,11 @@ impl Gateway {
             Answered::No => return Ok(Err(answer::declined(case.view, &case.receipt))),
             Answered::Withdrawn => return Ok(Err(answer::withdrawn(case.view, &case.receipt))),
         };
-        let (case, consent) = match self.still(call, case, (consent, rule.as_ref())).await? {
-            Ok(still) => still,
-            Err(outcome) => return Ok(Err(outcome)),
-        };
+        let (case, consent) =
+            match self.still(call, (case, files), (consent, rule.as_ref())).await? {
+                Ok(still) => still,
+                Err(outcome) => return Ok(Err(outcome)),
+            };
         approve::keep(log, &self.places.state, &case.scene, rule, &conversation.events).await?;
         let planned = self.plan(call.request, (&case.scene, None), &case.judged, call.command);
         let Planned { spec, temporary, hosts, withheld } = match planned.await {
@@ -100,7 +102,7 @@ impl Gateway {
     async fn still(
         &self,
         call: Call<'_>,
-        case: Case,
+        (case, files): (Case, [u8; 32]),
         (consent, rule): (Consent, Option<&String>),
     ) -> Result<Result<(Case, Consent), RunOutcome>, Failure> {
         let log = call.log;
@@ -108,7 +110,8 @@ impl Gateway {
             Ok(again) => again,
             Err(failure) => return Err(never_ran(log, &case.receipt, failure).await),
         };
-        let is_same = asks_the_same((&case.scene, &case.judged), (&scene, &judged));
+        let is_same = asks_the_same((&case.scene, &case.judged), (&scene, &judged))
+            && files == named::files(&scene, &judged);
         if is_same && scene.snapshot.sha256 == case.scene.snapshot.sha256 {
             return Ok(Ok((Case { scene, judged, ..case }, consent)));
         }

@@ -7,6 +7,7 @@ use tokio::task::JoinHandle;
 use super::calling::Calling;
 use super::{Gateway, blocking, failed};
 use crate::approve::asked::{self, Agreed};
+use crate::approve::named;
 use crate::audit::record::decision::Runs;
 use crate::audit::{GatewayMode, Receipt};
 use crate::facts::roots;
@@ -106,7 +107,7 @@ impl Gateway {
             self.note_edit(&scene, &judged, (&request, &receipt)).await?;
         }
         if request.caller_asks {
-            self.put_elsewhere(pid, &scene, &judged).await?;
+            self.put_elsewhere(pid, &request.context, &scene, &judged).await?;
         }
         let mut view = cases::answer(&request, &scene, judged);
         view::add_beginning(&mut view, begun);
@@ -114,21 +115,29 @@ impl Gateway {
     }
 
     /// Keeps in mind that the caller asks a person of its own about this call, instead of the one before.
-    async fn put_elsewhere(&self, pid: u32, scene: &Scene, judged: &Judged) -> Result<(), Failure> {
+    async fn put_elsewhere(
+        &self,
+        pid: u32,
+        context: &Context,
+        scene: &Scene,
+        judged: &Judged,
+    ) -> Result<(), Failure> {
+        let number = context.hook_question.clone();
         let (state, cwd) = (self.places.state.clone(), scene.place.cwd.clone());
         let command = judge::command_of(&judged.input).ok();
         let asks = judged.verdict.decision == Decision::Ask;
         let command = command.filter(|_| asks && judged.tree.is_some());
+        let about = command.as_ref().map(|_| named::digest(scene, judged)).unwrap_or_default();
         self.blocking(move || {
             asked::forget(&state, pid);
             let Some(command) = command else { return Ok(()) };
-            asked::note(&state, asked::Asked { command: &command, cwd: &cwd }, pid).map_err(
-                |error| {
-                    let message =
-                        format!("the question cannot be kept in `{}`: {error}", state.display());
-                    Failure::new(Code::StateUnusable, message, "")
-                },
-            )
+            let number = number.as_deref();
+            let asked = asked::Asked { command: &command, cwd: &cwd, number, about };
+            asked::note(&state, asked, pid).map_err(|error| {
+                let message =
+                    format!("the question cannot be kept in `{}`: {error}", state.display());
+                Failure::new(Code::StateUnusable, message, "")
+            })
         })
         .await
     }
@@ -142,13 +151,19 @@ impl Gateway {
         judged: &Judged,
     ) -> Result<Option<Agreed>, Failure> {
         let asks = judged.verdict.decision == Decision::Ask;
-        if !asks || request.context.door != SHELL || judged.received.is_some() {
+        let number = request.context.hook_question.clone();
+        // Without a number it comes through the agent's own shell alone.
+        let is_door = request.context.door == SHELL || number.is_some();
+        if !asks || !is_door || judged.received.is_some() {
             return Ok(None);
         }
+        let about = named::digest(scene, judged);
         let (state, cwd) = (self.places.state.clone(), scene.place.cwd.clone());
         let command = judge::command_of(&judged.input)?;
         self.blocking(move || {
-            Ok(asked::take(&state, asked::Asked { command: &command, cwd: &cwd }, pid))
+            let number = number.as_deref();
+            let asked = asked::Asked { command: &command, cwd: &cwd, number, about };
+            Ok(asked::take(&state, asked, pid))
         })
         .await
     }

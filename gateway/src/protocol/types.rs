@@ -95,6 +95,9 @@ pub struct Context {
     /// nothing else names one.
     #[serde(default)]
     pub hook_session: Option<String>,
+    /// The number of the question that an agent's hook put to its person about this command, as the line says.
+    #[serde(default)]
+    pub hook_question: Option<String>,
     /// A person can be asked through this front end.
     pub interactive: bool,
     /// Variables of the caller, in order; the gateway builds the command's environment from them.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use stockade_tests::gateway::Gateway;
 use stockade_tests::{Place, stockade};
 
-use super::{AGENTS, call, denying, frame, given, given_to, text};
+use super::{AGENTS, call, decision, denying, frame, given, given_to, text};
 
 /// Where the new input of a call stands in the answers of agents.
 const INPUTS: [&str; 4] = [
@@ -159,4 +159,39 @@ fn a_rewritten_command_means_the_same_whatever_its_text() {
         assert_eq!(ran(input["command"].as_str().expect("a command")), ran(line), "{line}");
     }
     assert!(!place.project().join("no").exists());
+}
+
+#[test]
+fn a_question_is_about_what_the_agent_would_run() {
+    let place = Place::new("rewrite-question");
+    let settings = json!({ "permissions": { "ask": ["Bash(touch:*)"] } });
+    place.write("home/.config/stockade/settings.json", &settings.to_string());
+    // After a yes these run what they sent, where no sandbox is; the one that takes a line with the question runs that.
+    for (agent, file, event, runs) in [
+        ("claude", "hook_claude330", "PreToolUse", "nobody"),
+        ("copilot", "hook_copilot", "preToolUse", "caller"),
+        ("cursor", "hook_cursor", "preToolUse", "caller"),
+    ] {
+        let frame = frame(&place, file, event, "touch made.txt");
+        let output = given(&place, agent, &["--rewrite"], frame.as_bytes());
+        assert_eq!(decision(&output).0, "ask", "{agent}: {}", text(&output.stdout));
+        let answer: Value = serde_json::from_slice(&output.stdout).expect("an answer");
+        let input = INPUTS.iter().find_map(|path| answer.pointer(path));
+        let line = input.and_then(|input| input["command"].as_str());
+        assert_eq!(
+            line.is_some_and(|line| line.contains("'--asked'")),
+            agent == "claude",
+            "{answer}"
+        );
+        assert_eq!(input.is_some(), agent == "claude", "{answer}");
+        let last = place.output(["audit", "tail", "--json", "-n", "1", "--kind", "decision"]);
+        let last: Value = serde_json::from_slice(&last.stdout).expect("one record");
+        assert_eq!(last["runs"], runs, "{agent}");
+    }
+    // What is refused where no sandbox keeps it is refused, and not asked.
+    let settings = json!({ "permissions": { "ask": ["Bash(touch:*)"], "defaultMode": "dontAsk" } });
+    place.write("home/.config/stockade/settings.json", &settings.to_string());
+    let frame = frame(&place, "hook_copilot", "preToolUse", "touch made.txt");
+    let output = given(&place, "copilot", &["--rewrite"], frame.as_bytes());
+    assert_eq!(decision(&output).0, "deny", "{}", text(&output.stdout));
 }

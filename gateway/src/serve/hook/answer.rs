@@ -17,7 +17,12 @@ pub(crate) enum Ruling {
         rewritten: Option<Value>,
     },
     /// A person must decide.
-    Ask(String),
+    Ask {
+        /// Why.
+        reason: String,
+        /// The whole new input that runs after a yes, where the agent takes one with a question.
+        rewritten: Option<Value>,
+    },
     /// It must not run.
     Deny(String),
     /// Nothing waits for an answer.
@@ -89,8 +94,22 @@ pub(crate) fn blocked(agent: Agent, reason: &str) -> Answer {
 
 /// Turns a question into a refusal where the agent would run the command, hang, or knows no question.
 fn downgraded(agent: Agent, event: &str, ruling: &Ruling) -> Ruling {
-    let Ruling::Ask(reason) = ruling else { return ruling.clone() };
+    let Ruling::Ask { reason, .. } = ruling else { return ruling.clone() };
     if asks(agent, event) { ruling.clone() } else { Ruling::Deny(reason.clone()) }
+}
+
+/// Says whether the agent takes a new input with a question as well: what it shows its person is then what runs. Of the
+/// others nobody has seen that they do.
+pub(crate) fn takes_new_input_with_question(agent: Agent, event: &str) -> bool {
+    match agent {
+        Agent::Claude => event == "PreToolUse",
+        Agent::Codex
+        | Agent::Gemini
+        | Agent::Copilot
+        | Agent::OpenCode
+        | Agent::Cline
+        | Agent::Cursor => false,
+    }
 }
 
 /// Says whether the agent puts a question to its person at `event`, and goes on only after a yes.
@@ -120,13 +139,15 @@ fn pre_tool_use(ruling: &Ruling, plain_allow: bool) -> Option<Value> {
     let mut output = match ruling {
         Ruling::Allow { rewritten: None, .. } if !plain_allow => return None,
         Ruling::Allow { reason, .. } => decided("allow", reason),
-        Ruling::Ask(reason) => decided("ask", reason),
+        Ruling::Ask { reason, .. } => decided("ask", reason),
         Ruling::Deny(reason) => decided("deny", reason),
         Ruling::NoObjection => return None,
     };
-    if let (Ruling::Allow { rewritten: Some(input), .. }, Some(output)) =
-        (ruling, output.as_object_mut())
-    {
+    let rewritten = match ruling {
+        Ruling::Allow { rewritten, .. } | Ruling::Ask { rewritten, .. } => rewritten.as_ref(),
+        Ruling::Deny(_) | Ruling::NoObjection => None,
+    };
+    if let (Some(input), Some(output)) = (rewritten, output.as_object_mut()) {
         output.insert("updatedInput".to_owned(), input.clone());
     }
     Some(json!({ "hookSpecificOutput": output }))
@@ -136,7 +157,7 @@ fn permission_request(ruling: &Ruling) -> Option<Value> {
     let decision = match ruling {
         Ruling::Allow { .. } => json!({ "behavior": "allow" }),
         Ruling::Deny(reason) => json!({ "behavior": "deny", "message": spoken(reason) }),
-        Ruling::Ask(_) | Ruling::NoObjection => return None,
+        Ruling::Ask { .. } | Ruling::NoObjection => return None,
     };
     Some(
         json!({ "hookSpecificOutput": { "hookEventName": "PermissionRequest", "decision": decision } }),
@@ -150,7 +171,7 @@ fn gemini(ruling: &Ruling) -> Option<Value> {
             "hookSpecificOutput": { "hookEventName": "BeforeTool", "tool_input": input }
         })),
         Ruling::Allow { rewritten: None, .. } => Some(json!({ "decision": "allow" })),
-        Ruling::Ask(reason) | Ruling::Deny(reason) => {
+        Ruling::Ask { reason, .. } | Ruling::Deny(reason) => {
             Some(json!({ "decision": "deny", "reason": spoken(reason) }))
         }
         Ruling::NoObjection => None,
@@ -163,7 +184,7 @@ fn copilot(ruling: &Ruling) -> Option<Value> {
             Some(json!({ "permissionDecision": "allow", "modifiedArgs": input }))
         }
         Ruling::Allow { rewritten: None, .. } => Some(json!({ "permissionDecision": "allow" })),
-        Ruling::Ask(reason) => {
+        Ruling::Ask { reason, .. } => {
             Some(json!({ "permissionDecision": "ask", "permissionDecisionReason": spoken(reason) }))
         }
         Ruling::Deny(reason) => Some(
@@ -176,7 +197,7 @@ fn copilot(ruling: &Ruling) -> Option<Value> {
 fn cline(ruling: &Ruling) -> Option<Value> {
     match ruling {
         Ruling::Allow { .. } => Some(json!({ "cancel": false })),
-        Ruling::Ask(reason) | Ruling::Deny(reason) => {
+        Ruling::Ask { reason, .. } | Ruling::Deny(reason) => {
             Some(json!({ "cancel": true, "errorMessage": spoken(reason) }))
         }
         Ruling::NoObjection => None,
@@ -189,7 +210,7 @@ fn cursor(event: &str, ruling: &Ruling) -> Option<Value> {
             Some(json!({ "permission": "allow", "updated_input": input }))
         }
         Ruling::Allow { .. } => Some(json!({ "permission": "allow" })),
-        Ruling::Ask(reason) => Some(json!({
+        Ruling::Ask { reason, .. } => Some(json!({
             "permission": "ask", "user_message": spoken(reason), "agent_message": spoken(reason)
         })),
         Ruling::Deny(reason) => Some(json!({

@@ -3,13 +3,17 @@
 use serde_json::Value;
 
 use super::Agent;
-use super::answer::{Answer, Ruling, answer, asks, blocked, takes_new_input};
+use super::answer::{
+    Answer, Ruling, answer, asks, blocked, takes_new_input, takes_new_input_with_question,
+};
 use super::frame::{Call, Frame, Told, Waiting, given_back, read};
 use super::{said, table};
 use crate::client::Client;
 use crate::facts::Place;
+use crate::places::hex;
 use crate::protocol::types::{CheckRequest, Context, DecisionView, EventRequest};
 use crate::protocol::words;
+use crate::random;
 use crate::serve::shell::wrapping;
 
 /// How allowed shell commands are to run.
@@ -60,9 +64,24 @@ async fn judge(
 ) -> Result<(Ruling, Vec<DecisionView>), String> {
     let launcher = launcher(agent, waiting, running);
     let mut decisions = Vec::new();
+    let question = match launcher {
+        Some(_) if takes_new_input_with_question(agent, &waiting.event) => Some(number()?),
+        Some(_) | None => None,
+    };
     for call in &waiting.calls {
-        let request = request(agent, waiting, call, context, launcher.is_none());
-        decisions.push(client.check(request).await.map_err(|failure| failure.message)?);
+        let mut request = request(agent, waiting, call, context, launcher.is_none());
+        request.context.hook_question = question.clone();
+        let mut decision = checked(client, request.clone()).await?;
+        let is_asked = decision.decision == "ask" && asks(agent, &waiting.event);
+        if is_asked && launcher.is_some() && question.is_none() {
+            // After a yes the agent runs what it sent, unconfined. Hooks were heard.
+            let request = CheckRequest { caller_runs: true, run_hooks: false, ..request };
+            let unconfined = checked(client, request).await?;
+            if unconfined.decision != "allow" {
+                decision = unconfined;
+            }
+        }
+        decisions.push(decision);
     }
     let judged = || waiting.calls.iter().zip(&decisions);
     if let Some((call, denied)) = judged().find(|(_, decision)| decision.decision == "deny") {
@@ -79,7 +98,16 @@ async fn judge(
             (true, _, _) => {
                 Ruling::Deny(format!("{}; and a hook changed the input", told(asked, call)))
             }
-            (false, false, _) => Ruling::Ask(told(asked, call)),
+            (false, false, _) => {
+                let rewritten = match question {
+                    Some(_) if !stays_in_project(waiting, context) => {
+                        return Ok((Ruling::Deny(ELSEWHERE.into()), decisions));
+                    }
+                    Some(_) => through_gate(agent, waiting, context, (launcher, question), first)?,
+                    None => None,
+                };
+                Ruling::Ask { reason: told(asked, call), rewritten }
+            }
             // Its plugin goes on only after a plain yes.
             (false, true, Agent::OpenCode) => {
                 Ruling::Allow { reason: "a tool of the agent itself".into(), rewritten: None }
@@ -90,17 +118,9 @@ async fn judge(
     }
     let rewritten = match (launcher, changed) {
         (Some(_), _) if !stays_in_project(waiting, context) => {
-            let reason = "its working directory is outside the project of the session, and the gate that \
-                          would run it there looks for rules there; begin the command with `cd` instead";
-            return Ok((Ruling::Deny(reason.into()), decisions));
+            return Ok((Ruling::Deny(ELSEWHERE.into()), decisions));
         }
-        (Some(launcher), _) => {
-            let session = of_agent(agent, context, waiting.session.as_ref()).session;
-            let command = first.input.get("command").and_then(Value::as_str);
-            let command = command.ok_or("the judged input has no command")?;
-            let line = wrapping::line(launcher, session.as_deref(), command);
-            Some(with_command(waiting, line)?)
-        }
+        (Some(_), _) => through_gate(agent, waiting, context, (launcher, None), first)?,
         (None, false) => None,
         (None, true) if taken && decisions.len() == 1 => Some(given_back(waiting, &first.input)?),
         (None, true) => {
@@ -109,6 +129,38 @@ async fn judge(
         }
     };
     Ok((Ruling::Allow { reason: first.reason.clone(), rewritten }, decisions))
+}
+
+/// Why a command that the gate would run elsewhere is refused.
+const ELSEWHERE: &str = "its working directory is outside the project of the session, and the gate that would run it \
+                         there looks for rules there; begin the command with `cd` instead";
+
+async fn checked(client: &mut Client, request: CheckRequest) -> Result<DecisionView, String> {
+    client.check(request).await.map_err(|failure| failure.message)
+}
+
+/// Returns the number of a new question, which nobody guesses.
+fn number() -> Result<String, String> {
+    let mut bytes = [0; 16];
+    let filled = random::fill(&mut bytes);
+    filled.map_err(|error| format!("no random number can be had: {error}"))?;
+    Ok(hex(&bytes))
+}
+
+/// Returns the agent's input with the line by which the gate runs the judged command.
+fn through_gate(
+    agent: Agent,
+    waiting: &Waiting,
+    context: &Context,
+    (launcher, question): (Option<&str>, Option<String>),
+    judged: &DecisionView,
+) -> Result<Option<Value>, String> {
+    let Some(launcher) = launcher else { return Ok(None) };
+    let session = of_agent(agent, context, waiting.session.as_ref()).session;
+    let command = judged.input.get("command").and_then(Value::as_str);
+    let command = command.ok_or("the judged input has no command")?;
+    let line = wrapping::line(launcher, (session.as_deref(), question.as_deref()), command);
+    with_command(waiting, line).map(Some)
 }
 
 /// Returns what the gateway is told of an event.

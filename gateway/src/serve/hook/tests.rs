@@ -125,7 +125,7 @@ fn shown(agent: Agent, event: &str, ruling: &Ruling) -> String {
 #[test]
 fn answers_hold_only_what_the_agent_reads() {
     let deny = Ruling::Deny("denied by `Bash(curl:*)`".into());
-    let ask = Ruling::Ask("no rule".into());
+    let ask = Ruling::Ask { reason: "no rule".into(), rewritten: None };
     let allow = Ruling::Allow { reason: "read-only".into(), rewritten: None };
     let rewritten =
         Ruling::Allow { reason: "read-only".into(), rewritten: Some(json!({ "command": "x" })) };

@@ -76,15 +76,23 @@ pub(crate) struct Through {
     pub text: String,
     /// The session that the line names. Anybody can write such a line; who lets it count asks the gateway whether a hook did.
     pub session: Option<String>,
+    /// The number of the question that the line names: it is worth what the gateway knows of it.
+    pub question: Option<String>,
 }
 
-/// Returns the line by which the hook has `executable`, the gate, run a command of a session. A name that is not plain is left out.
-pub(crate) fn line(executable: &str, session: Option<&str>, command: &str) -> String {
+/// Returns the line by which the hook has `executable`, the gate, run a command of a session, after the
+/// question with this number. A name that is not plain is left out.
+pub(crate) fn line(
+    executable: &str,
+    (session, question): (Option<&str>, Option<&str>),
+    command: &str,
+) -> String {
     let session = session.filter(|name| is_plain_name(name));
     let words = [executable, "run", "--for-agent"];
     let named = session.into_iter().flat_map(|name| ["--session", name]);
+    let asked = question.into_iter().flat_map(|number| ["--asked", number]);
     let words: Vec<String> =
-        words.into_iter().chain(named).chain(["--", command]).map(quoted).collect();
+        words.into_iter().chain(named).chain(asked).chain(["--", command]).map(quoted).collect();
     words.join(" ")
 }
 
@@ -96,18 +104,17 @@ pub(crate) fn through_gate(text: &str) -> Option<Through> {
         (found == expected).then(|| left.to_owned())
     };
     let rest = next(&next(rest, "run")?, "--for-agent")?;
-    let (session, rest) = match next(&rest, "--session") {
-        Some(left) => {
-            let (name, left) = word(left.strip_prefix(' ')?)?;
-            is_plain_name(&name).then_some(())?;
-            (Some(name), left.to_owned())
-        }
-        None => (None, rest),
+    let option = |rest: String, name: &str| {
+        let Some(left) = next(&rest, name) else { return Some((None, rest)) };
+        let (value, left) = word(left.strip_prefix(' ')?)?;
+        is_plain_name(&value).then(|| (Some(value), left.to_owned()))
     };
+    let (session, rest) = option(rest, "--session")?;
+    let (question, rest) = option(rest, "--asked")?;
     let rest = next(&rest, "--")?;
     let (text, rest) = word(rest.strip_prefix(' ')?)?;
     let ours = inside::is_this_executable(Path::new(&program));
-    (ours && rest.is_empty()).then_some(Through { text, session })
+    (ours && rest.is_empty()).then_some(Through { text, session, question })
 }
 
 /// Longest name of a session that a line names.

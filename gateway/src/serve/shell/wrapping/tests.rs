@@ -80,11 +80,11 @@ fn only_this_executable_is_the_gate() {
     let own = own.to_str().unwrap();
     assert_eq!(
         line(own, r#"'run' '--for-agent' '--' 'echo '"'"'a'"'"''"#),
-        Some(Through { text: "echo 'a'".into(), session: None })
+        Some(Through { text: "echo 'a'".into(), session: None, question: None })
     );
     assert_eq!(
         line(own, "'run' '--for-agent' '--session' 's-1' '--' 'ls'"),
-        Some(Through { text: "ls".into(), session: Some("s-1".into()) })
+        Some(Through { text: "ls".into(), session: Some("s-1".into()), question: None })
     );
     assert_eq!(line("/bin/sh", "'run' '--for-agent' '--' 'ls'"), None);
     for wrong in [
@@ -110,17 +110,24 @@ fn the_line_of_the_hook_names_a_session_with_a_plain_name() {
     let own = own.to_str().unwrap();
     let longest = "a".repeat(128);
     for name in ["01a2000c-484a-7883-8549-e1a8ee1cfda7", "ses_dfff51730", "a.b:c", "1", &longest] {
-        let line = line(own, Some(name), "echo 'a'");
+        let line = line(own, (Some(name), None), "echo 'a'");
         let words = format!("'{own}' 'run' '--for-agent' '--session' '{name}' '--' ");
         assert_eq!(line, words + r#"'echo '"'"'a'"'"''"#);
         let (text, session) = ("echo 'a'".into(), Some(name.to_owned()));
-        assert_eq!(through_gate(&line), Some(Through { text, session }));
+        assert_eq!(through_gate(&line), Some(Through { text, session, question: None }));
     }
     let too_long = "a".repeat(129);
     for name in
         ["", "a b", "a'b", "a\nb", "a\0b", "-a", "--", "_a", "$HOME", "a/b", "é", "a;b", &too_long]
     {
-        assert_eq!(line(own, Some(name), "ls"), line(own, None, "ls"), "{name:?}");
+        assert_eq!(line(own, (Some(name), None), "ls"), line(own, (None, None), "ls"), "{name:?}");
     }
-    assert_eq!(line(own, None, "ls"), format!("'{own}' 'run' '--for-agent' '--' 'ls'"));
+    assert_eq!(line(own, (None, None), "ls"), format!("'{own}' 'run' '--for-agent' '--' 'ls'"));
+    let line = line(own, (Some("s"), Some("07af")), "ls");
+    assert_eq!(
+        line,
+        format!("'{own}' 'run' '--for-agent' '--session' 's' '--asked' '07af' '--' 'ls'")
+    );
+    let (text, session, question) = ("ls".into(), Some("s".into()), Some("07af".into()));
+    assert_eq!(through_gate(&line), Some(Through { text, session, question }));
 }
