@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use super::Place;
 use crate::places::{self, hex, private_directory};
 
-/// Returns the roots at and above the directories of a call, nearest first: projects that are remembered, and what has
+/// Returns the roots at and above the directories of a call but for its project, nearest first: projects that are remembered, and what has
 /// settings. The home directory, what holds it and the root of the file system are no project.
 pub(crate) fn around(state: &Path, place: &Place) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
@@ -20,7 +20,7 @@ pub(crate) fn around(state: &Path, place: &Place) -> Vec<PathBuf> {
         [place.anchor(), &place.cwd, &place.project].iter().flat_map(|it| it.ancestors())
     {
         let is_root = || has_settings(directory) || mark(state, directory).exists();
-        let is_known = found.iter().any(|known| known == directory);
+        let is_known = directory == place.project || found.iter().any(|known| known == directory);
         if !is_known && !holds_all(directory, &place.home) && is_root() {
             found.push(directory.to_path_buf());
         }
@@ -112,7 +112,7 @@ mod tests {
             let cwd = home.join(project);
             remember(&state, &at(&cwd, project));
         }
-        let expected = all(&["work/p/src/sub", "work/p", "work"]);
+        let expected = all(&["work/p", "work"]);
         assert_eq!(at(&deep, "work/p/src/sub").roots, expected, "none without a mark of its own");
         assert_eq!(at(&home, "").roots, all(&[]));
         let unmarked = folder.path().join("plain");
