@@ -80,14 +80,19 @@ fn what_is_made_while_a_person_thinks_is_hidden_like_all_else() {
     place.write("project/inner/other", "");
     let test = "what_is_made_while_a_person_thinks_is_hidden_like_all_else";
     for shown in [true, false] {
-        // With rules that only ask, all is shown.
+        // With rules that only ask, and that show what is hidden by default, all is shown.
+        let project = place.project().display().to_string();
+        let own = [".env", "inner/.env"].map(|name| format!("{project}/{name}"));
         let rules = match shown {
-            true => r#"{"permissions": {"ask": ["Bash(sh:*)"]}}"#,
-            false => {
-                r#"{"permissions": {"deny": ["Read(**/.env)", "Read(**/*.pem)"], "ask": ["Bash(sh:*)"]}}"#
-            }
+            true => serde_json::json!({
+                "permissions": { "ask": ["Bash(sh:*)"] },
+                "sandbox": { "filesystem": { "allowRead": own } },
+            }),
+            false => serde_json::json!({
+                "permissions": { "deny": ["Read(**/.env)", "Read(**/*.pem)"], "ask": ["Bash(sh:*)"] },
+            }),
         };
-        place.write("home/.config/stockade/settings.json", rules);
+        place.write("home/.config/stockade/settings.json", &rules.to_string());
         for name in names {
             let _ = std::fs::remove_file(place.project().join(name)); // of the round before
         }

@@ -176,6 +176,7 @@ mod tests {
                 about: if number.is_some() { [8; 32] } else { about },
                 ..asked("make")
             };
+            forget(state, me); // what the round before noted
             note(state, Asked { number: noted, ..asked("make") }, me).unwrap();
             assert!(take(state, changed, me).is_none(), "{noted:?} {taken:?}");
         }

@@ -200,7 +200,8 @@ fn the_agents_shell_believes_the_hook_and_not_the_text() {
         let answer =
             text(&one.hook(&frame("claude", Some("5d1c-one"), &asked, &session.place)).stdout);
         assert!(answer.contains("\"ask\""), "{answer}");
-        assert_eq!(said(one.shell(&shell, &written("5d1c-one", &asked))), NOBODY);
+        let refused = said(one.shell(&shell, &written("5d1c-one", &asked)));
+        assert!(refused.starts_with("stockade: needs a person: "), "no hook wrote it: {refused}");
         // Given to the hook, the model's line is text like any, and runs in the session of the hook.
         let through = two.rewritten(&written("5d1c-one", &ask));
         for program in ["sh", &shell] {
