@@ -39,6 +39,7 @@ const STORED: &[(&str, &str)] = &[
     ("links", "paths/"),
     ("protected", "paths/"),
     ("regions", "paths/"),
+    ("toolchains", "paths/"),
     ("trees", "paths/"),
     ("tried", "paths/"),
 ];

@@ -4,6 +4,7 @@ pub(crate) mod caches;
 pub(crate) mod credentials;
 mod globs;
 pub(crate) mod hook;
+mod leads;
 mod limits;
 mod programs;
 mod protected;
@@ -433,6 +434,7 @@ fn files(around: &Around<'_>) -> Result<Opened, Failure> {
         git_keys: repository::keys(),
         git_configurations,
         kept_objects: repository::objects(around.place),
+        link_roots: leads::roots(around.place, sandbox, &writable),
         private_tmp: None,
         caches: Vec::new(),
         sockets,

@@ -14,6 +14,9 @@ const LONGEST: usize = 4_096;
 /// Of a connection that does not go through the proxy.
 const DIRECT: &str = "builtin: nothing leaves but through the proxy";
 
+/// Beginning of the rule that refuses a symbolic link, before where it leads.
+const LINK: &str = "builtin: symbolic link to ";
+
 /// How an address ends at which names of hosts are looked up.
 pub(crate) const NAME_SERVICE: &str = ":53";
 
@@ -170,6 +173,12 @@ fn remedy(found: &Violation, around: Around<'_>) -> Remedy {
             None if found.rule.starts_with("builtin: file with several names") => {
                 own_copy(&found.object)
             }
+            None if found.rule.starts_with("builtin: directory with links that are not known") => {
+                Remedy::Nothing(
+                    "no setting allows it: move its parts one by one, and give yourself the right to list them (`chmod u+rwx`)",
+                )
+            }
+            None if found.rule.starts_with(LINK) => link(&found.rule, around),
             None => Remedy::Nothing(
                 "no setting allows it: it is protected always, and only a call outside of the sandbox can",
             ),
@@ -236,6 +245,38 @@ fn outside(found: &Violation, around: Around<'_>) -> Remedy {
         value: json!([writable]),
         layer: "user".to_owned(),
         first,
+    }
+}
+
+/// What a link would have to lead to: the directory around it, where that holds little enough.
+fn link(rule: &str, around: Around<'_>) -> Remedy {
+    let target = Path::new(rule.strip_prefix(LINK).unwrap_or_default());
+    let others = ["/tmp", "/var/tmp", "/run", "/dev", "/proc"];
+    if rule.contains(", by `..` behind ") {
+        return Remedy::Nothing(
+            "no setting allows it: write where it leads without `..` behind a name",
+        );
+    }
+    if rule.contains(", which ") || others.iter().any(|other| target.starts_with(other)) {
+        return Remedy::Nothing(
+            "no setting allows it: what lies there is another thing outside; make the link there",
+        );
+    }
+    let directory = match target.is_dir() {
+        true => Some(target),
+        false => target.parent(),
+    };
+    match directory.filter(|it| around.is_narrow(it)) {
+        Some(directory) => Remedy::Change {
+            change: "add",
+            setting: "sandbox.filesystem.allowRead".to_owned(),
+            value: json!([directory]),
+            layer: "user".to_owned(),
+            first: None,
+        },
+        None => Remedy::Nothing(
+            "it would take a directory that holds too much to be led to: copy what you need, or make the link outside of the sandbox",
+        ),
     }
 }
 
@@ -354,6 +395,46 @@ mod tests {
             "builtin: file with several names, of which this one is gone",
             expect![[r#"
             stockade: refused chmod (write) /p/a $(b) by builtin: file with several names, of which this one is gone; its other names may lie anywhere; to give it one of its own, copy it and move the copy there"#]],
+        );
+        check(
+            "write",
+            "symlink",
+            "/p/x",
+            "builtin: symbolic link to /h/me/other/src/file",
+            expect![[r#"
+            stockade: refused symlink (write) /p/x by builtin: symbolic link to /h/me/other/src/file; to allow: sandbox.filesystem.allowRead: ["/h/me/other/src"] (user settings)"#]],
+        );
+        check(
+            "write",
+            "rename",
+            "/p/x",
+            "builtin: symbolic link to /h/me/file",
+            expect![[r#"
+            stockade: refused rename (write) /p/x by builtin: symbolic link to /h/me/file; it would take a directory that holds too much to be led to: copy what you need, or make the link outside of the sandbox"#]],
+        );
+        check(
+            "write",
+            "symlink",
+            "/p/x",
+            "builtin: symbolic link to /tmp/x",
+            expect![[r#"
+            stockade: refused symlink (write) /p/x by builtin: symbolic link to /tmp/x; no setting allows it: what lies there is another thing outside; make the link there"#]],
+        );
+        check(
+            "write",
+            "symlink",
+            "/p/x",
+            "builtin: symbolic link to /p/a, by `..` behind a name that a command can replace",
+            expect![[r#"
+            stockade: refused symlink (write) /p/x by builtin: symbolic link to /p/a, by `..` behind a name that a command can replace; no setting allows it: write where it leads without `..` behind a name"#]],
+        );
+        check(
+            "write",
+            "rename",
+            "/p/x",
+            "builtin: directory with links that are not known: more than 100000 entries",
+            expect![[r#"
+            stockade: refused rename (write) /p/x by builtin: directory with links that are not known: more than 100000 entries; no setting allows it: move its parts one by one, and give yourself the right to list them (`chmod u+rwx`)"#]],
         );
         check(
             "unix-socket",

@@ -32,6 +32,8 @@ pub enum Table {
     Review,
     /// `secrets.jsonc`
     Secrets,
+    /// `paths/toolchains.jsonc`
+    Toolchains,
     /// `paths/trees.jsonc`
     Trees,
     /// `paths/tried.jsonc`
@@ -69,6 +71,7 @@ fn text(table: Table) -> &'static str {
         Table::Regions => stored!("regions"),
         Table::Review => stored!("review"),
         Table::Secrets => stored!("secrets"),
+        Table::Toolchains => stored!("toolchains"),
         Table::Trees => stored!("trees"),
         Table::Tried => stored!("tried"),
     }
@@ -115,6 +118,7 @@ mod tests {
             (Table::Regions, include_str!("../../policies/paths/regions.jsonc")),
             (Table::Review, include_str!("../../policies/review.jsonc")),
             (Table::Secrets, include_str!("../../policies/secrets.jsonc")),
+            (Table::Toolchains, include_str!("../../policies/paths/toolchains.jsonc")),
             (Table::Trees, include_str!("../../policies/paths/trees.jsonc")),
             (Table::Tried, include_str!("../../policies/paths/tried.jsonc")),
         ] {

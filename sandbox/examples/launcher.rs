@@ -33,6 +33,7 @@ fn main() {
             git_keys: Default::default(),
             git_configurations: Vec::new(),
             kept_objects: Vec::new(),
+            link_roots: Vec::new(),
             private_tmp: None,
             caches: Vec::new(),
             sockets: Vec::new(),

@@ -276,8 +276,8 @@ macro_rules! structures {
 structures! {
     Program { path, argv, environment, cwd }
     Files {
-        rules, patterns, guarded_names, git_keys, git_configurations, kept_objects, private_tmp, caches, sockets,
-        watched, copies,
+        rules, patterns, guarded_names, git_keys, git_configurations, kept_objects, link_roots, private_tmp, caches,
+        sockets, watched, copies,
     }
     Watched { names, except, paths, journal }
     Shown { path, text }

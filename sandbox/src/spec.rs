@@ -119,6 +119,9 @@ pub struct Files {
     pub git_configurations: Vec<PathBuf>,
     /// Directories of git objects: what was there before the run is neither removed, moved nor written.
     pub kept_objects: Vec<PathBuf>,
+    /// Where symbolic links that the run makes or moves may lead besides writable regions and what the caller can neither write
+    /// nor make: directories, with all that lies below.
+    pub link_roots: Vec<PathBuf>,
     /// Directory that `/tmp` and `/var/tmp` show; made by the gateway, 0700.
     pub private_tmp: Option<PathBuf>,
     /// Directories of the host that the run changes for itself alone, where nothing is against it.

@@ -15,6 +15,7 @@ mod fold;
 mod guard;
 mod history;
 mod inspection;
+mod leads;
 mod modes;
 mod names;
 pub(crate) mod neighbours;
@@ -39,6 +40,7 @@ use configuration::Keys;
 pub(crate) use guard::Guard;
 use history::History;
 pub(crate) use inspection::{Kind, Note, Place, cut_short, from_outside};
+use leads::Leads;
 use modes::Modes;
 pub(crate) use neighbours::Neighbours;
 use repository::Made;
@@ -141,6 +143,7 @@ pub(crate) struct Supervisor {
     history: History,
     modes: Modes,
     shared: Shared,
+    leads: Leads,
     /// Of a run that has its loopback interface with others.
     neighbours: Option<Neighbours>,
     terminal: Option<OwnedFd>,
@@ -176,6 +179,7 @@ impl Supervisor {
             history: History::new(spec),
             modes: Modes::new(spec),
             shared: Shared::default(),
+            leads: Leads::new(spec),
             neighbours,
             terminal,
             streams,

@@ -5,6 +5,8 @@
 #[path = "sandbox/place.rs"]
 mod place;
 
+#[path = "sandbox/bait.rs"]
+mod bait;
 #[path = "sandbox/caches.rs"]
 mod caches;
 #[path = "sandbox/elsewhere.rs"]

@@ -1,5 +1,6 @@
 //! The calls themselves, performed on our own descriptors.
 
+mod bait;
 mod moves;
 mod noted;
 mod own;

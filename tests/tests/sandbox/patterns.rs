@@ -45,9 +45,9 @@ fn what_a_pattern_refuses_cannot_come_into_being() {
             ("mkdir -p e/s && echo x > e/s/x.c && ln -s e kept1", "kept1/s/x.c"),
             ("ln -s ../free d/l", "d/l/in/x.key"),
             ("ln -s ../e/../free d/l", "d/l/in/x.key"),
-            ("ln -s ../free l && mv l d/", "d/l/in/x.key"),
+            ("mkdir q; ln -s ../free q/l && mv q/l d/", "d/l/in/x.key"),
             ("ln -s /proc/self/cwd/free d/l", "d/l"),
-            ("mkdir m && ln -s ../../free m/l && mv m d/", "d/m/l/in/x.key"),
+            ("mkdir -p n/m && ln -s ../../free n/m/l && mv n/m d/", "d/m/l/in/x.key"),
             // Put together elsewhere, and moved there with the directory around.
             ("mv free d/", "d/free/in/x.key"),
             ("mv free/in d/deep/", "d/deep/in/x.key"),
@@ -73,7 +73,7 @@ fn what_a_pattern_refuses_cannot_come_into_being() {
             "set -e; echo x > a.lock2; mkdir lock; echo x > lock/a.lock; mv lock e/; mv d d2; mv d2 d; \
              echo x > d/x; mkdir d/new; mv d/new d/newer; echo x > free/y.key; mv free free2; mkdir kept1; \
              echo x > kept1/x.h; mv kept1 kept2; mv e/lock /tmp/; \
-             ln -s deep d/l; mv d/l d/l2; ln -s /usr kept3; ln -s d/deep near; ln -s free2 e/l",
+             ln -s deep d/l; mv d/l d/l2; ln -s /usr/lib kept3; ln -s d/deep near; ln -s free2 e/l",
         );
         assert_eq!(ran.exit.code, Some(0), "{}", ran.text);
         assert!(ran.violations.is_empty(), "{:?}", ran.violations);

@@ -120,6 +120,7 @@ impl Place {
                 },
                 git_configurations: Vec::new(),
                 kept_objects: Vec::new(),
+                link_roots: ["/usr/bin", "/usr/lib", "/usr/share"].map(Into::into).into(),
                 private_tmp: None,
                 caches: Vec::new(),
                 sockets: Vec::new(),

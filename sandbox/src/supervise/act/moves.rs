@@ -26,7 +26,9 @@ impl Performer<'_> {
             return Err(Refused::Errno(libc::ENOENT));
         }
         let judged = self.permit_at(Act::Place, "symlink", &named)?;
-        self.permit_target("symlink", &named.path()?, &text)?;
+        let path = named.path()?;
+        self.permit_target("symlink", &path, &text)?;
+        self.permit_lead("symlink", &path, &text)?;
         if let Some(git) = self.git_above(&named.parent)? {
             let is_beside_head = resolve::real_path(named.parent.as_fd())? == git;
             if !(is_beside_head && links::is_probe(&text, &named.name)) {
@@ -36,6 +38,7 @@ impl Performer<'_> {
         self.note_link("symlink", &named)?;
         syscalls::symlink_at(&text, named.parent.as_fd(), named.name())?;
         self.settle(&judged, &named, || remove(&named))?;
+        self.settle_lead("symlink", (&path, &named), &text).inspect_err(|_| remove(&named))?;
         Ok(Answer::Value(0))
     }
 
@@ -73,7 +76,9 @@ impl Performer<'_> {
         let judged = self.permit_at(Act::Place, "link", &named)?;
         self.permit_second_name(&object, &named)?;
         if resolve::metadata(&object)?.is_symlink() {
-            self.permit_target("link", &named.path()?, &fs::read_link(&source)?)?;
+            let text = fs::read_link(&source)?;
+            self.permit_target("link", &named.path()?, &text)?;
+            self.permit_lead("link", &named.path()?, &text)?;
         }
         let before = self.names_of(&object)?;
         match resolve::metadata(&object)?.is_symlink() {
@@ -124,6 +129,7 @@ impl Performer<'_> {
         self.permit_configuration(&from, &to)?;
         self.permit_move(&from, &to)?;
         self.permit_contents(&from, &to)?;
+        self.permit_leads(&from, &to)?;
         if exchanges {
             self.permit_part(&from, true)?;
             self.permit_part(&to, false)?;
@@ -131,6 +137,7 @@ impl Performer<'_> {
             self.permit_configuration(&to, &from)?;
             self.permit_move(&to, &from)?;
             self.permit_contents(&to, &from)?;
+            self.permit_leads(&to, &from)?;
         }
         if self.keeps_object(&from, &to, exchanges)? {
             return Ok(Answer::Value(0));
@@ -150,9 +157,9 @@ impl Performer<'_> {
         let back = || take_back(&from, &to, flags, region.map(PathBuf::as_path));
         self.settle(&judged, &to, back)?;
         self.note_arrived(&to).inspect_err(|_| back())?;
-        self.permit_contents(&to, &to).inspect_err(|_| back())?;
-        if exchanges {
-            self.permit_contents(&from, &from).inspect_err(|_| back())?;
+        for moved in [Some(&to), exchanges.then_some(&from)].into_iter().flatten() {
+            let contents = self.permit_contents(moved, moved);
+            contents.and_then(|()| self.permit_leads(moved, moved)).inspect_err(|_| back())?;
         }
         Ok(Answer::Value(0))
     }
