@@ -513,6 +513,8 @@ fn the_history_of_repositories_without_that_name_cannot_be_taken_either() {
         };
         let output = gated(&place, folder, &act);
         assert_eq!(lost(), 0, "{act}: {}", text(&output.stderr));
+        // A command that changed the mode of a second name has made it a file of its own.
+        plain(&place, folder, "rm -rf beside; git clone -q --local . beside");
         let kept = place.root.join("kept");
         plain(&place, folder, &format!("rm -rf '{0}'; cp -a . '{0}'", kept.display()));
         // What the run wrote has names of its own by now.
