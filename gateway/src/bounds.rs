@@ -90,8 +90,16 @@ pub(crate) fn homes(place: &Place) -> impl Iterator<Item = &PathBuf> {
     std::iter::once(&place.home).chain(&place.homes)
 }
 
-/// Returns the protected tree that `region` is or lies in.
-pub(crate) fn closed(region: &Path, place: &Place, own: &[PathBuf]) -> Option<PathBuf> {
+/// What nothing makes writable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Closed {
+    pub(crate) path: PathBuf,
+    /// It is one file, and no tree.
+    pub(crate) is_file: bool,
+}
+
+/// Returns the protected tree that `region` is or lies in, or the protected file that it is.
+pub(crate) fn closed(region: &Path, place: &Place, own: &[PathBuf]) -> Option<Closed> {
     let below = |home: &PathBuf| region.strip_prefix(home).ok().map(Path::to_path_buf);
     let is_in = |names: &[&'static str], below: &Path| {
         names.iter().copied().find(|name| begins(below, Path::new(name)))
@@ -105,10 +113,11 @@ pub(crate) fn closed(region: &Path, place: &Place, own: &[PathBuf]) -> Option<Pa
             is_in(&known.closed, below).map(|name| home.join(name))
         };
         if let Some(tree) = tree.or_else(|| found.iter().find_map(closed)) {
-            return Some(tree);
+            return Some(Closed { path: tree, is_file: false });
         }
     }
-    stockade_policy::protected_tree(region)
+    let (path, name) = stockade_policy::protected_part(region)?;
+    Some(Closed { path, is_file: !name.tree })
 }
 
 /// Says whether `path` begins with the parts of `name`, in any letter case.
@@ -147,13 +156,22 @@ fn check_given(
     place: &Place,
     (names, regions): (&mut Names, &[PathBuf]),
 ) -> Result<(), Failure> {
-    let mut given = vec![("working directory", cwd)];
-    given.extend(context.session_directory.iter().map(|it| ("session's directory", it.as_str())));
-    given.extend(context.project.iter().map(|it| ("project", it.as_str())));
-    let added = context.additional_directories.iter();
-    given.extend(added.map(|it| ("additional directory", it.as_str())));
-    for (what, text) in given {
+    let mut given = vec![("working directory", cwd, place.cwd.as_path())];
+    let session = context.session_directory.iter().zip(&place.session);
+    given.extend(session.map(|(it, real)| ("session's directory", it.as_str(), real.as_path())));
+    let project = context.project.iter();
+    given.extend(project.map(|it| ("project", it.as_str(), place.project.as_path())));
+    let added = context.additional_directories.iter().zip(&place.additional);
+    given.extend(added.map(|(it, real)| ("additional directory", it.as_str(), real.as_path())));
+    for (what, text, real) in given {
         let way = names.way(Path::new(text), Path::new("/"));
+        // Who changes it between two looks could show a link to one of them alone.
+        if way.real() != real {
+            let text = text.escape_debug();
+            let message = format!("the {what} `{text}` led elsewhere while it was looked at");
+            let help = format!("give the call again, or name the real path, `{}`", real.display());
+            return Err(Failure::new(Code::DirectoryUnusable, message, help));
+        }
         for link in &way.links {
             let above = link.parent().unwrap_or(link);
             let around = regions.iter().filter(|it| above.starts_with(it)).cloned();
@@ -225,7 +243,7 @@ pub(crate) fn check_settings(file: &Path, regions: &[PathBuf]) -> Result<(), Fai
 fn inside<'a>(path: &Path, regions: &'a [PathBuf]) -> Option<&'a PathBuf> {
     regions.iter().find(|region| {
         let below = path.strip_prefix(region).ok();
-        below.is_some_and(|below| stockade_policy::protected_tree(below).is_none())
+        below.is_some_and(|below| stockade_policy::protected_part(below).is_none())
     })
 }
 
@@ -263,7 +281,7 @@ mod tests {
         };
         let own = [PathBuf::from("/var/own")];
         let found = |region: &str| {
-            closed(Path::new(region), &place, &own).map(|tree| tree.display().to_string())
+            closed(Path::new(region), &place, &own).map(|it| it.path.display().to_string())
         };
         for (region, tree) in [
             ("/h/.config", "/h/.config"),

@@ -26,7 +26,7 @@ use stockade_sandbox::{
 };
 
 use self::caches::Wanted;
-use self::protected::protect;
+use self::protected::{protect, protect_from_root};
 use self::rules::Rules;
 use self::targets::Targets;
 use self::writable::regions;
@@ -415,6 +415,7 @@ fn files(around: &Around<'_>) -> Result<Opened, Failure> {
     for directory in &writable {
         protect(&mut rules, directory);
     }
+    protect_from_root((&mut rules, &mut patterns), &writable)?;
     programs::keep(&mut rules, &writable, around);
     let git_configurations = repository::keep(&mut rules, around.place);
     for own in [&around.places.state, &around.places.audit, &around.places.audit_state] {

@@ -39,7 +39,7 @@ pub use load::values::{SettingsValue, settings_values};
 pub use merged::Rules;
 pub use network::name::{Host, HostError, HostName};
 pub use network::{HostRule, NetworkRules, Reach};
-pub use paths::protected_tree;
+pub use paths::protected_part;
 pub use pattern::path::verbatim;
 pub use rule::Rule;
 pub use settings::{LoadedSettings, Problem, SandboxSettings, Settings, SettingsText, Severity};

@@ -251,8 +251,8 @@ pub(crate) fn protected(names: &[PathBuf]) -> Option<&'static ProtectedName> {
     })
 }
 
-/// Returns the part of `path` that bears a name which the sandbox keeps unwritable with all that it holds, whatever lies above.
-pub fn protected_tree(path: &Path) -> Option<PathBuf> {
+/// Returns the part of `path` that bears a name which the sandbox keeps unwritable, with that name, whatever lies above.
+pub fn protected_part(path: &Path) -> Option<(PathBuf, &'static ProtectedName)> {
     let normal = |part: Component<'_>| matches!(part, Component::Normal(_));
     let above = path.components().take_while(|part| !normal(*part)).count();
     let parts = path.components().filter(|part| normal(*part));
@@ -262,7 +262,8 @@ pub fn protected_tree(path: &Path) -> Option<PathBuf> {
     (0..segments.len()).find_map(|start| {
         let rest = segments.get(start..)?;
         let name = names().find(|name| begins_with(start, rest, name))?;
-        Some(path.components().take(above + start + name.segments.len()).collect())
+        let end = above + start + name.segments.len();
+        Some((path.components().take(end).collect(), name))
     })
 }
 

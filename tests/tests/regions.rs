@@ -256,6 +256,11 @@ fn what_leads_to_a_refusal_can_be_neither_removed_nor_replaced() {
         let project = place.project();
         symlink("real", project.join("conf")).expect("a link");
         symlink("../conf", project.join("other/deep")).expect("a link");
+        // `renameat2` with RENAME_EXCHANGE.
+        let number = if cfg!(target_arch = "x86_64") { 316 } else { 276 };
+        let exchange = format!(
+            "perl -e 'my ($x, $y) = (\"conf\", \"other\"); syscall({number}, -100, $x, -100, $y, 2) == 0 or die'"
+        );
         let acts = [
             "rm conf",
             "mv conf c",
@@ -264,7 +269,7 @@ fn what_leads_to_a_refusal_can_be_neither_removed_nor_replaced() {
             "mv real r",
             "rm other/deep",
             "mv other o",
-            "perl -e 'require \"syscall.ph\"; syscall(316, -100, \"conf\", -100, \"other\", 2) == 0 or die'",
+            exchange.as_str(),
         ];
         let named = project.join("other/deep/key");
         let pattern = project.join("other/deep/k*");
@@ -294,7 +299,15 @@ fn what_leads_to_a_refusal_can_be_neither_removed_nor_replaced() {
         works(stockade, "bash -c 'echo > real/new && mv real/new other/new && rm -r real/sub'");
         // Without the rule the same acts succeed.
         user(place, &json!({"permissions": {"allow": ["Bash"]}}));
-        works(stockade, "bash -c 'rm conf && mv other o && cat real/key'");
+        works(
+            stockade,
+            &format!(
+                "bash -c {}",
+                quoted(&format!(
+                    "{exchange} && {exchange} && rm conf && mv other o && cat real/key"
+                ))
+            ),
+        );
     });
 }
 
@@ -395,6 +408,47 @@ fn nothing_makes_a_protected_tree_writable() {
             assert_eq!(output.status.code(), Some(0), "{worktree}: {}", text(&output.stderr));
         }
     });
+}
+
+#[test]
+fn a_rule_for_one_protected_file_opens_nothing_and_stops_nothing() {
+    as_everybody("regions-file", |place, stockade| {
+        user(place, &files("allowWrite", &place.home().join(".npmrc")));
+        for _ in 0..2 {
+            let output = run(stockade, "bash act.sh");
+            assert_ne!(output.status.code(), Some(0));
+            works(stockade, "true");
+            place.write("project/act.sh", "echo planted > ~/.npmrc");
+            place.write("home/.npmrc", "old");
+        }
+        let kept = std::fs::read_to_string(place.home().join(".npmrc")).expect("it");
+        assert_eq!(kept, "old");
+    });
+}
+
+#[test]
+fn names_that_count_from_the_root_are_protected_in_a_region_that_holds_them() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new("regions-root");
+    let stockade: Stockade<'_> = &|arguments| place.stockade(arguments);
+    user(&place, &files("allowWrite", Path::new("/etc")));
+    let name = format!("stockade-test-{}", std::process::id());
+    for (directory, is_kept) in [
+        ("/etc/cron.d", true),
+        ("/etc/systemd/system", true),
+        ("/etc/claude-code", true),
+        ("/etc", false),
+    ] {
+        let file = Path::new(directory).join(&name);
+        place
+            .write("project/act.sh", &format!("mkdir -p {directory} && echo > {}", file.display()));
+        let output = run(stockade, "bash act.sh");
+        let made = file.exists();
+        let _ = std::fs::remove_file(&file);
+        assert_eq!((output.status.code() != Some(0), made), (is_kept, !is_kept), "{directory}");
+    }
 }
 
 #[test]

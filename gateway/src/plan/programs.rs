@@ -17,9 +17,12 @@ pub(super) fn keep(rules: &mut Rules, writable: &[PathBuf], around: &Around<'_>)
     let listed: Vec<PathBuf> = listed.filter(|it| !is_work(it, around)).collect();
     let usual = homes.iter().flat_map(|home| known.programs.iter().map(|name| home.join(name)));
     for directory in usual.chain(listed) {
-        let real = rules.real(&directory);
-        let is_personal = homes.iter().any(|home| real.starts_with(home) && real != **home);
-        if is_personal && writable.iter().any(|region| real.starts_with(region)) {
+        let is_personal =
+            |it: &Path| homes.iter().any(|home| it.starts_with(home) && it != home.as_path());
+        let is_writable = |it: &Path| writable.iter().any(|region| it.starts_with(region));
+        // A link to such a directory stays, too.
+        let passed = rules.passed(&directory);
+        if passed.iter().any(|it| is_personal(it) && is_writable(it)) {
             rules.follow(&directory, Access::Protected, "builtin: directory of programs");
         }
     }

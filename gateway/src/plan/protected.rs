@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, fstatfs, openat, statat};
-use stockade_sandbox::{Access, Wild};
+use stockade_sandbox::{Access, Pattern, Wild};
 
-use super::Rules;
+use super::globs::Unlisted;
+use super::{Rules, expand};
+use crate::protocol::errors::Failure;
 
 /// Directories with more entries are not listed: to look for each name is cheaper.
 const MOST_ENTRIES: usize = 256;
@@ -47,6 +49,29 @@ pub(super) fn protect(rules: &mut Rules, directory: &Path) {
             }
         }
     }
+}
+
+/// Adds the protected names that begin at the root of the file system and lie in one of `regions`, whether they are there or
+/// not. What a wildcard stands for may come to be later.
+pub(super) fn protect_from_root(
+    (rules, patterns): (&mut Rules, &mut Rules),
+    regions: &[PathBuf],
+) -> Result<(), Failure> {
+    for name in stockade_policy::protected_names().iter().filter(|name| name.kernel && name.root) {
+        let text = format!("/{}", name.segments.join("/"));
+        let plain = Path::new(&text).ancestors().find(|it| !Pattern::is(&it.to_string_lossy()));
+        if !plain.is_some_and(|plain| regions.iter().any(|region| plain.starts_with(region))) {
+            continue;
+        }
+        let origin = format!("builtin: protected path `{text}`");
+        for path in expand(&text, Unlisted::Whole)? {
+            rules.follow(&path, Access::Protected, &origin);
+        }
+        if Pattern::is(&text) {
+            patterns.add(Path::new(&text), Access::ReadOnly, &origin);
+        }
+    }
+    Ok(())
 }
 
 /// Returns what is left of a name below `directory`: the whole, and what lies behind each beginning with which the path of the

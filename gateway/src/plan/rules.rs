@@ -116,9 +116,11 @@ impl Rules {
         }
     }
 
-    /// Returns the path behind links.
-    pub(super) fn real(&mut self, path: &Path) -> PathBuf {
-        self.names.real(path)
+    /// Returns the links over which `path` leads, and the path behind them.
+    pub(super) fn passed(&mut self, path: &Path) -> Vec<PathBuf> {
+        let way = self.names.way(path, Path::new("/"));
+        let real = way.real().to_path_buf();
+        way.links.into_iter().chain([real]).collect()
     }
 
     /// Returns where `path` leads, if no command can have led it there.

@@ -24,7 +24,7 @@ pub(super) fn regions(around: &Around<'_>) -> Result<(Rules, Vec<PathBuf>), Fail
     let mut rules = Rules::within([writable.clone(), known.clone()].concat());
     for directory in &writable {
         if let Some(tree) = closed(directory) {
-            return Err(refused_directory(directory, &tree));
+            return Err(refused_directory(directory, &tree.path));
         }
         rules.add(directory, Access::Write, "builtin: working directory");
     }
@@ -36,13 +36,13 @@ pub(super) fn regions(around: &Around<'_>) -> Result<(Rules, Vec<PathBuf>), Fail
                 writable.push(region);
             }
             // Such a rule says as well what a person need not be asked about.
-            Some(tree) if origin.pointer.starts_with(PERMISSIONS) || region.is_file() => {
-                let tree = tree.display();
+            Some(tree) if origin.pointer.starts_with(PERMISSIONS) || tree.is_file => {
+                let tree = tree.path.display();
                 rules.tell(format!(
                     "{place} makes nothing writable for commands: `{tree}` is protected"
                 ));
             }
-            Some(tree) => return Err(refused_rule((pattern, origin), &tree)),
+            Some(tree) => return Err(refused_rule((pattern, origin), &tree.path)),
         }
     }
     bounds::remember(&places.state, &writable, &known).map_err(|error| {
