@@ -415,7 +415,7 @@ fn files(around: &Around<'_>) -> Result<Opened, Failure> {
     for directory in &writable {
         protect(&mut rules, directory);
     }
-    protect_from_root((&mut rules, &mut patterns), &writable)?;
+    protect_from_root((&mut rules, &mut patterns), &targets, &writable);
     programs::keep(&mut rules, &writable, around);
     let git_configurations = repository::keep(&mut rules, around.place);
     for own in [&around.places.state, &around.places.audit, &around.places.audit_state] {

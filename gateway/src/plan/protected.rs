@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, fstatfs, openat, statat};
 use stockade_sandbox::{Access, Pattern, Wild};
 
-use super::globs::Unlisted;
-use super::{Rules, expand};
-use crate::protocol::errors::Failure;
+use super::Rules;
+use super::globs::{self, Ground, Unlisted};
+use super::targets::Targets;
 
 /// Directories with more entries are not listed: to look for each name is cheaper.
 const MOST_ENTRIES: usize = 256;
@@ -55,8 +55,13 @@ pub(super) fn protect(rules: &mut Rules, directory: &Path) {
 /// not. What a wildcard stands for may come to be later.
 pub(super) fn protect_from_root(
     (rules, patterns): (&mut Rules, &mut Rules),
+    targets: &Targets,
     regions: &[PathBuf],
-) -> Result<(), Failure> {
+) {
+    let ground = Ground {
+        is_needed: &|path| targets.is_needed(path),
+        follows: &|link| targets.is_reached(link),
+    };
     for name in stockade_policy::protected_names().iter().filter(|name| name.kernel && name.root) {
         let text = format!("/{}", name.segments.join("/"));
         let plain = Path::new(&text).ancestors().find(|it| !Pattern::is(&it.to_string_lossy()));
@@ -64,14 +69,15 @@ pub(super) fn protect_from_root(
             continue;
         }
         let origin = format!("builtin: protected path `{text}`");
-        for path in expand(&text, Unlisted::Whole)? {
-            rules.follow(&path, Access::Protected, &origin);
+        // A pattern that could not be looked for would still be refused by its name, below.
+        let found = globs::expand(&[(&text, Unlisted::Whole)], ground, globs::LIMIT);
+        for path in found.unwrap_or_default().iter().flat_map(|found| &found.paths) {
+            rules.follow(path, Access::Protected, &origin);
         }
         if Pattern::is(&text) {
             patterns.add(Path::new(&text), Access::ReadOnly, &origin);
         }
     }
-    Ok(())
 }
 
 /// Returns what is left of a name below `directory`: the whole, and what lies behind each beginning with which the path of the
