@@ -109,6 +109,13 @@ pub struct Place {
     pub root: PathBuf,
 }
 
+/// Copies a program by another process: one that this process holds open for writing, while another test forks, could
+/// not be executed (`ETXTBSY`, execve(2)).
+pub fn copy_program(program: &Path, copy: &Path) {
+    let copied = Command::new("cp").arg(program).arg(copy).status().expect("`cp` starts");
+    assert!(copied.success(), "no copy of {} at {}", program.display(), copy.display());
+}
+
 impl Place {
     /// Makes fresh places; `name` is for people who look at the folder.
     pub fn new(name: &str) -> Place {
@@ -178,7 +185,7 @@ impl Place {
     {
         let copy = self.root.join("stockade");
         if !copy.exists() {
-            std::fs::copy(stockade(), &copy).expect("a copy of the executable");
+            copy_program(stockade(), &copy);
         }
         give(&self.root, uid);
         let own = self.stockade(arguments);

@@ -553,7 +553,7 @@ fn an_executable_that_nobody_can_write_is_enough() {
     // The executable needs nothing beside it: a copy alone runs.
     let place = Place::new("copy");
     let copy = place.root.join("stockade");
-    std::fs::copy(stockade(), &copy).expect("a copy");
+    stockade_tests::copy_program(stockade(), &copy);
     std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o555)).expect("its mode");
     let output = Command::new(&copy)
         .args(["run", "echo alone"])

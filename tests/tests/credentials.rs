@@ -416,6 +416,8 @@ fn the_projects_own_is_asked_for_by_name_and_empty_for_others() {
             fs::read_to_string(place.project().join("packages/a/.env")).expect("a file"),
             "A=pw4711\n"
         );
+        // No command gets a link to what is hidden from it; a person may make one.
+        std::os::unix::fs::symlink(".env", place.project().join("link")).expect("a link");
         for text in [
             "cat .env",
             "cat ./.env.local | wc",

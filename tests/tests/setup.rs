@@ -256,7 +256,7 @@ fn the_executable_may_have_another_name() {
     for agent in ["claude", "codex", "gemini", "cursor"] {
         let place = Place::new("setup-name");
         let gate = place.root.join("gate 2");
-        std::fs::copy(stockade(), &gate).expect("a copy");
+        stockade_tests::copy_program(stockade(), &gate);
         let run = |words: &[&str]| {
             let own = place.stockade(words);
             let mut command = std::process::Command::new(&gate);
@@ -377,7 +377,7 @@ fn doctor_finds_what_is_wrong_with_the_program() {
     // A copy is the same executable, wherever it lies.
     let copy = place.root.join("bin/stockade");
     std::fs::create_dir(place.root.join("bin")).expect("a folder");
-    std::fs::copy(stockade(), &copy).expect("a copy");
+    stockade_tests::copy_program(stockade(), &copy);
     place.write(file, &written.replace(&gate, &copy.display().to_string()));
     let (status, _, told) = doctor(&place, "gemini");
     assert_eq!(status, Some(0), "{told}");

@@ -194,7 +194,7 @@ impl World {
             }},
         });
         place.write("home/.config/stockade/settings.json", &settings.to_string());
-        fs::copy(executable_probe(), place.root.join("probe")).expect("a copy of the probe");
+        stockade_tests::copy_program(&executable_probe(), &place.root.join("probe"));
         let world = World { place, ordinary };
         if ordinary {
             drop(world.place.stockade_as(ORDINARY, ["--version"])); // gives everything, and makes the copy

@@ -117,8 +117,12 @@ fn a_link_that_leads_nowhere_or_everywhere_stops_no_command() {
         let path = runs.place.project().join("src").display().to_string();
         for link in links {
             runs.settings(&json!({}));
-            let (code, told) = runs.run(&format!("rm -rf src; ln -s {link} src"));
-            assert_eq!((code, told.as_str()), (0, ""), "{link}");
+            // A run with a supervisor is kept from most of them; what is there stops nothing, whoever made it.
+            let made = Command::new("sh")
+                .args(["-c", &format!("rm -rf src; ln -s {link} src")])
+                .current_dir(runs.place.project())
+                .status();
+            assert!(made.expect("sh starts").success(), "{link}");
             for (name, settings) in rules(&path) {
                 runs.settings(&settings);
                 runs.goes_on(&format!("{name}, src -> {link:.20}"));
