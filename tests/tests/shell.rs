@@ -256,14 +256,14 @@ fn a_command_does_not_lead_the_file_for_the_last_directory_elsewhere() {
     let temporary = place.project().join("temporary");
     std::fs::create_dir(&temporary).expect("a folder");
     let marker = temporary.join("claude-1f2e-cwd").display().to_string();
-    let command = "mv temporary away && ln -s ../home temporary";
+    let command = "mv temporary away && mkdir elsewhere && ln -s elsewhere temporary";
     let line = recorded("claude", command).replace("/tmp/claude-e3fd-cwd", &marker);
     let mut shell = bash(&place, &["-c", &line]);
     let (status, _, told) = seen(&shell.env("TMPDIR", &temporary).output().expect("it starts"));
     assert!(place.project().join("away").is_dir(), "{told}");
     assert_eq!(status, Some(0), "{told}");
     assert!(told.contains("claude-1f2e-cwd` cannot be written"), "{told}");
-    assert!(!place.home().join("claude-1f2e-cwd").exists(), "{told}");
+    assert!(!place.project().join("elsewhere/claude-1f2e-cwd").exists(), "{told}");
 }
 
 #[test]
