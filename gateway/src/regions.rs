@@ -8,6 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use stockade_policy::SandboxSettings;
 use stockade_sandbox::Pattern;
 
+use crate::bounds;
 use crate::environment::DEFAULT_PATH;
 use crate::facts::{Names, Place};
 
@@ -47,6 +48,8 @@ impl Regions {
         found.extend(sandbox.allow_write.iter().filter(plain).map(|(path, _)| path.into()));
         // Commands have their temporary files there.
         found.push(state.to_path_buf());
+        // Commands of another project wrote there.
+        found.extend(bounds::remembered(state));
         let mut names = Names::default();
         let paths: Vec<PathBuf> = found.iter().map(|path| names.real(path)).collect();
         let object = |path: &PathBuf| path.metadata().ok().map(|it| (it.dev(), it.ino()));

@@ -13,9 +13,10 @@ fn planted(test: &str, name: &str) -> (Place, PathBuf) {
     let place = Place::new(test);
     let mark = place.home().join("mark");
     let text = format!("#!/bin/sh\necho planted; echo \"$0\" >> '{}'\n", mark.display());
-    let program = format!("project/venv/bin/{name}");
-    place.write(&program, &text);
-    let program = place.root.join(program);
+    place.write("program", &text);
+    place.write("project/venv/bin/.keep", "");
+    let program = place.project().join("venv/bin").join(name);
+    stockade_tests::copy_program(&place.root.join("program"), &program);
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("chmod");
     // The act succeeds where nothing is in its way.
     assert!(Command::new(&program).status().expect("it starts").success());
@@ -169,4 +170,29 @@ fn what_one_command_plants_the_next_does_not_run_unconfined() {
     }
     assert!(place.project().join("bin/id").exists());
     assert!(!mark.exists());
+}
+
+#[test]
+fn what_a_command_of_another_project_plants_does_not_run_unconfined_here() {
+    let place = Place::new("known-elsewhere");
+    let other = place.root.join("other");
+    place.repository(&other);
+    let mark = place.home().join("mark");
+    let program = format!("#!/bin/sh\necho planted >> '{}'\n", mark.display());
+    place.write("other/bin/program", &program);
+    let mut plant =
+        place.stockade(["run", "--no-daemon", "cp bin/program bin/id; chmod +x bin/id"]);
+    let planted = plant.current_dir(&other).output().expect("it starts");
+    assert_eq!(planted.status.code(), Some(0), "{}", text(&planted.stderr));
+    // The act succeeds where nothing is in its way.
+    assert!(Command::new(other.join("bin/id")).status().expect("it starts").success());
+    std::fs::remove_file(&mark).expect("it left its mark");
+    let bin = search(&other.join("bin").display().to_string());
+    for sandbox in
+        [json!({"enabled": false}), json!({"enabled": true, "excludedCommands": ["id:*"]})]
+    {
+        user(&place, &json!({ "sandbox": sandbox }));
+        let output = run(&place, &bin, &["id -u"]);
+        assert!(!mark.exists(), "{sandbox}: {}{}", text(&output.stdout), text(&output.stderr));
+    }
 }
