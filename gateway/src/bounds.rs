@@ -14,7 +14,7 @@ use crate::facts::{Names, Place};
 use crate::places::{self, Places};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::Context;
-use crate::settings;
+use crate::{facts, settings};
 
 /// Size of the list of regions above which those that are gone are taken out.
 const LONG: usize = 64 << 10;
@@ -192,20 +192,45 @@ fn check_own(
     let own = settings::own_directories(context, place);
     let home = places::home(|name| crate::facts::variable(context, name)).ok();
     let settings = own.iter().map(|it| ("settings directory", it.as_path()));
-    let state = [&places.state, &places.audit, &places.audit_state];
-    let state = state.into_iter().chain(&places.usual).map(|it| ("state directory", it.as_path()));
-    let socket = places.socket.iter().map(|it| ("directory of the socket", it.as_path()));
+    let given = places.given.iter().map(|(what, it)| (*what, it.as_path()));
     let home = home.iter().map(|it| ("home directory", it.as_path()));
-    for (what, path) in home.chain(settings).chain(state).chain(socket) {
-        let way = names.way(path, Path::new("/"));
-        for link in &way.links {
-            let above = link.parent().unwrap_or(link);
-            if let Some(region) = regions.iter().find(|it| above.starts_with(it)) {
-                return Err(led(what, &path.display().to_string(), (link, way.real()), region));
-            }
+    for (what, path) in home.chain(settings).chain(given) {
+        check_way(what, path, (names, regions))?;
+    }
+    Ok(())
+}
+
+/// Refuses a path that goes over a symbolic link in one of `regions`.
+fn check_way(
+    what: &str,
+    path: &Path,
+    (names, regions): (&mut Names, &[PathBuf]),
+) -> Result<(), Failure> {
+    let way = names.way(path, Path::new("/"));
+    for link in &way.links {
+        let above = link.parent().unwrap_or(link);
+        if let Some(region) = regions.iter().find(|it| above.starts_with(it)) {
+            return Err(led(what, &path.display().to_string(), (link, way.real()), region));
         }
     }
     Ok(())
+}
+
+/// Refuses paths of the gateway's own that go over a symbolic link which a command could have made: below the project of
+/// the working directory, or where one of `states` remembers that commands could write. Blocks on the file system.
+pub(crate) fn check_links<'a>(
+    given: &[(&'static str, PathBuf)],
+    states: impl Iterator<Item = &'a Path>,
+) -> Result<(), Failure> {
+    let mut names = Names::default();
+    let mut goes_over_links = |path: &Path| !names.way(path, Path::new("/")).links.is_empty();
+    if !given.iter().any(|(_, path)| goes_over_links(path)) {
+        return Ok(());
+    }
+    let mut regions: Vec<PathBuf> = states.flat_map(remembered).collect();
+    let here = std::env::current_dir().ok();
+    regions.extend(here.and_then(|here| facts::work_around(&here)));
+    given.iter().try_for_each(|(what, path)| check_way(what, path, (&mut names, &regions)))
 }
 
 fn led(what: &str, text: &str, (link, real): (&Path, &Path), region: &Path) -> Failure {

@@ -7,7 +7,7 @@ mod peer;
 mod talk;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
@@ -17,7 +17,7 @@ use crate::protocol::types::{
     Answer, CheckRequest, CommandRequest, Control, DecisionView, Event, EventRequest, EventView,
     Input, Question, RunOutcome,
 };
-use crate::{Gateway, Spare};
+use crate::{Gateway, Spare, places};
 pub(crate) use attended::Attended;
 use connection::Unreached;
 pub(crate) use connection::{Connection, left};
@@ -98,6 +98,11 @@ impl Options {
         let named_places = self.audit_directory.is_some() || self.state_directory.is_some();
         let listens = self.default_socket.as_ref().is_some_and(|path| path.exists());
         self.socket.is_none() && (self.embedded || named_places || !listens)
+    }
+
+    /// Returns the real path of a socket; the gateway there finds it in the same way.
+    pub(crate) fn real(&self, socket: &Path) -> Result<PathBuf, Failure> {
+        places::socket(socket, self, |name| std::env::var_os(name))
     }
 
     /// Returns the `stockade` executable, to be started as launcher and as scan worker.
@@ -196,10 +201,10 @@ impl Connection {
                 "`--socket` goes neither with `--no-daemon` nor with `--audit-dir` or `--state-dir`",
                 "a gateway that runs has its own log and state; leave one of the options out",
             )),
-            (Some(path), _) => Ok(Some(Connection::open(path)?)),
+            (Some(path), _) => Ok(Some(Connection::open(&options.real(path)?)?)),
             (None, Some(path)) if !options.embedded && !named_places => {
                 // Nobody listens there, or a stranger: this process is the gateway, with the same rules and the same log.
-                match Connection::open(path) {
+                match Connection::open(&options.real(path)?) {
                     Ok(connection) => Ok(Some(connection)),
                     Err(Unreached::Nobody(_)) => Ok(None),
                     Err(Unreached::Refused(failure)) => Err(failure),

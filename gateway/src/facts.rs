@@ -96,6 +96,15 @@ fn root_above(cwd: &Path) -> PathBuf {
     root.unwrap_or(cwd).to_path_buf()
 }
 
+/// Returns the project that `directory` lies in, unless that is the whole disk or holds the home directory.
+pub(crate) fn work_around(directory: &Path) -> Option<PathBuf> {
+    let root = root_above(directory);
+    let home = places::home(|name| std::env::var_os(name)).ok();
+    let home = home.map(|home| home.canonicalize().unwrap_or(home));
+    let is_too_wide = root == Path::new("/") || home.is_some_and(|home| home.starts_with(&root));
+    (!is_too_wide).then_some(root)
+}
+
 /// Returns, for each path, every name that it goes through; `cwd` is where relative paths start.
 pub(crate) fn real_paths(paths: Vec<PathBuf>, cwd: &Path) -> BTreeMap<PathBuf, Vec<PathBuf>> {
     let mut names = Names::default();

@@ -6,12 +6,18 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use crate::audit;
 use crate::client::Options;
+use crate::facts::Names;
 use crate::protocol::errors::{Code, Failure};
+use crate::{audit, bounds};
 
 /// Directory of the managed settings; no option and no variable moves it.
 pub(crate) const MANAGED: &str = "/etc/stockade";
+
+/// Words for paths in messages.
+const STATE: &str = "state directory";
+const LOG: &str = "directory of the log";
+const SOCKET: &str = "socket";
 
 const STATE_HELP: &str = "name a directory of yours on a writable disk with `--state-dir DIR`";
 
@@ -28,11 +34,16 @@ pub(crate) struct Places {
     pub(crate) usual: Option<PathBuf>,
     /// The directory in which a gateway listens for clients, or would.
     pub(crate) socket: Option<PathBuf>,
+    /// The paths that options and variables name, with a word for each: the others are free of symbolic links.
+    pub(crate) given: Vec<(&'static str, PathBuf)>,
 }
 
 impl Places {
     /// Finds the directories from options, then from variables (XDG base directories), then from the home
     /// directory of the password database.
+    ///
+    /// They are returned without the symbolic links that lead to them. A link that a command could have made, and links
+    /// in a circle, are errors.
     pub(crate) fn find(
         options: &Options,
         variable: impl Fn(&str) -> Option<OsString>,
@@ -42,21 +53,37 @@ impl Places {
             Some(base) if base.is_absolute() => Ok(base.join("stockade")),
             Some(_) | None => home(&variable).map(|home| home.join(".local/state/stockade")),
         };
-        let (state, usual) = match &options.state_directory {
+        let (given, usual) = match &options.state_directory {
             Some(directory) => (absolute(directory)?, usual().ok()),
             None => (usual()?, None),
         };
-        let (audit, audit_state) = match (&options.audit_directory, &options.state_directory) {
+        let state = real(STATE, &given)?;
+        let mut given = vec![(STATE, given)];
+        given.extend(usual.iter().map(|usual| (STATE, usual.clone())));
+        let log = options.audit_directory.as_deref().map(absolute).transpose()?;
+        let real_log = log.as_deref().map(|log| real(LOG, log)).transpose()?;
+        let (audit, audit_state) = match (real_log, &options.state_directory) {
             (None, _) => (state.join("audit"), state.clone()),
-            (Some(audit), Some(_)) => (absolute(audit)?, state.clone()),
+            (Some(audit), Some(_)) => (audit, state.clone()),
             (Some(audit), None) => {
-                let places = audit::Places::of(&absolute(audit)?, &state);
+                let places = audit::Places::of(&audit, &state);
                 (places.directory, places.state)
             }
         };
+        given.extend(log.map(|log| (LOG, log)));
         let socket = options.socket.as_ref().or(options.default_socket.as_ref());
-        let socket = socket.and_then(|path| path.parent()).map(Path::to_path_buf);
-        Ok(Places { state, audit, audit_state, usual, socket })
+        let socket = socket.map(|path| absolute(path)).transpose()?;
+        let real_socket = socket.as_deref().map(|path| real(SOCKET, path)).transpose()?;
+        given.extend(socket.map(|path| (SOCKET, path)));
+        let socket = real_socket.and_then(|path| path.parent().map(Path::to_path_buf));
+        let places = Places { state, audit, audit_state, usual, socket, given };
+        bounds::check_links(&places.given, places.states())?;
+        Ok(places)
+    }
+
+    /// Returns the directories that remember where commands could write.
+    fn states(&self) -> impl Iterator<Item = &Path> {
+        std::iter::once(&self.state).chain(&self.usual).map(PathBuf::as_path)
     }
 
     /// Makes the state directory if it is not there, for its owner alone.
@@ -140,6 +167,43 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     let mut digits = String::with_capacity(2 * bytes.len());
     digits.extend(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]));
     digits
+}
+
+/// Returns the real path of a gateway's socket, for those who listen there and those who connect.
+///
+/// A symbolic link that a command could have made, and links in a circle, are errors.
+pub(crate) fn socket(
+    path: &Path,
+    options: &Options,
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> Result<PathBuf, Failure> {
+    let path = absolute(path)?;
+    let found = real(SOCKET, &path)?;
+    if found != path {
+        // The state tells where commands could write.
+        let places =
+            Places::find(&Options { socket: Some(path.clone()), ..options.clone() }, variable);
+        match places {
+            Ok(_) => {}
+            Err(failure) if failure.code == Code::StateUnusable => {
+                bounds::check_links(&[(SOCKET, path)], std::iter::empty())?;
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(found)
+}
+
+/// Returns `path` without symbolic links.
+fn real(what: &str, path: &Path) -> Result<PathBuf, Failure> {
+    let way = Names::default().way(path, Path::new("/"));
+    if !way.is_endless {
+        return Ok(way.real().to_path_buf());
+    }
+    let message = format!("the symbolic links of the {what} `{}` lead in a circle", path.display());
+    let link = way.links.last().map_or(path, PathBuf::as_path);
+    let help = format!("remove the link `{}`, or name another path", link.display());
+    Err(Failure::new(Code::DirectoryUnusable, message, help))
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, Failure> {

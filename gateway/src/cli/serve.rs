@@ -46,12 +46,13 @@ pub(crate) async fn serve(options: args::Serve, spare: Spare) -> Result<ExitCode
 }
 
 fn socket_path(options: &client::Options) -> Result<std::path::PathBuf, Failure> {
-    let path = options.socket.clone().or_else(|| options.default_socket.clone());
-    path.ok_or_else(|| {
+    let path = options.socket.as_ref().or(options.default_socket.as_ref());
+    let path = path.ok_or_else(|| {
         Failure::new(
             Code::InvalidRequest,
             "there is no place for the socket: neither XDG_RUNTIME_DIR nor HOME is set",
             "name one with `--socket PATH`",
         )
-    })
+    })?;
+    options.real(path)
 }

@@ -109,6 +109,7 @@ mod tests {
             audit_state: "/state".into(),
             usual: None,
             socket: None,
+            given: Vec::new(),
         };
         let means = Means { executable: "/gate".into(), places };
         let named = |session: Option<&str>, hook_session: Option<&str>| {
