@@ -142,6 +142,7 @@ fn place(position: Position) -> String {
         Position::Compound => "loop or branch".to_owned(),
         Position::Function => "function body".to_owned(),
         Position::Wrapped => "started by another command".to_owned(),
+        Position::Shell => "the shell that another command starts".to_owned(),
     }
 }
 

@@ -1,10 +1,14 @@
 //! Commands inside commands: what a program starts because of its words, from the program tables.
 
+mod assignment;
+mod shell;
+
 use std::collections::HashSet;
 
 use crate::EffectKind;
 use crate::distinct::Distinct;
 use crate::effects;
+use crate::nested::assignment::{AssignmentShape, assignment};
 use crate::options::{Argument, Scanner, Seen, Trouble, is_many, may_be_dangerous};
 use crate::program::row::{Body, Danger, Input, Operand, Row, Slot, Strip, Style, Takes, Times};
 use crate::program::{Lookup, Rows};
@@ -66,6 +70,8 @@ pub(crate) enum Inner {
         directory: Option<Word>,
         /// Where its standard input comes from, if the wrapper decides that.
         stdin: Option<Stdin>,
+        /// The words of the shell in between; none if the program starts it itself.
+        shell: Vec<Word>,
     },
     /// Text that a shell evaluates.
     Text {
@@ -85,6 +91,8 @@ pub(crate) enum Inner {
         locality: Locality,
         /// A new shell process, such as `bash -c`, not this shell, such as `eval`.
         child: bool,
+        /// The words of the shell that the program starts for it; none if the program is that shell.
+        shell: Vec<Word>,
     },
 }
 
@@ -168,6 +176,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) at: u32,
     /// A word that an option puts in front of the inner command.
     pub(crate) entry: Option<Argument>,
+    /// The words of the shell that starts the inner command.
+    pub(crate) shell: Vec<Word>,
     /// The sed scripts, which are one program.
     pub(crate) sed: Vec<Argument>,
     pub(crate) inner_seen: Distinct,
@@ -193,6 +203,7 @@ impl<'a> Reader<'a> {
             values: &[],
             at: 0,
             entry: None,
+            shell: Vec::new(),
             sed: Vec::new(),
             inner_seen: Distinct::default(),
             doubts_seen: HashSet::new(),
@@ -558,41 +569,6 @@ fn nothing_known() -> WordClass {
         prefix: Thin::EMPTY,
         suffix: Thin::EMPTY,
     }
-}
-
-enum AssignmentShape {
-    Yes(Assignment),
-    No,
-    Maybe,
-}
-
-/// Reads a word as `name=value`, as env does: whatever holds `=`.
-fn assignment(word: &Word) -> AssignmentShape {
-    let (known, exact) = match &word.class {
-        WordClass::Exact(bytes) => (bytes.as_slice(), true),
-        WordClass::Unknown { count: Count::One, prefix, .. } => (&**prefix, false),
-        WordClass::Pattern { .. } | WordClass::Unknown { .. } => return AssignmentShape::Maybe,
-    };
-    let Some(at) = known.iter().position(|byte| *byte == b'=') else {
-        return if exact { AssignmentShape::No } else { AssignmentShape::Maybe };
-    };
-    let value = known.get(at + 1..).unwrap_or_default().to_vec();
-    let class = match &word.class {
-        WordClass::Unknown { reason, count, suffix, .. } => WordClass::Unknown {
-            reason: *reason,
-            count: *count,
-            prefix: value.into(),
-            suffix: suffix.clone(),
-        },
-        WordClass::Exact(_) | WordClass::Pattern { .. } => WordClass::Exact(value.into()),
-    };
-    AssignmentShape::Yes(Assignment {
-        name: known.get(..at).unwrap_or_default().into(),
-        array: false,
-        append: false,
-        value: Word { span: word.span, class },
-        span: word.span,
-    })
 }
 
 #[cfg(test)]

@@ -110,6 +110,7 @@ impl Reader<'_> {
     pub(crate) fn rest(&mut self, slot: &Slot, words: Vec<Argument>) {
         match slot {
             Slot::Command(Input::None) => self.command(words),
+            Slot::Command(Input::Shell) => self.command_of_shell(words),
             Slot::Command(Input::Xargs) => self.command_with_input(words),
             Slot::Command(Input::Found) => self.command_with_found(words),
             Slot::CommandThroughShell => {
@@ -138,38 +139,15 @@ impl Reader<'_> {
             locality: self.locality,
             directory: self.directory.clone(),
             stdin: None,
+            shell: std::mem::take(&mut self.shell),
         };
         self.inner_seen.add(&mut self.reading.inner, inner);
     }
 
-    fn executes(&mut self, index: u32, object: Option<Word>) {
+    pub(crate) fn executes(&mut self, index: u32, object: Option<Word>) {
         if !self.strip {
             self.effect(EffectKind::Execute, index, object);
         }
-    }
-
-    fn text(&mut self, dialect: Dialect, child: bool, value: &Argument) {
-        self.executes(value.index, Some(value.word.clone()));
-        match value.word.exact() {
-            Some(bytes) => self.push_text(dialect, child, value.index, bytes.to_vec()),
-            None if self.strict => {
-                self.doubt(Reason::EvaluatorText, value.index, "the text is not known");
-            }
-            None => self.doubt(Reason::DynamicOption, value.index, "the text is not known"),
-        }
-    }
-
-    fn push_text(&mut self, dialect: Dialect, child: bool, word: u32, bytes: Vec<u8>) {
-        self.reading.inner.push(Inner::Text {
-            program: self.row.name.clone(),
-            word,
-            bytes,
-            dialect,
-            positional: None,
-            strip: self.strip,
-            locality: self.locality,
-            child,
-        });
     }
 
     /// Gives `$0` and on to the text that was found last.
@@ -177,23 +155,6 @@ impl Reader<'_> {
         if let Some(Inner::Text { positional, .. }) = self.reading.inner.last_mut() {
             *positional = Some(words);
         }
-    }
-
-    fn words(&mut self, dialect: Dialect, child: bool, words: &[Argument]) {
-        let Some(first) = words.first() else { return };
-        self.executes(first.index, Some(first.word.clone()));
-        let mut text = Vec::new();
-        for argument in words {
-            let Some(bytes) = argument.word.exact() else {
-                self.doubt(Reason::EvaluatorText, argument.index, "the text is not known");
-                return;
-            };
-            if argument.index != first.index || !text.is_empty() {
-                text.push(b' ');
-            }
-            text.extend_from_slice(bytes);
-        }
-        self.push_text(dialect, child, first.index, text);
     }
 
     /// Text that can start programs and is not read.
@@ -264,44 +225,12 @@ impl Reader<'_> {
             locality: self.locality,
             directory: self.directory.clone(),
             stdin: None,
+            shell: Vec::new(),
         };
         self.effect_on(EffectKind::Read, file);
         self.effect(EffectKind::Execute, file.index, Some(file.word.clone()));
         self.inner_seen.add(&mut self.reading.inner, inner);
         self.reading.script = Some(file.index);
-    }
-
-    /// Standard input is the program text: exact from a here-document or here-string, else doubtful.
-    fn stdin_program(&mut self, dialect: Dialect, argument: &Argument) {
-        self.executes(argument.index, None);
-        let last = self.command.redirects.iter().rev().find(|redirect| {
-            let input = matches!(
-                redirect.operator,
-                Operator::Read
-                    | Operator::ReadWrite
-                    | Operator::DuplicateInput
-                    | Operator::HereDocument
-                    | Operator::HereDocumentTabs
-                    | Operator::HereString
-            );
-            input && redirect.descriptor.is_none_or(|number| number == 0)
-        });
-        let text = match (
-            self.command.stdin,
-            last.map(|redirect| (redirect.operator, &redirect.target)),
-        ) {
-            (Stdin::Text, Some((operator, RedirectTarget::Text(word)))) => {
-                word.exact().map(|bytes| {
-                    let newline: &[u8] = if operator == Operator::HereString { b"\n" } else { b"" };
-                    [bytes, newline].concat()
-                })
-            }
-            _ => None,
-        };
-        match text {
-            Some(bytes) => self.push_text(dialect, true, argument.index, bytes),
-            None => self.doubt(Reason::StdinProgram, argument.index, ""),
-        }
     }
 
     /// xargs: the words of its command with the words that it reads.

@@ -176,6 +176,9 @@ pub enum Position {
     Function,
     /// Started by a wrapper or evaluator; see [`SimpleCommand::via`].
     Wrapped,
+    /// The shell that a program starts for a text or a command: `watch TEXT`, `sudo -s COMMAND`. It is listed as `sh`,
+    /// whether the program starts `/bin/sh`, the shell that `SHELL` names or that of the account.
+    Shell,
 }
 
 /// A wrapper or evaluator on the way to a command.

@@ -218,6 +218,8 @@ pub(crate) struct Knowledge {
     pub executors: Vec<&'static str>,
     pub runners: Vec<&'static str>,
     pub printing_builtins: Vec<&'static str>,
+    /// Shells that a program may start for a text.
+    pub shells: Vec<&'static str>,
     pub interpreters: Vec<&'static str>,
     pub option_executors: Vec<&'static str>,
     pub project_runners: Vec<&'static str>,
@@ -334,6 +336,7 @@ fn read_all() -> Option<Knowledge> {
         executors: texts("executors")?,
         runners: texts("runners")?,
         printing_builtins: texts("printing_builtins")?,
+        shells: texts("shells")?,
         interpreters: texts("interpreters")?,
         option_executors: texts("option_executors")?,
         project_runners: texts("project_runners")?,

@@ -318,6 +318,7 @@ fn position(position: Position) -> &'static str {
         Position::Compound => "compound",
         Position::Function => "function",
         Position::Wrapped => "wrapped",
+        Position::Shell => "shell",
     }
 }
 

@@ -231,19 +231,29 @@ impl Walk<'_> {
             return;
         }
         match inner {
-            Inner::Command { program, words, assignments, strip, locality, directory, stdin } => {
+            Inner::Command {
+                program,
+                words,
+                assignments,
+                strip,
+                locality,
+                directory,
+                stdin,
+                shell,
+            } => {
                 // Each copy of the words counts as text.
                 let place = outer.span;
                 let size = words.iter().map(|word| 64 + known_bytes(word)).sum::<usize>();
                 if size > 4_096 && !self.admit(size, place) {
                     return;
                 }
-                let Some(outer) = self.commands.get(index as usize) else { return };
+                let span = words.iter().map(|word| word.span).reduce(Span::join).unwrap_or(place);
                 // `exec` starts a program, whatever builtins there are.
-                let in_shell = outer.kind == CommandKind::Builtin && program != "exec";
-                let via = through(&outer.via, Via { program, command: index, strip });
-                let span =
-                    words.iter().map(|word| word.span).reduce(Span::join).unwrap_or(outer.span);
+                let by_builtin = program != "exec";
+                let via = Via { program, command: index, strip };
+                let via = self.through_shell(via, shell, directory.as_ref(), span);
+                let Some(outer) = self.commands.get(index as usize) else { return };
+                let in_shell = outer.kind == CommandKind::Builtin && by_builtin;
                 let made = SimpleCommand {
                     assignments: Thin::EMPTY,
                     redirects: outer.redirects.clone(),
@@ -283,9 +293,21 @@ impl Walk<'_> {
                 }
                 work.push(number);
             }
-            Inner::Text { program, word, bytes, dialect, positional, strip, locality, child } => {
-                let via = through(&outer.via, Via { program, command: index, strip });
+            Inner::Text {
+                program,
+                word,
+                bytes,
+                dialect,
+                positional,
+                strip,
+                locality,
+                child,
+                shell,
+            } => {
                 let span = outer.words.get(word as usize).map_or(outer.span, |word| word.span);
+                let via = Via { program, command: index, strip };
+                let via = self.through_shell(via, shell, None, span);
+                let Some(outer) = self.commands.get(index as usize) else { return };
                 let map = origin
                     .and_then(|(text, origins)| {
                         word_map(text, *origins.get(word as usize)?, &bytes)
@@ -311,6 +333,41 @@ impl Walk<'_> {
                 });
             }
         }
+    }
+
+    /// Returns the way to what a command starts, through the shell that it starts for that, if there is one: it is listed.
+    fn through_shell(
+        &mut self,
+        via: Via,
+        words: Vec<Word>,
+        directory: Option<&Word>,
+        span: Span,
+    ) -> Shared<Via> {
+        let Some(outer) = self.commands.get(via.command as usize) else { return Shared::EMPTY };
+        let way = through(&outer.via, via);
+        if words.is_empty() {
+            return way;
+        }
+        let made = SimpleCommand {
+            assignments: Thin::EMPTY,
+            redirects: outer.redirects.clone(),
+            position: Position::Shell,
+            via: way.clone(),
+            kind: CommandKind::External,
+            directory: directory_in(&outer.directory, directory),
+            locality: outer.locality,
+            stdin: outer.stdin,
+            effects: Shared::EMPTY,
+            effects_known: true,
+            span,
+            words: words.into(),
+        };
+        self.via_entries = self.via_entries.saturating_add(way.len());
+        self.kept += size_of::<SimpleCommand>() + weight::of_words(&made.words);
+        let number = u32::try_from(self.commands.len()).unwrap_or(u32::MAX);
+        self.commands.push(made);
+        self.inputs.same.insert(number);
+        through(&way, Via { program: "sh".to_owned(), command: number, strip: true })
     }
 
     fn begin_evaluated(&mut self, evaluated: Evaluated) {

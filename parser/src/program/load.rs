@@ -442,6 +442,7 @@ fn slot(name: &str) -> Option<Slot> {
         }
         "unknown" => Slot::Unknown,
         "command" => Slot::Command(Input::None),
+        "command-of-shell" => Slot::Command(Input::Shell),
         "command-xargs" => Slot::Command(Input::Xargs),
         "command-found" => Slot::Command(Input::Found),
         "command-until" => Slot::CommandUntil,

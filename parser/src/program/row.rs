@@ -250,6 +250,8 @@ pub(crate) enum Input {
     Xargs,
     /// File names that it finds, where `{}` stands or at the end.
     Found,
+    /// Nothing; a shell in between starts it, for which its words are quoted.
+    Shell,
 }
 
 /// Kinds of things that options could do.

@@ -1,7 +1,8 @@
 //! What covers a simple command: allow rules, the read-only set, accepted edits, a harmless `cd`.
 
 use stockade_parser::{
-    Assignment, CommandKind, Directory, Effect, EffectKind, Locality, SimpleCommand, Via, Word,
+    Assignment, CommandKind, Directory, Effect, EffectKind, Locality, Position, SimpleCommand, Via,
+    Word,
 };
 
 use crate::facts::Mode;
@@ -153,6 +154,9 @@ pub(super) fn without_rule(context: &Context<'_>, shell: &Shell<'_>, index: usiz
     }
     if looks_through(shell, index) {
         return Cover::Builtin("the command inside is judged".to_owned());
+    }
+    if command.position == Position::Shell {
+        return Cover::Builtin("a shell whose commands are judged".to_owned());
     }
     if command.kind == CommandKind::Function {
         return Cover::Builtin("a function of this text, whose commands are judged".to_owned());

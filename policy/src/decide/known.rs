@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use stockade_parser::{CommandKind, EffectKind, SimpleCommand, Word};
+use stockade_parser::{CommandKind, EffectKind, Position, SimpleCommand, Word};
 
 use crate::facts::{Doubt, Facts, SandboxState};
 use crate::index::RuleId;
@@ -90,6 +90,11 @@ pub(super) fn is_of_the_person(facts: &Facts, origin: &Origin) -> bool {
     }
 }
 
+/// Returns the commands but the shells that others start for them: settings are not written with those in mind.
+pub(super) fn typed_out(commands: &[SimpleCommand]) -> impl Iterator<Item = &SimpleCommand> {
+    commands.iter().filter(|command| command.position != Position::Shell)
+}
+
 /// Says whether a call runs outside the sandbox: each of its commands is excluded, and all is understood.
 pub(crate) fn excluded_from_sandbox(rules: &Rules, shell: &Shell<'_>, facts: &Facts) -> bool {
     let patterns = &rules.settings().sandbox.excluded;
@@ -105,7 +110,7 @@ pub(crate) fn excluded_from_sandbox(rules: &Rules, shell: &Shell<'_>, facts: &Fa
     };
     shell.opaque.is_empty()
         && !shell.commands.is_empty()
-        && shell.commands.iter().all(excluded)
+        && typed_out(shell.commands).all(excluded)
         && shell.guarded.is_empty()
 }
 

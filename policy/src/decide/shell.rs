@@ -2,10 +2,13 @@
 
 use std::path::PathBuf;
 
-use stockade_parser::{CommandTree, Directory, Opaque, SimpleCommand, Span, Target, Unread};
+use stockade_parser::{
+    CommandTree, Directory, Opaque, Position, SimpleCommand, Span, Target, Unread, Word,
+};
 
 use crate::facts::Facts;
 use crate::index::RuleId;
+use crate::knowledge::knowledge;
 use crate::merged::Rules;
 use crate::paths;
 use crate::pattern::command::{CommandForms, CommandPattern, Strike, TypedText};
@@ -17,6 +20,7 @@ use super::command;
 use super::context::Context;
 use super::files::{self, Access};
 use super::guarded::{self, Guarded};
+use super::known;
 use super::part::{Cover, Draft, Hit, Subject};
 use super::places;
 
@@ -74,7 +78,7 @@ impl<'a> Shell<'a> {
     pub fn excluded(&self, rules: &Rules) -> bool {
         let patterns = &rules.settings().sandbox.excluded;
         !patterns.is_empty()
-            && self.commands.iter().any(|command| {
+            && known::typed_out(self.commands).any(|command| {
                 let forms = self.forms(command);
                 patterns.iter().any(|(pattern, _)| pattern.strikes(&forms) != Strike::No)
             })
@@ -83,7 +87,17 @@ impl<'a> Shell<'a> {
     /// Returns the forms of a command that deny and ask rules are tried against.
     pub fn forms(&self, command: &SimpleCommand) -> CommandForms {
         let raw = if command.via.is_empty() { command.span.of(self.source) } else { &[] };
-        CommandForms::new(&command.assignments, &command.words, raw)
+        let mut forms = CommandForms::new(&command.assignments, &command.words, raw);
+        if command.position == Position::Shell {
+            // Which shell it is depends on the account and its settings: rules for any of them meet it.
+            let rest = command.words.iter().skip(1);
+            for name in &knowledge().shells {
+                let name = Word::literal(command.span, name.as_bytes());
+                let words: Vec<Word> = std::iter::once(name).chain(rest.clone().cloned()).collect();
+                forms.add(CommandForms::new(&[], &words, &[]));
+            }
+        }
+        forms
     }
 
     /// Returns the text of a command as people see it.

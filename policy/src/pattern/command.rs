@@ -231,6 +231,12 @@ impl CommandForms {
         forms
     }
 
+    /// Adds the forms of the same command under another name.
+    pub fn add(&mut self, others: CommandForms) {
+        self.canonical.extend(others.canonical);
+        self.perhaps.extend(others.perhaps);
+    }
+
     /// Returns the first word of each form, none where it is not known.
     pub fn first_words(&self) -> Vec<Option<Vec<u8>>> {
         self.canonical

@@ -80,7 +80,8 @@ fn simple<'a>(source: &'a [u8], command: &'a SimpleCommand) -> Simple<'a> {
             | Position::ProcessSubstitution
             | Position::Compound
             | Position::Function
-            | Position::Wrapped => None,
+            | Position::Wrapped
+            | Position::Shell => None,
         },
     }
 }
