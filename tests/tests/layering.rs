@@ -20,6 +20,8 @@ const RULES: &[(&str, &[&str], Option<usize>)] = &[
         Some(140),
     ),
     ("stockade-agent", &["stockade"], None),
+    ("stockade-model", &[], None),
+    ("stockade-model-server", &[], Some(15)),
     (
         "stockade-tests",
         &["stockade", "stockade-parser", "stockade-witness", "stockade-policy", "stockade-sandbox"],
@@ -245,6 +247,7 @@ fn crates_forbid_unsafe_code() {
         "policy/src/lib.rs",
         "gateway/src/lib.rs",
         "agent/src/main.rs",
+        "agent/model/src/lib.rs",
     ];
     let present = roots.iter().map(Path::new).filter(|path| root().join(path).exists());
     let lax: Vec<&Path> =
