@@ -34,7 +34,7 @@ pub(crate) fn scene(request: &CheckRequest, places: &Places) -> Result<Scene, Fa
             let snapshot = settings::merge(texts(layers, &place, trusted)?)?;
             let scene = Scene::with(place, snapshot, &request.context, places)?;
             // A written case has the same answer whoever asks.
-            Scene { root: false, ..scene }
+            Scene { root: false, is_written: true, ..scene }
         }
     };
     if request.caller_runs {

@@ -1,5 +1,6 @@
 //! Judges one call: the tree, the facts, the hooks, then the rules.
 
+mod changes;
 mod hearing;
 
 use std::path::{Path, PathBuf};
@@ -57,6 +58,8 @@ pub(crate) struct Scene {
     pub(crate) caller_runs: bool,
     /// Our state, in which commands have their temporary files.
     pub(crate) state: PathBuf,
+    /// Its settings come with the call, and the call never runs.
+    pub(crate) is_written: bool,
 }
 
 /// A call that was judged.
@@ -78,6 +81,8 @@ pub(crate) struct Judged {
     pub(crate) facts: Facts,
     /// The verdict.
     pub(crate) verdict: Verdict,
+    /// Its builders that leave the sandbox.
+    pub(crate) builders: changes::Builders,
     /// How long the rules took.
     pub(crate) took: Duration,
     /// What the hooks said.
@@ -182,6 +187,7 @@ impl Scene {
             search,
             caller_runs,
             state,
+            is_written: false,
         })
     }
 
@@ -339,6 +345,8 @@ pub(crate) struct Reading {
     facts: Facts,
     /// What to tell whoever reads along.
     notices: Vec<String>,
+    /// Its builders that leave the sandbox.
+    builders: changes::Builders,
 }
 
 impl Reading {
@@ -407,6 +415,7 @@ pub(crate) async fn judge(
     // Hooks take their time, and others may have put links there meanwhile.
     if !hearing.report.ran.is_empty() {
         hearing.reading.look(scene, asked.tool).await?;
+        hearing.reading.look_for_changes(scene, asked.tool).await?;
     }
     let mut took = Duration::ZERO;
     let mut weigh = |hearing: &hearing::Hearing<'_>| {
@@ -425,10 +434,11 @@ pub(crate) async fn judge(
     hearing.told(&verdict).await?;
     let id = asked.id.to_owned();
     let hearing::Hearing { input, received, reading, mut report, .. } = hearing;
-    let Reading { tree, value, notices, .. } = reading;
+    let Reading { tree, value, notices, builders, .. } = reading;
     report.notices.extend(notices);
     let tool = asked.tool.to_owned();
-    Ok(Judged { id, tool, input, received, tree, value, facts, verdict, took, hooks: report })
+    let hooks = report;
+    Ok(Judged { id, tool, input, received, tree, value, facts, verdict, builders, took, hooks })
 }
 
 /// Reads an input: its tree, and the real paths that the rules may ask about.
@@ -449,8 +459,10 @@ pub(crate) async fn read(
     let value = positioned(input)?;
     let terminal = runner == Runner::Gateway(Given::Terminal);
     let facts = Facts { terminal, ..scene.facts() };
-    let mut reading = Reading { tree, value, facts, notices: Vec::new() };
+    let mut reading =
+        Reading { tree, value, facts, notices: Vec::new(), builders: Default::default() };
     reading.look_for_programs(scene, tool).await?;
+    reading.look_for_changes(scene, tool).await?;
     reading.look(scene, tool).await?;
     Ok(reading)
 }

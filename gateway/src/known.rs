@@ -47,8 +47,8 @@ pub(crate) fn look(scene: &Scene, names: &BTreeSet<Vec<u8>>) -> Found {
         outside.extend(lookup.outside(name).map(|doubt| (word.clone(), doubt)));
         found.notices.extend(lookup.passed_over(name));
     }
-    found.outside = Doubts { programs: outside, settings: settings.clone() };
-    found.inside = Doubts { programs: inside, settings };
+    found.outside = Doubts { programs: outside, settings: settings.clone(), ..Doubts::default() };
+    found.inside = Doubts { programs: inside, settings, ..Doubts::default() };
     found
 }
 

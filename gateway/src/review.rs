@@ -7,8 +7,7 @@ pub(crate) mod diff;
 pub(crate) mod edits;
 pub(crate) mod journal;
 pub(crate) mod ledger;
-#[allow(dead_code, reason = "who asks again after a change is still to come")]
-mod point;
+pub(crate) mod point;
 pub(crate) mod table;
 mod watched;
 
@@ -25,8 +24,6 @@ use stockade_sandbox::{Before, MOST_KEPT_BYTES};
 
 pub(crate) use edits::note_edit;
 pub(crate) use journal::Journal;
-#[allow(unused_imports, reason = "who asks again after a change is still to come")]
-pub(crate) use point::{Point, changed_since, point};
 pub(crate) use watched::watched;
 
 use crate::places::hex;

@@ -36,7 +36,7 @@ use part::{Draft, Settled};
 pub(crate) use context::further_directories;
 pub use named::{Named, named_by};
 
-pub(crate) use known::{excluded_from_sandbox, programs_of_shell};
+pub(crate) use known::{builders_of_shell, excluded_from_sandbox, programs_of_shell};
 pub(crate) use shell::{Shell, paths_of_shell};
 pub(crate) use tools::path_of_tool;
 
@@ -189,6 +189,10 @@ fn finish(
             rule.decisive = false;
         }
     }
+    if verdict.code == "builder_changed" {
+        // Also where the question becomes a refusal: a rule would not help.
+        REVIEW.clone_into(&mut verdict.help);
+    }
     if verdict.decision == Decision::Ask {
         if context.mode == Mode::DontAsk {
             unanswered(&mut verdict, "dont_ask", "mode dontAsk refuses what would be asked");
@@ -200,6 +204,9 @@ fn finish(
         && settled.iter().any(|outcome| outcome.by == By::Sandbox);
     verdict
 }
+
+/// What helps where a builder asks because of what changed.
+const REVIEW: &str = "a person can allow it once, or mark the changes as looked at with `stockade review --done` at a terminal";
 
 fn unanswered(verdict: &mut Verdict, code: &'static str, why: &str) {
     verdict.decision = Decision::Deny;

@@ -127,6 +127,17 @@ pub struct Doubts {
     pub programs: BTreeMap<Vec<u8>, Doubt>,
     /// Settings files that lie where commands may write.
     pub settings: BTreeSet<PathBuf>,
+    /// For each name of [`crate::builders_of`]: what changed since a person said yes to it.
+    pub changed: BTreeMap<Vec<u8>, Changed>,
+}
+
+/// Changes of files that a builder may execute and to which no person has said yes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changed {
+    /// Which files, and who wrote them, as a clause.
+    pub told: String,
+    /// Differs where the files or their contents differ.
+    pub mark: String,
 }
 
 /// Why the name of a program does not tell what would run.

@@ -29,7 +29,9 @@ use stockade_parser::json::Value;
 pub use confine::sandbox_settings;
 pub use decide::evidence::{Change, Evidence, Form, PartEvidence, RuleFiles, Weighed, explain};
 pub use decide::{Named, evaluate, named_by};
-pub use facts::{Call, Doubt, Doubts, Facts, HookOutcome, HookVerdict, Mode, SandboxState};
+pub use facts::{
+    Call, Changed, Doubt, Doubts, Facts, HookOutcome, HookVerdict, Mode, SandboxState,
+};
 pub use hook::{CommandHook, Condition, Handler, Hook, HookEvent, HttpHook};
 pub use knowledge::{DEFAULT_SETTINGS, GitKeys, ProtectedName, git_keys, protected_names};
 pub use layer::{Layer, Origin};
@@ -61,6 +63,15 @@ pub fn paths_of(call: &Call<'_>, facts: &Facts) -> Vec<PathBuf> {
 pub fn programs_of(call: &Call<'_>) -> BTreeSet<Vec<u8>> {
     match call {
         Call::Bash { tree, .. } => decide::programs_of_shell(&decide::Shell::of(tree)),
+        Call::Tool { .. } => BTreeSet::new(),
+    }
+}
+
+/// Returns the names of the builders and runners that a call starts, for [`Doubts::changed`]. The facts say what its programs
+/// are.
+pub fn builders_of(call: &Call<'_>, facts: &Facts) -> BTreeSet<Vec<u8>> {
+    match call {
+        Call::Bash { tree, .. } => decide::builders_of_shell(&decide::Shell::of(tree), facts),
         Call::Tool { .. } => BTreeSet::new(),
     }
 }

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use stockade_tests::gateway::Gateway;
+use stockade_tests::terminal::Terminal;
 use stockade_tests::{Place, stockade};
 
 /// What the agent does: its hook gets a frame, and what comes back is a line to run.
@@ -136,5 +137,135 @@ fn what_changed_while_a_person_was_asked_is_asked_anew() {
         let out = agent(&place, false, &format!("hook made; L=$(line); {change}; run \"$L\""));
         assert_eq!(out, [expected], "{text}: {change}: {}", told(&place));
         assert!(!place.project().join("evil").exists(), "{text}: {change}");
+    }
+}
+
+/// A builder that the person lets out of the sandbox, and the mark that shows that it ran there.
+fn builder(name: &str) -> Place {
+    let place = place(name);
+    let settings = json!({
+        "sandbox": { "excludedCommands": ["make:*", "just:*"] },
+        "permissions": { "allow": ["Bash(make:*)", "Bash(just:*)"] },
+    });
+    place.write("home/.config/stockade/settings.json", &settings.to_string());
+    let mark = place.home().join("mark");
+    place.write("project/Makefile", &format!("all:\n\t@echo ran >> {}\n", mark.display()));
+    place
+}
+
+/// How often the builder ran outside of the sandbox.
+fn runs(place: &Place) -> usize {
+    fs::read_to_string(place.home().join("mark")).unwrap_or_default().lines().count()
+}
+
+/// Runs a command where nobody can be asked.
+fn unasked(place: &Place, line: &str) -> (Option<i32>, String) {
+    let output = place.output(["run", line]);
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// Runs a command whose question a person answers with yes; false where there is no terminal.
+fn asked(test: &str, place: &Place, line: &str) -> bool {
+    let Some(mut terminal) = Terminal::start(place, stockade(), &["run", line]) else {
+        stockade_tests::skip(test, "no terminal");
+        return false;
+    };
+    terminal.wait_for("deny: ");
+    terminal.press("once\n");
+    let (code, screen) = terminal.end();
+    assert_eq!(code, Some(0), "{screen}");
+    assert!(screen.contains("`Makefile` has changes that nobody has approved"), "{screen}");
+    true
+}
+
+#[test]
+fn a_builder_outside_asks_again_when_what_it_executes_changed() {
+    let test = "a_builder_outside_asks_again_when_what_it_executes_changed";
+    let place = builder("builder");
+    // The rule lets it run, as often as it likes.
+    for count in 1..=2 {
+        assert_eq!(unasked(&place, "make").0, Some(0));
+        assert_eq!(runs(&place), count);
+    }
+    let confined = |line: &str| {
+        let (status, stderr) = unasked(&place, line);
+        assert_eq!(status, Some(0), "{line}: {stderr}");
+    };
+    let refused = |line: &str, count: usize| {
+        let (status, stderr) = unasked(&place, line);
+        assert_eq!(status, Some(121), "{line} {count}: {stderr}");
+        assert_eq!(runs(&place), count, "{line}");
+        stderr
+    };
+    confined("echo \"$(sed s/ran/evil/ Makefile)\" > other; cat other >> notes");
+    assert_eq!(unasked(&place, "make").0, Some(0));
+    confined("sed -i 's/echo ran/echo evil/' Makefile");
+    let told = refused("make", 3);
+    let expected = "`make` runs code of the project outside of the sandbox, and `Makefile` has changes that nobody has \
+                    approved (`sed -i 's/echo ran/echo evil/' Makefile` wrote it); `stockade review` shows the changes";
+    assert!(told.contains(expected), "{told}");
+    assert!(told.contains("`stockade review --done` at a terminal"), "{told}");
+    // By any name, beside other commands, and from elsewhere.
+    for line in ["/usr/bin/make", "make all", "make clean; make", "make -f Makefile all"] {
+        refused(line, 3);
+    }
+    let elsewhere = place.root.join("elsewhere");
+    place.repository(&elsewhere);
+    for line in ["make -C ../project", "make -C../project", "make --directory=../project"] {
+        let mut command = place.stockade(["run", line]);
+        let output = command.current_dir(&elsewhere).output().expect("it starts");
+        assert_eq!(output.status.code(), Some(121), "{line}");
+    }
+    // What is as it was needs no yes.
+    confined("sed -i 's/echo evil/echo ran/' Makefile");
+    assert_eq!(unasked(&place, "make").0, Some(0));
+    confined("sed -i 's/echo ran/echo new/' Makefile");
+    refused("make", 4);
+    if !asked(test, &place, "make") {
+        return;
+    }
+    // One yes is enough, for this builder and for what was there.
+    assert_eq!(unasked(&place, "make").0, Some(0));
+    assert_eq!(runs(&place), 6);
+    assert_eq!(unasked(&place, "just").0, Some(121));
+    confined("echo '# one more' >> Makefile");
+    refused("make", 6);
+    // A look is one as well, and so is what the person wrote.
+    let mut terminal =
+        Terminal::start(&place, stockade(), &["review", "--done"]).expect("as before");
+    terminal.wait_for("looked at? yes, no:");
+    terminal.press("yes\n");
+    assert_eq!(terminal.end().0, Some(0));
+    assert_eq!(unasked(&place, "make").0, Some(0));
+    place.write("project/package.json", "{}\n");
+    assert_eq!(unasked(&place, "make").0, Some(0));
+    // A journal that cannot be read is a change.
+    fs::write(place.state().join("review/ledger.json"), "{").expect("it is written");
+    assert!(refused("make", 8).contains("the changes to its files are not known"));
+}
+
+#[test]
+fn the_yes_of_an_agents_person_is_one_for_a_builder_and_only_for_what_was_shown() {
+    for stays in [false, true] {
+        let place = builder("builder-agent");
+        let _gateway = stays.then(|| Gateway::start(&place));
+        frame(&place, "make", "make");
+        frame(&place, "write", "echo '# x' >> Makefile");
+        let write = "hook write; run \"$(line)\"";
+        let out = agent(
+            &place,
+            false,
+            &format!("{write}; hook make; run \"$(line)\"; run \"$GATE run make\""),
+        );
+        assert_eq!(out, ["0", "0", "0"], "{stays}: {}", told(&place));
+        assert_eq!(runs(&place), 2, "{stays}");
+        // Changed between question and yes: neither runs nor counts as a yes.
+        let meanwhile = format!(
+            "{write}; hook make; L=$(line); {}; run \"$L\"",
+            "\"$GATE\" run 'echo y >> build.rs'"
+        );
+        let out = agent(&place, false, &format!("{meanwhile}; run \"$GATE run make\""));
+        assert_eq!(out, ["0", "121", "121"], "{stays}: {}", told(&place));
+        assert_eq!(runs(&place), 2, "{stays}");
     }
 }

@@ -38,6 +38,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) number: Option<&'a str>,
     /// What the yes would be about ([`super::named::digest`]).
     pub(crate) about: [u8; 32],
+    /// Which changes of files that a builder outside of the sandbox executes; none where they do not count.
+    pub(crate) changes: Option<[u8; 32]>,
 }
 
 impl Asked<'_> {
@@ -62,7 +64,8 @@ pub(crate) fn note(state: &Path, asked: Asked<'_>, pid: u32) -> io::Result<()> {
     private_directory(&folder(state))?;
     let line = |process: Process| format!("{} {}\n", process.pid, process.start);
     let above: String = agent_above(pid).into_iter().map(line).collect();
-    let text = format!("{above}{}\n", hex(&asked.about));
+    let changes = asked.changes.map(|changes| hex(&changes)).unwrap_or_default();
+    let text = format!("{above}{changes}\n{}\n", hex(&asked.about));
     let path = asked.file(state);
     let new = path.with_extension(format!("{}.tmp", std::process::id()));
     let mut options = fs::OpenOptions::new();
@@ -88,7 +91,10 @@ pub(crate) fn take(state: &Path, asked: Asked<'_>, pid: u32) -> Option<Agreed> {
     let fresh = SystemTime::now().duration_since(age).is_ok_and(|age| age < LASTS);
     let text = fs::read_to_string(&path).unwrap_or_default();
     let agent = agent_above(pid).pop().is_some_and(|agent| is_of(&text, &agent));
-    let same = text.lines().last() == Some(&hex(&asked.about));
+    let mut lines = text.lines().rev();
+    let same = lines.next() == Some(&hex(&asked.about));
+    let shown = lines.next();
+    let same = same && asked.changes.is_none_or(|changes| shown == Some(&hex(&changes)));
     // Taken or too old, it serves nobody else; without this it might serve twice.
     fs::remove_file(&path).ok()?;
     (fresh && agent && same).then_some(Agreed(()))
@@ -132,7 +138,7 @@ fn carries_out_a_line(pid: u32) -> bool {
 
 /// Says whether `agent` is the one that noted a question, and not a shell of its hook.
 fn is_of(text: &str, agent: &Process) -> bool {
-    let mut lines = text.lines().rev().skip(1);
+    let mut lines = text.lines().rev().skip(2);
     lines.next() == Some(&format!("{} {}", agent.pid, agent.start))
 }
 
@@ -157,7 +163,8 @@ mod tests {
         let state = folder.path();
         let me = std::process::id();
         let about = [7; 32];
-        let asked = |command| Asked { command, cwd: Path::new("/p"), number: None, about };
+        let asked =
+            |command| Asked { command, cwd: Path::new("/p"), number: None, about, changes: None };
         note(state, asked("make"), me).unwrap();
         assert!(take(state, asked("make x"), me).is_none());
         assert!(take(state, Asked { cwd: Path::new("/"), ..asked("make") }, me).is_none());
@@ -185,5 +192,14 @@ mod tests {
         note(state, asked("make"), me).unwrap();
         forget(state, me);
         assert!(take(state, asked("make"), me).is_none());
+        // What a builder executes is what the person was shown, where that counts.
+        let (one, other) = (Some([1; 32]), Some([2; 32]));
+        for (noted, taken, counts) in
+            [(one, one, true), (one, None, true), (one, other, false), (None, one, false)]
+        {
+            note(state, Asked { changes: noted, ..asked("make") }, me).unwrap();
+            let found = take(state, Asked { changes: taken, ..asked("make") }, me);
+            assert_eq!(found.is_some(), counts, "{noted:?} {taken:?}");
+        }
     }
 }

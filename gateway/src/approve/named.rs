@@ -44,6 +44,17 @@ pub(crate) fn digest(scene: &Scene, judged: &Judged) -> [u8; 32] {
     whole.finalize().into()
 }
 
+/// Returns a digest over the changes of files that builders outside of the sandbox execute; none without a change.
+pub(crate) fn changes(judged: &Judged) -> Option<[u8; 32]> {
+    let mut whole = Sha256::new();
+    for (name, changed) in &judged.facts.doubts.changed {
+        whole.update(name.len().to_le_bytes());
+        whole.update(name);
+        whole.update(&changed.mark);
+    }
+    (!judged.facts.doubts.changed.is_empty()).then(|| whole.finalize().into())
+}
+
 /// Returns a digest over the files that the text of a call names, as they are now; blocks on the file system.
 pub(crate) fn files(scene: &Scene, judged: &Judged) -> [u8; 32] {
     let (mut whole, mut room) = (Sha256::new(), LONGEST_SUM);

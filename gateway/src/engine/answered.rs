@@ -88,6 +88,13 @@ impl Gateway {
                 Err(outcome) => return Ok(Err(outcome)),
             };
         approve::keep(log, &self.places.state, &case.scene, rule, &conversation.events).await?;
+        let (builders, state) = (case.judged.builders.clone(), self.places.state.clone());
+        let project = case.scene.place.project.clone();
+        let keep = move || {
+            builders.keep_yes(&state, &project);
+            Ok(())
+        };
+        self.blocking(keep).await?;
         let planned = self.plan(call.request, (&case.scene, None), &case.judged, call.command);
         let Planned { spec, temporary, hosts, withheld } = match planned.await {
             Ok(planned) => planned,
@@ -178,6 +185,7 @@ fn asks_the_same(before: (&Scene, &Judged), now: (&Scene, &Judged)) -> bool {
             judged.verdict.clone(),
             facts.sandbox,
             facts.mode,
+            facts.doubts.changed.clone(),
         )
     };
     question(before) == question(now)

@@ -128,11 +128,12 @@ impl Gateway {
         let asks = judged.verdict.decision == Decision::Ask;
         let command = command.filter(|_| asks && judged.tree.is_some());
         let about = command.as_ref().map(|_| named::digest(scene, judged)).unwrap_or_default();
+        let changes = named::changes(judged);
         self.blocking(move || {
             asked::forget(&state, pid);
             let Some(command) = command else { return Ok(()) };
             let number = number.as_deref();
-            let asked = asked::Asked { command: &command, cwd: &cwd, number, about };
+            let asked = asked::Asked { command: &command, cwd: &cwd, number, about, changes };
             asked::note(&state, asked, pid).map_err(|error| {
                 let message =
                     format!("the question cannot be kept in `{}`: {error}", state.display());
@@ -157,12 +158,12 @@ impl Gateway {
         if !asks || !is_door || judged.received.is_some() {
             return Ok(None);
         }
-        let about = named::digest(scene, judged);
+        let (about, changes) = (named::digest(scene, judged), named::changes(judged));
         let (state, cwd) = (self.places.state.clone(), scene.place.cwd.clone());
         let command = judge::command_of(&judged.input)?;
         self.blocking(move || {
             let number = number.as_deref();
-            let asked = asked::Asked { command: &command, cwd: &cwd, number, about };
+            let asked = asked::Asked { command: &command, cwd: &cwd, number, about, changes };
             Ok(asked::take(&state, asked, pid))
         })
         .await

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use stockade_sandbox::{Entry as Written, Touched};
@@ -37,6 +37,9 @@ pub(crate) struct Ledger {
     pub(crate) more: u64,
     /// Confined commands that nothing watched.
     pub(crate) unseen: u64,
+    /// Both together since the ledger began: no look makes it less.
+    #[serde(default)]
+    pub(super) lost: u64,
     /// Contents that are to be stored with the ledger.
     #[serde(skip)]
     contents: Vec<(String, Vec<u8>)>,
@@ -140,8 +143,10 @@ impl Ledger {
 
     /// Adds what a journal says.
     pub(crate) fn take(&mut self, told: &Told, act: Option<String>) {
-        if told.entries.is_empty() && act.is_some() {
+        // Pid 1 of a run that is watched writes at once that it began.
+        if told.entries.is_empty() && !told.is_live {
             self.unseen = self.unseen.saturating_add(1);
+            self.lost = self.lost.saturating_add(1);
         }
         for entry in &told.entries {
             match entry {
@@ -150,10 +155,16 @@ impl Ledger {
                     self.touch(touched.clone(), told.writer(act.as_ref(), touched));
                 }
                 Written::More(count) => {
-                    self.more = self.more.saturating_add((*count).max(1));
+                    self.lose((*count).max(1));
                 }
             }
         }
+    }
+
+    /// Notes changes that are not listed one by one.
+    pub(super) fn lose(&mut self, count: u64) {
+        self.more = self.more.saturating_add(count);
+        self.lost = self.lost.saturating_add(count);
     }
 
     fn touch(&mut self, touched: Touched, writer: Writer) {
@@ -197,7 +208,7 @@ impl Ledger {
 
     fn add(&mut self, entry: Entry, content: Option<Vec<u8>>) {
         if self.files.len() >= MOST_FILES {
-            self.more = self.more.saturating_add(1);
+            self.lose(1);
             return;
         }
         self.keep(&entry.before, content);
@@ -298,7 +309,7 @@ pub(super) fn pending_until() -> u64 {
 }
 
 /// Puts a file in its place as a whole.
-fn store(path: &PathBuf, content: &[u8]) -> io::Result<()> {
+pub(super) fn store(path: &Path, content: &[u8]) -> io::Result<()> {
     let new = path.with_extension("new");
     let mut options = OpenOptions::new();
     let mut file = options.create(true).truncate(true).write(true).mode(0o600).open(&new)?;

@@ -45,9 +45,9 @@ fn part(
     let known = known::doubt_for_rules(context, command).is_none();
     let exact = cover::exact_at_or_above(shell, index, exact);
     let exact = exact.filter(|_| context.unconfined && known);
-    if draft.own.is_none() {
+    if draft.own.as_ref().is_none_or(|own| !own.protected) {
         let counted = exact.as_ref().map_or(rules.as_slice(), std::slice::from_ref);
-        draft.own = known::let_out(context, shell, index, counted);
+        draft.own = known::let_out(context, shell, index, counted).or(draft.own);
     }
     draft.cover = match exact.as_ref().or(rules.iter().min()) {
         // INVARIANT: a rule never makes plan mode ask about what is harmless without it.

@@ -81,6 +81,21 @@ pub(super) fn is_runner(facts: &Facts, command: &SimpleCommand) -> bool {
     own || listed(&knowledge().runners, cover::program(command))
 }
 
+/// Returns the name of each program that runs what the project brings along.
+pub(crate) fn builders_of_shell(shell: &Shell<'_>, facts: &Facts) -> BTreeSet<Vec<u8>> {
+    let runners = shell.commands.iter().filter(|command| is_runner(facts, command));
+    runners.map(|command| builder(command).to_vec()).collect()
+}
+
+/// Returns the name under which a yes to a builder is kept: that of the program, or the path of a file of the project.
+fn builder(command: &SimpleCommand) -> &[u8] {
+    let word = command.words.first().and_then(Word::exact).unwrap_or_default();
+    match word.starts_with(b"/") || !word.contains(&b'/') {
+        true => cover::program(command),
+        false => word,
+    }
+}
+
 /// Says whether settings are the person's own, or those of who manages the machine.
 pub(super) fn is_of_the_person(facts: &Facts, origin: &Origin) -> bool {
     match origin.layer {
@@ -133,11 +148,19 @@ pub(super) fn let_out(
     };
     let harmless =
         || matches!(cover::without_rule(context, shell, index), super::part::Cover::Builtin(_));
-    if rules.iter().any(own) || harmless() {
+    let changed = context.facts.doubts.changed.get(builder(command));
+    if (rules.iter().any(own) && changed.is_none()) || harmless() {
         return None;
     }
     let name =
         String::from_utf8_lossy(command.words.first().and_then(Word::exact).unwrap_or_default());
+    if let Some(changed) = changed {
+        let reason = format!(
+            "`{name}` runs code of the project outside of the sandbox, and {}; `stockade review` shows the changes",
+            changed.told
+        );
+        return Some(Own { code: "builder_changed", reason, protected: true });
+    }
     let reason = format!(
         "`{name}` runs what the project brings along, outside of the sandbox; only an allow rule of the user or managed settings answers for that"
     );

@@ -12,7 +12,9 @@ use super::shell::Shell;
 /// Adds suggestion and help to the verdict on a shell call.
 pub(super) fn add(mut verdict: Verdict, context: &Context<'_>, shell: &Shell<'_>) -> Verdict {
     verdict.suggestion = suggestion(&verdict, context, shell);
-    verdict.help = help(&verdict);
+    if verdict.help.is_empty() {
+        verdict.help = help(&verdict);
+    }
     if (verdict.by, verdict.code) == (By::Builtin, "opaque")
         && let Some(opaque) = shell.opaque.first()
     {

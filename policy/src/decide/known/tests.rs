@@ -27,7 +27,7 @@ fn doubting(doubt: fn(PathBuf) -> Doubt, names: &[&str]) -> Doubts {
         )
     };
     let programs: BTreeMap<_, _> = names.iter().map(entry).collect();
-    Doubts { programs, settings: BTreeSet::new() }
+    Doubts { programs, ..Doubts::default() }
 }
 
 const RULES: &str = "{'permissions':{'allow':['Bash(tool *)','Bash(ls -l)','Bash(./x *)']}}";
