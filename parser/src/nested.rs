@@ -9,7 +9,7 @@ use crate::EffectKind;
 use crate::distinct::Distinct;
 use crate::effects;
 use crate::nested::assignment::{AssignmentShape, assignment};
-use crate::options::{Argument, Scanner, Seen, Trouble, is_many, may_be_dangerous};
+use crate::options::{Argument, Scanner, Seen, Trouble, is_many, reachable};
 use crate::program::row::{Body, Danger, Input, Operand, Row, Slot, Strip, Style, Takes, Times};
 use crate::program::{Lookup, Rows};
 use crate::{
@@ -487,7 +487,8 @@ impl<'a> Reader<'a> {
             self.reading.effects_known = false;
             return self.doubt(Reason::DynamicOption, argument.index, "could be an option");
         }
-        if !may_be_dangerous(&argument.word, body) {
+        let danger = reachable(&argument.word, body);
+        if danger.kinds().next().is_none() {
             self.reading.effects_known &= body.pure || find;
             if !find {
                 self.anything(argument.index);
@@ -495,14 +496,15 @@ impl<'a> Reader<'a> {
             return;
         }
         self.reading.effects_known = false;
-        if body.danger.execute {
-            self.doubt(
-                Reason::DynamicOption,
-                argument.index,
-                "could be an option that runs a program",
-            );
+        if danger.execute {
+            let detail = "could be an option that runs a program";
+            let help = match body.grammar.end_of_options {
+                true => "put `--end-of-options` before it",
+                false => "",
+            };
+            self.doubt_with(Reason::DynamicOption, argument.index, detail, help);
         }
-        body.danger.kinds().for_each(|kind| self.effect(kind, argument.index, None));
+        danger.kinds().for_each(|kind| self.effect(kind, argument.index, None));
     }
 
     pub(crate) fn unclear(&mut self, index: u32, what: &str) {
@@ -568,6 +570,7 @@ fn nothing_known() -> WordClass {
         count: Count::Any,
         prefix: Thin::EMPTY,
         suffix: Thin::EMPTY,
+        joined: false,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Words read with an option grammar: which are options, which their values, which operands.
 
-use crate::program::row::{Body, OptionRow, Slot, Style, Takes};
+use crate::program::row::{Body, Danger, OptionRow, Slot, Style, Takes};
 use crate::{Count, Glob, Reason, Thin, Word, WordClass};
 
 /// A word of the command, or a part of one, and the index of the word.
@@ -147,6 +147,7 @@ impl<'a> Scanner<'a> {
         };
         match (known, &rest) {
             (b"--", None) => Shape::End,
+            (b"--end-of-options", None) if self.body.grammar.end_of_options => Shape::End,
             (b"-", None) if self.named("-").is_none() => {
                 if plus {
                     Shape::End
@@ -386,12 +387,13 @@ fn known_part(word: &Word) -> Option<(&[u8], Option<Word>)> {
     match &word.class {
         WordClass::Exact(bytes) => Some((bytes, None)),
         WordClass::Unknown { count: Count::Any, .. } => None,
-        WordClass::Unknown { reason, count: Count::One, prefix, suffix } => {
+        WordClass::Unknown { reason, count: Count::One, prefix, suffix, joined } => {
             let class = WordClass::Unknown {
                 reason: *reason,
                 count: Count::One,
                 prefix: Thin::EMPTY,
                 suffix: suffix.clone(),
+                joined: *joined,
             };
             Some((prefix, Some(Word { span: word.span, class })))
         }
@@ -413,9 +415,9 @@ fn join(known: &[u8], rest: Option<Word>) -> Word {
         Some(Word { span, class }) => {
             let class = match class {
                 WordClass::Exact(bytes) => WordClass::Exact([known, &*bytes].concat().into()),
-                WordClass::Unknown { reason, count, prefix, suffix } => {
+                WordClass::Unknown { reason, count, prefix, suffix, joined } => {
                     let prefix = [known, &*prefix].concat().into();
-                    WordClass::Unknown { reason, count, prefix, suffix }
+                    WordClass::Unknown { reason, count, prefix, suffix, joined }
                 }
                 WordClass::Pattern { glob, may_stay_literal } if known.is_empty() => {
                     WordClass::Pattern { glob, may_stay_literal }
@@ -450,21 +452,39 @@ fn split_plain(text: &[u8]) -> Option<Vec<Vec<u8>>> {
     Some(words.map(<[u8]>::to_vec).collect())
 }
 
-/// Says whether an argument made from `word` could be one of the options of `body` that do more than read.
-pub(crate) fn may_be_dangerous(word: &Word, body: &Body) -> bool {
-    let dangerous = body.options.iter().filter(|option| {
-        let mut danger = crate::program::row::Danger::default();
-        option.slots.iter().for_each(|slot| slot.add_to(&mut danger));
-        danger.kinds().next().is_some()
-    });
-    let mut names = dangerous.flat_map(|option| &option.names);
-    match body.grammar.style {
-        Style::Find => names.any(|name| may_equal(word, name.as_bytes())),
-        Style::None => false,
-        Style::Dashes | Style::Tar | Style::Shell | Style::Single | Style::Test => {
-            !body.commands.is_empty() || names.any(|name| may_begin(word, name))
-        }
+/// Returns what those options of `body` do that an argument made from `word` could be.
+pub(crate) fn reachable(word: &Word, body: &Body) -> Danger {
+    let style = body.grammar.style;
+    if style == Style::None {
+        return Danger::default();
     }
+    if style != Style::Find && !body.commands.is_empty() {
+        return body.danger;
+    }
+    let could_be = |option: &OptionRow| {
+        option.names.iter().any(|name| match style {
+            Style::Find => may_equal(word, name.as_bytes()),
+            Style::Dashes if option.takes == Takes::Nothing && name.starts_with("--") => {
+                may_be_flag(word, name, body.grammar.abbrev)
+            }
+            _ => may_begin(word, name),
+        })
+    };
+    let mut danger = Danger::default();
+    for option in body.options.iter().filter(|option| could_be(option)) {
+        option.slots.iter().for_each(|slot| slot.add_to(&mut danger));
+    }
+    danger
+}
+
+/// Says whether `word` could be the long option `name`, perhaps shortened. It takes no value: nothing is attached to it.
+fn may_be_flag(word: &Word, name: &str, abbrev: bool) -> bool {
+    if matches!(word.class, WordClass::Unknown { count: Count::One, joined: true, .. }) {
+        return false;
+    }
+    let shortest = if abbrev { "--".len() + 1 } else { name.len() };
+    (shortest..=name.len())
+        .any(|end| name.as_bytes().get(..end).is_some_and(|beginning| may_equal(word, beginning)))
 }
 
 /// Says whether `word` could be the option `name`, perhaps shortened or with a value attached.
@@ -533,6 +553,7 @@ pub(crate) fn unknown(word: &Word, count: Count, prefix: &[u8], suffix: &[u8]) -
         count,
         prefix: prefix.to_vec().into(),
         suffix: suffix.to_vec().into(),
+        joined: false,
     };
     Word { span: word.span, class }
 }

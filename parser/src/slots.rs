@@ -517,7 +517,8 @@ fn rest_of(word: &Word, at: usize) -> Word {
     let cut = |bytes: &[u8]| bytes.get(at..).unwrap_or_default().to_vec();
     let class = match &word.class {
         WordClass::Exact(bytes) => WordClass::Exact(cut(bytes).into()),
-        WordClass::Unknown { reason, count, prefix, suffix } => WordClass::Unknown {
+        WordClass::Unknown { reason, count, prefix, suffix, joined } => WordClass::Unknown {
+            joined: *joined,
             reason: *reason,
             count: *count,
             prefix: cut(prefix).into(),

@@ -37,6 +37,9 @@ pub enum WordClass {
         prefix: Thin<u8>,
         /// Bytes that the last argument surely ends with; of use only with [`Count::One`].
         suffix: Thin<u8>,
+        /// Between those, it surely holds a byte that is in no name of an option, as `"$a..$b"` does; of use only with
+        /// [`Count::One`].
+        joined: bool,
     },
 }
 
@@ -82,7 +85,7 @@ impl Word {
             WordClass::Exact(value) => value.as_slice() == bytes,
             WordClass::Pattern { glob, .. } => glob_may_match(glob, bytes, false),
             WordClass::Unknown { count: Count::Any, .. } => true,
-            WordClass::Unknown { count: Count::One, prefix, suffix, reason } => {
+            WordClass::Unknown { count: Count::One, prefix, suffix, reason, .. } => {
                 // Where the home directory is `/`, bash 5.3 makes one slash of two.
                 let shared = usize::from(*reason == Reason::Tilde);
                 bytes.len() + shared >= prefix.len() + suffix.len()

@@ -538,14 +538,16 @@ fn operand_word(name: &[u8], append: bool, value: &Word, array: bool, span: Span
             count: Count::One,
             prefix: front.into(),
             suffix: Thin::EMPTY,
+            joined: false,
         },
-        WordClass::Unknown { reason, prefix, suffix, .. } => {
+        WordClass::Unknown { reason, prefix, suffix, joined, .. } => {
             front.extend_from_slice(prefix);
             WordClass::Unknown {
                 reason: *reason,
                 count: Count::One,
                 prefix: front.into(),
                 suffix: suffix.clone(),
+                joined: *joined,
             }
         }
     };

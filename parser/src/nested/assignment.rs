@@ -25,6 +25,7 @@ pub(super) fn assignment(word: &Word) -> AssignmentShape {
     let value = known.get(at + 1..).unwrap_or_default().to_vec();
     let class = match &word.class {
         WordClass::Unknown { reason, count, suffix, .. } => WordClass::Unknown {
+            joined: false,
             reason: *reason,
             count: *count,
             prefix: value.into(),

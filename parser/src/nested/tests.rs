@@ -17,7 +17,7 @@ fn words(text: &str) -> Vec<Word> {
         }
         let (mut value, mut glob, mut unknown) = (Vec::new(), Vec::new(), None);
         let mut quote = None;
-        let mut suffix = Vec::new();
+        let (mut suffix, mut joined) = (Vec::new(), false);
         while let Some(byte) = bytes.next() {
             match (quote, byte) {
                 (Some(open), byte) if byte == open => quote = None,
@@ -28,6 +28,7 @@ fn words(text: &str) -> Vec<Word> {
                     while bytes.next_if(u8::is_ascii_alphanumeric).is_some() {}
                     let count = if quote.is_some() { Count::One } else { Count::Any };
                     unknown = Some(count);
+                    joined |= suffix.iter().any(|byte| b"./:=".contains(byte));
                     suffix.clear();
                 }
                 (None, b'*' | b'?') => {
@@ -46,6 +47,7 @@ fn words(text: &str) -> Vec<Word> {
                 count,
                 prefix: value.into(),
                 suffix: suffix.into(),
+                joined,
             },
             None if !glob.is_empty() => {
                 if !value.is_empty() {

@@ -203,6 +203,7 @@ impl Loader<'_> {
                 "options" => body.grammar = self.grammar(value)?,
                 "permute" => body.grammar.permute = self.boolean(value)?,
                 "abbrev" => body.grammar.abbrev = self.boolean(value)?,
+                "end_of_options" => body.grammar.end_of_options = self.boolean(value)?,
                 "number" => body.grammar.number = self.boolean(value)?,
                 "strict" => body.strict = self.boolean(value)?,
                 "read_only" => body.read_only = self.boolean(value)?,
@@ -255,7 +256,7 @@ impl Loader<'_> {
             "none" | "dd" | "applet" => (Style::None, false, false),
             other => return Err(self.error(value, format!("`{other}` is no option grammar"))),
         };
-        Ok(Grammar { style, permute, abbrev, number: false })
+        Ok(Grammar { style, permute, abbrev, number: false, end_of_options: false })
     }
 
     fn locality(&self, value: &Value) -> Result<Locality, TableError> {
@@ -408,7 +409,13 @@ fn inherited(body: &Body) -> Body {
 
 fn empty() -> Body {
     Body {
-        grammar: Grammar { style: Style::Dashes, permute: true, abbrev: true, number: false },
+        grammar: Grammar {
+            style: Style::Dashes,
+            permute: true,
+            abbrev: true,
+            number: false,
+            end_of_options: false,
+        },
         strict: false,
         read_only: false,
         pure: false,

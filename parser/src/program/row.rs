@@ -80,6 +80,8 @@ pub(crate) struct Grammar {
     pub abbrev: bool,
     /// `-` and digits is an option.
     pub number: bool,
+    /// `--end-of-options` ends the options, and only those: git.
+    pub end_of_options: bool,
 }
 
 /// Families of option grammars.

@@ -223,8 +223,14 @@ impl Building {
             .map_or(self.bytes.len(), |first| first.start as usize);
         let prefix = self.bytes.get(..prefix_end as usize).unwrap_or_default();
         let suffix = self.bytes.get(suffix_start..).unwrap_or_default();
+        let named = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
+        let joined = self.segments.iter().filter(known).any(|segment| {
+            let (start, end) = (segment.start as usize, segment.end as usize);
+            let inside = start >= prefix_end as usize && end <= suffix_start;
+            inside && !self.bytes.get(start..end).unwrap_or_default().iter().all(named)
+        });
         let (prefix, suffix) = (prefix.to_vec().into(), suffix.to_vec().into());
-        Word { span, class: WordClass::Unknown { reason, count, prefix, suffix } }
+        Word { span, class: WordClass::Unknown { reason, count, prefix, suffix, joined } }
     }
 
     /// Replaces tildes at the start, and behind `=` and `:` where those count.
@@ -359,7 +365,13 @@ fn is_name(text: &[u8]) -> bool {
 pub(crate) fn unknown_word(span: Span, reason: Reason, count: Count) -> Word {
     Word {
         span,
-        class: WordClass::Unknown { reason, count, prefix: Thin::EMPTY, suffix: Thin::EMPTY },
+        class: WordClass::Unknown {
+            reason,
+            count,
+            prefix: Thin::EMPTY,
+            suffix: Thin::EMPTY,
+            joined: false,
+        },
     }
 }
 

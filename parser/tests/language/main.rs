@@ -88,7 +88,7 @@ fn word(word: &Word) -> String {
             }
             format!("<{text}>")
         }
-        WordClass::Unknown { reason, count, prefix, suffix } => {
+        WordClass::Unknown { reason, count, prefix, suffix, .. } => {
             let many = if *count == Count::Any { "any number of " } else { "" };
             let (prefix, suffix) =
                 (String::from_utf8_lossy(prefix), String::from_utf8_lossy(suffix));

@@ -112,7 +112,13 @@ impl Text {
 fn word(piece: &str, at: usize) -> Word {
     let class = if piece.starts_with('$') {
         let (prefix, suffix) = (Thin::EMPTY, Thin::EMPTY);
-        WordClass::Unknown { reason: Reason::Parameter, count: Count::One, prefix, suffix }
+        WordClass::Unknown {
+            reason: Reason::Parameter,
+            count: Count::One,
+            prefix,
+            suffix,
+            joined: false,
+        }
     } else {
         WordClass::Exact(piece.as_bytes().into())
     };

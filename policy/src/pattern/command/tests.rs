@@ -9,6 +9,7 @@ fn word(text: &str) -> Word {
         count,
         prefix: Thin::EMPTY,
         suffix: Thin::EMPTY,
+        joined: false,
     };
     let class = match text {
         "$ONE" => unknown(Count::One),
@@ -18,6 +19,7 @@ fn word(text: &str) -> Word {
             count: Count::One,
             prefix: b"src/".to_vec().into(),
             suffix: Thin::EMPTY,
+            joined: false,
         },
         text => WordClass::Exact(text.replace('_', " ").into_bytes().into()),
     };
