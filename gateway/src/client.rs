@@ -29,6 +29,9 @@ pub(crate) const SAME_ORDER: Duration = Duration::from_millis(250);
 /// hangs.
 pub(crate) const LONGEST_END: Duration = Duration::from_secs(20);
 
+/// Most characters of a reason that are recorded.
+const LONGEST_REASON: usize = 1000;
+
 /// Which gateway a client uses, and where it keeps its things.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
@@ -165,6 +168,17 @@ impl Client {
         match &mut self.way {
             Way::Embedded(gateway) => gateway.check(request).await,
             Way::Socket(connection) => connection.check(&request),
+        }
+    }
+
+    /// Has it recorded that the front end refused a call by itself because of `failure`, and returns what the caller is told:
+    /// that, or that it cannot be recorded.
+    pub(crate) async fn refuse(&mut self, request: CheckRequest, failure: Failure) -> Failure {
+        let message = failure.message.chars().take(LONGEST_REASON).collect();
+        let refused = Some(Failure { message, ..failure.clone() });
+        match self.check(CheckRequest { record: true, refused, ..request }).await {
+            Err(unrecorded) if unrecorded.code == Code::AuditUnavailable => unrecorded,
+            Ok(_) | Err(_) => failure,
         }
     }
 

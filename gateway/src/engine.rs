@@ -22,7 +22,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::audit::record::decision::Runs;
-use crate::audit::{GatewayMode, Log};
+use crate::audit::{GatewayMode, Log, Receipt};
 use crate::client::{Conversation, Options};
 use crate::decide::{self, Grant, Outcome};
 use crate::judge;
@@ -94,10 +94,10 @@ impl Gateway {
             scanner.warm();
         }
         let opening = places.clone();
-        let log = Opening::start(move || {
-            opening.prepare()?;
-            Log::begin(&opening.of_log(), mode).map_err(|error| answer::unrecorded(&error))
-        })?;
+        let prepared = places.clone();
+        let open =
+            move || Log::begin(&opening.of_log(), mode).map_err(|error| answer::unrecorded(&error));
+        let log = Opening::start(&places.audit, move || prepared.prepare(), open)?;
         let launchers = Launchers::new(executable.clone(), &options.spare);
         if options.runs {
             launchers.warm();
@@ -160,6 +160,7 @@ impl Gateway {
     ) -> Result<RunOutcome, Failure> {
         self.find_session(&caller, &mut request).await?;
         let accepted = request::accept(&request)?;
+        self.log.is_writable().await?;
         let begun = self.begin(&caller, &request.cwd, &request.context).await;
         let (scene, beside) = self.scene_and_more(&caller, &request).await?;
         let accepted = accepted.limited(scene.snapshot.rules.settings())?;
@@ -312,14 +313,43 @@ impl Gateway {
         let remains = std::mem::take(&mut execution.remains);
         // Nothing of it runs any more; what is left is the kernel, which takes its namespaces down.
         self.leave(remains);
-        // While the log writes, what the command leaves behind goes.
-        let (recorded, cwd_after) =
-            tokio::join!(records::result(log, receipt, &execution), self.clear(temporary));
-        recorded.map_err(|error| answer::ran_unrecorded(&error, &execution))?;
+        let cwd_after = self.conclude((log, receipt), &execution, temporary).await?;
         for event in execution.unsent.drain(..) {
             let _ = lines.events.send(event).await; // a front end that is gone needs nothing
         }
-        Ok((execution, cwd_after?))
+        Ok((execution, cwd_after))
+    }
+
+    /// Records how a command ended, and removes what it leaves behind. Returns where its shell stood at last.
+    async fn conclude(
+        &self,
+        (log, receipt): (&Log, &Receipt),
+        execution: &run::Execution,
+        temporary: Temporary,
+    ) -> Result<Option<String>, Failure> {
+        let recorded = async {
+            let recorded = records::result(log, receipt, execution).await;
+            recorded.map_err(|error| answer::ran_unrecorded(&error, execution))
+        };
+        match self.mode {
+            // This thread alone answers: it does not touch a disk that may hang.
+            GatewayMode::Embedded => match recorded.await {
+                Err(failure) if log.is_stuck() => {
+                    // A later run removes the directory.
+                    std::mem::forget(temporary);
+                    Err(failure)
+                }
+                recorded => {
+                    let cwd_after = self.clear(temporary).await;
+                    recorded.and(cwd_after)
+                }
+            },
+            // While the log writes, what the command leaves behind goes.
+            GatewayMode::Daemon | GatewayMode::System => {
+                let both = tokio::try_join!(recorded, self.clear(temporary));
+                both.map(|(_, cwd_after)| cwd_after)
+            }
+        }
     }
 
     /// Has a task wait for the end of what kept a command apart.

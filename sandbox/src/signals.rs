@@ -91,11 +91,26 @@ pub fn begin() {
 }
 
 /// Ends this process with `status` at once: nothing is dropped and nothing that is held in memory is written.
+///
+/// Its standard streams are given up first: a thread in a system call that no signal interrupts (a write to a frozen
+/// file system, fsfreeze(8)) keeps the process, and with it what is open, until the call returns (_exit(2)).
 pub fn end_now(status: u8) -> ! {
     #[cfg(target_os = "linux")]
-    crate::linux::syscalls::exit_now(status.into());
+    {
+        let _ = give_up_streams(); // without it, readers learn of the end later
+        crate::linux::syscalls::exit_now(status.into());
+    }
     #[cfg(not(target_os = "linux"))]
     std::process::exit(status.into());
+}
+
+/// Leads the standard streams nowhere. They are not closed: another thread could open a file in their place.
+#[cfg(target_os = "linux")]
+fn give_up_streams() -> io::Result<()> {
+    let nowhere = std::fs::File::options().read(true).write(true).open("/dev/null")?;
+    (0..=2).try_for_each(|number| {
+        crate::linux::syscalls::duplicate_onto(std::os::fd::AsFd::as_fd(&nowhere), number)
+    })
 }
 
 #[cfg(all(test, target_os = "linux"))]

@@ -16,7 +16,10 @@ use crate::linux::syscalls::{self, Elsewhere, Fork, StartStrings};
 use crate::{Launcher, launch};
 
 /// The status of a twin that could not begin.
-const FAILED: i32 = 122;
+const FAILED: u8 = 122;
+
+/// How long a process that was killed is waited for.
+const LAST_PATIENCE: Duration = Duration::from_millis(500);
 
 /// A copy of this process that plays a role. Dropping it ends it.
 #[derive(Debug)]
@@ -50,7 +53,7 @@ impl Twin {
                     elsewhere.go();
                 }
                 let begun = (&theirs).read_exact(&mut [0]).and_then(|()| settle(&theirs, &strings));
-                let status = begun.map_or(FAILED, |()| role());
+                let status = begun.map_or(FAILED.into(), |()| role());
                 syscalls::exit_now(status)
             }
         }
@@ -116,8 +119,7 @@ impl Branch {
                 });
                 drop(theirs);
                 let status = ready.map(|()| std::panic::catch_unwind(role));
-                let status = status.ok().and_then(Result::ok).map_or(FAILED, i32::from);
-                syscalls::exit_now(status)
+                crate::end_now(status.ok().and_then(Result::ok).unwrap_or(FAILED))
             }
         }
     }
@@ -243,7 +245,7 @@ fn nursery() -> i32 {
                 let made = Loopback::make().and_then(|made| made.send(&to, LOOPBACK));
                 let answer = if made.is_ok() { MADE } else { -1 };
                 if output.write_all(&answer.to_ne_bytes()).and_then(|()| output.flush()).is_err() {
-                    return FAILED;
+                    return FAILED.into();
                 }
                 continue;
             }
@@ -259,7 +261,7 @@ fn nursery() -> i32 {
                 let host = known.zip(mounts).map(|(known, mounts)| known.into_host(mounts));
                 let status = match host {
                     Some(host) => launch::run_forked(&control, host, loopback),
-                    None => take(&control).map_or(FAILED, |()| launch()),
+                    None => take(&control).map_or(FAILED.into(), |()| launch()),
                 };
                 syscalls::exit_now(status)
             }
@@ -267,7 +269,7 @@ fn nursery() -> i32 {
         };
         let told = output.write_all(&pid.to_ne_bytes()).and_then(|()| output.flush());
         if told.is_err() {
-            return FAILED;
+            return FAILED.into();
         }
     }
 }
@@ -299,6 +301,14 @@ impl Process {
         Ok(None)
     }
 
+    /// Says whether it has ended soon after it was killed. A thread in a system call that no signal interrupts (a write
+    /// to a frozen file system, fsfreeze(8)) keeps a process for as long as that lasts.
+    fn is_gone(&self) -> bool {
+        let Ok(process) = syscalls::process_descriptor(self.pid) else { return true };
+        let events = syscalls::poll(&[(process.as_fd(), libc::POLLIN)], Some(LAST_PATIENCE));
+        events.is_ok_and(|events| events.iter().any(|events| *events != 0))
+    }
+
     fn is_alive(&mut self) -> bool {
         if !self.over {
             self.over = !matches!(syscalls::wait(self.pid, libc::WNOHANG), Ok(None));
@@ -312,7 +322,9 @@ impl Drop for Process {
         if !self.over {
             // It may have ended already; its number is its own until it is waited for.
             let _ = syscalls::kill(self.pid, libc::SIGKILL);
-            let _ = self.wait();
+            if self.is_gone() {
+                let _ = self.wait();
+            }
         }
     }
 }

@@ -7,6 +7,11 @@ use std::process::{Command, Output};
 use serde_json::{Value, json};
 use stockade_tests::{Place, skip, stockade};
 
+#[path = "audit/frozen.rs"]
+mod frozen;
+#[path = "audit/refused.rs"]
+mod refused;
+
 const SMALL_DISK: &str = "STOCKADE_TEST_SMALL_DISK";
 
 fn text(bytes: &[u8]) -> String {
@@ -42,7 +47,12 @@ fn log(place: &Place) -> String {
 }
 
 fn verifies(place: &Place) {
-    let output = place.output(["audit", "verify"]);
+    verifies_in(place, &place.root.join("state"));
+}
+
+fn verifies_in(place: &Place, state: &Path) {
+    let mut command = place.stockade(["audit", "verify"]);
+    let output = command.env("XDG_STATE_HOME", state).output().expect("the executable starts");
     assert_eq!(output.status.code(), Some(0), "{}{}", text(&output.stdout), text(&output.stderr));
 }
 
@@ -70,45 +80,6 @@ fn a_limit_of_file_size_is_an_error_and_the_command_gets_the_signal_back() {
         assert_eq!(set & (1 << 24), 0, "SIGXFSZ is not the default: {line}");
     }
     assert!(!signals.stdout.is_empty(), "{}", text(&signals.stderr));
-    verifies(&place);
-}
-
-#[test]
-fn a_request_that_fails_before_it_is_decided_leaves_a_record_without_its_secrets() {
-    let place = Place::new("failed");
-    place.write("project/bad.json", "{ \"permissions\": { \"deny\": 3 } }");
-    let secret = "curl -u bob:hunter2hunter2 https://example.com";
-    let failing: [&[&str]; 3] = [
-        &["run", "--settings", "bad.json", secret],
-        &["run", "--timeout", "99999999s", "echo late"],
-        &["run", ""],
-    ];
-    for arguments in failing {
-        let output = place.output(arguments);
-        assert_eq!(output.status.code(), Some(122), "{arguments:?}: {}", text(&output.stderr));
-    }
-    let found = place.output(["audit", "search", "--kind", "decision", "--json"]);
-    let stored = text(&found.stdout);
-    assert!(!stored.contains("hunter2"), "{stored}");
-    let records: Vec<Value> =
-        stored.lines().map(|line| serde_json::from_str(line).expect("a record")).collect();
-    let told: Vec<Value> = records
-        .iter()
-        .map(|record| {
-            json!([
-                record["verdict"]["decision"],
-                record["verdict"]["by"],
-                record["verdict"]["code"],
-                record["runs"]
-            ])
-        })
-        .collect();
-    let refused = |code: &str| json!(["deny", "error", code, "nobody"]);
-    assert_eq!(
-        told,
-        [refused("settings_rejected"), refused("invalid_request"), refused("invalid_request"),]
-    );
-    assert_eq!(records[1]["request"]["command"], "echo late");
     verifies(&place);
 }
 

@@ -91,6 +91,11 @@ pub(crate) enum Error {
 }
 
 impl Error {
+    /// Returns the error of a log in `directory` whose disk did not answer in time.
+    pub(crate) fn slow(directory: &Path) -> Error {
+        Error::Slow { directory: directory.to_path_buf(), seconds: super::PATIENCE.as_secs() }
+    }
+
     /// Returns what a person can do about it, one sentence.
     pub(crate) fn help(&self) -> String {
         match self {

@@ -50,7 +50,7 @@ pub(crate) use redact::Redactor;
 use writer::Job;
 
 /// How long a record may take to become durable.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Records that may wait for the writer; who comes later waits.
 const QUEUE: usize = 256;
@@ -258,8 +258,7 @@ impl Log {
             }
             Err(_) => {
                 shared.is_stuck.store(true, Ordering::Relaxed);
-                let directory = shared.directory.clone();
-                Err(Error::Slow { directory, seconds: PATIENCE.as_secs() })
+                Err(Error::slow(&shared.directory))
             }
         }
     }
@@ -267,6 +266,11 @@ impl Log {
     /// Says whether every record that was asked for is answered, so that the writer has nothing left to write but caches.
     pub(crate) fn is_idle(&self) -> bool {
         self.shared.unanswered.load(Ordering::Relaxed) == 0
+    }
+
+    /// Says whether somebody waited in vain for a record: the disk hangs.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.shared.is_stuck.load(Ordering::Relaxed)
     }
 
     /// Returns what masks text and makes digests.

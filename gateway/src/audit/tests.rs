@@ -154,6 +154,23 @@ async fn a_record_of_a_later_format_is_left_to_a_later_version() {
 }
 
 #[tokio::test]
+async fn a_log_of_another_host_is_refused() {
+    if !fs::read_to_string("/etc/machine-id").is_ok_and(|text| text.trim().len() >= 32) {
+        println!("skipped: this machine has no identity of its own (machine-id(5))");
+        return;
+    }
+    let scratch = Scratch::new("elsewhere");
+    drop(Log::open(&scratch.places, GatewayMode::Embedded).unwrap());
+    let key = fs::read(scratch.places.state.join("keys/sign.key")).unwrap();
+    let key = ed25519_dalek::SigningKey::from_bytes(&key.try_into().unwrap());
+    let elsewhere = checkpoint::PublicKey::of("stockade/h-00000000/0123", &key).line();
+    fs::write(scratch.places.state.join("trust.vkey"), elsewhere).unwrap();
+    let refused = Log::open(&scratch.places, GatewayMode::Embedded).unwrap_err();
+    let (directory, host) = (scratch.places.directory.clone(), keys::host_id());
+    assert_eq!(refused, Error::OtherHost { directory, origin: "h-00000000".into(), host });
+}
+
+#[tokio::test]
 async fn segments_rotate_and_are_sealed() {
     let scratch = Scratch::new("rotated");
     let rotation = Rotation { bytes: 1 << 20, records: Some(4) };

@@ -6,7 +6,7 @@ use std::io::BufRead as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{args, context, failure};
+use super::{args, context, failure, refused};
 use crate::client::Client;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{Case, CheckRequest, Context, DecisionView};
@@ -28,7 +28,18 @@ pub(crate) async fn check(options: args::Check, spare: Spare) -> Result<ExitCode
 }
 
 async fn decide(options: args::Check, spare: Spare) -> Result<ExitCode, Failure> {
-    let mut call = context::call(&options.common, "check")?;
+    let mut call = match context::call(&options.common, "check") {
+        Err(failure) if options.record => {
+            let asked = match (&options.tool, &options.input) {
+                (Some(tool), _) => (tool.as_str(), json!({})),
+                (None, _) => ("Bash", json!({ "command": options.command.join(" ") })),
+            };
+            return Err(
+                refused::record((&options.common, spare), ("check", None), asked, failure).await
+            );
+        }
+        call => call?,
+    };
     call.options.spare = spare;
     // Whether a person could be asked is the run's matter; here a question stays one.
     call.context.interactive = true;

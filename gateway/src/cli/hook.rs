@@ -5,12 +5,13 @@ use std::ffi::OsString;
 use std::future::Future;
 use std::io::Read as _;
 use std::panic::AssertUnwindSafe;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::task::{Context, Poll, Waker};
 
 use clap::error::ErrorKind;
+use serde_json::{Value, json};
 
-use super::{args, context, failure, setup};
+use super::{args, context, failure, refused, setup};
 use crate::client::{Client, Options};
 use crate::protocol::errors::{Code, Failure};
 use crate::serve::hook::answer::{Answer, blocked};
@@ -79,7 +80,12 @@ fn reached(options: &args::agents::Hook) -> Option<Answer> {
 
 /// Has the gateway behind `client` judge the frame on standard input.
 fn carried(options: &args::agents::Hook, mut client: Client) -> Answer {
-    let answer = prepared(options).and_then(|prepared| {
+    let prepared = prepared(options).map_err(|failure| {
+        let (from, asked) = asked(options.agent);
+        let request = refused::request(from, asked, &options.common, Path::new("/"));
+        at_once(client.refuse(request, failure.clone())).unwrap_or(failure)
+    });
+    let answer = prepared.and_then(|prepared| {
         let answer = at_once(prepared.answer(options.agent, &mut client));
         answer.ok_or_else(|| Failure::new(Code::Internal, "a step of the hook waits", ""))
     });
@@ -119,7 +125,13 @@ fn lost(reason: &str) -> Failure {
 }
 
 async fn judged(options: &args::agents::Hook, spare: Spare) -> Result<Answer, Failure> {
-    let prepared = prepared(options)?;
+    let prepared = match prepared(options) {
+        Ok(prepared) => prepared,
+        Err(failure) => {
+            let (from, asked) = asked(options.agent);
+            return Err(refused::record((&options.common, spare), from, asked, failure).await);
+        }
+    };
     let mut client = Client::connect(Options { spare, ..prepared.call.options.clone() }).await?;
     Ok(prepared.answer(options.agent, &mut client).await)
 }
@@ -135,6 +147,11 @@ impl Prepared {
     async fn answer(&self, agent: Agent, client: &mut Client) -> Answer {
         handle(agent, &self.frame, &self.call.context, &self.running, client).await
     }
+}
+
+/// Returns what is recorded of a frame that was not read: through which door it came, and its tool and input.
+fn asked(agent: Agent) -> ((&'static str, Option<&'static str>), (&'static str, Value)) {
+    (("hook", Some(agent.name())), ("hook", json!({ "agent": agent.name() })))
 }
 
 /// Reads the frame, and what belongs to it.

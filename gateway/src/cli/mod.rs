@@ -16,6 +16,7 @@ mod interrupts;
 mod parse;
 mod policy;
 mod quick;
+mod refused;
 mod review;
 mod run;
 mod serve;

@@ -11,7 +11,7 @@ use super::ask::{Terminal, WITHDRAWAL, Withdrawal};
 use super::attend::attend;
 use super::check::with_hooks;
 use super::interrupts::{ENDING, Interrupts, Meant, SIGXFSZ, heard, waited};
-use super::{args, context, failure, shell, streams};
+use super::{args, context, failure, refused, shell, streams};
 use crate::client::{Client, Connection, Conversation, Options, PendingQuestion};
 use crate::parse::is_plain;
 use crate::protocol::errors::{Code, Failure};
@@ -43,7 +43,17 @@ pub(crate) fn run(options: args::Run, foreseen: Option<Spare>) -> Result<u8, Fai
 fn attempt(mut options: args::Run, spare: Spare) -> Result<u8, Failure> {
     // In a line that the hook of an agent wrote, the session is what the hook names.
     let hook_session = options.common.session.take_if(|_| options.for_agent);
-    let mut call = context::call(&options.common, "run")?;
+    let mut call = match context::call(&options.common, "run") {
+        Ok(call) => call,
+        Err(failure) => {
+            return Err(unread(
+                (&options.common, spare),
+                "run",
+                &options.command.join(" "),
+                failure,
+            ));
+        }
+    };
     call.context.hook_session = hook_session;
     call.context.hook_question = options.asked.take();
     let reads_text = matches!(options.command.as_slice(), [dash] if dash == "-");
@@ -89,6 +99,18 @@ fn attempt(mut options: args::Run, spare: Spare) -> Result<u8, Failure> {
     let (outcome, lost) = perform(Options { spare, ..call.options }, request, show, people)?;
     Ok(Ending { json: options.common.json, quiet: options.common.quiet, command: shown, cwd }
         .tell(&outcome, lost))
+}
+
+/// Records that `command` was refused before it could be asked for, and returns what is told of it.
+pub(super) fn unread(
+    (common, spare): (&args::Common, Spare),
+    door: &str,
+    command: &str,
+    failure: Failure,
+) -> Failure {
+    let asked = ("Bash", json!({ "command": command }));
+    super::wait(Box::pin(refused::record((common, spare), (door, None), asked, failure)))
+        .unwrap_or_else(|broken| broken)
 }
 
 /// Who answers questions.

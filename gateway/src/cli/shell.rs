@@ -156,7 +156,13 @@ impl Wanted {
     }
 
     fn run(self, common: Common, spare: Spare) -> Result<u8, Failure> {
-        let mut call = context::call(&common, "shell")?;
+        let mut call = match context::call(&common, "shell") {
+            Ok(call) => call,
+            Err(failure) => {
+                let command = context::shown(&self.command);
+                return Err(run::unread((&common, spare), "shell", &command, failure));
+            }
+        };
         let Wanted { command, session, question, stdin, marker } = self;
         call.context.hook_session = session;
         call.context.hook_question = question;

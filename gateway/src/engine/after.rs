@@ -50,6 +50,7 @@ impl Gateway {
         request: EventRequest,
     ) -> Result<EventView, Failure> {
         let event = event(&request)?;
+        self.log.is_writable().await?;
         self.note_session(&caller, &request);
         let scene = self.find(&request.cwd, &request.context).await?;
         let settings = scene.snapshot.rules.settings();

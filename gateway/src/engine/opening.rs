@@ -1,28 +1,52 @@
 //! The log while it is being opened: a call is judged meanwhile, and waits for it before anything is recorded.
 
+use std::path::{Path, PathBuf};
+
 use tokio::sync::watch;
 
-use crate::audit::{Log, Writer};
+use crate::answer;
+use crate::audit::{self, Log, Writer};
 use crate::judge;
 use crate::protocol::errors::{Code, Failure};
 
 /// The log, or why there is none, as soon as that is known.
 #[derive(Debug, Clone)]
-pub(super) struct Opening(watch::Receiver<Option<Result<Log, Failure>>>);
+pub(super) struct Opening {
+    directory: PathBuf,
+    stage: watch::Receiver<Stage>,
+}
+
+/// How far the opening is.
+#[derive(Debug, Clone)]
+enum Stage {
+    /// Nothing is known of the disk.
+    Begun,
+    /// The disk takes changes.
+    Writable,
+    /// The log is open, or cannot be opened.
+    Done(Result<Log, Failure>),
+}
 
 impl Opening {
-    /// Opens the log by `open` on a thread of its own, which appends to it afterwards.
+    /// Opens the log of `directory` by `open` on a thread of its own, which appends to it afterwards. Before that,
+    /// `prepare` changes something on the disk of the state directory, or asks to: where the disk hangs, it waits.
     pub(super) fn start(
+        directory: &Path,
+        prepare: impl FnOnce() -> Result<(), Failure> + Send + 'static,
         open: impl FnOnce() -> Result<(Log, Writer), Failure> + Send + 'static,
     ) -> Result<Opening, Failure> {
-        let (done, opening) = watch::channel(None);
+        let (done, stage) = watch::channel(Stage::Begun);
         let work = move || {
-            let (log, writer) = match open() {
+            let opened = prepare().and_then(|()| {
+                done.send_replace(Stage::Writable);
+                open()
+            });
+            let (log, writer) = match opened {
                 Ok((log, writer)) => (Ok(log), Some(writer)),
                 Err(failure) => (Err(failure), None),
             };
             // Whoever needs the log waits for the channel; a thread that breaks off closes it.
-            done.send_replace(Some(log));
+            done.send_replace(Stage::Done(log));
             drop(done);
             if let Some(writer) = writer {
                 writer.run();
@@ -33,26 +57,44 @@ impl Opening {
             let message = format!("a thread for the log cannot be started: {error}");
             Failure::new(Code::AuditUnavailable, message, "")
         })?;
-        Ok(Opening(opening))
+        Ok(Opening { directory: directory.to_path_buf(), stage })
+    }
+
+    /// Waits until the disk of the state directory has taken a change. A file system that is frozen (fsfreeze(8)) or
+    /// gone lets nobody return who changes something on it, so the thread that answers does not try before this.
+    pub(super) async fn is_writable(&self) -> Result<(), Failure> {
+        let mut stage = self.stage.clone();
+        let known = stage.wait_for(|stage| !matches!(stage, Stage::Begun));
+        match tokio::time::timeout(audit::PATIENCE, known).await {
+            Ok(known) => known.map(drop).map_err(|_| broken()),
+            Err(_) => Err(answer::unrecorded(&audit::Error::slow(&self.directory))),
+        }
     }
 
     /// Returns the log when it is open.
     pub(super) async fn log(&self) -> Result<Log, Failure> {
-        let mut opening = self.0.clone();
-        let opened = opening.wait_for(Option::is_some).await;
-        let broken = || judge::broken("the opening of the log broke off");
-        opened.map_err(|_| broken())?.clone().ok_or_else(broken)?
+        self.is_writable().await?;
+        let mut stage = self.stage.clone();
+        let opened = stage.wait_for(|stage| matches!(stage, Stage::Done(_))).await;
+        match &*opened.map_err(|_| broken())? {
+            Stage::Done(log) => log.clone(),
+            Stage::Begun | Stage::Writable => Err(broken()),
+        }
     }
 
     /// Leaves the log to the end of this process: what was answered is on disk, and nothing else is under way. To take
     /// the writer's thread down in order would only keep the caller waiting.
     pub(super) fn leave(&self) {
-        let is_idle = match &*self.0.borrow() {
-            Some(Ok(log)) => log.is_idle(),
-            Some(Err(_)) | None => false,
+        let is_idle = match &*self.stage.borrow() {
+            Stage::Done(Ok(log)) => log.is_idle(),
+            Stage::Done(Err(_)) | Stage::Begun | Stage::Writable => false,
         };
         if is_idle {
             std::mem::forget(self.clone());
         }
     }
+}
+
+fn broken() -> Failure {
+    judge::broken("the opening of the log broke off")
 }

@@ -68,6 +68,10 @@ impl Gateway {
             }
         };
         let mut begun = EventView::default();
+        if let Some(failure) = request.refused {
+            return Err(failure);
+        }
+        self.log.is_writable().await?;
         // What is only tried begins no session and notices no change.
         if request.record && request.case.is_none() {
             begun = self.begin(caller, &request.cwd, &request.context).await;

@@ -137,6 +137,10 @@ pub struct CheckRequest {
     /// Inputs that stand in for those of this machine.
     #[serde(default)]
     pub case: Option<Case>,
+    /// The front end has refused the call already, because it could not be read: with `record` it is recorded as
+    /// failed, and this failure is the answer.
+    #[serde(default)]
+    pub refused: Option<Failure>,
     /// Context that decides besides the call.
     pub context: Context,
 }

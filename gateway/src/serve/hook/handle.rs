@@ -1,6 +1,6 @@
 //! The handler behind the supervisor: reads a frame, has each call judged, gives the answer.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Agent;
 use super::answer::{
@@ -11,6 +11,7 @@ use super::{said, table};
 use crate::client::Client;
 use crate::facts::Place;
 use crate::places::hex;
+use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{CheckRequest, Context, DecisionView, EventRequest};
 use crate::protocol::words;
 use crate::random;
@@ -35,7 +36,11 @@ pub(crate) async fn handle(
 ) -> Answer {
     let frame = table::row(agent.name()).and_then(|row| read(agent, &row, bytes));
     match frame {
-        Err(reason) => blocked(agent, &reason),
+        Err(reason) => {
+            let failure = Failure::new(Code::InvalidRequest, reason, "");
+            let told = client.refuse(unreadable(agent, bytes, context), failure).await;
+            blocked(agent, &told.message)
+        }
         Ok(Frame::Other) => answer(agent, "", &Ruling::NoObjection),
         Ok(Frame::Told(told)) => {
             let said = client.event(event(agent, &told, context)).await;
@@ -52,6 +57,14 @@ pub(crate) async fn handle(
             }
         }
     }
+}
+
+/// Returns what is recorded of a frame that cannot be read: how long it is, and none of its content, of which nobody
+/// can say what is secret.
+fn unreadable(agent: Agent, bytes: &[u8], context: &Context) -> CheckRequest {
+    let input = json!({ "agent": agent.name(), "frame_bytes": bytes.len() });
+    let (cwd, context) = ("/".to_owned(), of_agent(agent, context, None));
+    CheckRequest { tool: "hook".into(), input, cwd, context, ..CheckRequest::default() }
 }
 
 /// Judges every call of a frame; the strictest decision holds for all.
