@@ -148,11 +148,15 @@ pub(crate) fn not_started(error: &sandbox::Error) -> Failure {
             let help = "look at the file's rights and its interpreter";
             Failure::new(Code::LaunchFailed, message, help)
         }
+        sandbox::Error::Spec { .. } => {
+            let help = "give the call again: its rules are looked up anew; if it fails again, end the program that changes \
+                        this path";
+            Failure::new(Code::LaunchFailed, message, help)
+        }
         sandbox::Error::Launcher { .. }
         | sandbox::Error::Report { .. }
         | sandbox::Error::Step { .. }
-        | sandbox::Error::Terminal { .. }
-        | sandbox::Error::Spec { .. } => {
+        | sandbox::Error::Terminal { .. } => {
             let help = "`stockade doctor` says what this machine can enforce";
             Failure::new(Code::LaunchFailed, message, help)
         }

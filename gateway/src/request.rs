@@ -175,7 +175,10 @@ pub(crate) fn directory(directory: &str, what: &str) -> Result<PathBuf, Failure>
     if !Path::new(directory).is_absolute() {
         return Err(unusable("it is not an absolute path".into()));
     }
-    let real = Path::new(directory).canonicalize().map_err(|error| unusable(error.to_string()))?;
+    let real = Path::new(directory).canonicalize().map_err(|error| {
+        let message = format!("the {what} `{}` cannot be used: {error}", directory.escape_debug());
+        Failure::new(Code::DirectoryUnusable, message, remade(directory, &error))
+    })?;
     if !real.is_dir() {
         return Err(unusable("it is not a directory".into()));
     }
@@ -195,6 +198,19 @@ pub(crate) fn directory(directory: &str, what: &str) -> Result<PathBuf, Failure>
         return Err(Failure::new(Code::NotUtf8, message, "name another directory"));
     }
     Ok(real)
+}
+
+/// Says what helps where `directory` cannot be used because of `error`.
+pub(crate) fn remade(directory: &str, error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            format!(
+                "`mkdir -p {}` makes it again; else name another directory",
+                quoted(&[directory.to_owned()])
+            )
+        }
+        _ => "name a directory that exists and that you can enter".to_owned(),
+    }
 }
 
 /// Checks the names in a context that choose what counts.

@@ -20,7 +20,7 @@ use crate::supervise::{Kind, Note};
 use crate::{Ending, Enforced, Exit, Protection, SandboxSpec, State, Violation};
 
 /// Longest frame.
-pub(crate) const FRAME_LIMIT_BYTES: usize = 4 << 20;
+pub(crate) const FRAME_LIMIT_BYTES: usize = 32 << 20;
 
 /// Longest payload that is written as a whole: the kernel takes it in one piece (`net/unix/af_unix.c`).
 const WHOLE_LIMIT_BYTES: usize = 30 << 10;
@@ -106,7 +106,7 @@ pub(crate) fn send_with(
 /// Returns the four bytes before a payload.
 fn frame_header(payload: &[u8]) -> io::Result<[u8; 4]> {
     if payload.len() > FRAME_LIMIT_BYTES {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the frame is longer than 4 MiB"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the frame is longer than 32 MiB"));
     }
     let length = u32::try_from(payload.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
     Ok(length.to_le_bytes())

@@ -10,7 +10,7 @@ use super::args::Common;
 use crate::client::{Client, Options};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{CommandText, Context};
-use crate::request::quoted;
+use crate::request::{quoted, remade};
 use crate::spare::{Purpose, Spare};
 
 /// Longest command text that is read from standard input, in bytes.
@@ -37,7 +37,7 @@ impl Call {
 
 /// Reads the surroundings of a call that comes through `door`.
 pub(crate) fn call(common: &Common, door: &str) -> Result<Call, Failure> {
-    let here = std::env::current_dir().map_err(unusable_directory)?;
+    let here = here(common)?;
     let cwd = match &common.cwd {
         Some(directory) => directory_of(&here.join(directory))?,
         None => text_of(&as_told(&here))?,
@@ -70,6 +70,16 @@ pub(crate) fn call(common: &Common, door: &str) -> Result<Call, Failure> {
         agent: variable("STOCKADE_AGENT"),
     };
     Ok(Call { options: options(common, &here), context, cwd })
+}
+
+/// Returns where relative paths of a call begin: a directory that is gone is no reason not to work in another.
+fn here(common: &Common) -> Result<PathBuf, Failure> {
+    let named = common.cwd.as_ref().filter(|path| path.is_absolute());
+    match (std::env::current_dir(), named) {
+        (Ok(here), _) => Ok(here),
+        (Err(_), Some(named)) => Ok(named.clone()),
+        (Err(error), None) => Err(unusable_directory(error)),
+    }
 }
 
 /// Returns which gateway the options name.
@@ -113,7 +123,7 @@ pub(crate) fn may_run(common: &Common) -> bool {
 
 /// Returns a client of the gateway that runs where the options say; none when this process is to be the gateway.
 pub(crate) fn running(common: &Common) -> Result<Option<Client>, Failure> {
-    let here = std::env::current_dir().map_err(unusable_directory)?;
+    let here = here(common)?;
     Client::reach(&options(common, &here))
 }
 
@@ -121,7 +131,7 @@ fn unusable_directory(error: std::io::Error) -> Failure {
     Failure::new(
         Code::DirectoryUnusable,
         format!("the working directory cannot be used: {error}"),
-        "change to a directory that exists, or name one with `--cwd`",
+        "change to a directory that exists, or name one by its absolute path with `--cwd`",
     )
 }
 
@@ -235,16 +245,13 @@ fn as_told(here: &Path) -> PathBuf {
 
 /// Returns the path of a directory as it was given: which links it goes over, the gateway looks at.
 fn directory_of(path: &Path) -> Result<String, Failure> {
-    let unusable = |reason: String| {
-        Failure::new(
-            Code::DirectoryUnusable,
-            format!("the directory `{}` cannot be used: {reason}", path.display()),
-            "name a directory that exists and that you can enter",
-        )
+    let unusable = |error: std::io::Error| {
+        let message = format!("the directory `{}` cannot be used: {error}", path.display());
+        Failure::new(Code::DirectoryUnusable, message, remade(&path.to_string_lossy(), &error))
     };
-    let real: PathBuf = path.canonicalize().map_err(|error| unusable(error.to_string()))?;
+    let real: PathBuf = path.canonicalize().map_err(unusable)?;
     if !real.is_dir() {
-        return Err(unusable("it is no directory".into()));
+        return Err(unusable(std::io::ErrorKind::NotADirectory.into()));
     }
     text_of(path)
 }

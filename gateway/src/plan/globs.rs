@@ -74,14 +74,14 @@ pub(super) fn expand(
     }
     let mut walk = Walk::new(&sought, ground, limit);
     walk.run();
-    let answers = walk.answers().into_iter().zip(patterns).enumerate();
-    let found = answers.map(|(index, (answer, (pattern, unlisted)))| {
+    let answers = walk.answers().into_iter().zip(patterns);
+    let found = answers.map(|(answer, (pattern, unlisted))| {
         if !Pattern::is(pattern) {
-            return Ok(Found { paths: vec![PathBuf::from(pattern)], unseen: Vec::new() });
+            return Found { paths: vec![PathBuf::from(pattern)], unseen: Vec::new() };
         }
-        whole::settle(answer, *unlisted, ground.is_needed).map_err(|reason| (index, reason))
+        whole::settle(answer, *unlisted, ground.is_needed)
     });
-    found.collect()
+    Ok(found.collect())
 }
 
 fn segments(pattern: &str) -> Result<Vec<Segment>, &'static str> {

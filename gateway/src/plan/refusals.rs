@@ -1,6 +1,11 @@
 //! Rules of the settings that refuse, and those that lift one for reading: what they are about, and what is refused by its
 //! name alone.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access as Permission, access};
+use rustix::process::{Resource, getrlimit};
 use stockade_policy::{Origin, SandboxSettings};
 use stockade_sandbox::{Access, Pattern};
 
@@ -9,6 +14,10 @@ use super::place_of;
 use super::rules::Rules;
 use super::targets::{Target, Targets, shown};
 use crate::protocol::errors::{Code, Failure};
+use crate::request::quoted;
+
+/// Most paths that all patterns stand for, each of which is a mount.
+const MOST: usize = 15_000;
 
 /// One entry of the settings.
 type Entry<'a> = (&'a str, &'a Origin, Access);
@@ -72,12 +81,53 @@ fn expanded(entries: &[Entry<'_>], targets: &Targets) -> Result<Vec<Found>, Fail
         follows: &|link| targets.is_reached(link),
     };
     let found = globs::expand(&asked, ground, globs::LIMIT);
-    found.map_err(|(index, reason)| {
+    let found = found.map_err(|(index, reason)| {
         let pattern = asked.get(index).map(|asked| asked.0).unwrap_or_default();
         let message =
             format!("the pattern `{}` cannot be expanded: {reason}", pattern.escape_debug());
-        Failure::new(Code::SettingsRejected, message, "name fewer files in it")
-    })
+        Failure::new(Code::SettingsRejected, message, "write it in another way")
+    })?;
+    let all: BTreeSet<&Path> =
+        found.iter().flat_map(|it| &it.paths).map(PathBuf::as_path).collect();
+    match all.len() > most() {
+        true => Err(too_many(&all)),
+        false => Ok(found),
+    }
+}
+
+/// Returns how many paths can be refused: each takes a descriptor while a command is started.
+fn most() -> usize {
+    let highest = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+    MOST.min(usize::try_from(highest).unwrap_or(usize::MAX) / 4 * 3)
+}
+
+/// Says which directory holds most of `all`, and how a person makes them fewer.
+fn too_many(all: &BTreeSet<&Path>) -> Failure {
+    let mut held: BTreeMap<&Path, usize> = BTreeMap::new();
+    for above in all.iter().filter_map(|path| path.parent()) {
+        *held.entry(above).or_default() += 1;
+    }
+    let most = held.into_iter().max_by_key(|(_, count)| *count);
+    let (directory, count) = most.unwrap_or((Path::new("/"), 0));
+    let is_closed = |path: &&&Path| {
+        path.parent() == Some(directory)
+            && path.is_dir()
+            && access(**path, Permission::READ_OK | Permission::EXEC_OK).is_err()
+    };
+    let closed = all.iter().filter(is_closed).count();
+    let name = quoted(&[directory.display().to_string()]);
+    let message = format!(
+        "{} holds {count} files and directories that the patterns of your settings refuse, {closed} of them because they \
+         cannot be looked through: no command can be started with so many",
+        shown(directory)
+    );
+    let help = match 2 * closed > count {
+        true => format!(
+            "`find {name} -type d ! -perm -u=rx -prune -exec chmod u+rwx {{}} +` opens them"
+        ),
+        false => format!("move them into a directory below {name}, which is refused as a whole"),
+    };
+    Failure::new(Code::SettingsRejected, message, help)
 }
 
 /// Says what could not be looked through for a pattern.

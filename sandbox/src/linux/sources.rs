@@ -59,6 +59,7 @@ impl Sources {
         foreign: &Foreign,
         left: Option<&Left>,
     ) -> Result<Sources, Failure> {
+        raise_limit();
         let mut sources =
             Sources { opened: BTreeMap::new(), rules: Vec::new(), absent: Vec::new() };
         for rule in &spec.files.rules {
@@ -86,6 +87,9 @@ impl Sources {
                     }
                 }
                 Err(error) if is_absent(&error) => sources.absent.push(rule.clone()),
+                Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
+                    return Err(exchanged(&rule.path));
+                }
                 Err(error) => return failed("open", &rule.path, Err(error)),
             }
         }
@@ -95,8 +99,7 @@ impl Sources {
     fn add(&mut self, rule: &FileRule, fd: OwnedFd) -> Result<(), Failure> {
         let kind = failed("look at", &rule.path, syscalls::kind(fd.as_fd()))?;
         if kind == libc::S_IFLNK {
-            let reason = format!("`{}` is a symbolic link, not a real path", rule.path.display());
-            return Err(Failure::Spec { reason });
+            return Err(exchanged(&rule.path));
         }
         self.opened.insert(rule.path.clone(), fd);
         self.rules.push(rule.clone());
@@ -144,6 +147,23 @@ impl Sources {
         }
         Ok(trees)
     }
+}
+
+/// Lets this process open as many files as it may: each rule takes one. The command gets a limit of its own.
+fn raise_limit() {
+    if let Ok((soft, hard)) = syscalls::limit(libc::RLIMIT_NOFILE)
+        && soft < hard
+    {
+        let _ = syscalls::set_limit(libc::RLIMIT_NOFILE, hard, hard); // then fewer rules can be opened, and that is told
+    }
+}
+
+/// The failure of a rule whose path is no real one any more.
+fn exchanged(path: &Path) -> Failure {
+    let path = path.display();
+    let reason =
+        format!("`{path}` became a symbolic link, or goes over one, after it was looked at");
+    Failure::Spec { reason }
 }
 
 /// A mount that is not attached yet; `None` for one that hides.

@@ -1,10 +1,12 @@
 //! Nothing that a command can make in its project stops the next command.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _, lchown, symlink};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::{Value, json};
 use stockade_tests::{Place, give, is_root};
 
@@ -149,7 +151,7 @@ fn what_a_rule_refuses_behind_a_link_stays_refused() {
 }
 
 #[test]
-fn a_hundred_thousand_directories_are_looked_through() {
+fn tens_of_thousands_of_directories_are_looked_through() {
     as_each("many-directories", |runs| {
         let place = runs.place;
         let settings = json!({"permissions": {"deny": ["Read(./**/*.pem)", "Read(./**/.secret)"]}});
@@ -170,6 +172,179 @@ fn a_hundred_thousand_directories_are_looked_through() {
         assert!(whole || told.contains("text of a file"), "{told}");
         assert!(!place.project().join("a.pem").exists());
         runs.goes_on("21,070 directories");
+    });
+}
+
+/// Makes directories of mode 000 in the project.
+fn closed_directories(runs: &Runs<'_>, count: usize) {
+    for number in 0..count {
+        let folder = runs.place.project().join(format!("closed{number}"));
+        DirBuilder::new().mode(0o000).create(&folder).expect("a directory");
+        if runs.ordinary {
+            lchown(&folder, Some(ORDINARY), Some(ORDINARY)).expect("chown");
+        }
+    }
+}
+
+/// Starts `stockade` where a process may have so many files open.
+fn with_descriptors(runs: &Runs<'_>, (soft, hard): (usize, usize), text: &str) -> (i32, String) {
+    let own = runs.command(&["run", "--no-daemon", "--", text]);
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("ulimit -S -n {soft}; ulimit -H -n {hard}; exec \"$0\" \"$@\"")]);
+    command.arg(own.get_program()).args(own.get_args()).env_clear();
+    command.envs(own.get_envs().filter_map(|(key, value)| Some((key, value?))));
+    let output = command.current_dir(runs.place.project()).stdin(Stdio::null()).output();
+    let output = output.expect("sh starts");
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&text).into_owned())
+}
+
+#[test]
+fn thousands_of_closed_directories_stop_no_command() {
+    as_each("closed-thousands", |runs| {
+        runs.settings(&json!({"permissions": {"deny": ["Read(./**/*.pem)"]}}));
+        closed_directories(runs, 2_000);
+        let (code, told) = with_descriptors(runs, (1_024, 8_192), "echo ran; ulimit -S -n");
+        assert_eq!((code, told.as_str()), (0, "ran\n1024\n"));
+    });
+}
+
+#[test]
+fn too_many_closed_directories_are_told_with_the_command_that_opens_them() {
+    as_each("closed-too-many", |runs| {
+        if !runs.ordinary && is_root() {
+            return; // for root there is none that cannot be looked through
+        }
+        runs.settings(&json!({"permissions": {"deny": ["Read(./**/*.pem)"]}}));
+        closed_directories(runs, 900);
+        let run = || with_descriptors(runs, (1_024, 1_024), "echo ran");
+        let (code, told) = run();
+        assert_eq!(code, 122, "{told}");
+        let (_, help) = told.split_once("try: `").expect("what helps");
+        let (command, _) = help.split_once('`').expect("a command");
+        let helped = Command::new("sh").args(["-c", command]).status().expect("sh starts");
+        assert!(helped.success(), "{command}");
+        assert_eq!(run(), (0, "ran\n".to_owned()));
+    });
+}
+
+#[test]
+fn a_directory_that_is_gone_is_told_with_what_helps() {
+    as_each("directory-gone", |runs| {
+        let (place, project) = (runs.place, runs.place.project());
+        let gone = project.join("gone");
+        let name = gone.to_str().expect("text");
+        // One that settings add stops nothing.
+        runs.settings(&json!({"permissions": {"additionalDirectories": [name]}}));
+        runs.goes_on("additionalDirectories");
+        for option in ["--add-dir", "--cwd", "--project"] {
+            let run = || {
+                let arguments = [option, name, "run", "--no-daemon", "--", "echo ran"];
+                let output = runs.command(&arguments).output().expect("stockade");
+                let text = [output.stdout, output.stderr].concat();
+                (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+            };
+            let (code, told) = run();
+            assert_eq!(code, Some(122), "{option}: {told}");
+            assert!(told.contains(&format!("try: `mkdir -p {name}` makes it again")), "{told}");
+            fs::create_dir(&gone).expect("a directory");
+            if runs.ordinary {
+                give(&gone, ORDINARY);
+            }
+            assert_eq!(run(), (Some(0), "ran\n".to_owned()), "{option}");
+            fs::remove_dir(&gone).expect("it goes");
+        }
+        // The directory of the caller.
+        let run = |cwd: &str| {
+            fs::create_dir(&gone).expect("a directory");
+            let own = runs.command(&[]);
+            let mut command = Command::new("sh");
+            let text =
+                format!("rmdir {name}; exec \"$0\" \"$@\" {cwd} run --no-daemon -- 'echo ran'");
+            command.args(["-c", &text]).arg(own.get_program()).args(own.get_args()).env_clear();
+            command.envs(own.get_envs().filter_map(|(key, value)| Some((key, value?))));
+            let output = command.current_dir(&gone).stdin(Stdio::null()).output().expect("sh");
+            (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+        };
+        assert_eq!(run(""), (Some(122), String::new()));
+        let there = place.project().display().to_string();
+        assert_eq!(run(&format!("--cwd {there}")), (Some(0), "ran\n".to_owned()));
+    });
+}
+
+#[test]
+fn a_path_that_is_exchanged_meanwhile_leads_nowhere_and_stops_one_call_at_most() {
+    as_each("exchanged", |runs| {
+        let place = runs.place;
+        for name in ["project/src/old", "home/kept/old"] {
+            place.write(name, "");
+        }
+        let (src, link) = (place.project().join("src"), place.project().join("link"));
+        symlink("../home/kept", &link).expect("a link");
+        if runs.ordinary {
+            give(&place.project(), ORDINARY);
+            give(&place.home(), ORDINARY);
+        }
+        runs.settings(&json!({"sandbox": {"filesystem": {"allowWrite": [&src]}}}));
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    let exchanged = renameat_with(CWD, &src, CWD, &link, RenameFlags::EXCHANGE);
+                    exchanged.expect("both are there");
+                }
+            });
+            for _ in 0..8 {
+                let (code, told) = runs.run("echo > src/planted; echo ran");
+                let looked_anew = told.contains("give the call again");
+                assert!((code == 0 && told.contains("ran\n")) || looked_anew, "{code} {told}");
+            }
+            over.store(true, Ordering::Relaxed);
+        });
+        runs.goes_on("exchanged");
+        assert!(!place.home().join("kept/planted").exists());
+    });
+}
+
+#[test]
+fn what_one_command_closes_is_refused_to_the_one_that_opens_it() {
+    as_each("closed-and-opened", |runs| {
+        let place = runs.place;
+        let denied = json!({"permissions": {"deny": ["Read(./**/*.pem)"]},
+            "sandbox": {"filesystem": {"denyRead": [format!("{}/**/.token", place.project().display())]}}});
+        for closed in ["d", "d/sub", "d d/sub"] {
+            for name in ["key.pem", ".env", ".token", "sub/key.pem", "sub/.env", "sub/.token"] {
+                place.write(&format!("project/d/{name}"), "text of a secret\n");
+            }
+            if runs.ordinary {
+                give(&place.project(), ORDINARY);
+            }
+            runs.settings(&json!({}));
+            // Made by hand what the end of a run would open again.
+            for name in closed.split(' ').rev() {
+                close(place, name, 0o000);
+            }
+            runs.settings(&denied);
+            let text = "chmod 755 d; chmod 755 d/sub; cat d/* d/.[a-z]* d/sub/* d/sub/.[a-z]*; mv d e; cat e/* e/sub/*; echo ran";
+            let (_, told) = runs.run(text);
+            assert!(
+                told.contains("ran\n") && !told.contains("text of a secret"),
+                "{closed}: {told}"
+            );
+            for name in closed.split(' ') {
+                close(place, name, 0o755);
+            }
+            // The same by commands alone.
+            runs.run(&format!("chmod 000 {closed}"));
+            let (_, told) = runs.run(text);
+            assert!(
+                told.contains("ran\n") && !told.contains("text of a secret"),
+                "{closed}: {told}"
+            );
+            for name in ["d", "d/sub"] {
+                close(place, name, 0o755);
+            }
+        }
     });
 }
 

@@ -9,31 +9,31 @@ use super::{Found, Unlisted};
 /// Most paths that one pattern stands for, each of which is a mount. Of more, the directories that hold them count.
 pub(super) const MOST: usize = 4_096;
 
-/// Most that are counted where the directories that hold them cannot be refused as a whole.
-const MOST_ALONE: usize = 30_000;
-
 /// Returns what a pattern stands for.
 pub(super) fn settle(
     answer: Answer,
     unlisted: Unlisted,
     is_needed: &dyn Fn(&Path) -> bool,
-) -> Result<Found, &'static str> {
+) -> Found {
     let Answer { mut paths, closed, unseen } = answer;
     if unlisted == Unlisted::Nothing {
         paths.sort();
         paths.dedup();
         paths.truncate(MOST);
-        return Ok(Found { paths, unseen: Vec::new() });
+        return Found { paths, unseen: Vec::new() };
     }
     let could_be = |path: &PathBuf| !is_needed(path);
     let unseen = gather(unseen.into_iter().filter(could_be).collect(), is_needed);
-    let closed = closed.into_iter().filter(could_be);
-    let paths = gather(paths.into_iter().chain(closed).collect(), is_needed);
-    let all: BTreeSet<PathBuf> = paths.into_iter().chain(unseen.iter().cloned()).collect();
-    if all.len() > MOST_ALONE {
-        return Err("it stands for too many paths");
-    }
-    Ok(Found { paths: all.into_iter().collect(), unseen: unseen.into_iter().collect() })
+    let each: BTreeSet<PathBuf> =
+        paths.into_iter().chain(closed.into_iter().filter(could_be)).collect();
+    let paths = gather(each.iter().cloned().collect(), is_needed);
+    let added = paths.difference(&each).chain(&unseen);
+    // What lies in a directory that is refused as a whole is refused with it. A link may lead to what cannot be.
+    let is_directory = |path: &&PathBuf| path.symlink_metadata().is_ok_and(|found| found.is_dir());
+    let whole: BTreeSet<&Path> = added.filter(is_directory).map(PathBuf::as_path).collect();
+    let is_free = |path: &&PathBuf| !path.ancestors().skip(1).any(|above| whole.contains(above));
+    let paths = paths.union(&unseen).filter(is_free).cloned().collect();
+    Found { paths, unseen: unseen.iter().cloned().collect() }
 }
 
 /// Puts directories in the place of what they hold, those that hold most first, until no more than [`MOST`] paths are
