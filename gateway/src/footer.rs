@@ -21,9 +21,14 @@ const SHELL_SIGNAL: i32 = 128;
 /// Most names of processes that are told.
 const MOST_NAMES: usize = 3;
 
-/// Returns no line, or up to three.
+/// Returns no line, or up to four.
 pub(crate) fn of(execution: &Execution, judged: &Judged, scene: &Scene) -> String {
-    let lines = [met(execution, judged, scene), withheld(execution), left(&execution.left)];
+    let open = match judged.facts.sandbox {
+        SandboxState::Unavailable => open_parts(&execution.enforced),
+        SandboxState::Enforced | SandboxState::Off => String::new(),
+    };
+    let met = met(execution, judged, scene);
+    let lines = [met, open, withheld(execution), left(&execution.left)];
     lines.into_iter().filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
@@ -74,9 +79,6 @@ fn met(execution: &Execution, judged: &Judged, scene: &Scene) -> String {
     told.sort_by_key(|found| !matches!(found.kind.as_str(), "planted" | "process"));
     if let Some((first, rest)) = told.split_first() {
         return remedy::footer(first, rest.len(), around(judged));
-    }
-    if judged.facts.sandbox == SandboxState::Unavailable {
-        return open_parts(&execution.enforced);
     }
     if !failed || ended || judged.facts.sandbox != SandboxState::Enforced {
         return String::new();

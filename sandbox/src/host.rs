@@ -11,8 +11,10 @@ pub struct Host {
     pub probes: Vec<Probe>,
     /// What is worth knowing of where this runs, one sentence each.
     pub surroundings: Vec<String>,
-    /// What a run with the default spec would enforce.
+    /// What a run with the default spec would enforce; where no namespaces can be had, what one does that goes without them.
     pub enforced: Enforced,
+    /// No namespaces can be had.
+    pub lacks_namespaces: bool,
     /// Kernel release.
     pub kernel: String,
     /// Landlock ABI, 0 without.
@@ -76,6 +78,7 @@ impl Host {
                 states: Protection::ALL.iter().map(missing).collect(),
                 notes: Vec::new(),
             },
+            lacks_namespaces: false,
             kernel: String::new(),
             landlock_abi: 0,
         }

@@ -35,43 +35,66 @@ const VARIABLES: &[&str] =
 /// What a run leaves behind must be gone after this time.
 const SURVIVORS_LIMIT: Duration = Duration::from_secs(5);
 
-/// Tries everything once.
+/// Tries everything once; where no namespaces can be had, also what a run without them enforces.
 pub(crate) fn probe(launcher: &Path) -> Host {
     let mut probes = vec![user_namespaces(), landlock_level()];
-    let kernel = kernel();
-    let (tried, enforced) = match Ground::make().and_then(|ground| ground.tried(launcher)) {
-        Ok((outside, inside, enforced)) => (Ok((outside, inside)), enforced),
-        Err(error) => {
-            let enforced = Host::without(&why(&error)).enforced;
-            (Err(error), enforced)
-        }
-    };
-    probes.push(start_of(&tried));
-    let mut enforced = enforced;
-    if let Ok((outside, inside)) = &tried {
-        let acts = inside::ACTS.iter().map(|act| {
-            let (probe, stopped) = judged(act, outside, &inside.succeeded);
-            if !stopped {
-                disbelieve(&mut enforced, act.protections, &probe);
+    let first = tried(launcher, Fallback::Refuse);
+    probes.push(start_of(&first));
+    let mut lacks_namespaces = false;
+    let enforced = match first {
+        Ok((outside, inside)) => {
+            let mut enforced = inside.enforced.clone();
+            for act in inside::ACTS {
+                let (probe, stopped) = judged(act, &outside, &inside.succeeded);
+                if !stopped {
+                    disbelieve(&mut enforced, act.protections, &probe);
+                }
+                probes.push(probe);
             }
-            probe
-        });
-        probes.extend(acts.collect::<Vec<_>>());
-        probes.push(survivors(inside, &mut enforced));
-    }
+            probes.push(survivors(&inside, &mut enforced));
+            enforced
+        }
+        Err(error) => match tried(launcher, Fallback::Static) {
+            Ok((outside, inside)) => {
+                lacks_namespaces = true;
+                believed(&outside, &inside)
+            }
+            Err(_) => Host::without(&why(&error)).enforced,
+        },
+    };
+    let (kernel, landlock_abi) = (kernel(), landlock::kernel_abi());
     let surroundings = crate::surroundings::notes();
-    Host { probes, surroundings, enforced, kernel, landlock_abi: landlock::kernel_abi() }
+    Host { probes, surroundings, enforced, lacks_namespaces, kernel, landlock_abi }
+}
+
+/// Tries all acts outside and in a run.
+fn tried(launcher: &Path, fallback: Fallback) -> Result<(Succeeded, Ran), Error> {
+    Ground::make()?.tried(launcher, fallback)
+}
+
+/// Returns what a run without namespaces claims, but for claims whose acts succeed.
+fn believed(outside: &Succeeded, inside: &Ran) -> Enforced {
+    let mut enforced = inside.enforced.clone();
+    for act in inside::ACTS {
+        let (probe, stopped) = judged(act, outside, &inside.succeeded);
+        let claimed = act.protections.iter().copied().filter(|it| inside.enforced.holds(*it));
+        if !stopped {
+            disbelieve(&mut enforced, &claimed.collect::<Vec<_>>(), &probe);
+        }
+    }
+    enforced
 }
 
 /// Starts one confined command and tells what it reports.
 pub(crate) fn start(launcher: &Path) -> Host {
-    let enforced = match Ground::make().and_then(|ground| ground.run(launcher)) {
+    let enforced = match Ground::make().and_then(|it| it.run(launcher, Fallback::Refuse)) {
         Ok(ran) => ran.enforced,
         Err(error) => Host::without(&why(&error)).enforced,
     };
     let (probes, surroundings) = (Vec::new(), Vec::new());
     let landlock_abi = landlock::kernel_abi();
-    Host { probes, surroundings, enforced, kernel: kernel(), landlock_abi }
+    let (lacks_namespaces, kernel) = (false, kernel());
+    Host { probes, surroundings, enforced, lacks_namespaces, kernel, landlock_abi }
 }
 
 /// Says why nothing is enforced where a start fails with `error`.
@@ -161,15 +184,13 @@ impl Ground {
     }
 
     /// Tries all acts outside, then confined.
-    fn tried(&self, launcher: &Path) -> Result<(Succeeded, Ran, Enforced), Error> {
+    fn tried(&self, launcher: &Path, fallback: Fallback) -> Result<(Succeeded, Ran), Error> {
         let outside = self.outside(launcher)?;
         // What the acts outside have made would be in the way.
         for left in ["outside/new", "project/.guarded-by-the-probe"] {
             let _ = fs::remove_file(self.place.join(left)); // it may not be there
         }
-        let inside = self.run(launcher)?;
-        let enforced = inside.enforced.clone();
-        Ok((outside, inside, enforced))
+        Ok((outside, self.run(launcher, fallback)?))
     }
 
     /// Tries all acts in a plain child of this process, which is given what this one has; returns which succeeded.
@@ -183,12 +204,12 @@ impl Ground {
     }
 
     /// Tries all acts confined.
-    fn run(&self, launcher: &Path) -> Result<Ran, Error> {
+    fn run(&self, launcher: &Path, fallback: Fallback) -> Result<Ran, Error> {
         let failed = |source| Error::Report { source };
         let null = || File::options().read(true).write(true).open("/dev/null").map_err(failed);
         let (mut reader, writer) = std::io::pipe().map_err(failed)?;
         let stdio = Stdio { stdin: null()?.into(), stdout: writer.into(), stderr: null()?.into() };
-        let (child, enforced) = spawn(launcher, &self.spec(launcher), stdio)?;
+        let (child, enforced) = spawn(launcher, &self.spec(launcher, fallback), stdio)?;
         child.wait().map_err(failed)?;
         let ended = Instant::now();
         let mut text = String::new();
@@ -212,7 +233,7 @@ impl Ground {
         ]
     }
 
-    fn spec(&self, launcher: &Path) -> SandboxSpec {
+    fn spec(&self, launcher: &Path, fallback: Fallback) -> SandboxSpec {
         let rule = |path: PathBuf, access| FileRule { path, access, origin: "probe".to_owned() };
         let at = |name: &str| self.place.join(name);
         let mut rules = vec![
@@ -236,7 +257,7 @@ impl Ground {
             required: BTreeSet::new(),
             mediation: Mediation::Writes,
             confine: true,
-            fallback: Fallback::Refuse,
+            fallback,
             landlock_abi: u32::MAX,
             fail_at: String::new(),
             hide: BTreeSet::new(),

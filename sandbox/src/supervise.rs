@@ -29,7 +29,7 @@ use std::fs::Metadata;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::linux::bpf::{Table, Verdict};
 use crate::linux::seccomp;
@@ -146,6 +146,8 @@ pub(crate) struct Supervisor {
     leads: Leads,
     /// Of a run that has its loopback interface with others.
     neighbours: Option<Neighbours>,
+    /// Stands for the shared memory of the host where there is no mount over it.
+    shared_memory: Option<PathBuf>,
     terminal: Option<OwnedFd>,
     /// Files among the three streams.
     streams: Vec<OwnedFd>,
@@ -181,6 +183,7 @@ impl Supervisor {
             shared: Shared::default(),
             leads: Leads::new(spec),
             neighbours,
+            shared_memory: None,
             terminal,
             streams,
             review,
@@ -196,6 +199,13 @@ impl Supervisor {
     /// Returns it for a run that changes `caches` of the host for itself.
     pub(crate) fn with_caches(mut self, caches: Vec<PathBuf>) -> Supervisor {
         self.guard.add_caches(caches);
+        self
+    }
+
+    /// Returns it for a run without mounts, whose `private` directory is all that is its own.
+    pub(crate) fn without_mounts(mut self, private: Option<PathBuf>) -> Supervisor {
+        self.shared_memory = private.as_deref().map(shared_memory);
+        self.guard.guard_alone(private);
         self
     }
 
@@ -363,6 +373,11 @@ impl Supervisor {
             None => self.unlisted = self.unlisted.saturating_add(1),
         }
     }
+}
+
+/// Returns the directory that stands for `/dev/shm` in the private directory of a run without mounts.
+pub(crate) fn shared_memory(private: &Path) -> PathBuf {
+    private.join(".shm")
 }
 
 /// Returns what tells one refused use of a call from another, for those that have many uses.

@@ -387,7 +387,11 @@ fn a_configuration_that_was_planted_is_put_aside_told_and_recorded() {
 
 /// Runs stockade where no user namespace can be made.
 fn without_namespaces(place: &Place, line: &str) -> Output {
-    let inner = place.stockade(["run", "--no-daemon", "--", line]);
+    without_namespaces_do(place, &["run", "--no-daemon", "--", line])
+}
+
+fn without_namespaces_do(place: &Place, words: &[&str]) -> Output {
+    let inner = place.stockade(words.iter().copied());
     let mut command = Command::new("unshare");
     command.args([
         "-Ur",
@@ -423,6 +427,76 @@ fn without_namespaces_nothing_runs_and_the_sysctl_is_named() {
     assert_eq!(output.status.code(), Some(122), "{stderr}");
     assert!(stderr.contains("user.max_user_namespaces"), "{stderr}");
     assert!(!place.project().join("ran.txt").exists());
+}
+
+#[test]
+fn without_namespaces_ordinary_work_goes_on_around_what_is_denied() {
+    let name = "without_namespaces_ordinary_work_goes_on_around_what_is_denied";
+    let place = Place::new("work-with-less");
+    user(
+        &place,
+        &json!({
+            "sandbox": {"failIfUnavailable": false, "filesystem": {"denyWrite": ["./config"]}},
+            "permissions": {"allow": ["Bash", "Edit"]}
+        }),
+    );
+    place.write("project/config", "kept");
+    let script = "echo new > new; cat new; ls /etc/passwd; ls /etc > list && grep -x passwd list
+        python3 -c 'import multiprocessing; multiprocessing.Lock(); print(1)'
+        chmod 600 config || echo no; mv config gone || echo no; echo y > config || echo no";
+    place.write("project/act.sh", script);
+    let output = without_namespaces(&place, "bash act.sh");
+    let stderr = text(&output.stderr);
+    if stderr.contains("unshare:") {
+        return skip(name, "no user namespace can be made to hide them in");
+    }
+    assert_eq!(text(&output.stdout), "new\n/etc/passwd\npasswd\n1\nno\nno\nno\n", "{stderr}");
+    assert_eq!(std::fs::read_to_string(place.project().join("config")).expect("it"), "kept");
+}
+
+#[test]
+fn doctor_says_what_is_enforced_without_namespaces() {
+    let place = Place::new("doctor-without-namespaces");
+    let output = without_namespaces_do(&place, &["doctor", "--json"]);
+    if text(&output.stderr).contains("unshare:") {
+        return skip(
+            "doctor_says_what_is_enforced_without_namespaces",
+            "no user namespace can be made to hide them in",
+        );
+    }
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let states: Vec<(&str, &str)> = report["protections"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|it| (it["name"].as_str().unwrap_or(""), it["state"].as_str().unwrap_or("")))
+        .collect();
+    let expected = [
+        ("write-outside", "enforced"),
+        ("metadata-outside", "partial"),
+        ("protected", "partial"),
+        ("no-read", "enforced"),
+        ("hidden-names", "missing"),
+        ("network", "enforced"),
+        ("loopback", "missing"),
+        ("unix-sockets", "enforced"),
+        ("processes", "partial"),
+        ("ipc", "enforced"),
+        ("keyring", "enforced"),
+        ("kernel-settings", "enforced"),
+        ("privilege", "enforced"),
+        ("syscalls", "enforced"),
+        ("limits", "partial"),
+        ("env", "enforced"),
+        ("fds", "enforced"),
+        ("tty", "enforced"),
+        ("survivors", "partial"),
+    ];
+    assert_eq!(states, expected, "{report}");
+    assert_eq!((&report["ok"], &report["lacks_namespaces"]), (&json!(false), &json!(true)));
+    assert_eq!(report["lacking"], json!(["protected", "survivors"]), "{report}");
+    let told = text(&without_namespaces_do(&place, &["doctor"]).stdout);
+    assert!(told.contains("protections of a command without namespaces"), "{told}");
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub(crate) fn doctor(options: &args::Doctor) -> Result<ExitCode, Failure> {
     }
     let begun = Instant::now();
     let mut host = Host::probe();
-    if host.enforced.holds(Protection::Network) {
+    if host.enforced.holds(Protection::Network) && !host.lacks_namespaces {
         host.probes.push(crate::net::trial::probe());
     }
     let took = begun.elapsed();
@@ -50,13 +50,20 @@ pub(crate) fn doctor(options: &args::Doctor) -> Result<ExitCode, Failure> {
     Ok(failure.map_or(ExitCode::SUCCESS, |failure| failure::fail(&failure).into()))
 }
 
+/// When a command runs on a machine without namespaces.
+const WITH_LESS: &str =
+    "only with `\"sandbox\": {\"failIfUnavailable\": false}` in the user's settings";
+
 fn report(host: &Host, took: Duration) -> String {
     let abi = match host.landlock_abi {
         0 => "without Landlock".to_owned(),
         abi => format!("Landlock ABI {abi}"),
     };
     let mut lines = vec![format!("kernel {}, {abi}", words::one_line(&host.kernel)), String::new()];
-    lines.push("protections".to_owned());
+    lines.push(match host.lacks_namespaces {
+        true => format!("protections of a command without namespaces, which runs {WITH_LESS}"),
+        false => "protections".to_owned(),
+    });
     lines.extend(
         Protection::ALL.iter().map(|protection| protection_line(&host.enforced, *protection)),
     );
@@ -123,6 +130,7 @@ fn object(host: &Host, lacking: &[Protection], took: Duration) -> Value {
         "took_ms": u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         "kernel": host.kernel,
         "landlock_abi": host.landlock_abi,
+        "lacks_namespaces": host.lacks_namespaces,
         "surroundings": host.surroundings,
         "lacking": lacking.iter().map(|protection| protection.name()).collect::<Vec<_>>(),
         "protections": Protection::ALL.iter().map(protection).collect::<Vec<_>>(),

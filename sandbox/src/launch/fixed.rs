@@ -1,11 +1,14 @@
-//! Where no namespaces can be had: Landlock, the filter, limits, and nothing else.
+//! Where no namespaces can be had: Landlock, the filter, limits, and a supervisor where the kernel gives one.
 //!
 //! The report says of each protection what that leaves open. Rules that refuse are made of grants on
 //! everything else, since Landlock only grants.
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use super::init::{Prepared, Supervision, allow_terminal};
@@ -14,10 +17,11 @@ use crate::codec::Failure;
 use crate::linux::group::Counted;
 use crate::linux::landlock::{self, Grant, Ruleset};
 use crate::linux::mounts;
-use crate::linux::syscalls;
-use crate::spec::{Access, Mechanism};
+use crate::linux::seccomp;
+use crate::linux::syscalls::{self, Fork};
+use crate::spec::{Access, Mechanism, Mediation};
 use crate::steps::Steps;
-use crate::{Network, Protection, SandboxSpec};
+use crate::{Network, Protection, SandboxSpec, supervise};
 
 /// Most grants: a directory with more entries beside a refused one is refused as a whole.
 const MOST_GRANTS: usize = 4_096;
@@ -34,15 +38,19 @@ pub(super) fn confine(spec: &SandboxSpec, streams: &StandardStreams) -> Result<P
     step("subreaper", syscalls::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0))?;
     measure::end_sooner();
     step("dumpable", syscalls::prctl(libc::PR_SET_DUMPABLE, 0, 0))?;
-    let grants = grants(spec)?;
     give_up_capabilities(&mut steps)?;
+    let supervision = supervision(spec);
+    let grants = grants(spec, supervision)?;
+    if let Some(private) = &spec.files.private_tmp {
+        make_shared_memory(private)?;
+    }
     restrict(spec, &grants, streams, &mut steps)?;
-    report(spec, &mut steps);
+    report(spec, supervision, &mut steps);
     Ok(Prepared {
         isolation: Isolation::Static,
         steps,
         built: None,
-        supervision: Supervision::None,
+        supervision,
         shares: false,
         counted: Counted::default(),
     })
@@ -61,16 +69,67 @@ fn give_up_capabilities(steps: &mut Steps) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns what the command may reach, with what it may do there.
-fn grants(spec: &SandboxSpec) -> Result<Vec<(PathBuf, Grant)>, Failure> {
+/// Returns which calls can be watched: without a user namespace this takes what the kernel gives to every process.
+fn supervision(spec: &SandboxSpec) -> Supervision {
+    let is_possible = spec.may_be_watched(true) && landlock::abi(spec) > 0;
+    match spec.mediation {
+        Mediation::Writes if is_possible && can_watch().unwrap_or(false) => Supervision::Files,
+        Mediation::Writes | Mediation::None => Supervision::None,
+    }
+}
+
+/// Tries whether a child's calls can wait for this process and its memory can be read: another supervisor around this one, or
+/// a setting of Yama, may be against it.
+fn can_watch() -> io::Result<bool> {
+    let (mut ours, mut theirs) = UnixStream::pair()?;
+    let mark = [0x5A_u8; 8];
+    let address = mark.as_ptr() as u64;
+    match syscalls::fork(0)? {
+        Fork::Child => {
+            drop(ours);
+            let everything = seccomp::all_allowed().compile();
+            // A child of a process that is closed to others is so itself; a command is not.
+            let listens = syscalls::prctl(libc::PR_SET_DUMPABLE, 1, 0)
+                .and_then(|_| syscalls::seccomp_listener(&everything));
+            let told = theirs.write_all(&[u8::from(listens.is_ok())]);
+            // Until the other side has looked.
+            let looked = theirs.read(&mut [0]);
+            syscalls::exit_now(i32::from(told.is_err() || looked.is_err()));
+        }
+        Fork::Parent(pid) => {
+            drop(theirs);
+            let (mut told, mut read) = ([0], [0; 8]);
+            let listens = ours.read_exact(&mut told).is_ok() && told == [1];
+            let thread = u32::try_from(pid).unwrap_or(0);
+            let count = syscalls::read_memory(thread, address, &mut read);
+            drop(ours);
+            syscalls::wait(pid, 0)?;
+            Ok(listens && count.is_ok_and(|count| count == mark.len()) && read == mark)
+        }
+    }
+}
+
+/// Makes the directory that stands for `/dev/shm`: the host's is open to every process of this user.
+fn make_shared_memory(private: &Path) -> Result<(), Failure> {
+    match fs::DirBuilder::new().mode(0o700).create(supervise::shared_memory(private)) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        result => step("shared memory", result),
+    }
+}
+
+/// Returns what the command may reach, with what it may do there. Where a supervisor answers for writes, it alone keeps what
+/// may not be written in a writable directory: a directory with one such file stays writable.
+fn grants(spec: &SandboxSpec, supervision: Supervision) -> Result<Vec<(PathBuf, Grant)>, Failure> {
     let rules = &spec.files.rules;
     let of = |access: Access| rules.iter().filter(move |it| it.access == access);
     let hidden = of(Access::None).map(|it| it.path.as_path()).chain([Path::new(TERMINALS)]);
     let hidden: BTreeSet<&Path> = hidden.collect();
-    let kept = of(Access::ReadOnly).map(|it| it.path.as_path());
+    let is_watched = supervision == Supervision::Files;
+    let kept = of(Access::ReadOnly).filter(|_| !is_watched).map(|it| it.path.as_path());
     let unwritable: BTreeSet<&Path> = hidden.iter().copied().chain(kept).collect();
     let mut grants = Vec::new();
     around(Path::new("/"), &hidden, Grant::Read, &mut grants)?;
+    grants.extend(listed(&hidden).into_iter().map(|path| (path, Grant::List)));
     for rule in of(Access::Read) {
         let inside = beneath(&rule.path, &hidden);
         around(&rule.path, &inside, Grant::Read, &mut grants)?;
@@ -89,6 +148,16 @@ fn grants(spec: &SandboxSpec) -> Result<Vec<(PathBuf, Grant)>, Failure> {
     grants.extend(spec.files.private_tmp.iter().map(|path| (path.clone(), Grant::Write)));
     grants.extend(DEVICES.iter().map(|name| (Path::new("/dev").join(name), Grant::Device)));
     Ok(grants)
+}
+
+/// Returns the directories above hidden files that may be listed all the same: those with no hidden directory in them, since
+/// who may list one may list all beneath.
+fn listed(hidden: &BTreeSet<&Path>) -> BTreeSet<PathBuf> {
+    let closed: Vec<&Path> = hidden.iter().copied().filter(|path| path.is_dir()).collect();
+    let above = hidden.iter().flat_map(|path| path.ancestors().skip(1));
+    let is_open =
+        |path: &&Path| !closed.iter().any(|it| it.starts_with(path) || path.starts_with(it));
+    above.filter(is_open).map(Path::to_path_buf).collect()
 }
 
 fn beneath<'a>(path: &Path, refused: &BTreeSet<&'a Path>) -> BTreeSet<&'a Path> {
@@ -176,15 +245,25 @@ fn restrict(
 }
 
 /// Says of every protection that namespaces would give what is open without them.
-fn report(spec: &SandboxSpec, steps: &mut Steps) {
+fn report(spec: &SandboxSpec, supervision: Supervision, steps: &mut Steps) {
     use Protection::{
         HiddenNames, Ipc, Loopback, MetadataOutside, Processes, Protected, Survivors, UnixSockets,
     };
-    steps.missing(
-        MetadataOutside,
-        "mode, owner, times and attributes of this user's files can be changed everywhere",
-    );
-    steps.missing(Protected, "protected files inside the writable directories can be written");
+    match supervision {
+        Supervision::Files => {
+            let open = "mode, owner and times of this user's devices and sockets can be changed";
+            steps.partial(MetadataOutside, open);
+            let open = "no mount covers protected files: the supervisor alone keeps them";
+            steps.partial(Protected, open);
+        }
+        Supervision::None | Supervision::Connections => {
+            let open =
+                "mode, owner, times and attributes of this user's files can be changed everywhere";
+            steps.missing(MetadataOutside, open);
+            let open = "protected files inside the writable directories can be written";
+            steps.missing(Protected, open);
+        }
+    }
     steps.missing(HiddenNames, "names, sizes and times of denied files can be seen");
     let others = if landlock::abi(spec) >= 6 {
         "other processes can be seen, though neither signalled nor traced"

@@ -202,7 +202,8 @@ fn begin(
     let give = |given| terminal::in_place_of(given, spec);
     let journal = match &ground {
         Ground::Namespaces(stage, _) => step("journal", sources::journal(stage.left(), spec))?,
-        Ground::Static | Ground::Free => None,
+        Ground::Static => step("journal", sources::journal(None, spec))?,
+        Ground::Free => None,
     };
     // After the run has terminals of its own; where it has the host's, before those are closed to it.
     let (mut prepared, (streams, other_end)) = match ground {
@@ -282,7 +283,13 @@ fn begin(
     let neighbours = prepared.shares.then(|| Neighbours::new(address));
     let supervisor = listener.map(|it| {
         let watched = (&filters.table, neighbours);
-        Supervisor::new(it, spec, watched, terminal, (files, monitor, review)).with_caches(caches)
+        let all = Supervisor::new(it, spec, watched, terminal, (files, monitor, review));
+        match prepared.isolation {
+            Isolation::Namespaces => all.with_caches(caches),
+            Isolation::Static | Isolation::Free => {
+                all.without_mounts(spec.files.private_tmp.clone())
+            }
+        }
     });
     Ok(Begun { pid, is_told, built: prepared.built, supervisor, terminal: held })
 }

@@ -34,6 +34,8 @@ pub(crate) enum Grant {
     File,
     /// Read of one file.
     ReadFile,
+    /// Listing of directories.
+    List,
 }
 
 /// A ruleset being built.
@@ -98,6 +100,7 @@ impl Ruleset {
             Grant::Write => self.handled & !DEVICE_IOCTL,
             Grant::Device => READ_FILE | WRITE_FILE | TRUNCATE | DEVICE_IOCTL,
             Grant::ReadFile => EXECUTE | READ_FILE,
+            Grant::List => READ_DIRECTORY,
             Grant::File => EXECUTE | READ_FILE | WRITE_FILE | TRUNCATE,
         };
         syscalls::landlock_allow(self.ruleset.as_fd(), object, rights & self.handled)

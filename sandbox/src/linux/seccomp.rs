@@ -368,6 +368,12 @@ pub(crate) fn own_table() -> Table {
     }
 }
 
+/// Returns a table that refuses nothing, for trying whether a filter can be installed.
+pub(crate) fn all_allowed() -> Table {
+    let (rows, otherwise, unknown) = (BTreeMap::new(), Verdict::Allow, Verdict::Allow);
+    Table { rows, otherwise, newest: NEWEST, unknown, told: false }
+}
+
 type Entry = (libc::c_long, Vec<Case>, Verdict);
 
 fn process_control(options: Options) -> Vec<Case> {

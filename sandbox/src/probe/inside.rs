@@ -93,7 +93,11 @@ pub(super) const ACTS: &[Act] = &[
     Act {
         name: "use the host's message queues",
         protections: &[Protection::Ipc],
-        run: |scene| fs::read_link("/proc/self/ns/ipc").is_ok_and(|own| own == scene.messages),
+        run: |scene| {
+            let is_hosts =
+                fs::read_link("/proc/self/ns/ipc").is_ok_and(|own| own == scene.messages);
+            is_hosts && syscalls::try_message_queue().is_ok()
+        },
     },
     Act {
         name: "join a kernel keyring",

@@ -131,6 +131,13 @@ impl Performer<'_> {
     /// Resolves the path in argument `path` from the directory `base`.
     pub(super) fn named(&self, base: i32, path: usize) -> Result<Named, Refused> {
         let path = self.caller.path(path)?;
+        if let Some(own) = &self.supervisor.shared_memory
+            && let Ok(name) = path.strip_prefix("/dev/shm")
+        {
+            let directory = syscalls::open_path(own, libc::O_PATH, syscalls::NO_LINKS)?;
+            let name = if name.as_os_str().is_empty() { Path::new(".") } else { name };
+            return Ok(resolve::parent(&self.caller, &directory, name)?);
+        }
         let directory = if path.is_absolute() {
             syscalls::open_path(Path::new("/"), libc::O_PATH, 0)?
         } else {

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use super::act::Performer;
-use super::guard::{Act, Word};
+use super::guard::{Act, Word, violation};
 use super::{Answer, Refused, resolve};
 use crate::linux::seccomp::FCHMODAT2;
 use crate::linux::syscalls::{self, MOST_ATTRIBUTE};
@@ -170,6 +170,9 @@ impl Performer<'_> {
             let path = resolve::real_path(object.as_fd())?;
             if self.supervisor.guard.judge(Act::Make, &path) == Word::Outside {
                 return Err(Refused::Errno(libc::EROFS));
+            }
+            if let Some(rule) = self.supervisor.guard.keeps_attributes(&path) {
+                return Err(Refused::Rule(violation("write", call, &path, rule)));
             }
         }
         let copy = match self.may_change(object, &found) {

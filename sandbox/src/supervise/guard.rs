@@ -47,11 +47,15 @@ pub(crate) struct Guard {
     shown: Vec<PathBuf>,
     /// Caches whose changes are the run's own: names are free there, and sockets of the host are not the run's.
     caches: Vec<PathBuf>,
+    /// Directories of the run's own, where names are free and its sockets may lie.
+    own: Vec<PathBuf>,
+    /// No mount covers what rules refuse.
+    is_alone: bool,
     /// The run has a loopback interface and no other.
     only_loopback: bool,
 }
 
-/// Directories of the run's own, where names are free and its sockets may lie.
+/// Directories of the run's own where it has mounts.
 const OWN: &[&str] = &["/tmp", "/var/tmp", "/dev"];
 
 impl Guard {
@@ -83,6 +87,8 @@ impl Guard {
             configurations: spec.files.git_configurations.clone(),
             shown,
             caches: Vec::new(),
+            own: OWN.iter().map(PathBuf::from).collect(),
+            is_alone: false,
             only_loopback: spec.network != Network::Host,
         }
     }
@@ -91,7 +97,7 @@ impl Guard {
     pub(super) fn nothing() -> Guard {
         let (regions, names, rules, kept) = Default::default();
         let (patterns, sockets, configurations) = Default::default();
-        let (shown, caches, only_loopback) = (Vec::new(), Vec::new(), true);
+        let (shown, caches, own, only_loopback) = (Vec::new(), Vec::new(), Vec::new(), true);
         Guard {
             regions,
             names,
@@ -102,7 +108,23 @@ impl Guard {
             configurations,
             shown,
             caches,
+            own,
+            is_alone: false,
             only_loopback,
+        }
+    }
+
+    /// Guards a run without mounts: nothing but `private` is its own, and nothing else keeps what rules refuse.
+    pub(super) fn guard_alone(&mut self, private: Option<PathBuf>) {
+        self.own = private.into_iter().collect();
+        self.is_alone = true;
+    }
+
+    /// Returns the rule against changing the attributes of the object at `path`, if no mount refuses that.
+    pub(super) fn keeps_attributes(&self, path: &Path) -> Option<String> {
+        match self.judge(Act::Make, path) {
+            Word::Forbidden(rule) if self.is_alone => Some(rule),
+            Word::Forbidden(_) | Word::Free | Word::Outside => None,
         }
     }
 
@@ -138,7 +160,8 @@ impl Guard {
 
     /// Returns where the rule comes from that keeps something beneath `path`, which would lose its name with it.
     pub(super) fn keeps_beneath(&self, path: &Path) -> Option<&String> {
-        let mut kept = self.kept.iter();
+        let refused = self.rules.iter().filter(|_| self.is_alone);
+        let mut kept = self.kept.iter().chain(refused);
         kept.find(|rule| rule.path.starts_with(path)).map(|rule| &rule.origin)
     }
 
@@ -236,7 +259,7 @@ impl Guard {
 
     /// Says whether `path` lies in a directory of the run's own, and not in a part of it that is the host's.
     fn is_own(&self, path: &Path) -> bool {
-        OWN.iter().any(|own| path.starts_with(own))
+        self.own.iter().any(|own| path.starts_with(own))
             && !self.shown.iter().any(|shown| path.starts_with(shown))
     }
 }
@@ -289,6 +312,8 @@ mod tests {
             configurations: Vec::new(),
             shown: vec!["/tmp/host".into()],
             caches: vec!["/home/.npm".into()],
+            own: OWN.iter().map(PathBuf::from).collect(),
+            is_alone: false,
             only_loopback: true,
         }
     }
@@ -361,6 +386,17 @@ mod tests {
         check(Act::Make, "/elsewhere/.mcp.json", Some("outside"));
         check(Act::Make, "/tmp/.mcp.json", None);
         check(Act::Make, "/tmp/host/f", Some("outside"));
+    }
+
+    #[test]
+    fn without_mounts_only_the_private_directory_is_the_runs_own() {
+        let mut guard = guard();
+        guard.guard_alone(Some("/tmp/private".into()));
+        let word = |path: &str| guard.judge(Act::Make, Path::new(path));
+        assert_eq!(word("/tmp/private/.mcp.json"), Word::Free);
+        assert_eq!(word("/tmp/f"), Word::Outside);
+        assert_eq!(word("/dev/shm/f"), Word::Outside);
+        assert!(!guard.allows_socket(Path::new("/tmp/socket")));
     }
 
     #[test]

@@ -170,7 +170,7 @@ pub(super) fn link(caller: &Caller<'_>, directory: &OwnedFd, name: &OsStr) -> io
     let plain = syscalls::open_at(directory.as_fd(), Path::new(name), libc::O_PATH, NO_MAGIC_LINKS);
     match plain {
         Err(found) if found.raw_os_error() == Some(libc::ELOOP) => {
-            forbid_what_is_ours(directory)?;
+            forbid_what_is_ours(caller, directory)?;
             let opened = syscalls::open_at(directory.as_fd(), Path::new(name), libc::O_PATH, 0)?;
             caller.still_waits()?;
             Ok(Link::Object(opened))
@@ -180,20 +180,30 @@ pub(super) fn link(caller: &Caller<'_>, directory: &OwnedFd, name: &OsStr) -> io
 }
 
 /// Refuses a magic link of one of our processes, however the caller came to its directory in `/proc`: we may follow
-/// it, the caller may not. Nothing that a run starts has a capability, and each of ours has (`proc_pid_status(5)`).
-fn forbid_what_is_ours(directory: &OwnedFd) -> io::Result<()> {
+/// it, the caller may not. Nothing that a run starts has a capability. Each of ours has one in a user namespace; without
+/// it nothing tells ours from others, and a caller has only its own process.
+fn forbid_what_is_ours(caller: &Caller<'_>, directory: &OwnedFd) -> io::Result<()> {
     let path = real_path(directory.as_fd())?;
     let process = path.strip_prefix("/proc").ok().and_then(|inside| inside.iter().next());
-    let status = Path::new("/proc").join(process.unwrap_or_default()).join("status");
-    let text = std::fs::read_to_string(status)?;
-    let capabilities = text.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let is_of_the_run = capabilities.is_some_and(|it| it.trim().bytes().all(|digit| digit == b'0'));
+    let process = process.unwrap_or_default();
+    if *process == *caller.process()?.to_string() {
+        return Ok(());
+    }
+    let is_of_the_run = !has_capabilities(process)? && has_capabilities(OsStr::new("self"))?;
     if is_of_the_run { Ok(()) } else { error(libc::EACCES) }
 }
 
-/// Refuses the way through `/proc/1`: we may go there, the caller may not.
+/// Says whether a process has capabilities in effect (`proc_pid_status(5)`).
+fn has_capabilities(process: &OsStr) -> io::Result<bool> {
+    let text = std::fs::read_to_string(Path::new("/proc").join(process).join("status"))?;
+    let effective = text.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    Ok(effective.is_none_or(|it| it.trim().bytes().any(|digit| digit != b'0')))
+}
+
+/// Refuses the way through our own directory in `/proc`: we may go there, the caller may not.
 fn forbid_ourselves(directory: &OwnedFd, name: &OsStr) -> io::Result<()> {
     let is_proc_root =
         syscalls::is_in_proc(directory.as_fd())? && metadata(directory)?.ino() == PROC_ROOT;
-    if is_proc_root && name == "1" { error(libc::EACCES) } else { Ok(()) }
+    let is_us = is_proc_root && *name == *std::process::id().to_string();
+    if is_us { error(libc::EACCES) } else { Ok(()) }
 }

@@ -39,6 +39,10 @@ fn what_can_be_enforced_without_namespaces_is() {
             "rm $O/file".to_owned(),
             "mv $O/file f".to_owned(),
             "mkdir $O/d".to_owned(),
+            "chmod 640 $O/file".to_owned(),
+            "touch -d 2001-01-01 $O/file".to_owned(),
+            "echo x > /proc/self/root$O/file".to_owned(),
+            format!("echo x > /proc/{pid}/root$O/file"),
             "ln $O/file l && echo x > l".to_owned(),
             "cat $O/denied/secret".to_owned(),
             "ls $O/denied".to_owned(),
@@ -80,6 +84,139 @@ fn ordinary_work_goes_on_without_namespaces() {
     });
 }
 
+/// Rules against writing hold in a writable directory, and leave the directory around them writable.
+#[test]
+fn what_may_not_be_written_is_kept_and_its_directory_stays_writable() {
+    as_root_and_user(
+        "fallback::what_may_not_be_written_is_kept_and_its_directory_stays_writable",
+        || {
+            let place = Place::new("static-kept");
+            let fill = || {
+                let _ = fs::remove_dir_all(&place.project);
+                fs::create_dir_all(place.project.join("conf.d")).unwrap();
+                for (name, text) in [("config", "kept"), ("conf.d/hook", "kept"), ("other", "x")] {
+                    fs::write(place.project.join(name), text).unwrap();
+                }
+                fs::hard_link(place.project.join("config"), place.project.join("twin")).unwrap();
+            };
+            let spec = |script: &str| {
+                let mut spec = without_namespaces(&place, script);
+                let (config, hook) = (place.project.join("config"), "conf.d/hook");
+                spec.files.rules.push(rule(&config, Access::ReadOnly));
+                spec.files.rules.push(rule(&place.project.join(hook), Access::Protected));
+                spec
+            };
+            for script in [
+                "echo x > config",
+                "echo x >> config",
+                "truncate -s 0 config",
+                "perl -e 'truncate(\"config\", 0) or exit 1'",
+                "rm config",
+                "mv config gone",
+                "mv other config",
+                "cp --remove-destination other config",
+                "ln config l && echo x > l",
+                "ln -s config l && echo x > l",
+                "echo x > twin",
+                "echo x > /proc/self/cwd/config",
+                "echo x > /proc/$$/root$P/config",
+                "exec 7< config && echo x > /proc/self/fd/7",
+                "sleep 9 > /dev/null 2>&1 & echo x > /proc/$!/cwd/config; r=$?; kill $!; exit $r",
+                "mv conf.d away",
+                "echo x > conf.d/hook",
+                "touch .guarded",
+                "chmod 600 config",
+                "touch -d 2001-01-01 conf.d/hook",
+            ] {
+                fill();
+                let outside = place.plain(script);
+                assert_eq!(
+                    outside.code,
+                    Some(0),
+                    "must work unconfined: {script} {}",
+                    outside.text
+                );
+                fill();
+                let inside = run(&spec(script)).unwrap();
+                assert_ne!(inside.exit.code, Some(0), "must fail: {script} {}", inside.text);
+                for name in ["config", "conf.d/hook"] {
+                    let text = fs::read_to_string(place.project.join(name)).unwrap();
+                    assert_eq!(text, "kept", "{script}");
+                }
+            }
+            fill();
+            let script = "set -e; cat config; echo new > new; cat new; mv new renamed; mkdir d; echo y > conf.d/y; rm other; ls";
+            let ran = run(&spec(script)).unwrap();
+            let all = "keptnew\nconf.d\nconfig\nd\nrenamed\ntwin\n";
+            assert_eq!((ran.exit.code, &*ran.text), (Some(0), all));
+        },
+    );
+}
+
+/// Semaphores and shared memory have names in a directory of the run's own, and those of the host stay closed.
+#[test]
+fn named_semaphores_work_and_are_the_runs_own() {
+    as_root_and_user("fallback::named_semaphores_work_and_are_the_runs_own", || {
+        let place = Place::new("static-shm");
+        let name = format!("stockade-test-{}", std::process::id());
+        let of_the_host = std::path::Path::new("/dev/shm").join(&name);
+        let script = format!(
+            "import multiprocessing as m, os\n\
+             from multiprocessing import shared_memory\n\
+             def add(lock, value):\n\
+             \x20with lock: value.value += 1\n\
+             lock, value = m.Lock(), m.Value('i', 0)\n\
+             all = [m.Process(target=add, args=(lock, value)) for _ in range(3)]\n\
+             [it.start() for it in all]; [it.join() for it in all]\n\
+             own = shared_memory.SharedMemory('own-{name}', create=True, size=64)\n\
+             own.buf[0] = 7; again = shared_memory.SharedMemory('own-{name}')\n\
+             print(value.value, again.buf[0]); again.close(); own.close(); own.unlink()\n\
+             open('/dev/shm/{name}', 'r+').write('changed')\n"
+        );
+        fs::write(place.project.join("x.py"), script).unwrap();
+        fs::write(&of_the_host, "of the host").unwrap();
+        let outside = place.plain("python3 x.py");
+        assert_eq!((outside.code, &*outside.text), (Some(0), "3 7\n"));
+        assert_eq!(fs::read_to_string(&of_the_host).unwrap(), "changedhost");
+        let inside = run(&without_namespaces(&place, "python3 x.py")).unwrap();
+        assert!(inside.text.starts_with("3 7\n"), "{}", inside.text);
+        assert!(inside.text.contains("FileNotFoundError"), "{}", inside.text);
+        assert_eq!(fs::read_to_string(&of_the_host).unwrap(), "changedhost");
+        fs::remove_file(&of_the_host).unwrap();
+    });
+}
+
+/// A directory with denied files can be listed, and one with a denied directory in it cannot: listing is granted for all
+/// beneath.
+#[test]
+fn directories_with_denied_files_can_be_listed() {
+    as_root_and_user("fallback::directories_with_denied_files_can_be_listed", || {
+        let place = Place::new("static-list");
+        for (above, denied) in [("etc", "shadow"), ("home", "keys")] {
+            fs::create_dir_all(place.outside.join(above)).unwrap();
+            fs::write(place.outside.join(above).join("plain"), "plain").unwrap();
+            match denied {
+                "keys" => fs::create_dir(place.outside.join("home/keys")).unwrap(),
+                name => fs::write(place.outside.join(above).join(name), "secret").unwrap(),
+            }
+        }
+        let listed = |script: &str| {
+            assert_eq!(place.plain(script).code, Some(0), "must work unconfined: {script}");
+            let mut spec = without_namespaces(&place, script);
+            for path in ["etc/shadow", "home/keys"] {
+                spec.files.rules.push(rule(&place.outside.join(path), Access::None));
+            }
+            let ran = run(&spec).unwrap();
+            (ran.exit.code == Some(0), ran.text)
+        };
+        assert_eq!(listed("ls $O/etc"), (true, "plain\nshadow\n".to_owned()));
+        assert_eq!(listed("cat $O/etc/plain $O/home/plain"), (true, "plainplain".to_owned()));
+        for closed in ["cat $O/etc/shadow", "ls $O/home", "ls $O/home/keys"] {
+            assert!(!listed(closed).0, "{closed}");
+        }
+    });
+}
+
 #[test]
 fn the_report_says_what_is_open_without_namespaces() {
     as_root_and_user("fallback::the_report_says_what_is_open_without_namespaces", || {
@@ -106,13 +243,21 @@ fn the_report_says_what_is_open_without_namespaces() {
         ] {
             assert!(ran.enforced.holds(holds), "{holds:?}: {:?}", ran.enforced.states.get(&holds));
         }
-        for open in [MetadataOutside, Protected, HiddenNames, Loopback] {
+        for open in [HiddenNames, Loopback] {
             let state = ran.enforced.states.get(&open);
             assert!(matches!(state, Some(State::Missing(_))), "{open:?}: {state:?}");
         }
-        for open in [Processes, Limits, Survivors] {
+        for open in [MetadataOutside, Protected, Processes, Limits, Survivors] {
             let state = ran.enforced.states.get(&open);
             assert!(matches!(state, Some(State::Partial(_))), "{open:?}: {state:?}");
+        }
+        // Without a supervisor nobody keeps names and modes.
+        let mut spec = without_namespaces(&place, "true");
+        spec.hide.insert(Mechanism::Notification);
+        let ran = run(&spec).unwrap();
+        for open in [MetadataOutside, Protected] {
+            let state = ran.enforced.states.get(&open);
+            assert!(matches!(state, Some(State::Missing(_))), "{open:?}: {state:?}");
         }
         // What is required and not there stops the start here as well.
         let mut spec = without_namespaces(&place, "touch ran");

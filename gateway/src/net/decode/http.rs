@@ -103,6 +103,53 @@ pub enum HttpError {
     Connection,
 }
 
+/// What a server answered, as far as its head came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// The head goes on.
+    Part,
+    /// A head of this length that another one follows.
+    Interim(usize),
+    /// All that came, with a head that says that the connection is closed.
+    Final(Vec<u8>),
+    /// No head of HTTP/1, or one that is too long.
+    Unknown,
+}
+
+/// Reads the head of an answer, and says in it that the connection is closed: `Connection: close` in the place of what the
+/// server said of it (RFC 9112, 9.6).
+pub fn closing(bytes: &[u8]) -> Answer {
+    const BEGIN: &[u8] = b"HTTP/1.";
+    let begins = bytes.iter().zip(BEGIN).all(|(byte, expected)| byte == expected);
+    let Some(end) = head_end(bytes).filter(|_| begins) else {
+        let is_part = begins && bytes.len() < MAX_HEAD;
+        return if is_part { Answer::Part } else { Answer::Unknown };
+    };
+    let (head, rest) = bytes.split_at_checked(end).unwrap_or((bytes, &[]));
+    // 101 ends with another protocol: the request did not ask for one, since `Upgrade` is not handed on.
+    let status = head.get(BEGIN.len() + 2..BEGIN.len() + 5).unwrap_or_default();
+    if status.first() == Some(&b'1') && status != b"101" {
+        return Answer::Interim(end);
+    }
+    let mut whole = Vec::with_capacity(bytes.len() + 32);
+    let mut is_dropped = false;
+    for line in head.split_inclusive(|byte| *byte == b'\n') {
+        let is_folded = line.first().is_some_and(|byte| matches!(byte, b' ' | b'\t'));
+        let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
+        let of_connection = ["connection", "keep-alive", "proxy-connection"];
+        let is_own = of_connection.iter().any(|own| name.eq_ignore_ascii_case(own.as_bytes()));
+        is_dropped = if is_folded { is_dropped } else { is_own };
+        if line == b"\r\n" || line == b"\n" {
+            whole.extend_from_slice(b"Connection: close\r\n");
+        }
+        if !is_dropped {
+            whole.extend_from_slice(line);
+        }
+    }
+    whole.extend_from_slice(rest);
+    Answer::Final(whole)
+}
+
 /// Returns where the head ends, when it does.
 pub fn head_end(bytes: &[u8]) -> Option<usize> {
     // Bare line feeds end it as well; `read` then refuses them.

@@ -261,6 +261,41 @@ fn a_request_is_handed_on_once_and_nothing_hides_behind_it() {
     assert_eq!(proxy.ending().2, None);
 }
 
+/// The next request of the client goes to nobody, so the answer says that the connection is closed, whatever the server said.
+#[test]
+fn an_answer_after_which_the_connection_is_closed_says_so() {
+    for (answer, expected) in [
+        (
+            "HTTP/1.1 200 OK\r\nConnection: keep-alive\r\nKeep-Alive: timeout=5\r\nContent-Length: 2\r\n\r\nok",
+            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok",
+        ),
+        (
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n",
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n",
+        ),
+        ("HTTP/1.1 200 OK\r\nX: cut", "HTTP/1.1 200 OK\r\nX: cut"),
+        ("no HTTP at all\n\n", "no HTTP at all\n\n"),
+        ("", ""),
+    ] {
+        // In one piece, and byte by byte.
+        for size in [answer.len().max(1), 1] {
+            let proxy = Proxy::new(Way::Http);
+            let mut client = proxy.client();
+            let port = proxy.server_port();
+            let request =
+                format!("GET http://a.example:{port}/ HTTP/1.1\r\nHost: a.example:{port}\r\n\r\n");
+            client.write_all(request.as_bytes()).unwrap();
+            let mut server = proxy.accepted();
+            let _ = server.set_nodelay(true);
+            for piece in answer.as_bytes().chunks(size) {
+                server.write_all(piece).unwrap();
+            }
+            server.shutdown(Shutdown::Write).unwrap();
+            assert_eq!(String::from_utf8_lossy(&rest(&mut client)), expected, "{size}");
+        }
+    }
+}
+
 #[test]
 fn requests_that_are_not_plain_are_refused_before_anything_is_asked() {
     for request in [

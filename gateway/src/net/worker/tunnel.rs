@@ -138,6 +138,8 @@ struct Carrying<'c, 'd> {
     gate: Gate,
     up: Lane,
     down: Lane,
+    /// The head of an answer after which the connection is closed, as far as it came.
+    head: Option<Vec<u8>>,
     /// When the first flight must be whole.
     flight: Option<Instant>,
 }
@@ -158,6 +160,7 @@ pub(super) fn carry(
         (_, _) => None,
     };
     let up = Lane { bytes: start.bytes, ..Lane::default() };
+    let head = matches!(start.gate, Gate::Body(_)).then(Vec::new);
     let mut carrying = Carrying {
         client,
         server,
@@ -165,6 +168,7 @@ pub(super) fn carry(
         gate: start.gate,
         up,
         down: Lane::default(),
+        head,
         flight,
     };
     let mut piece = vec![0; PIECE];
@@ -192,6 +196,7 @@ impl Carrying<'_, '_> {
                 }
                 Judged::Wait => {}
                 Judged::Pass(next, bytes) => {
+                    self.head = matches!(next, Gate::Body(_)).then(Vec::new);
                     (self.gate, self.up.bytes, self.flight) = (next, bytes, None);
                 }
                 Judged::Refuse(reason) => return self.refuse(&reason),
@@ -293,7 +298,8 @@ impl Carrying<'_, '_> {
         }
         if of_server.intersects(ready) && self.down.bytes.is_empty() && !self.down.ended && !shut {
             let count = read(self.server, piece, &mut self.down)?;
-            self.down.bytes.extend_from_slice(piece.get(..count).unwrap_or_default());
+            let bytes = piece.get(..count).unwrap_or_default();
+            answered(&mut self.head, bytes, &mut self.down);
         }
         // Bytes that came just now may go on at once.
         let sent = write(self.server, &mut self.up)?;
@@ -301,6 +307,26 @@ impl Carrying<'_, '_> {
         self.connection.sent += sent;
         self.connection.received += received;
         Ok(true)
+    }
+}
+
+/// Hands on what a server answered. Where the connection ends with this answer, its head says so whatever the server said: the
+/// client would send its next request to nobody.
+fn answered(head: &mut Option<Vec<u8>>, bytes: &[u8], down: &mut Lane) {
+    let Some(mut held) = head.take() else { return down.bytes.extend_from_slice(bytes) };
+    held.extend_from_slice(bytes);
+    loop {
+        match http::closing(&held) {
+            // One that only tells of progress is followed by another (RFC 9110, 15.2).
+            http::Answer::Interim(end) => {
+                let rest = held.split_off(end);
+                down.bytes.append(&mut held);
+                held = rest;
+            }
+            http::Answer::Part if !down.ended => return *head = Some(held),
+            http::Answer::Part | http::Answer::Unknown => return down.bytes.append(&mut held),
+            http::Answer::Final(mut whole) => return down.bytes.append(&mut whole),
+        }
     }
 }
 

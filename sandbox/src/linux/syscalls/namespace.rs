@@ -7,6 +7,17 @@ use super::check;
 
 /// Takes the namespace that `namespace` is a descriptor of in the place of this process's own; `kind` is its `CLONE_NEW*`
 /// bit. For a user namespace there must be one thread (`setns(2)`).
+/// Makes a queue for messages of System V and removes it again (`msgget(2)`).
+pub(crate) fn try_message_queue() -> io::Result<()> {
+    // SAFETY: integers only.
+    let queue = unsafe { libc::msgget(libc::IPC_PRIVATE, 0o600) };
+    let queue = check(queue.into())?;
+    let queue = i32::try_from(queue).map_err(|_| io::ErrorKind::InvalidData)?;
+    // SAFETY: removing reads no memory.
+    let removed = unsafe { libc::msgctl(queue, libc::IPC_RMID, std::ptr::null_mut()) };
+    check(removed.into()).map(drop)
+}
+
 pub(crate) fn join_namespace(namespace: BorrowedFd<'_>, kind: i32) -> io::Result<()> {
     // SAFETY: integers only, and the descriptor is open as long as it is borrowed.
     let status = unsafe { libc::setns(namespace.as_raw_fd(), kind) };
