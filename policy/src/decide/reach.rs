@@ -148,7 +148,14 @@ fn effect_reached(
     let option = command.words.get(word).is_none_or(|word| word.may_start_with(b"-"));
     let spelled = word < literal && !option;
     match effect.kind {
-        EffectKind::ReadOnly | EffectKind::Read | EffectKind::Network => true,
+        EffectKind::ReadOnly | EffectKind::Network => true,
+        EffectKind::Read => {
+            let object = effect.object(&command.words);
+            !listed(&knowledge().quiet_readers, program(command))
+                || word < literal
+                || is_inside(context, command, object)
+                || is_no_file(object)
+        }
         // On word 0 the program does it whatever its words are: a wildcard says nothing about that.
         EffectKind::Execute | EffectKind::LoadCode => {
             (spelled && word > 0) || is_script(context, command, effect)
@@ -162,6 +169,13 @@ fn effect_reached(
             (spelled && word > 0) || (!option && is_plain_write(context, command, effect))
         }
     }
+}
+
+/// Standard input, or what is a file in name only, such as `/dev/null`.
+fn is_no_file(object: Option<&Word>) -> bool {
+    object.and_then(Word::exact).is_some_and(|path| {
+        path == b"-" || super::files::is_no_file(path, super::files::Access::Read)
+    })
 }
 
 /// The code is that of a directory outside the working directories, such as of `git -C /elsewhere`.

@@ -186,7 +186,8 @@ fn told(shell: &Shell<'_>, command: &SimpleCommand, obstacle: &Obstacle<'_>) -> 
                 EffectKind::ProjectCode => "runs code that others wrote",
                 EffectKind::Settings => "changes settings or a service",
                 EffectKind::Write => "writes a file",
-                EffectKind::ReadOnly | EffectKind::Read | EffectKind::Network => "reaches further",
+                EffectKind::Read => "reads a file outside of the working directories",
+                EffectKind::ReadOnly | EffectKind::Network => "reaches further",
             };
             let word = command.words.get(effect.word as usize).map(shown).unwrap_or_default();
             format!("a wildcard does not cover `{word}`, which {does}")
