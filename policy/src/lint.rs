@@ -6,7 +6,6 @@ pub(crate) mod never;
 
 use std::collections::HashMap;
 
-use crate::knowledge::{knowledge, listed};
 use crate::layer::Layer;
 use crate::merged::Rules;
 use crate::pattern::command::CommandPattern;
@@ -16,7 +15,7 @@ use crate::verdict::Decision;
 use hidden::Wider;
 
 /// Returns warnings about the merged rules: duplicates, rules that others hide, rules that never match, alternatives
-/// in braces, which mean nothing in a rule or a list of paths, and allow rules that cover more than they seem to, with a command as witness.
+/// in braces, which mean nothing in a rule or a list of paths, and allow rules for every command or program.
 pub fn lint(rules: &Rules) -> Vec<Problem> {
     let mut found = Vec::new();
     let mut seen: HashMap<(&str, Decision), &Rule> = HashMap::new();
@@ -76,7 +75,7 @@ fn pattern(rule: &Rule) -> Option<&CommandPattern> {
     }
 }
 
-/// A wildcard rule for a program that runs what it is given.
+/// A rule for every command, or for every program.
 fn broad(rule: &Rule) -> Option<Problem> {
     if rule.effect != Decision::Allow {
         return None;
@@ -94,18 +93,6 @@ fn broad(rule: &Rule) -> Option<Problem> {
     if pattern.has_open_program() {
         let message = "a wildcard stands where the program is named".to_owned();
         return Some(problem(rule, message, "spell the program out".to_owned()));
-    }
-    let first = pattern.first_words()?.into_iter().next()?;
-    let tables = knowledge();
-    let starts_only = listed(&tables.starters, &first) || listed(&tables.looked_through, &first);
-    if pattern.literal_words() == 1
-        && !pattern.is_exact()
-        && !starts_only
-        && listed(&knowledge().executors, &first)
-    {
-        let name = String::from_utf8_lossy(&first);
-        let message = format!("`{name}` runs what its words name, such as `{name} ./script`");
-        return Some(problem(rule, message, "spell out the first operand as well".to_owned()));
     }
     None
 }

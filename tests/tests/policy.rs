@@ -116,18 +116,49 @@ error: no tool is called `bash`
    = help: write `Bash(curl:*)`; until then each call of Bash is asked
 ",
     );
-    place
-        .write("project/.stockade/settings.json", r#"{"permissions": {"allow": ["Bash(scp *)"]}}"#);
-    check(
-        &place.output(["policy", "lint"]),
-        1,
-        "\
-error: this allows `scp notes.txt example.com:`, which sends a file to another machine
-  --> .stockade/settings.json:1:28
-   |  Bash(scp *)
-   = help: name what is meant more closely, or ask for it in `ask`
-",
-    );
+}
+
+/// A rule that lets a program out is an error with a command that shows it; one that does not is none.
+#[test]
+fn lint_shows_the_way_out_that_a_rule_covers() {
+    let place = Place::new("lint-escapes");
+    let told = |rule: &str| {
+        let settings = serde_json::json!({"permissions": {"allow": [rule]}}).to_string();
+        place.write("home/.config/stockade/settings.json", &settings);
+        let output = place.output(["policy", "lint"]);
+        String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned()
+    };
+    let cases = [
+        (
+            "Bash(curl -T *)",
+            "error: this allows `curl -T notes.txt https://example.com`, which sends a file to another machine",
+        ),
+        (
+            "Bash(gh extension *)",
+            "error: this allows `gh extension`, which runs other programs or code",
+        ),
+        (
+            "Bash(ruby x.rb *)",
+            "warning: this allows `ruby x.rb`, which runs whatever the file holds",
+        ),
+        (
+            "Bash(python3 *)",
+            "warning: this allows `python3 x.py`, which runs whatever the file holds",
+        ),
+        (
+            "Bash(python3 -c pass *)",
+            "error: this allows `python3 -c pass`, which runs other programs or code",
+        ),
+        ("Bash(python3 -c *)", ""),
+        ("Bash(find *)", ""),
+        ("Bash(scp *)", ""),
+        ("Bash(dmsetup *)", ""),
+        ("Bash(dmsetup ls --exec ./x *)", ""),
+        ("Bash(python3 -c pass)", ""),
+    ];
+    for (rule, expected) in cases {
+        assert_eq!(told(rule), expected, "{rule}");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 mod diff;
 mod lint;
+mod own;
 mod show;
 mod test;
 mod trust;
@@ -19,7 +20,7 @@ use super::args::policy::{Policy, PolicyCommand};
 use super::{context, failure, wait};
 use crate::bounds;
 use crate::facts::{Place, roots};
-use crate::judge::{self, Asked, Hooks, Runner, Scene};
+use crate::judge::{self, Asked, Hooks, Judged, Runner, Scene};
 use crate::parse::Scanner;
 use crate::places::Places;
 use crate::protocol::errors::Failure;
@@ -102,10 +103,15 @@ impl Court {
 
     /// Judges a call by the rules of `scene`; hooks have no say.
     async fn judge(&self, scene: &Scene, tool: &str, input: Value) -> Result<Verdict, Failure> {
+        Ok(self.judged(scene, tool, input).await?.verdict)
+    }
+
+    /// Judges a call in the same way, and returns all that was found out about it.
+    async fn judged(&self, scene: &Scene, tool: &str, input: Value) -> Result<Judged, Failure> {
         let hooks = Hooks::Recorded(Box::default());
         let (context, runner) = (self.context(), Runner::Caller);
         let asked = Asked { tool, input, id: "policy", context, hooks, runner };
-        Ok(judge::judge(&self.scanner, scene, asked).await?.verdict)
+        judge::judge(&self.scanner, scene, asked).await
     }
 
     /// Names a place as people read it, files of the project relative to the working directory.

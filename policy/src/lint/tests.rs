@@ -114,7 +114,6 @@ fn rules_that_wider_ones_hide() {
         WebFetch(domain:x.a.org): `WebFetch(domain:*.a.org)` in user.json:1 refuses all that this rule speaks of; take one of the two out
         mcp__m__t: `mcp__m__*` in user.json:1 speaks of every call already; take one of the two out
         Bash(ls -l *): `Bash(ls *)` in user.json:1 covers all of this already; take this one out
-        Bash(cargo *): `cargo` runs what its words name, such as `cargo ./script`; spell out the first operand as well
         Bash(rm x): `Bash(rm:*)` in user.json:1 refuses all that this rule speaks of; take one of the two out
         Bash(git push main): `Bash(git * main)` in user.json:1 refuses all that this rule speaks of; take one of the two out
     "#]],

@@ -8,7 +8,7 @@ use stockade_policy::{By, Decision, Layer, Origin, Problem, SandboxState, Severi
 use super::super::args::policy::Lint;
 use super::show::{place, put};
 use super::witnesses::{Witness, witnesses};
-use super::{Court, FOUND, print};
+use super::{Court, FOUND, own, print};
 use crate::judge::Scene;
 use crate::protocol::errors::Failure;
 use crate::protocol::words;
@@ -47,7 +47,8 @@ fn is_better(better: &Problem, known: &Problem) -> bool {
     better.origin == known.origin && known.message.contains(", such as `")
 }
 
-/// Judges the witnesses without the sandbox, and returns for each allow rule the first that it let through.
+/// Judges the witnesses and what the rules themselves spell out without the sandbox, and returns for each allow rule
+/// the worst that it let through.
 async fn shown(court: &Court, snapshot: std::sync::Arc<Snapshot>) -> Result<Vec<Problem>, Failure> {
     let made = Scene::with(court.place.clone(), snapshot, court.context(), &court.places)?;
     let scene = Scene { sandbox: SandboxState::Off, root: false, ..made };
@@ -68,6 +69,13 @@ async fn shown(court: &Court, snapshot: std::sync::Arc<Snapshot>) -> Result<Vec<
             Some(known) if known.severity < shown.severity => *known = shown,
             Some(_) => {}
             None => found.push(shown),
+        }
+    }
+    for own in own::reached(court, &scene).await? {
+        match found.iter_mut().find(|known| known.origin == own.origin) {
+            Some(known) if known.severity < own.severity => *known = own,
+            Some(_) => {}
+            None => found.push(own),
         }
     }
     Ok(found)
