@@ -432,6 +432,7 @@ fn files(around: &Around<'_>) -> Result<Opened, Failure> {
         rules: rules.all,
         patterns: patterns.all,
         guarded_names: guarded_names(),
+        numerous_names: credentials::numerous_names(),
         git_keys: repository::keys(),
         git_configurations,
         kept_objects: repository::objects(around.place),

@@ -276,7 +276,7 @@ macro_rules! structures {
 structures! {
     Program { path, argv, environment, cwd }
     Files {
-        rules, patterns, guarded_names, git_keys, git_configurations, kept_objects, link_roots, private_tmp, caches,
+        rules, patterns, guarded_names, numerous_names, git_keys, git_configurations, kept_objects, link_roots, private_tmp, caches,
         sockets, watched, copies,
     }
     Watched { names, except, paths, journal }

@@ -112,6 +112,9 @@ pub struct Files {
     /// Names that may not be created, replaced or written anywhere in a writable region, such as
     /// `.envrc`, or with several parts `.cargo/config.toml`. Letter case does not matter.
     pub guarded_names: Vec<OsString>,
+    /// Names, of which a part may be `*`, that a run may not make in large numbers in one directory of a writable region,
+    /// because each of them costs a later run a mount.
+    pub numerous_names: Vec<OsString>,
     /// What configurations of git may hold.
     pub git_keys: GitKeys,
     /// Configurations of git directories, protected by rules, that may be replaced by others which differ in nothing but keys

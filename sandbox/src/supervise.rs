@@ -19,6 +19,7 @@ mod leads;
 mod modes;
 mod names;
 pub(crate) mod neighbours;
+mod numerous;
 mod part;
 mod repository;
 mod resolve;
@@ -43,6 +44,7 @@ pub(crate) use inspection::{Kind, Note, Place, cut_short, from_outside};
 use leads::Leads;
 use modes::Modes;
 pub(crate) use neighbours::Neighbours;
+use numerous::Numerous;
 use repository::Made;
 pub(crate) use review::Review;
 use shared::Shared;
@@ -139,6 +141,7 @@ impl From<io::Error> for Refused {
 pub(crate) struct Supervisor {
     listener: OwnedFd,
     guard: Guard,
+    numerous: Numerous,
     made: Made,
     history: History,
     modes: Modes,
@@ -177,6 +180,7 @@ impl Supervisor {
         Supervisor {
             listener,
             guard: Guard::new(spec),
+            numerous: Numerous::new(spec),
             made: Made::new(monitor),
             history: History::new(spec),
             modes: Modes::new(spec),

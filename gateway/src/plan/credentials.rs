@@ -11,6 +11,7 @@ mod xml;
 mod yaml;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
@@ -20,7 +21,7 @@ use stockade_policy::{Facts, Layer, Origin, Rules as Settings, SandboxSettings};
 use stockade_sandbox::{Access, FileRule, Files, Match, Pattern, Shown};
 
 use self::copy::Row;
-use super::{Around, Rules};
+use super::{Around, Rules, globs};
 use crate::facts::{Names, Place};
 use crate::judge::Scene;
 
@@ -277,6 +278,11 @@ pub(crate) fn asked(facts: &Facts, rules: &Settings) -> Vec<PathBuf> {
 }
 
 impl Asked {
+    fn speaks_of_path(&self, path: &Path) -> bool {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| self.speaks_of(name))
+    }
+
     fn speaks_of(&self, name: &str) -> bool {
         self.names.iter().any(|it| sieve::fits(it, name))
             && !self.except.iter().any(|end| name.ends_with(end))
@@ -293,18 +299,29 @@ pub(super) fn hide(rules: &mut Rules, around: &Around<'_>) -> Vec<Shown> {
         rules.add(directory, Access::None, ASKED);
     }
     let mut names = Names::default();
-    for path in &found.asked {
-        let real = names.real(path);
-        if !allowed.covers(path) && !is_hidden(rules, &real) && real.is_file() {
-            rules.follow(path, Access::None, ASKED);
+    let mut hidden = Hidden::by(rules);
+    let is_needed = |path: &Path| holds_work(path, around.place);
+    let asked = found.asked.into_iter().filter(|path| !allowed.covers(path)).collect();
+    for path in globs::gather(asked, &is_needed) {
+        let real = names.real(&path);
+        if hidden.holds(&real) {
+            continue;
+        }
+        if real.is_file() {
+            rules.follow(&path, Access::None, ASKED);
+            hidden.0.insert(real.clone(), true);
             shown.push(Shown { path: real, text: Default::default() });
+        } else if !known().asked.speaks_of_path(&path) {
+            // A directory with more of them than are looked at one by one.
+            rules.add(&path, Access::None, ASKED);
+            hidden.0.insert(real, true);
         }
     }
     let candidates = copy::candidates((around.elsewhere, around.place), &found.copied);
     let is_there = |path: &Path| path.symlink_metadata().is_ok();
     for (path, row, is_project) in candidates.into_iter().filter(|it| is_there(&it.0)) {
         let real = names.real(&path);
-        if allowed.names(&path) || allowed.names(&real) || is_hidden(rules, &real) {
+        if allowed.names(&path) || allowed.names(&real) || hidden.holds(&real) {
             continue;
         }
         match copy::of(&real, row, is_project) {
@@ -343,15 +360,28 @@ pub(crate) fn unseen(
     project::find(&scene.place).asked.into_iter().find(hidden)
 }
 
-/// Says whether rules hide a path already: the longest one counts, and of equal ones the one that hides.
-fn is_hidden(rules: &Rules, path: &Path) -> bool {
-    let reads = |rule: &&FileRule| {
-        let is_about = !matches!(rule.access, Access::Protected | Access::Kept);
-        is_about && path.starts_with(&rule.path)
-    };
-    let depth = |rule: &&FileRule| (rule.path.components().count(), rule.access == Access::None);
-    let nearest = rules.all.iter().filter(reads).max_by_key(depth);
-    nearest.is_some_and(|rule| rule.access == Access::None)
+/// What rules hide already: the longest one decides, and of equal ones the one that hides.
+struct Hidden(BTreeMap<PathBuf, bool>);
+
+impl Hidden {
+    fn by(rules: &Rules) -> Hidden {
+        let mut paths = BTreeMap::new();
+        let decides = |rule: &&FileRule| !matches!(rule.access, Access::Protected | Access::Kept);
+        for rule in rules.all.iter().filter(decides) {
+            *paths.entry(rule.path.clone()).or_default() |= rule.access == Access::None;
+        }
+        Hidden(paths)
+    }
+
+    fn holds(&self, path: &Path) -> bool {
+        path.ancestors().find_map(|above| self.0.get(above)).copied().unwrap_or_default()
+    }
+}
+
+/// Returns the names of files that are asked for: a run may not make so many of them that a later one could not hide
+/// them all.
+pub(super) fn numerous_names() -> Vec<OsString> {
+    known().asked.names.iter().map(Into::into).collect()
 }
 
 /// Shows a command the files that its text names: it was asked about them.

@@ -6,6 +6,7 @@
 mod walk;
 mod whole;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -82,6 +83,12 @@ pub(super) fn expand(
         whole::settle(answer, *unlisted, ground.is_needed)
     });
     Ok(found.collect())
+}
+
+/// Puts directories in the place of what they hold until no more paths are left than a run can have mounts for, or only
+/// what is needed would have to be; see [`whole::gather`].
+pub(super) fn gather(paths: Vec<PathBuf>, is_needed: &dyn Fn(&Path) -> bool) -> BTreeSet<PathBuf> {
+    whole::gather(paths, is_needed)
 }
 
 fn segments(pattern: &str) -> Result<Vec<Segment>, &'static str> {

@@ -155,7 +155,13 @@ impl Performer<'_> {
         held: &OwnedFd,
     ) -> Result<(), Refused> {
         match self.supervisor.guard.judge(act, path) {
-            Word::Free => Ok(()),
+            Word::Free => match self.supervisor.numerous.refuses(path) {
+                // In a directory of the run's own no later run meets them.
+                Some(rule) if self.supervisor.guard.is_in_region(path) => {
+                    Err(Refused::Rule(violation("write", call, path, rule)))
+                }
+                Some(_) | None => Ok(()),
+            },
             Word::Forbidden(rule) => Err(Refused::Rule(violation("write", call, path, rule))),
             Word::Outside => Err(Self::outside(call, path, held)),
         }

@@ -36,6 +36,11 @@ impl Part {
         self.text.to_str().filter(|_| self.wild.is_none()).map(str::to_ascii_lowercase)
     }
 
+    /// Returns it as it was written.
+    pub(super) fn text(&self) -> &OsStr {
+        &self.text
+    }
+
     /// Says whether `name` may be what this part names.
     pub(super) fn is(&self, name: &OsStr) -> bool {
         match &self.wild {

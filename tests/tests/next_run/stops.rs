@@ -349,6 +349,32 @@ fn what_one_command_closes_is_refused_to_the_one_that_opens_it() {
 }
 
 #[test]
+fn masses_of_files_that_are_hidden_by_default_stop_no_command() {
+    as_each("masses", |runs| {
+        let made = "for i in $(seq 1200); do : > .env.$i; done; ls -a | grep -c '^[.]env'";
+        let (_, told) = runs.run(made);
+        assert!(told.starts_with("1000\n"), "{told}");
+        assert!(
+            told.contains("more than 1000 files named `.env`, `.env.*` in one directory"),
+            "{told}"
+        );
+        let ways =
+            "touch f; ln -s f .env.s; ln f .env.l; mv f .env.m; mkdir d; ls -a | grep -c '^[.]env'";
+        let (_, told) = runs.run(ways);
+        assert!(told.starts_with("1000\n"), "{told}");
+        // Names are free in a directory that no later run sees.
+        let free = "for i in $(seq 1100); do : > /tmp/.env.$i; done && echo made";
+        assert_eq!(runs.run(free), (0, "made\n".to_owned()));
+        let (status, told) = runs.run(NEXT);
+        assert_eq!((status, told.as_str()), (0, "ran\nwrote\n"));
+        // Nothing keeps a person from making more.
+        std::fs::write(runs.place.project().join(".env.own"), "SECRET=1").expect("a file");
+        let (_, told) = runs.run("cat .env.own .env.1; echo read");
+        assert_eq!(told, "read\n");
+    });
+}
+
+#[test]
 fn odd_names_and_deep_trees_stop_no_command() {
     let acts = [
         (
