@@ -4,6 +4,7 @@ pub(crate) mod arithmetic;
 mod assigned;
 pub(crate) mod commands;
 mod effects;
+mod forks;
 mod guarded;
 mod hidden;
 mod input;
@@ -219,6 +220,8 @@ pub(crate) struct Walk<'a> {
     pub unread: Vec<Unread>,
     /// Variables that get values otherwise than by plain assignments.
     pub assigned: guarded::Names,
+    /// Calls by which functions start themselves again beside themselves.
+    pub forks: Vec<Span>,
     /// Something in the text gives the shell another standard input than it has at its start.
     pub stdin_moved: bool,
     /// Shells that read their standard input, and who has that of the text.
@@ -322,6 +325,7 @@ pub(crate) fn extract(
         nested: Vec::new(),
         unread: Vec::new(),
         assigned: guarded::Names::default(),
+        forks: Vec::new(),
         stdin_moved: false,
         inputs: input::Inputs::default(),
         scripts: Vec::new(),
@@ -393,6 +397,7 @@ impl Walk<'_> {
             self.notice(span, detail);
         }
         self.functions_of(&text, outer.is_some());
+        self.forks_of(&text);
         let whole = Span::new(0, text.bytes.len());
         self.requests.push(Request {
             text: text.bytes.as_slice().into(),
@@ -530,6 +535,7 @@ impl Walk<'_> {
             nested: self.nested,
             unread: self.unread,
             assigned: self.assigned.list,
+            forks: self.forks,
             reading: Some(reading),
             repairs: Vec::new(),
         };

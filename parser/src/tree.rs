@@ -32,6 +32,7 @@ pub struct CommandTree {
     pub(crate) reading: Option<HowRead>,
     pub(crate) unread: Vec<Unread>,
     pub(crate) assigned: Vec<Assigned>,
+    pub(crate) forks: Vec<Span>,
 }
 
 /// Text in another language than the shell's that is not read: what it starts is not in the tree. That program is known
@@ -429,6 +430,7 @@ impl Draft {
             nested: Vec::new(),
             unread: Vec::new(),
             assigned: Vec::new(),
+            forks: Vec::new(),
             reading: None,
             repairs: Vec::new(),
         };
@@ -517,6 +519,12 @@ impl CommandTree {
     /// Variables that get values otherwise than by `name=value`.
     pub fn assigned(&self) -> &[Assigned] {
         &self.assigned
+    }
+
+    /// Calls by which functions start themselves again in the background or in a pipeline, directly or through others:
+    /// each run starts more of them (a fork bomb).
+    pub fn forks(&self) -> &[Span] {
+        &self.forks
     }
 
     /// Decoded nested texts, for rules that look at raw text.

@@ -35,7 +35,9 @@ impl Index {
         match &rule.specifier {
             Specifier::Every => self.every.entry(rule.tool.clone()).or_default().push(id),
             Specifier::EveryOf(_) => self.every_glob.push(id),
-            Specifier::Malformed if rule.tool.is_empty() => self.every_glob.push(id),
+            Specifier::Malformed if rule.tool.is_empty() || rule.tool.contains('*') => {
+                self.every_glob.push(id);
+            }
             Specifier::Malformed => self.every.entry(rule.tool.clone()).or_default().push(id),
             Specifier::Command(pattern) if rule.tool == "Bash" => {
                 self.commands.push(id);

@@ -207,6 +207,8 @@ pub(crate) struct Knowledge {
     /// Variables that mean something to one program alone, and nothing bad.
     pub own_variables: BTreeMap<&'static str, Vec<&'static str>>,
     pub known_tools: Vec<&'static str>,
+    /// Tools of other agents that keep their names.
+    pub agent_tools: Vec<&'static str>,
     pub read_tools: Vec<FileTool>,
     pub edit_tools: Vec<FileTool>,
     pub harmless_tools: Vec<&'static str>,
@@ -321,6 +323,7 @@ fn read_all() -> Option<Knowledge> {
             .map(|(key, value)| Some((key, value.texts()?)))
             .collect::<Option<_>>()?,
         known_tools: texts("known_tools")?,
+        agent_tools: texts("agent_tools")?,
         read_tools: rows(permissions.get("read_tools")?, file_tool)?,
         edit_tools: rows(permissions.get("edit_tools")?, file_tool)?,
         harmless_tools: texts("harmless_tools")?,

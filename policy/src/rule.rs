@@ -24,6 +24,8 @@ pub struct Rule {
     pub origin: Origin,
     pub(crate) tool: String,
     pub(crate) specifier: Specifier,
+    /// What is wrong with a rule that cannot mean anything.
+    pub(crate) fault: Option<Complaint>,
 }
 
 /// What a rule says about the calls of its tool.
@@ -45,7 +47,7 @@ pub(crate) enum Specifier {
     Name(NameGlob),
     /// An input field with a value.
     Parameter(String, NameGlob),
-    /// A rule that refuses, but cannot be read: what it meant is asked.
+    /// A rule that refuses or asks, and cannot mean anything: so it is about every call that it could have meant.
     Malformed,
 }
 
@@ -58,7 +60,7 @@ pub(crate) enum Reading {
     Odd(Rule, Complaint),
     /// No rule: it says nothing that counts.
     Void(Complaint),
-    /// It cannot be read; in its place stands a rule that asks.
+    /// It cannot mean anything; in its place stands a rule about every call that it could have meant.
     Malformed(Rule, Complaint),
 }
 
@@ -90,24 +92,28 @@ pub(crate) fn read(text: &str, effect: Decision, origin: Origin, source: &Path) 
         origin: origin.clone(),
         tool: tool.to_owned(),
         specifier,
+        fault: None,
     };
     let malformed = |tool: &str, message: &str, help: &str| {
         let complaint = Complaint { message: message.to_owned(), help: help.to_owned() };
         if effect == Decision::Allow {
             Reading::Void(complaint)
         } else {
-            let rule = Rule { effect: Decision::Ask, ..make(tool, Specifier::Malformed) };
-            Reading::Malformed(rule, complaint)
+            let fault = Some(complaint.clone());
+            let tool = if tool == "Task" { "Agent" } else { tool };
+            Reading::Malformed(Rule { fault, ..make(tool, Specifier::Malformed) }, complaint)
         }
     };
     if text.len() > LONGEST {
-        let tool = text.split_once('(').map_or("", |(tool, _)| tool).trim();
-        let tool = if tool.len() > LONGEST { "" } else { tool };
-        return malformed(tool, "the rule is longer than any command", "write a shorter rule");
+        return malformed(
+            nearest::meant(kept),
+            "the rule is longer than any command",
+            "write a shorter rule",
+        );
     }
     let (tool, inside) = match split(text) {
         Ok(parts) => parts,
-        Err((tool, message, help)) => return malformed(tool, message, help),
+        Err((message, help)) => return malformed(nearest::meant(text), message, help),
     };
     let tool = if tool == "Task" { "Agent" } else { tool };
     if tool.contains('*') {
@@ -120,15 +126,15 @@ pub(crate) fn read(text: &str, effect: Decision, origin: Origin, source: &Path) 
             None => glob(make, tool, effect),
         };
     }
-    if let Some((tool, message, help)) = nearest::unknown(tool, inside)
-        && effect != Decision::Allow
+    if effect != Decision::Allow
+        && let Some((tool, message, help)) = nearest::unknown(tool, inside, effect)
     {
         return malformed(tool, &message, &help);
     }
     let Some(inside) = inside.filter(|inside| inside.trim() != "*") else {
         return match server_rule(tool) {
             Some(all) => Reading::Good(make(tool, Specifier::EveryOf(all))),
-            None => known(make(tool, Specifier::Every)),
+            None => Reading::Good(make(tool, Specifier::Every)),
         };
     };
     match specifier(tool, inside, effect, source) {
@@ -136,7 +142,7 @@ pub(crate) fn read(text: &str, effect: Decision, origin: Origin, source: &Path) 
             let rule = make(tool, specifier);
             match never::senseless(&rule).filter(|_| effect != Decision::Allow) {
                 Some((message, help)) => malformed(tool, &message, help),
-                None => known(rule),
+                None => Reading::Good(rule),
             }
         }
         Ok(Found::Odd(specifier, complaint)) => Reading::Odd(make(tool, specifier), complaint),
@@ -151,30 +157,26 @@ enum Found {
     Void(Complaint),
 }
 
-/// Splits a rule into tool and specifier. An error names as much of the tool as can be told.
-fn split(text: &str) -> Result<(&str, Option<&str>), (&str, &'static str, &'static str)> {
+/// Splits a rule into tool and specifier.
+fn split(text: &str) -> Result<(&str, Option<&str>), (&'static str, &'static str)> {
     let text = text.trim();
     let (tool, inside) = match text.split_once('(') {
         None => (text, None),
         Some((tool, rest)) => match rest.strip_suffix(')') {
             Some(inside) => (tool, Some(inside)),
-            None => return Err((tool, "the parenthesis is not closed", "end the rule with `)`")),
+            None => return Err(("the parenthesis is not closed", "end the rule with `)`")),
         },
     };
     let plain =
         |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '*' | '.' | ':' | '/');
     if tool.is_empty() {
-        return Err(("", "the rule names no tool", "write the name of a tool first"));
+        return Err(("the rule names no tool", "write the name of a tool first"));
     }
     if !tool.chars().all(plain) {
-        return Err((
-            tool.trim(),
-            "this is no name of a tool",
-            "use the name that the agent sends",
-        ));
+        return Err(("this is no name of a tool", "write it as in `Bash(git push:*)`"));
     }
     if inside.is_some_and(|inside| inside.trim().is_empty()) {
-        return Err((tool, "the parentheses are empty", "leave them out to mean every call"));
+        return Err(("the parentheses are empty", "leave them out to mean every call"));
     }
     Ok((tool, inside))
 }
@@ -200,18 +202,6 @@ fn has_literal_server(tool: &str) -> bool {
 fn server_rule(tool: &str) -> Option<NameGlob> {
     let server = tool.strip_prefix("mcp__")?;
     (!server.is_empty() && !server.contains("__")).then(|| NameGlob::new(&format!("{tool}__*")))
-}
-
-fn known(rule: Rule) -> Reading {
-    let named = knowledge().known_tools.contains(&rule.tool.as_str());
-    if named || rule.tool.contains('_') || rule.effect == Decision::Allow {
-        return Reading::Good(rule);
-    }
-    let complaint = Complaint {
-        message: format!("no tool is called `{}`", rule.tool),
-        help: "tool names are case-sensitive, such as `Bash` or `WebFetch`".to_owned(),
-    };
-    Reading::Odd(rule, complaint)
 }
 
 fn specifier(
@@ -368,7 +358,15 @@ mod tests {
             ("Bsh(ls)", "void", "malformed"),
             ("bash", "good", "malformed"),
             ("bash(curl:*)", "void", "malformed"),
-            ("Frobnicate", "good", "odd"),
+            ("Frobnicate", "good", "malformed"),
+            ("TaskCreate", "good", "good"),
+            ("Bash curl:*", "void", "malformed"),
+            ("Bash(git:* push)", "good", "malformed"),
+            ("Bash(npm run a:* b)", "good", "good"),
+            ("Bash(^rm.*)", "good", "malformed"),
+            ("Bash({curl,wget}:*)", "good", "malformed"),
+            ("Read([ab)", "good", "malformed"),
+            ("Read([ab])", "good", "good"),
             ("Frobnicate(x)", "void", "malformed"),
             ("Read($HOME/x)", "good", "malformed"),
             ("Read(~bob/x)", "good", "malformed"),
@@ -382,10 +380,10 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_of_a_megabyte_asks_where_it_would_have_refused() {
+    fn a_rule_of_a_megabyte_refuses_all_that_it_could_have_meant() {
         let long = format!("Bash({})", "a".repeat(1 << 20));
         let Reading::Malformed(rule, _) = reading(&long, Decision::Deny) else { panic!() };
-        assert_eq!((rule.effect, rule.tool.as_str()), (Decision::Ask, "Bash"));
+        assert_eq!((rule.effect, rule.tool.as_str()), (Decision::Deny, "Bash"));
         assert!(rule.text.len() <= LONGEST);
         assert_eq!(outcome(&long, Decision::Allow), "void");
         assert_eq!(outcome(&"a".repeat(1 << 20), Decision::Deny), "malformed");

@@ -113,7 +113,7 @@ fn lint_calls_a_rule_that_means_nothing_or_lets_everything_out_an_error() {
 error: no tool is called `bash`
   --> .stockade/settings.json:1:27
    |  \"bash(curl:*)\"
-   = help: write `Bash(curl:*)`; until then each call of Bash is asked
+   = help: did you mean `Bash(curl:*)`? Until it is corrected, every call of Bash is refused
 ",
     );
 }

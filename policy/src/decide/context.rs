@@ -8,6 +8,7 @@ use crate::facts::{Facts, Mode, SandboxState};
 use crate::index::RuleId;
 use crate::merged::Rules;
 use crate::pattern::path::Anchors;
+use crate::pattern::tool::NameGlob;
 use crate::rule::Specifier;
 use crate::verdict::Decision;
 
@@ -102,7 +103,10 @@ impl<'a> Context<'a> {
     fn speaks_of_tool(&self, id: RuleId) -> bool {
         let Some(rule) = self.rules.rule(id) else { return false };
         match &rule.specifier {
-            Specifier::Every | Specifier::Malformed => true,
+            Specifier::Every => true,
+            Specifier::Malformed => {
+                !rule.tool.contains('*') || NameGlob::new(&rule.tool).matches(self.tool)
+            }
             Specifier::EveryOf(names) => names.matches(self.tool),
             Specifier::Parameter(field, value) => {
                 scalar(self.input.get(field)).is_some_and(|text| value.matches(&text))

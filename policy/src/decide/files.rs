@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use stockade_parser::{Effect, EffectKind, SimpleCommand, Target, Word, WordClass};
+use stockade_parser::{EffectKind, SimpleCommand, Target, Word, WordClass};
 
 use crate::facts::Mode;
 use crate::index::PathIndex;
@@ -13,12 +13,10 @@ use crate::rule::Specifier;
 use crate::verdict::Decision;
 
 use super::context::Context;
+use super::operands::{judge_operands, opens_operands, operands, pieces};
 use super::part::{Certainty, Cover, Draft, Hit, Own};
 use super::shell::{self, Shell};
 use super::trees;
-
-/// Marks in one word between which files are looked for.
-const MOST_MARKS: usize = 8;
 
 /// What is done to a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,7 +114,7 @@ fn add_possible(
 
 /// Which places a path that is looked at stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Extent {
+pub(super) enum Extent {
     /// The path alone.
     Path,
     /// Whatever lies below it as well.
@@ -124,7 +122,7 @@ enum Extent {
 }
 
 /// Adds all rules about paths when a path could lead elsewhere by a link that the same text makes.
-fn add_linked(
+pub(super) fn add_linked(
     context: &Context<'_>,
     draft: &mut Draft,
     user: Option<&SimpleCommand>,
@@ -205,6 +203,20 @@ fn tool_level(context: &Context<'_>, effect: Decision, access: Access) -> Vec<Hi
         })
         .map(Hit::certain)
         .collect()
+}
+
+/// Returns the rules about paths that cannot mean anything: not even the sandbox keeps what they were to keep.
+fn invalid_rules(context: &Context<'_>) -> Vec<Hit> {
+    let mut found = Vec::new();
+    for effect in [Decision::Deny, Decision::Ask] {
+        for access in [Access::Read, Access::Write] {
+            found.extend(tool_level(context, effect, access));
+        }
+    }
+    let is_invalid =
+        |hit: &Hit| context.rules.rule(hit.rule).is_some_and(|rule| rule.fault.is_some());
+    found.retain(is_invalid);
+    found
 }
 
 pub(super) fn pattern<'a>(context: &Context<'a>, id: usize) -> Option<&'a PathPattern> {
@@ -394,16 +406,16 @@ pub(super) fn judge_command(context: &Context<'_>, draft: &mut Draft, command: &
             }
         }
     }
+    let opens = opens_operands(command);
+    if opens.is_some() {
+        draft.add(invalid_rules(context));
+    }
     if context.is_confined() || !has_strict_rules(context) {
         return;
     }
-    // What runs the project's code does what its operands say.
-    let runs = |effect: &Effect| effect.kind == EffectKind::ProjectCode && effect.word == 0;
     judge_passages(context, draft, command, directory);
-    let program = command.words.first().and_then(Word::exact).unwrap_or_default();
-    let spelled = listed(&knowledge().spelled_out, program);
-    if !command.effects_known || spelled || command.effects.iter().any(runs) {
-        judge_operands(context, draft, command, directory);
+    if let Some(certainty) = opens {
+        judge_operands(context, draft, (command, directory), certainty);
     }
     trees::judge(context, draft, command, directory);
     // What it does in a directory without naming a file.
@@ -491,89 +503,6 @@ fn add_pieces(
     }
 }
 
-/// What an unknown program does with its operands is unknown: one that names a path that may not be read
-/// is refused, and one that may not be written is asked.
-fn judge_operands(
-    context: &Context<'_>,
-    draft: &mut Draft,
-    command: &SimpleCommand,
-    directory: Option<&Path>,
-) {
-    for word in command.words.iter().skip(1).filter(|word| word.exact().is_none()) {
-        if let Some(shape) = paths::shape(word, directory) {
-            draft.add(possible_hits(context, Access::Read, Some(&shape), Certainty::Later));
-        }
-    }
-    for bytes in operands(command) {
-        let Some(written) = paths::written(&bytes, directory) else { continue };
-        let names = paths::names(&written, context.facts, directory);
-        let place = paths::normal(&written);
-        add_linked(context, draft, Some(command), (&place, Extent::Path), Access::Read);
-        let certainty = if command.effects_known { Certainty::Later } else { Certainty::Certain };
-        draft.add(
-            hits(context, Decision::Deny, Access::Read, &names)
-                .into_iter()
-                .filter(|hit| pattern(context, hit.rule).is_some())
-                .map(|hit| Hit { certainty, ..hit }),
-        );
-        let index = context.rules.index(Decision::Deny).edit();
-        let strikes = |id: &usize| {
-            pattern(context, *id).is_some_and(|p| {
-                names.iter().any(|n| p.matches(n, context.anchors(Decision::Deny)))
-            })
-        };
-        let possible: Vec<Hit> = index
-            .candidates(&names)
-            .into_iter()
-            .filter(strikes)
-            .map(|rule| Hit { rule, certainty: Certainty::Later })
-            .collect();
-        draft.add(possible);
-    }
-}
-
-/// Returns the exact words of a command that could name files: operands, and what stands behind an option letter or
-/// between marks in any word.
-fn operands(command: &SimpleCommand) -> Vec<Vec<u8>> {
-    let mut found = Vec::new();
-    for word in command.words.iter().skip(1) {
-        let Some(bytes) = word.exact() else { continue };
-        found.extend(pieces(bytes));
-        match bytes {
-            [b'-', b'-', ..] => {}
-            [b'-', _, value @ ..] if !value.is_empty() => found.push(value.to_vec()),
-            [b'-', ..] | [] => {}
-            operand => found.push(operand.to_vec()),
-        }
-    }
-    found
-}
-
-/// Returns the parts of a word that could name files of their own: `key=file`, `host:file`, `@file`, `a,b`.
-fn pieces(word: &[u8]) -> Vec<Vec<u8>> {
-    let marks: Vec<usize> = word
-        .iter()
-        .enumerate()
-        .filter(|(_, byte)| b"=:,@".contains(byte))
-        .map(|(place, _)| place)
-        .take(MOST_MARKS)
-        .collect();
-    let behind = marks.iter().filter_map(|place| word.get(place + 1..));
-    let starts = std::iter::once(word).chain(behind);
-    let part = |start: &[u8]| {
-        let end = start.iter().position(|byte| b"=:,@".contains(byte)).unwrap_or(start.len());
-        [start.to_vec(), start.get(..end).unwrap_or_default().to_vec()]
-    };
-    let parts = starts.flat_map(part);
-    let plain = |part: &Vec<u8>| !part.is_empty() && part != word && !part.starts_with(b"-");
-    let schemes = knowledge().file_schemes.iter();
-    let named = schemes.filter_map(|scheme| {
-        let at = word.windows(scheme.len()).position(|part| part == scheme.as_bytes())?;
-        Some(word.get(at + scheme.len()..)?.to_vec())
-    });
-    parts.chain(named).filter(plain).collect()
-}
-
 /// Returns every word of a command whose real path may matter.
 pub(super) fn path_words(command: &SimpleCommand) -> Vec<Vec<u8>> {
     let program = command.words.first().and_then(Word::exact).unwrap_or_default();
@@ -584,7 +513,7 @@ pub(super) fn path_words(command: &SimpleCommand) -> Vec<Vec<u8>> {
         .iter()
         .filter_map(|effect| effect.object(&command.words)?.exact().map(<[u8]>::to_vec))
         .collect();
-    let all = !command.effects_known
+    let all = opens_operands(command).is_some()
         || listed(&tables.directory_changers, base)
         || tables.removers.iter().any(|row| listed(&row.names, base));
     if all {

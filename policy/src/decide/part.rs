@@ -177,7 +177,10 @@ fn first(context: &Context<'_>, draft: &Draft, effect: Decision, certain: bool) 
         hit.is_certain() == certain
             && context.rules.rule(hit.rule).is_some_and(|rule| rule.effect == effect)
     };
-    draft.hits.iter().filter(fits).map(|hit| hit.rule).min()
+    let found = draft.hits.iter().filter(fits).map(|hit| hit.rule);
+    // What is said plainly is the better reason.
+    let is_invalid = |id: RuleId| context.rules.rule(id).is_some_and(|rule| rule.fault.is_some());
+    found.min_by_key(|id| (is_invalid(*id), *id))
 }
 
 fn by_rule(
@@ -187,20 +190,17 @@ fn by_rule(
     code: &'static str,
     note: &str,
 ) -> Settled {
-    let (kind, place) = context.rules.rule(id).map_or(("rule", String::new()), |rule| {
-        let origin = &rule.origin;
+    let told = context.rules.rule(id).map(|rule| {
+        let (kind, origin) = (rule.effect.name(), &rule.origin);
         let place = format!("`{}` in {}:{}", rule.text, origin.file.display(), origin.line);
-        (
-            if rule.specifier == Specifier::Malformed {
-                "unreadable rule"
-            } else {
-                rule.effect.name()
-            },
-            place,
-        )
+        match &rule.fault {
+            Some(fault) => {
+                format!("invalid {kind} rule {place}: {}; {}", fault.message, fault.help)
+            }
+            None => format!("{kind} rule {place}"),
+        }
     });
-    let kind = if kind.ends_with("rule") { kind.to_owned() } else { format!("{kind} rule") };
-    let reason = format!("{kind} {place}{note}");
+    let reason = format!("{}{note}", told.unwrap_or_default());
     Settled { decision, by: By::Rule, code, reason, rule: Some(id) }
 }
 

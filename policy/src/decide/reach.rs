@@ -6,11 +6,12 @@ use stockade_parser::{Effect, EffectKind, SimpleCommand, Word};
 use crate::facts::Mode;
 use crate::index::RuleId;
 use crate::knowledge::{knowledge, listed};
-use crate::pattern::command::CommandPattern;
+use crate::pattern::command::{CommandPattern, base_name};
 use crate::verdict::Decision;
 
 use super::context::Context;
 use super::cover::{are_safe, is_inside, program, started_by};
+use super::hosts;
 use super::shell::{Shell, pattern};
 
 /// What a pattern with a wildcard does not reach.
@@ -18,12 +19,16 @@ use super::shell::{Shell, pattern};
 pub(super) enum Obstacle<'a> {
     /// A program that runs what it is given.
     Executor,
+    /// A program that the pattern does not name, by a path, or with words that do more than read.
+    Unnamed,
     /// A program whose options are known to run or write things, and of which no row knows which.
     Unread,
     /// A command that it starts.
     Starts(&'a SimpleCommand),
     /// An option that changes what runs.
     Overrides(&'a Word),
+    /// A word that leads to another host than the pattern names.
+    Strays(&'a Word),
     /// Something that an option or operand does.
     Effect(&'a Effect),
 }
@@ -53,10 +58,17 @@ pub(super) fn obstacle<'a>(
     let tables = knowledge();
     let program = program(command);
     let executor = listed(&tables.executors, program);
-    if executor && (pattern.has_open_program() || context.mode == Mode::Auto) {
+    let named = pattern.words().first().is_some_and(|word| word.first() != Some(&None));
+    if executor && (context.mode == Mode::Auto || (named && pattern.has_open_program())) {
         return Some(Obstacle::Executor);
     }
-    let literal = pattern.literal_words();
+    let literal = match !named {
+        true => match any_program(command, pattern, executor) {
+            Ok(spelled) => spelled,
+            Err(obstacle) => return Some(obstacle),
+        },
+        false => pattern.literal_words(),
+    };
     // No row of the tables speaks of a program whose options are known to run or write things.
     let unread = !command.effects_known && command.effects.is_empty();
     let doubtful = executor || listed(&tables.option_executors, program);
@@ -69,10 +81,57 @@ pub(super) fn obstacle<'a>(
         !project || place.is_none_or(|place| place >= literal)
     });
     let starts = started.map(Obstacle::Starts);
-    let overrides = || overrides(command, program, literal).map(Obstacle::Overrides);
+    let overrides = || {
+        let stray = || hosts::stray(command, pattern, literal).map(Obstacle::Strays);
+        overrides(command, program, literal).map(Obstacle::Overrides).or_else(stray)
+    };
     let mut effects = command.effects.iter();
     let unreached = |effect: &&Effect| !effect_reached(context, command, effect, literal);
     starts.or_else(overrides).or_else(|| effects.find(unreached).map(Obstacle::Effect))
+}
+
+/// Returns how many words a pattern spells out that begins with a star, the program among them: the star stands for the name
+/// of a program, and for words behind it only where those do no more than read.
+fn any_program<'a>(
+    command: &SimpleCommand,
+    pattern: &CommandPattern,
+    executor: bool,
+) -> Result<usize, Obstacle<'a>> {
+    let words = pattern.words();
+    let pairs = || command.words.iter().zip(&words).skip(1);
+    let same = |(word, spelled): (&Word, &Vec<Option<u8>>)| {
+        word.exact().is_some_and(|it| it.iter().copied().map(Some).eq(spelled.iter().copied()))
+    };
+    let enough = match pattern.is_open() {
+        true => command.words.len() >= words.len(),
+        false => command.words.len() == words.len(),
+    };
+    let alone = words.len() > 1 && enough && pairs().all(same);
+    let runs_spelled = listed(&knowledge().spelled_out, program(command)) && !pattern.is_open();
+    if executor && !(alone && runs_spelled) {
+        return Err(Obstacle::Executor);
+    }
+    let acts = |effect: &Effect| match effect.kind {
+        EffectKind::ReadOnly | EffectKind::Read => false,
+        EffectKind::ProjectCode => !alone,
+        EffectKind::Network => !alone || effect.object(&command.words).is_some(),
+        EffectKind::Execute | EffectKind::LoadCode | EffectKind::Write | EffectKind::Settings => {
+            true
+        }
+    };
+    let by_path = base_name(&command.words).is_some();
+    // Of an unknown program words such as the names of sub-commands do no harm by themselves.
+    let plain = |word: &Word| {
+        let name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
+        word.exact().is_some_and(|it| !it.starts_with(b"-") && it.iter().all(name))
+    };
+    let covered = command.words.len().saturating_sub(words.len());
+    let unread =
+        !alone && !command.effects_known && !command.words.iter().skip(1).take(covered).all(plain);
+    if by_path || unread || command.effects.iter().any(acts) {
+        return Err(Obstacle::Unnamed);
+    }
+    Ok(if alone { words.len() } else { 1 })
 }
 
 /// Returns the allow rules for the runner of a command that spell the command out.
@@ -148,7 +207,9 @@ fn effect_reached(
     let option = command.words.get(word).is_none_or(|word| word.may_start_with(b"-"));
     let spelled = word < literal && !option;
     match effect.kind {
-        EffectKind::ReadOnly | EffectKind::Network => true,
+        EffectKind::ReadOnly => true,
+        // A name that is known only later takes what it is made of to whoever answers for it.
+        EffectKind::Network => effect.object(&command.words).is_none_or(|it| it.exact().is_some()),
         EffectKind::Read => {
             let object = effect.object(&command.words);
             !listed(&knowledge().quiet_readers, program(command))

@@ -41,6 +41,7 @@ pub(crate) struct Shell<'a> {
     pub reads: &'a [Target],
     pub nested: &'a [stockade_parser::Bytes],
     pub unread: &'a [Unread],
+    pub forks: &'a [Span],
     pub guarded: Guarded<'a>,
     pub inside: Inside,
     /// No command runs elsewhere than where the text begins.
@@ -68,6 +69,7 @@ impl<'a> Shell<'a> {
             reads: tree.reads(),
             nested: tree.nested_texts(),
             unread: tree.unread(),
+            forks: tree.forks(),
             guarded: Guarded::of(tree.assigned()),
             inside: Inside::of(tree.commands(), tree.unread()),
             stays: stays(tree.commands()),
@@ -154,6 +156,7 @@ pub(super) fn parts(context: &Context<'_>, shell: &Shell<'_>) -> Vec<Draft> {
     }
     drafts.extend(doubts(context, shell, &tool));
     drafts.extend(guarded::parts(context, shell, tool.blanket));
+    drafts.extend(shell.forks.iter().take(LISTED).map(|span| fork_bomb(shell, *span)));
     for draft in &mut drafts {
         draft.add(tool.strict.iter().copied());
     }
@@ -261,6 +264,17 @@ fn doubts(context: &Context<'_>, shell: &Shell<'_>, tool: &ToolHits) -> Vec<Draf
             draft
         })
         .collect()
+}
+
+/// Returns the question about a call by which a function starts itself again and again.
+fn fork_bomb(shell: &Shell<'_>, span: Span) -> Draft {
+    let text = String::from_utf8_lossy(span.of(shell.source)).into_owned();
+    let reason = format!(
+        "fork bomb: the function `{text}` starts itself again in the background or in a pipeline"
+    );
+    let mut draft = Draft::new(Subject::Doubt, span, text);
+    draft.hard = Some(("fork_bomb", reason));
+    draft
 }
 
 /// Judges the target of a redirection as a file that is written or read.

@@ -132,7 +132,7 @@ fn help(verdict: &Verdict) -> String {
         (By::Rule, _, _) => "a person can allow it once; no allow rule changes this".to_owned(),
         (By::Hook, _, _) => "see what the hook says, or ask whoever configured it".to_owned(),
         (By::Builtin, "critical_path", _) => "name what is to go, further down".to_owned(),
-        (By::Builtin, "lost_history", _) => {
+        (By::Builtin, "lost_history" | "fork_bomb", _) => {
             "a person can allow it once; no allow rule does".to_owned()
         }
         (By::Builtin, "opaque", _) => "write it so that each program is spelled out".to_owned(),

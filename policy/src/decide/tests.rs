@@ -99,6 +99,7 @@ impl Text {
             commands: &self.commands,
             opaque: &self.opaque,
             unread: &[],
+            forks: &[],
             guarded: guarded::Guarded::default(),
             inside: bounds::Inside::of(&self.commands, &[]),
             stays: shell::stays(&self.commands),

@@ -33,9 +33,9 @@ pub(crate) fn senseless(rule: &Rule) -> Option<(String, &'static str)> {
             spelled(inside(rule)?, pattern.has_empty_class())
         }
         Specifier::Domain(_) => domain(rule),
+        Specifier::Command(_) => misspelt(rule),
         Specifier::Every
         | Specifier::EveryOf(_)
-        | Specifier::Command(_)
         | Specifier::Name(_)
         | Specifier::Parameter(..)
         | Specifier::Malformed => None,
@@ -52,9 +52,38 @@ fn inside(rule: &Rule) -> Option<&str> {
     rule.text.trim().split_once('(')?.1.strip_suffix(')')
 }
 
+/// Returns why no command is ever written as the rule has it.
+fn misspelt(rule: &Rule) -> Option<Finding> {
+    let words = pattern(rule)?.words();
+    let program = words.first()?;
+    if program.windows(2).any(|pair| pair == [Some(b':'), None]) {
+        return found(
+            "`:*` means further words only at the end of a rule",
+            "put a blank in place of the colon, as in `Bash(git * push)`",
+        );
+    }
+    if program.first() == Some(&Some(b'^')) {
+        return found(
+            "a rule is no regular expression, and no program has such a name",
+            "write the program itself, with `:*` behind it",
+        );
+    }
+    let holds = |byte: u8| program.contains(&Some(byte));
+    if program.first() == Some(&Some(b'{')) && holds(b',') && holds(b'}') {
+        return found(
+            "braces in a rule are no alternatives, and the shell leaves none in the name of a program",
+            "write a rule for each program",
+        );
+    }
+    None
+}
+
 fn command(rule: &Rule) -> Option<Finding> {
     if rule.effect != Decision::Allow {
         return None;
+    }
+    if let Some(finding) = misspelt(rule) {
+        return Some(finding);
     }
     let pattern = pattern(rule)?;
     let first = pattern.first_words()?.into_iter().next()?;
@@ -108,10 +137,24 @@ fn spelled(text: &str, empty_class: bool) -> Option<Finding> {
     if text.starts_with('~') && text != "~" && !text.starts_with("~/") {
         return found("only `~/` stands for a home directory", "write the path from `//` on");
     }
+    if text.split('/').any(is_left_open) {
+        return found(
+            "the bracket `[` is not closed",
+            "close it with `]`, or write `\\[` for the character",
+        );
+    }
     if empty_class {
         return found("a range in `[ ]` holds no character", "write it from low to high");
     }
     None
+}
+
+/// Says whether a segment has a `[` without a `]` behind it.
+fn is_left_open(segment: &str) -> bool {
+    let open = segment
+        .match_indices('[')
+        .rfind(|(at, _)| !segment.get(..*at).is_some_and(|before| before.ends_with('\\')));
+    open.is_some_and(|(at, _)| !segment.get(at..).is_some_and(|rest| rest.contains(']')))
 }
 
 /// Returns the warning about a path that begins at the place of the settings, if it is one.

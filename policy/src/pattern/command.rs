@@ -98,6 +98,17 @@ impl CommandPattern {
         words.iter().take_while(|word| !word.contains(&STAR)).count()
     }
 
+    /// Returns the words without quotes, each byte by byte, none for a star.
+    pub fn words(&self) -> Vec<Vec<Option<u8>>> {
+        let bytes = |word: &[u16]| word.iter().map(|it| u8::try_from(*it).ok()).collect();
+        self.unquoted.split(|symbol| *symbol == BLANK).map(bytes).collect()
+    }
+
+    /// Says whether the pattern goes on with further words behind those that it spells out.
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
+
     /// Returns the first words, as typed and unquoted, under which a command must be looked for;
     /// none when the first word is not spelled out.
     pub fn first_words(&self) -> Option<Vec<Vec<u8>>> {

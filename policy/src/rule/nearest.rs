@@ -1,35 +1,72 @@
 //! Tools that nobody knows, and the one that was meant.
 
 use crate::knowledge::knowledge;
+use crate::verdict::Decision;
 
-/// Returns the tool that a rule about `tool` is likely to mean, or none of them, with what is wrong and what to write; none
-/// if the tool is known, or could be one of an agent's own.
-pub(super) fn unknown(tool: &str, inside: Option<&str>) -> Option<(&'static str, String, String)> {
-    let tools = &knowledge().known_tools;
-    if tools.contains(&tool) || tool.contains(['_', '*']) {
+/// Returns the tool that a rule which refuses or asks is likely to mean, or the empty name where that cannot be told, with
+/// what is wrong and what to write; none if the tool is known.
+pub(super) fn unknown(
+    tool: &str,
+    inside: Option<&str>,
+    effect: Decision,
+) -> Option<(&'static str, String, String)> {
+    if is_known(tool) {
         return None;
     }
     let message = format!("no tool is called `{tool}`");
-    let lower = tool.to_ascii_lowercase();
-    let near = |known: &&&str| {
-        let known = known.to_ascii_lowercase();
-        known == lower || (known.len() > 3 && is_one_off(known.as_bytes(), lower.as_bytes()))
+    let until = match effect {
+        Decision::Deny => "refused",
+        Decision::Ask | Decision::Allow => "asked",
     };
-    match (tools.iter().find(near), inside) {
-        (Some(near), inside) => {
-            let meant = inside.map_or((*near).to_owned(), |inside| format!("{near}({inside})"));
-            Some((
-                near,
-                message,
-                format!("write `{meant}`; until then each call of {near} is asked"),
-            ))
+    match near(tool) {
+        Some(near) => {
+            let meant = inside.map_or(near.to_owned(), |inside| format!("{near}({inside})"));
+            let help = format!(
+                "did you mean `{meant}`? Until it is corrected, every call of {near} is {until}"
+            );
+            Some((near, message, help))
         }
-        (None, Some(_)) => {
-            let help = "write `Bash(..)`, `Read(..)` or another tool by its exact name; until then every call is asked";
-            Some(("", message, help.to_owned()))
+        None => {
+            let help = format!(
+                "write a tool by its exact name, such as `Bash` or `Read`; until then, every call is {until}"
+            );
+            Some(("", message, help))
         }
-        (None, None) => None,
     }
+}
+
+/// Returns the tool that a rule is about which cannot be read: the known one that its text begins with, or the nearest;
+/// the empty name where that cannot be told.
+pub(super) fn meant(text: &str) -> &str {
+    let letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '*');
+    let text = text.trim_start_matches(|c: char| !letter(c));
+    let end = text.find(|c: char| !letter(c)).unwrap_or(text.len());
+    let name = text.get(..end).unwrap_or_default();
+    match is_known(name) && !name.is_empty() {
+        true => name,
+        false => near(name).unwrap_or_default(),
+    }
+}
+
+/// Says whether a tool may be called so.
+fn is_known(tool: &str) -> bool {
+    let tables = knowledge();
+    tables.known_tools.contains(&tool)
+        || tables.agent_tools.contains(&tool)
+        || tool.contains(['_', '*'])
+}
+
+/// Returns the one known tool that is called nearly so.
+fn near(tool: &str) -> Option<&'static str> {
+    let lower = tool.to_ascii_lowercase();
+    let tools = || knowledge().known_tools.iter();
+    let same = |known: &&&str| known.to_ascii_lowercase() == lower;
+    let close = |known: &&&str| {
+        known.len() > 3 && is_one_off(known.to_ascii_lowercase().as_bytes(), lower.as_bytes())
+    };
+    let mut close = tools().filter(close);
+    let one = tools().find(same).or_else(|| close.next().filter(|_| close.next().is_none()));
+    one.copied()
 }
 
 /// Says whether one letter more, less, other or exchanged with its neighbour makes one of the other.
@@ -55,8 +92,8 @@ mod tests {
 
     #[test]
     fn the_nearest_tool_is_named() {
-        let nearest = |tool: &str| unknown(tool, Some("x")).map(|(tool, ..)| tool);
-        for (typed, meant) in [
+        let nearest = |tool: &str| unknown(tool, Some("x"), Decision::Deny).map(|(tool, ..)| tool);
+        for (typed, wanted) in [
             ("bash", "Bash"),
             ("BASH", "Bash"),
             ("Bsh", "Bash"),
@@ -67,13 +104,40 @@ mod tests {
             ("ls", "LS"),
             ("Shell", ""),
         ] {
-            assert_eq!(nearest(typed), Some(meant), "{typed}");
+            assert_eq!(nearest(typed), Some(wanted), "{typed}");
         }
-        assert_eq!(nearest("Bash"), None);
-        assert_eq!(nearest("mcp__a__b"), None);
-        assert_eq!(unknown("Shell", None), None);
-        let (_, message, help) = unknown("bash", Some("curl:*")).unwrap();
+        for known in ["Bash", "mcp__a__b", "TaskCreate", "CronCreate", "todowrite"] {
+            assert_eq!(nearest(known), None, "{known}");
+            assert_eq!(unknown(known, None, Decision::Deny), None, "{known}");
+        }
+        let (_, message, help) = unknown("bash", Some("curl:*"), Decision::Deny).unwrap();
         assert_eq!(message, "no tool is called `bash`");
-        assert_eq!(help, "write `Bash(curl:*)`; until then each call of Bash is asked");
+        assert_eq!(
+            help,
+            "did you mean `Bash(curl:*)`? Until it is corrected, every call of Bash is refused"
+        );
+        let (tool, _, help) = unknown("Shell", None, Decision::Ask).unwrap();
+        assert_eq!(tool, "");
+        assert_eq!(
+            help,
+            "write a tool by its exact name, such as `Bash` or `Read`; until then, every call is asked"
+        );
+    }
+
+    #[test]
+    fn a_rule_that_cannot_be_read_is_about_the_tool_that_it_begins_with() {
+        for (text, tool) in [
+            ("Bash(git push", "Bash"),
+            ("Bash curl:*", "Bash"),
+            ("Bash[curl:*]", "Bash"),
+            ("\"Bash(curl:*)\"", "Bash"),
+            ("bsh(curl", "Bash"),
+            ("mcp__a__b(", "mcp__a__b"),
+            ("Frobnicate(x", ""),
+            ("(x)", ""),
+            ("", ""),
+        ] {
+            assert_eq!(meant(text), tool, "{text}");
+        }
     }
 }

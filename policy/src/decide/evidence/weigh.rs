@@ -167,6 +167,12 @@ fn told(shell: &Shell<'_>, command: &SimpleCommand, obstacle: &Obstacle<'_>) -> 
         Obstacle::Executor => {
             format!("this wildcard does not cover `{program}`, which runs what it is given")
         }
+        Obstacle::Unnamed => {
+            format!("a wildcard in place of the program does not cover what `{program}` does here")
+        }
+        Obstacle::Strays(word) => {
+            format!("a wildcard in an address does not cover `{}`", shown(word))
+        }
         Obstacle::Unread => {
             format!(
                 "a wildcard does not cover `{program}`, whose options could run or write things"
@@ -187,7 +193,8 @@ fn told(shell: &Shell<'_>, command: &SimpleCommand, obstacle: &Obstacle<'_>) -> 
                 EffectKind::Settings => "changes settings or a service",
                 EffectKind::Write => "writes a file",
                 EffectKind::Read => "reads a file outside of the working directories",
-                EffectKind::ReadOnly | EffectKind::Network => "reaches further",
+                EffectKind::Network => "tells a name that is known only later to others",
+                EffectKind::ReadOnly => "reaches further",
             };
             let word = command.words.get(effect.word as usize).map(shown).unwrap_or_default();
             format!("a wildcard does not cover `{word}`, which {does}")
