@@ -113,6 +113,7 @@ impl Place {
                 // With a guarded name every call that makes something goes through the supervisor.
                 patterns: Vec::new(),
                 guarded_names: vec![".guarded".into()],
+                numerous_names: Vec::new(),
                 git_keys: GitKeys {
                     refused: ["core.fsmonitor", "core.worktree", "alias.*"].map(Into::into).into(),
                     free: vec!["*".into()],
