@@ -30,6 +30,7 @@ fn main() {
             }],
             patterns: Vec::new(),
             guarded_names: vec![".guarded".into()],
+            numerous_names: Vec::new(),
             git_keys: Default::default(),
             git_configurations: Vec::new(),
             kept_objects: Vec::new(),
