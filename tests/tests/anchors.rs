@@ -47,9 +47,11 @@ fn place(name: &str) -> Place {
 /// Says what a command in `folder` could get at of what is refused, by a way that the text does not tell.
 #[track_caller]
 fn nothing_is_reached(place: &Place, folder: &Path, up: &str) {
-    let names = SECRETS.map(|secret| format!("{up}/{secret}")).join(" ");
+    // Written backwards, so that the text names none of them.
+    let names = SECRETS.map(|secret| format!("{up}/{secret}").chars().rev().collect::<String>());
+    let names = names.join(" ");
     let line = format!(
-        "python3 -c 'import sys\nfor n in sys.argv[1:]:\n  try: print(open(n).read())\n  except OSError as e: print(e.strerror)' {names}"
+        "python3 -c 'import sys\nfor n in sys.argv[1:]:\n  try: print(open(n[::-1]).read())\n  except OSError as e: print(e.strerror)' {names}"
     );
     let (told, notes) = run(place, folder, &line);
     assert!(!told.contains("text of"), "{told}{notes}");

@@ -319,10 +319,10 @@ fn a_shape_that_is_wrong_refuses_with_its_place() {
 }
 
 #[test]
-fn a_rule_of_a_megabyte_is_told_and_asks_where_it_refuses() {
+fn a_rule_of_a_megabyte_is_told_and_stops_the_call_where_it_refuses() {
     let place = Place::new("long-rule");
     let long = format!("Bash({})", "x".repeat(1 << 20));
-    for (list, decision) in [("deny", "ask"), ("ask", "ask"), ("allow", "allow")] {
+    for (list, decision) in [("deny", "deny"), ("ask", "ask"), ("allow", "allow")] {
         place.write("home/.config/stockade/settings.json", &rules(list, &long));
         let (answer, told) = judged(&place, &[], "true");
         assert_eq!(answer["decision"], decision, "{list}: {answer}");

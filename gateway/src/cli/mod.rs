@@ -53,17 +53,14 @@ fn role() -> ExitCode {
         end_now(shell::start(&arguments));
     }
     match arguments.get(1).and_then(|word| word.to_str()) {
-        Some("launch") => status(stockade_sandbox::launch()),
-        Some("proxy") => status(crate::net::worker::main()),
-        Some("scan") => status(crate::scan::main()),
+        // These have confined themselves: at their end they can open nothing more.
+        Some("launch") => std::process::exit(stockade_sandbox::launch()),
+        Some("proxy") => std::process::exit(crate::net::worker::main()),
+        Some("scan") => std::process::exit(crate::scan::main()),
         Some(crate::hooks::keeper::ROLE) => ExitCode::from(crate::hooks::keeper::main(&arguments)),
         Some("hook") => hook::guarded(&arguments),
         Some(_) | None => command_line(&arguments),
     }
-}
-
-fn status(status: i32) -> ExitCode {
-    ExitCode::from(u8::try_from(status).unwrap_or(failure::FAILED))
 }
 
 fn command_line(arguments: &[OsString]) -> ExitCode {
