@@ -180,7 +180,10 @@ pub(crate) async fn run(
         let answer = match &ended.failure {
             // What it would have refused is not known.
             Some(failure) if failure.starts_with(confined::UNCONFINABLE) => {
-                Answer::unknown(event, hook.origin.layer, failure)
+                let why = bound.as_deref().unwrap_or_default();
+                let failure =
+                    format!("{failure}; {why}: keep the hook outside of where commands can write");
+                Answer::unknown(event, hook.origin.layer, &failure)
             }
             Some(failure) => Err(failure.clone()),
             None => answer::read(event, ended.exit, &ended.stdout, &ended.stderr),

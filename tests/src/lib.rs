@@ -4,6 +4,7 @@
 pub mod agents;
 pub mod cases;
 pub mod gateway;
+pub mod machine;
 pub mod oracle;
 pub mod terminal;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use stockade_policy::{CommandHook, Hook, SandboxState};
+use stockade_policy::{CommandHook, Hook};
 use tokio::task::JoinHandle;
 
 use super::process::{self, Ended};
@@ -43,9 +43,8 @@ impl Prepared {
             Standing::Bound(reason) => (scene.place.cwd.clone(), Some(reason)),
         };
         let (command, executable) = (command.clone(), means.executable.clone());
-        if let Some(reason) = bound.clone()
-            && scene.confinement() != SandboxState::Off
-        {
+        // Also where the sandbox is off: settings that let commands run unconfined let no hook do so.
+        if let Some(reason) = bound.clone() {
             let (layer, scene) = (hook.origin.layer, scene.clone());
             let places = means.places.clone();
             let task = match hook.runs_beside {
@@ -62,10 +61,6 @@ impl Prepared {
                 }))),
             };
             return Prepared { task, bound };
-        }
-        if bound.is_some() {
-            let search = variables.get("PATH").cloned().unwrap_or_default();
-            variables.insert("PATH".into(), scene.regions().clean(&search).kept);
         }
         let job = process::Job { command, limit, variables, cwd, input, executable };
         let task = match hook.runs_beside {

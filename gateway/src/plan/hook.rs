@@ -36,9 +36,9 @@ pub(crate) fn plan(
     variables.extend(TEMPORARY.map(|name| (name.into(), "/tmp".into())));
     let Opened { mut files, .. } = files(&Around::of(scene, &sandbox, places))?;
     files.watched = Some(review::watched(&scene.place, journal.path().to_path_buf()));
-    let fallback = match scene.confinement() {
-        SandboxState::Unavailable => Fallback::Static,
-        SandboxState::Enforced | SandboxState::Off => Fallback::Refuse,
+    let fallback = match (scene.confinement(), sandbox.fail_if_unavailable) {
+        (SandboxState::Unavailable | SandboxState::Off, false) => Fallback::Static,
+        (SandboxState::Enforced, _) | (_, true) => Fallback::Refuse,
     };
     let required = match sandbox.fail_if_unavailable {
         true => REQUIRED.iter().copied().collect(),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::{Value, json};
+use stockade_tests::machine::{self, Lacking};
 use stockade_tests::{Place, skip};
 
 use super::{answering, command, decision, saying, script, told, user};
@@ -192,24 +193,61 @@ fn a_confined_hook_has_its_time_and_no_more() {
     assert!(told.contains("it wrote more than"), "{told}");
 }
 
-#[test]
-fn a_hook_that_cannot_be_confined_is_a_question() {
-    let place = Place::new("hooks-unconfinable");
-    let hook = script(&place, "project/hook.sh", "exit 0");
+/// What a hook of the project comes to on a machine without `lacking`, under these settings of the sandbox.
+fn on(lacking: &[Lacking], sandbox: &Value) -> Option<(Value, bool, bool)> {
+    let place = Place::new("hooks-machine");
+    let mark = place.home().join("mark");
+    let text = format!("echo x > '{}'; echo x > ran; exit 0", mark.display());
+    let hook = script(&place, "project/hook.sh", &text);
+    assert!(Command::new(&hook).current_dir(&place.root).status().is_ok() && mark.exists());
+    std::fs::remove_file(&mark).expect("its mark");
     let hooks = json!({"PreToolUse": [{"matcher": "", "hooks": [command(&hook)]}]});
-    user(&place, &json!({"permissions": {"allow": ["Bash"]}, "hooks": hooks}));
+    let allow = json!({"allow": ["Bash"]});
+    user(&place, &json!({"permissions": allow, "hooks": hooks, "sandbox": sandbox}));
     let inner = place.stockade(["check", "--run-hooks", "--json", "--no-daemon", "--", "gentool"]);
-    let mut outer = Command::new("unshare");
-    let none = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"";
-    outer.args(["-Ur", "bash", "-c", none, "bash"]).arg(inner.get_program());
-    outer.args(inner.get_args()).current_dir(place.project()).env_clear();
-    outer.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let output = outer.output().expect("unshare");
-    if told(&output).contains("unshare:") {
-        let reason = "no user namespace can be made to hide them in";
-        return skip("a_hook_that_cannot_be_confined_is_a_question", reason);
+    let output = machine::without(lacking, &inner)?.output().expect("it starts");
+    let answer = serde_json::from_slice(&output.stdout).expect("an answer");
+    Some((answer, place.project().join("ran").exists(), mark.exists()))
+}
+
+#[test]
+fn a_hook_that_cannot_be_confined_is_a_question_and_does_not_run() {
+    let (on_by_default, off) = (json!({}), json!({"enabled": false}));
+    let less = json!({"failIfUnavailable": false});
+    let off_or_less = json!({"enabled": false, "failIfUnavailable": false});
+    let nothing: &[Lacking] = &[Lacking::Namespaces, Lacking::Landlock];
+    for (lacking, sandbox) in [
+        (&[Lacking::Namespaces][..], &on_by_default),
+        (&[Lacking::Namespaces], &off),
+        (&[Lacking::Notifications], &off),
+        (nothing, &less),
+        (nothing, &off_or_less),
+    ] {
+        let Some((answer, ran, marked)) = on(lacking, sandbox) else {
+            return skip("a_hook_that_cannot_be_confined_is_a_question", "there is no Python");
+        };
+        assert_eq!(decision(&answer), ("ask", "hook"), "{lacking:?} {sandbox}: {answer}");
+        let reason = answer["reason"].to_string();
+        assert!(
+            reason.contains("it cannot be confined") && reason.contains("keep the hook outside")
+        );
+        assert!(!ran && !marked, "{lacking:?} {sandbox}");
     }
-    let answer: Value = serde_json::from_slice(&output.stdout).expect("an answer");
-    assert_eq!(decision(&answer), ("ask", "hook"), "{answer} {}", told(&output));
-    assert!(answer["reason"].to_string().contains("it cannot be confined"), "{answer}");
+}
+
+#[test]
+fn a_hook_of_the_project_is_confined_whatever_the_settings_say_of_commands() {
+    let off_or_less = json!({"enabled": false, "failIfUnavailable": false});
+    for (lacking, sandbox) in [
+        (&[][..], json!({"enabled": false})),
+        (&[Lacking::Namespaces], json!({"failIfUnavailable": false})),
+        (&[Lacking::Notifications], json!({"failIfUnavailable": false})),
+        (&[Lacking::Notifications], off_or_less),
+    ] {
+        let Some((answer, ran, marked)) = on(lacking, &sandbox) else {
+            return skip("a_hook_of_the_project_is_confined", "there is no Python");
+        };
+        assert_eq!(answer["decision"], "allow", "{lacking:?} {sandbox}: {answer}");
+        assert!(ran && !marked, "{lacking:?} {sandbox}");
+    }
 }
