@@ -43,14 +43,31 @@ fn decided_under(permissions: Value, command: &str) -> Decision {
 fn escape_forms_do_not_pass_under_a_wildcard_rule() {
     let cases = lines("tests/cases/escapes.jsonl");
     assert!(cases.len() >= 1_000, "{}", cases.len());
-    let passed: Vec<String> = cases
-        .iter()
-        .filter(|case| decided(&text(case, "program"), &text(case, "command")) == Decision::Allow)
-        .map(|case| text(case, "command"))
-        .collect();
+    let (mut passed, mut never) = (Vec::new(), Vec::new());
+    for case in &cases {
+        let (program, command) = (text(case, "program"), text(case, "command"));
+        if decided(&program, &command) == Decision::Allow {
+            passed.push(command.clone());
+        }
+        // The control: rules that name the command and every file allow it, so it is the wildcard that does not cover it.
+        let exact = format!("Bash({command})");
+        let rules = [&*exact, "Bash", "Read(//**)", "Edit(//**)"].map(str::to_owned);
+        if decided_by(rules.to_vec(), &command) != Decision::Allow {
+            never.push(command);
+        }
+    }
     println!("{} of {} pass: {passed:?}", passed.len(), cases.len());
     // A read by awk, which rules about files see.
     assert_eq!(passed, ["awk 'BEGIN{getline < \"/etc/shadow\"}'"]);
+    // No rule allows these without a question: they remove or rewrite all that lies beneath a folder or on a disk.
+    let asked_whatever_the_rules = [
+        "find . -delete",
+        "git -c alias.a=!./x a",
+        "git filter-branch --tree-filter ./x",
+        "dd if=a of=/dev/sda",
+        "rm -rf /elsewhere",
+    ];
+    assert_eq!(never, asked_whatever_the_rules);
 }
 
 #[test]

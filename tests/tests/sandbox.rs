@@ -37,6 +37,8 @@ mod life;
 mod links;
 #[path = "sandbox/memory.rs"]
 mod memory;
+#[path = "sandbox/own.rs"]
+mod own;
 #[path = "sandbox/patterns.rs"]
 mod patterns;
 #[path = "sandbox/reach.rs"]

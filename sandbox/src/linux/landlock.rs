@@ -129,3 +129,45 @@ pub(crate) fn deny_everything() -> io::Result<()> {
     let abi = syscalls::landlock_abi()?.min(NEWEST_ABI);
     Ruleset::with_network(abi, 3)?.restrict().map(drop)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::linux::net::SocketAddrExt as _;
+    use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+    use std::process::Command;
+
+    use super::*;
+
+    /// What a thread that called `restrict` may do to what is outside of its domain: signal a process, and connect to an
+    /// abstract socket.
+    fn reach(restrict: fn() -> io::Result<()>) -> [bool; 2] {
+        let mut other = Command::new("sleep").arg("100").spawn().unwrap();
+        let pid = i32::try_from(other.id()).unwrap();
+        let address = SocketAddr::from_abstract_name(format!("stockade-scope-{pid}")).unwrap();
+        let _listener = UnixListener::bind_addr(&address).unwrap();
+        // A layer holds for one thread: this one ends with it.
+        let reached = std::thread::spawn(move || {
+            syscalls::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0).unwrap();
+            restrict().unwrap();
+            [syscalls::kill(pid, 0).is_ok(), UnixStream::connect_addr(&address).is_ok()]
+        });
+        let reached = reached.join().unwrap();
+        other.kill().unwrap();
+        other.wait().unwrap();
+        reached
+    }
+
+    #[test]
+    fn each_layer_keeps_signals_and_abstract_sockets_inside() {
+        assert_eq!(reach(|| Ok(())), [true; 2]);
+        if kernel_abi() < 6 {
+            eprintln!(
+                "SKIPPED each_layer_keeps_signals_and_abstract_sockets_inside: there are no scopes (ABI 6)"
+            );
+            return;
+        }
+        assert_eq!(reach(scope), [false; 2]);
+        assert_eq!(reach(|| Ruleset::new(kernel_abi())?.restrict().map(drop)), [false; 2]);
+        assert_eq!(reach(deny_everything), [false; 2]);
+    }
+}

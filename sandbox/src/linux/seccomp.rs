@@ -358,9 +358,17 @@ pub(crate) fn own_table() -> Table {
     let kept = [libc::SYS_pidfd_getfd];
     let refused = REFUSED.iter().map(|(number, _)| number);
     let refused = refused.filter(|number| !kept.contains(number)).chain(NOT_FOR_US);
-    let row = || Row { cases: Vec::new(), otherwise: Verdict::Errno(libc::EPERM) };
+    let denied = Verdict::Errno(libc::EPERM);
+    let row = || Row { cases: Vec::new(), otherwise: denied };
+    let mut rows: BTreeMap<u32, Row> =
+        refused.filter_map(|it| Some((u32::try_from(*it).ok()?, row()))).collect();
+    let namespaces = vec![case(vec![any(0, CLONE_NAMESPACES)], denied)];
+    rows.extend(
+        u32::try_from(libc::SYS_clone)
+            .map(|number| (number, Row { cases: namespaces, otherwise: Verdict::Allow })),
+    );
     Table {
-        rows: refused.filter_map(|it| Some((u32::try_from(*it).ok()?, row()))).collect(),
+        rows,
         otherwise: Verdict::Allow,
         newest: NEWEST,
         unknown: Verdict::Errno(libc::ENOSYS),

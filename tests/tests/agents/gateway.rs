@@ -171,6 +171,41 @@ fn a_confined_command_in_the_place_of_the_gateway_is_not_believed() {
     confined.kill().and_then(|()| confined.wait()).expect("it ends");
 }
 
+/// One namespace of its own is enough: nothing else about this process differs from a gateway of this user.
+#[test]
+fn a_process_in_another_namespace_is_not_taken_for_the_gateway() {
+    let place = denying("namespace-gateway");
+    let socket = place.project().join("gateway.sock");
+    let socket = socket.to_str().expect("a path");
+    for (kind, options) in [
+        ("user", &["--user", "--map-current-user"][..]),
+        ("pid", &["--pid", "--fork", "--kill-child"]),
+    ] {
+        let unshare = || {
+            let mut command = Command::new("unshare");
+            command.args(options).current_dir(place.project());
+            command
+        };
+        if !unshare().arg("true").status().expect("util-linux").success() {
+            let name = "a_process_in_another_namespace_is_not_taken_for_the_gateway";
+            stockade_tests::skip(name, &format!("this user cannot make a {kind} namespace"));
+            continue;
+        }
+        let mut command = unshare();
+        command.args([env!("CARGO_BIN_EXE_impostor"), socket]);
+        let mut apart = started(command);
+        for (agent, file, event) in AGENTS {
+            let frame = frame(&place, file, event, "touch made.txt");
+            let output = given(&place, agent, &["--socket", socket], frame.as_bytes());
+            assert_blocked(agent, &output, kind);
+            let told = [text(&output.stdout), text(&output.stderr)].concat();
+            assert!(told.contains("is confined, as a command of an agent is"), "{kind}: {told}");
+        }
+        apart.kill().and_then(|()| apart.wait()).expect("it ends");
+        std::fs::remove_file(socket).expect("its socket");
+    }
+}
+
 /// Starts a program and waits until it says that it listens.
 fn started(mut command: Command) -> std::process::Child {
     let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");

@@ -235,3 +235,68 @@ fn commands_that_make_names_or_are_not_known_are_not_let_through() {
         }
     }
 }
+
+/// Pid 1 reads what a hostile command wrote: it can start no program, trace nobody, open no way out, and enter or make no
+/// namespace.
+#[test]
+fn the_filter_of_process_1_refuses_what_its_work_does_not_need() {
+    let program = own_table().compile();
+    let run = |number: libc::c_long, first: u64| {
+        let number = u32::try_from(number).unwrap();
+        crate::linux::bpf::run_whole(&program, number, [first, 0, 0, 0, 0, 0])
+    };
+    let refused = libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs();
+    for number in [
+        libc::SYS_execve,
+        libc::SYS_execveat,
+        libc::SYS_ptrace,
+        libc::SYS_process_vm_writev,
+        libc::SYS_socket,
+        libc::SYS_socketpair,
+        libc::SYS_listen,
+        libc::SYS_accept4,
+        libc::SYS_unshare,
+        libc::SYS_setns,
+        libc::SYS_clone3,
+        libc::SYS_seccomp,
+        libc::SYS_io_uring_setup,
+        libc::SYS_mount,
+        libc::SYS_umount2,
+        libc::SYS_move_mount,
+        libc::SYS_open_tree,
+        libc::SYS_fsopen,
+        libc::SYS_pivot_root,
+        libc::SYS_chroot,
+        libc::SYS_bpf,
+        libc::SYS_keyctl,
+        libc::SYS_init_module,
+        libc::SYS_reboot,
+    ] {
+        assert_eq!(run(number, 0), refused, "call {number}");
+    }
+    for namespace in [
+        libc::CLONE_NEWUSER,
+        libc::CLONE_NEWNS,
+        libc::CLONE_NEWPID,
+        libc::CLONE_NEWNET,
+        libc::CLONE_NEWIPC,
+        libc::CLONE_NEWUTS,
+        libc::CLONE_NEWCGROUP,
+    ] {
+        assert_eq!(run(libc::SYS_clone, u64::from(namespace.unsigned_abs())), refused);
+    }
+    let absent = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs();
+    assert_eq!(run(libc::c_long::from(NEWEST) + 1, 0), absent);
+    // What supervising is made of.
+    for number in [
+        libc::SYS_process_vm_readv,
+        libc::SYS_pidfd_getfd,
+        libc::SYS_openat2,
+        libc::SYS_connect,
+        libc::SYS_bind,
+        libc::SYS_kill,
+        libc::SYS_clone,
+    ] {
+        assert_eq!(run(number, 0), libc::SECCOMP_RET_ALLOW, "call {number}");
+    }
+}
