@@ -145,18 +145,18 @@ fn a_confined_command_in_the_place_of_the_gateway_is_not_believed() {
     // What it says is an answer: unconfined it would be taken for a gateway of this user.
     let mut plain = Command::new(words[0]);
     plain.arg(socket).current_dir(place.project());
-    let mut plain = started(plain);
+    let plain = started(plain);
     for (agent, _, named, usual) in answers("unconfined") {
         for output in [named, usual] {
             let word = if agent == "codex" { "none" } else { "allow" };
             assert_eq!(decision(&output).0, word, "{agent}: {}", text(&output.stderr));
         }
     }
-    plain.kill().and_then(|()| plain.wait()).expect("it ends");
+    drop(plain);
     std::fs::remove_file(socket).expect("its socket");
     let options =
         ["run", "--no-daemon", "--settings", r#"{"permissions":{"allow":["Bash"]}}"#, "--"];
-    let mut confined = started(place.stockade([&options[..], &words].concat()));
+    let confined = started(place.stockade([&options[..], &words].concat()));
     for (agent, what, named, usual) in answers("confined") {
         for output in [named, usual] {
             assert_blocked(agent, &output, &what);
@@ -168,7 +168,7 @@ fn a_confined_command_in_the_place_of_the_gateway_is_not_believed() {
     assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(122), ""));
     let told = format!("stockade: what listens at `{socket}` is not taken for a gateway: process ");
     assert!(text(&output.stderr).starts_with(&told), "{}", text(&output.stderr));
-    confined.kill().and_then(|()| confined.wait()).expect("it ends");
+    drop(confined);
 }
 
 /// One namespace of its own is enough: nothing else about this process differs from a gateway of this user.
@@ -193,7 +193,7 @@ fn a_process_in_another_namespace_is_not_taken_for_the_gateway() {
         }
         let mut command = unshare();
         command.args([env!("CARGO_BIN_EXE_impostor"), socket]);
-        let mut apart = started(command);
+        let apart = started(command);
         for (agent, file, event) in AGENTS {
             let frame = frame(&place, file, event, "touch made.txt");
             let output = given(&place, agent, &["--socket", socket], frame.as_bytes());
@@ -201,17 +201,26 @@ fn a_process_in_another_namespace_is_not_taken_for_the_gateway() {
             let told = [text(&output.stdout), text(&output.stderr)].concat();
             assert!(told.contains("is confined, as a command of an agent is"), "{kind}: {told}");
         }
-        apart.kill().and_then(|()| apart.wait()).expect("it ends");
+        drop(apart);
         std::fs::remove_file(socket).expect("its socket");
     }
 }
 
+/// A process that ends with the test, which a panic may end.
+struct Running(std::process::Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.kill().and_then(|()| self.0.wait()).expect("it ends");
+    }
+}
+
 /// Starts a program and waits until it says that it listens.
-fn started(mut command: Command) -> std::process::Child {
+fn started(mut command: Command) -> Running {
     let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
     let lines = BufReader::new(child.stdout.take().expect("its output")).lines();
     let said: Vec<String> =
         lines.map_while(Result::ok).take_while(|it| !it.contains("listening")).collect();
     assert!(child.try_wait().expect("its state").is_none(), "{said:?}");
-    child
+    Running(child)
 }
