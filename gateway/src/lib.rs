@@ -17,14 +17,11 @@ mod environment;
 mod facts;
 mod footer;
 mod hooks;
-mod json_text;
 mod judge;
 mod known;
 mod net;
 mod places;
 mod plan;
-pub mod protocol;
-mod random;
 mod records;
 mod regions;
 mod remedy;
@@ -47,6 +44,8 @@ pub use engine::Gateway;
 #[doc(hidden)]
 pub use net::decode;
 pub use spare::Spare;
+use stockade_base::{json_text, random};
+pub use stockade_wire as protocol;
 
 #[allow(dead_code, unused_imports)]
 mod parse;

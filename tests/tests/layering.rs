@@ -14,12 +14,21 @@ const RULES: &[(&str, &[&str], Option<usize>)] = &[
     ("stockade-witness", &[], Some(30)),
     ("stockade-policy", &["stockade-parser"], Some(25)),
     ("stockade-sandbox", &[], Some(25)),
+    ("stockade-wire", &["stockade-parser"], Some(40)),
+    ("stockade-base", &["stockade-parser", "stockade-wire"], Some(50)),
     (
         "stockade",
-        &["stockade-parser", "stockade-witness", "stockade-policy", "stockade-sandbox"],
+        &[
+            "stockade-parser",
+            "stockade-witness",
+            "stockade-policy",
+            "stockade-sandbox",
+            "stockade-wire",
+            "stockade-base",
+        ],
         Some(140),
     ),
-    ("stockade-agent", &["stockade"], None),
+    ("stockade-agent", &["stockade", "stockade-wire"], None),
     ("stockade-model", &[], None),
     ("stockade-model-server", &[], Some(15)),
     (
@@ -246,6 +255,8 @@ fn crates_forbid_unsafe_code() {
         "parser/witness/src/lib.rs",
         "policy/src/lib.rs",
         "gateway/src/lib.rs",
+        "gateway/wire/src/lib.rs",
+        "gateway/base/src/lib.rs",
         "agent/src/main.rs",
         "agent/model/src/lib.rs",
     ];

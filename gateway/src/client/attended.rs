@@ -106,7 +106,7 @@ impl Attended {
     /// Returns the next of what was received; none when it is all.
     pub(crate) fn said(&mut self) -> Result<Option<Said>, Failure> {
         loop {
-            let line = self.lines.next().map_err(|error| nonsense(&error.to_string()))?;
+            let line = self.lines.next_line().map_err(|error| nonsense(&error.to_string()))?;
             match (line, self.greeting) {
                 (Some(line), None) => return self.talk.read(&line).map(Some),
                 (Some(line), Some(_)) => {

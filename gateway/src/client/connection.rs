@@ -215,7 +215,7 @@ impl Connection {
     fn greeted(&mut self) -> Result<(), Failure> {
         let until = Instant::now() + HELLO;
         let line = loop {
-            match self.lines.next() {
+            match self.lines.next_line() {
                 Ok(Some(line)) => break line,
                 Ok(None) => {}
                 Err(error) => return Err(nonsense(&error.to_string())),
@@ -250,7 +250,9 @@ impl Connection {
     /// Waits for the next message.
     fn message<R: DeserializeOwned>(&mut self) -> Result<Message<R>, Failure> {
         loop {
-            if let Some(line) = self.lines.next().map_err(|error| nonsense(&error.to_string()))? {
+            if let Some(line) =
+                self.lines.next_line().map_err(|error| nonsense(&error.to_string()))?
+            {
                 return message(&line);
             }
             self.fill(None)?;

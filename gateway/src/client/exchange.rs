@@ -137,7 +137,7 @@ async fn send(stream: &tokio::net::UnixStream, unsent: &mut Vec<u8>) {
 /// Waits for the next line. Dropping the future loses nothing.
 async fn receive(stream: &tokio::net::UnixStream, lines: &mut Lines) -> Result<Vec<u8>, Failure> {
     loop {
-        if let Some(line) = lines.next().map_err(|error| nonsense(&error.to_string()))? {
+        if let Some(line) = lines.next_line().map_err(|error| nonsense(&error.to_string()))? {
             return Ok(line);
         }
         stream.readable().await.map_err(|_| gone())?;

@@ -279,7 +279,7 @@ fn place_of_rule(decision: &DecisionView, here: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::types::AlwaysOffer;
+    use crate::types::AlwaysOffer;
 
     fn part(text: &str, start: u32, decision: &str) -> PartView {
         PartView {

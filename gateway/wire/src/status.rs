@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn only_a_command_that_exited_with_nought_is_a_success() {
         let status = |exit_code: Option<i32>, signal_number: Option<i32>| {
-            let result = json!({"decision": crate::protocol::types::DecisionView::default(),
+            let result = json!({"decision": crate::types::DecisionView::default(),
                 "exit_code": exit_code, "signal_number": signal_number, "timed_out": false,
                 "interrupted": false, "duration_ms": 0, "output": "", "output_bytes": 0,
                 "output_lines": 0, "truncated": false, "sandbox": {"enforced": [], "missing": []},

@@ -9,7 +9,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 ///
 /// The system call itself: a library that also knows kernels without it looks for the function by name, which a static
 /// executable cannot, and then opens two devices instead.
-pub(crate) fn fill(mut bytes: &mut [u8]) -> io::Result<()> {
+pub fn fill(mut bytes: &mut [u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match getrandom(&mut *bytes, GetRandomFlags::empty()) {
             // It breaks off for a signal, but never without an error or a byte.

@@ -6,7 +6,7 @@ use stockade_parser::json::{self, Dialect, Kind, Value};
 /// are missing. None when the text is no JSON object, or something else stands on the path.
 ///
 /// `element` is JSON text. A list that holds an equal string already is left as it is.
-pub(crate) fn append(text: &str, path: &[&str], element: &str) -> Option<String> {
+pub fn append(text: &str, path: &[&str], element: &str) -> Option<String> {
     let root = json::read(text.as_bytes(), Dialect::Strict).ok()?;
     root.members()?;
     let added = json::read(element.as_bytes(), Dialect::Strict).ok()?;
@@ -32,11 +32,7 @@ pub(crate) fn append(text: &str, path: &[&str], element: &str) -> Option<String>
 
 /// Returns `text` without the elements of the list at `path` that `is_ours` holds for; the same text when there
 /// is none. None when the text is no JSON object.
-pub(crate) fn remove(
-    text: &str,
-    path: &[&str],
-    is_ours: impl Fn(&Value) -> bool,
-) -> Option<String> {
+pub fn remove(text: &str, path: &[&str], is_ours: impl Fn(&Value) -> bool) -> Option<String> {
     let mut text = text.to_owned();
     loop {
         let root = json::read(text.as_bytes(), Dialect::Strict).ok()?;
@@ -58,11 +54,7 @@ pub(crate) fn remove(
 }
 
 /// Returns the text of the first element of the list at `path` that `is_ours` holds for.
-pub(crate) fn element(
-    text: &str,
-    path: &[&str],
-    is_ours: impl Fn(&Value) -> bool,
-) -> Option<String> {
+pub fn element(text: &str, path: &[&str], is_ours: impl Fn(&Value) -> bool) -> Option<String> {
     let root = json::read(text.as_bytes(), Dialect::Strict).ok()?;
     let list = path.iter().try_fold(&root, |place, key| place.get(key))?;
     let found = list.elements()?.iter().find(|element| is_ours(element))?;
@@ -71,7 +63,7 @@ pub(crate) fn element(
 
 /// Returns `text` with `value` as the member at `path`, whose objects are made where they are missing. None when
 /// the text is no JSON object, or something else stands there. `value` is JSON text.
-pub(crate) fn put(text: &str, path: &[&str], value: &str) -> Option<String> {
+pub fn put(text: &str, path: &[&str], value: &str) -> Option<String> {
     let root = json::read(text.as_bytes(), Dialect::Strict).ok()?;
     root.members()?;
     let added = json::read(value.as_bytes(), Dialect::Strict).ok()?;
@@ -91,7 +83,7 @@ pub(crate) fn put(text: &str, path: &[&str], value: &str) -> Option<String> {
 }
 
 /// Returns `text` without the member at `path`, if it is there. None when the text is no JSON object.
-pub(crate) fn take(text: &str, path: &[&str]) -> Option<String> {
+pub fn take(text: &str, path: &[&str]) -> Option<String> {
     let root = json::read(text.as_bytes(), Dialect::Strict).ok()?;
     root.members()?;
     let (last, objects) = path.split_last()?;
@@ -111,7 +103,7 @@ pub(crate) fn take(text: &str, path: &[&str]) -> Option<String> {
 }
 
 /// Returns the value at `path`.
-pub(crate) fn at_path(text: &str, path: &[&str]) -> Option<Value> {
+pub fn at_path(text: &str, path: &[&str]) -> Option<Value> {
     let root = json::read(text.as_bytes(), Dialect::Strict).ok()?;
     path.iter().try_fold(&root, |place, key| place.get(key)).cloned()
 }

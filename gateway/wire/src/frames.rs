@@ -180,29 +180,25 @@ impl<I: Serialize, P: Serialize> Written<'_, I, P> {
 }
 
 /// Writes a request as a line, with its line feed.
-pub(crate) fn request(
-    id: u64,
-    method: &str,
-    params: &impl Serialize,
-) -> serde_json::Result<Vec<u8>> {
+pub fn request(id: u64, method: &str, params: &impl Serialize) -> serde_json::Result<Vec<u8>> {
     let (id, method, params) = (Some(id), Some(method), Some(params));
     Written { id, method, params, ..Written::NOTHING }.line()
 }
 
 /// Writes a notification as a line, with its line feed.
-pub(crate) fn notification(method: &str, params: &impl Serialize) -> serde_json::Result<Vec<u8>> {
+pub fn notification(method: &str, params: &impl Serialize) -> serde_json::Result<Vec<u8>> {
     let (method, params) = (Some(method), Some(params));
     Written::<u64, _> { method, params, ..Written::NOTHING }.line()
 }
 
 /// Writes the answer to request `id` as a line, with its line feed.
-pub(crate) fn answer(id: &Value, result: &impl Serialize) -> serde_json::Result<Vec<u8>> {
+pub fn answer(id: &Value, result: &impl Serialize) -> serde_json::Result<Vec<u8>> {
     Written { id: Some(id), result: Some(result), ..Written::NOTHING }.line()
 }
 
 /// Lines out of a stream that is read in pieces.
 #[derive(Debug, Default)]
-pub(crate) struct Lines {
+pub struct Lines {
     bytes: Vec<u8>,
     /// Bytes at the beginning that hold no line feed.
     searched: usize,
@@ -213,7 +209,7 @@ impl Lines {
     const PIECE: usize = 16 << 10;
 
     /// Returns the next whole line, without its line feed. A line that is too long is an error of kind `InvalidData`.
-    pub(crate) fn next(&mut self) -> std::io::Result<Option<Vec<u8>>> {
+    pub fn next_line(&mut self) -> std::io::Result<Option<Vec<u8>>> {
         let rest = self.bytes.get(self.searched..).unwrap_or_default();
         let found = rest.iter().position(|byte| *byte == b'\n');
         let length = self.searched + found.unwrap_or(rest.len());
@@ -232,12 +228,12 @@ impl Lines {
     }
 
     /// Reads a piece from `input`; zero bytes are its end.
-    pub(crate) fn fill(&mut self, mut input: impl std::io::Read) -> std::io::Result<usize> {
+    pub fn fill(&mut self, mut input: impl std::io::Read) -> std::io::Result<usize> {
         self.fill_from(|buffer| input.read(buffer))
     }
 
     /// Has `read` write a piece behind what is there.
-    pub(crate) fn fill_from(
+    pub fn fill_from(
         &mut self,
         read: impl FnOnce(&mut [u8]) -> std::io::Result<usize>,
     ) -> std::io::Result<usize> {
@@ -419,7 +415,7 @@ mod tests {
             let (mut lines, mut found) = (Lines::default(), Vec::new());
             for bytes in text.chunks(piece) {
                 assert_eq!(lines.fill(bytes).unwrap(), bytes.len());
-                while let Some(line) = lines.next().unwrap() {
+                while let Some(line) = lines.next_line().unwrap() {
                     found.push(line);
                 }
             }

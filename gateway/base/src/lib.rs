@@ -1,0 +1,19 @@
+//! What several crates of the gateway need of the host and of text: random bytes, hexadecimal digits, private
+//! directories, JSON edited as text.
+//!
+//! May read the file system and make private directories; decides nothing and keeps no state.
+#![forbid(unsafe_code)]
+
+pub mod directories;
+pub mod json_text;
+pub mod random;
+
+/// Returns `bytes` as lower-case hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    const DIGITS: [char; 16] =
+        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
+    let digit = |value: u8| DIGITS.get(usize::from(value & 15)).copied().unwrap_or('0');
+    let mut digits = String::with_capacity(2 * bytes.len());
+    digits.extend(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]));
+    digits
+}

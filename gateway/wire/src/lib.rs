@@ -1,0 +1,10 @@
+//! The types and the codec of the gateway's socket: requests, answers, events, frames, codes, exit statuses and words.
+//!
+//! Touches nothing: bytes come in, values go out, and the other way round.
+#![forbid(unsafe_code)]
+
+pub mod errors;
+pub mod frames;
+pub mod status;
+pub mod types;
+pub mod words;
