@@ -39,7 +39,25 @@ pub const TARGETS: &[Target] = &[
     Target { name: "socks", run: network::socks_hold },
     Target { name: "client-hello", run: network::hello_holds },
     Target { name: "pattern", run: pattern::pattern_holds },
+    Target { name: "git-index", run: git_index_holds },
+    Target { name: "git-configuration", run: git_configuration_holds },
 ];
+
+/// Paths come from the index alone: there are no more of them than it has bytes.
+fn git_index_holds(bytes: &[u8]) {
+    for name_bytes in [20, 32] {
+        let found = stockade::git_index::gitlinks(bytes, name_bytes, |_| Some(bytes.to_vec()));
+        assert!(found.is_none_or(|found| found.len() <= 2 * bytes.len()));
+    }
+}
+
+/// Every variable has a section and a name.
+fn git_configuration_holds(bytes: &[u8]) {
+    for variable in stockade_sandbox::git_variables(bytes).unwrap_or_default() {
+        assert!(variable.key.contains('.'), "{variable:?}");
+        assert!(!variable.full.is_empty(), "{variable:?}");
+    }
+}
 
 fn read(text: &[u8], witness: &dyn Fn(&[u8]) -> Witness) -> CommandTree {
     let limits = Limits { depth: 100, ..Limits::default() };

@@ -1,5 +1,7 @@
 //! Gathers what a decision depends on besides rules and text: directories and the real names of paths.
 
+pub mod git_index;
+pub(crate) mod repository;
 pub(crate) mod roots;
 
 use std::collections::{BTreeMap, VecDeque};

@@ -247,6 +247,7 @@ impl Scene {
             roots: self.place.roots.clone(),
             additional_directories: self.place.additional.iter().cloned().chain(added).collect(),
             real_paths: Default::default(),
+            repositories: Default::default(),
             asked: Vec::new(),
             mode: self.mode,
             interactive: self.interactive,
@@ -390,8 +391,23 @@ impl Reading {
         Ok(())
     }
 
+    /// Looks at the repositories in which commands of the call would use git.
+    async fn look_for_repositories(&mut self, scene: &Scene, tool: &str) -> Result<(), Failure> {
+        let places = stockade_policy::repositories_of(&self.call(tool), &self.facts);
+        if places.is_empty() {
+            return Ok(());
+        }
+        let place = scene.place.clone();
+        let looked =
+            tokio::task::spawn_blocking(move || facts::repository::look(&places, &place)).await;
+        self.facts.repositories =
+            looked.map_err(|_| broken("the git repositories cannot be looked at"))?;
+        Ok(())
+    }
+
     /// Looks where the paths lead that the rules may ask about.
     async fn look(&mut self, scene: &Scene, tool: &str) -> Result<(), Failure> {
+        self.look_for_repositories(scene, tool).await?;
         let paths = stockade_policy::paths_of(&self.call(tool), &self.facts);
         if paths.is_empty() {
             return Ok(());

@@ -42,6 +42,8 @@ mod view;
 pub use cli::{BROKEN, main};
 pub use engine::Gateway;
 #[doc(hidden)]
+pub use facts::git_index;
+#[doc(hidden)]
 pub use net::decode;
 pub use spare::Spare;
 use stockade_base::{json_text, random};

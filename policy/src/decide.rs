@@ -21,6 +21,7 @@ mod operands;
 mod part;
 mod places;
 mod reach;
+mod repositories;
 mod search;
 mod shell;
 mod suggest;
@@ -39,6 +40,7 @@ pub(crate) use context::further_directories;
 pub use named::{Named, named_by};
 
 pub(crate) use known::{builders_of_shell, excluded_from_sandbox, programs_of_shell};
+pub(crate) use repositories::repositories_of_shell;
 pub(crate) use shell::{Shell, paths_of_shell};
 pub(crate) use tools::path_of_tool;
 

@@ -102,6 +102,8 @@ pub struct Facts {
     /// For each path of [`crate::paths_of`], every name that it goes through: hops of symbolic links, the
     /// final path, and for a path that does not exist yet the real path of the nearest parent with the rest.
     pub real_paths: BTreeMap<PathBuf, Vec<PathBuf>>,
+    /// For each place of [`crate::repositories_of`], the repository that git finds there.
+    pub repositories: BTreeMap<GitPlace, Repository>,
     /// Real paths of files that the call names, that hold secrets as a rule, and that no setting shows.
     pub asked: Vec<PathBuf>,
     /// The mode that was asked for; locks may change it.
@@ -118,6 +120,26 @@ pub struct Facts {
     pub hook: Option<HookOutcome>,
     /// What may not be believed, since commands can change it.
     pub doubts: Doubts,
+}
+
+/// Where a command has git look for its repository (`git(1)`). The path is absolute and as it is written.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum GitPlace {
+    /// In this directory, then in those above.
+    Above(PathBuf),
+    /// This is the git directory itself.
+    At(PathBuf),
+}
+
+/// The repository that git finds in a place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Repository {
+    /// That of the project, one whose configuration starts no program, or none at all.
+    Harmless,
+    /// The place does not exist.
+    Missing,
+    /// Its configuration may start a program, or cannot be read: why, as a clause.
+    Doubtful(String),
 }
 
 /// What a decision may not believe, since commands can change it.
@@ -149,6 +171,15 @@ pub enum Doubt {
     Exposed(PathBuf),
     /// It is this file, which commands can write and which an unconfined command does not find.
     Absent(PathBuf),
+}
+
+impl GitPlace {
+    /// Returns the path.
+    pub fn path(&self) -> &Path {
+        match self {
+            GitPlace::Above(path) | GitPlace::At(path) => path,
+        }
+    }
 }
 
 impl Facts {

@@ -166,12 +166,18 @@ pub struct GitKeys {
     pub changeable: Vec<&'static str>,
     /// Those that may be added there, where the variable is not set yet.
     pub addable: Vec<&'static str>,
+    /// Values of refused keys that start nothing but what the person installed: key and value.
+    pub known: Vec<(&'static str, Vec<&'static str>)>,
 }
 
 /// Everything together.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Knowledge {
     pub git_keys: GitKeys,
+    /// Programs that use the git repository of the directory in which they run.
+    pub git_programs: Vec<&'static str>,
+    /// Options of git in front of its sub-command whose value is the next word.
+    pub git_valued: Vec<&'static str>,
     pub protected: Vec<ProtectedName>,
     pub removers: Vec<Remover>,
     /// Beginnings of words that are the working directory.
@@ -309,7 +315,15 @@ fn read_all() -> Option<Knowledge> {
             free: git.get("free")?.texts()?,
             changeable: git.get("changeable")?.texts()?,
             addable: git.get("addable")?.texts()?,
+            known: git
+                .get("known")?
+                .members()?
+                .iter()
+                .map(|(key, value)| Some((key, value.texts()?)))
+                .collect::<Option<_>>()?,
         },
+        git_programs: git.get("programs")?.texts()?,
+        git_valued: git.get("valued")?.texts()?,
         safe_variables: texts("safe_variables")?,
         unsafe_variables: texts("unsafe_variables")?,
         unsafe_in_any_case: texts("unsafe_in_any_case")?,

@@ -30,7 +30,8 @@ pub use confine::sandbox_settings;
 pub use decide::evidence::{Change, Evidence, Form, PartEvidence, RuleFiles, Weighed, explain};
 pub use decide::{Named, evaluate, named_by};
 pub use facts::{
-    Call, Changed, Doubt, Doubts, Facts, HookOutcome, HookVerdict, Mode, SandboxState,
+    Call, Changed, Doubt, Doubts, Facts, GitPlace, HookOutcome, HookVerdict, Mode, Repository,
+    SandboxState,
 };
 pub use hook::{CommandHook, Condition, Handler, Hook, HookEvent, HttpHook};
 pub use knowledge::{DEFAULT_SETTINGS, GitKeys, ProtectedName, git_keys, protected_names};
@@ -63,6 +64,14 @@ pub fn paths_of(call: &Call<'_>, facts: &Facts) -> Vec<PathBuf> {
 pub fn programs_of(call: &Call<'_>) -> BTreeSet<Vec<u8>> {
     match call {
         Call::Bash { tree, .. } => decide::programs_of_shell(&decide::Shell::of(tree)),
+        Call::Tool { .. } => BTreeSet::new(),
+    }
+}
+
+/// Returns the places in which git looks for a repository for a call, for [`Facts::repositories`].
+pub fn repositories_of(call: &Call<'_>, facts: &Facts) -> BTreeSet<GitPlace> {
+    match call {
+        Call::Bash { tree, .. } => decide::repositories_of_shell(&decide::Shell::of(tree), facts),
         Call::Tool { .. } => BTreeSet::new(),
     }
 }

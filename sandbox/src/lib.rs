@@ -9,6 +9,7 @@ mod codec;
 mod enforced;
 #[cfg(target_os = "linux")]
 mod fault;
+mod git_text;
 #[cfg(target_os = "linux")]
 mod help;
 mod host;
@@ -41,6 +42,7 @@ mod twin;
 mod violation;
 
 pub use enforced::{Enforced, Protection, State};
+pub use git_text::{GitVariable, git_variables};
 pub use host::{Host, Probe};
 pub use journal::{Before, Entry, MOST_KEPT_BYTES, Touched, read_journal};
 pub use last_words::LastWords;

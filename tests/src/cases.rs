@@ -5,7 +5,8 @@
 //! - `json LAYER` (`user`, `project`, `local`, `flag`, `policy`, `builtin`): settings of that layer; `untrusted`
 //!   behind the layer says that the folder was not trusted for it;
 //! - `facts`: lines `mode: plan`, `cwd: /p/sub`, `sandbox: enforced`, `interactive: no`, `root: yes`,
-//!   `hook: allow policy`, `input: KEY VALUE` and `link: /p/a -> /p/b`;
+//!   `hook: allow policy`, `input: KEY VALUE`, `link: /p/a -> /p/b`, and
+//!   `repository: /p/a: WHAT` with `missing`, `harmless` or why it is doubtful;
 //! - `sh` with one command, followed by `expect` with what is decided about it;
 //! - `cases`: lines `COMMAND => EXPECTATION`, or `TOOL {INPUT} => EXPECTATION`;
 //! - `problems`: what loading the settings reports, one a line: `refusal LAYER:LINE` or `warning LAYER:LINE`.
@@ -15,13 +16,13 @@
 //! `facts` stay as well.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use stockade_parser::StartState;
 use stockade_parser::json::{Dialect, Kind, Member, Value, read};
 use stockade_policy::{
-    Call, Facts, HookOutcome, HookVerdict, Layer, Mode, Origin, Rules, SandboxState, SettingsText,
-    Severity, Verdict, evaluate, load,
+    Call, Facts, GitPlace, HookOutcome, HookVerdict, Layer, Mode, Origin, Repository, Rules,
+    SandboxState, SettingsText, Severity, Verdict, evaluate, load, repositories_of,
 };
 
 use crate::oracle::tree;
@@ -64,6 +65,7 @@ pub fn plain_facts() -> Facts {
         project: "/home/dev/proj".into(),
         additional_directories: Vec::new(),
         real_paths: BTreeMap::new(),
+        repositories: BTreeMap::new(),
         asked: Vec::new(),
         mode: Mode::Default,
         interactive: true,
@@ -178,6 +180,15 @@ impl State {
                 let (key, value) = value.split_once(' ').expect("key and value");
                 self.input.push((key.to_owned(), value.to_owned()));
             }
+            "repository" => {
+                let (path, what) = value.split_once(": ").expect("a path and what lies there");
+                let found = match what {
+                    "missing" => Repository::Missing,
+                    "harmless" => Repository::Harmless,
+                    why => Repository::Doubtful(why.to_owned()),
+                };
+                facts.repositories.insert(GitPlace::Above(path.into()), found);
+            }
             "link" => {
                 let (from, to) = value.split_once(" -> ").expect("a link");
                 facts.real_paths.entry(from.into()).or_default().push(PathBuf::from(to));
@@ -238,10 +249,36 @@ pub fn answer(rules: &Rules, tool: &str, input: &Value, facts: &Facts) -> Verdic
         let known = [(b"HOME".to_vec(), facts.home.to_string_lossy().into_owned().into())].into();
         let start = StartState { no_operands: false, known, ..StartState::default() };
         let tree = tree::read_from(command.as_bytes(), &start);
-        evaluate(rules, &Call::Bash { tree: &tree, input }, facts)
+        let call = Call::Bash { tree: &tree, input };
+        evaluate(rules, &call, &with_repositories(&call, facts))
     } else {
         evaluate(rules, &Call::Tool { name: tool, input }, facts)
     }
+}
+
+/// Returns the facts with the repository of each place in which the call uses git: the one that a case says lies there or
+/// above, else the project's.
+fn with_repositories(call: &Call<'_>, facts: &Facts) -> Facts {
+    let found = |place: GitPlace| {
+        let path = lexical(place.path());
+        let told = facts.repositories.iter().rev().find(|(it, _)| path.starts_with(it.path()));
+        (place, told.map_or(Repository::Harmless, |(_, repository)| repository.clone()))
+    };
+    let repositories = repositories_of(call, facts).into_iter().map(found).collect();
+    Facts { repositories, ..facts.clone() }
+}
+
+/// Returns a path without `.` and `..`.
+fn lexical(path: &Path) -> PathBuf {
+    let mut result = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(result.pop()),
+            Component::CurDir => {}
+            part => result.push(part),
+        }
+    }
+    result
 }
 
 /// Returns what is wrong with the answer to a case; nothing when it is right.

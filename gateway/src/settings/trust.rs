@@ -101,7 +101,7 @@ fn small(file: &Path) -> Option<String> {
 }
 
 /// Reads a plain file of at most `limit` bytes. Nothing that stands in its place is followed or waited for.
-fn plain(file: &Path, limit: u64) -> io::Result<Vec<u8>> {
+pub(crate) fn plain(file: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let flags =
         OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     let opened = fs::File::from(rustix::fs::open(file, flags, Mode::empty())?);

@@ -17,6 +17,7 @@ use super::guarded;
 use super::known;
 use super::part::Cover;
 use super::reach;
+use super::repositories;
 use super::shell::{Shell, pattern};
 
 /// Says whether each assignment is one that rules look past.
@@ -40,6 +41,12 @@ pub(super) fn rules(
     let Some(command) = shell.commands.get(index) else { return Vec::new() };
     let mut found: Vec<RuleId> = blanket.into_iter().collect();
     if known::doubt_for_rules(context, command).is_some() {
+        return found;
+    }
+    if repositories::doubt(context, shell, command).is_some() {
+        // An exact rule speaks of the directory in which the session works.
+        let is_at_home = command.directory == Directory::Start && context.facts.session.is_none();
+        found.extend(exact_at_or_above(shell, index, exact).filter(|_| is_at_home));
         return found;
     }
     found.extend(exact_at_or_above(shell, index, exact));
@@ -150,6 +157,9 @@ pub(super) fn without_rule(context: &Context<'_>, shell: &Shell<'_>, index: usiz
         return Cover::Nothing(reason);
     }
     if let Some(doubt) = known::doubt(context, command) {
+        return Cover::Nothing(doubt);
+    }
+    if let Some(doubt) = repositories::doubt(context, shell, command) {
         return Cover::Nothing(doubt);
     }
     if looks_through(shell, index) {

@@ -12,11 +12,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use super::configuration::{self, Keys};
+use super::configuration::Keys;
 use super::guard::Guard;
 use super::repository::{self, identity, links};
 use super::resolve;
 use crate::codec::{self, Report, Wire};
+use crate::git_text::{GitVariable, git_variables};
 use crate::linux::syscalls;
 use crate::{SandboxSpec, Violation};
 
@@ -271,10 +272,10 @@ fn instruction(name: &str, text: &[u8], known: &[OsString]) -> Option<String> {
         }
         "strategy" => text.contains(&b'/').then(|| "strategy".to_owned()),
         _ => {
-            let Some(variables) = configuration::variables(text) else {
+            let Some(variables) = git_variables(text) else {
                 return Some("what git cannot read".to_owned());
             };
-            let leads = |it: &configuration::Variable| {
+            let leads = |it: &GitVariable| {
                 it.key == "options.strategy"
                     && it.value.as_ref().is_none_or(|value| value.contains(&b'/'))
             };

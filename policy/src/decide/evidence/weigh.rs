@@ -7,7 +7,7 @@ use crate::decide::files::{Access, related};
 use crate::decide::part::{Certainty, Draft, Hit, Settled, Subject};
 use crate::decide::reach::{self, Obstacle};
 use crate::decide::shell::{Shell, pattern};
-use crate::decide::{context::Context, cover};
+use crate::decide::{context::Context, cover, repositories};
 use crate::facts::Mode;
 use crate::index::RuleId;
 use crate::rule::{Rule, Specifier};
@@ -133,6 +133,9 @@ fn missed(question: &Question<'_>, draft: &Draft, id: RuleId, rule: &Rule) -> St
     };
     if rule.effect != Decision::Allow {
         return "the words are others".to_owned();
+    }
+    if let Some(doubt) = repositories::doubt(question.context, shell, command) {
+        return doubt;
     }
     if pattern.is_compound() {
         return "it names more than one command, and each is judged by itself".to_owned();

@@ -301,7 +301,7 @@ fn git_reads_the_same_variables_or_the_text_is_refused() {
     let mut read_by_both = 0;
     for number in 0..1_500 {
         let text = text(number);
-        let ours = variables(text.as_bytes());
+        let ours = git_variables(text.as_bytes());
         let git = as_git_reads(text.as_bytes());
         let ours: Option<Vec<_>> =
             ours.map(|all| all.into_iter().map(|it| (it.full, it.value)).collect());

@@ -1,0 +1,137 @@
+//! Repositories that git finds where a command runs: the configuration of one names programs, so a rule for git covers a
+//! command only in a repository whose configuration is known to be harmless.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use stockade_parser::{CommandKind, Directory, SimpleCommand, Word};
+
+use crate::facts::{Facts, GitPlace, Repository};
+use crate::knowledge::{knowledge, listed};
+use crate::paths;
+
+use super::context::Context;
+use super::cover::program;
+use super::places;
+use super::shell::Shell;
+
+/// Returns the places in which git looks for a repository for commands of the text.
+pub(crate) fn repositories_of_shell(shell: &Shell<'_>, facts: &Facts) -> BTreeSet<GitPlace> {
+    let commands = shell.commands.iter();
+    commands.filter_map(|command| sought(shell, facts, command)?.ok()).flatten().collect()
+}
+
+/// Returns why it is not known that git starts nothing for this command but what the command names.
+pub(super) fn doubt(
+    context: &Context<'_>,
+    shell: &Shell<'_>,
+    command: &SimpleCommand,
+) -> Option<String> {
+    let name = || String::from_utf8_lossy(program(command)).into_owned();
+    let Ok(places) = sought(shell, context.facts, command)? else {
+        return Some(format!(
+            "the directory in which `{}` looks for its repository is known only later",
+            name()
+        ));
+    };
+    places.iter().find_map(|place| doubtful(context, shell, (command, place)))
+}
+
+fn doubtful(
+    context: &Context<'_>,
+    shell: &Shell<'_>,
+    (command, place): (&SimpleCommand, &GitPlace),
+) -> Option<String> {
+    let directory = place.path();
+    let found = context.facts.repositories.get(place);
+    match found {
+        Some(Repository::Doubtful(why)) => return Some(why.clone()),
+        None => {
+            let shown = directory.display();
+            return Some(format!("it is not known which repository git finds in `{shown}`"));
+        }
+        Some(Repository::Harmless | Repository::Missing) => {}
+    }
+    if *place == GitPlace::Above(context.facts.cwd.clone()) {
+        return None;
+    }
+    let brought = || {
+        context.made.anywhere(Some(command))
+            || context.made.goes_through(Some(command), directory)
+            || context.made.lies_below(Some(command), directory)
+    };
+    let known = |other: &SimpleCommand| {
+        other.effects_known || other.kind != CommandKind::External || std::ptr::eq(other, command)
+    };
+    let is_made = found == Some(&Repository::Missing) && !shell.commands.iter().all(known);
+    let is_written = shell.writes.iter().any(|target| may_configure(&target.word));
+    (is_made || is_written || brought()).then(|| {
+        format!(
+            "the same text may put a repository into `{}` before git runs there",
+            directory.display()
+        )
+    })
+}
+
+/// Says whether a file of this name may be part of a git directory (`gitrepository-layout(5)`).
+fn may_configure(word: &Word) -> bool {
+    let Some(bytes) = word.exact() else { return true };
+    let name = bytes.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    [&b"config"[..], b"config.worktree", b"HEAD", b"commondir", b".git"].contains(&name)
+}
+
+/// Returns the places in which a command has git look for its repository, if it is one that uses git; an error if only the
+/// running shell knows them.
+fn sought(
+    shell: &Shell<'_>,
+    facts: &Facts,
+    command: &SimpleCommand,
+) -> Option<Result<Vec<GitPlace>, ()>> {
+    let tables = knowledge();
+    let uses_git =
+        command.kind == CommandKind::External && listed(&tables.git_programs, program(command));
+    if !uses_git {
+        return None;
+    }
+    let found: Option<Vec<PathBuf>> = match command.directory {
+        Directory::Unknown => places::directories(shell, facts, command).into_iter().collect(),
+        _ => paths::directory(&command.directory, facts).map(|it| vec![it]),
+    };
+    let Some(directories) = found else { return Some(Err(())) };
+    let places = directories.into_iter().map(|directory| chosen(command, directory));
+    Some(places.collect::<Option<Vec<_>>>().ok_or(()))
+}
+
+/// Returns where git looks for the repository of a command that runs in `directory` (`git(1)`, Options).
+fn chosen(command: &SimpleCommand, directory: PathBuf) -> Option<GitPlace> {
+    let tables = knowledge();
+    let (mut directory, mut git_directory) = (directory, None);
+    let mut words = command.words.iter().skip(1);
+    while let Some(word) = words.next() {
+        let Some(option) = word.exact() else {
+            // A sub-command that is known only later is no option, or could be one.
+            return (!word.may_start_with(b"-")).then_some(GitPlace::Above(directory));
+        };
+        if !option.starts_with(b"-") {
+            break;
+        }
+        let path = |word: &Word| word.exact().map(|it| PathBuf::from(OsStr::from_bytes(it)));
+        match option {
+            b"-C" => directory = directory.join(path(words.next()?)?),
+            b"--git-dir" => git_directory = Some(path(words.next()?)?),
+            b"--bare" => git_directory = Some(PathBuf::new()),
+            other => match other.strip_prefix(b"--git-dir=") {
+                Some(path) => git_directory = Some(PathBuf::from(OsStr::from_bytes(path))),
+                None if listed(&tables.git_valued, other) => drop(words.next()),
+                None => {}
+            },
+        }
+    }
+    let place = match git_directory {
+        Some(path) => GitPlace::At(directory.join(path)),
+        None => GitPlace::Above(directory),
+    };
+    Some(place)
+}
