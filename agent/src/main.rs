@@ -32,11 +32,15 @@ enum Command {
     /// Carry one request of the gate over TLS.
     #[command(hide = true)]
     Tls(tls::Tls),
+    /// Do one call of a file tool: a line of JSON on standard input, its answer on standard output.
+    #[command(hide = true)]
+    Files,
 }
 
 fn main() -> ExitCode {
     match Arguments::try_parse() {
         Ok(Arguments { command: Command::Tls(options) }) => tls::run(&options),
+        Ok(Arguments { command: Command::Files }) => ExitCode::from(stockade_files::serve()),
         Ok(Arguments { command: Command::Run(options) }) => {
             run::run(options).unwrap_or_else(|error| {
                 let message = format!("{error:#}");

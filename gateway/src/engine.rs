@@ -36,7 +36,7 @@ use crate::protocol::types::{CommandRequest, Event, RunOutcome};
 use crate::records::{self, Circumstances};
 use crate::run::{self, Launchers, Lines, Manner};
 use crate::temporary::Temporary;
-use crate::{answer, request, view};
+use crate::{answer, request, view, worker};
 use answered::{Case, Going};
 use calling::Calling;
 use opening::Opening;
@@ -164,7 +164,11 @@ impl Gateway {
         let begun = self.begin(&caller, &request.cwd, &request.context).await;
         let (scene, beside) = self.scene_and_more(&caller, &request).await?;
         let accepted = accepted.limited(scene.snapshot.rules.settings())?;
-        let input = judge::bash_input(&accepted.text, &request);
+        let accepted = worker::find(accepted, &self.executable);
+        let input = match request.tool() {
+            Some(call) => call.input.clone(),
+            None => judge::bash_input(&accepted.text, &request),
+        };
         let judging = self.judge(&request, &scene, input);
         let (judged, ahead, loopback) = tokio::join!(
             judging,
@@ -241,12 +245,15 @@ impl Gateway {
         answer::tell(&conversation, &scene, &judged, &view).await;
         let manner = Manner {
             timeout: command.timeout,
-            stdin: request.stdin,
+            stdin: request.stdin || request.tool().is_some(),
             directory: self.places.task(&receipt.id),
             loopback,
             withheld,
         };
-        let Conversation { events, input, control, .. } = conversation;
+        let Conversation { events, mut input, control, .. } = conversation;
+        if let Some(call) = request.tool() {
+            input = worker::input(call, &judged.input);
+        }
         let told = events.clone();
         let broker = Broker {
             log: &log,

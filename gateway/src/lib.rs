@@ -38,6 +38,7 @@ mod temporary;
 mod testing;
 mod unseen;
 mod view;
+mod worker;
 
 pub use cli::{BROKEN, main};
 pub use engine::Gateway;

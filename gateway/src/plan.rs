@@ -316,7 +316,8 @@ fn has_proxy(ground: &Ground<'_>) -> bool {
         Fallback::Refuse => true,
         Fallback::Static => false,
     };
-    ground.temporary.is_some() && namespaces && ground.around.sandbox.network_off.is_none()
+    let wanted = ground.around.sandbox.network_off.is_none() && !ground.command.is_worker;
+    ground.temporary.is_some() && namespaces && wanted
 }
 
 /// Variables that name the folder for temporary files.

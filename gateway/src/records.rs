@@ -63,7 +63,7 @@ impl<'a> Circumstances<'a> {
     ) -> Circumstances<'a> {
         Circumstances {
             caller,
-            tool: "Bash",
+            tool: request.tool_name(),
             context: &request.context,
             stdin: request.stdin,
             timeout_ms: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
@@ -71,7 +71,7 @@ impl<'a> Circumstances<'a> {
             pty: request.pty,
             unsandboxed: request.unsandboxed,
             description: request.description.clone(),
-            call_id: None,
+            call_id: request.call_id.as_deref(),
             runs,
         }
     }

@@ -10,6 +10,7 @@ use stockade_sandbox as sandbox;
 use crate::judge::{self, Judged};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{CommandRequest, CommandText, Context, LONGEST_MS, Window};
+use crate::worker;
 
 /// Longest command text in bytes; longer ones are refused unread.
 const MAX_COMMAND: usize = 1 << 20;
@@ -42,6 +43,8 @@ pub(crate) struct Command {
     pub(crate) timeout: Duration,
     /// The size of the terminal that it gets, if it gets one.
     pub(crate) terminal: Option<sandbox::Window>,
+    /// It is the file worker, which needs no network.
+    pub(crate) is_worker: bool,
     /// Longest time limit of the settings.
     longest: Duration,
 }
@@ -84,7 +87,7 @@ impl Command {
 
     /// Returns the command as hooks left it: what was judged is what runs.
     pub(crate) fn after_hooks(self, judged: &Judged) -> Result<Command, Failure> {
-        if judged.received.is_none() {
+        if judged.received.is_none() || self.is_worker {
             return Ok(self);
         }
         let text = command_text(judge::command_of(&judged.input)?)?;
@@ -112,6 +115,9 @@ pub(crate) fn accept(request: &CommandRequest) -> Result<Command, Failure> {
     let (text, words) = match &request.command {
         CommandText::Shell(text) => (text.clone(), None),
         CommandText::Words(words) => (quoted(words), Some(words.clone())),
+        CommandText::Tool(call) => {
+            (worker::text(call)?, Some(worker::WORDS.map(String::from).into()))
+        }
     };
     let text = command_text(text)?;
     if words.as_ref().is_some_and(|words| words.first().is_none_or(String::is_empty)) {
@@ -122,7 +128,8 @@ pub(crate) fn accept(request: &CommandRequest) -> Result<Command, Failure> {
         return refuse("the time limit must be above zero", "give another `--timeout`");
     }
     let terminal = request.pty.then(|| size(request.window));
-    Ok(Command { text, words, timeout, terminal, longest: MAX_TIMEOUT })
+    let is_worker = request.tool().is_some();
+    Ok(Command { text, words, timeout, terminal, is_worker, longest: MAX_TIMEOUT })
 }
 
 /// Returns the size that a terminal gets.

@@ -28,8 +28,10 @@ const RULES: &[(&str, &[&str], Option<usize>)] = &[
         ],
         Some(140),
     ),
-    ("stockade-agent", &["stockade", "stockade-wire"], None),
+    ("stockade-agent", &["stockade", "stockade-wire", "stockade-files"], None),
     ("stockade-model", &[], None),
+    ("stockade-files", &[], None),
+    ("stockade-turn", &["stockade-model"], None),
     ("stockade-model-server", &[], Some(15)),
     (
         "stockade-tests",
@@ -259,6 +261,8 @@ fn crates_forbid_unsafe_code() {
         "gateway/base/src/lib.rs",
         "agent/src/main.rs",
         "agent/model/src/lib.rs",
+        "agent/files/src/lib.rs",
+        "agent/turn/src/lib.rs",
     ];
     let present = roots.iter().map(Path::new).filter(|path| root().join(path).exists());
     let lax: Vec<&Path> =

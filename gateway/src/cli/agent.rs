@@ -1,24 +1,112 @@
-//! `stockade agent`: becomes the executable that lies beside this one.
+//! `stockade agent`: starts the executable that lies beside this one and is the gateway of its session: the agent gets a
+//! connected descriptor, and opens no path. Where a gateway listens already, the descriptor leads to that one.
 
-use std::os::unix::process::CommandExt as _;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::cli::exit::ExitCode;
+use rustix::io::{FdFlags, fcntl_setfd};
+use tokio::process::Child;
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::args::Agent;
+use crate::Gateway;
+use crate::audit::GatewayMode;
+use crate::cli::exit::ExitCode;
+use crate::client::{Connection, Options};
 use crate::protocol::errors::{Code, Failure};
+use crate::serve::socket;
+use crate::spare::{Purpose, Spare};
 
 /// Name of the executable beside this one.
 const BESIDE: &str = "stockade-agent";
+/// The variable that tells the agent the number of its descriptor.
+pub(crate) const DESCRIPTOR: &str = "STOCKADE_GATEWAY_FD";
+/// First words of what `stockade-agent` does without a session: it becomes that at once.
+const PLAIN: [&str; 8] = ["run", "tls", "files", "help", "--help", "-h", "--version", "-V"];
 
-/// Replaces this process by `stockade-agent`; returns only when that is not possible.
+/// Starts `stockade-agent` and serves it until it ends; its status is the status of this process.
 pub(crate) fn start(options: &Agent) -> Result<ExitCode, Failure> {
-    let failed = |reason: String| {
-        let help = format!("install `{BESIDE}` into the directory of `stockade`");
-        Failure::new(Code::InvalidRequest, format!("`{BESIDE}` cannot be started: {reason}"), help)
-    };
-    let own = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
+    let beside = beside()?;
+    let first = options.arguments.first().map(String::as_str);
+    if first.is_some_and(|word| PLAIN.contains(&word)) {
+        let error = Command::new(&beside).args(&options.arguments).exec();
+        return Err(failed(&format!("{}: {error}", beside.display())));
+    }
+    let options_of = Options { runs: true, ..Options::from_environment() };
+    match Connection::reach(&options_of)? {
+        Some(connection) => {
+            let stream = connection.into_stream();
+            super::wait(async {
+                let child = spawn(&beside, &options.arguments, stream.into())?;
+                status(child).await
+            })?
+        }
+        None => {
+            let spare = Spare::fork(Purpose::Serve);
+            super::wait(serve(&beside, options, Options { spare, ..options_of }))?
+        }
+    }
+}
+
+/// Is the gateway of one agent, until that ends.
+async fn serve(beside: &Path, agent: &Agent, options: Options) -> Result<ExitCode, Failure> {
+    let gateway = Gateway::open_as(options, GatewayMode::Embedded).await?;
+    let pair = UnixStream::pair().map_err(|error| failed(&error.to_string()))?;
+    let child = spawn(beside, &agent.arguments, pair.1.into())?;
+    let (status, served) = tokio::join!(status(child), socket::serve_one(pair.0, gateway));
+    served.map_err(|error| failed(&error.to_string()))?;
+    status
+}
+
+/// Starts the agent with a descriptor to its gateway.
+fn spawn(beside: &Path, arguments: &[String], gateway: OwnedFd) -> Result<Child, Failure> {
+    // The one descriptor that it inherits beside the standard ones.
+    fcntl_setfd(&gateway, FdFlags::empty()).map_err(|error| failed(&error.to_string()))?;
+    let mut command = tokio::process::Command::new(beside);
+    command.args(arguments).env(DESCRIPTOR, gateway.as_raw_fd().to_string());
+    command.spawn().map_err(|error| failed(&format!("{}: {error}", beside.display())))
+}
+
+/// Waits for the end of the agent. Signals that would end this process are handed on: the agent ends by itself, with its
+/// last words, and this process with it.
+async fn status(mut child: Child) -> Result<ExitCode, Failure> {
+    let receive = |kind| signal(kind).map_err(|error| failed(&error.to_string()));
+    let mut terminate = receive(SignalKind::terminate())?;
+    let mut interrupt = receive(SignalKind::interrupt())?;
+    let mut hangup = receive(SignalKind::hangup())?;
+    loop {
+        let number = tokio::select! {
+            ended = child.wait() => {
+                let ended = ended.map_err(|error| failed(&error.to_string()))?;
+                let code = ended.code().or_else(|| ended.signal().map(|number| 128 + number));
+                return Ok(ExitCode::from(code.and_then(|it| u8::try_from(it).ok()).unwrap_or(1)));
+            }
+            _ = terminate.recv() => rustix::process::Signal::TERM,
+            _ = interrupt.recv() => rustix::process::Signal::INT,
+            _ = hangup.recv() => rustix::process::Signal::HUP,
+        };
+        let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
+        if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
+            let _ = rustix::process::kill_process(pid, number); // it may have ended meanwhile
+        }
+    }
+}
+
+/// Returns the agent's executable.
+fn beside() -> Result<PathBuf, Failure> {
+    let own = std::env::current_exe().map_err(|error| failed(&error.to_string()))?;
     let beside = own.with_file_name(BESIDE);
-    let error = Command::new(&beside).args(&options.arguments).exec();
-    Err(failed(format!("{}: {error}", beside.display())))
+    match beside.is_file() {
+        true => Ok(beside),
+        false => Err(failed(&format!("`{}` is not there", beside.display()))),
+    }
+}
+
+fn failed(reason: &str) -> Failure {
+    let message = format!("`{BESIDE}` cannot be started: {reason}");
+    let help = "`cargo install --locked stockade-agent` installs it; it belongs into the directory of `stockade`";
+    Failure::new(Code::InvalidRequest, message, help)
 }

@@ -177,6 +177,7 @@ pub(crate) fn shown(command: &CommandText) -> String {
     match command {
         CommandText::Shell(text) => text.clone(),
         CommandText::Words(words) => quoted(words),
+        CommandText::Tool(call) => call.name.clone(),
     }
 }
 

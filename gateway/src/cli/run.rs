@@ -88,6 +88,7 @@ fn attempt(mut options: args::Run, spare: Spare) -> Result<u8, Failure> {
         unsandboxed: options.unsandboxed,
         stdin,
         report_cwd: false,
+        call_id: None,
         context: call.context,
     };
     let show = match (options.common.json, options.common.quiet) {

@@ -179,6 +179,7 @@ impl Wanted {
             unsandboxed: false,
             stdin,
             report_cwd: marker.is_some(),
+            call_id: None,
             context: call.context,
         };
         let options = Options { spare, ..call.options };
@@ -245,6 +246,11 @@ pub(super) fn within(command: &CommandText) -> Result<Failure, Failure> {
             let error = Command::new(program).args(rest).exec();
             let message = format!("`{program}` cannot be started: {error}");
             Ok(Failure::new(Code::LaunchFailed, message, "look at its name and rights"))
+        }
+        // No line of a shell asks for one.
+        CommandText::Tool(call) => {
+            let message = format!("`{}` is a tool, not a command", call.name);
+            Err(Failure::new(Code::InvalidRequest, message, "give a command"))
         }
     }
 }

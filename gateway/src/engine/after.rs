@@ -14,6 +14,7 @@ use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{Context, EventRequest, EventView};
 use crate::records;
 use crate::run::Execution;
+use crate::worker;
 
 impl Gateway {
     /// Runs the hooks for the way in which a command ended, and records them.
@@ -24,15 +25,18 @@ impl Gateway {
         (scene, judged): (&Scene, &Judged),
         (receipt, execution): (&Receipt, &Execution),
     ) -> Result<Report, Failure> {
-        let (event, further) = end(execution);
+        let (event, further) = match &judged.tree {
+            Some(_) => end(execution),
+            None => worker::end(execution),
+        };
         let call = Call {
-            subject: "Bash",
+            subject: &judged.tool,
             input: &judged.input,
             id: &judged.id,
             mode: scene.mode.name(),
             place: &scene.place,
             context,
-            covers: &|hook| judged.is_covered("Bash", hook),
+            covers: &|hook| judged.is_covered(&judged.tool, hook),
         };
         let told = (event, &further);
         self.tell(scene, told, &call, (caller, Some(receipt), None)).await

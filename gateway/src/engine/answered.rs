@@ -164,7 +164,7 @@ impl Gateway {
         let context = &call.request.context;
         let (input, id) = (before.input.clone(), before.id.as_str());
         let runner = Runner::Gateway(Given::by(call.request));
-        let asked = Asked { tool: "Bash", input, id, context, hooks, runner };
+        let asked = Asked { tool: &before.tool, input, id, context, hooks, runner };
         let mut judged = judge::judge(&self.scanner, &scene, asked).await?;
         judged.received = judged.received.or_else(|| before.received.clone());
         if is_known {

@@ -28,6 +28,12 @@ impl Asked {
         let text = match &request.command {
             CommandText::Shell(text) => text.clone(),
             CommandText::Words(words) => words.join(" "),
+            CommandText::Tool(call) => {
+                let (tool, id) = (call.name.as_str(), request.call_id.as_deref());
+                let failed = Asked::of(tool, call.input.clone(), &request.context, id);
+                let failed = Failed { cwd: request.cwd.clone().into(), ..failed };
+                return Asked { failed, is_decided: false };
+            }
         };
         let failed = Failed {
             command: Some(text.clone()),

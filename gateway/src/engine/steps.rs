@@ -159,7 +159,7 @@ impl Gateway {
         let number = request.context.hook_question.clone();
         // Without a number it comes through the agent's own shell alone.
         let is_door = request.context.door == SHELL || number.is_some();
-        if !asks || !is_door || judged.received.is_some() {
+        if !asks || !is_door || judged.received.is_some() || judged.tree.is_none() {
             return Ok(None);
         }
         let (about, changes) = (named::digest(scene, judged), named::changes(judged));
@@ -246,11 +246,14 @@ impl Gateway {
         scene: &Scene,
         input: serde_json::Value,
     ) -> Result<Judged, Failure> {
-        let id = records::call_id()?;
+        let id = match &request.call_id {
+            Some(id) => id.clone(),
+            None => records::call_id()?,
+        };
         let context = &request.context;
         let runner = Runner::Gateway(Given::by(request));
         let hooks = Hooks::Run(self.means());
-        let asked = Asked { tool: "Bash", input, id: &id, context, hooks, runner };
+        let asked = Asked { tool: request.tool_name(), input, id: &id, context, hooks, runner };
         self.open_before_hooks(scene).await?;
         judge::judge(&self.scanner, scene, asked).await
     }

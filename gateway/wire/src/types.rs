@@ -24,7 +24,26 @@ pub enum CommandText {
     Shell(String),
     /// The literal words of one simple command, run without a shell.
     Words(Vec<String>),
+    /// A call of a file tool, which the gateway has its file worker do.
+    Tool(ToolCall),
 }
+
+/// A call of a file tool. The gateway judges it as this tool and starts the worker itself: the front end chooses neither
+/// the program nor what it is given beyond this.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// Name of the tool, one of [`FILE_TOOLS`].
+    pub name: String,
+    /// Input of the tool, an object.
+    pub input: Value,
+    /// Conditions of the front end under which the worker refuses the call, such as the digest that a file must have.
+    #[serde(default)]
+    pub conditions: Value,
+}
+
+/// The tools that the file worker does.
+pub const FILE_TOOLS: [&str; 8] =
+    ["Read", "Write", "Edit", "MultiEdit", "Glob", "Grep", "LS", "NotebookEdit"];
 
 /// The size of a terminal, in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,8 +79,26 @@ pub struct CommandRequest {
     /// Fill [`RunResult::cwd_after`].
     #[serde(default)]
     pub report_cwd: bool,
+    /// Identity of the call, as the front end has it; hooks are told it. None gives it one.
+    #[serde(default)]
+    pub call_id: Option<String>,
     /// Context that decides besides the command.
     pub context: Context,
+}
+
+impl CommandRequest {
+    /// Returns the call of a file tool that is to be done, if it is one.
+    pub fn tool(&self) -> Option<&ToolCall> {
+        match &self.command {
+            CommandText::Tool(call) => Some(call),
+            CommandText::Shell(_) | CommandText::Words(_) => None,
+        }
+    }
+
+    /// Returns the name of the tool that rules and hooks know this call by.
+    pub fn tool_name(&self) -> &str {
+        self.tool().map_or("Bash", |call| call.name.as_str())
+    }
 }
 
 /// Context of a call: where rules come from and who can be asked.

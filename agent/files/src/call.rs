@@ -1,0 +1,222 @@
+//! One call: its line of JSON in, its line of JSON out.
+
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::error::{Error, refuse};
+use crate::{edit, glob, grep, list, notebook, read, write};
+
+/// Most bytes of a call.
+const MAX_CALL: u64 = 16 << 20;
+
+/// A call as the gateway gives it.
+#[derive(Debug, Deserialize)]
+struct Call {
+    tool: String,
+    input: Value,
+    #[serde(default)]
+    conditions: Option<Conditions>,
+}
+
+/// Conditions of the front end: a call that does not meet them is refused.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Conditions {
+    /// What the session knows of the file that the call changes; none for a file that it has not read.
+    pub(crate) known: Option<Known>,
+}
+
+/// What a session has read of a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Known {
+    /// SHA-256 of the file's bytes, in hexadecimal.
+    pub(crate) digest: String,
+    /// Lines that were read, from and to, counted from 1.
+    pub(crate) ranges: Vec<(u64, u64)>,
+}
+
+/// A piece of an answer that the model sees.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Content {
+    /// Text.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// A picture.
+    Image {
+        /// Media type, such as `image/png`.
+        media_type: String,
+        /// The bytes, in base64.
+        data: String,
+    },
+}
+
+/// What the session may remember of a file, so that a later edit can be held against it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Facts {
+    /// The real path of the file.
+    pub path: PathBuf,
+    /// SHA-256 of the file's bytes, in hexadecimal.
+    pub digest: String,
+    /// Lines that the session knows now, from and to, counted from 1; empty leaves what was known before.
+    pub ranges: Vec<(u64, u64)>,
+}
+
+/// The answer to a call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct Answer {
+    /// What the model sees; empty for a call that failed.
+    #[serde(default)]
+    pub content: Vec<Content>,
+    /// The result for programs, in the form that hooks and front ends know from Claude Code.
+    #[serde(default)]
+    pub result: Value,
+    /// What the session may remember.
+    #[serde(default)]
+    pub facts: Option<Facts>,
+    /// Why the call failed.
+    #[serde(default)]
+    pub error: Option<String>,
+}
+
+impl Answer {
+    pub(crate) fn text(text: impl Into<String>, result: Value) -> Answer {
+        Answer { content: vec![Content::Text { text: text.into() }], result, ..Answer::default() }
+    }
+}
+
+/// Does the call in `line`, with relative paths below `cwd`.
+#[must_use]
+pub fn answer(line: &[u8], cwd: &Path) -> Answer {
+    done(line, cwd).unwrap_or_else(|error| Answer {
+        error: Some(error.to_string()),
+        result: json!(format!("Error: {error}")),
+        ..Answer::default()
+    })
+}
+
+fn done(line: &[u8], cwd: &Path) -> Result<Answer, Error> {
+    let call: Call = serde_json::from_slice(line)
+        .map_err(|error| Error::Call(format!("the call cannot be read: {error}")))?;
+    let known = call.conditions.as_ref().and_then(|conditions| conditions.known.as_ref());
+    match call.tool.as_str() {
+        "Read" => read::read(&input(&call)?, cwd),
+        "Write" => write::write(&input(&call)?, cwd, known),
+        "Edit" => edit::edit(&input(&call)?, cwd, known),
+        "MultiEdit" => edit::edits(&input(&call)?, cwd, known),
+        "Glob" => glob::glob(&input(&call)?, cwd),
+        "Grep" => grep::grep(&input(&call)?, cwd),
+        "LS" => list::list(&input(&call)?, cwd),
+        "NotebookEdit" => notebook::edit(&input(&call)?, cwd, known),
+        other => refuse(format!("`{}` is not a file tool", other.escape_debug())),
+    }
+}
+
+fn input<T: for<'de> Deserialize<'de>>(call: &Call) -> Result<T, Error> {
+    T::deserialize(&call.input)
+        .map_err(|error| Error::Call(format!("the input of {} is invalid: {error}", call.tool)))
+}
+
+/// Is the process of one call: standard input to standard output. Returns the exit status: 0 done, 1 the call failed.
+pub fn serve() -> u8 {
+    let mut line = Vec::new();
+    let read = std::io::stdin().lock().take(MAX_CALL).read_to_end(&mut line);
+    let cwd = std::env::current_dir();
+    let answer = match (read, cwd) {
+        (Ok(_), Ok(cwd)) => answer(&line, &cwd),
+        (Err(error), _) | (_, Err(error)) => Answer {
+            error: Some(format!("the file worker cannot start: {error}")),
+            ..Answer::default()
+        },
+    };
+    let failed = answer.error.is_some();
+    let mut line = serde_json::to_vec(&answer).unwrap_or_default();
+    line.push(b'\n');
+    let mut stdout = std::io::stdout().lock();
+    let written = stdout.write_all(&line).and_then(|()| stdout.flush());
+    u8::from(failed || written.is_err())
+}
+
+/// Returns the absolute form of a path of a call.
+pub(crate) fn absolute(cwd: &Path, path: &str) -> Result<PathBuf, Error> {
+    if path.is_empty() || path.contains('\0') {
+        return refuse("the path is empty or has a NUL byte; give an absolute path");
+    }
+    Ok(cwd.join(path))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// A directory of its own for one test.
+    pub(crate) struct Folder(PathBuf);
+
+    impl Folder {
+        pub(crate) fn new() -> Folder {
+            static COUNT: AtomicU32 = AtomicU32::new(0);
+            let count = COUNT.fetch_add(1, Ordering::Relaxed);
+            let path =
+                std::env::temp_dir().join(format!("stockade-files-{}-{count}", std::process::id()));
+            std::fs::create_dir_all(&path).unwrap();
+            Folder(path.canonicalize().unwrap())
+        }
+
+        pub(crate) fn path(&self) -> &Path {
+            &self.0
+        }
+
+        pub(crate) fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+            let path = self.0.join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, bytes).unwrap();
+            path
+        }
+
+        pub(crate) fn call(&self, tool: &str, input: Value) -> Answer {
+            self.call_knowing(tool, input, Value::Null)
+        }
+
+        pub(crate) fn call_knowing(&self, tool: &str, input: Value, known: Value) -> Answer {
+            let call = json!({ "tool": tool, "input": input, "conditions": { "known": known } });
+            answer(call.to_string().as_bytes(), &self.0)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    /// The text of an answer.
+    pub(crate) fn text(answer: &Answer) -> &str {
+        match answer.content.as_slice() {
+            [Content::Text { text }] => text,
+            _ => answer.error.as_deref().unwrap_or("?"),
+        }
+    }
+
+    /// What a session knows after an answer.
+    pub(crate) fn known(answer: &Answer) -> Value {
+        let facts = answer.facts.as_ref().expect("facts");
+        json!({ "digest": facts.digest, "ranges": facts.ranges })
+    }
+
+    #[test]
+    fn what_is_not_a_call_is_told() {
+        let folder = Folder::new();
+        for line in ["", "[]", "{\"tool\":1}", "{\"tool\":\"Read\",\"input\":{}}"] {
+            assert!(answer(line.as_bytes(), folder.path()).error.is_some(), "{line}");
+        }
+        let unknown = folder.call("Bash", json!({}));
+        assert_eq!(unknown.error.as_deref(), Some("`Bash` is not a file tool"));
+    }
+}

@@ -1,0 +1,23 @@
+//! Does the calls of file tools: Read, Write, Edit, MultiEdit, Glob, Grep, LS and NotebookEdit.
+//!
+//! The gateway starts this as a process of its own for each call, confined like a command of the session. It takes one
+//! line of JSON, does what the call says with the rights that the process has, and answers with one line of JSON. It
+//! decides nothing: rules were asked before, and the kernel holds what the view of the process does not show.
+#![forbid(unsafe_code)]
+
+mod call;
+mod edit;
+mod error;
+mod glob;
+mod grep;
+mod list;
+mod media;
+mod notebook;
+mod patch;
+mod read;
+mod text;
+mod walk;
+mod write;
+
+pub use call::{Answer, Content, Facts, answer, serve};
+pub use error::Error;

@@ -1,0 +1,184 @@
+//! Read: lines of a text with their numbers, pictures, pages of a PDF, cells of a notebook.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::call::{Answer, Facts, absolute};
+use crate::error::{Error, refuse};
+use crate::text::{Text, digest, visible};
+use crate::{media, notebook};
+
+/// Lines that are shown when the call names no limit.
+const LINES: u64 = 2_000;
+/// Most characters of one line.
+const LINE: usize = 2_000;
+/// Most characters of an answer: 25,000 tokens of four characters.
+const CHARACTERS: usize = 100_000;
+/// Largest file that is read.
+const MAX_FILE: u64 = 256 << 20;
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Input {
+    file_path: String,
+    #[serde(default)]
+    offset: Option<u64>,
+    #[serde(default)]
+    limit: Option<u64>,
+    #[serde(default)]
+    pages: Option<String>,
+}
+
+/// A file with its content.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// The real path.
+    pub(crate) path: PathBuf,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// Reads a regular file whole. Pipes and devices are refused, so nothing waits.
+pub(crate) fn load(path: &Path) -> Result<Found, Error> {
+    let failed = |error: std::io::Error| Error::of("Reading", path, &error);
+    let real = path.canonicalize().map_err(failed)?;
+    let found = real.metadata().map_err(failed)?;
+    if found.is_dir() {
+        return refuse(format!("{} is a directory. List it with LS or Glob.", path.display()));
+    }
+    if !found.is_file() {
+        return refuse(format!("{} is not a regular file.", path.display()));
+    }
+    if found.len() > MAX_FILE {
+        let (size, most) = (found.len() >> 20, MAX_FILE >> 20);
+        return refuse(format!(
+            "{} has {size} MiB, and Read takes {most} MiB at most. Search it with Grep, or read a part with Bash.",
+            path.display()
+        ));
+    }
+    let mut bytes = Vec::new();
+    let file = File::open(&real).map_err(failed)?;
+    file.take(MAX_FILE).read_to_end(&mut bytes).map_err(failed)?;
+    Ok(Found { path: real, bytes })
+}
+
+pub(crate) fn read(input: &Input, cwd: &Path) -> Result<Answer, Error> {
+    let path = absolute(cwd, &input.file_path)?;
+    let found = load(&path)?;
+    if let Some(kind) = media::picture(&found.bytes) {
+        return media::shown(&found, kind);
+    }
+    if found.bytes.starts_with(b"%PDF-") {
+        return media::pages(&found, input.pages.as_deref());
+    }
+    if path.extension().is_some_and(|it| it == "ipynb")
+        && let Some(answer) = notebook::shown(&found)
+    {
+        return Ok(answer);
+    }
+    let Some(text) = Text::decode(&found.bytes) else {
+        let kind = media::kind(&found.bytes);
+        return refuse(format!(
+            "{} is not text but {kind}. Read shows text, images, PDF and notebooks.",
+            path.display()
+        ));
+    };
+    lines(&found, &text, input)
+}
+
+fn lines(found: &Found, text: &Text, input: &Input) -> Result<Answer, Error> {
+    let first = input.offset.unwrap_or(1).max(1);
+    let limit = input.limit.unwrap_or(LINES);
+    let all: Vec<&str> = text.text.lines().collect();
+    let total = all.len() as u64;
+    let skipped = usize::try_from(first - 1).unwrap_or(usize::MAX);
+    let count = usize::try_from(limit).unwrap_or(usize::MAX);
+    let part: Vec<&str> = all.iter().skip(skipped).take(count).copied().collect();
+    let last = first.saturating_add(part.len() as u64).saturating_sub(1);
+    let mut shown = numbered(&part, first);
+    if shown.chars().count() > CHARACTERS {
+        return refuse(format!(
+            "These lines of {} are more than {CHARACTERS} characters. Read a part with `offset` and `limit`, or search with Grep.",
+            found.path.display()
+        ));
+    }
+    if total == 0 {
+        shown = "The file is empty.".into();
+    } else if part.is_empty() {
+        shown = format!("The file has {total} lines, so there is none from line {first} on.");
+    } else if last < total && input.limit.is_none() {
+        shown.push_str(&format!("\n(Lines {first} to {last} of {total}. Read on with `offset`.)"));
+    }
+    shown.extend(text.note().map(|note| format!("\n({note})")));
+    let file = json!({
+        "filePath": input.file_path, "content": part.join("\n"), "numLines": part.len(), "startLine": first,
+        "totalLines": total,
+    });
+    let mut answer = Answer::text(shown, json!({ "type": "text", "file": file }));
+    let ranges = if part.is_empty() && total > 0 { Vec::new() } else { vec![(first, last)] };
+    // Of a line that was cut the rest is not known.
+    let is_cut = part.iter().any(|line| line.chars().count() > LINE);
+    let ranges = if is_cut { Vec::new() } else { ranges };
+    answer.facts = Some(Facts { path: found.path.clone(), digest: digest(&found.bytes), ranges });
+    Ok(answer)
+}
+
+/// Returns lines with their numbers, in the form of `cat -n`.
+pub(crate) fn numbered(lines: &[&str], first: u64) -> String {
+    let mut shown = Vec::with_capacity(lines.len());
+    for (number, line) in (first..).zip(lines) {
+        let end = line.char_indices().nth(LINE).map(|(at, _)| at);
+        let cut =
+            end.and_then(|end| line.get(..end)).map(|start| format!("{}… (cut)", visible(start)));
+        shown.push(format!("{number:>6}\t{}", cut.unwrap_or_else(|| visible(line))));
+    }
+    shown.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::tests::{Folder, known, text};
+
+    #[test]
+    fn lines_have_numbers() {
+        let folder = Folder::new();
+        folder.write("a.txt", "one\ntwo\nthree\n");
+        let all = folder.call("Read", json!({ "file_path": "a.txt" }));
+        assert_eq!(text(&all), "     1\tone\n     2\ttwo\n     3\tthree");
+        assert_eq!(all.result["file"]["totalLines"], 3);
+        assert_eq!(known(&all)["ranges"], json!([[1, 3]]));
+        let part = folder.call("Read", json!({ "file_path": "a.txt", "offset": 2, "limit": 1 }));
+        assert_eq!(text(&part), "     2\ttwo");
+        assert_eq!(known(&part)["ranges"], json!([[2, 2]]));
+    }
+
+    #[test]
+    fn a_long_file_says_what_is_not_shown() {
+        let folder = Folder::new();
+        folder.write("a.txt", "x\n".repeat(2_001));
+        let answer = folder.call("Read", json!({ "file_path": "a.txt" }));
+        assert!(text(&answer).ends_with("(Lines 1 to 2000 of 2001. Read on with `offset`.)"));
+        folder.write("wide.txt", format!("{}\n", "y".repeat(1_500)).repeat(100));
+        let wide = folder.call("Read", json!({ "file_path": "wide.txt" }));
+        assert!(text(&wide).contains("more than 100000 characters"));
+    }
+
+    #[test]
+    fn what_is_not_text_is_refused_by_its_type() {
+        let folder = Folder::new();
+        folder.write("a.bin", b"\x7fELF\x02\x01\x01\0");
+        folder.write("empty", "");
+        let binary = folder.call("Read", json!({ "file_path": "a.bin" }));
+        assert!(text(&binary).contains("not text but an ELF executable"));
+        assert_eq!(
+            text(&folder.call("Read", json!({ "file_path": "empty" }))),
+            "The file is empty."
+        );
+        assert!(text(&folder.call("Read", json!({ "file_path": "." }))).contains("is a directory"));
+        let missing = folder.call("Read", json!({ "file_path": "none" }));
+        assert!(text(&missing).contains("does not exist"));
+    }
+}

@@ -1,0 +1,15 @@
+//! The loop of an agent: asks the model, has its tool calls done, gives the results back, until the model is finished or a
+//! limit is reached.
+//!
+//! It keeps nothing but what it is given: messages go in, [`Step`]s come out, and what tools do is up to [`Hands`]. Every
+//! call of a tool has exactly one result in the messages, whatever happens.
+#![forbid(unsafe_code)]
+
+mod calls;
+mod hands;
+mod interrupt;
+mod turn;
+
+pub use hands::{Call, Done, Hands};
+pub use interrupt::{Interrupt, Interrupter, interrupt};
+pub use turn::{End, Limits, Step, Turn};
