@@ -22,6 +22,7 @@ use crate::parse::Scanner;
 use crate::places::Places;
 use crate::plan;
 use crate::plan::credentials::{self, Elsewhere};
+use crate::plan::leads;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{CommandRequest, Context};
 use crate::regions::Regions;
@@ -44,6 +45,8 @@ pub(crate) struct Scene {
     pub(crate) environment: Environment,
     /// Where files of the home directory lie besides there.
     pub(crate) elsewhere: Elsewhere,
+    /// Directories of tools that variables of the caller name.
+    pub(crate) tools: Vec<PathBuf>,
     /// The mode that was asked for, by flag or settings.
     pub(crate) mode: Mode,
     /// Whether it would run confined, as far as the settings alone say.
@@ -180,6 +183,7 @@ impl Scene {
             shell,
             environment,
             elsewhere,
+            tools: leads::moved(&context.environment),
             mode,
             sandbox,
             interactive,

@@ -4,7 +4,7 @@ pub(crate) mod caches;
 pub(crate) mod credentials;
 mod globs;
 pub(crate) mod hook;
-mod leads;
+pub(crate) mod leads;
 mod limits;
 mod programs;
 mod protected;
@@ -236,6 +236,8 @@ struct Around<'a> {
     environment: &'a Environment,
     /// Where files of the home directory lie besides there.
     elsewhere: &'a credentials::Elsewhere,
+    /// Directories of tools that variables of the caller name.
+    tools: &'a [PathBuf],
 }
 
 impl<'a> Around<'a> {
@@ -251,6 +253,7 @@ impl<'a> Around<'a> {
             shell: &scene.shell,
             environment: &scene.environment,
             elsewhere: &scene.elsewhere,
+            tools: &scene.tools,
         }
     }
 }
@@ -437,7 +440,7 @@ fn files(around: &Around<'_>) -> Result<Opened, Failure> {
         git_keys: repository::keys(),
         git_configurations,
         kept_objects: repository::objects(around.place),
-        link_roots: leads::roots(around.place, sandbox, &writable),
+        link_roots: leads::roots(around, &writable),
         private_tmp: None,
         caches: Vec::new(),
         sockets,

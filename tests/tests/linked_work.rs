@@ -269,3 +269,44 @@ fn a_root_for_links_is_none_that_a_command_chose() {
         }
     });
 }
+
+#[test]
+fn a_variable_of_the_person_puts_tools_elsewhere_and_a_command_puts_none() {
+    let place = Place::new("moved-tools");
+    place.write("opt/pyenv/versions/x/python", "tool\n");
+    place.write("opt/pyenv/notes", "secret\n");
+    place.write("home/mail/versions/inbox", "secret\n");
+    let opt = place.root.join("opt/pyenv").display().to_string();
+    let makes = |variable: Option<(&str, &str)>, script: &str| {
+        let link = place.project().join("link");
+        let _ = fs::remove_file(&link); // it may not be there
+        place.write("project/act.sh", script);
+        let mut command = place.stockade(["run", "--no-daemon", "--", "bash act.sh"]);
+        command.envs(variable);
+        text(&command.output().expect("it starts"));
+        link.is_symlink()
+    };
+    let tool = format!("ln -s {opt}/versions/x/python link");
+    let other = format!("ln -s {opt}/notes link");
+    assert!(!makes(None, &tool));
+    assert!(makes(Some(("PYENV_ROOT", &opt)), &tool));
+    assert!(!makes(Some(("PYENV_ROOT", &opt)), &other), "settings lie beside the versions");
+    assert!(makes(Some(("CARGO_HOME", &opt)), &tool) == makes(Some(("CARGO_HOME", "/")), &tool));
+    // Set by the command itself, it is nothing.
+    assert!(!makes(None, &format!("export PYENV_ROOT={opt}; {tool}")));
+    // What holds the home directory or the work holds what a person writes.
+    let mail = format!("ln -s {}/mail/versions/inbox link", place.home().display());
+    for wide in [place.home(), place.root.clone()] {
+        assert!(!makes(Some(("UV_CACHE_DIR", &wide.to_string_lossy())), &mail));
+    }
+    // Nor does one through a directory in which commands write, of this project or of another.
+    let other = place.root.join("other");
+    place.repository(&other);
+    let ran = place.stockade(["run", "--no-daemon", "--", "true"]).current_dir(&other).output();
+    assert!(ran.expect("it starts").status.success());
+    for folder in [place.project(), other] {
+        let tools = folder.join("tools");
+        std::os::unix::fs::symlink(place.home().join("mail"), &tools).expect("a link");
+        assert!(!makes(Some(("PYENV_ROOT", &tools.to_string_lossy())), &mail), "{tools:?}");
+    }
+}

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use stockade_sandbox::{Enforced, Host, Probe, Protection, State};
 
-use super::{args, failure};
+use self::between::Level;
+use super::{args, failure, policy};
 use crate::plan::REQUIRED;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::words;
@@ -25,6 +26,7 @@ pub(crate) fn doctor(options: &args::Doctor) -> Result<ExitCode, Failure> {
         host.probes.push(crate::net::trial::probe());
     }
     let took = begun.elapsed();
+    let level = between::level(&host.enforced, policy::turns_the_sandbox_off(&options.common));
     let lacking: Vec<Protection> = REQUIRED
         .iter()
         .copied()
@@ -42,9 +44,9 @@ pub(crate) fn doctor(options: &args::Doctor) -> Result<ExitCode, Failure> {
         )
     });
     let text = if options.common.json {
-        failure::with_error(object(&host, &lacking, took), failure.as_ref()).to_string()
+        failure::with_error(object(&host, level, &lacking, took), failure.as_ref()).to_string()
     } else {
-        report(&host, took)
+        report(&host, level, took)
     };
     failure::print(&text).map_err(failure::unwritable)?;
     Ok(failure.map_or(ExitCode::SUCCESS, |failure| failure::fail(&failure).into()))
@@ -54,7 +56,7 @@ pub(crate) fn doctor(options: &args::Doctor) -> Result<ExitCode, Failure> {
 const WITH_LESS: &str =
     "only with `\"sandbox\": {\"failIfUnavailable\": false}` in the user's settings";
 
-fn report(host: &Host, took: Duration) -> String {
+fn report(host: &Host, level: Level, took: Duration) -> String {
     let abi = match host.landlock_abi {
         0 => "without Landlock".to_owned(),
         abi => format!("Landlock ABI {abi}"),
@@ -68,7 +70,7 @@ fn report(host: &Host, took: Duration) -> String {
         Protection::ALL.iter().map(|protection| protection_line(&host.enforced, *protection)),
     );
     lines.extend([String::new(), "between commands".to_owned()]);
-    lines.extend(between::lines(&host.enforced));
+    lines.extend(between::lines(level));
     if !host.probes.is_empty() {
         lines.extend([String::new(), "probes".to_owned()]);
         lines.extend(host.probes.iter().map(probe_lines));
@@ -112,7 +114,7 @@ fn probe_lines(probe: &Probe) -> String {
     }
 }
 
-fn object(host: &Host, lacking: &[Protection], took: Duration) -> Value {
+fn object(host: &Host, level: Level, lacking: &[Protection], took: Duration) -> Value {
     let protection = |protection: &Protection| {
         let (state, detail) = state(&host.enforced, *protection);
         json!({
@@ -134,7 +136,7 @@ fn object(host: &Host, lacking: &[Protection], took: Duration) -> Value {
         "surroundings": host.surroundings,
         "lacking": lacking.iter().map(|protection| protection.name()).collect::<Vec<_>>(),
         "protections": Protection::ALL.iter().map(protection).collect::<Vec<_>>(),
-        "between_commands": between::object(&host.enforced),
+        "between_commands": between::object(level),
         "probes": host.probes.iter().map(probe).collect::<Vec<_>>(),
     })
 }

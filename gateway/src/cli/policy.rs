@@ -26,7 +26,7 @@ use crate::places::Places;
 use crate::protocol::errors::Failure;
 use crate::protocol::types::Context;
 use crate::protocol::words;
-use crate::settings::Sources;
+use crate::settings::{self, Sources};
 use crate::spare::Spare;
 
 /// Exit status when something was found.
@@ -61,6 +61,12 @@ pub(super) fn policy(
             wait(trust::trust(options))?
         }
     }
+}
+
+/// Says whether the settings turn the sandbox off. Settings that cannot be read let nothing run.
+pub(super) fn turns_the_sandbox_off(common: &Common) -> bool {
+    let snapshot = Court::new(common).and_then(|court| settings::read(&court.sources()));
+    snapshot.is_ok_and(|snapshot| !snapshot.rules.settings().sandbox.enabled)
 }
 
 /// What is needed to judge calls without a log: nothing of this runs or records anything.

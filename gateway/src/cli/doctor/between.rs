@@ -6,7 +6,7 @@ use stockade_sandbox::{Enforced, Protection, State};
 
 /// How far commands are confined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Level {
+pub(super) enum Level {
     /// Namespaces, and a supervisor that answers the calls that write.
     Supervised,
     /// Landlock, or mounts, and nobody who answers calls.
@@ -31,11 +31,23 @@ const ROWS: &[Row] = &[
     },
     Row { name: "protected-trees-closed", unsupervised: "", off: "no command is confined" },
     Row { name: "known-programs", unsupervised: "", off: "" },
+    Row { name: "hooks-apart", unsupervised: "", off: "" },
+    Row { name: "yes-to-what-was-shown", unsupervised: "", off: "" },
     Row { name: "rules-from-everywhere", unsupervised: "", off: "rules see what the text names" },
+    Row {
+        name: "links-as-bait",
+        unsupervised: "a command can make a link to what only the user reaches",
+        off: "a command can make a link to what only the user reaches",
+    },
     Row {
         name: "second-names",
         unsupervised: "a file is written, and its mode changed, by each of its names",
         off: "a file is written, and its mode changed, by each of its names",
+    },
+    Row {
+        name: "no-credentials",
+        unsupervised: "",
+        off: "a command reads what the user reads; a file that its text names is asked for",
     },
     Row {
         name: "settings-of-tools",
@@ -55,7 +67,11 @@ const ROWS: &[Row] = &[
     Row { name: "tightening-is-inherited", unsupervised: "", off: "" },
 ];
 
-fn level(enforced: &Enforced) -> Level {
+/// Returns how far commands are confined; the settings may turn the sandbox off.
+pub(super) fn level(enforced: &Enforced, is_off: bool) -> Level {
+    if is_off {
+        return Level::Off;
+    }
     let layers = |protection| match enforced.states.get(&protection) {
         Some(State::Enforced(layers)) => layers.as_slice(),
         Some(State::Partial(_) | State::Missing(_) | State::Off(_)) | None => &[],
@@ -69,8 +85,7 @@ fn level(enforced: &Enforced) -> Level {
 }
 
 /// Returns each protection with what is open of it here; nothing where it holds.
-fn rows(enforced: &Enforced) -> impl Iterator<Item = (&'static str, &'static str)> {
-    let level = level(enforced);
+fn rows(level: Level) -> impl Iterator<Item = (&'static str, &'static str)> {
     ROWS.iter().map(move |row| match level {
         Level::Supervised => (row.name, ""),
         Level::Unsupervised => (row.name, row.unsupervised),
@@ -79,19 +94,19 @@ fn rows(enforced: &Enforced) -> impl Iterator<Item = (&'static str, &'static str
 }
 
 /// Returns the lines of the report.
-pub(super) fn lines(enforced: &Enforced) -> Vec<String> {
+pub(super) fn lines(level: Level) -> Vec<String> {
     let line = |(name, open): (&str, &str)| match open {
         "" => format!("  {name:25} holds"),
         open => format!("  {name:25} open   {open}"),
     };
-    rows(enforced).map(line).collect()
+    rows(level).map(line).collect()
 }
 
 /// Returns the same for programs.
-pub(super) fn object(enforced: &Enforced) -> Value {
+pub(super) fn object(level: Level) -> Value {
     let row =
         |(name, open): (&str, &str)| json!({"name": name, "holds": open.is_empty(), "open": open});
-    rows(enforced).map(row).collect()
+    rows(level).map(row).collect()
 }
 
 #[cfg(test)]
@@ -109,7 +124,7 @@ mod tests {
     }
 
     fn open(enforced: &Enforced) -> Vec<&'static str> {
-        rows(enforced).filter(|row| !row.1.is_empty()).map(|row| row.0).collect()
+        rows(level(enforced, false)).filter(|row| !row.1.is_empty()).map(|row| row.0).collect()
     }
 
     #[test]
@@ -120,6 +135,7 @@ mod tests {
         let landlock = machine(&[(WriteOutside, "Landlock"), (UnixSockets, "system-call filter")]);
         let expected = [
             "links-of-denials-stay",
+            "links-as-bait",
             "second-names",
             "settings-of-tools",
             "review",
@@ -129,6 +145,8 @@ mod tests {
         let nothing = open(&machine(&[]));
         assert!(expected.iter().all(|name| nothing.contains(name)));
         assert!(nothing.len() < ROWS.len());
+        // Settings that turn the sandbox off leave as much open on any machine.
+        assert_eq!(level(&supervised, true), level(&machine(&[]), false));
     }
 
     #[test]
