@@ -6,7 +6,6 @@
 
 mod answer;
 mod approve;
-mod audit;
 mod bounds;
 mod cases;
 mod cli;
@@ -34,8 +33,6 @@ mod setup;
 mod shell;
 mod spare;
 mod temporary;
-#[cfg(test)]
-mod testing;
 mod unseen;
 mod view;
 mod worker;
@@ -48,6 +45,9 @@ pub use facts::git_index;
 pub use net::decode;
 pub use spare::Spare;
 use stockade_base::{json_text, random};
+use stockade_log as audit;
+#[cfg(test)]
+use stockade_scratch as testing;
 pub use stockade_wire as protocol;
 
 #[allow(dead_code, unused_imports)]

@@ -17,6 +17,11 @@ const RULES: &[(&str, &[&str], Option<usize>)] = &[
     ("stockade-wire", &["stockade-parser"], Some(40)),
     ("stockade-base", &["stockade-parser", "stockade-wire"], Some(50)),
     (
+        "stockade-log",
+        &["stockade-parser", "stockade-policy", "stockade-base", "stockade-wire"],
+        Some(110),
+    ),
+    (
         "stockade",
         &[
             "stockade-parser",
@@ -25,6 +30,7 @@ const RULES: &[(&str, &[&str], Option<usize>)] = &[
             "stockade-sandbox",
             "stockade-wire",
             "stockade-base",
+            "stockade-log",
         ],
         Some(140),
     ),
@@ -32,6 +38,7 @@ const RULES: &[(&str, &[&str], Option<usize>)] = &[
     ("stockade-model", &[], None),
     ("stockade-files", &[], None),
     ("stockade-turn", &["stockade-model"], None),
+    ("stockade-scratch", &[], Some(0)),
     ("stockade-model-server", &[], Some(15)),
     (
         "stockade-tests",
@@ -259,6 +266,7 @@ fn crates_forbid_unsafe_code() {
         "gateway/src/lib.rs",
         "gateway/wire/src/lib.rs",
         "gateway/base/src/lib.rs",
+        "gateway/log/src/lib.rs",
         "agent/src/main.rs",
         "agent/model/src/lib.rs",
         "agent/files/src/lib.rs",

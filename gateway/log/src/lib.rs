@@ -1,0 +1,286 @@
+//! The audit log: nothing runs unrecorded, and no record changes unnoticed.
+//!
+//! A gateway opens one [`Log`] and awaits [`Log::record`] before a command may start and after it ended.
+//! JSON lines in numbered segments are the truth; each line carries the digest of the line before, all
+//! are leaves of one Merkle tree, and a signed checkpoint covers each group that was synced together.
+//! [`verify`] reads a log and says what was changed; [`query`] answers questions about it.
+//!
+//! Order of one append: the mark of the command, the lines, one sync, full tiles, checkpoint, head,
+//! answers. Whoever is killed in between leaves a log that opens and verifies.
+//!
+//! May touch the folder of the log and the folder of its keys; starts no process.
+#![forbid(unsafe_code)]
+#![allow(
+    missing_docs,
+    reason = "the fields of a record are explained in docs/audit-log.md, under the names that they have here"
+)]
+
+mod checkpoint;
+pub mod clock;
+mod cut;
+mod error;
+pub mod escape;
+mod files;
+mod hash;
+mod journal;
+mod keys;
+mod line;
+mod lock;
+pub mod note;
+mod position;
+pub mod query;
+pub mod record;
+mod recover;
+mod redact;
+mod refused;
+pub mod repair;
+mod room;
+mod running;
+mod schema;
+mod tree;
+pub mod verify;
+mod wire;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use tokio::sync::{mpsc, oneshot};
+
+pub use error::Error;
+use journal::Journal;
+use record::Body;
+pub use redact::Redactor;
+use writer::Job;
+
+/// How long a record may take to become durable.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Records that may wait for the writer; who comes later waits.
+const QUEUE: usize = 256;
+
+/// Where a log and its keys are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Places {
+    /// The folder of the log.
+    pub directory: PathBuf,
+    /// The folder of keys, the newest checkpoint known here, and marks of running commands.
+    pub state: PathBuf,
+}
+
+impl Places {
+    /// Returns the places of the log in `directory` when only that was named: its state is a folder of
+    /// `default_state` named after the real path, so that two logs never share a state.
+    pub fn of(directory: &Path, default_state: &Path) -> Places {
+        let real = real(directory);
+        let digest = hash::hex(&hash::sha256(&[real.as_os_str().as_encoded_bytes()]));
+        let name = digest.get(..16).unwrap_or(&digest);
+        Places { directory: directory.to_owned(), state: default_state.join("logs").join(name) }
+    }
+}
+
+/// Returns the real path of `path`; of one that does not exist yet, that of its nearest parent and the
+/// rest.
+fn real(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    for above in absolute.ancestors() {
+        if let Ok(found) = std::fs::canonicalize(above) {
+            let rest = absolute.strip_prefix(above).unwrap_or(Path::new(""));
+            return if rest.as_os_str().is_empty() { found } else { found.join(rest) };
+        }
+    }
+    absolute
+}
+
+/// How the gateway lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GatewayMode {
+    /// For one call; several share a log and lock it only to append.
+    Embedded,
+    /// As long as it serves; it holds the log for its lifetime.
+    Daemon,
+    /// As a service of the machine.
+    System,
+}
+
+impl GatewayMode {
+    /// The name in records.
+    fn name(self) -> &'static str {
+        match self {
+            GatewayMode::Embedded => "embedded",
+            GatewayMode::Daemon => "daemon",
+            GatewayMode::System => "system",
+        }
+    }
+}
+
+/// When a new segment begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rotation {
+    /// `audit.segmentBytes`.
+    pub bytes: u64,
+    /// `audit.segmentRecords`.
+    pub records: Option<u64>,
+}
+
+impl Rotation {
+    /// 16 MiB, any number of records.
+    pub const DEFAULT: Rotation = Rotation { bytes: 16 << 20, records: None };
+}
+
+/// Where a record is in the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Receipt {
+    /// Its number, from 0 without holes.
+    pub sequence: u64,
+    /// Its ULID; that of a decision is what front ends get as `decision_id`.
+    pub id: String,
+}
+
+/// An open log. Cheap to clone; the last one to go waits until the writer has ended in order.
+#[derive(Debug, Clone)]
+pub struct Log {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    directory: PathBuf,
+    redactor: Redactor,
+    head: Map<String, Value>,
+    jobs: Option<mpsc::Sender<Job>>,
+    /// Records that were handed to the writer and whose answer nobody has taken.
+    unanswered: AtomicUsize,
+    /// Somebody waited in vain for the writer: it hangs, and is not waited for any more.
+    is_stuck: AtomicBool,
+    /// Closed by the end of the writer.
+    ended: Mutex<std::sync::mpsc::Receiver<()>>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let (Ok(ended), false) = (self.ended.lock(), self.is_stuck.load(Ordering::Relaxed)) {
+            // A writer that panicked has nothing more to say; what it answered was durable before. One that
+            // hangs in a sync (fsfreeze(8)) keeps nobody here.
+            let _ = ended.recv_timeout(PATIENCE);
+        }
+    }
+}
+
+/// What appends to a log.
+#[derive(Debug)]
+pub struct Writer {
+    journal: Journal,
+    queue: mpsc::Receiver<Job>,
+    running: std::sync::mpsc::Sender<()>,
+}
+
+impl Writer {
+    /// Appends until every [`Log`] is gone, then ends in order.
+    pub fn run(self) {
+        let Writer { journal, queue, running } = self;
+        writer::run(journal, queue);
+        drop(running);
+    }
+}
+
+impl Log {
+    /// Opens the log like [`Log::begin`], with a thread of its own for its writer.
+    pub fn open(places: &Places, mode: GatewayMode) -> Result<Log, Error> {
+        Log::open_with(places, mode, Rotation::DEFAULT)
+    }
+
+    /// The same with another rotation.
+    pub fn open_with(places: &Places, mode: GatewayMode, rotation: Rotation) -> Result<Log, Error> {
+        let (log, writer) = Log::begin_with(places, mode, rotation)?;
+        let thread = std::thread::Builder::new().name("audit".into()).spawn(|| writer.run());
+        thread.map_err(|source| Error::Write {
+            directory: places.directory.clone(),
+            step: "to start the writer".into(),
+            cause: error::words(&source),
+        })?;
+        Ok(log)
+    }
+
+    /// Opens the log, makes it when there is none, and puts in order what a crash left behind. No record is written
+    /// until its writer runs.
+    pub fn begin(places: &Places, mode: GatewayMode) -> Result<(Log, Writer), Error> {
+        Log::begin_with(places, mode, Rotation::DEFAULT)
+    }
+
+    fn begin_with(
+        places: &Places,
+        mode: GatewayMode,
+        rotation: Rotation,
+    ) -> Result<(Log, Writer), Error> {
+        let journal = writer::open(places, mode, rotation)?;
+        let (jobs, queue) = mpsc::channel(QUEUE);
+        let (running, ended) = std::sync::mpsc::channel();
+        let shared = Shared {
+            directory: places.directory.clone(),
+            redactor: journal.redactor.clone(),
+            head: journal.head.clone(),
+            jobs: Some(jobs),
+            unanswered: AtomicUsize::new(0),
+            is_stuck: AtomicBool::new(false),
+            ended: Mutex::new(ended),
+        };
+        let log = Log { shared: Arc::new(shared) };
+        Ok((log, Writer { journal, queue, running }))
+    }
+
+    /// Masks and records `body`; returns when it is on disk and covered by a signed checkpoint.
+    ///
+    /// Dropping the future, or an error, of a decision that lets a command run means that it must not
+    /// start: the writer then adds a `result` that says so. Needs a runtime with its timer enabled.
+    pub async fn record(&self, body: Body) -> Result<Receipt, Error> {
+        let shared = &self.shared;
+        let prepared = wire::prepare(&body, &shared.head, &shared.redactor)
+            .map_err(|cause| Error::Record { directory: shared.directory.clone(), cause })?;
+        let (answer, answered) = oneshot::channel();
+        let job = Job { record: prepared, answer };
+        let gone = || Error::Write {
+            directory: shared.directory.clone(),
+            step: "to reach the writer".into(),
+            cause: "the writer has ended".into(),
+        };
+        let jobs = shared.jobs.as_ref().ok_or_else(gone)?;
+        shared.unanswered.fetch_add(1, Ordering::Relaxed);
+        let whole = async {
+            jobs.send(job).await.map_err(|_| gone())?;
+            answered.await.map_err(|_| gone())?
+        };
+        match tokio::time::timeout(PATIENCE, whole).await {
+            Ok(answer) => {
+                shared.unanswered.fetch_sub(1, Ordering::Relaxed);
+                answer
+            }
+            Err(_) => {
+                shared.is_stuck.store(true, Ordering::Relaxed);
+                Err(Error::slow(&shared.directory))
+            }
+        }
+    }
+
+    /// Says whether every record that was asked for is answered, so that the writer has nothing left to write but caches.
+    pub fn is_idle(&self) -> bool {
+        self.shared.unanswered.load(Ordering::Relaxed) == 0
+    }
+
+    /// Says whether somebody waited in vain for a record: the disk hangs.
+    pub fn is_stuck(&self) -> bool {
+        self.shared.is_stuck.load(Ordering::Relaxed)
+    }
+
+    /// Returns what masks text and makes digests.
+    pub fn redactor(&self) -> &Redactor {
+        &self.shared.redactor
+    }
+}
+
+#[cfg(test)]
+mod tests;

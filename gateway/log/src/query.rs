@@ -1,0 +1,271 @@
+//! Questions to a log: which records, and why something was decided.
+//!
+//! A front end calls [`search`], [`tail`], [`why`] or [`report`] with the folder of the log. Each answer
+//! holds stored records: `--json` prints [`Record::bytes`] and a line feed, byte for byte; a terminal gets
+//! [`table`] or [`story::Story::text`], in which text from outside is escaped. [`Answer::broken`] is to be told
+//! whenever it is there: the chain of what was read does not hold. Exit status: 0 found, 1 nothing found,
+//! 122 for an error. Nothing is written and no key is needed.
+
+mod backward;
+pub mod filter;
+mod reader;
+mod report;
+mod segments;
+mod story;
+mod unsigned;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use stockade_parser::json::{Kind, Value};
+
+use super::error::Error;
+use super::escape::escape;
+use backward::Backward;
+pub use filter::Filter;
+use reader::Reader;
+pub use report::{By, report};
+pub use story::{Which, why};
+use unsigned::Unsigned;
+
+/// A stored record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// The line as it is stored, without line feed.
+    pub bytes: Vec<u8>,
+    pub sequence: u64,
+    pub id: String,
+    pub kind: String,
+    pub reference: Option<String>,
+    value: Value,
+}
+
+impl Record {
+    /// Returns the value below these keys.
+    fn at(&self, keys: &[&str]) -> Option<&Value> {
+        keys.iter().try_fold(&self.value, |value, key| value.get(key))
+    }
+
+    /// Returns the text below these keys; of bytes that are no UTF-8, their base64.
+    fn text(&self, keys: &[&str]) -> Option<&str> {
+        let value = self.at(keys)?;
+        value.text().or_else(|| value.get("b64")?.text())
+    }
+
+    fn whole(&self, keys: &[&str]) -> Option<u64> {
+        self.at(keys)?.whole()
+    }
+
+    fn list(&self, keys: &[&str]) -> &[Value] {
+        self.at(keys).and_then(Value::elements).unwrap_or_default()
+    }
+
+    /// Returns `exit 0`, `signal TERM` or the agreement of a result.
+    fn ending(&self) -> Option<String> {
+        if self.kind != "result" {
+            return None;
+        }
+        let exit = match self.at(&["exit"]).map(|value| &value.kind) {
+            Some(Kind::Number(digits)) => Some(digits.clone()),
+            Some(_) | None => None,
+        };
+        exit.or_else(|| self.text(&["signal"]).map(str::to_owned))
+            .or_else(|| self.text(&["agreement"]).map(str::to_owned))
+    }
+}
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Answer {
+    /// The records, oldest first unless asked otherwise.
+    pub records: Vec<Record>,
+    /// How each decision ended, by its id.
+    pub endings: BTreeMap<String, String>,
+    /// Sequence numbers of those records that no signature covered when they were appended.
+    pub unsigned: BTreeSet<u64>,
+    /// Where the chain of what was read does not hold; what stands behind was still read.
+    pub broken: Option<String>,
+}
+
+/// Records after a record among which the note is that it was found without a signature: at most as many as are
+/// appended at once.
+const FOLLOWING: u64 = 1024;
+
+/// Which end of the log is shown first, and how much.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Oldest first, the first so many.
+    Oldest(usize),
+    /// Newest first, the last so many.
+    Newest(usize),
+}
+
+/// Returns the records that `filter` lets through. Segments that lie wholly outside of its times are not read.
+pub fn search(directory: &Path, filter: &Filter, order: Order) -> Result<Answer, Error> {
+    let mut answer = match order {
+        Order::Oldest(most) => oldest(directory, filter, most)?,
+        Order::Newest(most) => newest(directory, filter, most)?.0,
+    };
+    let shown: BTreeSet<&str> = answer.records.iter().map(|record| record.id.as_str()).collect();
+    answer.endings.retain(|id, _| shown.contains(id.as_str()));
+    Ok(answer)
+}
+
+fn oldest(directory: &Path, filter: &Filter, most: usize) -> Result<Answer, Error> {
+    let mut answer = Answer::default();
+    let mut unsigned = Unsigned::new(directory);
+    let mut open = BTreeSet::new();
+    let first = segments::first_since(directory, filter.since.as_deref())?;
+    let mut reader = Reader::at(directory, first);
+    while let Some(record) = reader.next()? {
+        unsigned.see(&record);
+        if let (Some(ending), Some(reference)) = (record.ending(), &record.reference) {
+            open.remove(reference);
+            answer.endings.insert(reference.clone(), ending);
+        }
+        let sequence = record.sequence;
+        if answer.records.len() < most && filter.lets(&record) {
+            if record.text(&["runs"]) == Some("gateway") {
+                open.insert(record.id.clone());
+            }
+            answer.records.push(record);
+        }
+        let last = answer.records.last().map_or(0, |last| last.sequence);
+        // Whatever still tells of what is shown has come.
+        if answer.records.len() >= most && open.is_empty() && sequence > last + FOLLOWING {
+            break;
+        }
+    }
+    answer.unsigned = unsigned.among(&answer.records)?;
+    answer.broken = reader.broken;
+    Ok(answer)
+}
+
+/// Returns the last records, newest first, and a reader that stands at the end of the log.
+fn newest(directory: &Path, filter: &Filter, most: usize) -> Result<(Answer, Reader), Error> {
+    let mut answer = Answer::default();
+    let mut unsigned = Unsigned::new(directory);
+    let mut reader = Backward::new(directory)?;
+    let end = reader.end()?;
+    let last = segments::last_until(directory, filter.until.as_deref())?;
+    reader.skip_to(last);
+    while answer.records.len() < most {
+        let Some(record) = reader.next(filter.since.as_deref())? else { break };
+        unsigned.see(&record);
+        if let (Some(ending), Some(reference)) = (record.ending(), &record.reference) {
+            answer.endings.insert(reference.clone(), ending);
+        }
+        if filter.lets(&record) {
+            answer.records.push(record);
+        }
+    }
+    answer.unsigned = unsigned.among(&answer.records)?;
+    answer.broken = reader.broken;
+    Ok((answer, end))
+}
+
+/// Returns the last `count` records that `filter` lets through, oldest first, and what follows the log
+/// from there.
+pub fn tail(directory: &Path, filter: &Filter, count: usize) -> Result<(Answer, Follow), Error> {
+    let (mut answer, reader) = newest(directory, filter, count)?;
+    answer.records.reverse();
+    Ok((answer, Follow { reader, filter: filter.clone() }))
+}
+
+/// Follows a log that grows, over rotations.
+#[derive(Debug)]
+pub struct Follow {
+    reader: Reader,
+    filter: Filter,
+}
+
+impl Follow {
+    /// Returns the records that came since the last call; the caller decides how often it asks. An error
+    /// means that the log is down, which ends the stream with a notice.
+    pub fn poll(&mut self) -> Result<Answer, Error> {
+        let mut answer = Answer::default();
+        let mut unsigned = Unsigned::new(self.reader.directory());
+        while let Some(record) = self.reader.next()? {
+            unsigned.see(&record);
+            if self.filter.lets(&record) {
+                answer.records.push(record);
+            }
+        }
+        answer.unsigned = unsigned.among(&answer.records)?;
+        Ok(answer)
+    }
+
+    /// Returns where the chain does not hold.
+    pub fn broken(&self) -> Option<&str> {
+        self.reader.broken.as_deref()
+    }
+}
+
+/// Returns the names of the programs of a decision, or of an execution.
+fn programs(record: &Record) -> impl Iterator<Item = &str> {
+    let commands = record.list(&["parsed", "commands"]).iter();
+    let of_commands =
+        commands.filter_map(|command| command.get("argv")?.elements()?.first()?.text());
+    let exe = record.text(&["exe"]).filter(|_| record.kind == "exec");
+    of_commands.chain(exe).map(|program| program.rsplit('/').next().unwrap_or(program))
+}
+
+/// Returns the answer as a table: `SEQ TIME VERDICT BY RULE WHERE USER AGENT EXIT COMMAND`.
+pub fn table(answer: &Answer) -> String {
+    let mut rows = vec![
+        ["SEQ", "TIME", "VERDICT", "BY", "RULE", "WHERE", "USER", "AGENT", "EXIT", "COMMAND"]
+            .map(str::to_owned),
+    ];
+    rows.extend(answer.records.iter().map(|record| row(record, answer)));
+    let mut widths = [0; 10];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let mut text = String::new();
+    for row in &rows {
+        let cells: Vec<String> =
+            row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        text.push_str(cells.join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// What stands behind the number of a record without a signature.
+const UNSIGNED: &str = " unsigned";
+
+fn row(record: &Record, answer: &Answer) -> [String; 10] {
+    let shown = |text: Option<&str>| text.map_or_else(|| "-".to_owned(), escape);
+    let rules = record.list(&["rules"]);
+    let is_decisive = |rule: &&Value| rule.get("decisive").and_then(Value::boolean) == Some(true);
+    let rule = rules.iter().find(is_decisive);
+    let place = rule.and_then(|rule| {
+        let file = rule.get("file")?.text()?;
+        Some(format!("{}:{}", escape(file), rule.get("line")?.whole()?))
+    });
+    let user = record.whole(&["caller", "uid"]).or_else(|| record.whole(&["who", "uid"]));
+    let ending = record.ending().or_else(|| answer.endings.get(&record.id).cloned());
+    let time = record.text(&["time"]).unwrap_or_default();
+    let command =
+        record.text(&["request", "command"]).or_else(|| record.text(&["request", "tool"]));
+    let detail = command.or_else(|| record.text(&["to", "host"]));
+    let detail = detail.or_else(|| record.text(&["detail"])).or(record.reference.as_deref());
+    let mark = if answer.unsigned.contains(&record.sequence) { UNSIGNED } else { "" };
+    [
+        format!("{}{mark}", record.sequence),
+        time.get(..19).map_or_else(|| escape(time), |time| format!("{time}Z")),
+        shown(record.text(&["verdict", "decision"]).or(Some(&record.kind))),
+        shown(record.text(&["verdict", "by"])),
+        shown(rule.and_then(|rule| rule.get("text")?.text())),
+        place.unwrap_or_else(|| "-".into()),
+        user.map_or_else(|| "-".into(), |uid| uid.to_string()),
+        shown(record.text(&["agent", "name"])),
+        ending.map_or_else(|| "-".into(), |ending| escape(&ending)),
+        shown(detail),
+    ]
+}
+
+#[cfg(test)]
+mod tests;

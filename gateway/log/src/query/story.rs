@@ -1,0 +1,384 @@
+//! Why a call was decided as it was, and what came of it.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use stockade_parser::json::{Kind, Value};
+
+use super::backward::Backward;
+use super::{Reader, Record, Unsigned, segments};
+use crate::clock;
+use crate::error::Error;
+use crate::escape::escape;
+use crate::files;
+use crate::hash::{hex, sha256};
+
+/// Which decision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Which {
+    /// The one with this id, or to which the record with this id belongs.
+    Id(String),
+    /// The one with this number, or to which the record with this number belongs.
+    Sequence(u64),
+    /// The newest.
+    Last,
+}
+
+impl Which {
+    /// Reads `last`, a number or an id.
+    pub fn read(text: &str) -> Which {
+        match (text, text.parse()) {
+            ("last", _) => Which::Last,
+            (_, Ok(sequence)) => Which::Sequence(sequence),
+            (_, Err(_)) => Which::Id(text.to_owned()),
+        }
+    }
+}
+
+/// A decision and all that belongs to it, in the order of time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Story {
+    pub decision: Record,
+    /// Approvals, executions and results.
+    pub later: Vec<Record>,
+    /// Sequence numbers of those records that no signature covered when they were appended.
+    unsigned: BTreeSet<u64>,
+    /// Where the chain of what was read does not hold.
+    pub broken: Option<String>,
+}
+
+/// Returns the story of one decision; none when there is no such.
+pub fn why(directory: &Path, which: &Which) -> Result<Option<Story>, Error> {
+    let mut unsigned = Unsigned::new(directory);
+    let id = match which {
+        Which::Last => return last(directory, unsigned),
+        Which::Sequence(sequence) => {
+            let first = segments::of_sequence(directory, *sequence)?;
+            let mark = format!("\"seq\":{sequence},");
+            let mut reader = Reader::at(directory, first);
+            let wanted = Finder::new(&mark);
+            std::iter::from_fn(|| reader.next_where(|line| wanted.is_in(line)).transpose())
+                .find(|record| record.as_ref().map_or(true, |it| it.sequence == *sequence))
+                .transpose()?
+                .and_then(|record| decision_of(&record))
+        }
+        Which::Id(id) => with(directory, id)?.0.and_then(|record| decision_of(&record)),
+    };
+    let Some(id) = id else { return Ok(None) };
+    let (Some(decision), mut reader) = with(directory, &id)? else { return Ok(None) };
+    let mut later = Vec::new();
+    let wanted = Finder::new(&id);
+    // The first of those that follow may say that the decision had no signature.
+    while let Some(record) =
+        reader.next_where(|line| wanted.is_in(line) || line.starts_with(GAP))?
+    {
+        unsigned.see(&record);
+        if record.reference.as_ref() == Some(&id) {
+            later.push(record);
+        }
+    }
+    let broken = reader.broken;
+    Story::of(decision, later, &unsigned, broken).map(Some)
+}
+
+/// What a record of a gap begins with.
+const GAP: &[u8] = b"{\"v\":1,\"kind\":\"gap\",";
+
+/// Returns the id of the decision that `record` is, or belongs to.
+fn decision_of(record: &Record) -> Option<String> {
+    match record.kind.as_str() {
+        "decision" => Some(record.id.clone()),
+        _ => record.reference.clone(),
+    }
+}
+
+/// Returns the newest decision and what belongs to it, read from the end of the log.
+fn last(directory: &Path, mut unsigned: Unsigned) -> Result<Option<Story>, Error> {
+    let mut reader = Backward::new(directory)?;
+    let mut later = Vec::new();
+    while let Some(record) = reader.next(None)? {
+        unsigned.see(&record);
+        if record.kind == "decision" {
+            later.retain(|it: &Record| it.reference.as_ref() == Some(&record.id));
+            later.reverse();
+            return Story::of(record, later, &unsigned, reader.broken).map(Some);
+        }
+        later.push(record);
+    }
+    Ok(None)
+}
+
+/// Returns the record with this id, and a reader that stands behind it: at first from the segment of the time in
+/// the id (ULID: the first 48 bits are milliseconds), and from the beginning if a clock was put back.
+fn with(directory: &Path, id: &str) -> Result<(Option<Record>, Reader), Error> {
+    let made = clock::ulid_time(id);
+    let likely = segments::first_since(directory, made.as_deref())?;
+    let wanted = Finder::new(id);
+    let mut from = vec![likely];
+    if likely > 0 {
+        from.insert(0, 0);
+    }
+    let mut reader = Reader::new(directory);
+    while let Some(first) = from.pop() {
+        reader = Reader::at(directory, first);
+        while let Some(record) = reader.next_where(|line| wanted.is_in(line))? {
+            if record.id == id {
+                return Ok((Some(record), reader));
+            }
+        }
+    }
+    Ok((None, reader))
+}
+
+/// Looks for a text in lines.
+struct Finder(Option<regex::bytes::Regex>);
+
+impl Finder {
+    fn new(text: &str) -> Finder {
+        Finder(regex::bytes::Regex::new(&regex::escape(text)).ok())
+    }
+
+    /// Says whether `line` holds the text; of a text that cannot be looked for, that it may.
+    fn is_in(&self, line: &[u8]) -> bool {
+        self.0.as_ref().is_none_or(|text| text.is_match(line))
+    }
+}
+
+impl Story {
+    fn of(
+        decision: Record,
+        later: Vec<Record>,
+        unsigned: &Unsigned,
+        broken: Option<String>,
+    ) -> Result<Story, Error> {
+        let unsigned = unsigned.among(later.iter().chain([&decision]))?;
+        Ok(Story { decision, later, unsigned, broken })
+    }
+
+    /// Returns the sequence numbers of the records without a signature.
+    pub fn unsigned(&self) -> &BTreeSet<u64> {
+        &self.unsigned
+    }
+
+    /// Returns the story for people, several lines.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = self.write(&mut text);
+        text
+    }
+
+    fn write(&self, text: &mut String) -> std::fmt::Result {
+        let of = |keys: &[&str]| escape(self.decision.text(keys).unwrap_or("-"));
+        writeln!(
+            text,
+            "{} `{}`",
+            past(self.decision.text(&["verdict", "decision"])),
+            self.subject()
+        )?;
+        writeln!(text, "  because {}", of(&["verdict", "reason"]))?;
+        writeln!(
+            text,
+            "  record {} ({}) at {}, by {}",
+            self.decision.sequence,
+            self.decision.id,
+            of(&["time"]),
+            of(&["verdict", "by"])
+        )?;
+        writeln!(
+            text,
+            "  asked by uid {} through {} ({}), in {}",
+            self.decision.whole(&["caller", "uid"]).unwrap_or_default(),
+            of(&["agent", "door"]),
+            of(&["agent", "name"]),
+            of(&["request", "cwd"])
+        )?;
+        self.parts(text)?;
+        for rule in self.decision.list(&["rules"]) {
+            self.rule(text, rule)?;
+        }
+        for hook in self.decision.list(&["hooks"]) {
+            writeln!(text, "  hook {}", heard(hook))?;
+        }
+        if let Some(by) = self.decision.text(&["request", "rewritten_by"]) {
+            writeln!(text, "  the input was changed by {}", escape(by))?;
+        }
+        // What was really enforced is known at the end.
+        let result = self.later.iter().find(|record| record.kind == "result");
+        let names = |key: &str| {
+            let found = match result {
+                Some(result) => result.list(&[key]),
+                None => self.decision.list(&["sandbox", key]),
+            };
+            match found.iter().filter_map(Value::text).map(escape).collect::<Vec<_>>() {
+                none if none.is_empty() => "-".to_owned(),
+                some => some.join(", "),
+            }
+        };
+        writeln!(
+            text,
+            "  sandbox: network {}, enforced: {}; missing: {}",
+            of(&["sandbox", "network"]),
+            names("enforced"),
+            names("missing")
+        )?;
+        for record in &self.later {
+            later(text, record)?;
+        }
+        for number in &self.unsigned {
+            writeln!(text, "  warning: no signature covered record {number} when it was appended")?;
+        }
+        if let Some(broken) = &self.broken {
+            writeln!(text, "  warning: the chain does not hold: {}", escape(broken))?;
+        }
+        Ok(())
+    }
+
+    fn subject(&self) -> String {
+        let command = self.decision.text(&["request", "command"]);
+        escape(command.or_else(|| self.decision.text(&["request", "tool"])).unwrap_or("-"))
+    }
+
+    fn parts(&self, text: &mut String) -> std::fmt::Result {
+        let command = self.decision.text(&["request", "command"]).unwrap_or_default();
+        for part in self.decision.list(&["parts"]) {
+            let ends = part.get("span").and_then(Value::elements).unwrap_or_default();
+            let mut ends = ends.iter().filter_map(|end| usize::try_from(end.whole()?).ok());
+            let span = ends.next().unwrap_or(0)..ends.next().unwrap_or(0);
+            let decision = part.get("decision").and_then(Value::text);
+            writeln!(
+                text,
+                "  part `{}`: {}",
+                escape(command.get(span).unwrap_or_default()),
+                escape(decision.unwrap_or("-"))
+            )?;
+        }
+        Ok(())
+    }
+
+    fn rule(&self, text: &mut String, rule: &Value) -> std::fmt::Result {
+        let of = |key: &str| rule.get(key).and_then(Value::text);
+        let shown = |key: &str| escape(of(key).unwrap_or("-"));
+        let decided = match rule.get("decisive").and_then(Value::boolean) {
+            Some(true) => " (decided)",
+            Some(false) | None => "",
+        };
+        writeln!(
+            text,
+            "  {} rule `{}` in {}:{}{} {}{decided}",
+            shown("effect"),
+            shown("text"),
+            shown("file"),
+            rule.get("line").and_then(Value::whole).unwrap_or_default(),
+            shown("pointer"),
+            still(of("file"), of("file_sha256")),
+        )
+    }
+}
+
+/// Says whether a file still has the digest that was recorded.
+fn still(file: Option<&str>, digest: Option<&str>) -> &'static str {
+    let (Some(file), Some(digest)) = (file, digest) else {
+        return "(no digest of the file was recorded)";
+    };
+    match files::read(Path::new(file)) {
+        Ok(Some(content)) if hex(&sha256(&[&content])) == digest => "(the file is as it was)",
+        Ok(Some(_)) => "(the file has changed since)",
+        Ok(None) => "(the file is gone)",
+        Err(_) => "(the file cannot be read)",
+    }
+}
+
+fn past(decision: Option<&str>) -> &'static str {
+    match decision {
+        Some("allow") => "allowed",
+        Some("ask") => "asked about",
+        Some("deny") => "denied",
+        Some(_) | None => "decided",
+    }
+}
+
+/// Returns a hook that ran, with what it decided or how it failed.
+fn heard(hook: &Value) -> String {
+    let of = |key: &str| hook.get(key).and_then(Value::text).map(escape);
+    let said = match (of("error"), of("decision")) {
+        (Some(error), _) => format!("failed: {error}"),
+        (None, Some(decision)) => decision,
+        (None, None) => "decided nothing".to_owned(),
+    };
+    let exit = match hook.get("exit").map(|exit| &exit.kind) {
+        Some(Kind::Number(digits)) => format!("exit {digits}, "),
+        Some(_) | None => String::new(),
+    };
+    format!(
+        "{} `{}` of {} {}{} ({exit}{} ms): {said}",
+        of("event").unwrap_or_default(),
+        of("handler").unwrap_or_default(),
+        of("layer").unwrap_or_default(),
+        of("file").unwrap_or_default(),
+        of("pointer").unwrap_or_default(),
+        hook.get("ms").and_then(Value::whole).unwrap_or_default()
+    )
+}
+
+fn later(text: &mut String, record: &Record) -> std::fmt::Result {
+    let of = |keys: &[&str]| escape(record.text(keys).unwrap_or("-"));
+    match record.kind.as_str() {
+        "approval" => writeln!(
+            text,
+            "  answered {} by {} through {}, record {}",
+            of(&["answer"]),
+            of(&["who", "name"]),
+            of(&["channel"]),
+            record.sequence
+        ),
+        "exec" => writeln!(text, "  executed {}, record {}", of(&["exe"]), record.sequence),
+        "connection" => connection(text, record),
+        "result" => writeln!(
+            text,
+            "  ended: {} ({}), record {}",
+            escape(&record.ending().unwrap_or_default()),
+            of(&["agreement"]),
+            record.sequence
+        ),
+        "hooks" => {
+            for hook in record.list(&["hooks"]) {
+                writeln!(text, "  hook {}, record {}", heard(hook), record.sequence)?;
+            }
+            Ok(())
+        }
+        _ => writeln!(text, "  {}, record {}", escape(&record.kind), record.sequence),
+    }
+}
+
+fn connection(text: &mut String, record: &Record) -> std::fmt::Result {
+    let of = |keys: &[&str]| escape(record.text(keys).unwrap_or("-"));
+    let addresses: Vec<String> =
+        record.list(&["addresses"]).iter().filter_map(Value::text).map(escape).collect();
+    write!(
+        text,
+        "  connection to {}:{} {}",
+        of(&["to", "host"]),
+        record.whole(&["to", "port"]).unwrap_or_default(),
+        of(&["action"])
+    )?;
+    if !addresses.is_empty() {
+        write!(text, " ({})", addresses.join(", "))?;
+    }
+    if let Some(rule) = record.list(&["rules"]).first() {
+        let of = |key: &str| escape(rule.get(key).and_then(Value::text).unwrap_or("-"));
+        let line = rule.get("line").and_then(Value::whole).unwrap_or_default();
+        write!(text, " by `{}` in {}:{line}", of("text"), of("file"))?;
+    }
+    match record.text(&["verdict", "reason"]) {
+        None | Some("") => {}
+        Some(reason) => write!(text, ": {}", escape(reason))?,
+    }
+    if let (Some(sent), Some(received)) =
+        (record.whole(&["bytes", "sent"]), record.whole(&["bytes", "received"]))
+    {
+        write!(text, ", {sent} bytes out, {received} bytes in")?;
+    }
+    writeln!(text, ", record {}", record.sequence)
+}
