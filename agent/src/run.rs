@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use clap::Args;
 use stockade::client::{Client, Conversation, Options, PendingQuestion};
 use stockade::protocol::types::{
-    Answer, CommandRequest, CommandText, Context, Control, Input, RunOutcome,
+    Answer, AtLimit, CommandRequest, CommandText, Context, Control, Input, RunOutcome,
 };
 use stockade::protocol::{status, words};
 use tokio::signal::unix::{SignalKind, signal};
@@ -193,6 +193,8 @@ fn request(command: Vec<String>, cwd: String) -> CommandRequest {
         cwd,
         timeout_ms: None,
         background: false,
+        at_limit: AtLimit::Stop,
+        one_stream: false,
         pty: false,
         window: None,
         description: None,
@@ -218,6 +220,12 @@ fn tell(outcome: RunOutcome, command: &str, cwd: &str) -> RunOutcome {
             if !result.footer.is_empty() {
                 view::tell(&words::lines(&result.footer));
             }
+        }
+        RunOutcome::Background(task) => {
+            view::tell(&format!(
+                "stockade: the command runs in the background as task {}",
+                task.task_id
+            ));
         }
         RunOutcome::Denied(refusal) | RunOutcome::NeedsPerson(refusal) => {
             view::tell(&words::verdict(&refusal.decision, command, cwd));

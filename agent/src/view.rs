@@ -41,7 +41,7 @@ impl View {
         self.clear();
         match event {
             // It asks for none.
-            Event::Terminal => {}
+            Event::Terminal | Event::Background(_) => {}
             Event::Notice(text) => tell(&format!("stockade: {}", words::one_line(&text))),
             Event::Output { stream, bytes } => {
                 self.lines += bytes.iter().filter(|byte| **byte == b'\n').count() as u64;

@@ -4,6 +4,7 @@ mod attended;
 mod connection;
 mod exchange;
 mod peer;
+pub(crate) mod start;
 mod talk;
 
 use std::ffi::OsString;
@@ -13,6 +14,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::protocol::errors::{Code, Failure};
+use crate::protocol::tasks::{TaskAnswer, TaskRequest};
 use crate::protocol::types::{
     Answer, CheckRequest, CommandRequest, Control, DecisionView, Event, EventRequest, EventView,
     Input, Question, RunOutcome,
@@ -187,6 +189,18 @@ impl Client {
         match &mut self.way {
             Way::Embedded(gateway) => gateway.event(request).await,
             Way::Socket(connection) => connection.tell(&request),
+        }
+    }
+
+    /// Asks about background tasks: of the gateway behind the socket. A gateway in this process has none.
+    pub fn task(&mut self, request: &TaskRequest) -> Result<TaskAnswer, Failure> {
+        match &mut self.way {
+            Way::Embedded(_) => Err(Failure::new(
+                Code::TaskUnknown,
+                "this process has no background tasks: no gateway stays to run them",
+                "start one with `stockade serve`",
+            )),
+            Way::Socket(connection) => connection.task(request),
         }
     }
 

@@ -11,6 +11,7 @@ mod opening;
 mod reviewed;
 pub(crate) mod sessions;
 mod steps;
+pub(crate) mod tasks;
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -34,7 +35,8 @@ use crate::plan::Planned;
 use crate::protocol::errors::Failure;
 use crate::protocol::types::{CommandRequest, Event, RunOutcome};
 use crate::records::{self, Circumstances};
-use crate::run::{self, Launchers, Lines, Manner};
+use crate::run::{self, Launchers, Lines, Manner, Task};
+use crate::tasks::live::Live;
 use crate::temporary::Temporary;
 use crate::{answer, request, view, worker};
 use answered::{Case, Going};
@@ -55,6 +57,7 @@ pub struct Gateway {
     sessions: Option<sessions::Sessions>,
     loopbacks: loopbacks::Loopbacks,
     hooked: hooked::Hooked,
+    tasks: Live,
     /// What waits until the kernel has taken down what kept commands apart.
     remains: Mutex<Vec<JoinHandle<()>>>,
     /// Of a gateway that stays: when it looked last for temporary directories that others left behind.
@@ -126,6 +129,7 @@ impl Gateway {
             sessions,
             loopbacks: loopbacks::Loopbacks::default(),
             hooked: hooked::Hooked::default(),
+            tasks: Live::default(),
             remains,
             swept: stays.then(Mutex::default),
         })
@@ -245,11 +249,14 @@ impl Gateway {
         answer::tell(&conversation, &scene, &judged, &view).await;
         let manner = Manner {
             timeout: command.timeout,
+            at_limit: request.at_limit,
             stdin: request.stdin || request.tool().is_some(),
+            one_stream: (request.one_stream || request.background) && request.tool().is_none(),
             directory: self.places.task(&receipt.id),
             loopback,
             withheld,
         };
+        let task = self.task(&request, (&command, &scene), &receipt);
         let Conversation { events, mut input, control, .. } = conversation;
         if let Some(call) = request.tool() {
             input = worker::input(call, &judged.input);
@@ -264,7 +271,7 @@ impl Gateway {
         };
         let manner = (manner, temporary);
         let lines = Lines { events, input, control };
-        let (execution, cwd_after) = self.execute(grant, broker, manner, lines).await?;
+        let (execution, cwd_after) = self.execute(grant, broker, (manner, task), lines).await?;
         self.end_journal(journal, (&log, &judged, &command)).await;
         let ended = (&receipt, &execution);
         let said = self.after(caller, &request.context, (&scene, &judged), ended).await?;
@@ -281,17 +288,22 @@ impl Gateway {
         &self,
         grant: Grant,
         broker: Broker<'_>,
-        (manner, temporary): (Manner, Temporary),
+        ((manner, temporary), mut task): ((Manner, Temporary), Option<Task>),
         mut lines: Lines,
     ) -> Result<(run::Execution, Option<String>), Failure> {
         let (log, receipt) = (broker.log, broker.decision);
+        if let Some(task) = task.as_mut().filter(|task| task.begins_so) {
+            tasks::pending(task)?;
+        }
         let mut running = match run::start(grant, &self.launchers, &manner).await {
             Ok(running) => running,
             Err(error) => {
                 let recorded = records::not_run(log, receipt).await;
+                let failure = answer::not_started(&error);
+                tasks::not_started(task, &failure);
                 self.clear(temporary).await?;
                 recorded.map_err(|it| answer::unrecorded(&it))?;
-                return Err(answer::not_started(&error));
+                return Err(failure);
             }
         };
         // While the command runs; whoever comes next finds it ready.
@@ -310,7 +322,7 @@ impl Gateway {
             }
         };
         let follow = async {
-            let execution = run::follow(running, &manner, &mut lines).await;
+            let execution = run::follow(running, &manner, &mut lines, task.as_mut()).await;
             drop(over);
             execution
         };
@@ -320,7 +332,11 @@ impl Gateway {
         let remains = std::mem::take(&mut execution.remains);
         // Nothing of it runs any more; what is left is the kernel, which takes its namespaces down.
         self.leave(remains);
-        let cwd_after = self.conclude((log, receipt), &execution, temporary).await?;
+        let concluded = self.conclude((log, receipt), &execution, temporary).await;
+        // Nobody learns of the end before it is recorded.
+        let stopped = self.tasks.find(&receipt.id).ok().and_then(|ways| ways.stopping.reason());
+        tasks::ended(task, (&execution, stopped), concluded.as_ref().err());
+        let cwd_after = concluded?;
         for event in execution.unsent.drain(..) {
             let _ = lines.events.send(event).await; // a front end that is gone needs nothing
         }

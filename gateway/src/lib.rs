@@ -32,6 +32,7 @@ mod settings;
 mod setup;
 mod shell;
 mod spare;
+mod tasks;
 mod temporary;
 mod unseen;
 mod view;

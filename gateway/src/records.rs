@@ -37,7 +37,7 @@ pub(crate) struct Circumstances<'a> {
     pub(crate) context: &'a Context,
     /// Standard input is passed on.
     pub(crate) stdin: bool,
-    /// Time limit in milliseconds; 0 for a call that is only judged.
+    /// Time limit in milliseconds; 0 for a call that is only judged, and for a task without one.
     pub(crate) timeout_ms: u64,
     /// To run as a task.
     pub(crate) background: bool,
@@ -58,7 +58,7 @@ impl<'a> Circumstances<'a> {
     pub(crate) fn of_run(
         caller: Caller,
         request: &'a CommandRequest,
-        timeout: Duration,
+        timeout: Option<Duration>,
         runs: Runs,
     ) -> Circumstances<'a> {
         Circumstances {
@@ -66,7 +66,7 @@ impl<'a> Circumstances<'a> {
             tool: request.tool_name(),
             context: &request.context,
             stdin: request.stdin,
-            timeout_ms: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
+            timeout_ms: timeout.map_or(0, |it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX)),
             background: request.background,
             pty: request.pty,
             unsandboxed: request.unsandboxed,

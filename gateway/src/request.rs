@@ -39,8 +39,8 @@ pub(crate) struct Command {
     pub(crate) text: String,
     /// The literal words that run without a shell; none when a shell runs the text.
     pub(crate) words: Option<Vec<String>>,
-    /// Time limit.
-    pub(crate) timeout: Duration,
+    /// Time limit; none for a background task that names none.
+    pub(crate) timeout: Option<Duration>,
     /// The size of the terminal that it gets, if it gets one.
     pub(crate) terminal: Option<sandbox::Window>,
     /// It is the file worker, which needs no network.
@@ -68,11 +68,11 @@ impl Command {
                 })?)
             }
         };
-        let timeout = match self.timeout == Duration::from_millis(LONGEST_MS) {
-            true => longest,
-            false => self.timeout,
+        let timeout = match self.timeout {
+            Some(limit) if limit == Duration::from_millis(LONGEST_MS) => Some(longest),
+            limit => limit,
         };
-        if timeout > longest {
+        if timeout.is_some_and(|limit| limit > longest) {
             let message = format!(
                 "the time limit must be above zero and at most {} seconds",
                 longest.as_secs()
@@ -93,16 +93,20 @@ impl Command {
         let text = command_text(judge::command_of(&judged.input)?)?;
         let timeout = match judged.input.get("timeout") {
             None => self.timeout,
-            Some(limit) => limit.as_u64().map(Duration::from_millis).unwrap_or(self.timeout),
+            Some(limit) => limit.as_u64().map(Duration::from_millis).or(self.timeout),
         };
-        Ok(Command { text, words: None, timeout: timeout.min(self.longest), ..self })
+        let timeout = timeout.map(|limit| limit.min(self.longest));
+        Ok(Command { text, words: None, timeout, ..self })
     }
 }
 
 /// Checks what a person or program asked to run.
 pub(crate) fn accept(request: &CommandRequest) -> Result<Command, Failure> {
-    if request.background {
-        return refuse("background tasks are not built yet", "ask for it without `background`");
+    if request.background && request.tool().is_some() {
+        return refuse(
+            "a file tool does not run in the background",
+            "ask for it without `background`",
+        );
     }
     if let Some(pair) =
         request.context.environment.iter().find(|(name, value)| {
@@ -123,8 +127,12 @@ pub(crate) fn accept(request: &CommandRequest) -> Result<Command, Failure> {
     if words.as_ref().is_some_and(|words| words.first().is_none_or(String::is_empty)) {
         return refuse("the command has no program", "give at least one word");
     }
-    let timeout = request.timeout_ms.map_or(DEFAULT_TIMEOUT, Duration::from_millis);
-    if timeout.is_zero() {
+    let timeout = match request.timeout_ms {
+        Some(limit) => Some(Duration::from_millis(limit)),
+        None if request.background => None,
+        None => Some(DEFAULT_TIMEOUT),
+    };
+    if timeout == Some(Duration::ZERO) {
         return refuse("the time limit must be above zero", "give another `--timeout`");
     }
     let terminal = request.pty.then(|| size(request.window));

@@ -18,8 +18,10 @@ use tokio::sync::mpsc;
 
 use crate::decide::Grant;
 use crate::net::report::Report;
-use crate::protocol::types::{Control, Event, Input};
+use crate::protocol::tasks::TaskState;
+use crate::protocol::types::{AtLimit, Control, Event, Input};
 use crate::request;
+use crate::tasks::folder::Folder;
 
 pub(crate) use launchers::Launchers;
 use output::{Collector, Output};
@@ -41,7 +43,7 @@ fn gives_up(control: &Control) -> bool {
     match control {
         Control::Stop => true,
         Control::Signal(number) => ENDING.contains(number),
-        Control::Resize(_) => false,
+        Control::Resize(_) | Control::Background => false,
     }
 }
 
@@ -79,16 +81,29 @@ pub(crate) struct Lines {
 /// How to run, besides what was granted.
 #[derive(Debug, Clone)]
 pub(crate) struct Manner {
-    /// Time limit.
-    pub(crate) timeout: Duration,
+    /// Time limit; none for a task without one.
+    pub(crate) timeout: Option<Duration>,
+    /// What happens when it passes.
+    pub(crate) at_limit: AtLimit,
     /// Pass standard input on; else it is empty.
     pub(crate) stdin: bool,
+    /// Both outputs are one pipe, so that they keep their order.
+    pub(crate) one_stream: bool,
     /// Where long output goes.
     pub(crate) directory: PathBuf,
     /// What the command has with others of its session.
     pub(crate) loopback: Option<Arc<sandbox::Loopback>>,
     /// What of the settings grants it nothing, for people.
     pub(crate) withheld: Vec<String>,
+}
+
+/// A command in the background, or one that may go there.
+#[derive(Debug)]
+pub(crate) struct Task {
+    /// Its folder.
+    pub(crate) folder: Folder,
+    /// Whether it begins as a task.
+    pub(crate) begins_so: bool,
 }
 
 /// A command that was started.
@@ -181,7 +196,10 @@ pub(crate) async fn start(
     // The spec leaves this process here, and nowhere else: a launcher without one has nothing to run.
     let spec = grant.into_spec();
     let (theirs, ours) = match spec.terminal {
-        None => pipes::stdio(manner.stdin).map(|(theirs, ours)| (theirs, Some(ours)))?,
+        None => {
+            let (theirs, ours) = pipes::stdio(manner.stdin, manner.one_stream)?;
+            (theirs, Some(ours))
+        }
         Some(_) => (pipes::nothing()?, None),
     };
     let starting = launcher.begin(&spec, theirs)?;
@@ -199,7 +217,7 @@ pub(crate) async fn start(
             (input, (Outlet::Terminal(Arc::clone(terminal)), None))
         }
         (Some(pipes::Ours { stdin, stdout, stderr }), None) => {
-            (Inlet::pipe(stdin), (Outlet::Pipe(stdout), Some(Outlet::Pipe(stderr))))
+            (Inlet::pipe(stdin), (Outlet::Pipe(stdout), stderr.map(Outlet::Pipe)))
         }
         // The launcher gave what it was not asked for.
         (None, None) | (Some(_), Some(_)) => {
@@ -225,13 +243,24 @@ async fn begun(
     }
 }
 
-/// Carries the streams of a command until it and everything that it started are gone.
-pub(crate) async fn follow(running: Running, manner: &Manner, lines: &mut Lines) -> Execution {
+/// Carries the streams of a command until it and everything that it started are gone. A `task` may go to the background
+/// meanwhile, or begins there.
+pub(crate) async fn follow(
+    running: Running,
+    manner: &Manner,
+    lines: &mut Lines,
+    mut task: Option<&mut Task>,
+) -> Execution {
     let Running { stop, child, end, mut input, output, terminal, enforced, started, listeners } =
         running;
     drop(listeners);
     let mut streams = Streams::new(output, Collector::new(manner.directory.clone()));
-    let deadline = tokio::time::sleep(manner.timeout);
+    let mut announced = None;
+    if task.as_ref().is_some_and(|task| task.begins_so) {
+        announced = to_background(task.as_deref_mut(), &mut streams);
+    }
+    let mut has_limit = manner.timeout.is_some();
+    let deadline = tokio::time::sleep(manner.timeout.unwrap_or_default());
     // Set when the command is to end; then it has so much time, and who watches it a little more.
     let overdue = tokio::time::sleep(OVERDUE);
     tokio::pin!(deadline, overdue);
@@ -239,7 +268,7 @@ pub(crate) async fn follow(running: Running, manner: &Manner, lines: &mut Lines)
     let (mut stopped, mut stopping, mut gone) = (false, false, false);
     let (mut listening, mut commanded) = (true, true);
     let ending = loop {
-        let sending = streams.pending.is_some();
+        let sending = streams.pending.is_some() || announced.is_some();
         if (timed_out || stopped) && !stopping {
             stopping = true;
             overdue.as_mut().reset(tokio::time::Instant::now() + OVERDUE);
@@ -255,9 +284,15 @@ pub(crate) async fn follow(running: Running, manner: &Manner, lines: &mut Lines)
                     overdue.as_mut().reset(tokio::time::Instant::now() + GRACE);
                 }
             },
-            () = &mut deadline, if !timed_out => {
-                timed_out = true;
-                stop.end();
+            () = &mut deadline, if has_limit => {
+                has_limit = false;
+                if manner.at_limit == AtLimit::Background {
+                    announced = to_background(task.as_deref_mut(), &mut streams);
+                }
+                if announced.is_none() {
+                    timed_out = true;
+                    stop.end();
+                }
             }
             control = lines.control.recv(), if commanded => match control {
                 Some(Control::Signal(number)) => {
@@ -268,19 +303,24 @@ pub(crate) async fn follow(running: Running, manner: &Manner, lines: &mut Lines)
                     (interrupted, stopped) = (true, true);
                     stop.end();
                 }
+                Some(Control::Background) => {
+                    if let Some(event) = to_background(task.as_deref_mut(), &mut streams) {
+                        (announced, has_limit) = (Some(event), false);
+                    }
+                }
                 Some(Control::Resize(window)) => if let Some(terminal) = &terminal {
                     terminal.resize(request::size(Some(window)));
                 },
                 None => commanded = false,
             },
             permit = lines.events.reserve(), if sending && listening => match permit {
-                Ok(permit) => if let Some(event) = streams.pending.take() {
+                Ok(permit) => if let Some(event) = streams.pending.take().or_else(|| announced.take()) {
                     permit.send(event);
                 },
                 Err(_) => {
                     // The front end is gone: what it asked for ends, too.
                     (listening, interrupted, stopped) = (false, true, true);
-                    streams.pending = None;
+                    (streams.pending, announced) = (None, None);
                     stop.end();
                 }
             },
@@ -291,7 +331,8 @@ pub(crate) async fn follow(running: Running, manner: &Manner, lines: &mut Lines)
     };
     let (took, ended) = (started.1.elapsed(), SystemTime::now());
     drop(stop);
-    let unsent = streams.drain(listening).await;
+    let mut unsent = streams.drain(listening).await;
+    unsent.extend(announced);
     let output = streams.collector.finish();
     let times = (started.0, ended);
     let exit = ending.as_ref().map(|ending| ending.exit);
@@ -314,6 +355,16 @@ pub(crate) async fn follow(running: Running, manner: &Manner, lines: &mut Lines)
         network,
         remains: Remains(Some(child)),
     }
+}
+
+/// Moves a command to the background: its output goes to its file whole. Returns what is told of it; nothing where that
+/// cannot be, or is so already.
+fn to_background(task: Option<&mut Task>, streams: &mut Streams) -> Option<Event> {
+    let task = task.filter(|task| task.begins_so || !task.folder.is_task())?;
+    task.begins_so = false;
+    let view = task.folder.begin(TaskState::Running, "it runs").ok()?;
+    streams.collector.keep_all();
+    Some(Event::Background(Box::new(view)))
 }
 
 /// What is told of a command whose watchers went away, or hung and were killed.

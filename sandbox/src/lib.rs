@@ -59,7 +59,7 @@ pub use peer::peer_process;
 pub use run::{Ending, Error, Exit, Stdio};
 #[cfg(target_os = "linux")]
 pub use signals::begin;
-pub use signals::{HeldSignals, end_now, ending_signals, let_end};
+pub use signals::{HeldSignals, close_inherited, end_now, ending_signals, let_end};
 #[cfg(target_os = "linux")]
 pub use spawn::{
     Child, Launcher, Listeners, Progress, Starting, Stopper, confine_proxy, confine_worker, launch,

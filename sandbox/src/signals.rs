@@ -90,6 +90,13 @@ pub fn begin() {
     syscalls::keep_one_heap();
 }
 
+/// Closes every descriptor above standard error: those that a caller left open, which its readers wait for.
+///
+/// Call it before anything of this process is opened: a value that owns such a descriptor loses it.
+pub fn close_inherited() -> io::Result<()> {
+    crate::linux::syscalls::close_from(3)
+}
+
 /// Ends this process with `status` at once: nothing is dropped and nothing that is held in memory is written.
 ///
 /// Its standard streams are given up first: a thread in a system call that no signal interrupts (a write to a frozen

@@ -3,6 +3,7 @@
 pub(crate) mod agents;
 pub(crate) mod policy;
 pub(crate) mod review;
+pub(crate) mod tasks;
 #[cfg(test)]
 mod tests;
 
@@ -13,6 +14,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use crate::audit::query;
+use crate::protocol::types::AtLimit;
 
 /// The gate between an AI agent and a shell.
 ///
@@ -58,6 +60,9 @@ pub(crate) enum Command {
     /// Show what commands and agents changed of the files that your own tools execute.
     #[command(after_help = review::EXAMPLE)]
     Review(review::Review),
+    /// List, read, wait for and stop background tasks.
+    #[command(after_help = tasks::EXAMPLE)]
+    Tasks(Box<tasks::Tasks>),
     /// Show what this machine can enforce, and what to do about what is missing.
     #[command(after_help = EXAMPLE_DOCTOR)]
     Doctor(Doctor),
@@ -177,6 +182,12 @@ pub(crate) struct Run {
     /// Give it a terminal of its own, and this one's keys.
     #[arg(long)]
     pub pty: bool,
+    /// Run it as a background task: print the task's ID and return at once. Without `--timeout` it has no time limit.
+    #[arg(long)]
+    pub background: bool,
+    /// Choose what happens when the time limit passes: stop the command, or let it go on as a background task.
+    #[arg(long, value_name = "ACTION", value_enum, default_value = "stop")]
+    pub on_timeout: OnTimeout,
     /// Say what the command is for.
     #[arg(long, value_name = "TEXT")]
     pub description: Option<String>,
@@ -186,6 +197,25 @@ pub(crate) struct Run {
     /// The command: one shell text, or the words of one command.
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     pub command: Vec<String>,
+}
+
+/// What happens to a command when its time limit passes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum OnTimeout {
+    /// Stop it.
+    Stop,
+    /// Let it go on as a background task.
+    Background,
+}
+
+impl OnTimeout {
+    /// Returns the same as the gateway is told.
+    pub(crate) fn at_limit(self) -> AtLimit {
+        match self {
+            OnTimeout::Stop => AtLimit::Stop,
+            OnTimeout::Background => AtLimit::Background,
+        }
+    }
 }
 
 /// `stockade check`.
@@ -456,6 +486,32 @@ pub(crate) struct Doctor {
 pub(crate) struct Serve {
     #[command(flatten)]
     pub common: Common,
+    /// Return when the gateway listens, and let it run on in a session of its own.
+    #[arg(long)]
+    pub detach: bool,
+    /// End after this time without a connection, a session or a task, such as 10m.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub idle: Option<Duration>,
+}
+
+impl Serve {
+    /// Returns the arguments of the gateway that a detached start begins.
+    pub(crate) fn socket_arguments(&self) -> Vec<std::ffi::OsString> {
+        let mut arguments = Vec::new();
+        let mut add =
+            |name: &str, value: std::ffi::OsString| arguments.extend([name.into(), value]);
+        let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        let Common { socket, state_dir, audit_dir, .. } = &self.common;
+        for (name, path) in
+            [("--socket", socket), ("--state-dir", state_dir), ("--audit-dir", audit_dir)]
+        {
+            path.iter().for_each(|path| add(name, absolute(path).into()));
+        }
+        if let Some(idle) = self.idle {
+            add("--idle", format!("{}ms", idle.as_millis()).into());
+        }
+        arguments
+    }
 }
 
 /// `stockade agent`.
@@ -502,6 +558,21 @@ fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Reads a size: a whole number of bytes, or with `K`, `M` or `G` of 1024, 1024² or 1024³ bytes.
+fn bytes(text: &str) -> Result<u64, String> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at_checked(digits).unwrap_or((text, ""));
+    let shift = match unit {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        _ => return Err("write a number and one of K, M, G, such as 500M".into()),
+    };
+    let number: u64 = number.parse().map_err(|_| "write a number, such as 500M".to_string())?;
+    number.checked_mul(1 << shift).ok_or_else(|| "the number is too large".into())
+}
+
 impl Arguments {
     /// Reads a command line, whose first word is the name of the program. What is wrong with it, and help, are told of
     /// the whole definition.
@@ -527,6 +598,11 @@ impl Arguments {
             Command::Hook(options) => &options.common,
             Command::Setup(options) => &options.common,
             Command::Review(options) => &options.common,
+            Command::Tasks(options) if options.common.json => &options.common,
+            Command::Tasks(options) => match &options.command {
+                Some(command) => command.common(),
+                None => &options.common,
+            },
             Command::Policy(options) if options.common.json => &options.common,
             Command::Policy(options) => options.command.common(),
             Command::Audit(options) => match &options.command {

@@ -23,6 +23,7 @@ mod serve;
 mod setup;
 mod shell;
 mod streams;
+mod tasks;
 
 use crate::cli::exit::ExitCode;
 use std::ffi::{OsStr, OsString};
@@ -149,8 +150,15 @@ fn dispatch(arguments: Arguments, foreseen: Option<Spare>) -> Result<ExitCode, F
         }
         Command::Serve(mut options) => {
             options.common = join(options.common)?;
+            if options.detach {
+                return serve::detach(&options);
+            }
             let spare = Spare::fork(Purpose::Serve);
             wait(serve::serve(options, spare))?
+        }
+        Command::Tasks(options) => {
+            let args::tasks::Tasks { common, command } = *options;
+            tasks::tasks(&join(common)?, command)
         }
         Command::Parse(mut options) => {
             options.common = join(options.common)?;

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::args::agents::{Hook, Shell};
-use super::args::{Common, Run};
+use super::args::{self, Common, Run};
 use crate::serve::hook::Agent;
 
 /// A command line in one of the forms.
@@ -37,6 +37,8 @@ fn run(words: &[String]) -> Option<Run> {
         for_agent: false,
         asked: None,
         pty: false,
+        background: false,
+        on_timeout: args::OnTimeout::Stop,
         description: None,
         unsandboxed: false,
         command: Vec::new(),
@@ -50,6 +52,7 @@ fn run(words: &[String]) -> Option<Run> {
             }
             "--for-agent" => once(&mut run.for_agent)?,
             "--pty" => once(&mut run.pty)?,
+            "--background" => once(&mut run.background)?,
             "--unsandboxed" => once(&mut run.unsandboxed)?,
             option if option.starts_with('-') => common(&mut run.common, option, &mut words)?,
             _ => {

@@ -12,11 +12,12 @@ use super::attend::attend;
 use super::check::with_hooks;
 use super::interrupts::{ENDING, Interrupts, Meant, SIGXFSZ, heard, waited};
 use super::{args, context, failure, refused, shell, streams};
-use crate::client::{Client, Connection, Conversation, Options, PendingQuestion};
+use crate::client::{Client, Connection, Conversation, Options, PendingQuestion, start};
 use crate::parse::is_plain;
 use crate::protocol::errors::{Code, Failure};
+use crate::protocol::tasks::TaskView;
 use crate::protocol::types::{
-    Answer, AuditReference, CommandRequest, Control, DecisionView, LONGEST_MS, RunOutcome,
+    Answer, AtLimit, AuditReference, CommandRequest, Control, DecisionView, LONGEST_MS, RunOutcome,
     RunResult,
 };
 use crate::protocol::{status, words};
@@ -81,7 +82,10 @@ fn attempt(mut options: args::Run, spare: Spare) -> Result<u8, Failure> {
                 .timeout
                 .map(|limit| u64::try_from(limit.as_millis()).unwrap_or(LONGEST_MS - 1)),
         },
-        background: false,
+        background: options.background,
+        at_limit: options.on_timeout.at_limit(),
+        // The object has both in one text.
+        one_stream: options.common.json || streams::are_one_place(),
         pty: options.pty,
         window: streams::window().filter(|_| options.pty),
         description: options.description,
@@ -97,6 +101,9 @@ fn attempt(mut options: args::Run, spare: Spare) -> Result<u8, Failure> {
         (false, false) => streams::Show::All,
     };
     let people = if options.for_agent { People::Nobody } else { People::AtTerminal };
+    if request.background || request.at_limit == AtLimit::Background {
+        start::gateway(&call.options)?;
+    }
     let (outcome, lost) = perform(Options { spare, ..call.options }, request, show, people)?;
     Ok(Ending { json: options.common.json, quiet: options.common.quiet, command: shown, cwd }
         .tell(&outcome, lost))
@@ -360,6 +367,7 @@ impl Ending {
                     failure::tell(&words::lines(&result.footer));
                 }
             }
+            RunOutcome::Background(task) => self.tell_task(task),
             RunOutcome::Denied(refusal) | RunOutcome::NeedsPerson(refusal) => {
                 failure::tell(&words::verdict(&refusal.decision, &self.command, &self.cwd));
             }
@@ -375,6 +383,19 @@ impl Ending {
         }
     }
 
+    /// Tells a person which task it is, and a script its identity.
+    fn tell_task(&self, task: &TaskView) {
+        if !self.json {
+            let _ = failure::print(&task.task_id); // nobody reads it: the next lines say the same
+        }
+        if !self.quiet {
+            let id = &task.task_id;
+            failure::tell(&format!(
+                "stockade: the command runs in the background as task {id}\n  try: stockade tasks follow {id}"
+            ));
+        }
+    }
+
     /// Prints the one object of `--json` and returns why that failed. The record is written; that nobody reads
     /// the object is told by nothing but the closed pipe.
     fn print(&self, object: impl FnOnce() -> Value) -> Option<std::io::Error> {
@@ -387,6 +408,7 @@ impl Ending {
 fn object(outcome: &RunOutcome) -> Value {
     match outcome {
         RunOutcome::Ran(result) => ran(result),
+        RunOutcome::Background(task) => in_background(task),
         RunOutcome::Denied(refusal) | RunOutcome::NeedsPerson(refusal) => {
             refused(&refusal.decision, refusal.audit.as_ref())
         }
@@ -417,6 +439,21 @@ fn ran(result: &RunResult) -> Value {
         "audit": {"decision_id": result.audit.decision_id, "sequence": result.audit.sequence},
     });
     with_hooks(object, &result.decision)
+}
+
+/// The object of a command that runs on.
+fn in_background(task: &TaskView) -> Value {
+    json!({
+        "decision": "allow",
+        "exit_code": null,
+        "signal": null,
+        "timed_out": false,
+        "interrupted": false,
+        "output": "",
+        "task_id": task.task_id,
+        "task": task,
+        "audit": task.audit,
+    })
 }
 
 fn refused(decision: &DecisionView, audit: Option<&AuditReference>) -> Value {

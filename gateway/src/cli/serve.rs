@@ -1,5 +1,8 @@
 //! `stockade serve`: a gateway for others, until it is told to end.
 
+use std::io::Read as _;
+use std::process::{Command, Stdio};
+
 use crate::cli::exit::ExitCode;
 
 use tokio::signal::unix::{SignalKind, signal};
@@ -12,9 +15,24 @@ use crate::protocol::errors::{Code, Failure};
 use crate::serve::socket::Listener;
 use crate::{Gateway, Spare, client, plan};
 
+/// Variables that a detached gateway keeps: who the person is, and where things are.
+const KEPT: [&str; 11] = [
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "PATH",
+    "LANG",
+    "LC_ALL",
+    "TMPDIR",
+    "XDG_CONFIG_HOME",
+    "XDG_STATE_HOME",
+    "XDG_CACHE_HOME",
+    "XDG_RUNTIME_DIR",
+];
+
 /// Serves until SIGTERM, SIGINT or SIGHUP.
-pub(crate) async fn serve(options: args::Serve, spare: Spare) -> Result<ExitCode, Failure> {
-    let call = context::call(&options.common, "serve")?;
+pub(crate) async fn serve(serving: args::Serve, spare: Spare) -> Result<ExitCode, Failure> {
+    let call = context::call(&serving.common, "serve")?;
     let path = socket_path(&call.options)?;
     // At the default place every run of this user knows of it. Where no command can work, none can write.
     if call.options.socket.is_some()
@@ -41,8 +59,45 @@ pub(crate) async fn serve(options: args::Serve, spare: Spare) -> Result<ExitCode
             _ = hangup.recv() => {}
         }
     };
-    listener.serve(gateway, end).await;
+    listener.serve(gateway, end, serving.idle).await;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Starts the gateway in a session of its own and returns when it listens. It has no descriptor of the caller, none of its
+/// variables but those that name the person and the places, and no terminal.
+pub(crate) fn detach(options: &args::Serve) -> Result<ExitCode, Failure> {
+    let broken = |error: std::io::Error| {
+        let message = format!("the gateway cannot be started: {error}");
+        Failure::new(Code::GatewayUnreachable, message, "start it with `stockade serve`")
+    };
+    let call = context::call(&options.common, "serve")?;
+    let executable = call.options.executable()?;
+    stockade_sandbox::close_inherited().map_err(broken)?;
+    // Not possible for the leader of a group, which a shell makes of it: then it has a group of its own already.
+    let _ = rustix::process::setsid();
+    let (mut said, says) = std::io::pipe().map_err(broken)?;
+    let mut command = Command::new(executable);
+    command.arg("serve").args(options.socket_arguments()).env_clear().current_dir("/");
+    command.envs(KEPT.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+    command.stdin(Stdio::null()).stdout(says.try_clone().map_err(broken)?).stderr(says);
+    let child = command.spawn().map_err(broken)?;
+    drop(command);
+    let mut told = Vec::new();
+    let mut byte = [0];
+    while !told.contains(&b'\n') && said.read(&mut byte).map_err(broken)? > 0 {
+        told.extend_from_slice(&byte);
+    }
+    let told = String::from_utf8_lossy(&told).trim_end().to_owned();
+    match told.starts_with("listening on ") {
+        true => {
+            let _ = failure::print(&told); // the socket is there, whether this is read or not
+            Ok(ExitCode::SUCCESS)
+        }
+        false => {
+            drop(child);
+            Err(broken(std::io::Error::other(told.trim_start_matches("stockade: ").to_owned())))
+        }
+    }
 }
 
 fn socket_path(options: &client::Options) -> Result<std::path::PathBuf, Failure> {

@@ -12,7 +12,7 @@ use super::{context, failure, run, streams};
 use crate::client::Options;
 use crate::parse::is_plain;
 use crate::protocol::errors::{Code, Failure};
-use crate::protocol::types::{CommandRequest, CommandText, LONGEST_MS, RunOutcome};
+use crate::protocol::types::{AtLimit, CommandRequest, CommandText, LONGEST_MS, RunOutcome};
 use crate::serve::hook::marks;
 use crate::serve::shell::options::{Asked, read};
 use crate::serve::shell::wrapping::{self, Through, Unwrapped};
@@ -173,6 +173,8 @@ impl Wanted {
             // The caller of a shell keeps the time.
             timeout_ms: Some(LONGEST_MS),
             background: false,
+            at_limit: AtLimit::Stop,
+            one_stream: streams::are_one_place(),
             pty: false,
             window: None,
             description: None,

@@ -11,6 +11,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use rustix::fs::fstat;
 use rustix::process::{Signal, getpid, kill_process};
 use rustix::termios::isatty;
 use tokio::sync::mpsc;
@@ -104,6 +105,16 @@ fn broken() -> std::io::Error {
     std::io::Error::other("the thread that prints broke off")
 }
 
+/// Says whether standard output and standard error of this process are the same file: what goes there keeps its order only
+/// if it comes as one stream.
+pub(super) fn are_one_place() -> bool {
+    let of = |descriptor: BorrowedFd<'_>| fstat(descriptor).map(|it| (it.st_dev, it.st_ino));
+    match (of(rustix::stdio::stdout()), of(rustix::stdio::stderr())) {
+        (Ok(stdout), Ok(stderr)) => stdout == stderr,
+        (Ok(_) | Err(_), _) => false,
+    }
+}
+
 /// What was printed so far.
 #[derive(Debug)]
 struct Pages {
@@ -124,7 +135,9 @@ impl Pages {
     /// Says whether a terminal shows an event.
     fn is_shown(&self, event: &Event) -> bool {
         match (event, self.show) {
-            (Event::Terminal, _) | (_, Show::Nothing) | (Event::Notice(_), Show::Output) => false,
+            (Event::Terminal | Event::Background(_), _)
+            | (_, Show::Nothing)
+            | (Event::Notice(_), Show::Output) => false,
             (Event::Output { stream: Stream::Stdout, .. }, Show::All | Show::Output) => {
                 isatty(rustix::stdio::stdout())
             }
@@ -140,7 +153,9 @@ impl Pages {
                 self.begin();
                 false
             }
-            (_, Show::Nothing) | (Event::Notice(_), Show::Output) => false,
+            (Event::Background(_), _) | (_, Show::Nothing) | (Event::Notice(_), Show::Output) => {
+                false
+            }
             (Event::Notice(text), Show::All) => {
                 failure::tell(self.line(&text).trim_end_matches('\n'));
                 false

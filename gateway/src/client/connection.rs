@@ -22,6 +22,7 @@ use super::talk::Talk;
 use super::{Conversation, peer};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::frames::{self, Lines, RpcError};
+use crate::protocol::tasks::{TaskAnswer, TaskRequest};
 use crate::protocol::types::{
     CheckRequest, CommandRequest, DecisionView, Event, EventRequest, EventView, Question,
     RunOutcome, VERSION,
@@ -134,6 +135,11 @@ impl Connection {
     /// Tells of an event.
     pub(super) fn tell(&mut self, request: &EventRequest) -> Result<EventView, Failure> {
         self.call("tell", request)
+    }
+
+    /// Asks about background tasks.
+    pub(super) fn task(&mut self, request: &TaskRequest) -> Result<TaskAnswer, Failure> {
+        self.call("task", request)
     }
 
     /// Runs one command to its end.

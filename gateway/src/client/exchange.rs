@@ -105,7 +105,8 @@ impl<'a> Exchange<'a> {
         match (&control, self.told) {
             (Control::Stop, Some(told)) if told.elapsed() >= SAME_ORDER => return Err(left()),
             (Control::Stop, None) => self.told = Some(Instant::now()),
-            (Control::Stop, Some(_)) | (Control::Signal(_) | Control::Resize(_), _) => {}
+            (Control::Stop, Some(_))
+            | (Control::Signal(_) | Control::Resize(_) | Control::Background, _) => {}
         }
         self.said.control(control)
     }

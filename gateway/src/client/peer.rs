@@ -60,10 +60,25 @@ pub(super) fn check(stream: &UnixStream, pid: Pid, path: &Path) -> Result<(), St
     if same { Ok(()) } else { Err(unknown(&"it is gone")) }
 }
 
+/// Says whether this process is confined or restrained: a gateway that it started would be so as well, and no client would
+/// trust it. What cannot be read is a yes.
+pub(super) fn is_restrained() -> bool {
+    let Ok(own) = status_of("self") else { return true };
+    let first = status(1).unwrap_or_default();
+    RESTRAINTS.iter().any(|name| match number(&own, name) {
+        Some(count) => count > number(&first, name).unwrap_or(0),
+        None => true,
+    })
+}
+
 /// Returns what `/proc/PID/status` says, with room for all of it: it is made anew for each piece that is read.
 fn status(pid: i32) -> std::io::Result<String> {
+    status_of(&pid.to_string())
+}
+
+fn status_of(process: &str) -> std::io::Result<String> {
     let mut text = String::with_capacity(LONGEST_STATUS);
-    let file = fs::File::open(format!("/proc/{pid}/status"))?;
+    let file = fs::File::open(format!("/proc/{process}/status"))?;
     file.take(u64::MAX).read_to_string(&mut text)?;
     Ok(text)
 }

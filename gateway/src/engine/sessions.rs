@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use super::Gateway;
 use super::calling::Calling;
 use crate::protocol::types::{Context, EventRequest, EventView};
+use crate::tasks::live::SESSION_ENDED;
 
 /// Most sessions at once; of further ones no hook is told.
 const MOST_SESSIONS: usize = 1024;
@@ -109,6 +110,10 @@ impl Gateway {
     }
 
     async fn bid_farewell(&self, session: Session) {
+        let name = session.context.session.clone();
+        if let Some(name) = &name {
+            self.tasks.stop_all(Some(name), SESSION_ENDED).await;
+        }
         let request = request("SessionEnd", "other", &session);
         // Nobody is left to be told of what the hooks say, or that they cannot run.
         drop(self.event_for(session.caller, request).await);
@@ -116,6 +121,11 @@ impl Gateway {
 }
 
 impl Sessions {
+    /// Says whether a session has begun and not ended.
+    pub(super) fn are_open(&self) -> bool {
+        !self.begun.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     /// Returns the session of a call, new or known; none when the call names none.
     fn take(&self, caller: &Calling, cwd: &str, context: &Context) -> Option<Session> {
         let name = context.session.clone()?;

@@ -47,7 +47,7 @@ pub(super) async fn run(job: Job) -> Ended {
 
 async fn attempt(job: Job) -> Result<Ended, String> {
     let unconfined = |error: sandbox::Error| format!("{UNCONFINABLE}: {error}");
-    let (theirs, ours) = pipes::stdio(true).map_err(unconfined)?;
+    let (theirs, ours) = pipes::stdio(true, false).map_err(unconfined)?;
     let (limit, input, state) = (job.limit, job.input.clone(), job.places.state.clone());
     let handler = format!("the hook `{}`", Handler::Command(job.command.clone()).text());
     let started = tokio::task::spawn_blocking(move || start(&job, theirs));
@@ -69,6 +69,7 @@ async fn attempt(job: Job) -> Result<Ended, String> {
         Ok(())
     };
     let talk = async {
+        let stderr = stderr.ok_or("its standard error is missing")?;
         let all = tokio::try_join!(process::bounded(stdout), process::bounded(stderr), feed);
         let (stdout, stderr, ()) = all?;
         let exit =

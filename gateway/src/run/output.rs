@@ -123,24 +123,34 @@ impl Collector {
         self.last = bytes.last().copied().or(self.last);
         let room = HEAD_BYTES.saturating_sub(self.head.len());
         let (first, rest) = bytes.split_at(room.min(bytes.len()));
+        let had_file = self.spill.is_some();
         self.head.extend_from_slice(first);
-        if rest.is_empty() && self.spill.is_none() {
-            return;
+        match (had_file, rest.is_empty()) {
+            (true, _) => self.keep(bytes),
+            (false, true) => return,
+            (false, false) => {
+                self.keep_all();
+                self.keep(rest);
+            }
         }
-        if self.spill.is_none() && self.cut.is_none() {
-            self.open();
-        }
-        self.keep(rest);
         self.tail.extend(rest);
         let surplus = self.tail.len().saturating_sub(TAIL_BYTES);
         self.tail.drain(..surplus);
     }
 
+    /// Keeps everything in the file from now on, however short it is, with what came so far.
+    pub(crate) fn keep_all(&mut self) {
+        if self.spill.is_none() && self.cut.is_none() {
+            self.open();
+        }
+    }
+
     /// Opens the file and puts into it what came so far.
     fn open(&mut self) {
         let path = self.directory.join("output");
+        // A task has made an empty one.
         let opened = private_directory(&self.directory)
-            .and_then(|()| File::options().write(true).create_new(true).mode(0o600).open(&path));
+            .and_then(|()| File::options().append(true).create(true).mode(0o600).open(&path));
         match opened {
             Ok(file) => {
                 self.spill = Some((path, file));

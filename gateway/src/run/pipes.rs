@@ -15,13 +15,16 @@ pub(crate) struct Ours {
     pub(crate) stdin: Option<pipe::Sender>,
     /// Standard output.
     pub(crate) stdout: pipe::Receiver,
-    /// Standard error.
-    pub(crate) stderr: pipe::Receiver,
+    /// Standard error; none when it is the pipe of standard output.
+    pub(crate) stderr: Option<pipe::Receiver>,
 }
 
-/// Makes fresh pipes; without `stdin` standard input is the empty device.
-pub(crate) fn stdio(stdin: bool) -> Result<(sandbox::Stdio, Ours), sandbox::Error> {
-    make(stdin).map_err(|source| sandbox::Error::Report { source })
+/// Makes fresh pipes; without `stdin` standard input is the empty device. With `one_stream` both outputs are one pipe.
+pub(crate) fn stdio(
+    stdin: bool,
+    one_stream: bool,
+) -> Result<(sandbox::Stdio, Ours), sandbox::Error> {
+    make(stdin, one_stream).map_err(|source| sandbox::Error::Report { source })
 }
 
 /// Returns nothing to read from and nowhere to write to.
@@ -36,7 +39,7 @@ pub(super) fn broken(what: &str) -> sandbox::Error {
     sandbox::Error::Report { source: io::Error::other(format!("{what} ended")) }
 }
 
-fn make(stdin: bool) -> io::Result<(sandbox::Stdio, Ours)> {
+fn make(stdin: bool, one_stream: bool) -> io::Result<(sandbox::Stdio, Ours)> {
     let (input, sender) = match stdin {
         true => {
             let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -48,12 +51,18 @@ fn make(stdin: bool) -> io::Result<(sandbox::Stdio, Ours)> {
         }
     };
     let (output, stdout) = pipe_with(PipeFlags::CLOEXEC)?;
-    let (errors, stderr) = pipe_with(PipeFlags::CLOEXEC)?;
+    let (errors, stderr) = match one_stream {
+        true => (None, rustix::io::fcntl_dupfd_cloexec(&stdout, 0)?),
+        false => {
+            let (errors, stderr) = pipe_with(PipeFlags::CLOEXEC)?;
+            (Some(pipe::Receiver::from_owned_fd(nonblocking(errors)?)?), stderr)
+        }
+    };
     let theirs = sandbox::Stdio { stdin: input, stdout, stderr };
     let ours = Ours {
         stdin: sender,
         stdout: pipe::Receiver::from_owned_fd(nonblocking(output)?)?,
-        stderr: pipe::Receiver::from_owned_fd(nonblocking(errors)?)?,
+        stderr: errors,
     };
     Ok((theirs, ours))
 }

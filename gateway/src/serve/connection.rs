@@ -20,10 +20,12 @@ use crate::engine::calling::Calling;
 use crate::engine::sessions::lasts_with_connection;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::frames::{self, Frame, Id, RpcError};
+use crate::protocol::tasks::TaskRequest;
 use crate::protocol::types::{
     Answer, CheckRequest, CommandRequest, Context, Control, Event, EventRequest, Input, RunOutcome,
     VERSION,
 };
+use crate::tasks::live::{Stopping, Ways};
 
 /// Most requests at once on one connection.
 const MOST_REQUESTS: usize = 64;
@@ -177,6 +179,7 @@ impl Connection {
             "check" => self.check(id, typed(params)?),
             "run" => self.run(id, typed(params)?),
             "tell" => self.tell(id, typed(params)?),
+            "task" => self.task(id, typed(params)?),
             _ => Err(RpcError::new(
                 frames::METHOD_NOT_FOUND,
                 format!("the method `{method}` is not known"),
@@ -244,11 +247,24 @@ impl Connection {
         Ok(())
     }
 
+    fn task(&mut self, id: &Id, request: TaskRequest) -> Result<(), RpcError> {
+        let (gateway, outgoing, id) =
+            (Arc::clone(&self.gateway), self.outgoing.clone(), id.clone());
+        self.requests.spawn(async move {
+            let line = match gateway.about_tasks(request).await {
+                Ok(told) => answer(&id, &told),
+                Err(failure) => refusal(id, &failure),
+            };
+            deliver(&outgoing, line).await;
+        });
+        Ok(())
+    }
+
     fn run(&mut self, id: &Id, request: CommandRequest) -> Result<(), RpcError> {
         self.note_session(&request.context);
         let (input, feeding) = mpsc::channel(WINDOW);
         let (control_in, control) = mpsc::channel(16);
-        self.running.insert(id.clone(), Running { input, control: control_in });
+        self.running.insert(id.clone(), Running { input, control: control_in.clone() });
         let execution = Execution {
             id: id.clone(),
             caller: self.caller.clone(),
@@ -256,7 +272,12 @@ impl Connection {
             messages: self.messages.clone(),
         };
         let gateway = Arc::clone(&self.gateway);
-        self.requests.spawn(execution.run(gateway, request, feeding, control));
+        let (answered, done) = oneshot::channel();
+        let ways = (feeding, control_in, control);
+        let carrier = Arc::clone(&gateway);
+        carrier.tasks().carry(execution.run(gateway, request, ways, answered));
+        // A task goes on when its run is answered.
+        self.requests.spawn(async move { drop(done.await) });
         Ok(())
     }
 
@@ -351,7 +372,7 @@ impl Connection {
     }
 }
 
-/// One command of a connection, from request to answer.
+/// One command of a connection, from request to answer, and on to its end if it becomes a task.
 struct Execution {
     id: Id,
     caller: Calling,
@@ -359,13 +380,16 @@ struct Execution {
     messages: mpsc::Sender<Message>,
 }
 
+/// Input for a command, and what is done to it: both ends.
+type Channels = (mpsc::Receiver<Input>, mpsc::Sender<Control>, mpsc::Receiver<Control>);
+
 impl Execution {
     async fn run(
         self,
         gateway: Arc<Gateway>,
         request: CommandRequest,
-        feeding: mpsc::Receiver<Input>,
-        control: mpsc::Receiver<Control>,
+        (feeding, control_in, control): Channels,
+        answered: oneshot::Sender<()>,
     ) {
         let (events_in, events) = mpsc::channel(16);
         let (asking, asked) = mpsc::channel(1);
@@ -377,23 +401,82 @@ impl Execution {
             input,
             control,
         };
+        let ways = Ways {
+            control: control_in,
+            // Nobody types at a pipe once its run is answered.
+            input: request.pty.then(|| input_in.clone()),
+            stopping: Stopping::default(),
+            session: request.context.session.clone(),
+        };
         let mut beside = JoinSet::new();
         beside.spawn(feed(self.id.clone(), feeding, input_in, self.outgoing.clone()));
         beside.spawn(hand_on_questions(self.id.clone(), asked, self.messages.clone()));
-        let showing = tokio::spawn(show(self.id.clone(), events, self.outgoing.clone()));
-        let outcome = gateway.run_for(self.caller, request, talk).await;
-        // Events before the answer: what the command wrote is not told after its end.
-        let _ = showing.await;
-        beside.abort_all();
-        let line = match &outcome {
-            RunOutcome::Failed(failure) => refusal(self.id.clone(), failure),
-            RunOutcome::Ran(_) | RunOutcome::Denied(_) | RunOutcome::NeedsPerson(_) => {
-                answer(&self.id, &outcome)
+        let running = gateway.run_for(self.caller.clone(), request, talk);
+        let show = self.show(&gateway, (events, ways), (beside, answered));
+        let (outcome, told) = tokio::join!(running, show);
+        match told {
+            Told::Events(answered) => {
+                self.answer(&outcome).await;
+                drop(answered);
             }
+            Told::Task(id) => gateway.tasks().remove(&id),
+        }
+    }
+
+    /// Tells what happens, up to the end of the command or until it is a task; then the rest is in its file.
+    async fn show(
+        &self,
+        gateway: &Gateway,
+        (mut events, ways): (mpsc::Receiver<Event>, Ways),
+        (mut beside, answered): (JoinSet<()>, oneshot::Sender<()>),
+    ) -> Told {
+        let run = self.id.value();
+        while let Some(event) = events.recv().await {
+            if let Event::Background(view) = event {
+                gateway.tasks().add(&view.task_id, ways);
+                let id = view.task_id.clone();
+                self.answer(&RunOutcome::Background(view)).await;
+                beside.abort_all();
+                drop(answered);
+                while events.recv().await.is_some() {}
+                return Told::Task(id);
+            }
+            // Bytes and texts can always be written; one that cannot would be missed by nobody but this reader.
+            if let Ok(line) = frames::notification("event", &Shown { run: &run, event: &event }) {
+                deliver(&self.outgoing, line).await;
+            }
+        }
+        beside.abort_all();
+        Told::Events(answered)
+    }
+
+    /// Answers the request. The connection forgets the command first: its end is not that of a task.
+    async fn answer(&self, outcome: &RunOutcome) {
+        let _ = self.messages.send(Message::Ended(self.id.clone())).await; // the connection may be gone
+        let line = match outcome {
+            RunOutcome::Failed(failure) => refusal(self.id.clone(), failure),
+            RunOutcome::Ran(_)
+            | RunOutcome::Background(_)
+            | RunOutcome::Denied(_)
+            | RunOutcome::NeedsPerson(_) => answer(&self.id, outcome),
         };
         deliver(&self.outgoing, line).await;
-        let _ = self.messages.send(Message::Ended(self.id)).await; // the connection may be gone
     }
+}
+
+/// How far a command was shown.
+enum Told {
+    /// To its end; the request has to be answered.
+    Events(oneshot::Sender<()>),
+    /// Until it became this task; the request is answered.
+    Task(String),
+}
+
+/// An event of a run, on the wire.
+#[derive(serde::Serialize)]
+struct Shown<'a> {
+    run: &'a Value,
+    event: &'a Event,
 }
 
 /// Hands input on to the command and tells the client of each piece taken.
@@ -421,21 +504,6 @@ async fn hand_on_questions(
     while let Some(pending) = asked.recv().await {
         if messages.send(Message::Asked(run.clone(), Box::new(pending))).await.is_err() {
             return;
-        }
-    }
-}
-
-async fn show(run: Id, mut events: mpsc::Receiver<Event>, outgoing: mpsc::Sender<Vec<u8>>) {
-    #[derive(serde::Serialize)]
-    struct Shown<'a> {
-        run: &'a Value,
-        event: &'a Event,
-    }
-    let run = run.value();
-    while let Some(event) = events.recv().await {
-        // Bytes and texts can always be written; one that cannot would be missed by nobody but this reader.
-        if let Ok(line) = frames::notification("event", &Shown { run: &run, event: &event }) {
-            deliver(&outgoing, line).await;
         }
     }
 }

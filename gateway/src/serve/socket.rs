@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
@@ -21,6 +21,9 @@ const MOST_CONNECTIONS: usize = 256;
 
 /// When a connection is taken again after one could not be.
 const AGAIN: Duration = Duration::from_millis(50);
+
+/// How often it is looked whether anybody uses the gateway.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// A socket that listens, and its file.
 #[derive(Debug)]
@@ -55,14 +58,28 @@ impl Listener {
     }
 
     /// Serves each connection until `end`; then every running command is ended and recorded.
-    pub(crate) async fn serve(self, gateway: Gateway, end: impl Future<Output = ()>) {
+    ///
+    /// With `idle` it also ends after so long without a connection, a session or a task.
+    pub(crate) async fn serve(
+        self,
+        gateway: Gateway,
+        end: impl Future<Output = ()>,
+        idle: Option<Duration>,
+    ) {
         let gateway = Arc::new(gateway);
         let (ending, ended) = watch::channel(false);
         let mut connections = JoinSet::new();
         tokio::pin!(end);
+        let mut used = Instant::now();
         loop {
+            if !connections.is_empty() || gateway.is_used() {
+                used = Instant::now();
+            }
+            let is_idle = idle.is_some_and(|idle| used.elapsed() >= idle);
             tokio::select! {
                 () = &mut end => break,
+                () = std::future::ready(()), if is_idle => break,
+                () = tokio::time::sleep(LOOK), if idle.is_some() => {}
                 accepted = self.listener.accept() => match accepted {
                     Ok((stream, _)) if connections.len() < MOST_CONNECTIONS && is_ours(&stream) => {
                         connections.spawn(connection::serve(stream, Arc::clone(&gateway), ended.clone()));
@@ -81,6 +98,7 @@ impl Listener {
         self.remove();
         let _ = ending.send(true); // without a connection nobody waits for it
         while connections.join_next().await.is_some() {}
+        gateway.tasks().end().await;
         gateway.end_sessions().await;
     }
 

@@ -34,6 +34,8 @@ pub enum Code {
     Internal,
     /// The gate is not in force for an agent.
     AgentUnguarded,
+    /// No such task, or it has ended where a running one is needed.
+    TaskUnknown,
 }
 
 /// Something that stockade itself could not do; nothing was run unless the message says so.
@@ -60,7 +62,7 @@ impl Failure {
 
 impl Code {
     /// Every code, in the order of their numbers in the protocol.
-    pub const ALL: [Code; 14] = [
+    pub const ALL: [Code; 15] = [
         Code::InvalidRequest,
         Code::NotUtf8,
         Code::SettingsRejected,
@@ -75,6 +77,7 @@ impl Code {
         Code::VersionMismatch,
         Code::Internal,
         Code::AgentUnguarded,
+        Code::TaskUnknown,
     ];
 
     /// Returns what can be done about any failure of this kind, one line.
@@ -94,6 +97,7 @@ impl Code {
             Code::GatewayUnreachable => "start one with `stockade serve`",
             Code::VersionMismatch => "end the running gateway, and start it again in this version",
             Code::AgentUnguarded => "`stockade setup` puts an agent behind the gate",
+            Code::TaskUnknown => "`stockade tasks list` shows all tasks",
             Code::Internal => "try it again; `stockade doctor` says what this machine can do",
         }
     }
@@ -115,6 +119,7 @@ impl Code {
             Code::VersionMismatch => "version_mismatch",
             Code::Internal => "internal",
             Code::AgentUnguarded => "agent_unguarded",
+            Code::TaskUnknown => "task_unknown",
         }
     }
 }

@@ -89,6 +89,7 @@ pub fn number(code: Code) -> i64 {
         Code::VersionMismatch => -32012,
         Code::Internal => -32013,
         Code::AgentUnguarded => -32014,
+        Code::TaskUnknown => -32015,
     }
 }
 

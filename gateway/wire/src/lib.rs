@@ -6,5 +6,6 @@
 pub mod errors;
 pub mod frames;
 pub mod status;
+pub mod tasks;
 pub mod types;
 pub mod words;

@@ -16,6 +16,7 @@ pub const TIMED_OUT: u8 = 124;
 pub fn of(outcome: &RunOutcome) -> u8 {
     match outcome {
         RunOutcome::Ran(result) => of_result(result),
+        RunOutcome::Background(_) => 0,
         RunOutcome::Denied(_) => DENIED,
         RunOutcome::NeedsPerson(_) => NEEDS_PERSON,
         RunOutcome::Failed(_) => FAILED,
@@ -29,8 +30,6 @@ fn of_result(result: &RunResult) -> u8 {
         (false, Some(signal @ 1..), _) => signal.saturating_add(128),
         (false, Some(_), _) => return FAILED,
         (false, None, Some(code)) => code,
-        // A task runs on; that it was started is all there is to tell.
-        (false, None, None) if result.task_id.is_some() => 0,
         (false, None, None) => return FAILED,
     };
     u8::try_from(status).unwrap_or(FAILED)

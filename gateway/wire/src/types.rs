@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::errors::Failure;
+use crate::tasks::TaskView;
 
 /// Version of the protocol; both sides must speak the same.
 pub const VERSION: u32 = 1;
@@ -54,6 +55,17 @@ pub struct Window {
     pub columns: u16,
 }
 
+/// What happens to a command when its time limit passes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AtLimit {
+    /// It is stopped.
+    #[default]
+    Stop,
+    /// It goes on as a background task, where a gateway stays to run it; else it is stopped.
+    Background,
+}
+
 /// One command that a front end wants to run or have judged.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CommandRequest {
@@ -65,6 +77,12 @@ pub struct CommandRequest {
     pub timeout_ms: Option<u64>,
     /// Run on after the answer, as a task.
     pub background: bool,
+    /// What happens when the time limit passes.
+    #[serde(default)]
+    pub at_limit: AtLimit,
+    /// Both outputs go to one place: they keep their order, and all of it is told as standard output.
+    #[serde(default)]
+    pub one_stream: bool,
     /// Give the command a terminal of its own; what it reads and writes goes through that.
     pub pty: bool,
     /// The size of that terminal; none for the usual one.
@@ -429,6 +447,8 @@ pub enum Event {
     Notice(String),
     /// The command runs and has a terminal of its own: what a person types is for that from now on.
     Terminal,
+    /// The command is a background task from now on. Nothing more is told of this run but its answer.
+    Background(Box<TaskView>),
 }
 
 /// What a front end gives a running command to read.
@@ -451,6 +471,8 @@ pub enum Control {
     Stop,
     /// Its terminal has another size.
     Resize(Window),
+    /// Make it a background task, if a gateway stays to run it.
+    Background,
 }
 
 /// How a request to run ended.
@@ -459,6 +481,8 @@ pub enum Control {
 pub enum RunOutcome {
     /// It ran.
     Ran(Box<RunResult>),
+    /// It runs on as a background task.
+    Background(Box<TaskView>),
     /// It was denied, by rule, hook, mode or person.
     Denied(Box<Refusal>),
     /// It needs a person and none can be asked.

@@ -212,7 +212,9 @@ pub(super) fn at_once(
             pages.begin();
             return (None, false);
         }
-        (_, Show::Nothing) | (Event::Notice(_), Show::Output) => return (None, false),
+        (Event::Background(_), _) | (_, Show::Nothing) | (Event::Notice(_), Show::Output) => {
+            return (None, false);
+        }
         (Event::Output { .. }, Show::All | Show::Output) if pages.gone => return (None, false),
         (Event::Output { stream, bytes }, Show::All | Show::Output) => (stream, bytes, true),
         (Event::Notice(text), Show::All) => (Stream::Stderr, pages.line(&text).into_bytes(), false),

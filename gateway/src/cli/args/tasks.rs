@@ -1,0 +1,147 @@
+//! The options of `stockade tasks`.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use super::{Common, bytes, duration};
+
+/// Examples of `stockade tasks`.
+pub(crate) const EXAMPLE: &str = "Examples:\n  id=$(stockade run --background -- npm run dev)\n  \
+    stockade tasks follow \"$id\"\n\n\
+    A task is named by its ID, or by at least 4 characters from the start or the end of it.";
+
+/// `stockade tasks`.
+#[derive(Debug, Args)]
+pub(crate) struct Tasks {
+    #[command(flatten)]
+    pub common: Common,
+    /// What to do; without one, list the tasks.
+    #[command(subcommand)]
+    pub command: Option<TasksCommand>,
+}
+
+/// What to do with background tasks.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TasksCommand {
+    /// List tasks, oldest first.
+    List(List),
+    /// Show one task.
+    Show(One),
+    /// Print what a task wrote since the last time it was asked for.
+    Output(Output),
+    /// Wait until a task has ended, and exit with its status.
+    #[command(
+        after_help = "Exit status: that of the task's command, 128+N for signal N; 124 it still runs; 122 it was \
+        stopped, is lost, or is unknown."
+    )]
+    Wait(Wait),
+    /// Print what a task writes until it ends.
+    Follow(Follow),
+    /// Stop a task: TERM, then KILL after 2 seconds.
+    Stop(One),
+    /// Remove the output of tasks and commands that have ended.
+    #[command(after_help = "Example:\n  stockade tasks prune --older-than 24h --dry-run")]
+    Prune(Prune),
+}
+
+/// `stockade tasks list`.
+#[derive(Debug, Args, Default)]
+pub(crate) struct List {
+    #[command(flatten)]
+    pub common: Common,
+    /// List running tasks only.
+    #[arg(long)]
+    pub running: bool,
+}
+
+/// A subcommand about one task.
+#[derive(Debug, Args)]
+pub(crate) struct One {
+    #[command(flatten)]
+    pub common: Common,
+    /// The task.
+    #[arg(value_name = "ID")]
+    pub id: String,
+}
+
+/// `stockade tasks output`.
+#[derive(Debug, Args)]
+pub(crate) struct Output {
+    #[command(flatten)]
+    pub common: Common,
+    /// The task.
+    #[arg(value_name = "ID")]
+    pub id: String,
+    /// Begin at this byte, and leave the mark of the last reading where it is.
+    #[arg(long, value_name = "BYTE")]
+    pub offset: Option<u64>,
+    /// Print only lines that match this regular expression.
+    #[arg(long, value_name = "REGEX")]
+    pub filter: Option<String>,
+    /// Wait at most this long for the end of the task first, such as 30s.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub wait: Option<Duration>,
+}
+
+/// `stockade tasks wait`.
+#[derive(Debug, Args)]
+pub(crate) struct Wait {
+    #[command(flatten)]
+    pub common: Common,
+    /// The task.
+    #[arg(value_name = "ID")]
+    pub id: String,
+    /// Wait at most this long [default: 10m].
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub timeout: Option<Duration>,
+}
+
+/// `stockade tasks follow`.
+#[derive(Debug, Args)]
+pub(crate) struct Follow {
+    #[command(flatten)]
+    pub common: Common,
+    /// The task.
+    #[arg(value_name = "ID")]
+    pub id: String,
+    /// Begin at this byte.
+    #[arg(long, value_name = "BYTE", default_value_t = 0)]
+    pub offset: u64,
+    /// Print only lines that match this regular expression.
+    #[arg(long, value_name = "REGEX")]
+    pub filter: Option<String>,
+    /// Print at most this many matching lines a minute, and count the others.
+    #[arg(long, value_name = "N", requires = "filter")]
+    pub per_minute: Option<u32>,
+}
+
+/// `stockade tasks prune`.
+#[derive(Debug, Args)]
+pub(crate) struct Prune {
+    #[command(flatten)]
+    pub common: Common,
+    /// Remove what ended longer ago, such as 24h [default: 168h].
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub older_than: Option<Duration>,
+    /// Of the rest, remove the oldest until at most this many bytes are left, such as 500M [default: 5G].
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    pub keep: Option<u64>,
+    /// Show what would be removed, and remove nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+impl TasksCommand {
+    /// Returns the common options behind the subcommand.
+    pub(crate) fn common(&self) -> &Common {
+        match self {
+            TasksCommand::List(options) => &options.common,
+            TasksCommand::Show(options) | TasksCommand::Stop(options) => &options.common,
+            TasksCommand::Output(options) => &options.common,
+            TasksCommand::Wait(options) => &options.common,
+            TasksCommand::Follow(options) => &options.common,
+            TasksCommand::Prune(options) => &options.common,
+        }
+    }
+}

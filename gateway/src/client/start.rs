@@ -1,0 +1,74 @@
+//! Starts a personal gateway for whoever needs one that stays.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rustix::fs::FlockOperation;
+
+use super::{Connection, Options, peer};
+use crate::places::private_directory;
+use crate::protocol::errors::{Code, Failure};
+
+/// Name of the file, beside the socket, that is locked while one caller starts the gateway.
+const LOCK: &str = "start.lock";
+/// How long a gateway that was started so stays without a connection, a session or a task.
+const IDLE: &str = "10m";
+
+/// Makes sure that a gateway runs where `options` say. Several callers at once start one.
+pub(crate) fn gateway(options: &Options) -> Result<(), Failure> {
+    if options.embedded || options.state_directory.is_some() || options.audit_directory.is_some() {
+        return Err(Failure::new(
+            Code::InvalidRequest,
+            "a background task needs a gateway that stays; it does not go with `--no-daemon`, `--state-dir` or \
+             `--audit-dir`",
+            "leave these options out",
+        ));
+    }
+    if Connection::reach(options)?.is_some() {
+        return Ok(());
+    }
+    let socket = options.default_socket.as_deref().ok_or_else(|| {
+        Failure::new(
+            Code::InvalidRequest,
+            "there is no place for the socket of a gateway: neither XDG_RUNTIME_DIR nor HOME is set",
+            "set HOME to an absolute path",
+        )
+    })?;
+    if peer::is_restrained() {
+        return Err(Failure::new(
+            Code::GatewayUnreachable,
+            "no gateway runs, and this process is sandboxed itself: it cannot start one that others trust",
+            "start one with `stockade serve` in your own shell",
+        ));
+    }
+    let socket = options.real(socket)?;
+    let directory = socket.parent().unwrap_or(Path::new("/"));
+    let broken = |error: std::io::Error| {
+        let message = format!("cannot start a gateway at `{}`: {error}", socket.display());
+        Failure::new(Code::GatewayUnreachable, message, "start one with `stockade serve`")
+    };
+    private_directory(directory).map_err(broken)?;
+    let mut file = OpenOptions::new();
+    let lock = file.write(true).create(true).truncate(false).mode(0o600);
+    let lock = lock.open(directory.join(LOCK)).map_err(broken)?;
+    rustix::io::retry_on_intr(|| rustix::fs::flock(&lock, FlockOperation::LockExclusive))
+        .map_err(|error| broken(error.into()))?;
+    // Another caller may have started it meanwhile.
+    if Connection::reach(options)?.is_some() {
+        return Ok(());
+    }
+    let mut command = Command::new(options.executable()?);
+    command.args(["serve", "--detach", "--idle", IDLE]).stdin(Stdio::null()).stdout(Stdio::null());
+    let ended = command.output().map_err(broken)?;
+    match ended.status.success() {
+        true => Ok(()),
+        false => {
+            let told = String::from_utf8_lossy(&ended.stderr);
+            let told = told.lines().next().unwrap_or_default();
+            let reason = told.strip_prefix("stockade: ").unwrap_or(told).to_owned();
+            Err(broken(std::io::Error::other(reason)))
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The folder of one task, as the gateway that runs it writes it.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::fs::FlockOperation;
+use serde::{Deserialize, Serialize};
+
+use crate::places::private_directory;
+use crate::protocol::tasks::{TaskState, TaskView};
+use crate::records::signal_name;
+
+/// Name of the file that says what a task is.
+pub(super) const ABOUT: &str = "task.json";
+/// Name of the file that holds its output.
+pub(crate) const OUTPUT: &str = "output";
+/// Name of the file that its gateway keeps locked.
+pub(super) const HOLDER: &str = "holder";
+/// Name of the file that tells where the last reading of the output ended.
+pub(super) const READ: &str = "read";
+
+/// Version of `task.json`.
+pub(super) const VERSION: u32 = 1;
+
+/// The content of `task.json`.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct About {
+    /// Version of the form.
+    pub(super) v: u32,
+    /// The task, but for what its other files tell.
+    #[serde(flatten)]
+    pub(super) view: TaskView,
+}
+
+/// How a task ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct End {
+    /// Its last state.
+    pub(crate) state: TaskState,
+    /// Why, in a few words.
+    pub(crate) reason: String,
+    /// Exit status.
+    pub(crate) exit_code: Option<i32>,
+    /// Number of the signal.
+    pub(crate) signal_number: Option<i32>,
+}
+
+/// A task that this gateway runs.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    path: PathBuf,
+    view: TaskView,
+    /// Locked from the first to the last moment: none before and after.
+    holder: Option<File>,
+}
+
+impl Folder {
+    /// Returns the folder of a command that may become a task: nothing is written yet.
+    pub(crate) fn new(path: PathBuf, view: TaskView) -> Folder {
+        let output_path = path.join(OUTPUT).to_string_lossy().into_owned();
+        Folder { path, view: TaskView { output_path, ..view }, holder: None }
+    }
+
+    /// Says whether the command is a task.
+    pub(crate) fn is_task(&self) -> bool {
+        self.holder.is_some()
+    }
+
+    /// Makes the command a task, in state `state`; returns what it is from then on.
+    pub(crate) fn begin(&mut self, state: TaskState, reason: &str) -> io::Result<TaskView> {
+        if self.holder.is_none() {
+            private_directory(&self.path)?;
+            let holder = private_file().create_new(true).open(self.path.join(HOLDER))?;
+            rustix::fs::flock(&holder, FlockOperation::NonBlockingLockExclusive)?;
+            private_file().create(true).truncate(false).open(self.path.join(OUTPUT))?;
+            self.holder = Some(holder);
+        }
+        self.view.state = state;
+        self.view.reason = reason.to_owned();
+        self.write()?;
+        Ok(self.view.clone())
+    }
+
+    /// Writes how the task ended, and lets go of it. Nothing happens to a command that is no task.
+    ///
+    /// A folder that is gone by then is left alone: somebody removed it, and the log has the end as well.
+    pub(crate) fn end(mut self, end: End) -> io::Result<()> {
+        if self.holder.is_none() {
+            return Ok(());
+        }
+        let End { state, reason, exit_code, signal_number } = end;
+        let (signal, ended_ms) = (signal_number.map(signal_name), Some(now_ms()));
+        self.view =
+            TaskView { state, reason, exit_code, signal, signal_number, ended_ms, ..self.view };
+        let written = self.write();
+        self.holder = None;
+        match written {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            written => written,
+        }
+    }
+
+    /// Replaces `task.json` in one step, so that a reader finds one whole state.
+    fn write(&self) -> io::Result<()> {
+        let about = About { v: VERSION, view: self.view.clone() };
+        replace(&self.path.join(ABOUT), &serde_json::to_vec(&about)?)
+    }
+}
+
+/// Writes a file beside `path` and renames it into its place.
+pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let beside = path.with_extension("new");
+    let mut file = private_file().create(true).truncate(true).open(&beside)?;
+    file.write_all(bytes)?;
+    std::fs::rename(&beside, path)
+}
+
+fn private_file() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).mode(0o600);
+    options
+}
+
+/// Returns the time in milliseconds since 1970 (UTC).
+pub(crate) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

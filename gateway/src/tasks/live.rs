@@ -1,0 +1,121 @@
+//! The tasks that this gateway runs, and what can be done to them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::protocol::errors::{Code, Failure};
+use crate::protocol::types::{Control, Input};
+
+/// What stopped a task, as its `reason`.
+pub(crate) const ON_REQUEST: &str = "stopped on request";
+/// The same, of tasks whose session ended.
+pub(crate) const SESSION_ENDED: &str = "its session ended";
+/// The same, of all tasks of a gateway that ends.
+pub(crate) const GATEWAY_ENDED: &str = "the gateway was stopped";
+
+/// Why a task is being stopped; empty while nobody stops it. The one who carries its streams reads it at the end.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Stopping(Arc<Mutex<Option<&'static str>>>);
+
+impl Stopping {
+    /// Returns why the task was stopped.
+    pub(crate) fn reason(&self) -> Option<&'static str> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes why; the first reason stays.
+    pub(crate) fn because(&self, reason: &'static str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reason);
+    }
+}
+
+/// The ways to one running task.
+#[derive(Debug, Clone)]
+pub(crate) struct Ways {
+    /// Signals, sizes, the end.
+    pub(crate) control: mpsc::Sender<Control>,
+    /// Input; none for a task that reads nothing.
+    pub(crate) input: Option<mpsc::Sender<Input>>,
+    /// Why it is being stopped.
+    pub(crate) stopping: Stopping,
+    /// Its session.
+    pub(crate) session: Option<String>,
+}
+
+/// All running tasks of a gateway, and the work that carries commands.
+#[derive(Debug, Default)]
+pub(crate) struct Live {
+    running: Mutex<BTreeMap<String, Ways>>,
+    work: Mutex<JoinSet<()>>,
+}
+
+impl Live {
+    /// Carries a command: its work is waited for at the end of the gateway.
+    pub(crate) fn carry(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut all = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+        while all.try_join_next().is_some() {}
+        all.spawn(work);
+    }
+
+    /// Notes that a command is a task now.
+    pub(crate) fn add(&self, id: &str, ways: Ways) {
+        self.running().insert(id.to_owned(), ways);
+    }
+
+    /// Notes that a task is over.
+    pub(crate) fn remove(&self, id: &str) {
+        self.running().remove(id);
+    }
+
+    /// Returns how many tasks run.
+    pub(crate) fn count(&self) -> usize {
+        self.running().len()
+    }
+
+    /// Returns the ways to a running task.
+    pub(crate) fn find(&self, id: &str) -> Result<Ways, Failure> {
+        self.running().get(id).cloned().ok_or_else(|| {
+            Failure::new(
+                Code::TaskUnknown,
+                format!("task `{id}` does not run in this gateway"),
+                format!("`stockade tasks show {id}` has its state"),
+            )
+        })
+    }
+
+    /// Stops all tasks, or those of one session.
+    pub(crate) async fn stop_all(&self, session: Option<&str>, reason: &'static str) {
+        let meant: Vec<Ways> = self
+            .running()
+            .values()
+            .filter(|ways| session.is_none() || ways.session.as_deref() == session)
+            .cloned()
+            .collect();
+        for ways in meant {
+            ways.stop(reason).await;
+        }
+    }
+
+    /// Stops all tasks and waits until the end of each is recorded.
+    pub(crate) async fn end(&self) {
+        self.stop_all(None, GATEWAY_ENDED).await;
+        let mut work =
+            std::mem::take(&mut *self.work.lock().unwrap_or_else(PoisonError::into_inner));
+        while work.join_next().await.is_some() {}
+    }
+
+    fn running(&self) -> MutexGuard<'_, BTreeMap<String, Ways>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Ways {
+    /// Stops the task; one that is over by now needs no stop.
+    pub(crate) async fn stop(&self, reason: &'static str) {
+        self.stopping.because(reason);
+        let _ = self.control.send(Control::Stop).await;
+    }
+}
