@@ -412,7 +412,8 @@ fn a_sandboxed_command_sees_no_task_and_starts_no_gateway() {
     );
     let output =
         place.output(["run", "--no-daemon", "--", &line("run --background -- sleep 98767")]);
-    assert_ne!(output.status.code(), Some(0), "{}", text(&output.stdout));
+    let told = "stockade: a sandboxed command cannot start background tasks";
+    assert_eq!((output.status.code(), error(&output).as_str()), (Some(122), told));
     assert_eq!(running("sleep 98767"), 0);
 }
 

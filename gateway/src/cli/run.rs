@@ -67,6 +67,13 @@ fn attempt(mut options: args::Run, spare: Spare) -> Result<u8, Failure> {
                 "leave `--pty` out: it has the streams of the command that it is a part of",
             ));
         }
+        if options.background {
+            return Err(Failure::new(
+                Code::InvalidRequest,
+                "a sandboxed command cannot start background tasks",
+                "leave `--background` out: it runs in the sandbox of the command that it is a part of",
+            ));
+        }
         return Err(shell::within(&command)?);
     }
     let (shown, cwd) = (context::shown(&command), call.shown_directory());
