@@ -82,7 +82,7 @@ impl Reader<'_> {
     }
 
     /// Returns the file that `word` names in the directory into which the program changes first.
-    fn in_directory(&self, word: &Word) -> Option<Word> {
+    pub(crate) fn in_directory(&self, word: &Word) -> Option<Word> {
         let directory = self.directory.as_ref()?;
         match (directory.exact(), word.exact()) {
             (_, Some(file)) if file.starts_with(b"/") => None,

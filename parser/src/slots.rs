@@ -8,8 +8,8 @@ use crate::nested::{Dialect, Doubt, Inner, Reader};
 use crate::options::{Argument, unknown};
 use crate::program::row::{Input, Slot};
 use crate::{
-    Count, Directory, EffectKind, Glob, Locality, Operator, Reason, Redirect, RedirectTarget,
-    Stdin, Word, WordClass,
+    Count, Directory, Effect, EffectKind, Glob, Locality, Object, Operator, Reason, Redirect,
+    RedirectTarget, Stdin, Word, WordClass,
 };
 
 impl Reader<'_> {
@@ -374,11 +374,21 @@ impl Reader<'_> {
         self.program_text(&Argument { word, index: first.index }, lang::sed::scan);
     }
 
+    /// Adds a read of a file that the program text in word `index` names.
+    fn named(&mut self, file: Option<Word>, index: u32) {
+        let object = Object::Named(file.map(Box::new));
+        self.reading.effects.push(Effect { kind: EffectKind::Read, word: index, object });
+    }
+
     fn findings(&mut self, findings: &Findings, index: u32) {
         let span = self.word(index).span;
         let exact = |bytes: &Vec<u8>| Word::literal(span, bytes.as_slice());
         for file in &findings.reads {
-            self.effect_on(EffectKind::Read, &Argument { word: exact(file), index });
+            let word = exact(file);
+            if let Some(word) = self.in_directory(&word) {
+                self.named(Some(word), index);
+            }
+            self.named(Some(word), index);
         }
         for file in &findings.writes {
             self.effect_on(EffectKind::Write, &Argument { word: exact(file), index });
@@ -389,12 +399,14 @@ impl Reader<'_> {
         for (may, kind) in [
             (findings.may_execute, EffectKind::Execute),
             (findings.may_write, EffectKind::Write),
-            (findings.may_read, EffectKind::Read),
             (findings.network, EffectKind::Network),
         ] {
             if may {
                 self.effect(kind, index, None);
             }
+        }
+        if findings.may_read {
+            self.named(None, index);
         }
         if findings.may_execute {
             let detail = "the program text may start other programs";

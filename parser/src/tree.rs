@@ -261,6 +261,8 @@ pub enum Object {
     Cause,
     /// This.
     Other(Box<Word>),
+    /// A program text in the word names it, such as `getline < "file"` of awk; none if it is computed.
+    Named(Option<Box<Word>>),
 }
 
 impl Effect {
@@ -270,6 +272,7 @@ impl Effect {
             Object::Unknown => None,
             Object::Cause => words.get(self.word as usize),
             Object::Other(word) => Some(word),
+            Object::Named(word) => word.as_deref(),
         }
     }
 }

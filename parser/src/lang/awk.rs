@@ -48,6 +48,7 @@ pub(crate) fn scan(program: &[u8]) -> Findings {
             | Token::Number
             | Token::Regex
             | Token::Operator
+            | Token::Step
             | Token::Sign(_) => {}
         }
     }
@@ -63,10 +64,17 @@ pub(crate) fn scan(program: &[u8]) -> Findings {
     findings
 }
 
-/// Says whether the statement goes on behind the line feed at `at`.
+/// Says whether the statement may go on behind the line feed at `at`.
+///
+/// busybox goes on behind every operator (`findprog` and `next_token` of its awk.c 1.35), the others behind a few.
 fn continues(tokens: &[Token], at: usize) -> bool {
     let before = at.checked_sub(1).and_then(|before| tokens.get(before));
-    matches!(before, Some(Token::Operator | Token::Sign(b',' | b'&' | b'?' | b':')))
+    match before {
+        Some(Token::Operator) => true,
+        Some(Token::Sign(sign)) => !b")]}{;\n".contains(sign),
+        Some(Token::Name(name)) => name == b"in" || name == b"getline",
+        Some(Token::Text(_) | Token::Number | Token::Regex | Token::Step) | None => false,
+    }
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -79,6 +87,8 @@ enum Token {
     Regex,
     /// An operator of two signs.
     Operator,
+    /// `++` or `--`.
+    Step,
     Sign(u8),
 }
 
@@ -96,7 +106,11 @@ fn system(findings: &mut Findings, tokens: &[Token], at: usize) {
 /// `"text" | getline` and `print | "text"`; `||` is no pipe.
 fn pipe(findings: &mut Findings, tokens: &[Token], at: usize) {
     let before = |back: usize| at.checked_sub(back).and_then(|place| tokens.get(place));
-    let opens = matches!(before(2), None | Some(Token::Sign(b';' | b'\n' | b'{' | b'}' | b'(')));
+    let opens = match before(2) {
+        None | Some(Token::Sign(b';' | b'{' | b'}' | b'(')) => true,
+        Some(Token::Sign(b'\n')) => !continues(tokens, at - 2),
+        Some(_) => false,
+    };
     let getline = matches!(tokens.get(at + 1), Some(Token::Name(name)) if name == b"getline");
     match (before(1), tokens.get(at + 1), tokens.get(at + 2)) {
         (_, Some(Token::Text(Some(text))), None | Some(Token::Sign(b';' | b'\n' | b'}'))) => {
@@ -129,10 +143,20 @@ fn file(findings: &mut Findings, name: Option<&Token>, behind: Option<&Token>, w
 
 /// Says whether the `<` at `at` gives getline its file: `getline < f`, `getline x < f`, `getline a[i] < f`.
 fn follows_getline(tokens: &[Token], at: usize) -> bool {
-    let statement = tokens.get(..at).unwrap_or_default().iter().rev();
-    statement
-        .take_while(|token| !matches!(token, Token::Sign(b';' | b'\n' | b'{' | b'}')))
-        .any(|token| matches!(token, Token::Name(name) if name == b"getline"))
+    let ends = |place: usize, token: &Token| match token {
+        Token::Sign(b'\n') => !continues(tokens, place),
+        Token::Sign(sign) => b";{}".contains(sign),
+        Token::Name(_)
+        | Token::Text(_)
+        | Token::Number
+        | Token::Regex
+        | Token::Operator
+        | Token::Step => false,
+    };
+    let before = tokens.iter().enumerate().take(at).rev();
+    before
+        .take_while(|(place, token)| !ends(*place, token))
+        .any(|(_, token)| matches!(token, Token::Name(name) if name == b"getline"))
 }
 
 fn lex(text: &[u8], tokens: &mut Vec<Token>) -> Option<()> {
@@ -160,7 +184,7 @@ fn lex(text: &[u8], tokens: &mut Vec<Token>) -> Option<()> {
             b'|' if rest.get(1) == Some(&b'|') => (Some(Token::Operator), 2),
             b'>' | b'<' if rest.get(1) == Some(&b'=') => (Some(Token::Operator), 2),
             b'>' if rest.get(1) == Some(&b'>') => (Some(Token::Sign(b'>')), 2),
-            b'+' | b'-' if rest.get(1) == Some(&byte) => (Some(Token::Sign(byte)), 2),
+            b'+' | b'-' if rest.get(1) == Some(&byte) => (Some(Token::Step), 2),
             b'!' | b'$' | b'%' | b'&' | b'(' | b')' | b'*' | b'+' | b',' | b'-' | b':' | b';'
             | b'<' | b'=' | b'>' | b'?' | b'@' | b'[' | b']' | b'^' | b'{' | b'|' | b'}' | b'~'
             | b'\n' => (Some(Token::Sign(byte)), 1),
@@ -207,7 +231,7 @@ fn division(tokens: &[Token]) -> Option<bool> {
         Some(Token::Sign(b']') | Token::Text(_) | Token::Number) => Some(true),
         Some(Token::Sign(b')')) => condition_ends(tokens).then_some(true),
         // Behind `++` and `--` it may be either.
-        Some(Token::Sign(b'+' | b'-' | b'$') | Token::Regex) => None,
+        Some(Token::Sign(b'+' | b'-' | b'$') | Token::Step | Token::Regex) => None,
         // Behind these it divides for some and begins an expression for others.
         Some(Token::Name(name)) if name == b"getline" || name == b"length" => None,
         Some(Token::Sign(_) | Token::Operator) => Some(false),
@@ -239,16 +263,21 @@ fn condition_ends(tokens: &[Token]) -> bool {
     false
 }
 
+/// Returns the string with which `text` begins, if all awks read it alike, and its length.
 fn string(text: &[u8]) -> Option<(Option<Vec<u8>>, usize)> {
-    let mut value = Vec::new();
-    let mut plain = true;
+    let (mut value, mut plain) = (Vec::new(), true);
     let mut at = 1;
     loop {
         match text.get(at).copied()? {
             b'"' => return Some((plain.then_some(value), at + 1)),
             b'\n' => return None,
             b'\\' => {
-                plain = false;
+                match text.get(at + 1) {
+                    Some(byte @ (b'"' | b'\\')) => value.push(*byte),
+                    Some(b'n') => value.push(b'\n'),
+                    Some(b't') => value.push(b'\t'),
+                    Some(_) | None => plain = false,
+                }
                 at += 2;
             }
             byte => {
@@ -311,7 +340,9 @@ mod tests {
     fn what_runs_writes_and_reads_is_found() {
         check("BEGIN{system(\"id\")}", "run id");
         check("BEGIN{system(\"id \" x)}", "run?");
-        check("BEGIN{system (\"a\\\"b\")}", "run?");
+        check("BEGIN{system (\"a\\\"b\")}", "run a\"b");
+        check("BEGIN{system(\"a\\052b\")}", "run?");
+        check("BEGIN{print > \"a\\tb\\/\"}", "write? network?");
         check("{print | \"sort\"}", "run sort");
         check("{print | \"sort \" x}", "run?");
         check("BEGIN{\"date\" | getline d}", "run date");
@@ -320,6 +351,12 @@ mod tests {
         check("BEGIN{\"a\" \"b\" | getline d}", "run?");
         check("BEGIN{print 1,\n2 > \"out\"}", "write out");
         check("BEGIN{print 1 ||\n2 > \"out\"}", "write out");
+        // busybox goes on behind every operator.
+        check("BEGIN{x = y **\n\"id\" | getline}", "run?");
+        check("BEGIN{print 1 +\n2 > \"out\"}", "write out");
+        check("BEGIN{getline\n< \"in\"}", "read in");
+        check("BEGIN{x++\n\"id\" | getline}", "run id");
+        check("BEGIN{x = y\n\"id\" | getline}", "run id");
         check("BEGIN{ENVIRON[\"PATH\"]=\"x\"; system(\"id\")}", "run id run?");
         check("BEGIN{print $1 system(\"id\")}", "run id");
         check("{print > \"out\"}", "write out");

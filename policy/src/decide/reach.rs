@@ -1,7 +1,7 @@
 //! How far a pattern with a wildcard reaches: what options and operands start, load or write must be spelled
 //! out in it.
 
-use stockade_parser::{Effect, EffectKind, SimpleCommand, Word};
+use stockade_parser::{Effect, EffectKind, Object, SimpleCommand, Word};
 
 use crate::facts::Mode;
 use crate::index::RuleId;
@@ -212,10 +212,9 @@ fn effect_reached(
         EffectKind::Network => effect.object(&command.words).is_none_or(|it| it.exact().is_some()),
         EffectKind::Read => {
             let object = effect.object(&command.words);
-            !listed(&knowledge().quiet_readers, program(command))
-                || word < literal
-                || is_inside(context, command, object)
-                || is_no_file(object)
+            let quiet = matches!(effect.object, Object::Named(_))
+                || listed(&knowledge().quiet_readers, program(command));
+            !quiet || word < literal || is_inside(context, command, object) || is_no_file(object)
         }
         // On word 0 the program does it whatever its words are: a wildcard says nothing about that.
         EffectKind::Execute | EffectKind::LoadCode => {
