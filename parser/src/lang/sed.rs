@@ -6,6 +6,10 @@ use super::{Between, Findings};
 
 /// Reads a sed program.
 pub(crate) fn scan(program: &[u8]) -> Findings {
+    // busybox ends lines at a carriage return.
+    if program.contains(&b'\r') {
+        return Findings::anything();
+    }
     let mut scanner = Scanner { text: program, at: 0, findings: Findings::default() };
     match scanner.program() {
         Some(()) => scanner.findings,
@@ -183,7 +187,11 @@ impl Scanner<'_> {
     fn label(&mut self, line: &[u8]) -> Step {
         let length = line.iter().position(|byte| b"; \t}".contains(byte)).unwrap_or(line.len());
         let name = line.get(..length).unwrap_or_default();
-        if !name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(byte)) {
+        // busybox takes `}#x` for a label, the others for an end and a comment.
+        let word = line.split(|byte| b"; \t".contains(byte)).next().unwrap_or_default();
+        if word.contains(&b'#')
+            || !name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(byte))
+        {
             return None;
         }
         self.at -= line.len() - length;
@@ -242,7 +250,9 @@ impl Scanner<'_> {
     fn file(&mut self) -> Option<Vec<u8>> {
         self.skip(b" \t");
         let file = self.line();
-        (!file.is_empty()).then_some(file)
+        // What blanks are skipped, and which escapes are decoded, differs.
+        let plain = !file.contains(&b'\\') && !file.first()?.is_ascii_control();
+        plain.then_some(file)
     }
 
     fn write(&mut self, file: Vec<u8>) {
@@ -344,6 +354,10 @@ mod tests {
             "e \\o151d",
             "e \\cI",
             "e echo a\\\nid",
+            "# x\re id",
+            "w \x0bout",
+            "w \\\nout",
+            "t}#n;w out",
         ] {
             let found = scan(program.as_bytes());
             assert!(found.may_execute || !found.executes.is_empty(), "{program}");
