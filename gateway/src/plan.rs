@@ -306,9 +306,6 @@ fn plan(ground: Ground<'_>) -> Result<SandboxSpec, Failure> {
         mediation: if confine { Mediation::Writes } else { Mediation::None },
         confine,
         fallback: ground.fallback,
-        landlock_abi: u32::MAX,
-        fail_at: String::new(),
-        hide: BTreeSet::new(),
     })
 }
 

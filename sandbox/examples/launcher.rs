@@ -48,9 +48,6 @@ fn main() {
         mediation: Mediation::Writes,
         confine: std::env::var_os("UNCONFINED").is_none(),
         fallback: stockade_sandbox::Fallback::Refuse,
-        landlock_abi: u32::MAX,
-        fail_at: String::new(),
-        hide: Default::default(),
     };
     std::process::exit(run(&spec));
 }

@@ -126,8 +126,5 @@ fn spec() -> SandboxSpec {
         mediation: Mediation::Writes,
         confine: true,
         fallback: stockade_sandbox::Fallback::Refuse,
-        landlock_abi: u32::MAX,
-        fail_at: String::new(),
-        hide: BTreeSet::new(),
     }
 }

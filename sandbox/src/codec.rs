@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use crate::linux::syscalls;
 use crate::spec::{
-    Access, Cache, Fallback, FileRule, Files, GitKeys, Limits, Mechanism, Mediation, Network,
-    Program, Shown, Watched, Window,
+    Access, Cache, Fallback, FileRule, Files, GitKeys, Limits, Mediation, Network, Program, Shown,
+    Watched, Window,
 };
 use crate::supervise::{Kind, Note};
 use crate::{Ending, Enforced, Exit, Protection, SandboxSpec, State, Violation};
@@ -315,10 +315,6 @@ choices! {
     Fallback { Refuse = 0, Static = 1 }
     Mediation { None = 0, Writes = 1 }
     Kind { Repository = 0, Work = 1, Pointer = 2, File = 3 }
-    Mechanism {
-        UserNamespace = 0, NetworkNamespace = 1, ProcMount = 2, Landlock = 3, Seccomp = 4,
-        Notification = 5, ControlGroup = 6, DetachedCopy = 7,
-    }
 }
 
 impl Wire for Network {
@@ -401,9 +397,6 @@ impl Wire for SandboxSpec {
             mediation,
             confine,
             fallback,
-            landlock_abi,
-            fail_at,
-            hide,
         } = self;
         program.put(out);
         files.put(out);
@@ -414,9 +407,6 @@ impl Wire for SandboxSpec {
         mediation.put(out);
         confine.put(out);
         fallback.put(out);
-        landlock_abi.put(out);
-        fail_at.put(out);
-        hide.iter().copied().collect::<Vec<_>>().put(out);
     }
     fn take(from: &mut &[u8]) -> Option<SandboxSpec> {
         Some(SandboxSpec {
@@ -429,9 +419,6 @@ impl Wire for SandboxSpec {
             mediation: Wire::take(from)?,
             confine: Wire::take(from)?,
             fallback: Wire::take(from)?,
-            landlock_abi: Wire::take(from)?,
-            fail_at: Wire::take(from)?,
-            hide: Vec::take(from)?.into_iter().collect(),
         })
     }
 }

@@ -15,7 +15,6 @@ mod measure;
 mod ready;
 mod sweep;
 mod terminal;
-mod waiting;
 mod watch;
 
 pub(crate) use host::{Host, Known};
@@ -29,12 +28,11 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use crate::codec::{self, Failure, Order, Report, Wire};
-use crate::fault;
 use crate::linux::aliases::Places;
 use crate::linux::foreign::Foreign;
 use crate::linux::group::Group;
 use crate::linux::syscalls::{self, Ended, Fork};
-use crate::spec::{Fallback, Mechanism};
+use crate::spec::Fallback;
 use crate::{Enforced, Network, Protection, SandboxSpec, supervise};
 use heard::Heard;
 use ready::Ready;
@@ -146,7 +144,6 @@ fn take_control() -> io::Result<UnixStream> {
 }
 
 fn step<T>(name: &str, result: io::Result<T>) -> Result<T, Failure> {
-    let result = if fault::is_at(name) { Err(fault::error()) } else { result };
     result.map_err(|error| Failure::Step { step: name.to_owned(), reason: error.to_string() })
 }
 
@@ -172,7 +169,7 @@ fn monitor(
 ) -> Result<Rest, Failure> {
     step("subreaper", syscalls::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0))?;
     // Whatever it cannot do in advance is done, and its failure told, when the spec is here.
-    let mut ready = host.and_then(|host| Ready::prepare(control, host, (heir, loopback))).ok();
+    let mut ready = host.and_then(|host| Ready::prepare(control, host, loopback)).ok();
     let inherited = ready.as_ref().and_then(Ready::pid).filter(|_| heir == Heir::Gateway);
     if let Some(pid) = inherited {
         step("report", send(control, &Report::Confined(pid)))?;
@@ -183,8 +180,6 @@ fn monitor(
     };
     let (frame, streams) = step("receive", received)?;
     let spec = step("receive", SandboxSpec::from_bytes(&frame))?;
-    fault::set(&spec.fail_at);
-    step("receive", Ok(()))?;
     let loopback = ready.as_mut().and_then(Ready::take_loopback);
     let ready = ready.and_then(Ready::current);
     let isolation = if spec.confine { Isolation::Namespaces } else { Isolation::Free };
@@ -300,9 +295,11 @@ fn namespaces(spec: &SandboxSpec, isolation: Isolation) -> i32 {
         Isolation::Namespaces => {}
         Isolation::Static | Isolation::Free => return 0,
     }
-    let own_network =
-        spec.network != Network::Host && !spec.hide.contains(&Mechanism::NetworkNamespace);
-    if own_network { ALL_NAMESPACES } else { ALL_NAMESPACES & !libc::CLONE_NEWNET }
+    if spec.network != Network::Host {
+        ALL_NAMESPACES
+    } else {
+        ALL_NAMESPACES & !libc::CLONE_NEWNET
+    }
 }
 
 /// Starts the confined side, or goes on with the one that was made ready where that fits.
@@ -313,9 +310,6 @@ fn start(
     control: &UnixStream,
 ) -> Result<Confined, Failure> {
     let by_namespaces = isolation == Isolation::Namespaces;
-    if by_namespaces && spec.hide.contains(&Mechanism::UserNamespace) {
-        return Err(no_namespaces(spec.required.first(), "hidden by the spec"));
-    }
     let ids = syscalls::ids();
     let fits = by_namespaces && ready::fits(spec) && !Foreign::is_needed(spec, ids);
     // It has the spec from the gateway.
@@ -329,17 +323,10 @@ fn start(
     let foreign = if by_namespaces { Foreign::prepare(&spec, ids) } else { Foreign::default() };
     let (link, orders) = step("control", Link::new(control))?;
     let group = match isolation {
-        Isolation::Namespaces | Isolation::Static
-            if !spec.hide.contains(&Mechanism::ControlGroup) =>
-        {
-            Group::make()
-        }
-        Isolation::Namespaces | Isolation::Static | Isolation::Free => None,
+        Isolation::Namespaces | Isolation::Static => Group::make(),
+        Isolation::Free => None,
     };
-    let (forked, group) = match fault::is_at("namespaces") {
-        true => (Err(fault::error()), None),
-        false => loopback::fork(namespaces(&spec, isolation), group, loopback.as_ref()),
-    };
+    let (forked, group) = loopback::fork(namespaces(&spec, isolation), group, loopback.as_ref());
     match forked {
         Err(error) if by_namespaces => {
             Err(no_namespaces(spec.required.first(), &error.to_string()))

@@ -7,8 +7,6 @@
 #[cfg(target_os = "linux")]
 mod codec;
 mod enforced;
-#[cfg(target_os = "linux")]
-mod fault;
 mod git_text;
 #[cfg(target_os = "linux")]
 mod help;
@@ -66,8 +64,8 @@ pub use spawn::{
     spawn,
 };
 pub use spec::{
-    Access, Cache, Fallback, FileRule, Files, GitKeys, INIT_NAME, Limits, Mechanism, Mediation,
-    Network, PROXY_PORTS, Program, SandboxSpec, Shown, Watched, Window,
+    Access, Cache, Fallback, FileRule, Files, GitKeys, INIT_NAME, Limits, Mediation, Network,
+    PROXY_PORTS, Program, SandboxSpec, Shown, Watched, Window,
 };
 #[cfg(target_os = "linux")]
 pub use twin::{Branch, Nursery, Twin};

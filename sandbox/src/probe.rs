@@ -62,7 +62,7 @@ pub(crate) fn probe(launcher: &Path) -> Host {
             Err(_) => Host::without(&why(&error)).enforced,
         },
     };
-    let (kernel, landlock_abi) = (kernel(), landlock::kernel_abi());
+    let (kernel, landlock_abi) = (kernel(), landlock::abi());
     let surroundings = crate::surroundings::notes();
     Host { probes, surroundings, enforced, lacks_namespaces, kernel, landlock_abi }
 }
@@ -92,7 +92,7 @@ pub(crate) fn start(launcher: &Path) -> Host {
         Err(error) => Host::without(&why(&error)).enforced,
     };
     let (probes, surroundings) = (Vec::new(), Vec::new());
-    let landlock_abi = landlock::kernel_abi();
+    let landlock_abi = landlock::abi();
     let (lacks_namespaces, kernel) = (false, kernel());
     Host { probes, surroundings, enforced, lacks_namespaces, kernel, landlock_abi }
 }
@@ -258,9 +258,6 @@ impl Ground {
             mediation: Mediation::Writes,
             confine: true,
             fallback,
-            landlock_abi: u32::MAX,
-            fail_at: String::new(),
-            hide: BTreeSet::new(),
         }
     }
 }
@@ -290,7 +287,7 @@ fn user_namespaces() -> Probe {
 }
 
 fn landlock_level() -> Probe {
-    let seen = match landlock::kernel_abi() {
+    let seen = match landlock::abi() {
         0 => Err((
             "the kernel has no Landlock, or it is switched off".to_owned(),
             "add `landlock` to the kernel's `lsm=` parameter".to_owned(),

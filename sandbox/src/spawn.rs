@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::codec::{self, Failure, Order, Report, Wire};
 use crate::linux::syscalls;
-use crate::spec::{Fallback, Mechanism, Network};
+use crate::spec::{Fallback, Network};
 use crate::twin::{Process, Twin};
 use crate::{Ending, Enforced, Error, Exit, Protection, SandboxSpec, Stdio, Violation};
 
@@ -132,7 +132,6 @@ impl Launcher {
         })?;
         // The pipes must close when the command's own copies do.
         drop(stdio);
-        let network = !spec.hide.contains(&Mechanism::NetworkNamespace);
         let proxy = matches!(spec.network, Network::Proxy { .. });
         Ok(Starting {
             control,
@@ -142,7 +141,7 @@ impl Launcher {
             confined: None,
             has_terminal: spec.terminal.is_some(),
             program: spec.program.path.clone(),
-            listens: proxy && spec.confine && network,
+            listens: proxy && spec.confine,
             fallback: spec.fallback,
         })
     }

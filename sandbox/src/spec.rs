@@ -34,22 +34,9 @@ pub struct SandboxSpec {
     pub confine: bool,
     /// What happens where no namespaces can be had.
     pub fallback: Fallback,
-    /// Newest Landlock ABI to use, for tests; [`u32::MAX`] for what the kernel has.
-    pub landlock_abi: u32,
-    /// Step of the launch that is taken as failed, for tests; empty for none.
-    pub fail_at: String,
-    /// Mechanisms to take as missing, for tests and `doctor`. Can only make the launcher refuse or
-    /// report less; never weakens what is left.
-    pub hide: BTreeSet<Mechanism>,
 }
 
 impl SandboxSpec {
-    /// Says whether calls can be watched in a run with these namespaces, with or without a `/proc` of its own.
-    pub(crate) fn may_be_watched(&self, has_proc: bool) -> bool {
-        let hidden = [Mechanism::Seccomp, Mechanism::Notification];
-        has_proc && !hidden.iter().any(|mechanism| self.hide.contains(mechanism))
-    }
-
     /// Says whether a rule is the supervisor's alone where there is one: what is to be replaced cannot be covered by a mount.
     pub(crate) fn leaves_to_supervisor(&self, rule: &FileRule) -> bool {
         self.mediation == Mediation::Writes
@@ -65,27 +52,6 @@ pub enum Fallback {
     Refuse,
     /// Landlock, the filter and limits alone; the report says what that leaves open.
     Static,
-}
-
-/// A kernel mechanism that protections are made of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Mechanism {
-    /// User namespaces, and with them all others.
-    UserNamespace,
-    /// A network namespace of the run's own.
-    NetworkNamespace,
-    /// A new `/proc` for the run's process namespace.
-    ProcMount,
-    /// Landlock.
-    Landlock,
-    /// The system-call filter.
-    Seccomp,
-    /// Notifications of the system-call filter.
-    Notification,
-    /// A control group of the run's own.
-    ControlGroup,
-    /// Copying mounts that are attached nowhere, as Linux does from 6.15.
-    DetachedCopy,
 }
 
 /// What runs.

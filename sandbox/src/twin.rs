@@ -12,7 +12,7 @@ use std::panic::UnwindSafe;
 use std::time::{Duration, Instant};
 
 use crate::launch::{Known, Loopback};
-use crate::linux::syscalls::{self, Elsewhere, Fork, StartStrings};
+use crate::linux::syscalls::{self, Fork, StartStrings};
 use crate::{Launcher, launch};
 
 /// The status of a twin that could not begin.
@@ -36,24 +36,11 @@ impl Twin {
     pub fn fork(role: fn() -> i32) -> io::Result<Twin> {
         let strings = StartStrings::of_this_process()?;
         let (socket, theirs) = UnixStream::pair()?;
-        let elsewhere = Elsewhere::of_this_thread();
         match syscalls::fork(0)? {
-            Fork::Parent(pid) => {
-                let twin = Twin { socket, process: Process { pid, over: false } };
-                if let Some(elsewhere) = elsewhere {
-                    elsewhere.send(pid);
-                }
-                // Before that it begins nothing, or what it starts could inherit where it is not to be.
-                (&twin.socket).write_all(&[1])?;
-                Ok(twin)
-            }
+            Fork::Parent(pid) => Ok(Twin { socket, process: Process::new(pid) }),
             Fork::Child => {
                 drop(socket);
-                if let Some(elsewhere) = elsewhere {
-                    elsewhere.go();
-                }
-                let begun = (&theirs).read_exact(&mut [0]).and_then(|()| settle(&theirs, &strings));
-                let status = begun.map_or(FAILED.into(), |()| role());
+                let status = settle(&theirs, &strings).map_or(FAILED.into(), |()| role());
                 syscalls::exit_now(status)
             }
         }

@@ -1,10 +1,14 @@
 //! The harness of the tests: finds the executable that ships, and gives each test places of its own.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod agents;
 pub mod cases;
 pub mod gateway;
+#[cfg(target_os = "linux")]
+pub mod lacking;
 pub mod machine;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub mod older;
 pub mod oracle;
 pub mod terminal;
 

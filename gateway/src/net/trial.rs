@@ -170,9 +170,6 @@ fn spec(listed: u16, other: u16) -> SandboxSpec {
         required: std::collections::BTreeSet::new(),
         mediation: Mediation::Writes,
         confine: true,
-        hide: std::collections::BTreeSet::new(),
         fallback: Fallback::Refuse,
-        landlock_abi: u32::MAX,
-        fail_at: String::new(),
     }
 }

@@ -56,9 +56,6 @@ pub(crate) fn plan(
         mediation: Mediation::Writes,
         confine: true,
         fallback,
-        landlock_abi: u32::MAX,
-        fail_at: String::new(),
-        hide: BTreeSet::new(),
     };
     Ok((spec, temporary, journal))
 }

@@ -2,60 +2,97 @@
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Read as _, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use rustix::thread::CapabilitySet;
+
 use super::filters::Filters;
 use super::init::{Prepared, Supervision};
 use super::{Isolation, StandardStreams, step, still_there};
-use crate::codec::Failure;
-use crate::fault;
+use crate::codec::{self, Failure, Report, Wire as _};
 use crate::linux::group::Counted;
 use crate::linux::seccomp::Options;
-use crate::linux::syscalls::Gate;
 use crate::linux::{landlock, syscalls};
-use crate::spec::{Limits, Mechanism};
+use crate::spec::Limits;
 use crate::steps::Steps;
 use crate::{Enforced, Network, Protection, SandboxSpec, State};
 
 /// The status of a process that did not become the command.
 const FAILED: i32 = 122;
 
-/// What came of becoming the command, for pid 1, whose memory it is.
-#[derive(Default)]
-pub(super) struct Outcome {
-    /// Where calls wait for the supervisor.
-    pub(super) listener: Option<OwnedFd>,
-    /// What holds for the command.
-    pub(super) enforced: Option<Enforced>,
-    /// Why there is none.
-    pub(super) failure: Option<Failure>,
-    /// Every step was taken but the one that leaves this memory.
-    pub(super) is_last: bool,
-}
-
 /// Becomes the command; returns only when it could not, with the status of this process.
+///
+/// `parent` is the socket to pid 1: it hears what holds for the command, and where the calls of that wait for it.
 pub(super) fn become_it(
     spec: &SandboxSpec,
     image: &Image,
     filters: &Filters,
-    (prepared, outcome): (&mut Prepared, &mut Outcome),
-    (control, gate): (&UnixStream, &Gate),
+    prepared: &mut Prepared,
+    (control, parent): (&UnixStream, &UnixStream),
 ) -> i32 {
-    let failure = match prepare(spec, filters, (prepared, outcome), (control, gate)) {
+    let ready = prepare(spec, filters, prepared, control);
+    let failure = match ready.and_then(|ready| step("report", tell_and_wait(parent, ready))) {
         Err(failure) => failure,
         Ok(()) => {
-            outcome.is_last = true;
             let error = syscalls::execute(&image.path, &image.argv, &image.environment);
             Failure::Exec { errno: error.raw_os_error().unwrap_or(0) }
         }
     };
-    outcome.failure = Some(failure);
+    // Pid 1 may be gone; then there is nobody to tell.
+    let _ = codec::send(parent, &Report::Failed(failure).to_bytes());
     FAILED
+}
+
+/// What holds for the command, and where its calls wait for the supervisor.
+type Told = (Enforced, Option<OwnedFd>);
+
+/// Tells pid 1 that every step but the last one was taken, and waits until it has confined itself.
+fn tell_and_wait(mut parent: &UnixStream, (enforced, listener): Told) -> io::Result<()> {
+    let listener: Vec<_> = listener.iter().map(AsFd::as_fd).collect();
+    codec::send_with(parent, &Report::Ready(enforced).to_bytes(), &listener)?;
+    parent.read_exact(&mut [0])
+}
+
+/// Returns what the process that becomes the command told, for pid 1; none when it ended without a word.
+pub(super) fn hear(child: &UnixStream) -> Result<Option<Told>, Failure> {
+    let mut header = [0; 4];
+    let received = syscalls::receive_with_descriptors(child.as_fd(), &mut header);
+    let (count, listener) = step("report", received)?;
+    if count == 0 {
+        return Ok(None);
+    }
+    let payload = step("report", codec::receive_payload(child, header))?;
+    match step("report", Report::from_bytes(&payload))? {
+        Report::Ready(enforced) => Ok(Some((enforced, listener.into_iter().next()))),
+        Report::Failed(failure) => Err(failure),
+        Report::Told
+        | Report::Ended(..)
+        | Report::Listening
+        | Report::Terminal
+        | Report::Noted(_)
+        | Report::Confined(_) => step("report", Err(io::ErrorKind::InvalidData.into())),
+    }
+}
+
+/// Lets that process become the command, and returns when it has: its end of the socket closes then.
+pub(super) fn let_go(mut child: &UnixStream) -> Result<(), Failure> {
+    step("start", child.write_all(&[1]))?;
+    let Some(report) = step("start", codec::receive(child))? else { return Ok(()) };
+    match step("start", Report::from_bytes(&report))? {
+        Report::Failed(failure) => Err(failure),
+        Report::Ready(_)
+        | Report::Told
+        | Report::Ended(..)
+        | Report::Listening
+        | Report::Terminal
+        | Report::Noted(_)
+        | Report::Confined(_) => step("start", Err(io::ErrorKind::InvalidData.into())),
+    }
 }
 
 /// Makes the streams of the command descriptors 0, 1 and 2.
@@ -91,14 +128,14 @@ pub(super) struct Image {
 fn prepare(
     spec: &SandboxSpec,
     filters: &Filters,
-    (prepared, outcome): (&mut Prepared, &mut Outcome),
-    (control, gate): (&UnixStream, &Gate),
-) -> Result<(), Failure> {
+    prepared: &mut Prepared,
+    control: &UnixStream,
+) -> Result<Told, Failure> {
     step("session", syscalls::setsid())?;
     match spec.terminal {
-        Some(_) => step("controlling terminal", syscalls::take_terminal(0))?,
+        Some(_) => step("controlling terminal", syscalls::take_terminal(io::stdin().as_fd()))?,
         // It may be another session's; then the command runs without a controlling terminal.
-        None if io::stdin().is_terminal() => drop(syscalls::take_terminal(0)),
+        None if io::stdin().is_terminal() => drop(syscalls::take_terminal(io::stdin().as_fd())),
         None => {}
     }
     enter(&spec.program.cwd)?;
@@ -108,19 +145,17 @@ fn prepare(
     }
     step("signals", syscalls::reset_signals())?;
     step("descriptors", syscalls::close_on_exec_from(3))?;
+    let mut listener = None;
     if spec.confine {
         prepared.steps.layer("three descriptors", &[Protection::Fds]);
         prepared.steps.layer("given by the spec", &[Protection::Env]);
-        outcome.listener = filter(spec, filters, prepared.supervision, &mut prepared.steps)?;
+        listener = filter(spec, filters, prepared.supervision, &mut prepared.steps)?;
     }
-    let enforced = outcome.enforced.insert(step("report", Ok(prepared.steps.finish()))?);
-    require(spec, enforced)?;
+    let enforced = prepared.steps.finish();
+    require(spec, &enforced)?;
     // It may have gone since the consent was given.
     step("consent", still_there(control))?;
-    match gate.pass() {
-        true => Ok(()),
-        false => step("own filter", Err(io::Error::other("pid 1 could not confine itself"))),
-    }
+    Ok((enforced, listener))
 }
 
 /// Refuses when a required protection is not enforced as it has to be.
@@ -172,10 +207,7 @@ pub(super) fn image(spec: &SandboxSpec, isolation: Isolation) -> Result<Image, F
 /// Enters the working directory, following no link: the gateway has resolved it.
 fn enter(cwd: &Path) -> Result<(), Failure> {
     let flags = libc::O_PATH | libc::O_DIRECTORY;
-    let opened = match fault::is_at("working directory") {
-        true => Err(fault::error()),
-        false => syscalls::open_path(cwd, flags, syscalls::NO_LINKS),
-    };
+    let opened = syscalls::open_path(cwd, flags, syscalls::NO_LINKS);
     let entered = opened.and_then(|directory| syscalls::change_directory(directory.as_fd()));
     entered.map_err(|error| Failure::Step {
         step: "working directory".to_owned(),
@@ -193,9 +225,9 @@ fn confine(spec: &SandboxSpec, counts: (bool, Counted), steps: &mut Steps) -> Re
         }
         Err(error) => steps.missing(Protection::Keyring, &error.to_string()),
     }
-    step("capabilities", syscalls::set_capabilities(0))?;
+    step("capabilities", syscalls::set_capabilities(CapabilitySet::empty()))?;
     steps.layer("no capabilities", &[Protection::Privilege]);
-    if landlock::abi(spec) >= 6 {
+    if landlock::abi() >= 6 {
         // A layer of its own, so that it can neither signal nor trace pid 1.
         step("Landlock", landlock::scope())?;
     }
@@ -250,14 +282,13 @@ fn limits(
 /// Returns the filters of a run.
 pub(super) fn filters(spec: &SandboxSpec, prepared: &Prepared) -> &'static Filters {
     let namespaces = prepared.isolation == Isolation::Namespaces;
-    let own_network = namespaces && !spec.hide.contains(&Mechanism::NetworkNamespace);
     let options = Options {
-        internet: spec.network == Network::Host || own_network,
+        internet: spec.network == Network::Host || namespaces,
         supervised: prepared.supervision != Supervision::None,
         guarded: prepared.supervision == Supervision::Files,
         namespaces,
         // Landlock forbids it from ABI 3; the mounts always do.
-        truncates: !namespaces && landlock::abi(spec) < 3,
+        truncates: !namespaces && landlock::abi() < 3,
     };
     Filters::choose(options)
 }
@@ -269,12 +300,6 @@ fn filter(
     supervision: Supervision,
     steps: &mut Steps,
 ) -> Result<Option<OwnedFd>, Failure> {
-    if spec.hide.contains(&Mechanism::Seccomp) {
-        for protection in [Protection::Syscalls, Protection::Tty] {
-            steps.missing(protection, "hidden by the spec");
-        }
-        return Ok(None);
-    }
     let name = "system-call filter";
     let listener = match supervision {
         Supervision::None => {

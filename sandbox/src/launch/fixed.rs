@@ -11,6 +11,8 @@ use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
+use rustix::thread::CapabilitySet;
+
 use super::init::{Prepared, Supervision, allow_terminal};
 use super::{Isolation, StandardStreams, measure, step};
 use crate::codec::Failure;
@@ -19,7 +21,7 @@ use crate::linux::landlock::{self, Grant, Ruleset};
 use crate::linux::mounts;
 use crate::linux::seccomp;
 use crate::linux::syscalls::{self, Fork};
-use crate::spec::{Access, Mechanism, Mediation};
+use crate::spec::{Access, Mediation};
 use crate::steps::Steps;
 use crate::{Network, Protection, SandboxSpec, supervise};
 
@@ -44,7 +46,7 @@ pub(super) fn confine(spec: &SandboxSpec, streams: &StandardStreams) -> Result<P
     if let Some(private) = &spec.files.private_tmp {
         make_shared_memory(private)?;
     }
-    restrict(spec, &grants, streams, &mut steps)?;
+    restrict(&grants, streams, &mut steps)?;
     report(spec, supervision, &mut steps);
     Ok(Prepared {
         isolation: Isolation::Static,
@@ -63,7 +65,7 @@ fn give_up_capabilities(steps: &mut Steps) -> Result<(), Failure> {
             break;
         }
     }
-    step("capabilities", syscalls::set_capabilities(0))?;
+    step("capabilities", syscalls::set_capabilities(CapabilitySet::empty()))?;
     step("no new privileges", syscalls::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0))?;
     steps.layer("no new privileges", &[Protection::Privilege]);
     Ok(())
@@ -71,7 +73,7 @@ fn give_up_capabilities(steps: &mut Steps) -> Result<(), Failure> {
 
 /// Returns which calls can be watched: without a user namespace this takes what the kernel gives to every process.
 fn supervision(spec: &SandboxSpec) -> Supervision {
-    let is_possible = spec.may_be_watched(true) && landlock::abi(spec) > 0;
+    let is_possible = landlock::abi() > 0;
     match spec.mediation {
         Mediation::Writes if is_possible && can_watch().unwrap_or(false) => Supervision::Files,
         Mediation::Writes | Mediation::None => Supervision::None,
@@ -193,13 +195,12 @@ fn around(
 }
 
 fn restrict(
-    spec: &SandboxSpec,
     grants: &[(PathBuf, Grant)],
     streams: &StandardStreams,
     steps: &mut Steps,
 ) -> Result<(), Failure> {
     use Protection::{KernelSettings, NoRead, WriteOutside};
-    let abi = landlock::abi(spec);
+    let abi = landlock::abi();
     if abi == 0 {
         return Err(Failure::Unenforceable {
             protection: WriteOutside,
@@ -207,7 +208,7 @@ fn restrict(
             help: crate::help::namespaces(),
         });
     }
-    let ruleset = step("Landlock", Ruleset::new(abi))?;
+    let mut ruleset = step("Landlock", Ruleset::new(abi))?;
     for (path, grant) in grants {
         let object: OwnedFd = match mounts::open(path) {
             Ok(object) => object,
@@ -231,7 +232,7 @@ fn restrict(
         step("Landlock", ruleset.allow(object.as_fd(), grant))?;
     }
     for stream in streams {
-        allow_terminal(&ruleset, stream)?;
+        allow_terminal(&mut ruleset, stream)?;
     }
     let layer = step("Landlock", ruleset.restrict())?;
     steps.layer(&layer, &[WriteOutside, NoRead, KernelSettings]);
@@ -265,7 +266,7 @@ fn report(spec: &SandboxSpec, supervision: Supervision, steps: &mut Steps) {
         }
     }
     steps.missing(HiddenNames, "names, sizes and times of denied files can be seen");
-    let others = if landlock::abi(spec) >= 6 {
+    let others = if landlock::abi() >= 6 {
         "other processes can be seen, though neither signalled nor traced"
     } else {
         "other processes of this user can be seen and signalled"
@@ -283,11 +284,5 @@ fn report(spec: &SandboxSpec, supervision: Supervision, steps: &mut Steps) {
         }
         Network::Host => steps.partial(Loopback, "the spec grants the host's network"),
     }
-    if spec.hide.contains(&Mechanism::Seccomp) {
-        for protection in [Ipc, UnixSockets] {
-            steps.missing(protection, "there is no system-call filter");
-        }
-    } else {
-        steps.layer("system-call filter", &[Ipc, UnixSockets]);
-    }
+    steps.layer("system-call filter", &[Ipc, UnixSockets]);
 }

@@ -1,35 +1,34 @@
 //! Pid 1 of the run: builds the view, gives up its rights, starts the command and reaps.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-use super::command::{self, Outcome};
+use rustix::thread::CapabilitySet;
+
+use super::command;
 use super::filters::Filters;
 use super::host::Host;
 use super::loopback::{self, Interface};
-use super::waiting;
 use super::watch::Watch;
-use super::{Heir, Isolation, Link, StandardStreams, fixed, measure, ready, step, terminal};
+use super::{Isolation, Link, StandardStreams, fixed, measure, ready, step, terminal};
 use crate::codec::{self, Failure, Order, Report, Wire};
-use crate::fault;
 use crate::linux::aliases::Places;
 use crate::linux::foreign::Foreign;
 use crate::linux::group::{Counted, Counters};
 use crate::linux::landlock::{self, Grant, Ruleset};
 use crate::linux::mounts::{Built, Stage};
 use crate::linux::sources;
-use crate::linux::syscalls::{self, Ended, Stack};
-use crate::spec::{Mechanism, Mediation};
+use crate::linux::syscalls::{self, Ended, Fork};
+use crate::spec::Mediation;
 use crate::steps::Steps;
 use crate::supervise::{self, Guard, Neighbours, Review, Supervisor, neighbours};
 use crate::{Ending, Exit, Network, Protection, SandboxSpec, Violation};
 
 /// `CAP_SYS_PTRACE`: the supervisor reads the memory of callers that are not its children.
-const KEPT_CAPABILITIES: u32 = 1 << 19;
+const KEPT_CAPABILITIES: CapabilitySet = CapabilitySet::SYS_PTRACE;
 
 /// All secure bits locked, none of them giving root its meaning (`capabilities(7)`).
 const SECURE_BITS: libc::c_ulong = 0xEF;
@@ -63,21 +62,21 @@ pub(super) fn run(
     link: Link,
 ) -> i32 {
     let ground = match isolation {
-        Isolation::Namespaces => lay_ground((ids, interface), &spec.hide),
+        Isolation::Namespaces => lay_ground((ids, interface)),
         Isolation::Static => Ok(Ground::Static),
         Isolation::Free => Ok(Ground::Free),
     };
-    go_on((ground, Stack::new(), counters), spec, foreign, streams, link)
+    go_on((ground, counters), spec, foreign, streams, link)
 }
 
 /// Runs as pid 1 that does in advance what is the same for every spec, then waits for one.
 pub(super) fn run_ahead(
     (ids, interface): ((u32, u32), Interface),
     Host { mounts, places }: Host,
-    (link, heir): (Link, Heir),
+    link: Link,
     counters: Option<Counters>,
 ) -> i32 {
-    let mut ground = lay_ground((ids, interface), &BTreeSet::new());
+    let mut ground = lay_ground((ids, interface));
     if let Ok(Ground::Namespaces(_, interface @ Interface::Down)) = &mut ground
         && syscalls::loopback_up().is_ok()
     {
@@ -86,9 +85,6 @@ pub(super) fn run_ahead(
     let places = places.map_or_else(|| step("other mounts", Places::read(&mounts)), Ok);
     drop(mounts);
     Filters::of_most();
-    let stack = Stack::new();
-    syscalls::ignored_signals();
-    waiting::wait(&link.control, heir);
     // Without a spec there is nothing to do, and nobody to tell.
     let Ok((frame, streams)) = super::receive_spec(&link.control) else { return super::FAILED };
     // The monitor learns of it at once, and gives its consent while this goes on. It keeps the host for a while, since
@@ -112,7 +108,7 @@ pub(super) fn run_ahead(
         spec.files.rules.extend(places.of_rules(&spec.files.rules));
         ground
     });
-    go_on((ground, stack, counters), &spec, Foreign::default(), streams, link)
+    go_on((ground, counters), &spec, Foreign::default(), streams, link)
 }
 
 /// Has the kernel name pid 1, so that who looks from inside sees whose confinement it is (`proc_pid_comm(5)`).
@@ -133,7 +129,7 @@ struct Begun {
 }
 
 fn go_on(
-    (ground, stack, mut counters): (Result<Ground, Failure>, io::Result<Stack>, Option<Counters>),
+    (ground, mut counters): (Result<Ground, Failure>, Option<Counters>),
     spec: &SandboxSpec,
     foreign: Foreign,
     streams: StandardStreams,
@@ -145,10 +141,7 @@ fn go_on(
         Ok(Ground::Free) => Isolation::Free,
     };
     let counted = counters.as_mut().map(|it| it.limit(&spec.limits)).unwrap_or_default();
-    let both = ground.and_then(|ground| Ok((ground, step("stack", stack)?)));
-    let begun = both.and_then(|(ground, stack)| {
-        begin((ground, &stack, counted), spec, foreign, streams, &link)
-    });
+    let begun = ground.and_then(|ground| begin((ground, counted), spec, foreign, streams, &link));
     match begun {
         Ok(Begun { pid, is_told, built, supervisor, terminal: _held }) => {
             let Link { control, orders } = link;
@@ -193,7 +186,7 @@ fn go_on(
 }
 
 fn begin(
-    (ground, stack, counted): (Ground, &Stack, Counted),
+    (ground, counted): (Ground, Counted),
     spec: &SandboxSpec,
     foreign: Foreign,
     streams: StandardStreams,
@@ -232,35 +225,24 @@ fn begin(
         Isolation::Static | Isolation::Free => None,
     };
     let address = neighbours::address(listeners.as_ref());
-    let mut outcome = Outcome::default();
-    let filtered = spec.confine && !spec.hide.contains(&Mechanism::Seccomp);
-    let started = syscalls::share(
-        stack,
-        |gate| {
-            command::become_it(
-                spec,
-                &image,
-                filters,
-                (&mut prepared, &mut outcome),
-                (&link.control, gate),
-            )
-        },
-        || match filtered {
-            true if fault::is_at("own filter") => Err(fault::error()),
-            true => syscalls::seccomp_filter(&filters.own),
-            false => Ok(()),
-        },
-    );
-    let (pid, own_filter) = step("fork", started)?;
-    step("own filter", own_filter)?;
-    let Outcome { listener, enforced, failure, is_last } = outcome;
-    if let Some(failure) = failure {
-        return Err(failure);
+    let (child, parent) = step("fork", UnixStream::pair())?;
+    let pid = match step("fork", syscalls::fork(0))? {
+        Fork::Parent(pid) => pid,
+        Fork::Child => {
+            drop(child);
+            let ends = (&link.control, &parent);
+            syscalls::exit_now(command::become_it(spec, &image, filters, &mut prepared, ends))
+        }
+    };
+    drop(parent);
+    if spec.confine {
+        step("own filter", syscalls::seccomp_filter(&filters.own))?;
     }
-    let Some(enforced) = enforced.filter(|_| is_last) else {
+    let Some((enforced, listener)) = command::hear(&child)? else {
         // It was killed on the way, and what it had in hand may be half done.
         syscalls::exit_now(super::FAILED)
     };
+    command::let_go(&child)?;
     // Nothing waits for them but this: the command is on its way meanwhile.
     if let Some(both) = listeners {
         step("listeners", pass(&link.control, &both))?;
@@ -339,17 +321,14 @@ enum Ground {
 }
 
 /// The first steps, which are the same for every spec.
-fn lay_ground(
-    (ids, interface): ((u32, u32), Interface),
-    hide: &BTreeSet<Mechanism>,
-) -> Result<Ground, Failure> {
+fn lay_ground((ids, interface): ((u32, u32), Interface)) -> Result<Ground, Failure> {
     bear_name();
     let kill = libc::c_ulong::from(libc::SIGKILL.unsigned_abs());
     step("parent death signal", syscalls::prctl(libc::PR_SET_PDEATHSIG, kill, 0))?;
     map_ids(ids)?;
     measure::end_sooner();
     step("dumpable", syscalls::prctl(libc::PR_SET_DUMPABLE, 0, 0))?;
-    let stage = Stage::new(hide)?;
+    let stage = Stage::new()?;
     empty_sets()?;
     Ok(Ground::Namespaces(stage, interface))
 }
@@ -370,7 +349,7 @@ fn confine(
     network(spec, (interface, shares), &mut steps)?;
     report_mounts(spec, &built, supervision, &mut steps);
     give_up_capabilities(&mut steps)?;
-    restrict(spec, &built, streams, &mut steps)?;
+    restrict(&built, streams, &mut steps)?;
     Ok(Prepared {
         isolation: Isolation::Namespaces,
         steps,
@@ -384,11 +363,7 @@ fn confine(
 /// Maps the caller's ids onto themselves; no other id exists inside.
 pub(super) fn map_ids((uid, gid): (u32, u32)) -> Result<(), Failure> {
     let write = |path: &str, text: String| {
-        let written = match fault::is_at(path) {
-            true => Err(fault::error()),
-            false => fs::write(path, text),
-        };
-        written.map_err(|error| {
+        fs::write(path, text).map_err(|error| {
             let mut failure =
                 super::no_namespaces(None, &format!("`{path}` cannot be written: {error}"));
             if let Failure::Unenforceable { help, .. } = &mut failure {
@@ -412,11 +387,6 @@ fn network(
             steps.partial(Protection::Network, "the spec grants the host's network");
             steps.partial(Protection::Loopback, "the spec grants the host's network");
         }
-        Network::Off | Network::Proxy { .. }
-            if spec.hide.contains(&Mechanism::NetworkNamespace) =>
-        {
-            steps.missing(Protection::Loopback, "there is no network namespace");
-        }
         Network::Off | Network::Proxy { .. } => {
             let both = [Protection::Network, Protection::Loopback];
             if shares {
@@ -438,7 +408,7 @@ fn network(
 /// namespace with other runs no command can.
 fn listeners(spec: &SandboxSpec, shares: bool) -> Result<Option<[TcpListener; 2]>, Failure> {
     match spec.network {
-        Network::Proxy { http, socks } if !spec.hide.contains(&Mechanism::NetworkNamespace) => {
+        Network::Proxy { http, socks } => {
             let listen = |address| {
                 let open = |port| TcpListener::bind((address, port));
                 Ok([open(http)?, open(socks)?])
@@ -449,7 +419,7 @@ fn listeners(spec: &SandboxSpec, shares: bool) -> Result<Option<[TcpListener; 2]
             };
             step("listeners", both).map(Some)
         }
-        Network::Off | Network::Proxy { .. } | Network::Host => Ok(None),
+        Network::Off | Network::Host => Ok(None),
     }
 }
 
@@ -459,7 +429,7 @@ fn pass(control: &UnixStream, [http, socks]: &[TcpListener; 2]) -> io::Result<()
 }
 
 fn supervision(spec: &SandboxSpec, built: &Built) -> Supervision {
-    if !spec.may_be_watched(built.has_proc) {
+    if !built.has_proc {
         return Supervision::None;
     }
     match spec.mediation {
@@ -527,23 +497,18 @@ fn give_up_capabilities(steps: &mut Steps) -> Result<(), Failure> {
 }
 
 /// Puts the Landlock layer under the mounts, for this process and the command.
-fn restrict(
-    spec: &SandboxSpec,
-    built: &Built,
-    streams: &StandardStreams,
-    steps: &mut Steps,
-) -> Result<(), Failure> {
-    let abi = landlock::abi(spec);
+fn restrict(built: &Built, streams: &StandardStreams, steps: &mut Steps) -> Result<(), Failure> {
+    let abi = landlock::abi();
     if abi == 0 {
         return Ok(());
     }
     let name = "Landlock";
-    let ruleset = step(name, Ruleset::new(abi))?;
+    let mut ruleset = step(name, Ruleset::new(abi))?;
     for (object, grant) in &built.grants {
         step(name, ruleset.allow(object.as_fd(), *grant))?;
     }
     for stream in streams {
-        allow_terminal(&ruleset, stream)?;
+        allow_terminal(&mut ruleset, stream)?;
     }
     let layer = step(name, ruleset.restrict())?;
     use Protection::{KernelSettings, Processes, WriteOutside};
@@ -555,7 +520,7 @@ fn restrict(
 }
 
 /// Lets `/dev/stdout` and its like be opened again where they are a terminal made by the gateway.
-pub(super) fn allow_terminal(ruleset: &Ruleset, stream: &OwnedFd) -> Result<(), Failure> {
+pub(super) fn allow_terminal(ruleset: &mut Ruleset, stream: &OwnedFd) -> Result<(), Failure> {
     use std::io::IsTerminal;
     if !stream.is_terminal() {
         return Ok(());

@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use super::host::{self, Host};
 use super::loopback::{self, Loopback};
 use super::{
-    ALL_NAMESPACES, Confined, Heir, Isolation, Link, StandardStreams, init, is_closed, namespaces,
+    ALL_NAMESPACES, Confined, Isolation, Link, StandardStreams, init, is_closed, namespaces,
 };
 use crate::SandboxSpec;
 use crate::linux::group::Group;
@@ -29,10 +29,7 @@ pub(super) struct Ready {
 
 /// Says whether a run of `spec` needs what every run needs, and nothing else.
 pub(super) fn fits(spec: &SandboxSpec) -> bool {
-    spec.confine
-        && namespaces(spec, Isolation::Namespaces) == ALL_NAMESPACES
-        && spec.hide.is_empty()
-        && spec.fail_at.is_empty()
+    spec.confine && namespaces(spec, Isolation::Namespaces) == ALL_NAMESPACES
 }
 
 impl Ready {
@@ -40,7 +37,7 @@ impl Ready {
     pub(super) fn prepare(
         control: &UnixStream,
         host: Host,
-        (heir, loopback): (Heir, Option<Loopback>),
+        loopback: Option<Loopback>,
     ) -> io::Result<Ready> {
         let ids = syscalls::ids();
         let (link, orders) = Link::new(control)?;
@@ -53,7 +50,7 @@ impl Ready {
             (Fork::Child, interface) => {
                 drop((orders, loopback));
                 let counters = group.map(Group::into_counters);
-                let status = init::run_ahead((ids, interface), host, (link, heir), counters);
+                let status = init::run_ahead((ids, interface), host, link, counters);
                 syscalls::exit_now(status)
             }
         }

@@ -340,6 +340,8 @@ fn instruction(code: u16, k: u32, jt: u8, jf: u8) -> Instruction {
 }
 
 #[cfg(test)]
+pub(crate) mod oracle;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 pub(crate) use tests::{run_whole, steps};

@@ -55,9 +55,9 @@ const REFUSED: &[libc::c_long] = &[
 pub(crate) fn confine() -> io::Result<()> {
     syscalls::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0)?;
     syscalls::prctl(libc::PR_SET_DUMPABLE, 0, 0)?;
-    let abi = landlock::kernel_abi();
+    let abi = landlock::abi();
     if abi > 0 {
-        let ruleset = Ruleset::new(abi)?;
+        let mut ruleset = Ruleset::new(abi)?;
         let mut granted = vec![(FILES, Grant::ReadFile), (FOLDERS, Grant::Read)];
         if syscalls::has_loader() {
             granted.extend([(LOADER, Grant::ReadFile), (LIBRARIES, Grant::Read)]);
@@ -75,7 +75,7 @@ pub(crate) fn confine() -> io::Result<()> {
     syscalls::seccomp_filter(&table().compile())
 }
 
-fn table() -> Table {
+pub(super) fn table() -> Table {
     let mut table = seccomp::own_table();
     let denied = Verdict::Errno(libc::EPERM);
     let row = |cases: Vec<Case>, otherwise: Verdict| Row { cases, otherwise };

@@ -1,25 +1,17 @@
 //! Landlock: the second layer under the mounts, and the scopes for signals and abstract sockets.
+//!
+//! Every right that the kernel's ABI has is a hard requirement: where one cannot be had, nothing starts.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 
-use super::syscalls::{self, RulesetAttributes};
-use crate::SandboxSpec;
-use crate::spec::Mechanism;
+use ::landlock::{
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _,
+    CreateRulesetError, PathBeneath, RestrictSelfError, RulesetAttr as _, RulesetCreated,
+    RulesetCreatedAttr as _, RulesetError, Scope, make_bitflags,
+};
 
-// Rights of `linux/landlock.h`, by bit.
-const EXECUTE: u64 = 1;
-const WRITE_FILE: u64 = 1 << 1;
-const READ_FILE: u64 = 1 << 2;
-const READ_DIRECTORY: u64 = 1 << 3;
-const TRUNCATE: u64 = 1 << 14;
-const DEVICE_IOCTL: u64 = 1 << 15;
-
-/// File rights of ABI 1; each later ABI that adds one adds the next bit.
-const FIRST_ABI: u64 = (1 << 13) - 1;
-
-const SCOPE_ABSTRACT_SOCKETS: u64 = 1;
-const SCOPE_SIGNALS: u64 = 2;
+use super::syscalls;
 
 /// What one grant allows beneath its directory, or on its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,96 +30,98 @@ pub(crate) enum Grant {
     List,
 }
 
+impl Grant {
+    /// Returns the rights of this grant; those that the kernel's ABI does not have are taken off later.
+    fn rights(self) -> BitFlags<AccessFs> {
+        match self {
+            Grant::Read => make_bitflags!(AccessFs::{Execute | ReadFile | ReadDir}),
+            Grant::Write => !BitFlags::from(AccessFs::IoctlDev),
+            Grant::Device => make_bitflags!(AccessFs::{ReadFile | WriteFile | Truncate | IoctlDev}),
+            Grant::File => make_bitflags!(AccessFs::{Execute | ReadFile | WriteFile | Truncate}),
+            Grant::ReadFile => make_bitflags!(AccessFs::{Execute | ReadFile}),
+            Grant::List => AccessFs::ReadDir.into(),
+        }
+    }
+}
+
 /// A ruleset being built.
 pub(crate) struct Ruleset {
-    ruleset: OwnedFd,
-    handled: u64,
+    ruleset: RulesetCreated,
+    handled: BitFlags<AccessFs>,
     abi: u32,
 }
 
-/// Newest ABI known here.
+/// Newest ABI known here, of Linux 6.15.
 const NEWEST_ABI: u32 = 7;
 
-/// Returns the ABI that a run uses: that of the kernel, or less where the spec says so; 0 for none.
-pub(crate) fn abi(spec: &SandboxSpec) -> u32 {
-    if spec.hide.contains(&Mechanism::Landlock) { 0 } else { kernel_abi().min(spec.landlock_abi) }
-}
-
-/// Returns the newest ABI that both the kernel and this program know.
-pub(crate) fn kernel_abi() -> u32 {
+/// Returns the newest ABI that both the kernel and this program know; 0 for none.
+pub(crate) fn abi() -> u32 {
     syscalls::landlock_abi().unwrap_or(0).min(NEWEST_ABI)
 }
 
-fn handled(abi: u32) -> u64 {
-    let mut rights = FIRST_ABI;
-    if abi >= 2 {
-        rights |= 1 << 13;
-    }
-    if abi >= 3 {
-        rights |= TRUNCATE;
-    }
-    if abi >= 5 {
-        rights |= DEVICE_IOCTL;
-    }
-    rights
+/// Returns an ABI by its number.
+fn of_number(abi: u32) -> ABI {
+    ABI::from(i32::try_from(abi).unwrap_or(0))
+}
+
+/// Begins a ruleset of which the kernel must have every right that is asked for.
+fn strict() -> ::landlock::Ruleset {
+    ::landlock::Ruleset::default().set_compatibility(CompatLevel::HardRequirement)
 }
 
 impl Ruleset {
     /// Starts a ruleset that handles every file right and scope of `abi`.
     pub(crate) fn new(abi: u32) -> io::Result<Ruleset> {
-        Ruleset::with_network(abi, 0)
+        Ruleset::with_network(abi, BitFlags::EMPTY)
     }
 
-    fn with_network(abi: u32, network: u64) -> io::Result<Ruleset> {
-        let handled = handled(abi);
-        let attributes = RulesetAttributes {
-            handled_access_fs: handled,
-            handled_access_net: if abi >= 4 { network } else { 0 },
-            scoped: if abi >= 6 { SCOPE_ABSTRACT_SOCKETS | SCOPE_SIGNALS } else { 0 },
-        };
-        let known = match abi {
-            0..=3 => 8,
-            4..=5 => 16,
-            _ => 24,
-        };
-        Ok(Ruleset { ruleset: syscalls::landlock_create(&attributes, known)?, handled, abi })
+    fn with_network(number: u32, network: BitFlags<AccessNet>) -> io::Result<Ruleset> {
+        let abi = of_number(number);
+        let handled = AccessFs::from_all(abi);
+        let mut ruleset = strict().handle_access(handled).map_err(plain)?;
+        let network = network & AccessNet::from_all(abi);
+        if !network.is_empty() {
+            ruleset = ruleset.handle_access(network).map_err(plain)?;
+        }
+        let scopes = Scope::from_all(abi);
+        if !scopes.is_empty() {
+            ruleset = ruleset.scope(scopes).map_err(plain)?;
+        }
+        Ok(Ruleset { ruleset: ruleset.create().map_err(plain)?, handled, abi: number })
     }
 
     /// Grants what `grant` says on `object`.
-    pub(crate) fn allow(&self, object: BorrowedFd<'_>, grant: Grant) -> io::Result<()> {
-        let rights = match grant {
-            Grant::Read => EXECUTE | READ_FILE | READ_DIRECTORY,
-            Grant::Write => self.handled & !DEVICE_IOCTL,
-            Grant::Device => READ_FILE | WRITE_FILE | TRUNCATE | DEVICE_IOCTL,
-            Grant::ReadFile => EXECUTE | READ_FILE,
-            Grant::List => READ_DIRECTORY,
-            Grant::File => EXECUTE | READ_FILE | WRITE_FILE | TRUNCATE,
-        };
-        syscalls::landlock_allow(self.ruleset.as_fd(), object, rights & self.handled)
+    pub(crate) fn allow(&mut self, object: BorrowedFd<'_>, grant: Grant) -> io::Result<()> {
+        let rule = PathBeneath::new(object, grant.rights() & self.handled);
+        (&mut self.ruleset).add_rule(rule).map(drop).map_err(plain)
     }
 
     /// Restricts this process and returns what the layer covers, in words.
     pub(crate) fn restrict(self) -> io::Result<String> {
-        syscalls::landlock_restrict(self.ruleset.as_fd())?;
+        self.ruleset.restrict_self().map_err(plain)?;
         Ok(format!("Landlock ABI {}", self.abi))
     }
 }
 
 /// Adds a layer that only keeps signals and abstract sockets inside; from ABI 6.
 pub(crate) fn scope() -> io::Result<()> {
-    let attributes = RulesetAttributes {
-        handled_access_fs: 0,
-        handled_access_net: 0,
-        scoped: SCOPE_ABSTRACT_SOCKETS | SCOPE_SIGNALS,
-    };
-    let ruleset = syscalls::landlock_create(&attributes, size_of::<RulesetAttributes>())?;
-    syscalls::landlock_restrict(ruleset.as_fd())
+    let ruleset = strict().scope(Scope::from_all(ABI::V6)).and_then(::landlock::Ruleset::create);
+    ruleset.and_then(RulesetCreated::restrict_self).map(drop).map_err(plain)
 }
 
 /// Denies every file, every TCP port, and signals and abstract sockets of others.
 pub(crate) fn deny_everything() -> io::Result<()> {
     let abi = syscalls::landlock_abi()?.min(NEWEST_ABI);
-    Ruleset::with_network(abi, 3)?.restrict().map(drop)
+    Ruleset::with_network(abi, BitFlags::ALL)?.restrict().map(drop)
+}
+
+/// Returns what the kernel said, where it was asked at all.
+fn plain(error: RulesetError) -> io::Error {
+    match error {
+        RulesetError::CreateRuleset(CreateRulesetError::CreateRulesetCall { source, .. })
+        | RulesetError::RestrictSelf(RestrictSelfError::RestrictSelfCall { source, .. }) => source,
+        error => io::Error::other(error.to_string()),
+    }
 }
 
 #[cfg(test)]
@@ -160,14 +154,14 @@ mod tests {
     #[test]
     fn each_layer_keeps_signals_and_abstract_sockets_inside() {
         assert_eq!(reach(|| Ok(())), [true; 2]);
-        if kernel_abi() < 6 {
+        if abi() < 6 {
             eprintln!(
                 "SKIPPED each_layer_keeps_signals_and_abstract_sockets_inside: there are no scopes (ABI 6)"
             );
             return;
         }
         assert_eq!(reach(scope), [false; 2]);
-        assert_eq!(reach(|| Ruleset::new(kernel_abi())?.restrict().map(drop)), [false; 2]);
+        assert_eq!(reach(|| Ruleset::new(abi())?.restrict().map(drop)), [false; 2]);
         assert_eq!(reach(deny_everything), [false; 2]);
     }
 }

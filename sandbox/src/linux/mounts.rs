@@ -3,7 +3,7 @@
 //! The host's tree is cloned and made read-only as a whole; writable regions, pins and masks are put
 //! on top, shorter paths first; then the old root goes away.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -17,8 +17,7 @@ use super::sources::{Left, Sources, Tree, open_in};
 use super::syscalls::{self, ATTRIBUTE_NO_DEVICES, ATTRIBUTE_NO_EXECUTION, ATTRIBUTE_NO_SET_ID};
 use super::syscalls::{ATTRIBUTE_READ_ONLY, NO_LINKS};
 use crate::codec::Failure;
-use crate::fault;
-use crate::spec::{Limits, Mechanism};
+use crate::spec::Limits;
 use crate::{FileRule, SandboxSpec};
 
 pub(super) const SAFE: u64 = ATTRIBUTE_NO_SET_ID | ATTRIBUTE_NO_DEVICES;
@@ -81,9 +80,6 @@ pub(crate) struct Built {
 
 /// Turns an error into the failure of a step about a path.
 pub(super) fn failed<T>(what: &str, path: &Path, result: io::Result<T>) -> Result<T, Failure> {
-    let is_here =
-        fault::is_set() && (fault::is_at("mounts") || fault::is_at(&format!("mounts: {what}")));
-    let result = if is_here { Err(fault::error()) } else { result };
     result.map_err(|error| Failure::Step {
         step: "mounts".to_owned(),
         reason: format!("{what} `{}`: {error}", path.display()),
@@ -96,10 +92,7 @@ pub(crate) fn open(path: &Path) -> io::Result<OwnedFd> {
 }
 
 /// Makes a `/proc` for this process namespace, before anything covers the host's.
-fn new_proc(hide: &BTreeSet<Mechanism>) -> (Option<OwnedFd>, String) {
-    if hide.contains(&Mechanism::ProcMount) {
-        return (None, "hidden by the spec".to_owned());
-    }
+fn new_proc() -> (Option<OwnedFd>, String) {
     match syscalls::new_file_system(c"proc", &[], INERT) {
         Ok(mount) => (Some(mount), String::new()),
         Err(error) => (None, format!("the kernel refuses a new `/proc`: {error}")),
@@ -167,17 +160,14 @@ pub(crate) struct Stage {
 
 impl Stage {
     /// Makes what is the same for every run: the host's tree read-only, `/dev`, `/proc` and `/sys`.
-    pub(crate) fn new(hide: &BTreeSet<Mechanism>) -> Result<Stage, Failure> {
+    pub(crate) fn new() -> Result<Stage, Failure> {
         let path = Path::new("/");
         failed("make private", path, syscalls::make_private())?;
-        let (proc_mount, proc_reason) = new_proc(hide);
+        let (proc_mount, proc_reason) = new_proc();
         let host = failed("open", path, open(path))?;
         let root = failed("clone", path, syscalls::clone_tree(host.as_fd(), true))?;
         // From Linux 6.15 what is attached nowhere can be copied; before, the host is left when the spec is there.
-        let outside = match hide.contains(&Mechanism::DetachedCopy) {
-            true => None,
-            false => syscalls::clone_tree(root.as_fd(), true).ok(),
-        };
+        let outside = syscalls::clone_tree(root.as_fd(), true).ok();
         let attributes = SAFE | ATTRIBUTE_READ_ONLY;
         failed("restrict", path, syscalls::set_attributes(root.as_fd(), true, attributes))?;
         let staging = failed("stage", path, small_file_system(c"0755"))?;
@@ -242,7 +232,7 @@ impl Stage {
     /// Puts on top what `spec` asks for, and makes it the root of this mount namespace.
     pub(crate) fn build(mut self, spec: &SandboxSpec, foreign: Foreign) -> Result<Built, Failure> {
         let sources = Sources::open(spec, &foreign, self.left.as_ref())?;
-        let is_watched = spec.may_be_watched(self.proc_mount.is_some());
+        let is_watched = self.proc_mount.is_some();
         let is_covered = |rule: &&FileRule| !(is_watched && spec.leaves_to_supervisor(rule));
         let rules: Vec<&FileRule> = sources.rules.iter().filter(is_covered).collect();
         let mounts =

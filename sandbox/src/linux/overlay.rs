@@ -12,7 +12,6 @@ use super::layout::{Mount, View};
 use super::mounts::{SAFE, beneath, is_absent, is_directory};
 use super::sources::{Left, open_in};
 use super::syscalls::{self, NO_LINKS, ONE_MOUNT};
-use crate::fault;
 use crate::pattern::{Match, Pattern};
 use crate::spec::{Access, Cache};
 use crate::{FileRule, SandboxSpec};
@@ -124,18 +123,12 @@ fn attach(
     root: &OwnedFd,
     (left, memory): (Option<&Left>, &mut Memory),
 ) -> io::Result<OwnedFd> {
-    if fault::is_at("overlay") {
-        return Err(fault::error());
-    }
     let lower = layer(&cache.path, left)?;
     if !is_directory(&lower)? {
         return Err(io::ErrorKind::NotADirectory.into());
     }
     let store = layer(&cache.store, left).map_err(no_store)?;
-    let on_disk = match fault::is_at("overlay on disk") {
-        true => Err(fault::error()),
-        false => over(&lower, &store, Path::new("")).map_err(no_store),
-    };
+    let on_disk = over(&lower, &store, Path::new("")).map_err(no_store);
     let mount = on_disk.or_else(|error| memory.over(&lower).map_err(|_| error))?;
     let target = beneath(root.as_fd(), cache.path.strip_prefix("/").unwrap_or(&cache.path))?;
     syscalls::attach(mount.as_fd(), target.as_fd())?;

@@ -518,3 +518,5 @@ fn modes(options: Options) -> Vec<Entry> {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) use tests::all_tables;

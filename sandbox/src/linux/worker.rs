@@ -39,7 +39,7 @@ pub(crate) fn confine() -> io::Result<()> {
     syscalls::seccomp_filter(&table().compile())
 }
 
-fn table() -> Table {
+pub(super) fn table() -> Table {
     let descriptor = |value: u32| Case {
         tests: vec![Test::Is { argument: 0, mask: u32::MAX, value }],
         verdict: Verdict::Allow,

@@ -2,19 +2,24 @@
 
 use std::fs;
 
-use stockade_sandbox::{Access, Error, Fallback, Mechanism, Protection, SandboxSpec, State};
+use stockade_sandbox::{Access, Error, Fallback, Protection, SandboxSpec, State};
+use stockade_tests::lacking::{Refused, landlock, notifications, user_namespaces, without};
 
-use crate::place::{Place, as_root_and_user, rule, run};
+use crate::place::{Place, Ran, as_root_and_user, on_older_kernel, rule, run_by, run_without};
 
-/// A spec for a machine without user namespaces.
+/// A spec for a machine that may be without user namespaces.
 fn without_namespaces(place: &Place, script: &str) -> SandboxSpec {
     let mut spec = place.spec(script);
-    spec.hide.insert(Mechanism::UserNamespace);
     spec.fallback = Fallback::Static;
     let own = place.base.join("tmp");
     fs::create_dir_all(&own).unwrap();
     spec.files.private_tmp = Some(own);
     spec
+}
+
+/// Runs `spec` where there are no user namespaces.
+fn run_static(spec: &SandboxSpec) -> Result<Ran, Error> {
+    run_without(&user_namespaces(), spec)
 }
 
 #[test]
@@ -62,7 +67,7 @@ fn what_can_be_enforced_without_namespaces_is() {
             undo();
             let mut spec = without_namespaces(&place, &script);
             spec.files.rules.push(rule(&denied, Access::None));
-            let inside = run(&spec).unwrap();
+            let inside = run_static(&spec).unwrap();
             assert_ne!(inside.exit.code, Some(0), "must fail confined: {script} {}", inside.text);
             assert_eq!(fs::read_to_string(place.outside.join("file")).unwrap(), "kept", "{script}");
             let _ = fs::remove_file(place.project.join("l"));
@@ -79,7 +84,7 @@ fn ordinary_work_goes_on_without_namespaces() {
         let script = "set -e; mkdir -p a/b; echo x > a/b/c; mv a/b/c a/d; ln a/d a/e; ln -s d a/f; cat a/f; rm -r a
              echo y > $TMPDIR/y; cat $TMPDIR/y; f=$(mktemp); rm $f; echo z > /dev/null; printf q | cat; ls /proc/self/fd | wc -l
              perl -e 'use Socket; socketpair(A, B, AF_UNIX, SOCK_STREAM, 0) or die; defined fork or die'; ulimit -c; exit 7";
-        let ran = run(&without_namespaces(&place, script)).unwrap();
+        let ran = run_static(&without_namespaces(&place, script)).unwrap();
         assert_eq!((ran.exit.code, &*ran.text), (Some(7), "x\ny\nq4\n0\n"));
     });
 }
@@ -137,7 +142,7 @@ fn what_may_not_be_written_is_kept_and_its_directory_stays_writable() {
                     outside.text
                 );
                 fill();
-                let inside = run(&spec(script)).unwrap();
+                let inside = run_static(&spec(script)).unwrap();
                 assert_ne!(inside.exit.code, Some(0), "must fail: {script} {}", inside.text);
                 for name in ["config", "conf.d/hook"] {
                     let text = fs::read_to_string(place.project.join(name)).unwrap();
@@ -146,7 +151,7 @@ fn what_may_not_be_written_is_kept_and_its_directory_stays_writable() {
             }
             fill();
             let script = "set -e; cat config; echo new > new; cat new; mv new renamed; mkdir d; echo y > conf.d/y; rm other; ls";
-            let ran = run(&spec(script)).unwrap();
+            let ran = run_static(&spec(script)).unwrap();
             let all = "keptnew\nconf.d\nconfig\nd\nrenamed\ntwin\n";
             assert_eq!((ran.exit.code, &*ran.text), (Some(0), all));
         },
@@ -178,7 +183,7 @@ fn named_semaphores_work_and_are_the_runs_own() {
         let outside = place.plain("python3 x.py");
         assert_eq!((outside.code, &*outside.text), (Some(0), "3 7\n"));
         assert_eq!(fs::read_to_string(&of_the_host).unwrap(), "changedhost");
-        let inside = run(&without_namespaces(&place, "python3 x.py")).unwrap();
+        let inside = run_static(&without_namespaces(&place, "python3 x.py")).unwrap();
         assert!(inside.text.starts_with("3 7\n"), "{}", inside.text);
         assert!(inside.text.contains("FileNotFoundError"), "{}", inside.text);
         assert_eq!(fs::read_to_string(&of_the_host).unwrap(), "changedhost");
@@ -206,7 +211,7 @@ fn directories_with_denied_files_can_be_listed() {
             for path in ["etc/shadow", "home/keys"] {
                 spec.files.rules.push(rule(&place.outside.join(path), Access::None));
             }
-            let ran = run(&spec).unwrap();
+            let ran = run_static(&spec).unwrap();
             (ran.exit.code == Some(0), ran.text)
         };
         assert_eq!(listed("ls $O/etc"), (true, "plain\nshadow\n".to_owned()));
@@ -221,7 +226,7 @@ fn directories_with_denied_files_can_be_listed() {
 fn the_report_says_what_is_open_without_namespaces() {
     as_root_and_user("fallback::the_report_says_what_is_open_without_namespaces", || {
         let place = Place::new("static-report");
-        let ran = run(&without_namespaces(&place, "true")).unwrap();
+        let ran = run_static(&without_namespaces(&place, "true")).unwrap();
         use Protection::{
             Env, Fds, HiddenNames, Ipc, KernelSettings, Keyring, Limits, Loopback, MetadataOutside,
             Network, NoRead, Privilege, Processes, Protected, Survivors, Syscalls, Tty,
@@ -252,9 +257,8 @@ fn the_report_says_what_is_open_without_namespaces() {
             assert!(matches!(state, Some(State::Partial(_))), "{open:?}: {state:?}");
         }
         // Without a supervisor nobody keeps names and modes.
-        let mut spec = without_namespaces(&place, "true");
-        spec.hide.insert(Mechanism::Notification);
-        let ran = run(&spec).unwrap();
+        let lacking = [user_namespaces(), vec![notifications()]].concat();
+        let ran = run_without(&lacking, &without_namespaces(&place, "true")).unwrap();
         for open in [MetadataOutside, Protected] {
             let state = ran.enforced.states.get(&open);
             assert!(matches!(state, Some(State::Missing(_))), "{open:?}: {state:?}");
@@ -262,10 +266,14 @@ fn the_report_says_what_is_open_without_namespaces() {
         // What is required and not there stops the start here as well.
         let mut spec = without_namespaces(&place, "touch ran");
         spec.required.insert(Protection::Protected);
-        assert!(matches!(run(&spec), Err(Error::Unenforceable { protection: Protected, .. })));
+        assert!(matches!(
+            run_static(&spec),
+            Err(Error::Unenforceable { protection: Protected, .. })
+        ));
         spec.required.clear();
-        spec.hide.insert(Mechanism::Landlock);
-        assert!(matches!(run(&spec), Err(Error::Unenforceable { protection: WriteOutside, .. })));
+        let lacking = [user_namespaces(), vec![landlock()]].concat();
+        let ran = run_without(&lacking, &spec);
+        assert!(matches!(ran, Err(Error::Unenforceable { protection: WriteOutside, .. })));
         assert!(!place.project.join("ran").exists());
     });
 }
@@ -276,14 +284,19 @@ fn a_namespace_that_fails_half_way_leads_to_the_fallback_only_when_it_may() {
         "fallback::a_namespace_that_fails_half_way_leads_to_the_fallback_only_when_it_may",
         || {
             let place = Place::new("half");
-            for step in ["/proc/self/uid_map", "mounts: attach", "loopback"] {
+            let flags = u32::try_from(libc::SIOCSIFFLAGS).unwrap();
+            for step in [
+                Refused::call(libc::SYS_mount),
+                Refused::call(libc::SYS_move_mount),
+                Refused::call(libc::SYS_ioctl).with(1, flags),
+            ] {
                 let mut spec = place.spec("touch ran");
-                spec.fail_at = step.to_owned();
-                assert!(run(&spec).is_err(), "{step}");
-                assert!(!place.project.join("ran").exists(), "{step}");
+                let refused = [step.clone()];
+                assert!(run_without(&refused, &spec).is_err(), "{step:?}");
+                assert!(!place.project.join("ran").exists(), "{step:?}");
                 spec.fallback = Fallback::Static;
-                let ran = run(&spec).unwrap();
-                assert!(!ran.enforced.holds(Protection::Protected), "{step}");
+                let ran = run_without(&refused, &spec).unwrap();
+                assert!(!ran.enforced.holds(Protection::Protected), "{step:?}");
                 fs::remove_file(place.project.join("ran")).unwrap();
             }
         },
@@ -301,16 +314,22 @@ fn every_level_of_landlock_is_used_for_what_it_can() {
         let own = place.project.clone();
         for abi in 0..=7 {
             for namespaces in [true, false] {
-                let mut spec = match namespaces {
+                let spec = match namespaces {
                     true => place.spec(script),
                     false => without_namespaces(&place, script),
                 };
-                spec.landlock_abi = abi;
+                let mut lacking = if namespaces { Vec::new() } else { user_namespaces() };
+                lacking.extend((abi == 0).then(landlock));
+                let launcher = match abi {
+                    0 => crate::place::launcher().to_path_buf(),
+                    _ => on_older_kernel(&format!("landlock-abi-{abi}")),
+                };
+                let ran = without(&lacking, || run_by(&launcher, &spec));
                 if abi == 0 && !namespaces {
-                    assert!(run(&spec).is_err());
+                    assert!(ran.is_err());
                     continue;
                 }
-                let ran = run(&spec).unwrap();
+                let ran = ran.unwrap();
                 let kept = fs::read_to_string(place.outside.join("file")).unwrap();
                 assert_eq!(kept, "kept", "ABI {abi}, namespaces {namespaces}");
                 assert!(ran.enforced.holds(Protection::WriteOutside), "ABI {abi}");

@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use stockade_sandbox::{Access, Mechanism, Protection, State};
+use stockade_sandbox::{Access, Protection, State};
 use stockade_tests::skip;
 
-use crate::place::{Place, as_root_and_user, rule, run, told};
+use crate::place::{Place, as_root_and_user, rule, run, told, with_covered_proc};
 
 #[test]
 fn a_guarded_name_cannot_come_into_being() {
@@ -186,15 +186,14 @@ fn a_path_that_changes_meanwhile_does_not_get_through() {
 }
 
 #[test]
-fn without_notifications_protected_is_only_partial() {
-    as_root_and_user("guard::without_notifications_protected_is_only_partial", || {
+fn without_a_proc_of_its_own_protected_is_only_partial() {
+    with_covered_proc("guard::without_a_proc_of_its_own_protected_is_only_partial", || {
         let place = Place::new("partial");
-        let mut spec = place.spec("true");
-        spec.hide.insert(Mechanism::Notification);
-        let ran = run(&spec).unwrap();
-        let open = "protected and guarded names that do not exist yet can be made".to_owned();
+        let ran = run(&place.spec("true")).unwrap();
+        let open = "protected and guarded names that do not exist yet can be made, since nothing can watch over it \
+                    without a `/proc`: the kernel refuses a new `/proc`: Operation not permitted (os error 1)";
         let state = ran.enforced.states.get(&Protection::Protected);
-        assert_eq!(state, Some(&State::Partial(open)));
+        assert_eq!(state, Some(&State::Partial(open.to_owned())));
     });
 }
 

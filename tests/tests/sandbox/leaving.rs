@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::place::LATE;
+use crate::place::OLDER;
 
 /// The tests of what the way out of the host's tree could spoil: what is shown, writable, hidden, private.
 const TESTS: [&str; 6] = [
@@ -17,7 +17,11 @@ const TESTS: [&str; 6] = [
 #[test]
 fn the_older_way_to_leave_the_host_confines_alike() {
     let own = std::env::current_exe().expect("this test");
-    let output = Command::new(own).args(TESTS).env(LATE, "1").output().expect("the tests start");
+    let output = Command::new(own)
+        .args(TESTS)
+        .env(OLDER, "no-detached-copies")
+        .output()
+        .expect("the tests start");
     let text = String::from_utf8_lossy(&output.stdout);
     let more = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{text}{more}");

@@ -7,18 +7,23 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use stockade_sandbox::{
-    Access, Child, Enforced, Error, Exit, Fallback, FileRule, Files, GitKeys, Limits, Mechanism,
-    Mediation, Network, Program, SandboxSpec, Stdio, Violation, spawn,
+    Access, Child, Enforced, Error, Exit, Fallback, FileRule, Files, GitKeys, Limits, Mediation,
+    Network, Program, SandboxSpec, Stdio, Violation, spawn,
 };
+use stockade_tests::lacking::{Refused, without};
 use stockade_tests::{SKIPPED, skip};
 
 /// Set in the copy of a test that runs as an ordinary user.
 const SECOND: &str = "STOCKADE_TEST_AS_USER";
 
-/// Set in the copy of the tests whose runs leave the host's tree as they did before Linux 6.15.
-pub const LATE: &str = "STOCKADE_TEST_LEAVES_LATE";
+/// Set in a copy of the tests to the name of the older kernel that their runs see.
+pub const OLDER: &str = "STOCKADE_TEST_OLDER_KERNEL";
+
+/// Set in the copy of a test in which parts of `/proc` are covered.
+const COVERED: &str = "STOCKADE_TEST_COVERED_PROC";
 
 /// An unprivileged user and group that every system has.
 const NOBODY: &str = "65534";
@@ -135,9 +140,6 @@ impl Place {
             mediation: Mediation::Writes,
             confine: true,
             fallback: Fallback::Refuse,
-            landlock_abi: u32::MAX,
-            fail_at: String::new(),
-            hide: std::env::var_os(LATE).map(|_| Mechanism::DetachedCopy).into_iter().collect(),
         }
     }
 
@@ -217,26 +219,84 @@ pub fn rule(path: &Path, access: Access) -> FileRule {
     FileRule { path: path.to_path_buf(), access, origin: "test".to_owned() }
 }
 
+/// Runs `body` where a part of `/proc` is covered, as in a container: there the kernel lets nobody mount a new one
+/// (`mount_namespaces(7)`). This test again, in a mount namespace of its own.
+pub fn with_covered_proc(test: &str, body: impl FnOnce()) {
+    if std::env::var_os(COVERED).is_some() {
+        return body();
+    }
+    let output = Command::new("unshare")
+        .args(["--user", "--map-current-user", "--keep-caps", "--mount", "sh", "-c"])
+        .arg("mount --bind /dev/null /proc/version && exec \"$@\"")
+        .arg("sh")
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(COVERED, "1")
+        .env(SECOND, "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && text.contains("1 passed"),
+        "with a covered `/proc`: {text}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
 /// Returns the launcher.
 pub fn launcher() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_launcher"))
+    static LAUNCHER: OnceLock<PathBuf> = OnceLock::new();
+    LAUNCHER.get_or_init(|| match std::env::var(OLDER) {
+        Ok(kernel) => on_older_kernel(&kernel),
+        Err(_) => env!("CARGO_BIN_EXE_launcher").into(),
+    })
+}
+
+/// Returns a launcher that sees an older kernel: `landlock-abi-N`, or `no-detached-copies`.
+pub fn on_older_kernel(kernel: &str) -> PathBuf {
+    let above = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernels");
+    fs::create_dir_all(&above).unwrap();
+    let launcher = above.join(kernel);
+    if fs::symlink_metadata(&launcher).is_err() {
+        // Another test may make it at the same time.
+        let _ = std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_older_kernel"), &launcher);
+    }
+    launcher
 }
 
 /// Starts `spec` and returns the run and the end of the pipe that its output goes to.
 pub fn start(spec: &SandboxSpec) -> Result<(Child, Enforced, std::io::PipeReader), Error> {
+    start_by(launcher(), spec)
+}
+
+/// Starts `spec` by this launcher.
+fn start_by(
+    launcher: &Path,
+    spec: &SandboxSpec,
+) -> Result<(Child, Enforced, std::io::PipeReader), Error> {
     let (reader, writer) = std::io::pipe().unwrap();
     let stdio = Stdio {
         stdin: OwnedFd::from(File::open("/dev/null").unwrap()),
         stdout: writer.try_clone().unwrap().into(),
         stderr: writer.into(),
     };
-    let (child, enforced) = spawn(launcher(), spec, stdio)?;
+    let (child, enforced) = spawn(launcher, spec, stdio)?;
     Ok((child, enforced, reader))
 }
 
 /// Runs `spec` to its end.
 pub fn run(spec: &SandboxSpec) -> Result<Ran, Error> {
-    let (child, enforced, mut reader) = start(spec)?;
+    run_by(launcher(), spec)
+}
+
+/// Runs `spec` where these calls fail.
+pub fn run_without(refused: &[Refused], spec: &SandboxSpec) -> Result<Ran, Error> {
+    without(refused, || run(spec))
+}
+
+/// Runs `spec` to its end by this launcher.
+pub fn run_by(launcher: &Path, spec: &SandboxSpec) -> Result<Ran, Error> {
+    let (child, enforced, mut reader) = start_by(launcher, spec)?;
     let mut bytes = Vec::new();
     reader.read_to_end(&mut bytes).unwrap();
     let (exit, violations) = child.wait_with_violations().unwrap();

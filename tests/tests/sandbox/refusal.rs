@@ -2,21 +2,19 @@
 
 use std::fs;
 
-use stockade_sandbox::{
-    Access, Error, Host, Mechanism, Network, Protection, SandboxSpec, State, Window,
-};
+use stockade_sandbox::{Access, Error, Host, Network, Protection, SandboxSpec, State, Window};
+use stockade_tests::lacking::{Refused, control_groups, landlock, user_namespaces};
 
-use crate::place::{Place, as_root_and_user, launcher, rule, run};
+use crate::place::{Place, as_root_and_user, launcher, rule, run, run_without, with_covered_proc};
 
 #[test]
 fn without_namespaces_nothing_starts() {
     as_root_and_user("refusal::without_namespaces_nothing_starts", || {
         let place = Place::new("no-namespaces");
-        let mut spec = place.spec("touch ran");
-        spec.hide.insert(Mechanism::UserNamespace);
-        match run(&spec) {
+        match run_without(&user_namespaces(), &place.spec("touch ran")) {
             Err(Error::Unenforceable { reason, help, .. }) => {
-                assert_eq!(reason, "namespaces cannot be made: hidden by the spec");
+                let refused = "Operation not permitted (os error 1)";
+                assert_eq!(reason, format!("namespaces cannot be made: {refused}"));
                 assert!(!help.is_empty());
             }
             other => panic!("{other:?}"),
@@ -27,29 +25,22 @@ fn without_namespaces_nothing_starts() {
 
 #[test]
 fn a_required_protection_that_is_missing_stops_the_start() {
-    as_root_and_user("refusal::a_required_protection_that_is_missing_stops_the_start", || {
+    let test = "refusal::a_required_protection_that_is_missing_stops_the_start";
+    with_covered_proc(test, || {
         let place = Place::new("required");
-        for (hidden, protection) in [
-            (Mechanism::Seccomp, Protection::Syscalls),
-            (Mechanism::Seccomp, Protection::Tty),
-            (Mechanism::ProcMount, Protection::Processes),
-            (Mechanism::NetworkNamespace, Protection::Loopback),
-        ] {
-            let mut spec = place.spec("touch ran");
-            spec.hide.insert(hidden);
-            let ran = run(&spec).unwrap();
-            let state = ran.enforced.states.get(&protection);
-            assert!(matches!(state, Some(State::Missing(_))), "{protection:?}: {state:?}");
-            fs::remove_file(place.project.join("ran")).unwrap();
-            spec.required.insert(protection);
-            match run(&spec) {
-                Err(Error::Unenforceable { protection: named, .. }) => {
-                    assert_eq!(named, protection)
-                }
-                other => panic!("{other:?}"),
+        let mut spec = place.spec("touch ran");
+        let ran = run(&spec).unwrap();
+        let state = ran.enforced.states.get(&Protection::Processes);
+        assert!(matches!(state, Some(State::Missing(_))), "{state:?}");
+        fs::remove_file(place.project.join("ran")).unwrap();
+        spec.required.insert(Protection::Processes);
+        match run(&spec) {
+            Err(Error::Unenforceable { protection, .. }) => {
+                assert_eq!(protection, Protection::Processes);
             }
-            assert!(!place.project.join("ran").exists());
+            other => panic!("{other:?}"),
         }
+        assert!(!place.project.join("ran").exists());
     });
 }
 
@@ -59,39 +50,36 @@ fn limits_can_be_required_where_no_group_is_delegated() {
         let place = Place::new("required-limits");
         let mut spec = place.spec("ulimit -f");
         spec.required.insert(Protection::Limits);
-        spec.hide.insert(Mechanism::ControlGroup);
         spec.limits.file_bytes = 1 << 20;
-        let ran = run(&spec).unwrap();
+        let ran = run_without(&[control_groups()], &spec).unwrap();
         assert_eq!((ran.exit.code, &*ran.text), (Some(0), "1024\n"));
         let state = ran.enforced.states.get(&Protection::Limits);
         assert!(matches!(state, Some(State::Partial(_))), "{state:?}");
-        // Where they cannot be set for each process nothing runs.
-        spec.fail_at = "limits".to_owned();
-        assert!(run(&spec).is_err());
+    });
+}
+
+/// Asserts that a run can neither write outside nor connect to the host.
+fn holds_without(place: &Place, refused: &[Refused]) {
+    let spec = place.spec("echo x > $O/file; exec 3<>/dev/tcp/127.0.0.1/22");
+    let ran = run_without(refused, &spec).unwrap();
+    assert_eq!(ran.exit.code, Some(1), "{refused:?}: {}", ran.text);
+    assert!(!place.outside.join("file").exists(), "{refused:?}");
+    for protection in [Protection::WriteOutside, Protection::Network] {
+        assert!(ran.enforced.holds(protection), "{refused:?}: {protection:?}");
+    }
+}
+
+#[test]
+fn what_is_left_holds_without_landlock() {
+    as_root_and_user("refusal::what_is_left_holds_without_landlock", || {
+        holds_without(&Place::new("layers"), &[landlock()]);
     });
 }
 
 #[test]
-fn what_is_left_holds_when_a_layer_is_missing() {
-    as_root_and_user("refusal::what_is_left_holds_when_a_layer_is_missing", || {
-        let place = Place::new("layers");
-        for hidden in [
-            Mechanism::Landlock,
-            Mechanism::Seccomp,
-            Mechanism::ProcMount,
-            Mechanism::NetworkNamespace,
-            Mechanism::Notification,
-        ] {
-            let mut spec = place.spec("echo x > $O/file; exec 3<>/dev/tcp/127.0.0.1/22");
-            spec.hide.insert(hidden);
-            let ran = run(&spec).unwrap();
-            assert_eq!(ran.exit.code, Some(1), "{hidden:?}: {}", ran.text);
-            assert!(!place.outside.join("file").exists(), "{hidden:?}");
-            assert!(
-                ran.enforced.holds(Protection::WriteOutside)
-                    && ran.enforced.holds(Protection::Network)
-            );
-        }
+fn what_is_left_holds_without_a_proc_of_its_own() {
+    with_covered_proc("refusal::what_is_left_holds_without_a_proc_of_its_own", || {
+        holds_without(&Place::new("layers-proc"), &[]);
     });
 }
 
@@ -249,78 +237,64 @@ fn the_machine_is_probed_by_doing() {
     });
 }
 
+/// Calls that the start of a run is made of, each with the step that a refusal names.
+fn steps() -> Vec<(&'static str, Refused)> {
+    let prctl = |option: libc::c_int| Refused::call(libc::SYS_prctl).with(0, option.unsigned_abs());
+    let ioctl = |command: libc::c_ulong| {
+        Refused::call(libc::SYS_ioctl).with(1, u32::try_from(command).unwrap())
+    };
+    let listener = u32::try_from(libc::SECCOMP_FILTER_FLAG_NEW_LISTENER).unwrap();
+    vec![
+        ("subreaper", prctl(libc::PR_SET_CHILD_SUBREAPER)),
+        ("parent death signal", prctl(libc::PR_SET_PDEATHSIG)),
+        ("dumpable", prctl(libc::PR_SET_DUMPABLE)),
+        ("mounts", Refused::call(libc::SYS_mount)),
+        ("mounts", Refused::call(libc::SYS_open_tree)),
+        ("mounts", Refused::call(libc::SYS_mount_setattr)),
+        ("mounts", Refused::call(libc::SYS_fsmount)),
+        ("mounts", Refused::call(libc::SYS_move_mount)),
+        ("mounts", Refused::call(libc::SYS_pivot_root)),
+        ("mounts", Refused::call(libc::SYS_umount2)),
+        ("secure bits", prctl(libc::PR_SET_SECUREBITS)),
+        ("ambient set", prctl(libc::PR_CAP_AMBIENT)),
+        ("bounding set", prctl(libc::PR_CAPBSET_DROP)),
+        ("loopback", ioctl(libc::SIOCSIFFLAGS)),
+        ("capabilities", Refused::call(libc::SYS_capset)),
+        ("no new privileges", prctl(libc::PR_SET_NO_NEW_PRIVS)),
+        ("Landlock", Refused::call(libc::SYS_landlock_add_rule)),
+        ("Landlock", Refused::call(libc::SYS_landlock_restrict_self)),
+        ("limits", Refused::call(libc::SYS_prlimit64)),
+        ("mounts", Refused::call(libc::SYS_fchdir)),
+        ("descriptors", Refused::call(libc::SYS_close_range).with(2, libc::CLOSE_RANGE_CLOEXEC)),
+        ("system-call filter", Refused::call(libc::SYS_seccomp).with_bits(1, listener)),
+        ("own filter", Refused::call(libc::SYS_seccomp).with(1, 0)),
+        ("terminal", ioctl(libc::TIOCGPTPEER)),
+        ("controlling terminal", ioctl(libc::TIOCSCTTY)),
+    ]
+}
+
 /// A hardened kernel may say no at any step: then it is one clear refusal, and nothing has run.
 #[test]
 fn a_step_that_fails_is_named_and_nothing_runs() {
     as_root_and_user("refusal::a_step_that_fails_is_named_and_nothing_runs", || {
         let place = Place::new("steps");
-        let steps = [
-            "receive",
-            "other mounts",
-            "control",
-            "namespaces",
-            "parent death signal",
-            "/proc/self/setgroups",
-            "/proc/self/gid_map",
-            "/proc/self/uid_map",
-            "dumpable",
-            "loopback",
-            "mounts: make private",
-            "mounts: open",
-            "mounts: clone",
-            "mounts: restrict",
-            "mounts: stage",
-            "mounts: attach",
-            "mounts: make",
-            "mounts: mask",
-            "mounts: find the mount point",
-            "mounts: enter",
-            "mounts: pivot to",
-            "mounts: detach the old",
-            "secure bits",
-            "ambient set",
-            "bounding set",
-            "capabilities",
-            "no new privileges",
-            "Landlock",
-            "fork",
-            "session",
-            "streams",
-            "working directory",
-            "limits",
-            "signals",
-            "descriptors",
-            "system-call filter",
-            "supervisor",
-            "own filter",
-            "report",
-            "consent",
-            "terminal",
-            "controlling terminal",
-        ];
-        for name in steps {
+        let spec = |has_terminal: bool| {
             let mut spec = place.spec("touch ran");
-            let has_terminal = name.ends_with("terminal");
             spec.terminal = has_terminal.then_some(Window { rows: 24, columns: 80 });
             spec.files.rules.push(rule(&place.outside, Access::None));
-            spec.fail_at = name.to_owned();
-            match run(&spec) {
-                Err(Error::Step { step, reason }) => {
-                    assert!(name.starts_with(&step) || step == "start", "{name}: {step}: {reason}");
-                }
-                Err(Error::Unenforceable { reason, help, .. }) => {
-                    let about = ["namespaces", "/proc/self"].iter().any(|it| name.starts_with(it));
-                    assert!(
-                        about && reason.contains("not permitted") && !help.is_empty(),
-                        "{name}: {reason}"
-                    );
-                }
-                other => println!("{name}: {other:?}"),
+            spec
+        };
+        for has_terminal in [false, true] {
+            assert_eq!(run(&spec(has_terminal)).unwrap().exit.code, Some(0));
+            fs::remove_file(place.project.join("ran")).unwrap();
+        }
+        for (name, refused) in steps() {
+            match run_without(&[refused.clone()], &spec(name.ends_with("terminal"))) {
+                Err(Error::Step { step, .. }) => assert_eq!(step, name, "{refused:?}"),
+                Err(Error::Terminal { .. }) => assert_eq!("terminal", name),
+                other => panic!("{name}, {refused:?}: {other:?}"),
             }
             assert!(!place.project.join("ran").exists(), "{name}");
         }
-        let mut spec = place.spec("touch ran");
-        spec.fail_at = "a step that does not exist".to_owned();
-        assert_eq!(run(&spec).unwrap().exit.code, Some(0));
     });
 }

@@ -6,7 +6,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::process::Command;
 use std::thread;
 
-use stockade_sandbox::{Child, Fallback, Mechanism, SandboxSpec, Stdio, Window, spawn};
+use stockade_sandbox::{Child, Fallback, SandboxSpec, Stdio, Window, spawn};
+use stockade_tests::lacking::{user_namespaces, without};
 use stockade_tests::skip;
 
 use crate::place::{Place, as_root_and_user, launcher};
@@ -73,10 +74,9 @@ fn shown(mut other_end: File) -> String {
     String::from_utf8(screen).unwrap()
 }
 
-/// A spec for a machine without user namespaces.
+/// A spec for a machine that may be without user namespaces.
 fn without_namespaces(place: &Place, script: &str) -> SandboxSpec {
     let mut spec = place.spec(script);
-    spec.hide.insert(Mechanism::UserNamespace);
     spec.fallback = Fallback::Static;
     spec
 }
@@ -87,8 +87,13 @@ fn a_terminal_of_its_own_is_had_with_namespaces_and_without() {
         let place = Place::new("own-terminal");
         let script = "test -t 0 && test -t 1 && test -t 2 && stty size && echo by name >/dev/tty";
         let let_out = SandboxSpec { confine: false, ..place.spec(script) };
-        for spec in [place.spec(script), without_namespaces(&place, script), let_out] {
-            let (child, other_end) = on_its_own(spec);
+        let all = [
+            (place.spec(script), vec![]),
+            (without_namespaces(&place, script), user_namespaces()),
+            (let_out, vec![]),
+        ];
+        for (spec, lacking) in all {
+            let (child, other_end) = without(&lacking, || on_its_own(spec));
             assert_eq!(child.wait().unwrap().code, Some(0));
             assert_eq!(shown(other_end), "12 34\r\nby name\r\n");
         }
@@ -110,13 +115,16 @@ fn the_terminals_of_the_host_cannot_be_opened() {
         for act in ["<", ">", "<>"] {
             let script = format!("exec 3{act} {terminal}");
             assert_eq!(place.plain(&script).code, Some(0), "must work unconfined: {script}");
-            for spec in [place.spec(&script), without_namespaces(&place, &script)] {
+            for (spec, lacking) in [
+                (place.spec(&script), vec![]),
+                (without_namespaces(&place, &script), user_namespaces()),
+            ] {
                 // On one of its own that has the same name in its namespace nothing is shown here either.
                 let stdio = || {
                     OwnedFd::from(File::options().read(true).write(true).open("/dev/null").unwrap())
                 };
                 let stdio = Stdio { stdin: stdio(), stdout: stdio(), stderr: stdio() };
-                let (child, _) = spawn(launcher(), &spec, stdio).unwrap();
+                let (child, _) = without(&lacking, || spawn(launcher(), &spec, stdio)).unwrap();
                 assert_eq!(child.wait().unwrap().code, Some(1), "must fail confined: {script}");
             }
         }

@@ -3,10 +3,11 @@
 use std::fs;
 use std::process::{Child, Command};
 
-use stockade_sandbox::{Fallback, Mechanism, Violation};
+use stockade_sandbox::{Fallback, Violation};
+use stockade_tests::lacking::user_namespaces;
 use stockade_tests::skip;
 
-use crate::place::{Place, as_root_and_user, run};
+use crate::place::{Place, as_root_and_user, run, run_without};
 
 /// A process that does nothing, ended with this value.
 struct Victim(Child);
@@ -81,10 +82,9 @@ fn without_namespaces_no_other_process_can_be_changed() {
             let victim = Victim::start();
             let act = act.replace('N', &victim.0.id().to_string());
             let mut spec = place.spec(&act);
-            spec.hide.insert(Mechanism::UserNamespace);
             spec.fallback = Fallback::Static;
             spec.files.private_tmp = Some(own.clone());
-            let inside = run(&spec).unwrap();
+            let inside = run_without(&user_namespaces(), &spec).unwrap();
             assert_ne!(inside.exit.code, Some(0), "must fail confined: {act} {}", inside.text);
             let outside = place.plain(&act);
             assert_eq!(outside.code, Some(0), "must work unconfined: {act} {}", outside.text);

@@ -1,6 +1,7 @@
 use std::fmt::Write;
 
 use super::*;
+use crate::linux::bpf::oracle::telling_arguments;
 
 /// Returns the program as text, one instruction a line.
 fn disassembly(program: &[libc::sock_filter]) -> String {
@@ -108,27 +109,9 @@ fn the_filter_says_what_its_rows_say() {
     }
 }
 
-/// Returns arguments that make the tests of a row hold, each alone and all together, and some that do not.
-fn telling_arguments(table: &Table, number: u32) -> Vec<[u32; 6]> {
-    let mut all = vec![[0; 6], [1; 6], [u32::MAX; 6]];
-    for case in table.rows.get(&number).map(|row| &*row.cases).unwrap_or_default() {
-        let mut together = [0; 6];
-        for test in &case.tests {
-            let (argument, value) = match *test {
-                Test::Is { argument, value, .. } => (argument, value),
-                Test::Any { argument, bits } => (argument, bits & bits.wrapping_neg()),
-                Test::HighIsZero { argument } => (argument, 0),
-            };
-            let mut alone = [0; 6];
-            alone[argument as usize] = value;
-            together[argument as usize] = value;
-            all.extend([alone, together]);
-            together[argument as usize] ^= 0x8000_0000;
-            all.push(together);
-            together[argument as usize] ^= 0x8000_0000;
-        }
-    }
-    all
+/// Returns every table of a run, with what it is for.
+pub(crate) fn all_tables() -> impl Iterator<Item = (String, Table)> {
+    all_options().map(|options| (format!("{options:?}"), table(options)))
 }
 
 #[test]

@@ -1,27 +1,11 @@
-//! Landlock and seccomp: the calls that take rights away.
+//! Which Landlock the kernel has, and installing filters.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use super::{check, owned};
 
-/// `struct landlock_ruleset_attr` as of ABI 6 (Landlock's user space API, `linux/landlock.h`).
-#[repr(C)]
-pub(crate) struct RulesetAttributes {
-    pub(crate) handled_access_fs: u64,
-    pub(crate) handled_access_net: u64,
-    pub(crate) scoped: u64,
-}
-
-/// `struct landlock_path_beneath_attr`.
-#[repr(C, packed)]
-struct PathBeneath {
-    allowed_access: u64,
-    parent_fd: i32,
-}
-
 const LANDLOCK_CREATE_RULESET_VERSION: u32 = 1;
-const LANDLOCK_RULE_PATH_BENEATH: u32 = 1;
 
 /// Returns the Landlock ABI of the kernel.
 pub(crate) fn landlock_abi() -> io::Result<u32> {
@@ -29,55 +13,12 @@ pub(crate) fn landlock_abi() -> io::Result<u32> {
     let version = unsafe {
         libc::syscall(
             libc::SYS_landlock_create_ruleset,
-            std::ptr::null::<RulesetAttributes>(),
+            std::ptr::null::<libc::c_void>(),
             0_usize,
             LANDLOCK_CREATE_RULESET_VERSION,
         )
     };
     Ok(u32::try_from(check(version)?).unwrap_or(0))
-}
-
-/// Makes a ruleset; `size` is how much of `attributes` this kernel's ABI knows.
-pub(crate) fn landlock_create(attributes: &RulesetAttributes, size: usize) -> io::Result<OwnedFd> {
-    let size = size.min(size_of::<RulesetAttributes>());
-    // SAFETY: `attributes` lives through the call and holds at least `size` bytes.
-    let fd = unsafe {
-        libc::syscall(
-            libc::SYS_landlock_create_ruleset,
-            std::ptr::from_ref(attributes),
-            size,
-            0_u32,
-        )
-    };
-    owned(fd)
-}
-
-/// Grants `access` on what lies beneath `parent`.
-pub(crate) fn landlock_allow(
-    ruleset: BorrowedFd<'_>,
-    parent: BorrowedFd<'_>,
-    access: u64,
-) -> io::Result<()> {
-    let rule = PathBeneath { allowed_access: access, parent_fd: parent.as_raw_fd() };
-    // SAFETY: `rule` lives through the call and has the layout that the rule type names.
-    let status = unsafe {
-        libc::syscall(
-            libc::SYS_landlock_add_rule,
-            ruleset.as_raw_fd(),
-            LANDLOCK_RULE_PATH_BENEATH,
-            &raw const rule,
-            0_u32,
-        )
-    };
-    check(status).map(drop)
-}
-
-/// Restricts this thread, and what it starts, to the ruleset.
-pub(crate) fn landlock_restrict(ruleset: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: integers only.
-    let status =
-        unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0_u32) };
-    check(status).map(drop)
 }
 
 /// Installs a filter on this thread and what it starts.

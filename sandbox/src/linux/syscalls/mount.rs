@@ -3,33 +3,31 @@
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::{check, owned};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, FsPickFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags,
+    OpenTreeFlags, UnmountFlags,
+};
 
-pub(crate) const ATTRIBUTE_READ_ONLY: u64 = 0x1;
-pub(crate) const ATTRIBUTE_NO_SET_ID: u64 = 0x2;
-pub(crate) const ATTRIBUTE_NO_DEVICES: u64 = 0x4;
-pub(crate) const ATTRIBUTE_NO_EXECUTION: u64 = 0x8;
-const ATTRIBUTE_MAPPED_IDS: u64 = 0x0010_0000;
+use super::check;
+
+pub(crate) const ATTRIBUTE_READ_ONLY: u64 = libc::MOUNT_ATTR_RDONLY;
+pub(crate) const ATTRIBUTE_NO_SET_ID: u64 = libc::MOUNT_ATTR_NOSUID;
+pub(crate) const ATTRIBUTE_NO_DEVICES: u64 = libc::MOUNT_ATTR_NODEV;
+pub(crate) const ATTRIBUTE_NO_EXECUTION: u64 = libc::MOUNT_ATTR_NOEXEC;
 
 /// Resolve no symbolic link and no magic link of `/proc` (`openat2(2)`).
-pub(crate) const NO_LINKS: u64 = 0x04 | 0x02;
+pub(crate) const NO_LINKS: u64 = libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_MAGICLINKS;
 /// Leave no mount for another (`openat2(2)`).
-pub(crate) const ONE_MOUNT: u64 = 0x01;
+pub(crate) const ONE_MOUNT: u64 = libc::RESOLVE_NO_XDEV;
 /// Resolve no magic link of `/proc`.
-pub(crate) const NO_MAGIC_LINKS: u64 = 0x02;
+pub(crate) const NO_MAGIC_LINKS: u64 = libc::RESOLVE_NO_MAGICLINKS;
 
-const OPEN_TREE_CLONE: u32 = 1;
-const AT_RECURSIVE: u32 = 0x8000;
-const AT_EMPTY_PATH: u32 = 0x1000;
-const MOVE_FROM_DESCRIPTOR: u32 = 0x04;
-const MOVE_FROM_AND_TO_DESCRIPTORS: u32 = MOVE_FROM_DESCRIPTOR | 0x40;
-
-/// Returns `path` as the kernel wants it.
-pub(crate) fn c_path(path: &Path) -> io::Result<CString> {
-    CString::new(path.as_os_str().as_bytes()).map_err(|_| io::ErrorKind::InvalidInput.into())
+/// Returns flags of `open(2)`, closed on exec.
+fn open_flags(flags: i32) -> OFlags {
+    OFlags::from_bits_retain(flags.cast_unsigned()) | OFlags::CLOEXEC
 }
 
 /// Opens `path` from `directory` as `openat2` does.
@@ -39,35 +37,11 @@ pub(crate) fn open_at(
     flags: i32,
     resolve: u64,
 ) -> io::Result<OwnedFd> {
-    /// `struct open_how`.
-    #[repr(C)]
-    struct How {
-        flags: u64,
-        mode: u64,
-        resolve: u64,
-    }
-    let text = c_path(path)?;
-    let how = How {
-        flags: u64::try_from(flags | libc::O_CLOEXEC).map_err(|_| io::ErrorKind::InvalidInput)?,
-        mode: 0,
-        resolve,
-    };
-    // SAFETY: path and structure live through the call, and the size given is the structure's.
-    let fd = unsafe {
-        libc::syscall(
-            libc::SYS_openat2,
-            directory.as_raw_fd(),
-            text.as_ptr(),
-            &raw const how,
-            size_of::<How>(),
-        )
-    };
-    match owned(fd) {
+    let limits = ResolveFlags::from_bits_retain(resolve);
+    match rustix::fs::openat2(directory, path, open_flags(flags), Mode::empty(), limits) {
         // Inside another run of ours, or before Linux 5.6, there is no such call.
-        Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
-            open_by_parts(directory, path, flags, resolve)
-        }
-        result => result,
+        Err(rustix::io::Errno::NOSYS) => open_by_parts(directory, path, flags, resolve),
+        result => Ok(result?),
     }
 }
 
@@ -112,9 +86,7 @@ pub(crate) fn open_path(path: &Path, flags: i32, resolve: u64) -> io::Result<Own
     if !path.is_absolute() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    // SAFETY: AT_FDCWD is no descriptor that could be closed, and an absolute path does not use it.
-    let nowhere = unsafe { BorrowedFd::borrow_raw(libc::AT_FDCWD) };
-    open_at(nowhere, path, flags, resolve)
+    open_at(CWD, path, flags, resolve)
 }
 
 /// Opens or makes a file as `openat` does.
@@ -124,12 +96,7 @@ pub(crate) fn create_at(
     flags: i32,
     mode: u32,
 ) -> io::Result<OwnedFd> {
-    let path = c_path(path)?;
-    // SAFETY: the path lives through the call.
-    let fd = unsafe {
-        libc::openat(directory.as_raw_fd(), path.as_ptr(), flags | libc::O_CLOEXEC, mode)
-    };
-    owned(fd.into())
+    Ok(rustix::fs::openat(directory, path, open_flags(flags), Mode::from_bits_retain(mode))?)
 }
 
 /// Opens an object that is held, with other flags: the same object, whatever its name is now.
@@ -145,43 +112,27 @@ pub(crate) fn make_directory_at(
     path: &Path,
     mode: u32,
 ) -> io::Result<()> {
-    let path = c_path(path)?;
-    // SAFETY: the path lives through the call.
-    let status = unsafe { libc::mkdirat(directory.as_raw_fd(), path.as_ptr(), mode) };
-    check(status.into()).map(drop)
+    Ok(rustix::fs::mkdirat(directory, path, Mode::from_bits_retain(mode))?)
 }
 
 /// Makes a symbolic link at `path` with this text.
 pub(crate) fn symlink_at(text: &Path, directory: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
-    let (text, path) = (c_path(text)?, c_path(path)?);
-    // SAFETY: both strings live through the call.
-    let status = unsafe { libc::symlinkat(text.as_ptr(), directory.as_raw_fd(), path.as_ptr()) };
-    check(status.into()).map(drop)
+    Ok(rustix::fs::symlinkat(text, directory, path)?)
 }
 
 /// Returns a copy, attached nowhere, of the mount at `object` and what is mounted beneath.
 pub(crate) fn clone_tree(object: BorrowedFd<'_>, recursive: bool) -> io::Result<OwnedFd> {
-    let deep = if recursive { AT_RECURSIVE } else { 0 };
-    let flags = OPEN_TREE_CLONE | AT_EMPTY_PATH | deep | libc::O_CLOEXEC.unsigned_abs();
-    // SAFETY: the empty path is a static string; the rest are integers.
-    let fd = unsafe { libc::syscall(libc::SYS_open_tree, object.as_raw_fd(), c"".as_ptr(), flags) };
-    owned(fd)
+    let mut flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::AT_EMPTY_PATH
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    flags.set(OpenTreeFlags::AT_RECURSIVE, recursive);
+    Ok(rustix::mount::open_tree(object, c"", flags)?)
 }
 
 /// Attaches the tree `from` on top of `target`.
 pub(crate) fn attach(from: BorrowedFd<'_>, target: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: the empty paths are static strings; the rest are integers.
-    let status = unsafe {
-        libc::syscall(
-            libc::SYS_move_mount,
-            from.as_raw_fd(),
-            c"".as_ptr(),
-            target.as_raw_fd(),
-            c"".as_ptr(),
-            MOVE_FROM_AND_TO_DESCRIPTORS,
-        )
-    };
-    check(status).map(drop)
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    Ok(rustix::mount::move_mount(from, c"", target, c"", flags)?)
 }
 
 /// Attaches the tree `from` on top of what is called `name` in `directory`, following no link at the end.
@@ -190,52 +141,40 @@ pub(crate) fn attach_at(
     directory: BorrowedFd<'_>,
     name: &Path,
 ) -> io::Result<()> {
-    let name = c_path(name)?;
-    // SAFETY: both strings live through the call; the rest are integers.
-    let status = unsafe {
-        libc::syscall(
-            libc::SYS_move_mount,
-            from.as_raw_fd(),
-            c"".as_ptr(),
-            directory.as_raw_fd(),
-            name.as_ptr(),
-            MOVE_FROM_DESCRIPTOR,
-        )
-    };
-    check(status).map(drop)
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    Ok(rustix::mount::move_mount(from, c"", directory, name, flags)?)
 }
 
-/// `struct mount_attr`.
-#[repr(C)]
-#[derive(Default)]
-struct Attributes {
-    set: u64,
-    clear: u64,
-    propagation: u64,
-    user_namespace: u64,
+/// Returns attributes that are all off, and nothing that changes.
+fn no_attributes() -> libc::mount_attr {
+    libc::mount_attr { attr_set: 0, attr_clr: 0, propagation: 0, userns_fd: 0 }
 }
 
 /// Sets attributes of the mount at `object`, and of what is mounted beneath if `recursive`.
 pub(crate) fn set_attributes(object: BorrowedFd<'_>, recursive: bool, set: u64) -> io::Result<()> {
-    change(object, recursive, &Attributes { set, ..Attributes::default() })
+    change(object, recursive, &libc::mount_attr { attr_set: set, ..no_attributes() })
 }
 
 /// Shows the ids of the detached `tree` through the map of a user namespace, and makes it private.
 pub(crate) fn map_ids(tree: BorrowedFd<'_>, user_namespace: BorrowedFd<'_>) -> io::Result<()> {
     let number =
         u64::try_from(user_namespace.as_raw_fd()).map_err(|_| io::ErrorKind::InvalidInput)?;
-    let attributes = Attributes {
-        set: ATTRIBUTE_MAPPED_IDS,
+    let attributes = libc::mount_attr {
+        attr_set: libc::MOUNT_ATTR_IDMAP,
         // Else what is mounted on it later would appear on the host, too.
         propagation: libc::MS_PRIVATE,
-        user_namespace: number,
-        ..Attributes::default()
+        userns_fd: number,
+        ..no_attributes()
     };
     change(tree, true, &attributes)
 }
 
-fn change(object: BorrowedFd<'_>, recursive: bool, attributes: &Attributes) -> io::Result<()> {
-    let flags = AT_EMPTY_PATH | if recursive { AT_RECURSIVE } else { 0 };
+fn change(
+    object: BorrowedFd<'_>,
+    recursive: bool,
+    attributes: &libc::mount_attr,
+) -> io::Result<()> {
+    let flags = libc::AT_EMPTY_PATH | if recursive { libc::AT_RECURSIVE } else { 0 };
     // SAFETY: the structure lives through the call, and the size given is its own.
     let status = unsafe {
         libc::syscall(
@@ -244,7 +183,7 @@ fn change(object: BorrowedFd<'_>, recursive: bool, attributes: &Attributes) -> i
             c"".as_ptr(),
             flags,
             std::ptr::from_ref(attributes),
-            size_of::<Attributes>(),
+            size_of::<libc::mount_attr>(),
         )
     };
     check(status).map(drop)
@@ -265,19 +204,17 @@ fn make(
     flags: &[&CStr],
     attributes: u64,
 ) -> io::Result<OwnedFd> {
-    const CREATE: u32 = 6;
-    // SAFETY: `kind` lives through the call.
-    let context = owned(unsafe { libc::syscall(libc::SYS_fsopen, kind.as_ptr(), 1_u32) })?;
+    let context = rustix::mount::fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
     for (key, value) in options {
-        configure(&context, 1, key.as_ptr(), value.as_ptr())?;
+        rustix::mount::fsconfig_set_string(context.as_fd(), *key, *value)?;
     }
     for key in flags {
-        configure(&context, 0, key.as_ptr(), std::ptr::null())?;
+        rustix::mount::fsconfig_set_flag(context.as_fd(), *key)?;
     }
-    configure(&context, CREATE, std::ptr::null(), std::ptr::null())?;
-    // SAFETY: integers only.
-    let fd = unsafe { libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), 1_u32, attributes) };
-    owned(fd)
+    rustix::mount::fsconfig_create(context.as_fd())?;
+    let attributes = u32::try_from(attributes).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let attributes = MountAttrFlags::from_bits_retain(attributes);
+    Ok(rustix::mount::fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
 }
 
 /// Makes an overlay of the directories `lower`, `upper` and `work`, mounted nowhere yet.
@@ -307,99 +244,52 @@ pub(crate) fn new_overlay(
 
 /// Changes an option of the file system that is mounted at `mount`.
 pub(crate) fn reconfigure(mount: BorrowedFd<'_>, key: &CStr, value: &CStr) -> io::Result<()> {
-    const RECONFIGURE: u32 = 7;
-    const CLOSE_ON_EXEC: u32 = 1;
-    const EMPTY_PATH: u32 = 8;
-    let flags = CLOSE_ON_EXEC | EMPTY_PATH;
-    // SAFETY: the empty path is a static string; the rest are integers.
-    let context =
-        owned(unsafe { libc::syscall(libc::SYS_fspick, mount.as_raw_fd(), c"".as_ptr(), flags) })?;
-    configure(&context, 1, key.as_ptr(), value.as_ptr())?;
-    configure(&context, RECONFIGURE, std::ptr::null(), std::ptr::null())
-}
-
-fn configure(
-    context: &OwnedFd,
-    command: u32,
-    key: *const libc::c_char,
-    value: *const libc::c_char,
-) -> io::Result<()> {
-    // SAFETY: key and value are null or strings that `new_file_system` keeps through the call.
-    let status = unsafe {
-        libc::syscall(libc::SYS_fsconfig, context.as_raw_fd(), command, key, value, 0_i32)
-    };
-    check(status).map(drop)
+    let flags = FsPickFlags::FSPICK_CLOEXEC | FsPickFlags::FSPICK_EMPTY_PATH;
+    let context = rustix::mount::fspick(mount, c"", flags)?;
+    rustix::mount::fsconfig_set_string(context.as_fd(), key, value)?;
+    Ok(rustix::mount::fsconfig_reconfigure(context.as_fd())?)
 }
 
 /// Makes all mounts of this namespace private.
 pub(crate) fn make_private() -> io::Result<()> {
-    // SAFETY: static strings; source, type and data may be null for a change of propagation.
-    let status = unsafe {
-        libc::mount(
-            std::ptr::null(),
-            c"/".as_ptr(),
-            std::ptr::null(),
-            libc::MS_REC | libc::MS_PRIVATE,
-            std::ptr::null(),
-        )
-    };
-    check(status.into()).map(drop)
+    let flags = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    Ok(rustix::mount::mount_change(c"/", flags)?)
 }
 
 /// Makes the mount at the working directory the root, with the old root on top of it.
 pub(crate) fn pivot_here() -> io::Result<()> {
-    // SAFETY: static strings.
-    let status = unsafe { libc::syscall(libc::SYS_pivot_root, c".".as_ptr(), c".".as_ptr()) };
-    check(status).map(drop)
+    Ok(rustix::process::pivot_root(c".", c".")?)
 }
 
 /// Detaches the mount on top of the working directory, with all beneath: of several that lie on each other the last.
 pub(crate) fn detach_here() -> io::Result<()> {
-    // SAFETY: static string.
-    let status = unsafe { libc::umount2(c".".as_ptr(), libc::MNT_DETACH) };
-    check(status.into()).map(drop)
+    Ok(rustix::mount::unmount(c".", UnmountFlags::DETACH)?)
 }
 
 /// Changes the working directory.
 pub(crate) fn change_directory(directory: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: integers only.
-    let status = unsafe { libc::fchdir(directory.as_raw_fd()) };
-    check(status.into()).map(drop)
+    Ok(rustix::process::fchdir(directory)?)
 }
 
 /// Returns the flags that an open file has now.
 pub(crate) fn status_flags(file: BorrowedFd<'_>) -> io::Result<i32> {
-    // SAFETY: integers only.
-    let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
-    check(flags.into())?;
-    Ok(flags)
+    Ok(rustix::fs::fcntl_getfl(file)?.bits().cast_signed())
 }
 
 /// Sets the flags of an open file that can be changed (`F_SETFL` in `fcntl(2)`).
 pub(crate) fn set_status_flags(file: BorrowedFd<'_>, flags: i32) -> io::Result<()> {
-    // SAFETY: integers only.
-    let status = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags) };
-    check(status.into()).map(drop)
+    Ok(rustix::fs::fcntl_setfl(file, OFlags::from_bits_retain(flags.cast_unsigned()))?)
 }
 
 /// Returns how many bytes of the file system at `object` are used.
 pub(crate) fn used_bytes(object: BorrowedFd<'_>) -> io::Result<u64> {
-    // SAFETY: zero is a valid value of every field of `statfs64`.
-    let mut found: libc::statfs64 = unsafe { std::mem::zeroed() };
-    // SAFETY: `found` lives through the call.
-    let status = unsafe { libc::fstatfs64(object.as_raw_fd(), &raw mut found) };
-    check(status.into())?;
+    let found = rustix::fs::fstatfs(object)?;
     let block = u64::try_from(found.f_bsize).unwrap_or(0);
     Ok(found.f_blocks.saturating_sub(found.f_bfree).saturating_mul(block))
 }
 
 /// Returns which kind of object a descriptor is of: one of the `S_IF…` numbers.
 pub(crate) fn kind(fd: BorrowedFd<'_>) -> io::Result<libc::mode_t> {
-    let mut found = std::mem::MaybeUninit::<libc::stat64>::zeroed();
-    // SAFETY: the pointer is to a local that lives through the call.
-    let status = unsafe { libc::fstat64(fd.as_raw_fd(), found.as_mut_ptr()) };
-    check(status.into())?;
-    // SAFETY: all bytes were zeroed above, and zero is a valid value of every field.
-    let found = unsafe { found.assume_init() };
-    Ok(found.st_mode & libc::S_IFMT)
+    let mode = rustix::fs::fstat(fd)?.st_mode;
+    Ok(FileType::from_raw_mode(mode).as_raw_mode())
 }

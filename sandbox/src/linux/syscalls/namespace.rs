@@ -3,10 +3,10 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use rustix::rand::GetRandomFlags;
+
 use super::check;
 
-/// Takes the namespace that `namespace` is a descriptor of in the place of this process's own; `kind` is its `CLONE_NEW*`
-/// bit. For a user namespace there must be one thread (`setns(2)`).
 /// Makes a queue for messages of System V and removes it again (`msgget(2)`).
 pub(crate) fn try_message_queue() -> io::Result<()> {
     // SAFETY: integers only.
@@ -18,6 +18,8 @@ pub(crate) fn try_message_queue() -> io::Result<()> {
     check(removed.into()).map(drop)
 }
 
+/// Takes the namespace that `namespace` is a descriptor of in the place of this process's own; `kind` is its `CLONE_NEW*`
+/// bit. For a user namespace there must be one thread (`setns(2)`).
 pub(crate) fn join_namespace(namespace: BorrowedFd<'_>, kind: i32) -> io::Result<()> {
     // SAFETY: integers only, and the descriptor is open as long as it is borrowed.
     let status = unsafe { libc::setns(namespace.as_raw_fd(), kind) };
@@ -34,10 +36,8 @@ pub(crate) fn leave_namespaces(kinds: i32) -> io::Result<()> {
 /// Returns a number that nobody foresees (`getrandom(2)`).
 pub(crate) fn random_number() -> io::Result<u32> {
     let mut bytes = [0_u8; 4];
-    // SAFETY: `bytes` lives through the call, which writes no more than its length.
-    let count = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-    match usize::try_from(check(count as libc::c_long)?) {
-        Ok(count) if count == bytes.len() => Ok(u32::from_ne_bytes(bytes)),
-        Ok(_) | Err(_) => Err(io::ErrorKind::UnexpectedEof.into()),
+    match rustix::rand::getrandom(&mut bytes[..], GetRandomFlags::empty())? {
+        4 => Ok(u32::from_ne_bytes(bytes)),
+        _ => Err(io::ErrorKind::UnexpectedEof.into()),
     }
 }

@@ -7,6 +7,10 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use rustix::fs::Mode;
+use rustix::io::FdFlags;
+use rustix::thread::{CapabilitySet, CapabilitySets};
+
 use super::{check, owned};
 
 /// Which side of a fork this is.
@@ -73,11 +77,8 @@ pub(crate) fn fork_into(flags: i32, group: BorrowedFd<'_>) -> io::Result<Fork> {
 /// Says whether `object` has the extended attribute `name` with this value.
 pub(crate) fn has_attribute(object: BorrowedFd<'_>, name: &CStr, value: &[u8]) -> bool {
     let mut found = [0_u8; 16];
-    // SAFETY: the name ends with a zero, and at most as many bytes are written as there are.
-    let count = unsafe {
-        libc::fgetxattr(object.as_raw_fd(), name.as_ptr(), found.as_mut_ptr().cast(), found.len())
-    };
-    usize::try_from(count).is_ok_and(|count| found.get(..count) == Some(value))
+    let count = rustix::fs::fgetxattr(object, name, &mut found[..]);
+    count.is_ok_and(|count| found.get(..count) == Some(value))
 }
 
 /// A child that ended.
@@ -214,28 +215,18 @@ pub(crate) fn prctl(option: i32, second: libc::c_ulong, third: libc::c_ulong) ->
 
 /// Gives this thread a name, of which 15 bytes count.
 pub(crate) fn set_name(name: &str) -> io::Result<()> {
-    let name = CString::new(name).map_err(|_| io::ErrorKind::InvalidInput)?;
-    // SAFETY: the name lives through the call, which copies it (`PR_SET_NAME(2const)`).
-    let status = unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
-    check(status.into()).map(drop)
+    Ok(rustix::thread::set_name(&CString::new(name)?)?)
 }
 
-/// Sets the permitted and effective sets to `keep` (bit numbers below 32) and clears the inheritable one.
-pub(crate) fn set_capabilities(keep: u32) -> io::Result<()> {
-    /// `struct __user_cap_header_struct`, version 3 (`capset(2)`).
-    #[repr(C)]
-    struct Header {
-        version: u32,
-        pid: i32,
-    }
-    let header = Header { version: 0x2008_0522, pid: 0 };
-    let sets: [u32; 6] = [keep, keep, 0, 0, 0, 0];
-    // SAFETY: header and the two set structures (three words each) live through the call.
-    let status = unsafe { libc::syscall(libc::SYS_capset, &raw const header, sets.as_ptr()) };
-    check(status).map(drop)
+/// Sets the permitted and effective sets to `keep` and clears the inheritable one.
+pub(crate) fn set_capabilities(keep: CapabilitySet) -> io::Result<()> {
+    let inheritable = CapabilitySet::empty();
+    let sets = CapabilitySets { effective: keep, permitted: keep, inheritable };
+    Ok(rustix::thread::set_capabilities(None, sets)?)
 }
 
-/// Sets a resource limit.
+/// Sets a resource limit. By the C library: where a filter around this process refuses the call, `rustix` gives a limit all
+/// the same.
 pub(crate) fn set_limit(resource: u32, soft: u64, hard: u64) -> io::Result<()> {
     let limit = libc::rlimit64 { rlim_cur: soft, rlim_max: hard };
     // SAFETY: `limit` lives through the call; the old value is not asked for.
@@ -263,12 +254,11 @@ pub(crate) fn limit(resource: u32) -> io::Result<(u64, u64)> {
 
 /// Joins a new, empty session keyring.
 pub(crate) fn join_keyring() -> io::Result<()> {
-    const KEYCTL_JOIN_SESSION_KEYRING: i32 = 1;
     // SAFETY: a null name asks for an anonymous keyring; nothing is read.
     let status = unsafe {
         libc::syscall(
             libc::SYS_keyctl,
-            KEYCTL_JOIN_SESSION_KEYRING,
+            libc::KEYCTL_JOIN_SESSION_KEYRING,
             std::ptr::null::<libc::c_char>(),
         )
     };
@@ -301,25 +291,26 @@ pub(crate) fn close_all_but(kept: &[BorrowedFd<'_>]) -> io::Result<()> {
 
 /// Marks every descriptor from `first` upward to be closed by `execve`.
 pub(crate) fn close_on_exec_from(first: u32) -> io::Result<()> {
-    const CLOSE_RANGE_CLOEXEC: u32 = 4;
     // SAFETY: integers only; no descriptor is closed now.
     let status =
-        unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, CLOSE_RANGE_CLOEXEC) };
+        unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
     check(status).map(drop)
 }
 
-/// Makes `target` another name of `source`, inherited by what is executed.
+/// Makes the standard descriptor `target` another name of `source`, inherited by what is executed.
 pub(crate) fn duplicate_onto(source: BorrowedFd<'_>, target: i32) -> io::Result<()> {
-    // SAFETY: integers only. The targets are 0, 1 and 2, which no `OwnedFd` of the launcher holds.
-    let fd = unsafe { libc::dup2(source.as_raw_fd(), target) };
-    check(fd.into()).map(drop)
+    match target {
+        libc::STDIN_FILENO => rustix::stdio::dup2_stdin(source)?,
+        libc::STDOUT_FILENO => rustix::stdio::dup2_stdout(source)?,
+        libc::STDERR_FILENO => rustix::stdio::dup2_stderr(source)?,
+        _ => return Err(io::ErrorKind::InvalidInput.into()),
+    }
+    Ok(())
 }
 
 /// Lets what is started from here on inherit `descriptor`.
 pub(crate) fn inherit(descriptor: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: integers only, and the descriptor is open as long as it is borrowed.
-    let status = unsafe { libc::fcntl(descriptor.as_raw_fd(), libc::F_SETFD, 0) };
-    check(status.into()).map(drop)
+    Ok(rustix::io::fcntl_setfd(descriptor, FdFlags::empty())?)
 }
 
 /// Gives every signal its default disposition and unblocks all.
@@ -384,15 +375,12 @@ pub(crate) fn signal_descriptor(set: &libc::sigset_t) -> io::Result<OwnedFd> {
 
 /// Sets the file mode creation mask and returns the old one.
 pub(crate) fn umask(mask: u32) -> u32 {
-    // SAFETY: integers only; cannot fail.
-    unsafe { libc::umask(mask) }
+    rustix::process::umask(Mode::from_bits_retain(mask)).bits()
 }
 
 /// Sets the scheduling priority of this process.
 pub(crate) fn nice(priority: i32) -> io::Result<()> {
-    // SAFETY: integers only.
-    let status = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, priority) };
-    check(status.into()).map(drop)
+    Ok(rustix::process::setpriority_process(None, priority)?)
 }
 
 /// Becomes `program`; returns only the error.
@@ -408,22 +396,12 @@ pub(crate) fn execute(program: &CString, argv: &[CString], environment: &[CStrin
 
 /// Returns the effective user and group of this process.
 pub(crate) fn ids() -> (u32, u32) {
-    // SAFETY: takes nothing and cannot fail.
-    let uid = unsafe { libc::geteuid() };
-    // SAFETY: as above.
-    let gid = unsafe { libc::getegid() };
-    (uid, gid)
+    (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
 }
 
-/// Returns the first two numbers of the kernel's version; zeros if it tells none.
+/// Returns the first two numbers of the kernel's version; zeros if it has none.
 pub(crate) fn kernel_version() -> (u32, u32) {
-    let mut names = std::mem::MaybeUninit::<libc::utsname>::zeroed();
-    // SAFETY: the pointer is to a local that lives through the call; on failure the zeros stay.
-    let _ = unsafe { libc::uname(names.as_mut_ptr()) };
-    // SAFETY: all bytes were zeroed above, and zero is a valid value of every field.
-    let names = unsafe { names.assume_init() };
-    let release: Vec<u8> = names.release.iter().map(|byte| byte.to_ne_bytes()[0]).collect();
-    version_in(&String::from_utf8_lossy(&release))
+    version_in(&rustix::system::uname().release().to_string_lossy())
 }
 
 /// Reads `6.18.44-cloud` and its like.

@@ -4,7 +4,10 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use super::{c_path, check, owned};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, PROC_SUPER_MAGIC, RenameFlags};
+use rustix::process::PidfdGetfdFlags;
+
+use super::check;
 
 /// A call that waits for an answer.
 #[derive(Debug, Clone, Copy)]
@@ -112,8 +115,7 @@ pub(crate) fn read_memory(thread: u32, address: u64, buffer: &mut [u8]) -> io::R
 
 /// Returns a copy of descriptor `number` of the process behind `process`.
 pub(crate) fn descriptor_of(process: BorrowedFd<'_>, number: i32) -> io::Result<OwnedFd> {
-    // SAFETY: integers only.
-    owned(unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), number, 0_u32) })
+    Ok(rustix::process::pidfd_getfd(process, number, PidfdGetfdFlags::empty())?)
 }
 
 /// Links the object behind `source` to a new name.
@@ -122,19 +124,8 @@ pub(crate) fn link_object(
     directory: BorrowedFd<'_>,
     name: &Path,
 ) -> io::Result<()> {
-    let source = c_path(Path::new(&format!("/proc/self/fd/{}", source.as_raw_fd())))?;
-    let name = c_path(name)?;
-    // SAFETY: both strings live through the call.
-    let status = unsafe {
-        libc::linkat(
-            libc::AT_FDCWD,
-            source.as_ptr(),
-            directory.as_raw_fd(),
-            name.as_ptr(),
-            libc::AT_SYMLINK_FOLLOW,
-        )
-    };
-    check(status.into()).map(drop)
+    let source = format!("/proc/self/fd/{}", source.as_raw_fd());
+    Ok(rustix::fs::linkat(CWD, source, directory, name, AtFlags::SYMLINK_FOLLOW)?)
 }
 
 /// Renames as `renameat2` does.
@@ -145,49 +136,28 @@ pub(crate) fn rename_at(
     new: &Path,
     flags: u32,
 ) -> io::Result<()> {
-    let (old, new) = (c_path(old)?, c_path(new)?);
-    // SAFETY: both strings live through the call.
-    let status = unsafe {
-        libc::syscall(
-            libc::SYS_renameat2,
-            from.as_raw_fd(),
-            old.as_ptr(),
-            to.as_raw_fd(),
-            new.as_ptr(),
-            flags,
-        )
-    };
-    check(status).map(drop)
+    Ok(rustix::fs::renameat_with(from, old, to, new, RenameFlags::from_bits_retain(flags))?)
 }
 
 /// Makes a fifo, a socket's name or a file.
 pub(crate) fn make_node_at(directory: BorrowedFd<'_>, name: &Path, mode: u32) -> io::Result<()> {
-    let name = c_path(name)?;
-    // SAFETY: the string lives through the call.
-    let status = unsafe { libc::mknodat(directory.as_raw_fd(), name.as_ptr(), mode, 0) };
-    check(status.into()).map(drop)
+    // No kind at all is a file (`mknod(2)`).
+    let kind = match mode & libc::S_IFMT {
+        0 => FileType::RegularFile,
+        kind => FileType::from_raw_mode(kind),
+    };
+    let bits = Mode::from_raw_mode(mode);
+    Ok(rustix::fs::mknodat(directory, name, kind, bits, 0)?)
 }
 
 /// Returns the text of the symbolic link `name`, or of the link behind `directory` for an empty name.
 pub(crate) fn read_link_at(directory: BorrowedFd<'_>, name: &Path) -> io::Result<Vec<u8>> {
-    let name = c_path(name)?;
-    let mut text = vec![0_u8; 4096];
-    // SAFETY: the string and the buffer live through the call, and the length is the buffer's.
-    let length = unsafe {
-        libc::readlinkat(directory.as_raw_fd(), name.as_ptr(), text.as_mut_ptr().cast(), text.len())
-    };
-    text.truncate(usize::try_from(check(length as libc::c_long)?).unwrap_or(0));
-    Ok(text)
+    Ok(rustix::fs::readlinkat(directory, name, Vec::new())?.into_bytes())
 }
 
 /// Says whether `object` lies in a `/proc` file system.
 pub(crate) fn is_in_proc(object: BorrowedFd<'_>) -> io::Result<bool> {
-    // SAFETY: zero is a valid value of every field of `statfs64`.
-    let mut found: libc::statfs64 = unsafe { std::mem::zeroed() };
-    // SAFETY: `found` lives through the call.
-    let status = unsafe { libc::fstatfs64(object.as_raw_fd(), &raw mut found) };
-    check(status.into())?;
-    Ok(found.f_type == libc::PROC_SUPER_MAGIC)
+    Ok(rustix::fs::fstatfs(object)?.f_type == PROC_SUPER_MAGIC)
 }
 
 /// Connects `socket` to the address in `address`, whose length is given.
@@ -200,10 +170,8 @@ pub(crate) fn connect(socket: BorrowedFd<'_>, address: &[u8]) -> io::Result<()> 
 
 /// Removes a name as `unlinkat` does.
 pub(crate) fn unlink_at(directory: BorrowedFd<'_>, name: &Path, flags: i32) -> io::Result<()> {
-    let name = c_path(name)?;
-    // SAFETY: the string lives through the call.
-    let status = unsafe { libc::unlinkat(directory.as_raw_fd(), name.as_ptr(), flags) };
-    check(status.into()).map(drop)
+    let flags = AtFlags::from_bits_retain(flags.cast_unsigned());
+    Ok(rustix::fs::unlinkat(directory, name, flags)?)
 }
 
 /// Gives `socket` the address in `address`.
@@ -216,6 +184,7 @@ pub(crate) fn bind(socket: BorrowedFd<'_>, address: &[u8]) -> io::Result<()> {
 
 /// Fails as a write to `object` would, by its mode first and by its mount then (`faccessat2(2)`).
 pub(crate) fn may_write(object: BorrowedFd<'_>) -> io::Result<()> {
+    // `rustix` takes no empty path here.
     let flags = libc::AT_EMPTY_PATH | libc::AT_EACCESS;
     // SAFETY: an empty string that is static, and integers.
     let status = unsafe {

@@ -24,9 +24,6 @@ fn spec(rules: &[(&str, Access)], network: Network) -> SandboxSpec {
         mediation: Mediation::Writes,
         confine: true,
         fallback: Fallback::Refuse,
-        landlock_abi: u32::MAX,
-        fail_at: String::new(),
-        hide: BTreeSet::new(),
     }
 }
 

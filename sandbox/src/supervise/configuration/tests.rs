@@ -35,9 +35,6 @@ fn spec(refused: &[&str]) -> SandboxSpec {
         mediation: Mediation::Writes,
         confine: true,
         fallback: Fallback::Refuse,
-        landlock_abi: u32::MAX,
-        fail_at: String::new(),
-        hide: BTreeSet::new(),
     }
 }
 

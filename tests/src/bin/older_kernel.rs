@@ -1,0 +1,10 @@
+//! The launcher on a kernel that is older than this one, as the name by which it was started says.
+
+fn main() {
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    {
+        let name = std::env::args().next().unwrap_or_default();
+        stockade_tests::older::set(name.rsplit('/').next().unwrap_or_default());
+    }
+    std::process::exit(stockade_sandbox::launch());
+}
