@@ -3,6 +3,7 @@
 pub(crate) mod asked;
 pub(crate) mod named;
 pub(crate) mod remember;
+mod unnamed;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;

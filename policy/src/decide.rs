@@ -7,6 +7,7 @@ mod context;
 mod cover;
 mod critical;
 pub(crate) mod evidence;
+mod executed;
 mod feed;
 mod files;
 mod guarded;
@@ -37,6 +38,7 @@ use context::Context;
 use part::{Draft, Settled};
 
 pub(crate) use context::further_directories;
+pub use executed::{Executed, executed_by};
 pub use named::{Named, named_by};
 
 pub(crate) use known::{builders_of_shell, excluded_from_sandbox, programs_of_shell};

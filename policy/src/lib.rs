@@ -28,7 +28,7 @@ use stockade_parser::json::Value;
 
 pub use confine::sandbox_settings;
 pub use decide::evidence::{Change, Evidence, Form, PartEvidence, RuleFiles, Weighed, explain};
-pub use decide::{Named, evaluate, named_by};
+pub use decide::{Executed, Named, evaluate, executed_by, named_by};
 pub use facts::{
     Call, Changed, Doubt, Doubts, Facts, GitPlace, HookOutcome, HookVerdict, Mode, Repository,
     SandboxState,

@@ -1,7 +1,7 @@
 //! What an agent's person said yes to is what runs, once, for the agent that asked, as long as nothing changed.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -133,6 +133,56 @@ fn what_changed_while_a_person_was_asked_is_asked_anew() {
             let _ = fs::remove_file(place.project().join(file)); // it may be a link
             place.write(&format!("project/{file}"), content);
         }
+        frame(&place, "made", text);
+        let out = agent(&place, false, &format!("hook made; L=$(line); {change}; run \"$L\""));
+        assert_eq!(out, [expected], "{text}: {change}: {}", told(&place));
+        assert!(!place.project().join("evil").exists(), "{text}: {change}");
+    }
+}
+
+#[test]
+fn what_a_text_executes_without_naming_it_is_part_of_the_question() {
+    let evil = |file: &str| format!("echo 'touch evil' > {file}");
+    for (text, change, expected) in [
+        ("bash *.sh", "true", "0"),
+        ("bash *.sh", "echo note > notes.txt; rm notes.txt", "0"),
+        ("bash *.sh", &evil("x.sh"), "121"),
+        ("bash *.sh", &evil("a.sh"), "121"),
+        ("bash < *.sh", &evil("x.sh"), "121"),
+        ("./*.sh", &evil("x.sh"), "121"),
+        (". ./*.sh", &evil("x.sh"), "121"),
+        ("f=x.sh; bash $f", &evil("x.sh"), "121"),
+        ("f=x; bash ./$f.sh", &evil("x.sh"), "121"),
+        ("f=x; bash ./$f.sh", "echo note > notes.txt", "0"),
+        ("for f in x.sh; do bash $f; done", &evil("x.sh"), "121"),
+        ("bash $(cat name)", "true", "0"),
+        ("bash $(cat name)", &evil("x.sh"), "121"),
+        ("bash $(cat name)", &evil("sub/z.sh"), "121"),
+        ("cat name | xargs bash", &evil("x.sh"), "121"),
+        ("find . -name 'x*' -exec bash {} \\;", &evil("x.sh"), "121"),
+        ("cp s*/y.sh copy", &evil("sub/y.sh"), "121"),
+        ("cp *.sh copies", &evil("x.sh"), "121"),
+        ("[ -f x.sh ] && touch made.txt", "echo note > notes.txt", "0"),
+        ("make", "true", "0"),
+        ("make", "echo note > notes.txt", "0"),
+        ("make", "printf 'all:\\n\\ttouch evil\\n' > Makefile", "121"),
+        ("make", "printf 'all:\\n\\ttouch evil\\n' > GNUmakefile", "121"),
+        ("make -C sub", "printf 'all:\\n\\ttouch evil\\n' > sub/Makefile", "121"),
+        ("npm test", "echo '{\"scripts\":{\"test\":\"touch evil\"}}' > package.json", "121"),
+    ] {
+        let place = place("executed");
+        let careful = json!({ "sandbox": { "autoAllowBashIfSandboxed": false },
+            "permissions": { "ask": ["Bash"] } });
+        place.write("home/.config/stockade/settings.json", &careful.to_string());
+        place.write("project/x.sh", "touch made.txt\n");
+        let executable = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(place.project().join("x.sh"), executable).expect("chmod");
+        place.write("project/sub/y.sh", "true\n");
+        place.write("project/name", "x.sh\n");
+        place.write("project/copies/old", "");
+        place.write("project/Makefile", "all:\n\ttrue\n");
+        place.write("project/sub/Makefile", "all:\n\ttrue\n");
+        place.write("project/package.json", "{\"scripts\":{\"test\":\"true\"}}");
         frame(&place, "made", text);
         let out = agent(&place, false, &format!("hook made; L=$(line); {change}; run \"$L\""));
         assert_eq!(out, [expected], "{text}: {change}: {}", told(&place));

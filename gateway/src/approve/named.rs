@@ -13,6 +13,7 @@ use sha2::{Digest as _, Sha256};
 use stockade_parser::Directory;
 use stockade_policy::Layer;
 
+use super::unnamed;
 use crate::judge::{self, Judged, Scene};
 use crate::random;
 
@@ -60,6 +61,9 @@ pub(crate) fn files(scene: &Scene, judged: &Judged) -> [u8; 32] {
     let (mut whole, mut room) = (Sha256::new(), LONGEST_SUM);
     let command = judge::command_of(&judged.input).unwrap_or_default();
     let Some(paths) = paths(scene, judged, &command) else { return new() };
+    if unnamed::add(&mut whole, (scene, judged), &paths).is_none() {
+        return new();
+    }
     for path in &paths {
         whole.update(path.as_os_str().as_encoded_bytes());
         whole.update([0]);
