@@ -1,5 +1,6 @@
 //! Gathers what a decision depends on besides rules and text: directories and the real names of paths.
 
+pub(crate) mod expand;
 pub mod git_index;
 pub(crate) mod repository;
 pub(crate) mod roots;

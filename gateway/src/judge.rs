@@ -251,6 +251,7 @@ impl Scene {
             roots: self.place.roots.clone(),
             additional_directories: self.place.additional.iter().cloned().chain(added).collect(),
             real_paths: Default::default(),
+            expanded: Default::default(),
             repositories: Default::default(),
             asked: Vec::new(),
             mode: self.mode,
@@ -409,9 +410,22 @@ impl Reading {
         Ok(())
     }
 
+    /// Looks for links among the files that patterns of the call name.
+    async fn look_behind_patterns(&mut self, tool: &str) -> Result<(), Failure> {
+        let shapes = stockade_policy::patterns_of(&self.call(tool), &self.facts);
+        if shapes.is_empty() {
+            return Ok(());
+        }
+        let cwd = self.facts.cwd.clone();
+        let looked = tokio::task::spawn_blocking(move || facts::expand::expand(shapes, &cwd)).await;
+        self.facts.expanded = looked.map_err(|_| broken("the patterns cannot be expanded"))?;
+        Ok(())
+    }
+
     /// Looks where the paths lead that the rules may ask about.
     async fn look(&mut self, scene: &Scene, tool: &str) -> Result<(), Failure> {
         self.look_for_repositories(scene, tool).await?;
+        self.look_behind_patterns(tool).await?;
         let paths = stockade_policy::paths_of(&self.call(tool), &self.facts);
         if paths.is_empty() {
             return Ok(());

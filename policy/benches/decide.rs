@@ -89,6 +89,7 @@ fn facts() -> Facts {
         project: "/home/dev/proj".into(),
         additional_directories: Vec::new(),
         real_paths: BTreeMap::new(),
+        expanded: BTreeMap::new(),
         repositories: BTreeMap::new(),
         asked: Vec::new(),
         mode: Mode::Default,

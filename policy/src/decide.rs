@@ -8,6 +8,7 @@ mod cover;
 mod critical;
 pub(crate) mod evidence;
 mod executed;
+mod expanded;
 mod feed;
 mod files;
 mod guarded;
@@ -39,6 +40,7 @@ use part::{Draft, Settled};
 
 pub(crate) use context::further_directories;
 pub use executed::{Executed, executed_by};
+pub(crate) use expanded::patterns_of_shell;
 pub use named::{Named, named_by};
 
 pub(crate) use known::{builders_of_shell, excluded_from_sandbox, programs_of_shell};

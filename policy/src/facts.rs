@@ -7,7 +7,7 @@ use stockade_parser::CommandTree;
 use stockade_parser::json::Value;
 
 use crate::layer::Origin;
-use crate::pattern::path::Anchors;
+use crate::pattern::path::{Anchors, Shape};
 use crate::verdict::Decision;
 
 /// What is to be decided.
@@ -102,6 +102,8 @@ pub struct Facts {
     /// For each path of [`crate::paths_of`], every name that it goes through: hops of symbolic links, the
     /// final path, and for a path that does not exist yet the real path of the nearest parent with the rest.
     pub real_paths: BTreeMap<PathBuf, Vec<PathBuf>>,
+    /// For each pattern of [`crate::patterns_of`], the links among the files that it names.
+    pub expanded: BTreeMap<Shape, Expanded>,
     /// For each place of [`crate::repositories_of`], the repository that git finds there.
     pub repositories: BTreeMap<GitPlace, Repository>,
     /// Real paths of files that the call names, that hold secrets as a rule, and that no setting shows.
@@ -120,6 +122,15 @@ pub struct Facts {
     pub hook: Option<HookOutcome>,
     /// What may not be believed, since commands can change it.
     pub doubts: Doubts,
+}
+
+/// Where the files lead that a pattern names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Expanded {
+    /// Each goes by its own name alone, but for these, by whose path a symbolic link is passed: every name of each.
+    Links(Vec<Vec<PathBuf>>),
+    /// There are too many to look at.
+    TooMany,
 }
 
 /// Where a command has git look for its repository (`git(1)`). The path is absolute and as it is written.

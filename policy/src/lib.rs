@@ -30,8 +30,8 @@ pub use confine::sandbox_settings;
 pub use decide::evidence::{Change, Evidence, Form, PartEvidence, RuleFiles, Weighed, explain};
 pub use decide::{Executed, Named, evaluate, executed_by, named_by};
 pub use facts::{
-    Call, Changed, Doubt, Doubts, Facts, GitPlace, HookOutcome, HookVerdict, Mode, Repository,
-    SandboxState,
+    Call, Changed, Doubt, Doubts, Expanded, Facts, GitPlace, HookOutcome, HookVerdict, Mode,
+    Repository, SandboxState,
 };
 pub use hook::{CommandHook, Condition, Handler, Hook, HookEvent, HttpHook};
 pub use knowledge::{DEFAULT_SETTINGS, GitKeys, ProtectedName, git_keys, protected_names};
@@ -43,7 +43,7 @@ pub use merged::Rules;
 pub use network::name::{Host, HostError, HostName};
 pub use network::{HostRule, NetworkRules, Reach};
 pub use paths::protected_part;
-pub use pattern::path::verbatim;
+pub use pattern::path::{Shape, ShapeSegment, verbatim};
 pub use rule::Rule;
 pub use settings::{LoadedSettings, Problem, SandboxSettings, Settings, SettingsText, Severity};
 pub use verdict::{By, Decision, Part, RuleMatch, Verdict};
@@ -64,6 +64,14 @@ pub fn paths_of(call: &Call<'_>, facts: &Facts) -> Vec<PathBuf> {
 pub fn programs_of(call: &Call<'_>) -> BTreeSet<Vec<u8>> {
     match call {
         Call::Bash { tree, .. } => decide::programs_of_shell(&decide::Shell::of(tree)),
+        Call::Tool { .. } => BTreeSet::new(),
+    }
+}
+
+/// Returns the patterns that stand for files in a call, for [`Facts::expanded`].
+pub fn patterns_of(call: &Call<'_>, facts: &Facts) -> BTreeSet<Shape> {
+    match call {
+        Call::Bash { tree, .. } => decide::patterns_of_shell(&decide::Shell::of(tree), facts),
         Call::Tool { .. } => BTreeSet::new(),
     }
 }

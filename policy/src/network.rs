@@ -342,6 +342,7 @@ mod tests {
             project: "/p".into(),
             additional_directories: Vec::new(),
             real_paths: std::collections::BTreeMap::new(),
+            expanded: std::collections::BTreeMap::new(),
             repositories: std::collections::BTreeMap::new(),
             asked: Vec::new(),
             mode: crate::Mode::Default,

@@ -353,9 +353,11 @@ pub(crate) fn shape(word: &Word, directory: Option<&Path>) -> Option<Shape> {
         }
         match literal.as_deref() {
             Some(b"" | b".") => {}
-            Some(b"..") => {
-                segments.pop();
-            }
+            Some(b"..") => match segments.pop() {
+                // A link by such a name leads above any place.
+                Some(ShapeSegment::Glob(_)) => return None,
+                Some(ShapeSegment::Known(_)) | None => {}
+            },
             Some(bytes) => segments.push(ShapeSegment::Known(bytes.to_vec())),
             None => segments.push(ShapeSegment::Glob(part.to_vec())),
         }

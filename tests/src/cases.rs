@@ -16,13 +16,15 @@
 //! `facts` stay as well.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
 use stockade_parser::StartState;
 use stockade_parser::json::{Dialect, Kind, Member, Value, read};
 use stockade_policy::{
-    Call, Facts, GitPlace, HookOutcome, HookVerdict, Layer, Mode, Origin, Repository, Rules,
-    SandboxState, SettingsText, Severity, Verdict, evaluate, load, repositories_of,
+    Call, Expanded, Facts, GitPlace, HookOutcome, HookVerdict, Layer, Mode, Origin, Repository,
+    Rules, SandboxState, SettingsText, Severity, Shape, ShapeSegment, Verdict, evaluate, load,
+    patterns_of, repositories_of,
 };
 
 use crate::oracle::tree;
@@ -65,6 +67,7 @@ pub fn plain_facts() -> Facts {
         project: "/home/dev/proj".into(),
         additional_directories: Vec::new(),
         real_paths: BTreeMap::new(),
+        expanded: BTreeMap::new(),
         repositories: BTreeMap::new(),
         asked: Vec::new(),
         mode: Mode::Default,
@@ -265,7 +268,29 @@ fn with_repositories(call: &Call<'_>, facts: &Facts) -> Facts {
         (place, told.map_or(Repository::Harmless, |(_, repository)| repository.clone()))
     };
     let repositories = repositories_of(call, facts).into_iter().map(found).collect();
-    Facts { repositories, ..facts.clone() }
+    // A pattern names the links that a case tells of in its directory.
+    let links = |shape: &Shape| {
+        let paths = facts.real_paths.iter();
+        let names = paths.filter(|(path, _)| fits(shape, path));
+        names.map(|(path, names)| std::iter::once(path).chain(names).cloned().collect()).collect()
+    };
+    let shapes = patterns_of(call, facts).into_iter();
+    let expanded = shapes.map(|shape| (shape.clone(), Expanded::Links(links(&shape)))).collect();
+    Facts { repositories, expanded, ..facts.clone() }
+}
+
+/// Says whether a pattern may stand for a path: what it spells out is there at both ends of each segment.
+fn fits(shape: &Shape, path: &Path) -> bool {
+    let names: Vec<&[u8]> = path.iter().skip(1).map(OsStr::as_encoded_bytes).collect();
+    names.len() == shape.segments.len()
+        && names.iter().zip(&shape.segments).all(|(name, segment)| match segment {
+            ShapeSegment::Known(bytes) => bytes == name,
+            ShapeSegment::Glob(glob) => {
+                let start: Vec<u8> = glob.iter().map_while(|byte| *byte).collect();
+                let end: Vec<u8> = glob.iter().rev().map_while(|byte| *byte).collect();
+                name.starts_with(&start) && name.iter().rev().take(end.len()).eq(end.iter())
+            }
+        })
 }
 
 /// Returns a path without `.` and `..`.

@@ -7,6 +7,13 @@ use crate::event::{Event, Kind, flag};
 use crate::extract::{Text, Walk, weight};
 use crate::grammar::redirect::{push_without_continuations, token_text};
 
+/// Ways in which a script names itself.
+const OWN_NAMES: [&[u8]; 3] = [b"$0", b"${0", b"BASH_SOURCE"];
+
+/// Words in a body by which another shell may call the functions of this one, once they are exported.
+const STARTERS: [&[u8]; 9] =
+    [b"bash", b"sh", b"xargs", b"parallel", b"env", b"$SHELL", b"$BASH", b"timeout", b"setsid"];
+
 /// A call of a function in the body of another, or in its own.
 struct Call {
     from: usize,
@@ -20,7 +27,8 @@ impl Walk<'_> {
     /// Lists the calls by which a function of the text starts itself again, directly or through others, while it goes on.
     pub(crate) fn forks_of(&mut self, text: &Text) {
         let events = text.syntax.events.as_slice();
-        if !events.iter().any(|event| event.kind == Kind::Function) {
+        let names_itself = OWN_NAMES.iter().any(|name| holds(&text.bytes, name));
+        if !names_itself && !events.iter().any(|event| event.kind == Kind::Function) {
             return;
         }
         self.steps = self.steps.saturating_add(events.len() as u64 * weight::PROCESS);
@@ -51,6 +59,7 @@ fn calls(text: &Text, events: &[Event]) -> (Vec<Call>, usize) {
         let word = word_behind(events, at, event.link as usize)?;
         Some((*names.get(&name_of(text, word))?, *word))
     };
+    let itself = names.len();
     let mut found = Vec::new();
     // Functions around the place, and places up to which something runs beside what called it.
     let (mut bodies, mut beside): (Vec<(usize, usize)>, Vec<usize>) = (Vec::new(), Vec::new());
@@ -63,8 +72,14 @@ fn calls(text: &Text, events: &[Event]) -> (Vec<Call>, usize) {
         }
         let end = event.link as usize;
         match event.kind {
-            Kind::Function => bodies.extend(called(event, at).map(|(name, _)| (name, end))),
+            Kind::Function => {
+                bodies.extend(called(event, at).map(|(name, _)| (name, end)));
+                found.extend(
+                    called(event, at).into_iter().flat_map(|it| exported(text, &names, event, it)),
+                );
+            }
             Kind::Simple | Kind::PlainCommand => {
+                found.extend(restarted(text, events, at, (itself, !beside.is_empty())));
                 let (Some((from, body)), Some((to, word))) =
                     (bodies.last().copied(), called(event, at))
                 else {
@@ -78,7 +93,52 @@ fn calls(text: &Text, events: &[Event]) -> (Vec<Call>, usize) {
             _ => {}
         }
     }
-    (found, names.len())
+    (found, names.len() + 1)
+}
+
+/// Returns the call by which a script starts itself.
+fn restarted(
+    text: &Text,
+    events: &[Event],
+    at: usize,
+    (itself, forks): (usize, bool),
+) -> Option<Call> {
+    let end = events.get(at)?.link as usize;
+    let word = *word_behind(events, at, end)?;
+    let names_itself = |word: &Event| {
+        let bytes = token_text(&text.bytes, word);
+        OWN_NAMES.iter().any(|name| holds(bytes, name))
+    };
+    let is_shell = name_of(text, &word).ends_with(b"sh");
+    let first = names_itself(&word);
+    let behind = is_shell
+        && events
+            .get(at..end)?
+            .iter()
+            .any(|event| matches!(event.kind, Kind::Word | Kind::PlainWord) && names_itself(event));
+    (first || behind).then_some(Call { from: itself, to: itself, forks, word })
+}
+
+/// Returns the calls of functions that a body may make through another shell.
+fn exported(
+    text: &Text,
+    names: &HashMap<Vec<u8>, usize>,
+    function: &Event,
+    (from, word): (usize, Event),
+) -> Vec<Call> {
+    let start = word.end as usize;
+    let body = text.bytes.get(start..function.end as usize).unwrap_or_default();
+    let words = || body.split(|byte| !(byte.is_ascii_alphanumeric() || b"_-$:.".contains(byte)));
+    if !words().any(|word| STARTERS.contains(&word)) {
+        return Vec::new();
+    }
+    let forks = body.iter().any(|byte| b"&|".contains(byte));
+    let called = words().filter_map(|word| names.get(word));
+    called.map(|to| Call { from, to: *to, forks, word }).collect()
+}
+
+fn holds(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|it| it == part)
 }
 
 /// Says whether what a node holds runs while the shell that started it goes on.

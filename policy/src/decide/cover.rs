@@ -13,6 +13,7 @@ use crate::pattern::command::base_name;
 use crate::verdict::Decision;
 
 use super::context::Context;
+use super::expanded;
 use super::guarded;
 use super::known;
 use super::part::Cover;
@@ -112,7 +113,9 @@ pub(super) fn is_inside(
         None => paths::shape(word, directory.as_deref()).is_some_and(|shape| {
             let fixed = paths::fixed_directory(&shape);
             let whole = !shape.open;
-            whole && paths::is_inside(&[fixed], context.facts, &context.directories)
+            whole
+                && paths::is_inside(&[fixed], context.facts, &context.directories)
+                && expanded::is_inside(context, &shape)
         }),
     }
 }

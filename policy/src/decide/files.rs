@@ -13,6 +13,7 @@ use crate::rule::Specifier;
 use crate::verdict::Decision;
 
 use super::context::Context;
+use super::expanded;
 use super::operands::{judge_operands, opens_operands, operands, pieces};
 use super::part::{Certainty, Cover, Draft, Hit, Own};
 use super::shell::{self, Shell};
@@ -249,6 +250,7 @@ pub(super) fn judge_target(
     let written = word.exact().and_then(|bytes| paths::written(bytes, directory));
     let Some(written) = written else {
         add_possible(context, draft, word, directory, access);
+        expanded::add(context, draft, word, directory, access);
         if let Some(shape) = paths::shape(word, directory) {
             let place = paths::fixed_directory(&shape);
             add_linked(context, draft, None, (&place, Extent::Tree), access);
@@ -399,6 +401,7 @@ pub(super) fn judge_command(context: &Context<'_>, draft: &mut Draft, command: &
             }
             None => {
                 add_possible(context, draft, word, directory, access);
+                expanded::add(context, draft, word, directory, access);
                 if let Some(shape) = paths::shape(word, directory) {
                     let place = paths::fixed_directory(&shape);
                     add_linked(context, draft, Some(command), (&place, Extent::Tree), access);

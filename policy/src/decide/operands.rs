@@ -9,6 +9,7 @@ use crate::paths;
 use crate::verdict::Decision;
 
 use super::context::Context;
+use super::expanded;
 use super::files::{Access, Extent, add_linked, hits, pattern, possible_hits};
 use super::part::{Certainty, Draft, Hit};
 
@@ -50,6 +51,7 @@ pub(super) fn judge_operands(
         if let Some(shape) = paths::shape(word, directory) {
             draft.add(possible_hits(context, Access::Read, Some(&shape), Certainty::Later));
         }
+        expanded::add(context, draft, word, directory, Access::Read);
     }
     for bytes in operands(command) {
         let Some(written) = paths::written(&bytes, directory) else { continue };

@@ -175,7 +175,9 @@ fn place_of(command: &SimpleCommand, inner: &SimpleCommand) -> Option<usize> {
 /// Returns a word that the pattern does not spell out and that is, or could be, an option that changes what
 /// the program runs.
 fn overrides<'a>(command: &'a SimpleCommand, program: &[u8], literal: usize) -> Option<&'a Word> {
-    let known = knowledge().override_options.iter().filter(|(name, _)| name.as_bytes() == program);
+    let module = module_of(command, program);
+    let is_meant = |name: &str| name.as_bytes() == program || Some(name.as_bytes()) == module;
+    let known = knowledge().override_options.iter().filter(|(name, _)| is_meant(name));
     let options: Vec<&&str> = known.flat_map(|(_, options)| options).collect();
     let words = command.words.iter().enumerate().skip(1);
     let before = words.take_while(|(_, word)| word.exact() != Some(b"--"));
@@ -183,6 +185,15 @@ fn overrides<'a>(command: &'a SimpleCommand, program: &[u8], literal: usize) -> 
         .filter(|(place, _)| *place >= literal)
         .map(|(_, word)| word)
         .find(|word| options.iter().any(|option| may_be_option(word, option)))
+}
+
+/// Returns the module that an interpreter runs as a program (`python3 -m pytest`): its options are those of the program.
+fn module_of<'a>(command: &'a SimpleCommand, program: &[u8]) -> Option<&'a [u8]> {
+    let words = command.words.iter();
+    let mut pairs = words.clone().zip(words.skip(1));
+    let named = pairs.find(|(option, _)| option.exact() == Some(b"-m"));
+    let is_interpreter = listed(&knowledge().interpreters, program);
+    named.filter(|_| is_interpreter).and_then(|(_, module)| module.exact())
 }
 
 /// Says whether a word is, or could be, the option, perhaps shortened.

@@ -160,6 +160,7 @@ pub(super) fn facts() -> Facts {
         project: "/p".into(),
         additional_directories: Vec::new(),
         real_paths: BTreeMap::new(),
+        expanded: BTreeMap::new(),
         repositories: BTreeMap::new(),
         asked: Vec::new(),
         mode: Mode::Default,

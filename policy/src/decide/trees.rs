@@ -11,6 +11,7 @@ use crate::pattern::path::{Shape, ShapeSegment};
 
 use super::context::Context;
 use super::critical::is_option;
+use super::expanded;
 use super::files::{self, Access};
 use super::part::{Certainty, Draft};
 
@@ -132,6 +133,7 @@ fn roots(
             Some(Some(written)) => found.extend(shapes(context, &written, directory)),
             Some(None) => found.push(None),
             None => {
+                found.extend(expanded::links(context, word, directory).map(|it| Some(open(it))));
                 let shape = files::shape(context, word, directory);
                 found.push(shape.map(|shape| Shape { open: true, ..shape }));
             }

@@ -52,8 +52,8 @@ pub(crate) struct Anchors {
 }
 
 /// What is known about a path that the text does not spell out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Shape {
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Shape {
     /// The segments from the root.
     pub segments: Vec<ShapeSegment>,
     /// Anything may follow, further segments included.
@@ -61,8 +61,9 @@ pub(crate) struct Shape {
 }
 
 /// One segment of a [`Shape`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ShapeSegment {
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ShapeSegment {
+    /// These bytes.
     Known(Vec<u8>),
     /// Bytes, with `None` for any run of bytes; a leading `None` makes no leading dot.
     Glob(Vec<Option<u8>>),
