@@ -111,9 +111,8 @@ impl Branch {
         }
     }
 
-    /// Returns what is written to its standard output, if it is whole before `until` and not longer than `most` bytes;
-    /// then also says whether the status is that of a success. Else it is ended, and there is nothing.
-    pub fn finish(mut self, until: Instant, most: usize) -> io::Result<Option<(Vec<u8>, bool)>> {
+    /// Returns what is written to its standard output, if it is whole before `until` and not longer than `most` bytes.
+    pub fn written(&mut self, until: Instant, most: usize) -> io::Result<Option<Vec<u8>>> {
         let mut written = Vec::new();
         let mut piece = vec![0; 1 << 16];
         loop {
@@ -125,20 +124,24 @@ impl Branch {
             let count = self.output.read(&mut piece)?;
             written.extend_from_slice(piece.get(..count).unwrap_or_default());
             if count == 0 {
-                break;
+                return Ok(Some(written));
             }
             if written.len() > most {
                 return Ok(None);
             }
         }
-        // Its output can be closed by itself; it is waited for no longer than for the output.
+    }
+
+    /// Waits until `until` for its end, and says whether the status is that of a success; none if it has not ended. Its
+    /// output can be closed by itself, and no signal ends a thread that changes a frozen file system (fsfreeze(8)).
+    pub fn ended(&mut self, until: Instant) -> io::Result<Option<bool>> {
         let process = syscalls::process_descriptor(self.process.pid)?;
         let rest = until.saturating_duration_since(Instant::now());
         let events = syscalls::poll(&[(process.as_fd(), libc::POLLIN)], Some(rest))?;
         if events.iter().all(|events| *events == 0) {
             return Ok(None);
         }
-        Ok(Some((written, self.process.wait()? == Some(0))))
+        Ok(Some(self.process.wait()? == Some(0)))
     }
 }
 

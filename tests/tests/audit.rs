@@ -9,8 +9,14 @@ use stockade_tests::{Place, skip, stockade};
 
 #[path = "audit/frozen.rs"]
 mod frozen;
+#[path = "audit/lock.rs"]
+mod lock;
 #[path = "audit/refused.rs"]
 mod refused;
+#[path = "audit/secrets.rs"]
+mod secrets;
+#[path = "audit/sync.rs"]
+mod sync;
 
 const SMALL_DISK: &str = "STOCKADE_TEST_SMALL_DISK";
 

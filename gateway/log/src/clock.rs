@@ -1,6 +1,6 @@
 //! Time and identity of records.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use rustix::time::{ClockId, clock_gettime};
@@ -56,14 +56,15 @@ pub(super) fn is_ulid(text: &str) -> bool {
     text.len() == 26 && text.bytes().all(|byte| ULID_DIGITS.contains(&byte))
 }
 
-/// Returns the time in the first 48 bits of a ULID as records spell it; none of a text that is no ULID.
-pub(super) fn ulid_time(id: &str) -> Option<String> {
+/// Returns the time in the first 48 bits of a ULID, and as much `later`, as records spell it; none of a text that is
+/// not a ULID.
+pub(super) fn ulid_time(id: &str, later: Duration) -> Option<String> {
     let mut digits = id.get(..10).filter(|_| is_ulid(id))?.bytes();
     let millis = digits.try_fold(0_i64, |value, digit| {
         let place = ULID_DIGITS.iter().position(|known| *known == digit)?;
         value.checked_mul(32)?.checked_add(i64::try_from(place).ok()?)
     })?;
-    Timestamp::from_millisecond(millis).ok().map(spell)
+    Timestamp::from_millisecond(millis).ok()?.checked_add(later).ok().map(spell)
 }
 
 /// Says whether `text` is a time as records spell it.
@@ -78,7 +79,7 @@ mod tests {
     #[test]
     fn times_have_nine_decimals_and_z() {
         assert_eq!(at(SystemTime::UNIX_EPOCH), "1970-01-01T00:00:00.000000000Z");
-        let beyond = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(9_999_999_999_999);
+        let beyond = SystemTime::UNIX_EPOCH + Duration::from_secs(9_999_999_999_999);
         assert_eq!(at(beyond), at(SystemTime::UNIX_EPOCH));
         assert!(is_time(&now()));
         assert!(!is_time("2026-11-21T10:15:02Z"));
@@ -91,12 +92,12 @@ mod tests {
         assert!(is_ulid(&first));
         assert_ne!(first, second);
         assert_eq!(first.get(..7), second.get(..7));
-        let made = ulid_time(&first).unwrap();
+        let made = ulid_time(&first, Duration::ZERO).unwrap();
         assert!(made <= now() && made.get(..16) >= at(SystemTime::UNIX_EPOCH).get(..16));
         assert_eq!(
-            ulid_time("01KAJ8Q5W30000000000000000").as_deref(),
-            Some("2025-11-21T03:53:23.075000000Z")
+            ulid_time("01KAJ8Q5W30000000000000000", Duration::from_secs(60)).as_deref(),
+            Some("2025-11-21T03:54:23.075000000Z")
         );
-        assert_eq!(ulid_time("last"), None);
+        assert_eq!(ulid_time("last", Duration::ZERO), None);
     }
 }

@@ -20,6 +20,7 @@ use super::lock::WriterLock;
 use super::position::{self, Position};
 use super::record::{Body, PreviousSegment, Segment};
 use super::redact::Redactor;
+use super::references;
 use super::room::{reserve, reserved_before};
 use super::running::Running;
 use super::tree::Tile;
@@ -466,6 +467,8 @@ impl Journal {
         let mode = if self.mode == GatewayMode::System { 0o440 } else { 0o400 };
         // Good practice only: the evidence does not rest on the mode.
         let _ = fs::set_permissions(&closed, fs::Permissions::from_mode(mode));
+        // Without this cache a question reads the segment.
+        let _ = references::store(&self.places, number);
         Ok(())
     }
 

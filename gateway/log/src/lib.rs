@@ -32,6 +32,7 @@ pub mod query;
 pub mod record;
 mod recover;
 mod redact;
+mod references;
 mod refused;
 pub mod repair;
 mod room;

@@ -88,6 +88,39 @@ pub(super) struct Head {
     pub(super) reference: Option<String>,
 }
 
+/// The beginning of a line, read without the rest: enough to say whether a question needs the record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Glance<'a> {
+    pub(super) kind: &'a str,
+    pub(super) sequence: u64,
+    pub(super) id: &'a str,
+    pub(super) reference: Option<&'a str>,
+    pub(super) time: &'a str,
+}
+
+/// Returns the beginning of a line that is written as the gateway writes it; none of any other.
+pub(super) fn glance(line: &[u8]) -> Option<Glance<'_>> {
+    let mut rest = line.strip_prefix(b"{\"v\":1,")?;
+    let kind = member(&mut rest, b"\"kind\":\"", b'"')?;
+    member(&mut rest, b"\"chain\":\"", b'"')?;
+    let sequence = member(&mut rest, b"\"seq\":", b',')?.parse().ok()?;
+    member(&mut rest, b"\"prev\":\"", b'"')?;
+    let id = member(&mut rest, b"\"id\":\"", b'"')?;
+    let reference = member(&mut rest, b"\"ref\":\"", b'"');
+    let time = member(&mut rest, b"\"time\":\"", b'"')?;
+    Some(Glance { kind, sequence, id, reference, time })
+}
+
+/// Takes the value between `key` and `end`, and the comma behind it, from `rest`.
+fn member<'a>(rest: &mut &'a [u8], key: &[u8], end: u8) -> Option<&'a str> {
+    let value = rest.strip_prefix(key)?;
+    let length = value.iter().position(|byte| *byte == end)?;
+    let (value, after) = value.split_at_checked(length)?;
+    let after = after.get(1..)?;
+    *rest = after.strip_prefix(b",").unwrap_or(after);
+    std::str::from_utf8(value).ok().filter(|value| !value.contains('\\'))
+}
+
 /// Reads a line strictly, as one JSON object with the head of a record.
 pub(super) fn read(line: &[u8]) -> Result<(Head, Value), String> {
     if line.len() > MAX_LINE {

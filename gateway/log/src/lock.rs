@@ -18,6 +18,9 @@ use super::error::{Error, Scene};
 /// How long another writer is waited for.
 pub(super) const PATIENCE: Duration = Duration::from_secs(4);
 
+/// How long a lock file is left alone that another one has the name of.
+const PAUSE: Duration = Duration::from_millis(1);
+
 /// The writers' lock of one log.
 #[derive(Debug)]
 pub(super) struct WriterLock {
@@ -60,6 +63,7 @@ impl WriterLock {
             if Instant::now() > deadline {
                 return Err(self.lost());
             }
+            std::thread::sleep(PAUSE);
             self.file = lock_file(&self.path).map_err(self.scene.write("create", &self.path))?;
         }
     }

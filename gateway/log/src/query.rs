@@ -1,6 +1,6 @@
 //! Questions to a log: which records, and why something was decided.
 //!
-//! A front end calls [`search`], [`tail`], [`why`] or [`report`] with the folder of the log. Each answer
+//! A front end calls [`search`], [`tail`], [`why`] or [`report`] with the places of the log. Each answer
 //! holds stored records: `--json` prints [`Record::bytes`] and a line feed, byte for byte; a terminal gets
 //! [`table`] or [`story::Story::text`], in which text from outside is escaped. [`Answer::broken`] is to be told
 //! whenever it is there: the chain of what was read does not hold. Exit status: 0 found, 1 nothing found,
@@ -15,15 +15,17 @@ mod story;
 mod unsigned;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::time::Duration;
 
 use stockade_parser::json::{Kind, Value};
 
 use super::error::Error;
 use super::escape::escape;
+use super::references::References;
+use super::{Places, clock, line};
 use backward::Backward;
 pub use filter::Filter;
-use reader::Reader;
+use reader::{Reader, Wish};
 pub use report::{By, report};
 pub use story::{Which, why};
 use unsigned::Unsigned;
@@ -100,74 +102,169 @@ pub enum Order {
     Newest(usize),
 }
 
-/// Returns the records that `filter` lets through. Segments that lie wholly outside of its times are not read.
-pub fn search(directory: &Path, filter: &Filter, order: Order) -> Result<Answer, Error> {
+/// Returns the records that `filter` lets through. Segments that lie wholly outside of its times, or hold nothing that
+/// belongs to its decision, are not read.
+pub fn search(places: &Places, filter: &Filter, order: Order) -> Result<Answer, Error> {
     let mut answer = match order {
-        Order::Oldest(most) => oldest(directory, filter, most)?,
-        Order::Newest(most) => newest(directory, filter, most)?.0,
+        Order::Oldest(most) => oldest(places, filter, most)?,
+        Order::Newest(most) => newest(places, filter, most)?.0,
     };
     let shown: BTreeSet<&str> = answer.records.iter().map(|record| record.id.as_str()).collect();
     answer.endings.retain(|id, _| shown.contains(id.as_str()));
     Ok(answer)
 }
 
-fn oldest(directory: &Path, filter: &Filter, most: usize) -> Result<Answer, Error> {
-    let mut answer = Answer::default();
-    let mut unsigned = Unsigned::new(directory);
-    let mut open = BTreeSet::new();
-    let first = segments::first_since(directory, filter.since.as_deref())?;
-    let mut reader = Reader::at(directory, first);
-    while let Some(record) = reader.next()? {
-        unsigned.see(&record);
-        if let (Some(ending), Some(reference)) = (record.ending(), &record.reference) {
-            open.remove(reference);
-            answer.endings.insert(reference.clone(), ending);
-        }
-        let sequence = record.sequence;
-        if answer.records.len() < most && filter.lets(&record) {
-            if record.text(&["runs"]) == Some("gateway") {
-                open.insert(record.id.clone());
-            }
-            answer.records.push(record);
-        }
-        let last = answer.records.last().map_or(0, |last| last.sequence);
-        // Whatever still tells of what is shown has come.
-        if answer.records.len() >= most && open.is_empty() && sequence > last + FOLLOWING {
-            break;
-        }
+fn oldest(places: &Places, filter: &Filter, most: usize) -> Result<Answer, Error> {
+    let Some(id) = filter.reference.as_deref().filter(|_| filter.since.is_none()) else {
+        let first = segments::first_since(&places.directory, filter.since.as_deref())?;
+        return Ok(Forward::new(places, filter, most).read(first)?.answer);
+    };
+    // A decision and what belongs to it begin where the time in the id says, unless a clock was put back.
+    let made = clock::ulid_time(id, Duration::ZERO);
+    let likely = segments::first_since(&places.directory, made.as_deref())?;
+    let found = Forward::new(places, filter, most).read(likely)?;
+    if found.has_decision || likely == 0 {
+        return Ok(found.answer);
     }
-    answer.unsigned = unsigned.among(&answer.records)?;
-    answer.broken = reader.broken;
-    Ok(answer)
+    Ok(Forward::new(places, filter, most).read(0)?.answer)
+}
+
+/// A search from older records to newer ones.
+struct Forward<'a> {
+    places: &'a Places,
+    filter: &'a Filter,
+    most: usize,
+    answer: Answer,
+    /// Decisions that are shown and whose end was not met yet.
+    open: BTreeSet<String>,
+    /// The decision that the filter is about was met.
+    has_decision: bool,
+}
+
+impl<'a> Forward<'a> {
+    fn new(places: &'a Places, filter: &'a Filter, most: usize) -> Forward<'a> {
+        let (answer, open) = (Answer::default(), BTreeSet::new());
+        Forward { places, filter, most, answer, open, has_decision: false }
+    }
+
+    fn read(mut self, first: u64) -> Result<Self, Error> {
+        let directory = &self.places.directory;
+        let mut unsigned = Unsigned::new(directory);
+        let mut reader = Reader::at(directory, first);
+        let last = segments::last_until(directory, self.filter.until.as_deref())?;
+        while let Some(record) =
+            reader.next_of(|line| self.wish(line), |segment| self.wants(segment, last))?
+        {
+            unsigned.see(&record);
+            if let (Some(ending), Some(reference)) = (record.ending(), &record.reference) {
+                self.open.remove(reference);
+                self.answer.endings.insert(reference.clone(), ending);
+            }
+            self.has_decision |= self.filter.reference.as_ref() == Some(&record.id);
+            if !self.is_full() && self.filter.lets(&record) {
+                if record.text(&["runs"]) == Some("gateway") {
+                    self.open.insert(record.id.clone());
+                }
+                self.answer.records.push(record);
+            }
+        }
+        self.answer.unsigned = unsigned.among(&self.answer.records)?;
+        self.answer.broken = reader.broken;
+        Ok(self)
+    }
+
+    fn is_full(&self) -> bool {
+        self.answer.records.len() >= self.most
+    }
+
+    /// Says whether a line is of use: to be shown, or because it tells of what is shown.
+    fn wish(&self, line: &[u8]) -> Wish {
+        let Some(glance) = line::glance(line) else { return Wish::Read };
+        let last = self.answer.records.last().map_or(0, |last| last.sequence);
+        if self.is_full() && self.open.is_empty() && glance.sequence > last + FOLLOWING {
+            return Wish::End;
+        }
+        let tells = glance.kind == "gap"
+            || glance.reference.is_some_and(|reference| self.open.contains(reference));
+        let is_due = tells || (!self.is_full() && self.filter.may_let(&glance));
+        if is_due { Wish::Read } else { Wish::Pass }
+    }
+
+    /// Says whether a closed segment may hold a line that is of use; `last` is that of the filter's time.
+    fn wants(&self, segment: u64, last: Option<u64>) -> bool {
+        let is_late = last.is_some_and(|last| segment > last);
+        let reference = self.filter.reference.as_ref();
+        if !self.is_full() && !is_late && (reference.is_none() || !self.has_decision) {
+            return true;
+        }
+        let ids = self.open.iter().chain(reference).map(String::as_str);
+        References::read(&self.places.state, segment).is_none_or(|it| it.name_any(ids))
+    }
 }
 
 /// Returns the last records, newest first, and a reader that stands at the end of the log.
-fn newest(directory: &Path, filter: &Filter, most: usize) -> Result<(Answer, Reader), Error> {
+fn newest(places: &Places, filter: &Filter, most: usize) -> Result<(Answer, Reader), Error> {
+    let made = filter.reference.as_deref();
+    let made = made.and_then(|id| clock::ulid_time(id, Duration::ZERO));
+    let (answer, end, has_decision) = backward(places, filter, most, made)?;
+    if has_decision || filter.reference.is_none() || filter.since.is_some() {
+        return Ok((answer, end));
+    }
+    // A clock was put back, or there is no such decision.
+    let (answer, end, _) = backward(places, filter, most, None)?;
+    Ok((answer, end))
+}
+
+/// Reads from the end until `most` records are found, or back to segments that begin before `made` or before the
+/// filter's time. Says also whether the decision that the filter is about was met.
+fn backward(
+    places: &Places,
+    filter: &Filter,
+    most: usize,
+    made: Option<String>,
+) -> Result<(Answer, Reader, bool), Error> {
     let mut answer = Answer::default();
-    let mut unsigned = Unsigned::new(directory);
-    let mut reader = Backward::new(directory)?;
+    let mut unsigned = Unsigned::new(&places.directory);
+    let mut reader = Backward::new(&places.directory)?;
     let end = reader.end()?;
-    let last = segments::last_until(directory, filter.until.as_deref())?;
+    let last = segments::last_until(&places.directory, filter.until.as_deref())?;
     reader.skip_to(last);
-    while answer.records.len() < most {
-        let Some(record) = reader.next(filter.since.as_deref())? else { break };
+    // The decision is in a segment that begins before the end of the millisecond that its id names.
+    let reference = filter.reference.as_deref().filter(|_| made.is_some());
+    let begun = reference.and_then(|id| clock::ulid_time(id, Duration::from_millis(1)));
+    let own = segments::last_until(&places.directory, begun.as_deref())?;
+    let mut has_decision = false;
+    let since = filter.since.clone().max(made);
+    let wish = |line: &[u8]| match line::glance(line) {
+        Some(glance) if !filter.tells(&glance) && !filter.may_let(&glance) => Wish::Pass,
+        Some(_) | None => Wish::Read,
+    };
+    let wants = |segment| match (reference, own) {
+        (Some(id), Some(own)) if segment > own => {
+            References::read(&places.state, segment).is_none_or(|it| it.name_any([id]))
+        }
+        (Some(_) | None, Some(_) | None) => true,
+    };
+    while answer.records.len() < most && !has_decision {
+        let Some(record) = reader.next_of(since.as_deref(), wish, wants)? else { break };
         unsigned.see(&record);
         if let (Some(ending), Some(reference)) = (record.ending(), &record.reference) {
             answer.endings.insert(reference.clone(), ending);
         }
+        has_decision = filter.reference.as_ref() == Some(&record.id);
         if filter.lets(&record) {
             answer.records.push(record);
         }
     }
     answer.unsigned = unsigned.among(&answer.records)?;
     answer.broken = reader.broken;
-    Ok((answer, end))
+    Ok((answer, end, has_decision))
 }
 
 /// Returns the last `count` records that `filter` lets through, oldest first, and what follows the log
 /// from there.
-pub fn tail(directory: &Path, filter: &Filter, count: usize) -> Result<(Answer, Follow), Error> {
-    let (mut answer, reader) = newest(directory, filter, count)?;
+pub fn tail(places: &Places, filter: &Filter, count: usize) -> Result<(Answer, Follow), Error> {
+    let (mut answer, reader) = newest(places, filter, count)?;
     answer.records.reverse();
     Ok((answer, Follow { reader, filter: filter.clone() }))
 }

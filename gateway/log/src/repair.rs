@@ -11,6 +11,7 @@ use super::error::{Error, Scene};
 use super::files::{self, Durability};
 use super::hash::{Hash, sha256};
 use super::journal::Journal;
+use super::references;
 use super::{GatewayMode, Places, Rotation, writer};
 
 /// Folders below the log that are looked through; tiles of any number lie in fewer.
@@ -67,7 +68,8 @@ fn made_again(journal: &mut Journal) -> Result<(), Error> {
         journal.append(&found)?;
     }
     journal.save_edge();
-    Ok(())
+    let folder = journal.places.state.join("references");
+    references::store_missing(&journal.places).map_err(scene.write("write", &folder))
 }
 
 fn forget(path: &Path) -> io::Result<()> {

@@ -139,13 +139,15 @@ pub(super) fn run(mut journal: Journal, mut queue: mpsc::Receiver<Job>) {
                 }
             }
             Err(error) => {
-                refused.count(answers.len());
-                let ends = records.into_iter().filter(|record| record.follow == Follow::Closes);
-                unwritten.extend(ends);
-                unwritten.truncate(MOST_UNWRITTEN);
+                let both = records.into_iter().zip(answers);
+                let (ends, others): (Vec<_>, Vec<_>) =
+                    both.partition(|(record, _)| record.follow == Follow::Closes);
+                if !others.is_empty() {
+                    refused.count(others.len());
+                }
                 // Before anybody is answered: a gateway for one call ends with the answer.
-                write_again(&mut journal, &mut unwritten);
-                for answer in answers {
+                end_again(&mut journal, &mut unwritten, ends, &error);
+                for (_, answer) in others {
                     // Who does not wait any more has nothing to start either.
                     let _ = answer.send(Err(error.clone()));
                 }
@@ -159,6 +161,32 @@ pub(super) fn run(mut journal: Journal, mut queue: mpsc::Receiver<Job>) {
 /// Most results that are kept to be written again. Of those beyond, the marks of their commands stay, from
 /// which the next gateway makes results without an exit status.
 const MOST_UNWRITTEN: usize = 1024;
+
+/// Writes the ends of commands once more after `error`, and answers. Those that cannot be written are kept.
+fn end_again(
+    journal: &mut Journal,
+    unwritten: &mut Vec<Prepared>,
+    ends: Vec<(Prepared, oneshot::Sender<Result<Receipt, Error>>)>,
+    error: &Error,
+) {
+    let (ends, answers): (Vec<Prepared>, Vec<_>) = ends.into_iter().unzip();
+    if ends.is_empty() {
+        return;
+    }
+    let written = match unwritten.is_empty() {
+        true => journal.locked(|it| it.append(&ends)).ok(),
+        false => None, // those came first, and could not be written a moment ago
+    };
+    if written.is_none() {
+        unwritten.extend(ends);
+        unwritten.truncate(MOST_UNWRITTEN);
+    }
+    let mut receipts = written.into_iter().flatten();
+    for answer in answers {
+        // The command is over, whether somebody still waits or not.
+        let _ = answer.send(receipts.next().ok_or_else(|| error.clone()));
+    }
+}
 
 /// Writes the ends of commands that could not be written before; those that still cannot be are kept.
 fn write_again(journal: &mut Journal, unwritten: &mut Vec<Prepared>) {

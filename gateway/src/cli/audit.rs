@@ -150,10 +150,10 @@ fn checkpoint(common: &Common, options: &Checkpoint) -> Result<ExitCode, Failure
 }
 
 fn tail(common: &Common, options: &Tail) -> Result<ExitCode, Failure> {
-    let directory = places(common, None)?.audit;
+    let places = places(common, None)?.of_log();
     let filter = filter(common, &options.conditions, options.by.as_deref())?;
     let (answer, mut follow) =
-        query::tail(&directory, &filter, options.count).map_err(|error| unreadable(&error))?;
+        query::tail(&places, &filter, options.count).map_err(|error| unreadable(&error))?;
     let status = show(common, &answer)?;
     if !options.follow {
         return Ok(status);
@@ -173,16 +173,16 @@ fn tail(common: &Common, options: &Tail) -> Result<ExitCode, Failure> {
 }
 
 fn search(common: &Common, options: &Search) -> Result<ExitCode, Failure> {
-    let directory = places(common, None)?.audit;
+    let places = places(common, None)?.of_log();
     let filter = filter(common, &options.conditions, options.by.as_deref())?;
     let order =
         if options.reverse { Order::Newest(options.limit) } else { Order::Oldest(options.limit) };
-    show(common, &query::search(&directory, &filter, order).map_err(|error| unreadable(&error))?)
+    show(common, &query::search(&places, &filter, order).map_err(|error| unreadable(&error))?)
 }
 
 fn why(common: &Common, options: &Why) -> Result<ExitCode, Failure> {
-    let directory = places(common, None)?.audit;
-    let story = query::why(&directory, &Which::read(&options.which));
+    let places = places(common, None)?.of_log();
+    let story = query::why(&places, &Which::read(&options.which));
     let Some(story) = story.map_err(|error| unreadable(&error))? else {
         failure::tell("stockade: there is no such decision in the log");
         return Ok(ExitCode::from(NOTHING));

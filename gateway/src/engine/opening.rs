@@ -1,8 +1,10 @@
 //! The log while it is being opened: a call is judged meanwhile, and waits for it before anything is recorded.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 use crate::answer;
 use crate::audit::{self, Log, Writer};
@@ -10,11 +12,19 @@ use crate::judge;
 use crate::protocol::errors::{Code, Failure};
 
 /// The log, or why there is none, as soon as that is known.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(super) struct Opening {
     directory: PathBuf,
     stage: watch::Receiver<Stage>,
+    prepare: Arc<Prepare>,
 }
+
+/// Changes something on the disk of the state directory, or asks to: where the disk hangs, it waits.
+type Prepare = dyn Fn() -> Result<(), Failure> + Send + Sync;
+
+/// How long a log is waited for until the disk is asked for a change, and how long that may take: together
+/// [`audit::PATIENCE`].
+const HALF: Duration = Duration::from_millis(2500);
 
 /// How far the opening is.
 #[derive(Debug, Clone)]
@@ -29,15 +39,17 @@ enum Stage {
 
 impl Opening {
     /// Opens the log of `directory` by `open` on a thread of its own, which appends to it afterwards. Before that,
-    /// `prepare` changes something on the disk of the state directory, or asks to: where the disk hangs, it waits.
+    /// `prepare` is called.
     pub(super) fn start(
         directory: &Path,
-        prepare: impl FnOnce() -> Result<(), Failure> + Send + 'static,
+        prepare: impl Fn() -> Result<(), Failure> + Send + Sync + 'static,
         open: impl FnOnce() -> Result<(Log, Writer), Failure> + Send + 'static,
     ) -> Result<Opening, Failure> {
         let (done, stage) = watch::channel(Stage::Begun);
+        let prepare: Arc<Prepare> = Arc::new(prepare);
+        let prepared = Arc::clone(&prepare);
         let work = move || {
-            let opened = prepare().and_then(|()| {
+            let opened = prepared().and_then(|()| {
                 done.send_replace(Stage::Writable);
                 open()
             });
@@ -57,7 +69,7 @@ impl Opening {
             let message = format!("a thread for the log cannot be started: {error}");
             Failure::new(Code::AuditUnavailable, message, "")
         })?;
-        Ok(Opening { directory: directory.to_path_buf(), stage })
+        Ok(Opening { directory: directory.to_path_buf(), stage, prepare })
     }
 
     /// Waits until the disk of the state directory has taken a change. A file system that is frozen (fsfreeze(8)) or
@@ -71,14 +83,33 @@ impl Opening {
         }
     }
 
-    /// Returns the log when it is open.
+    /// Returns the log when it is open. One that is long, and whose cache is gone, may take its time as long as the disk
+    /// takes changes.
     pub(super) async fn log(&self) -> Result<Log, Failure> {
         self.is_writable().await?;
         let mut stage = self.stage.clone();
-        let opened = stage.wait_for(|stage| matches!(stage, Stage::Done(_))).await;
+        let is_done = |stage: &Stage| matches!(stage, Stage::Done(_));
+        while tokio::time::timeout(HALF, stage.wait_for(is_done)).await.is_err() {
+            self.still_takes_changes().await?;
+        }
+        let opened = stage.wait_for(is_done).await;
         match &*opened.map_err(|_| broken())? {
             Stage::Done(log) => log.clone(),
             Stage::Begun | Stage::Writable => Err(broken()),
+        }
+    }
+
+    /// Checks, on a thread of its own, that the disk still takes changes.
+    async fn still_takes_changes(&self) -> Result<(), Failure> {
+        let (prepare, (done, taken)) = (Arc::clone(&self.prepare), oneshot::channel());
+        let probe = move || {
+            let _ = done.send(prepare()); // nobody waits any more: nothing else is to be done
+        };
+        let started = std::thread::Builder::new().name("probe".into()).spawn(probe);
+        started.map_err(|_| broken())?;
+        match tokio::time::timeout(HALF, taken).await {
+            Ok(taken) => taken.map_err(|_| broken())?,
+            Err(_) => Err(answer::unrecorded(&audit::Error::slow(&self.directory))),
         }
     }
 

@@ -165,16 +165,30 @@ fn nobody_reads() -> bool {
     (found.st_mode, found.st_rdev) == (null.st_mode, null.st_rdev)
 }
 
-/// Returns the handler's answer if it came whole, in form, in time and with status 0.
-fn watch(handler: Branch, deadline: Duration) -> Result<Answer, String> {
-    let until = Instant::now().checked_add(deadline).ok_or("the deadline is too far away")?;
-    let finished = handler.finish(until, ANSWER_LIMIT_BYTES);
-    let finished =
-        finished.map_err(|error| format!("the handler's answer cannot be read: {error}"))?;
-    match finished {
+/// How long the end of a handler is waited for that has given a refusal.
+const ENDING: Duration = Duration::from_millis(200);
+
+/// Returns the handler's answer if it came whole, in form, in time and with status 0. A refusal waits for no end: where
+/// the disk hangs, the handler has none before the deadline.
+fn watch(mut handler: Branch, deadline: Duration) -> Result<Answer, String> {
+    let now = Instant::now();
+    let until = now.checked_add(deadline).ok_or("the deadline is too far away")?;
+    let unread = |error| format!("the handler's answer cannot be read: {error}");
+    let written = handler.written(until, ANSWER_LIMIT_BYTES).map_err(unread)?;
+    let written = written.ok_or_else(|| no_answer_within(deadline))?;
+    let answer = serde_json::from_slice::<Answer>(&written)
+        .map_err(|error| format!("the hook's handler gave no answer: {error}"));
+    let soon = Instant::now() + ENDING;
+    let mut ended = handler.ended(soon.min(until)).map_err(unread)?;
+    if ended.is_none() {
+        if answer.as_ref().is_ok_and(Answer::refuses) {
+            return answer;
+        }
+        ended = handler.ended(until).map_err(unread)?;
+    }
+    match ended {
         None => Err(no_answer_within(deadline)),
-        Some((_, false)) => Err(FAILED.to_owned()),
-        Some((bytes, true)) => serde_json::from_slice(&bytes)
-            .map_err(|error| format!("the hook's handler gave no answer: {error}")),
+        Some(false) => Err(FAILED.to_owned()),
+        Some(true) => answer,
     }
 }

@@ -1,11 +1,12 @@
 //! A file system that hangs: who asks gets an answer, and its pipes are closed, although the process itself stays.
 
 use std::fs::{self, File};
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use serde_json::json;
 use stockade_tests::{Place, skip};
 
 use super::{text, verifies_in};
@@ -48,9 +49,13 @@ impl Drop for Disk {
 }
 
 fn start(place: &Place, disk: &Disk, arguments: &[&str]) -> Child {
+    start_with(place, disk, arguments, Stdio::null())
+}
+
+fn start_with(place: &Place, disk: &Disk, arguments: &[&str], stdin: Stdio) -> Child {
     let mut command = place.stockade(arguments);
     command.env("XDG_STATE_HOME", &disk.0);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().expect("the executable starts")
 }
 
@@ -86,6 +91,28 @@ fn a_frozen_file_system_refuses_in_five_seconds_and_closes_the_pipes() {
     assert!(took < Duration::from_secs(9), "{took:?}");
     assert_eq!(refused.wait().expect("it ends").code(), Some(122));
     assert!(!place.project().join("ran").exists());
+
+    // The same for a hook, whose own limit is longer: every agent is told that the call is blocked.
+    for agent in ["claude", "cline"] {
+        disk.freeze("-f");
+        let words = ["hook", agent, "--deadline", "60s"];
+        let mut hook = start_with(&place, &disk, &words, Stdio::piped());
+        let frame = json!({
+            "session_id": "s", "transcript_path": "/x", "cwd": place.project(), "permission_mode": "default",
+            "hook_event_name": "PreToolUse", "hookName": "PreToolUse", "tool_name": "Bash",
+            "preToolUse": {"toolName": "execute_command", "parameters": {"command": "touch ran"}},
+            "tool_input": {"command": "touch ran"},
+        });
+        let mut stdin = hook.stdin.take().expect("its input");
+        stdin.write_all(frame.to_string().as_bytes()).expect("it reads");
+        drop(stdin);
+        let (out, told, took) = said(&mut hook);
+        disk.freeze("-u");
+        assert!(format!("{out}{told}").contains(&slow), "{agent}: {out}{told}");
+        assert!(took < Duration::from_secs(9), "{agent}: {took:?}");
+        let status = hook.wait().expect("it ends").code();
+        assert_eq!(status, Some(if agent == "cline" { 0 } else { 2 }), "{agent}");
+    }
 
     // The disk hangs while the command runs: that its result is not recorded is told, and it is not lost.
     let mut running =

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use super::super::error::{Error, Scene};
 use super::super::files;
 use super::super::hash::{Hash, sha256};
+use super::super::line;
 use super::Record;
-use super::reader::{self, Reader};
+use super::reader::{self, Reader, Wish};
 
 /// Reads records backward, and watches the chain.
 #[derive(Debug)]
@@ -63,16 +64,45 @@ impl Backward {
         self.content.clear();
     }
 
-    /// Returns the next older record. Segments that begin before `since` are the last to be read.
-    pub(super) fn next(&mut self, since: Option<&str>) -> Result<Option<Record>, Error> {
+    /// Returns the next older record.
+    pub(super) fn next(&mut self) -> Result<Option<Record>, Error> {
+        self.next_of(None, |_| Wish::Read, |_| true)
+    }
+
+    /// Returns the next older record whose line is wished for, and passes over whole segments that are not `wanted`.
+    /// Segments that begin before `since` are the last to be read.
+    pub(super) fn next_of(
+        &mut self,
+        since: Option<&str>,
+        wish: impl Fn(&[u8]) -> Wish,
+        wanted: impl Fn(u64) -> bool,
+    ) -> Result<Option<Record>, Error> {
         loop {
             while self.content.is_empty() {
                 let is_before = since.is_some_and(|since| self.time.as_str() < since);
-                if (is_before && !self.time.is_empty()) || !self.enter()? {
+                if is_before && !self.time.is_empty() {
+                    return Ok(None);
+                }
+                while self.numbers.pop_if(|number| !wanted(*number)).is_some() {
+                    self.newer = None;
+                }
+                if !self.enter()? {
                     return Ok(None);
                 }
             }
-            if let Some(record) = self.take() {
+            let (line, place) = self.cut();
+            match wish(&line) {
+                Wish::Read => {}
+                Wish::Pass => {
+                    self.newer = None;
+                    if let Some(glance) = line::glance(&line) {
+                        glance.time.clone_into(&mut self.time);
+                    }
+                    continue;
+                }
+                Wish::End => return Ok(None),
+            }
+            if let Some(record) = self.take(line, &place) {
                 return Ok(Some(record));
             }
         }
@@ -88,12 +118,17 @@ impl Backward {
         Ok(true)
     }
 
-    fn take(&mut self) -> Option<Record> {
+    /// Cuts the last line off, and returns it with where it stands.
+    fn cut(&mut self) -> (Vec<u8>, Position) {
         let lines = self.content.strip_suffix(b"\n").unwrap_or(&self.content);
         let start = lines.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let line = lines.get(start..).unwrap_or_default().to_vec();
         self.content.truncate(start);
-        let place = format!("{} at byte {start}", files::segment_name(self.segment));
+        (line, Position { segment: self.segment, start })
+    }
+
+    fn take(&mut self, line: Vec<u8>, place: &Position) -> Option<Record> {
+        let place = format!("{} at byte {}", files::segment_name(place.segment), place.start);
         let hash = sha256(&[&line]);
         let (record, previous) = match reader::read(line) {
             Ok(read) => read,
@@ -110,6 +145,12 @@ impl Backward {
         self.time = record.text(&["time"]).unwrap_or_default().to_owned();
         Some(record)
     }
+}
+
+/// Where a line stands.
+struct Position {
+    segment: u64,
+    start: usize,
 }
 
 /// Returns the whole lines at the beginning of a segment: no incomplete one, and no padding.

@@ -3,6 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use stockade_parser::json::{Kind, Value};
 
+use super::super::line::Glance;
 use super::{Record, programs};
 
 /// Conditions on records; all that are there must hold.
@@ -65,6 +66,20 @@ pub fn when(text: &str) -> Option<String> {
 }
 
 impl Filter {
+    /// Says whether the beginning of a line leaves it open that all conditions hold.
+    pub(super) fn may_let(&self, line: &Glance<'_>) -> bool {
+        self.since.as_deref().is_none_or(|since| line.time >= since)
+            && self.until.as_deref().is_none_or(|until| line.time <= until)
+            && self.kind.as_deref().is_none_or(|kind| line.kind == kind)
+            && self.reference.as_deref().is_none_or(|id| belongs(line, id))
+    }
+
+    /// Says whether a line may tell how a record that is shown ended, or that it had no signature.
+    pub(super) fn tells(&self, line: &Glance<'_>) -> bool {
+        let is_about = self.reference.as_deref().is_none_or(|id| belongs(line, id));
+        line.kind == "gap" || (line.kind == "result" && is_about)
+    }
+
     /// Says whether all conditions hold for `record`.
     pub(super) fn lets(&self, record: &Record) -> bool {
         let is = |wanted: &Option<String>, keys: &[&str]| match wanted {
@@ -131,6 +146,11 @@ impl Filter {
                     .any(|mask| mask.get("tag").and_then(Value::text) == Some(tag))
             })
     }
+}
+
+/// Says whether a line is the record `id`, or belongs to it.
+pub(super) fn belongs(line: &Glance<'_>, id: &str) -> bool {
+    line.id == id || line.reference == Some(id)
 }
 
 fn has_exit(record: &Record, exit: i64) -> bool {

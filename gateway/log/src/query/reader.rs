@@ -8,6 +8,17 @@ use super::super::hash::{Hash, sha256};
 use super::super::line::{self, Head, Lines, Step};
 use super::Record;
 
+/// What is to be done with a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wish {
+    /// It is read as a record.
+    Read,
+    /// It is passed over.
+    Pass,
+    /// Nothing from here on is of use.
+    End,
+}
+
 /// Reads records in order, over all segments, and watches the chain.
 #[derive(Debug)]
 pub(super) struct Reader {
@@ -48,44 +59,55 @@ impl Reader {
 
     /// Returns the next record; none at the end, which may be asked again later.
     pub(super) fn next(&mut self) -> Result<Option<Record>, Error> {
-        self.next_where(|_| true)
+        self.next_of(|_| Wish::Read, |_| true)
     }
 
-    /// Returns the next record whose line is `wanted`. The others are neither read nor compared with the chain.
-    pub(super) fn next_where(
+    /// Returns the next record whose line is wished for, and passes over whole segments that are not `wanted`. What is
+    /// passed over is neither read nor compared with the chain.
+    pub(super) fn next_of(
         &mut self,
-        wanted: impl Fn(&[u8]) -> bool,
+        wish: impl Fn(&[u8]) -> Wish,
+        wanted: impl Fn(u64) -> bool,
     ) -> Result<Option<Record>, Error> {
         let scene = Scene { directory: self.directory.clone() };
-        let path = self.directory.join(files::segment_name(self.segment.max(1)));
-        let failed = scene.read(&path);
         loop {
-            if self.open.is_none() && !self.enter().map_err(&failed)? {
+            let path = self.directory.join(files::segment_name(self.segment.max(1)));
+            if self.open.is_none() && !self.enter().map_err(scene.read(&path))? {
                 return Ok(None);
             }
             let Some(lines) = &mut self.open else { return Ok(None) };
-            match lines.next().map_err(&failed)? {
+            match lines.next().map_err(scene.read(&path))? {
                 Step::Line(content) => {
                     self.offset = lines.offset;
-                    if !wanted(&content) {
-                        self.last = None;
-                        continue;
-                    }
-                    if let Some(record) = self.take(content) {
-                        return Ok(Some(record));
+                    match wish(&content) {
+                        Wish::Read => {
+                            if let Some(record) = self.take(content) {
+                                return Ok(Some(record));
+                            }
+                        }
+                        Wish::Pass => self.last = None,
+                        Wish::End => return Ok(None),
                     }
                 }
                 Step::End | Step::Torn(_) | Step::Rubbish => {
                     self.open = None;
-                    let next = self.directory.join(files::segment_name(self.segment + 1));
-                    if !next.exists() {
+                    if !self.exists(self.segment + 1) {
                         return Ok(None);
                     }
                     self.segment += 1;
                     self.offset = 0;
+                    // The open segment, behind which there is none yet, is always read.
+                    while self.exists(self.segment + 1) && !wanted(self.segment) {
+                        self.segment += 1;
+                        self.last = None;
+                    }
                 }
             }
         }
+    }
+
+    fn exists(&self, segment: u64) -> bool {
+        self.directory.join(files::segment_name(segment)).exists()
     }
 
     /// Opens the current segment where it was left; says whether there is one.

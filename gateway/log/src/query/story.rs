@@ -3,16 +3,18 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
+use std::time::Duration;
 
 use stockade_parser::json::{Kind, Value};
 
 use super::backward::Backward;
-use super::{Reader, Record, Unsigned, segments};
-use crate::clock;
+use super::filter::belongs;
+use super::{Reader, Record, Unsigned, Wish, segments};
 use crate::error::Error;
 use crate::escape::escape;
-use crate::files;
 use crate::hash::{hex, sha256};
+use crate::references::References;
+use crate::{Places, clock, files, line};
 
 /// Which decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,30 +51,31 @@ pub struct Story {
 }
 
 /// Returns the story of one decision; none when there is no such.
-pub fn why(directory: &Path, which: &Which) -> Result<Option<Story>, Error> {
+pub fn why(places: &Places, which: &Which) -> Result<Option<Story>, Error> {
+    let directory = &places.directory;
     let mut unsigned = Unsigned::new(directory);
-    let id = match which {
+    let found = match which {
         Which::Last => return last(directory, unsigned),
         Which::Sequence(sequence) => {
             let first = segments::of_sequence(directory, *sequence)?;
-            let mark = format!("\"seq\":{sequence},");
-            let mut reader = Reader::at(directory, first);
-            let wanted = Finder::new(&mark);
-            std::iter::from_fn(|| reader.next_where(|line| wanted.is_in(line)).transpose())
-                .find(|record| record.as_ref().map_or(true, |it| it.sequence == *sequence))
-                .transpose()?
-                .and_then(|record| decision_of(&record))
+            find(directory, first, None, |number, _| number == *sequence)?
         }
-        Which::Id(id) => with(directory, id)?.0.and_then(|record| decision_of(&record)),
+        Which::Id(id) => with(directory, id)?,
     };
-    let Some(id) = id else { return Ok(None) };
-    let (Some(decision), mut reader) = with(directory, &id)? else { return Ok(None) };
+    let Some((record, reader)) = found else { return Ok(None) };
+    let Some(id) = decision_of(&record) else { return Ok(None) };
+    let found = if record.id == id { Some((record, reader)) } else { with(directory, &id)? };
+    let Some((decision, mut reader)) = found else { return Ok(None) };
     let mut later = Vec::new();
-    let wanted = Finder::new(&id);
     // The first of those that follow may say that the decision had no signature.
-    while let Some(record) =
-        reader.next_where(|line| wanted.is_in(line) || line.starts_with(GAP))?
-    {
+    let wish = |line: &[u8]| match line::glance(line) {
+        Some(line) if line.kind != "gap" && !belongs(&line, &id) => Wish::Pass,
+        Some(_) | None => Wish::Read,
+    };
+    let wanted = |segment| {
+        References::read(&places.state, segment).is_none_or(|it| it.name_any([id.as_str()]))
+    };
+    while let Some(record) = reader.next_of(wish, wanted)? {
         unsigned.see(&record);
         if record.reference.as_ref() == Some(&id) {
             later.push(record);
@@ -81,9 +84,6 @@ pub fn why(directory: &Path, which: &Which) -> Result<Option<Story>, Error> {
     let broken = reader.broken;
     Story::of(decision, later, &unsigned, broken).map(Some)
 }
-
-/// What a record of a gap begins with.
-const GAP: &[u8] = b"{\"v\":1,\"kind\":\"gap\",";
 
 /// Returns the id of the decision that `record` is, or belongs to.
 fn decision_of(record: &Record) -> Option<String> {
@@ -97,7 +97,7 @@ fn decision_of(record: &Record) -> Option<String> {
 fn last(directory: &Path, mut unsigned: Unsigned) -> Result<Option<Story>, Error> {
     let mut reader = Backward::new(directory)?;
     let mut later = Vec::new();
-    while let Some(record) = reader.next(None)? {
+    while let Some(record) = reader.next()? {
         unsigned.see(&record);
         if record.kind == "decision" {
             later.retain(|it: &Record| it.reference.as_ref() == Some(&record.id));
@@ -109,40 +109,41 @@ fn last(directory: &Path, mut unsigned: Unsigned) -> Result<Option<Story>, Error
     Ok(None)
 }
 
-/// Returns the record with this id, and a reader that stands behind it: at first from the segment of the time in
-/// the id (ULID: the first 48 bits are milliseconds), and from the beginning if a clock was put back.
-fn with(directory: &Path, id: &str) -> Result<(Option<Record>, Reader), Error> {
-    let made = clock::ulid_time(id);
-    let likely = segments::first_since(directory, made.as_deref())?;
-    let wanted = Finder::new(id);
-    let mut from = vec![likely];
-    if likely > 0 {
-        from.insert(0, 0);
+/// How long after the time in its id a record may have been written, unless a clock was put back.
+const SOON: Duration = Duration::from_secs(60);
+
+/// Returns the record with this id, and a reader that stands behind it: at first around the time in the id (ULID: the
+/// first 48 bits are milliseconds), and from the beginning if it is not there.
+fn with(directory: &Path, id: &str) -> Result<Option<(Record, Reader)>, Error> {
+    let is_it = |_: u64, own: &str| own == id;
+    let likely = segments::first_since(directory, clock::ulid_time(id, Duration::ZERO).as_deref())?;
+    match find(directory, likely, clock::ulid_time(id, SOON).as_deref(), is_it)? {
+        Some(found) => Ok(Some(found)),
+        None => find(directory, 0, None, is_it),
     }
-    let mut reader = Reader::new(directory);
-    while let Some(first) = from.pop() {
-        reader = Reader::at(directory, first);
-        while let Some(record) = reader.next_where(|line| wanted.is_in(line))? {
-            if record.id == id {
-                return Ok((Some(record), reader));
-            }
-        }
-    }
-    Ok((None, reader))
 }
 
-/// Looks for a text in lines.
-struct Finder(Option<regex::bytes::Regex>);
-
-impl Finder {
-    fn new(text: &str) -> Finder {
-        Finder(regex::bytes::Regex::new(&regex::escape(text)).ok())
+/// Returns the first record whose number and id are what is wanted, and a reader that stands behind it. The search
+/// begins with segment `first` and ends with the first line after `until`.
+fn find(
+    directory: &Path,
+    first: u64,
+    until: Option<&str>,
+    is_it: impl Fn(u64, &str) -> bool,
+) -> Result<Option<(Record, Reader)>, Error> {
+    let mut reader = Reader::at(directory, first);
+    let wish = |line: &[u8]| match line::glance(line) {
+        Some(line) if is_it(line.sequence, line.id) => Wish::Read,
+        Some(line) if until.is_some_and(|until| line.time > until) => Wish::End,
+        Some(_) => Wish::Pass,
+        None => Wish::Read,
+    };
+    while let Some(record) = reader.next_of(wish, |_| true)? {
+        if is_it(record.sequence, &record.id) {
+            return Ok(Some((record, reader)));
+        }
     }
-
-    /// Says whether `line` holds the text; of a text that cannot be looked for, that it may.
-    fn is_in(&self, line: &[u8]) -> bool {
-        self.0.as_ref().is_none_or(|text| text.is_match(line))
-    }
+    Ok(None)
 }
 
 impl Story {

@@ -27,6 +27,10 @@ pub(super) struct Simple<'a> {
     pub(super) texts: Vec<(usize, Piece<'a>)>,
     /// Its place in a pipeline, from 0.
     pub(super) pipeline: Option<u32>,
+    /// Where it stands.
+    pub(super) span: Range<usize>,
+    /// Where the process substitutions stand that it reads from.
+    pub(super) inputs: Vec<Range<usize>>,
 }
 
 /// Which text of a command.
@@ -64,12 +68,20 @@ fn simple<'a>(source: &'a [u8], command: &'a SimpleCommand) -> Simple<'a> {
         RedirectTarget::Text(word) => Some((index, piece(word))),
         RedirectTarget::File(_) | RedirectTarget::Descriptor(_) => None,
     };
+    let input = |redirect: &'a Redirect| match &redirect.target {
+        RedirectTarget::File(word) => Some(piece(word)).filter(|it| it.raw.starts_with(b"<(")),
+        RedirectTarget::Text(_) | RedirectTarget::Descriptor(_) => None,
+    };
     Simple {
         words: command.words.iter().map(piece).collect(),
         assignments: command
             .assignments
             .iter()
-            .map(|it| (String::from_utf8_lossy(&it.name).into_owned(), piece(&it.value)))
+            .map(|it| {
+                let name = String::from_utf8_lossy(&it.name).into_owned();
+                let value = value_of(&name, piece(&it.value));
+                (name, value)
+            })
             .collect(),
         texts: command.redirects.iter().enumerate().filter_map(text).collect(),
         pipeline: match command.position {
@@ -83,6 +95,20 @@ fn simple<'a>(source: &'a [u8], command: &'a SimpleCommand) -> Simple<'a> {
             | Position::Wrapped
             | Position::Shell => None,
         },
+        span: command.span.start as usize..command.span.end as usize,
+        inputs: command.redirects.iter().filter_map(input).map(|it| it.span).collect(),
+    }
+}
+
+/// Returns the value of an assignment alone, where the piece begins with the name.
+fn value_of<'a>(name: &str, piece: Piece<'a>) -> Piece<'a> {
+    let equals = piece.raw.iter().position(|byte| *byte == b'=');
+    let start = equals.filter(|_| piece.raw.starts_with(name.as_bytes())).map(|at| at + 1);
+    match start.and_then(|start| Some((start, piece.raw.get(start..)?))) {
+        Some((start, raw)) => {
+            Piece { raw, span: piece.span.start + start..piece.span.end, ..piece }
+        }
+        None => piece,
     }
 }
 
@@ -112,7 +138,15 @@ pub(super) fn find(rules: &Rules, commands: &[Simple<'_>]) -> Vec<Found> {
                 Kind::Stdin if rule.programs.iter().any(of_program) && has_name(command, rule) => {
                     search.stdin(number, commands, index, rule);
                 }
-                Kind::Option | Kind::Pair | Kind::Last | Kind::Stdin | Kind::Shape => {}
+                Kind::Template if rule.programs.iter().any(of_program) => {
+                    search.template(number, command, index, rule);
+                }
+                Kind::Option
+                | Kind::Pair
+                | Kind::Last
+                | Kind::Stdin
+                | Kind::Template
+                | Kind::Shape => {}
             }
         }
     }
@@ -127,8 +161,29 @@ fn program<'a>(command: &Simple<'a>) -> &'a [u8] {
 
 /// Says whether one of the rule's names is a word of the command; the program counts as one.
 fn has_name(command: &Simple<'_>, rule: &Rule) -> bool {
-    let named = |name: &&str| has_word(command, name) || program(command) == name.as_bytes();
+    let named = |name: &&str| {
+        let mut words = command.words.iter().filter_map(|word| word.exact);
+        words.any(|word| is_named(word, name)) || program(command) == name.as_bytes()
+    };
     rule.names.is_empty() || rule.names.iter().any(named)
+}
+
+/// Says whether `word` is `name`, fits it where it has a `*`, or is a group of short options that has it.
+fn is_named(word: &[u8], name: &str) -> bool {
+    match (name.as_bytes(), name.contains('*')) {
+        (_, true) => fits(name, &String::from_utf8_lossy(word)),
+        (own, false) if own == word => true,
+        ([b'-', letter], false) if *letter != b'-' => {
+            letters(word).is_some_and(|it| it.contains(letter))
+        }
+        (_, false) => false,
+    }
+}
+
+/// Returns the letters of a group of short options (`-abc`).
+fn letters(word: &[u8]) -> Option<&[u8]> {
+    let letters = word.strip_prefix(b"-")?;
+    (!letters.is_empty() && letters.iter().all(u8::is_ascii_alphabetic)).then_some(letters)
 }
 
 fn has_word(command: &Simple<'_>, name: &str) -> bool {
@@ -212,22 +267,54 @@ impl Search<'_> {
             // The name of an option is literal even where its value is not.
             let text = word.exact.unwrap_or(word.raw.strip_prefix(b"\"").unwrap_or(word.raw));
             for name in &rule.names {
-                let (name, joined_only) =
-                    name.strip_suffix('~').map_or((*name, false), |it| (it, true));
-                let is_short = name.len() == 2;
-                if text == name.as_bytes() && !joined_only {
-                    if let Some(value) = command.words.get(at + 1) {
-                        self.take(number, Place::Word(at + 1), value, 0, index, rule);
+                match (form(name), text.strip_prefix(bare(name).as_bytes())) {
+                    (Form::Any | Form::Long | Form::Apart, Some([])) => {
+                        self.behind(number, command, at, index, rule);
                     }
-                } else if let Some(rest) =
-                    text.strip_prefix(name.as_bytes()).filter(|it| !it.is_empty())
-                {
-                    if is_short {
-                        self.take(number, Place::Word(at), word, name.len(), index, rule);
-                    } else if rest.first() == Some(&b'=') {
+                    (Form::Any | Form::Joined, Some([_, ..])) => {
+                        self.take(number, Place::Word(at), word, bare(name).len(), index, rule);
+                    }
+                    (Form::Long, Some([b'=', ..])) => {
                         self.take(number, Place::Word(at), word, name.len() + 1, index, rule);
                     }
+                    (Form::Any, None) if ends_group(text, name) => {
+                        self.behind(number, command, at, index, rule);
+                    }
+                    (Form::Any | Form::Long | Form::Apart | Form::Joined, _) => {}
                 }
+            }
+        }
+    }
+
+    /// Takes the word behind the one at `at`.
+    fn behind(
+        &mut self,
+        number: usize,
+        command: &Simple<'_>,
+        at: usize,
+        index: usize,
+        rule: &Rule,
+    ) {
+        if let Some(value) = command.words.get(at + 1) {
+            self.take(number, Place::Word(at + 1), value, 0, index, rule);
+        }
+    }
+
+    /// Takes the operands that a template puts where its text asks for a secret: `printf 'TOKEN=%s' X`.
+    fn template(&mut self, number: usize, command: &Simple<'_>, index: usize, rule: &Rule) {
+        let words = command.words.iter().enumerate().skip(1);
+        let mut operands = words.skip_while(|(_, word)| word.raw.starts_with(b"-"));
+        let Some((_, template)) = operands.next() else { return };
+        let template = template.exact.unwrap_or(template.raw);
+        let all = conversions(template);
+        let due: Vec<usize> = rule
+            .matches(template)
+            .map(|end| conversions(template.get(..end).unwrap_or_default()))
+            .collect();
+        for (place, (at, word)) in operands.enumerate() {
+            // What is more than the template has conversions goes through it again (printf(1)).
+            if due.contains(&(place % all.max(1) + 1)) {
+                self.take(number, Place::Word(at), word, 0, index, rule);
             }
         }
     }
@@ -268,12 +355,23 @@ impl Search<'_> {
         }
     }
 
-    /// Takes the last operand, unless it is the name by which the rule is known.
+    /// Takes the last of the operands that follow a name by which the rule is known, up to the next option. Where none
+    /// follows it, the last word of the command.
     fn last(&mut self, number: usize, command: &Simple<'_>, index: usize, rule: &Rule) {
-        let Some((at, word)) = command.words.iter().enumerate().skip(2).last() else { return };
-        let is_name = |name: &&str| word.exact == Some(name.as_bytes());
-        if !rule.names.iter().chain(&rule.with).any(is_name) {
-            self.take(number, Place::Word(at), word, 0, index, rule);
+        let names = || rule.names.iter().chain(&rule.with);
+        let is_name =
+            |word: &Piece<'_>| word.exact.is_some_and(|it| names().any(|name| is_named(it, name)));
+        let words = command.words.iter().enumerate().skip(1);
+        let mut from: Vec<usize> =
+            words.filter(|(_, word)| is_name(word)).map(|(at, _)| at).collect();
+        from.extend(from.is_empty().then_some(0));
+        for from in from {
+            let rest = command.words.iter().enumerate().skip(from + 1);
+            let operands = rest.clone().take_while(|(_, word)| !word.raw.starts_with(b"-"));
+            let Some((at, word)) = operands.last().or_else(|| rest.last()) else { continue };
+            if !is_name(word) {
+                self.take(number, Place::Word(at), word, 0, index, rule);
+            }
         }
     }
 
@@ -282,9 +380,21 @@ impl Search<'_> {
         for (at, text) in &command.texts {
             self.take(number, Place::Redirect(*at), text, 0, index, rule);
         }
-        let Some(place) = command.pipeline.and_then(|place| place.checked_sub(1)) else { return };
         let before = commands.get(..number).unwrap_or_default();
-        let Some(left) = before.iter().rposition(|it| it.pipeline == Some(place)) else { return };
+        let place = command.pipeline.and_then(|place| place.checked_sub(1));
+        let left = place.and_then(|it| before.iter().rposition(|left| left.pipeline == Some(it)));
+        let is_input = |it: &Simple<'_>| {
+            let mut inputs = command.inputs.iter();
+            inputs.any(|input| input.start <= it.span.start && it.span.end <= input.end)
+        };
+        let inputs = commands.iter().enumerate().filter(|(_, it)| is_input(it)).map(|(at, _)| at);
+        for source in left.into_iter().chain(inputs) {
+            self.written_by(source, commands, index, rule);
+        }
+    }
+
+    /// Takes the text that the command `left` gives to another one.
+    fn written_by(&mut self, left: usize, commands: &[Simple<'_>], index: usize, rule: &Rule) {
         let Some(source) = commands.get(left) else { return };
         for (at, word) in source.words.iter().enumerate().skip(1) {
             if !word.raw.starts_with(b"-") {
@@ -295,6 +405,49 @@ impl Search<'_> {
             self.take(left, Place::Redirect(*at), text, 0, index, rule);
         }
     }
+}
+
+/// How the name of an option in a rule stands before its value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// `-n`: `-n X`, `-nX`, `-abn X`.
+    Any,
+    /// `--name`: `--name X`, `--name=X`.
+    Long,
+    /// `-n!`: `-n X`.
+    Apart,
+    /// `-n~`: `-nX`.
+    Joined,
+}
+
+fn form(name: &str) -> Form {
+    match name.as_bytes() {
+        [.., b'~'] => Form::Joined,
+        [.., b'!'] => Form::Apart,
+        [b'-', _] => Form::Any,
+        _ => Form::Long,
+    }
+}
+
+/// Returns the name of an option as it is written in a command.
+fn bare(name: &str) -> &str {
+    name.trim_end_matches(['~', '!'])
+}
+
+/// Says whether `word` is a group of short options whose last one is `name`.
+fn ends_group(word: &[u8], name: &str) -> bool {
+    letters(word).is_some_and(|it| it.last() == name.as_bytes().last())
+}
+
+/// Returns how many conversions (`%s`, not `%%`) a template has.
+fn conversions(template: &[u8]) -> usize {
+    let (mut count, mut rest) = (0, template);
+    while let Some(at) = rest.iter().position(|byte| *byte == b'%') {
+        count += usize::from(rest.get(at + 1) != Some(&b'%'));
+        let next = if rest.get(at + 1) == Some(&b'%') { at + 2 } else { at + 1 };
+        rest = rest.get(next..).unwrap_or_default();
+    }
+    count
 }
 
 /// Returns how much of `value` lies in front of the secret; none when the rule sees none in it.

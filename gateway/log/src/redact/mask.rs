@@ -94,10 +94,14 @@ pub(crate) fn mask(
 fn named(pointer: &str, text: &[u8], redactor: &Redactor) -> Option<Spot> {
     let (_, name) = pointer.strip_prefix("/request/input/").map(|_| pointer.rsplit_once('/'))??;
     let rules = redactor.rules();
-    let tells = |rule: &&Rule| {
-        rule.kind == Kind::Assignment
-            && rule.with.is_empty()
-            && rule.names.iter().any(|pattern| fits(pattern, name))
+    let tells = |rule: &&Rule| match rule.kind {
+        Kind::Assignment => {
+            rule.with.is_empty() && rule.names.iter().any(|pattern| fits(pattern, name))
+        }
+        Kind::Header => rule.names.iter().any(|header| header.eq_ignore_ascii_case(name)),
+        Kind::Option | Kind::Pair | Kind::Last | Kind::Stdin | Kind::Template | Kind::Shape => {
+            false
+        }
     };
     let rule = rules.rules.iter().position(|rule| tells(&rule) && rules.is_secret(rule, text))?;
     Some(Spot { range: 0..text.len(), rule })

@@ -20,6 +20,7 @@ pub(super) enum Kind {
     Pair,
     Last,
     Stdin,
+    Template,
     Shape,
 }
 
@@ -36,6 +37,17 @@ pub(super) struct Rule {
     regex: Option<Lazy>,
     min_entropy: Option<f64>,
     keep: Vec<Lazy>,
+}
+
+impl Rule {
+    /// Returns the ends of what the rule's expression finds in `text`; the end of all where it has none that works.
+    pub(super) fn matches(&self, text: &[u8]) -> impl Iterator<Item = usize> {
+        let found: Vec<usize> = match self.regex.as_ref().and_then(Lazy::get) {
+            Some(regex) => regex.find_iter(text).map(|found| found.end()).collect(),
+            None => vec![text.len()],
+        };
+        found.into_iter()
+    }
 }
 
 /// A regular expression that is compiled when it is first needed: most records need none.
@@ -212,6 +224,7 @@ fn rule(row: &Members<'static>) -> Result<Rule, String> {
         Some("pair") => Kind::Pair,
         Some("last") => Kind::Last,
         Some("stdin") => Kind::Stdin,
+        Some("template") => Kind::Template,
         Some("shape") => Kind::Shape,
         _ => return Err(wrong("`kind` is not known".into())),
     };

@@ -95,12 +95,9 @@ fn kills_at_any_moment_leave_a_log_that_holds() {
     let report = check(&scratch);
     assert_eq!(report.exit_code(), 0, "{report:?}");
     assert!(!report.notes.iter().any(|note| note.contains("no result")), "{:?}", report.notes);
-    let all = query::search(
-        &scratch.places.directory,
-        &query::Filter::default(),
-        query::Order::Oldest(usize::MAX),
-    )
-    .unwrap();
+    let all =
+        query::search(&scratch.places, &query::Filter::default(), query::Order::Oldest(usize::MAX))
+            .unwrap();
     assert_eq!(all.broken, None);
     let numbers: Vec<u64> = all.records.iter().map(|record| record.sequence).collect();
     assert_eq!(numbers, (0..report.records).collect::<Vec<_>>());

@@ -41,6 +41,14 @@ pub(crate) struct Answer {
     pub status: u8,
 }
 
+impl Answer {
+    /// Says whether every agent takes this for a refusal, as [`blocked`] makes it.
+    pub(super) fn refuses(&self) -> bool {
+        let cancels = |body: Value| body.get("cancel").and_then(Value::as_bool) == Some(true);
+        self.status == 2 || serde_json::from_str(&self.stdout).is_ok_and(cancels)
+    }
+}
+
 /// Returns the answer for `ruling` at `event`.
 pub(crate) fn answer(agent: Agent, event: &str, ruling: &Ruling) -> Answer {
     let ruling = &downgraded(agent, event, ruling);
