@@ -268,7 +268,7 @@ pub(crate) fn check_settings(file: &Path, regions: &[PathBuf]) -> Result<(), Fai
 fn inside<'a>(path: &Path, regions: &'a [PathBuf]) -> Option<&'a PathBuf> {
     regions.iter().find(|region| {
         let below = path.strip_prefix(region).ok();
-        below.is_some_and(|below| stockade_policy::protected_part(below).is_none())
+        below.is_some() && stockade_policy::protected_part_in(region, path).is_none()
     })
 }
 

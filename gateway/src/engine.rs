@@ -195,7 +195,9 @@ impl Gateway {
             (Decision::Deny, _, _) | (Decision::Ask, None, None) => Runs::Nobody,
         };
         let planned = match runs {
-            Runs::Gateway => Some(self.plan(&request, (&scene, ahead), &judged, &command).await),
+            Runs::Gateway => {
+                Some(self.plan(&request, (&scene, ahead), (&judged, &[]), &command).await)
+            }
             Runs::Caller | Runs::Nobody => None,
         };
         // The more is done while the log opens, the better; that it cannot says more than that nothing can be planned.

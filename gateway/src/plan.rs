@@ -19,7 +19,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::access;
-use stockade_policy::{Facts, NetworkRules, Origin, SandboxSettings, SandboxState};
+use stockade_policy::{Facts, NetworkRules, Origin, SandboxSettings, SandboxState, Unwritable};
 use stockade_sandbox::{
     Access, Cache, Fallback, FileRule, Files, Limits, Mediation, Network, Program, Protection,
     SandboxSpec,
@@ -27,9 +27,10 @@ use stockade_sandbox::{
 
 use self::caches::Wanted;
 use self::protected::{protect, protect_from_root};
+use self::repository::Changeable;
 use self::rules::Rules;
 use self::targets::Targets;
-use self::writable::regions;
+use self::writable::{Writable, regions};
 use crate::environment::{self, Environment};
 use crate::facts::{Names, Place};
 use crate::judge::Scene;
@@ -103,10 +104,11 @@ impl Ahead {
     }
 }
 
-/// Makes the private temporary directory and the spec of a command; blocks on the file system.
+/// Makes the private temporary directory and the spec of a command; blocks on the file system. `opened` is protected in the
+/// root alone, and a person said yes to it.
 pub(crate) fn prepare(
     (scene, ahead): (&Scene, Option<Ahead>),
-    facts: &Facts,
+    (facts, opened): (&Facts, &[PathBuf]),
     (command, wanted): (&Command, &Wanted),
     places: &Places,
     request: &CommandRequest,
@@ -159,9 +161,9 @@ pub(crate) fn prepare(
         true => Some(temporary.ask_for_cwd(&places.state).map_err(unusable)?),
         false => None,
     };
-    let around = Around::of(scene, &sandbox, places);
+    let around = Around { opened, ..Around::of(scene, &sandbox, places) };
     let Opened { mut files, withheld } = match (confined, files) {
-        (Some(_), Some(opened)) => opened,
+        (Some(_), Some(files)) => files,
         (Some(_), None) => self::files(&around)?,
         (None, _) => Opened::default(),
     };
@@ -238,6 +240,8 @@ struct Around<'a> {
     elsewhere: &'a credentials::Elsewhere,
     /// Directories of tools that variables of the caller name.
     tools: &'a [PathBuf],
+    /// What is protected in the root alone, and a person said yes to.
+    opened: &'a [PathBuf],
 }
 
 impl<'a> Around<'a> {
@@ -254,6 +258,7 @@ impl<'a> Around<'a> {
             environment: &scene.environment,
             elsewhere: &scene.elsewhere,
             tools: &scene.tools,
+            opened: &[],
         }
     }
 }
@@ -396,7 +401,7 @@ fn without_regions(around: &Around<'_>, variables: &mut BTreeMap<String, String>
 
 fn files(around: &Around<'_>) -> Result<Opened, Failure> {
     let sandbox = around.sandbox;
-    let (mut rules, writable) = regions(around)?;
+    let Writable { mut rules, regions: writable, opened } = regions(around)?;
     for path in beneath_private(around, &mut rules) {
         rules.add(&path, Access::Read, "builtin: home and programs");
     }
@@ -414,11 +419,12 @@ fn files(around: &Around<'_>) -> Result<Opened, Failure> {
     refusals::add(sandbox, &mut targets, (&mut rules, &mut patterns))?;
     let copies = credentials::hide(&mut rules, around);
     for directory in &writable {
-        protect(&mut rules, directory);
+        protect(&mut rules, directory, &opened);
     }
     protect_from_root((&mut rules, &mut patterns), &targets, &writable);
     programs::keep(&mut rules, &writable, around);
-    let git_configurations = repository::keep(&mut rules, around.place);
+    let Changeable { configurations, removable } =
+        repository::keep(&mut rules, around.place, &writable);
     for own in [&around.places.state, &around.places.audit, &around.places.audit_state] {
         rules.add(own, Access::None, "builtin: own state");
     }
@@ -432,10 +438,13 @@ fn files(around: &Around<'_>) -> Result<Opened, Failure> {
     let files = Files {
         rules: rules.all,
         patterns: patterns.all,
-        guarded_names: guarded_names(),
+        guarded_names: guarded_names(Unwritable::Everywhere),
+        guarded_at_top: guarded_names(Unwritable::AtTop),
+        opened,
+        removable,
         numerous_names: credentials::numerous_names(),
         git_keys: repository::keys(),
-        git_configurations,
+        git_configurations: configurations,
         kept_objects: repository::objects(around.place),
         link_roots: leads::roots(around, &writable),
         private_tmp: None,
@@ -508,13 +517,13 @@ fn beneath_private(around: &Around<'_>, rules: &mut Rules) -> Vec<PathBuf> {
 /// Directories of which a command sees its own.
 const PRIVATE: &[&str] = &["/tmp", "/var/tmp", "/run", "/dev/shm"];
 
-/// Returns the protected names for the guard over calls that create, at any depth.
-fn guarded_names() -> Vec<OsString> {
+/// Returns the protected names for the guard over calls that create, of those that are kept `there`.
+fn guarded_names(there: Unwritable) -> Vec<OsString> {
     let guarded = |name: &&stockade_policy::ProtectedName| {
         // A repository that a command makes has hooks and configuration; `repository` guards those that are there.
         let in_repository = name.segments.len() > 1
             && name.segments.first().is_some_and(|first| first.ends_with(".git"));
-        name.kernel && !name.root && !in_repository
+        name.kernel == there && !name.root && !in_repository
     };
     let names = stockade_policy::protected_names().iter().filter(guarded);
     names.map(|name| name.segments.iter().collect::<PathBuf>().into_os_string()).collect()

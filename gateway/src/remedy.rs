@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use stockade_sandbox::Violation;
+use stockade_sandbox::{AT_TOP, Violation};
 
 use crate::protocol::words::one_line;
 
@@ -170,6 +170,8 @@ fn remedy(found: &Violation, around: Around<'_>) -> Remedy {
             None if found.rule.ends_with("outside of the writable directories") => {
                 outside(found, around)
             }
+            // A setting that names exactly this path opens it.
+            None if found.rule.starts_with(AT_TOP) => allow_write(Path::new(&found.object), None),
             None if found.rule.starts_with("builtin: file with several names") => {
                 own_copy(&found.object)
             }
@@ -239,6 +241,10 @@ fn outside(found: &Violation, around: Around<'_>) -> Remedy {
             );
         }
     };
+    allow_write(writable, first)
+}
+
+fn allow_write(writable: &Path, first: Option<&'static str>) -> Remedy {
     Remedy::Change {
         change: "add",
         setting: "sandbox.filesystem.allowWrite".to_owned(),

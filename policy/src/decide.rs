@@ -22,6 +22,7 @@ mod named;
 mod operands;
 mod part;
 mod places;
+mod protected;
 mod reach;
 mod repositories;
 mod search;
@@ -87,7 +88,8 @@ fn conclude(context: &Context<'_>, drafts: Vec<Draft>) -> Verdict {
             listed.add(context, draft, outcome, place == deciding);
         }
     }
-    finish(context, &settled, deciding, listed)
+    let opens = drafts.into_iter().flat_map(|draft| draft.opens).collect();
+    Verdict { opens, ..finish(context, &settled, deciding, listed) }
 }
 
 /// What a verdict lists.
@@ -185,6 +187,7 @@ fn finish(
         suggestion: None,
         help: String::new(),
         auto_allowed: false,
+        opens: Vec::new(),
     };
     if let Some(hook) = &context.facts.hook
         && hook.verdict == HookVerdict::Deny

@@ -9,6 +9,17 @@ use stockade_parser::tables::{Table, view};
 /// What holds without any settings file, as the text of a settings file of [`crate::Layer::Builtin`].
 pub const DEFAULT_SETTINGS: &str = include_str!("../../policies/profiles/default.json");
 
+/// Where the sandbox keeps a protected name unwritable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Unwritable {
+    /// At any depth.
+    Everywhere,
+    /// Where a writable directory begins.
+    AtTop,
+    /// Nowhere: the rule check alone asks.
+    Nowhere,
+}
+
 /// A path that may not be written without a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProtectedName {
@@ -18,8 +29,14 @@ pub struct ProtectedName {
     pub tree: bool,
     /// It counts only from the root of the file system.
     pub root: bool,
-    /// The sandbox keeps it unwritable too.
-    pub kernel: bool,
+    /// Where the sandbox keeps it unwritable too.
+    pub kernel: Unwritable,
+    /// Who executes it, as a clause, where that is said; empty else.
+    pub why: &'static str,
+    /// The rule check asks only where a writable directory begins.
+    pub asked_at_top: bool,
+    /// Beginnings of commands that write it there without naming it, each as its words.
+    pub by: Vec<Vec<&'static str>>,
     /// Names directly below that are ordinary; behind `**/` at any depth.
     pub except: Vec<&'static str>,
 }
@@ -407,10 +424,18 @@ fn protected(row: &Row) -> Option<ProtectedName> {
         },
         root: is_set(row, "root"),
         kernel: match row.get("kernel")?.text()? {
-            "always" => true,
-            "question" => false,
+            "always" => Unwritable::Everywhere,
+            "root" => Unwritable::AtTop,
+            "question" => Unwritable::Nowhere,
             _ => return None,
         },
+        why: row.get("why").map_or(Some(""), View::text)?,
+        asked_at_top: match row.get("asked").map(View::text) {
+            None => false,
+            Some(Some("root")) => true,
+            Some(_) => return None,
+        },
+        by: texts(row, "by")?.into_iter().map(|it| it.split(' ').collect()).collect(),
         except: texts(row, "except")?,
     })
 }
@@ -534,9 +559,9 @@ mod tests {
     #[test]
     fn the_built_in_tables_are_read() {
         assert!(!knowledge().broken);
-        assert!(
-            protected_names().iter().any(|name| name.segments == [".git", "hooks"] && name.kernel)
-        );
+        assert!(protected_names().iter().any(
+            |name| name.segments == [".git", "hooks"] && name.kernel == Unwritable::Everywhere
+        ));
         assert!(listed(&knowledge().safe_variables, b"LC_ALL"));
         assert!(!listed(&knowledge().safe_variables, b"LD_PRELOAD"));
     }

@@ -34,7 +34,9 @@ pub use facts::{
     Repository, SandboxState,
 };
 pub use hook::{CommandHook, Condition, Handler, Hook, HookEvent, HttpHook};
-pub use knowledge::{DEFAULT_SETTINGS, GitKeys, ProtectedName, git_keys, protected_names};
+pub use knowledge::{
+    DEFAULT_SETTINGS, GitKeys, ProtectedName, Unwritable, git_keys, protected_names,
+};
 pub use layer::{Layer, Origin};
 pub use lint::{lint, misplaced};
 pub use load::load;
@@ -42,7 +44,7 @@ pub use load::values::{SettingsValue, settings_values};
 pub use merged::Rules;
 pub use network::name::{Host, HostError, HostName};
 pub use network::{HostRule, NetworkRules, Reach};
-pub use paths::protected_part;
+pub use paths::{protected_part, protected_part_in};
 pub use pattern::path::{Shape, ShapeSegment, verbatim};
 pub use rule::Rule;
 pub use settings::{LoadedSettings, Problem, SandboxSettings, Settings, SettingsText, Severity};

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use stockade_parser::{Directory, Glob, Word, WordClass};
 
 use crate::facts::Facts;
-use crate::knowledge::{ProtectedName, protected_names};
+use crate::knowledge::{ProtectedName, Unwritable, protected_names};
 use crate::pattern::path::{Shape, ShapeSegment};
 use crate::pattern::tool::NameGlob;
 
@@ -232,36 +232,88 @@ static BY_FIRST_SEGMENT: LazyLock<ByFirstSegment> = LazyLock::new(|| {
     sorted
 });
 
-/// Returns the protected name that one of the names falls under; of several the first of the table.
-pub(crate) fn protected(names: &[PathBuf]) -> Option<&'static ProtectedName> {
+/// Returns the protected name that one of the names falls under; of several the first of the table. `is_top` says where
+/// those begin that are asked about only there.
+pub(crate) fn protected(
+    names: &[PathBuf],
+    is_top: impl Fn(&Path) -> bool,
+) -> Option<&'static ProtectedName> {
     names.iter().find_map(|name| {
-        let segments: Vec<Cow<'_, str>> = name
-            .components()
-            .filter_map(|component| match component {
-                Component::Normal(part) => Some(part.to_string_lossy()),
-                Component::Prefix(_)
-                | Component::RootDir
-                | Component::CurDir
-                | Component::ParentDir => None,
-            })
-            .collect();
+        let segments: Vec<Cow<'_, str>> =
+            normal_parts(name).map(|part| part.to_string_lossy()).collect();
         let starts = 0..segments.len();
-        let found = starts.filter_map(|start| protected_from(start, segments.get(start..)?)).min();
-        protected_names().get(found?)
+        let counts = |start: usize, place: &usize| {
+            protected_names()
+                .get(*place)
+                .is_some_and(|name_of| !name_of.asked_at_top || is_top(&beginning(name, start)))
+        };
+        let found = starts.filter_map(|start| {
+            protected_from(start, segments.get(start..)?, |place| counts(start, place))
+        });
+        protected_names().get(found.min()?)
     })
+}
+
+/// Returns the first of `names` that the sandbox keeps unwritable because a directory begins there for which `is_top`
+/// holds, and that is free further down.
+pub(crate) fn kept_at_top(names: &[PathBuf], is_top: impl Fn(&Path) -> bool) -> Option<&PathBuf> {
+    let at_top = || protected_names().iter().filter(|name| name.kernel == Unwritable::AtTop);
+    names.iter().find(|path| {
+        let segments: Vec<Cow<'_, str>> = normal_parts(path)
+            .map(|part| part.to_string_lossy().to_ascii_lowercase().into())
+            .collect();
+        (0..segments.len()).any(|start| {
+            let rest = segments.get(start..).unwrap_or_default();
+            at_top().any(|name| begins_with(start, rest, name)) && is_top(&beginning(path, start))
+        })
+    })
+}
+
+fn normal_parts(path: &Path) -> impl Iterator<Item = &std::ffi::OsStr> {
+    path.components().filter_map(|component| match component {
+        Component::Normal(part) => Some(part),
+        Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => {
+            None
+        }
+    })
+}
+
+/// Returns the first `count` parts of an absolute path.
+fn beginning(path: &Path, count: usize) -> PathBuf {
+    Path::new("/").join(normal_parts(path).take(count).collect::<PathBuf>())
 }
 
 /// Returns the part of `path` that bears a name which the sandbox keeps unwritable, with that name, whatever lies above.
 pub fn protected_part(path: &Path) -> Option<(PathBuf, &'static ProtectedName)> {
-    let normal = |part: Component<'_>| matches!(part, Component::Normal(_));
-    let above = path.components().take_while(|part| !normal(*part)).count();
-    let parts = path.components().filter(|part| normal(*part));
+    part_kept(path, 0, |_| true)
+}
+
+/// The same for a path in the writable directory `root`, below which some names are free but where it begins.
+pub fn protected_part_in(root: &Path, path: &Path) -> Option<(PathBuf, &'static ProtectedName)> {
+    let above = normal_parts(root).count();
+    part_kept(path, above, |start| start <= above)
+}
+
+/// Returns the first part that ends below the first `least` ones and bears such a name.
+fn part_kept(
+    path: &Path,
+    least: usize,
+    is_top: impl Fn(usize) -> bool,
+) -> Option<(PathBuf, &'static ProtectedName)> {
+    let above = path.components().count() - normal_parts(path).count();
     let segments: Vec<Cow<'_, str>> =
-        parts.map(|part| part.as_os_str().to_string_lossy().to_ascii_lowercase().into()).collect();
-    let names = || protected_names().iter().filter(|name| name.kernel);
+        normal_parts(path).map(|part| part.to_string_lossy().to_ascii_lowercase().into()).collect();
+    let counts = |start: usize, name: &ProtectedName| match name.kernel {
+        Unwritable::Everywhere => true,
+        Unwritable::AtTop => is_top(start),
+        Unwritable::Nowhere => false,
+    };
     (0..segments.len()).find_map(|start| {
         let rest = segments.get(start..)?;
-        let name = names().find(|name| begins_with(start, rest, name))?;
+        let mut names = protected_names().iter();
+        let name = names.find(|it| {
+            start + it.segments.len() > least && counts(start, it) && begins_with(start, rest, it)
+        })?;
         let end = above + start + name.segments.len();
         Some((path.components().take(end).collect(), name))
     })
@@ -282,26 +334,31 @@ pub(crate) fn guarded(
     names.iter().filter_map(below).find_map(|inside| {
         let segments: Vec<Cow<'_, str>> =
             inside.iter().map(|name| name.to_string_lossy()).collect();
-        protected_names().iter().filter(|name| name.kernel && !name.except.is_empty()).find(
-            |name| {
+        protected_names()
+            .iter()
+            .filter(|name| name.kernel != Unwritable::Nowhere && !name.except.is_empty())
+            .find(|name| {
                 let mut runs = segments.windows(name.segments.len());
                 runs.any(|run| {
                     run.iter().zip(&name.segments).all(|(found, wanted)| equal(found, wanted))
                 })
-            },
-        )
+            })
     })
 }
 
 /// Returns the first place in the table whose name the segments of a path begin with, `start` segments below
 /// the root.
-fn protected_from(start: usize, rest: &[Cow<'_, str>]) -> Option<usize> {
+fn protected_from(
+    start: usize,
+    rest: &[Cow<'_, str>],
+    counts: impl Fn(&usize) -> bool,
+) -> Option<usize> {
     let sorted = &*BY_FIRST_SEGMENT;
     let literal = sorted.literal.get(rest.first()?.as_ref()).into_iter().flatten();
     let fits = |place: &usize| {
         protected_names().get(*place).is_some_and(|name| begins_with(start, rest, name))
     };
-    literal.chain(&sorted.wild).copied().filter(fits).min()
+    literal.chain(&sorted.wild).copied().filter(fits).filter(counts).min()
 }
 
 fn begins_with(start: usize, rest: &[Cow<'_, str>], name: &ProtectedName) -> bool {

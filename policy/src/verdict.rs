@@ -1,5 +1,7 @@
 //! What was decided about a call, by whom, and why.
 
+use std::path::PathBuf;
+
 use crate::layer::Origin;
 use stockade_parser::Span;
 
@@ -94,6 +96,9 @@ pub struct Verdict {
     pub help: String,
     /// It was allowed because it runs confined.
     pub auto_allowed: bool,
+    /// Real paths that the sandbox keeps unwritable in the root alone, that the call writes, and that a person is asked about:
+    /// their yes makes them writable for it.
+    pub opens: Vec<PathBuf>,
 }
 
 impl Decision {
@@ -137,6 +142,7 @@ impl Verdict {
             suggestion: None,
             help: String::new(),
             auto_allowed: false,
+            opens: Vec::new(),
         }
     }
 

@@ -276,10 +276,10 @@ macro_rules! structures {
 structures! {
     Program { path, argv, environment, cwd }
     Files {
-        rules, patterns, guarded_names, numerous_names, git_keys, git_configurations, kept_objects, link_roots, private_tmp, caches,
+        rules, patterns, guarded_names, guarded_at_top, opened, removable, numerous_names, git_keys, git_configurations, kept_objects, link_roots, private_tmp, caches,
         sockets, watched, copies,
     }
-    Watched { names, except, paths, journal }
+    Watched { names, everywhere, except, paths, journal }
     Shown { path, text }
     Cache { path, store }
     GitKeys { refused, free, changeable, addable }

@@ -41,7 +41,8 @@ impl SandboxSpec {
     pub(crate) fn leaves_to_supervisor(&self, rule: &FileRule) -> bool {
         self.mediation == Mediation::Writes
             && rule.access == Access::Protected
-            && self.files.git_configurations.contains(&rule.path)
+            && (self.files.git_configurations.contains(&rule.path)
+                || self.files.removable.contains(&rule.path))
     }
 }
 
@@ -78,6 +79,13 @@ pub struct Files {
     /// Names that may not be created, replaced or written anywhere in a writable region, such as
     /// `.envrc`, or with several parts `.cargo/config.toml`. Letter case does not matter.
     pub guarded_names: Vec<OsString>,
+    /// Names that are guarded in the same way only where a writable region begins; further down they are free.
+    pub guarded_at_top: Vec<OsString>,
+    /// Absolute real paths that may be made and written, with all that lies below, although `guarded_at_top` names them.
+    pub opened: Vec<PathBuf>,
+    /// Files that rules protect and that may be removed all the same: neither written nor replaced. The supervisor alone keeps
+    /// them, where there is one.
+    pub removable: Vec<PathBuf>,
     /// Names, of which a part may be `*`, that a run may not make in large numbers in one directory of a writable region,
     /// because each of them costs a later run a mount.
     pub numerous_names: Vec<OsString>,
@@ -117,7 +125,9 @@ pub struct Shown {
 pub struct Watched {
     /// Ends of paths, of which a part may hold `*`; with `true` all that lies beneath counts, too.
     pub names: Vec<(OsString, bool)>,
-    /// Directories in which no name counts that begins there.
+    /// The same, in the directories of `except` as well.
+    pub everywhere: Vec<(OsString, bool)>,
+    /// Directories in which no other name counts that begins there.
     pub except: Vec<OsString>,
     /// Real paths that count with all that lies beneath.
     pub paths: Vec<PathBuf>,

@@ -1,5 +1,8 @@
 //! Acts that were refused, as the layer that refused them saw them.
 
+/// Begins the rule of a write to a name that is protected where a writable directory begins, before that name.
+pub const AT_TOP: &str = "builtin: protected in the root ";
+
 /// One distinct refused act.
 ///
 /// The texts come from confined programs: escape them before they are shown.

@@ -95,7 +95,9 @@ impl Gateway {
             Ok(())
         };
         self.blocking(keep).await?;
-        let planned = self.plan(call.request, (&case.scene, None), &case.judged, call.command);
+        // A person saw which protected files of the root the text names, and said yes.
+        let judged = (&case.judged, case.judged.verdict.opens.as_slice());
+        let planned = self.plan(call.request, (&case.scene, None), judged, call.command);
         let Planned { spec, temporary, hosts, withheld } = match planned.await {
             Ok(planned) => planned,
             Err(failure) => return Err(never_ran(log, &case.receipt, failure).await),

@@ -1,5 +1,7 @@
 //! The steps of the pipeline that wait for files, hooks or the log, and calls that are only judged.
 
+use std::path::PathBuf;
+
 use stockade_policy::{Decision, SandboxState};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -282,7 +284,7 @@ impl Gateway {
         &self,
         request: &CommandRequest,
         (scene, ahead): (&Scene, Option<Ahead>),
-        judged: &Judged,
+        (judged, opened): (&Judged, &[PathBuf]),
         command: &Command,
     ) -> Result<Planned, Failure> {
         let confined = judged.facts.sandbox != SandboxState::Off;
@@ -291,12 +293,20 @@ impl Gateway {
         let is_all = ahead.as_ref().is_some_and(is_all);
         if is_all || self.mode == GatewayMode::Embedded {
             let scene = (scene, ahead);
-            return plan::prepare(scene, &judged.facts, (command, &wanted), &self.places, request);
+            let facts = (&judged.facts, opened);
+            return plan::prepare(scene, facts, (command, &wanted), &self.places, request);
         }
         let (scene, command, places) = (scene.clone(), command.clone(), self.places.clone());
-        let (request, facts) = (request.clone(), judged.facts.clone());
-        let prepare =
-            move || plan::prepare((&scene, ahead), &facts, (&command, &wanted), &places, &request);
+        let (request, facts, opened) = (request.clone(), judged.facts.clone(), opened.to_vec());
+        let prepare = move || {
+            plan::prepare(
+                (&scene, ahead),
+                (&facts, &opened),
+                (&command, &wanted),
+                &places,
+                &request,
+            )
+        };
         blocking(prepare).await
     }
 

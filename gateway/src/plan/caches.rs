@@ -249,7 +249,7 @@ fn usable(path: &Path, is_moved: bool, place: &Place) -> Option<PathBuf> {
     let mut never = known().never.iter().map(|name| place.home.join(name));
     let is_other = never.any(|it| real.starts_with(&it) || it.starts_with(&real));
     let mut rules = Rules::default();
-    protect(&mut rules, &real);
+    protect(&mut rules, &real, &[]);
     let is_free = !holds && !is_other && rules.all.is_empty();
     is_free.then_some(real)
 }

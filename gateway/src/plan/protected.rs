@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, fstatfs, openat, statat};
+use stockade_policy::{ProtectedName, Unwritable};
 use stockade_sandbox::{Access, Pattern, Wild};
 
 use super::Rules;
@@ -19,21 +20,27 @@ const MOST_ENTRIES: usize = 256;
 const LISTED_WHOLE: [u64; 5] = [0xef53, 0x0102_1994, 0x5846_5342, 0x9123_683e, 0x794c_7630];
 
 /// Adds the protected names directly below `directory`, also those that begin with the end of its own path; deeper ones
-/// are guarded by name.
-pub(super) fn protect(rules: &mut Rules, directory: &Path) {
+/// are guarded by name. What is protected there alone and holds or is one of `opened` is left to the supervisor.
+pub(super) fn protect(rules: &mut Rules, directory: &Path, opened: &[PathBuf]) {
     // What lies in a directory that cannot be entered is not there for the command either.
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let Ok(opened) = openat(CWD, directory, flags, Mode::empty()) else { return };
-    let entries = entries(&opened);
-    for name in stockade_policy::protected_names().iter().filter(|name| name.kernel) {
+    let Ok(held) = openat(CWD, directory, flags, Mode::empty()) else { return };
+    let entries = entries(&held);
+    for name in stockade_policy::protected_names().iter().filter(is_kept) {
         if name.root {
             continue;
         }
+        let is_open = |path: &Path| {
+            name.kernel == Unwritable::AtTop
+                && opened.iter().any(|it| it.starts_with(path) || path.starts_with(it))
+        };
         if name.segments.iter().any(|segment| segment.contains('*')) {
             // Where not all is listed the name is guarded all the same.
             for found in entries.iter().flatten().filter(|(low, _)| fits(name, low)) {
-                let origin = format!("builtin: protected path `{}`", name.segments.join("/"));
-                rules.follow(&directory.join(found.1), Access::Protected, &origin);
+                let path = directory.join(found.1);
+                if !is_open(&path) {
+                    rules.follow(&path, Access::Protected, &origin(name));
+                }
             }
             continue;
         }
@@ -43,12 +50,21 @@ pub(super) fn protect(rules: &mut Rules, directory: &Path) {
                 continue;
             }
             let inner = rest.join("/");
-            if statat(&opened, &inner, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
-                let origin = format!("builtin: protected path `{}`", name.segments.join("/"));
-                rules.follow(&directory.join(inner), Access::Protected, &origin);
+            let path = directory.join(&inner);
+            let there = statat(&held, &inner, AtFlags::SYMLINK_NOFOLLOW);
+            if there.is_ok() && !is_open(&path) {
+                rules.follow(&path, Access::Protected, &origin(name));
             }
         }
     }
+}
+
+fn is_kept(name: &&ProtectedName) -> bool {
+    name.kernel != Unwritable::Nowhere
+}
+
+fn origin(name: &ProtectedName) -> String {
+    format!("builtin: protected path `{}`", name.segments.join("/"))
 }
 
 /// Adds the protected names that begin at the root of the file system and lie in one of `regions`, whether they are there or
@@ -62,7 +78,8 @@ pub(super) fn protect_from_root(
         is_needed: &|path| targets.is_needed(path),
         follows: &|link| targets.is_reached(link),
     };
-    for name in stockade_policy::protected_names().iter().filter(|name| name.kernel && name.root) {
+    for name in stockade_policy::protected_names().iter().filter(|name| is_kept(name) && name.root)
+    {
         let text = format!("/{}", name.segments.join("/"));
         let plain = Path::new(&text).ancestors().find(|it| !Pattern::is(&it.to_string_lossy()));
         if !plain.is_some_and(|plain| regions.iter().any(|region| plain.starts_with(region))) {
@@ -93,7 +110,7 @@ fn rests<'a>(directory: &Path, name: &'a [&'static str]) -> Vec<&'a [&'static st
 }
 
 /// Says whether an entry, in lower case, is what a name of one part with a wildcard stands for.
-fn fits(name: &stockade_policy::ProtectedName, entry: &str) -> bool {
+fn fits(name: &ProtectedName, entry: &str) -> bool {
     match name.segments.as_slice() {
         [only] => Wild::parse(&only.to_ascii_lowercase()).is_ok_and(|wild| wild.fits(entry)),
         _ => false,
@@ -131,7 +148,7 @@ mod tests {
 
     fn protected(directory: &Path) -> Vec<String> {
         let mut rules = Rules::default();
-        protect(&mut rules, directory);
+        protect(&mut rules, directory, &[]);
         let mut found: Vec<String> =
             rules.all.iter().map(|rule| rule.path.display().to_string()).collect();
         found.sort();

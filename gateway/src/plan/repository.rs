@@ -11,7 +11,7 @@ use super::Rules;
 use super::globs::LIMIT;
 use super::protected::protect;
 use super::targets::shown;
-use crate::facts::Place;
+use crate::facts::{Names, Place};
 use crate::settings::trust;
 
 /// What lies in a git directory and runs code or leads elsewhere.
@@ -78,14 +78,25 @@ fn is_there_or_closed(path: &Path) -> bool {
     there.map_or_else(|error| error.kind() == ErrorKind::PermissionDenied, |_| true)
 }
 
-/// Adds what must stay as it is in the project's repository and in those that belong to it. Returns their configurations,
-/// of which some keys may change.
-pub(super) fn keep(rules: &mut Rules, place: &Place) -> Vec<PathBuf> {
+/// What of git's may change in ways that a rule for a whole path does not tell.
+#[derive(Debug, Default)]
+pub(super) struct Changeable {
+    /// Configurations, of which some keys may change.
+    pub(super) configurations: Vec<PathBuf>,
+    /// Files that may be removed, though neither written nor replaced.
+    pub(super) removable: Vec<PathBuf>,
+}
+
+/// Adds what must stay as it is in the project's repository and in those that belong to it. What leads to a linked worktree in
+/// one of `regions` goes with it, when git removes that.
+pub(super) fn keep(rules: &mut Rules, place: &Place, regions: &[PathBuf]) -> Changeable {
     let pointer = place.project.join(".git");
     if pointer.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
         rules.follow(&pointer, Access::Protected, "builtin: git pointer");
     }
-    let Some(directory) = trust::git_directory(&place.project) else { return Vec::new() };
+    let Some(directory) = trust::git_directory(&place.project) else {
+        return Changeable::default();
+    };
     let common = trust::common_directory(&place.project);
     // A linked worktree or submodule: commits write to its repository, wherever it lies.
     for outside in [Some(&directory), common.as_ref()].into_iter().flatten() {
@@ -93,7 +104,7 @@ pub(super) fn keep(rules: &mut Rules, place: &Place) -> Vec<PathBuf> {
             continue;
         }
         if place.home.starts_with(outside) {
-            return Vec::new();
+            return Changeable::default();
         }
         match others(outside, &place.project) {
             Some(others) => {
@@ -107,14 +118,18 @@ pub(super) fn keep(rules: &mut Rules, place: &Place) -> Vec<PathBuf> {
                 shown(outside)
             )),
         }
-        protect(rules, outside);
+        protect(rules, outside, &[]);
     }
+    let mut removable = Vec::new();
     let mut found = vec![directory];
     found.extend(common);
     let mut next = 0;
     while let Some(directory) = found.get(next).cloned() {
         next += 1;
-        for name in GIT {
+        // Who may write the files of a worktree moves and removes it, too.
+        let goes = is_worktree_in(&directory, regions);
+        removable.extend(goes.then(|| directory.join(COMMON)));
+        for name in GIT.iter().filter(|name| !goes || **name != POINTER) {
             // Whether it exists or not: what is missing leads elsewhere as soon as a command makes it.
             rules.follow(&directory.join(name), Access::Protected, "builtin: git directory");
         }
@@ -134,7 +149,23 @@ pub(super) fn keep(rules: &mut Rules, place: &Place) -> Vec<PathBuf> {
             found.extend(new);
         }
     }
-    found.iter().take(MAX_REWRITTEN).map(|directory| directory.join("config")).collect()
+    let configurations = found.iter().take(MAX_REWRITTEN).map(|it| it.join("config")).collect();
+    Changeable { configurations, removable }
+}
+
+/// In the git directory of a linked worktree, what leads to the repository (`gitrepository-layout(5)`).
+const COMMON: &str = "commondir";
+
+/// There, what leads to the files of the worktree.
+const POINTER: &str = "gitdir";
+
+/// Says whether `directory` is that of a linked worktree whose files lie in one of `regions`, whether they are there or not.
+fn is_worktree_in(directory: &Path, regions: &[PathBuf]) -> bool {
+    let is_listed = directory.parent().is_some_and(|above| above.ends_with("worktrees"));
+    let Some(text) = trust::small(&directory.join(POINTER)) else { return false };
+    let pointer = directory.join(text.trim_end());
+    let real = Names::default().real(&pointer);
+    is_listed && regions.iter().any(|region| real.starts_with(region))
 }
 
 /// Returns the directories that lie in a git directory and are not git's, such as other worktrees in a bare repository.

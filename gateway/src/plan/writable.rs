@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use stockade_policy::Origin;
+use stockade_policy::{Origin, ProtectedName, Unwritable};
 use stockade_sandbox::Access;
 
 use super::rules::Rules;
@@ -13,8 +13,22 @@ use crate::protocol::errors::{Code, Failure};
 /// Begins the place of a rule that is about tools as well.
 const PERMISSIONS: &str = "/permissions/allow/";
 
-/// Returns the rules that make directories writable, and these directories; those that nothing may open are refused.
-pub(super) fn regions(around: &Around<'_>) -> Result<(Rules, Vec<PathBuf>), Failure> {
+/// Begins the place of a rule that may open what is protected in the root alone.
+const SETTING: &str = "/sandbox/filesystem/allowWrite";
+
+/// Where a command may write.
+#[derive(Debug)]
+pub(super) struct Writable {
+    /// The rules for that.
+    pub(super) rules: Rules,
+    /// The directories, and single files.
+    pub(super) regions: Vec<PathBuf>,
+    /// What is protected where one of them begins, and writable all the same.
+    pub(super) opened: Vec<PathBuf>,
+}
+
+/// Returns where a command may write; rules for what nothing may open are refused.
+pub(super) fn regions(around: &Around<'_>) -> Result<Writable, Failure> {
     let places = around.places;
     let mut own = vec![places.state.clone(), places.audit.clone(), places.audit_state.clone()];
     own.extend(around.own.iter().cloned());
@@ -28,8 +42,14 @@ pub(super) fn regions(around: &Around<'_>) -> Result<(Rules, Vec<PathBuf>), Fail
         }
         rules.add(directory, Access::Write, "builtin: working directory");
     }
+    let mut opened = around.opened.to_vec();
+    let roots = writable.clone();
     for (region, (pattern, origin)) in rules.settled(&around.sandbox.allow_write) {
         let place = place_of(pattern, origin);
+        if origin.pointer.starts_with(SETTING) && is_kept_at_top_of(&roots, &region) {
+            opened.push(region);
+            continue;
+        }
         match closed(&region) {
             None => {
                 rules.add(&region, Access::Write, &place);
@@ -56,7 +76,24 @@ pub(super) fn regions(around: &Around<'_>) -> Result<(Rules, Vec<PathBuf>), Fail
             rules.follow(own, Access::Protected, "builtin: own settings");
         }
     }
-    Ok((rules, writable))
+    Ok(Writable { rules, regions: writable, opened })
+}
+
+/// Says whether `path` is protected only because one of `roots` begins there, or leads to what is.
+fn is_kept_at_top_of(roots: &[PathBuf], path: &Path) -> bool {
+    let names = || {
+        let names = stockade_policy::protected_names().iter();
+        names.filter(|name| name.kernel == Unwritable::AtTop)
+    };
+    roots.iter().filter(|root| path.starts_with(root) && path != **root).any(|root| {
+        let inside = path.strip_prefix(root).unwrap_or(path);
+        let leads = |name: &ProtectedName| {
+            inside.iter().count() < name.segments.len()
+                && inside.iter().zip(&name.segments).all(|(it, wanted)| it == *wanted)
+        };
+        let kept = stockade_policy::protected_part_in(root, path);
+        kept.map_or_else(|| names().any(leads), |(_, name)| name.kernel == Unwritable::AtTop)
+    })
 }
 
 fn refused_directory(directory: &Path, tree: &Path) -> Failure {

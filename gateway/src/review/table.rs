@@ -1,20 +1,25 @@
-//! Which files a person's tools execute, by their names: `policies/review.jsonc`.
+//! Which files a person's tools execute, by their names: `policies/review.jsonc`, and of `policies/paths/protected.jsonc` what
+//! is protected in the root alone.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::LazyLock;
 
 use stockade_parser::json::view::View;
 use stockade_parser::tables::{Table, view};
+use stockade_policy::Unwritable;
 use stockade_sandbox::{Pattern, Wild};
 
 /// One name with its reason.
 #[derive(Debug)]
 pub(crate) struct Row {
     /// The end of a path.
-    pub(crate) name: &'static str,
+    pub(crate) name: Cow<'static, str>,
     parts: Vec<Part>,
     /// What lies beneath counts as well.
     pub(crate) tree: bool,
+    /// It counts in excepted directories, too.
+    pub(crate) everywhere: bool,
     /// Who executes it.
     pub(crate) why: &'static str,
 }
@@ -54,7 +59,7 @@ impl Row {
             let found = inside.get(start..).unwrap_or_default();
             found.len() >= self.parts.len()
                 && found.iter().zip(&self.parts).all(|(name, part)| part.is(name))
-                && !inside.iter().take(start).any(except)
+                && (self.everywhere || !inside.iter().take(start).any(except))
         })
     }
 }
@@ -89,8 +94,14 @@ fn read() -> Option<Names> {
         };
         for name in row.get("names")?.texts()? {
             let parts = name.split('/').map(Part::new).collect::<Option<_>>()?;
-            rows.push(Row { name, parts, tree, why });
+            rows.push(Row { name: name.into(), parts, tree, everywhere: false, why });
         }
+    }
+    let protected = stockade_policy::protected_names().iter();
+    for it in protected.filter(|it| it.kernel == Unwritable::AtTop) {
+        let parts = it.segments.iter().map(|part| Part::new(part)).collect::<Option<_>>()?;
+        let (name, why) = (it.segments.join("/").into(), it.why);
+        rows.push(Row { name, parts, tree: it.tree, everywhere: true, why });
     }
     Some(Names { rows, except: table.get("except")?.texts()? })
 }
@@ -101,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_name_is_found_at_its_depth_and_not_in_what_is_installed() {
-        let found = |path: &str| row(Path::new(path)).map(|row| row.name);
+        let found = |path: &str| row(Path::new(path)).map(|row| &*row.name);
         for (path, name) in [
             ("package.json", Some("package.json")),
             ("a/b/MAKEFILE", Some("Makefile")),
@@ -112,6 +123,9 @@ mod tests {
             ("node_modules/a/node_modules/.bin/tsc", None),
             ("venv/lib/python3/site-packages/x.pth", Some("site-packages/*.pth")),
             ("venv/lib/python3/site-packages/x/setup.py", None),
+            (".npmrc", Some(".npmrc")),
+            ("node_modules/x/.npmrc", Some(".npmrc")),
+            ("a/node_modules/x/.vscode/tasks.json", Some(".vscode")),
             ("src/main.rs", None),
             ("", None),
         ] {
@@ -126,7 +140,7 @@ mod tests {
         let mut seen = std::collections::BTreeSet::new();
         for row in &names.rows {
             assert!(!row.why.is_empty() && !row.why.ends_with('.'), "{}", row.name);
-            assert!(seen.insert(row.name), "twice: {}", row.name);
+            assert!(seen.insert(&row.name), "twice: {}", row.name);
         }
     }
 }

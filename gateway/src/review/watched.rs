@@ -11,9 +11,14 @@ use crate::facts::Place;
 /// there already.
 pub(crate) fn watched(place: &Place, journal: PathBuf) -> Watched {
     let names = names();
+    let listed = |everywhere: bool| {
+        let rows = names.rows.iter().filter(|row| row.everywhere == everywhere);
+        rows.map(|row| (row.name.as_ref().into(), row.tree)).collect()
+    };
     let roots = [&place.project].into_iter().chain(&place.additional);
     Watched {
-        names: names.rows.iter().map(|row| (row.name.into(), row.tree)).collect(),
+        names: listed(false),
+        everywhere: listed(true),
         except: names.except.iter().map(Into::into).collect(),
         paths: roots.flat_map(|root| targets(root)).collect(),
         journal,
@@ -24,7 +29,7 @@ pub(crate) fn watched(place: &Place, journal: PathBuf) -> Watched {
 fn targets(root: &Path) -> Vec<PathBuf> {
     let mut targets = Vec::new();
     for row in names().rows.iter().filter(|row| !row.name.contains('*')) {
-        let path = root.join(row.name);
+        let path = root.join(&*row.name);
         let mut ways = path.ancestors().take_while(|way| *way != root);
         let is_link = |way: &Path| way.symlink_metadata().is_ok_and(|found| found.is_symlink());
         if ways.any(is_link)

@@ -96,7 +96,7 @@ fn has_head(directory: &Path) -> bool {
 }
 
 /// Returns the text of a small plain file.
-fn small(file: &Path) -> Option<String> {
+pub(crate) fn small(file: &Path) -> Option<String> {
     String::from_utf8(plain(file, 1 << 16).ok()?).ok()
 }
 

@@ -6,7 +6,7 @@ use stockade_parser::{EffectKind, SimpleCommand, Target, Word, WordClass};
 
 use crate::facts::Mode;
 use crate::index::PathIndex;
-use crate::knowledge::{ProtectedName, knowledge, listed};
+use crate::knowledge::{knowledge, listed};
 use crate::paths::{self, Passage};
 use crate::pattern::path::{PathPattern, Shape};
 use crate::rule::Specifier;
@@ -16,6 +16,7 @@ use super::context::Context;
 use super::expanded;
 use super::operands::{judge_operands, opens_operands, operands, pieces};
 use super::part::{Certainty, Cover, Draft, Hit, Own};
+use super::protected::{self, unwritable};
 use super::shell::{self, Shell};
 use super::trees;
 
@@ -272,7 +273,7 @@ pub(super) fn judge_target(
     add_linked(context, draft, None, (&place, Extent::Path), access);
     draft.confinable = true;
     if access == Access::Write {
-        draft.own = unwritable(context, &names).or_else(|| device(&names));
+        draft.own = unwritable(context, draft, &names).or_else(|| device(&names));
     } else if device(&names).is_some() && !typed.starts_with(b"/dev/zero") {
         draft.own = device(&names);
     }
@@ -329,26 +330,6 @@ pub(super) fn accepts_edits(mode: Mode) -> bool {
     }
 }
 
-/// Returns the question about a path that is protected, or that the sandbox keeps unwritable as such.
-fn unwritable(context: &Context<'_>, names: &[PathBuf]) -> Option<Own> {
-    let guarded = || {
-        let confined = context.tool == "Bash" && context.is_confined();
-        let name = paths::guarded(names, context.facts, &context.directories);
-        name.filter(|_| confined).map(of_protected)
-    };
-    protected(names).or_else(guarded)
-}
-
-/// Returns the question about a protected path.
-pub(super) fn protected(names: &[PathBuf]) -> Option<Own> {
-    paths::protected(names).map(of_protected)
-}
-
-fn of_protected(name: &ProtectedName) -> Own {
-    let reason = format!("`{}` is a protected path", name.segments.join("/"));
-    Own { code: "protected_path", reason, protected: true }
-}
-
 fn device(names: &[PathBuf]) -> Option<Own> {
     let network = names.iter().any(|n| n.starts_with("/dev/tcp") || n.starts_with("/dev/udp"));
     let device = names.iter().any(|n| n.starts_with("/dev"));
@@ -395,8 +376,9 @@ pub(super) fn judge_command(context: &Context<'_>, draft: &mut Draft, command: &
                 add_linked(context, draft, Some(command), (&place, Extent::Path), access);
                 add_pieces(context, draft, word, directory, access);
                 trees::add_quoted(context, draft, (command, word, directory), access);
-                if access == Access::Write && draft.own.is_none() {
-                    draft.own = unwritable(context, &names);
+                if access == Access::Write {
+                    let own = unwritable(context, draft, &names);
+                    draft.own = draft.own.take().or(own);
                 }
             }
             None => {
@@ -409,6 +391,7 @@ pub(super) fn judge_command(context: &Context<'_>, draft: &mut Draft, command: &
             }
         }
     }
+    protected::add_unnamed(context, draft, command);
     let opens = opens_operands(command);
     if opens.is_some() {
         draft.add(invalid_rules(context));

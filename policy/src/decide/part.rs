@@ -1,6 +1,7 @@
 //! One part of a call: what was found about it, and what follows.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 
 use stockade_parser::Span;
 
@@ -66,6 +67,8 @@ pub(super) struct Draft {
     pub opaque: bool,
     /// A check of the tool itself asks, before allow rules are looked at.
     pub own: Option<Own>,
+    /// Protected paths that it writes, and that a yes opens.
+    pub opens: Vec<PathBuf>,
     /// What allows it.
     pub cover: Cover,
     /// Confinement alone is enough.
@@ -131,6 +134,7 @@ impl Draft {
             known: HashMap::new(),
             opaque: false,
             own: None,
+            opens: Vec::new(),
             cover: Cover::Nothing("no rule allows it".to_owned()),
             confinable: false,
             edit: false,

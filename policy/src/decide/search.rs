@@ -52,7 +52,7 @@ pub(super) fn finding(
             Some(_) | None => None,
         };
         if let Some(places) = places {
-            let held = places.iter().find(|names| paths::protected(names).is_some());
+            let held = places.iter().find(|names| paths::protected(names, |_| true).is_some());
             match (&found, held) {
                 (Found::Ordinary, _) => continue,
                 (Found::Named | Found::Anything, Some(names)) => {

@@ -17,7 +17,7 @@ use crate::verdict::Decision;
 use super::context::Context;
 use super::files::{self, Access};
 use super::part::{Certainty, Cover, Draft, Hit, Subject};
-use super::trees;
+use super::{protected, trees};
 
 /// Returns what was found about the call: one part.
 pub(super) fn parts(context: &Context<'_>) -> Vec<Draft> {
@@ -133,7 +133,7 @@ fn file(context: &Context<'_>, draft: &mut Draft, row: &FileTool, access: Access
         draft.add(files::possible_hits(context, access, Some(&shape), Certainty::Later));
     }
     if access == Access::Write {
-        draft.own = files::protected(&names);
+        draft.own = protected::question(context, &names);
     }
     files::cover_path(context, draft, &names, access);
 }

@@ -17,7 +17,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::caller::Caller;
-use super::guard::{Act, Word, violation};
+use super::guard::{Act, Guard, Word, violation};
 use super::resolve::{self, Link, Named};
 use super::{Answer, Blocking, Refused, Supervisor};
 use super::{fold, history, repository};
@@ -154,7 +154,18 @@ impl Performer<'_> {
         path: &Path,
         held: &OwnedFd,
     ) -> Result<(), Refused> {
-        match self.supervisor.guard.judge(act, path) {
+        self.permit_by(|guard, path| guard.judge(act, path), call, path, held)
+    }
+
+    /// The same, by what `word` says.
+    pub(super) fn permit_by(
+        &self,
+        word: impl Fn(&Guard, &Path) -> Word,
+        call: &str,
+        path: &Path,
+        held: &OwnedFd,
+    ) -> Result<(), Refused> {
+        match word(&self.supervisor.guard, path) {
             Word::Free => match self.supervisor.numerous.refuses(path) {
                 // In a directory of the run's own no later run meets them.
                 Some(rule) if self.supervisor.guard.is_in_region(path) => {

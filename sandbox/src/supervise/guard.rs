@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::part::{Name, parts};
 use crate::pattern::{Match, Pattern};
 use crate::spec::Access;
+use crate::violation::AT_TOP;
 use crate::{FileRule, Network, SandboxSpec, Violation};
 
 /// What a call would do at a path.
@@ -35,6 +36,12 @@ pub(super) enum Word {
 pub(crate) struct Guard {
     regions: Vec<PathBuf>,
     names: Vec<Name>,
+    /// Names that are guarded where a region begins.
+    top: Vec<Name>,
+    /// What is free although a name of these covers it.
+    opened: Vec<PathBuf>,
+    /// What rules refuse and may be removed.
+    removable: Vec<PathBuf>,
     rules: Vec<FileRule>,
     /// Links and directories that stay where they are.
     kept: Vec<FileRule>,
@@ -77,10 +84,14 @@ impl Guard {
         // One that cannot be read covers everything. Who makes the spec refuses it before.
         let pattern =
             |rule: &FileRule| (Pattern::parse(&rule.path).unwrap_or_default(), rule.origin.clone());
+        let names = |names: &[OsString]| names.iter().map(|it| Name::new(Path::new(it))).collect();
         Guard {
             regions,
             patterns: spec.files.patterns.iter().map(pattern).collect(),
-            names: spec.files.guarded_names.iter().map(|name| Name::new(Path::new(name))).collect(),
+            names: names(&spec.files.guarded_names),
+            top: names(&spec.files.guarded_at_top),
+            opened: spec.files.opened.clone(),
+            removable: spec.files.removable.clone(),
             rules: refusing.cloned().collect(),
             kept,
             sockets,
@@ -97,10 +108,14 @@ impl Guard {
     pub(super) fn nothing() -> Guard {
         let (regions, names, rules, kept) = Default::default();
         let (patterns, sockets, configurations) = Default::default();
+        let (top, opened, removable) = Default::default();
         let (shown, caches, own, only_loopback) = (Vec::new(), Vec::new(), Vec::new(), true);
         Guard {
             regions,
             names,
+            top,
+            opened,
+            removable,
             rules,
             kept,
             patterns,
@@ -142,7 +157,9 @@ impl Guard {
         };
         let refuses = |rule: &&FileRule| !matches!(rule.access, Access::Write | Access::Read);
         let keeps = |rule: &&FileRule| rule.access == Access::Kept;
-        let is_named = !spec.files.guarded_names.is_empty() || !spec.files.patterns.is_empty();
+        let is_named = !spec.files.guarded_names.is_empty()
+            || !spec.files.guarded_at_top.is_empty()
+            || !spec.files.patterns.is_empty();
         let is_alone = rules.iter().any(|rule| spec.leaves_to_supervisor(rule));
         let is_kept = rules.iter().filter(keeps).any(within);
         is_named || is_alone || is_kept || absent.iter().filter(refuses).any(within)
@@ -171,6 +188,14 @@ impl Guard {
         self.judge_by(Act::Make, path, counts)
     }
 
+    /// Returns what is to be said of removing the file at `path`.
+    pub(super) fn judge_removal(&self, path: &Path) -> Word {
+        match self.removable.iter().any(|it| it == path) {
+            true => self.judge_unprotected(path),
+            false => self.judge(Act::Make, path),
+        }
+    }
+
     fn judge_by(&self, act: Act, path: &Path, counts: impl Fn(&FileRule) -> bool) -> Word {
         let Some(region) = self.region(path) else {
             let is_cache = self.caches.iter().any(|cache| path.starts_with(cache));
@@ -180,6 +205,11 @@ impl Guard {
         let (whole, above) = (parts(path), parts(region).len());
         if let Some(name) = self.names.iter().find(|name| is_guarded(act, &whole, above, name)) {
             return Word::Forbidden(format!("builtin: guarded name `{}`", name.path().display()));
+        }
+        let is_opened = || self.opened.iter().any(|it| path.starts_with(it));
+        let top = self.top.iter().find(|name| is_guarded_at_top(act, &whole, above, name));
+        if let Some(name) = top.filter(|_| !is_opened()) {
+            return Word::Forbidden(format!("{AT_TOP}`{}`", name.path().display()));
         }
         let rule = self.rules.iter().filter(|rule| counts(rule)).find(|rule| {
             let beneath = path.starts_with(&rule.path)
@@ -272,6 +302,15 @@ fn is_guarded(act: Act, path: &[OsString], above: usize, name: &Name) -> bool {
         && (name.places(path).any(is_below) || act == Act::Place && name.begins_at_the_end_of(path))
 }
 
+/// The same for a name that is guarded where the region begins whose path has the first `above` parts.
+fn is_guarded_at_top(act: Act, path: &[OsString], above: usize, name: &Name) -> bool {
+    let mut starts = above.saturating_sub(name.len().saturating_sub(1))..=above;
+    path.len() > above
+        && starts.any(|start| {
+            name.stands_at(path, start) || act == Act::Place && name.goes_on_from(path, start)
+        })
+}
+
 /// Returns the report of a refusal.
 pub(super) fn violation(kind: &str, call: &str, path: &Path, rule: String) -> Box<Violation> {
     Box::new(Violation {
@@ -297,10 +336,15 @@ mod tests {
             origin: format!("rule {path}"),
         };
         Guard {
-            regions: vec!["/p".into(), "/secret/p".into(), "/x/.cargo".into()],
-            names: [".mcp.json", ".vscode", ".cargo/config.toml", "*.code-workspace", ".envrc*"]
+            regions: ["/p", "/secret/p", "/x/.cargo", "/p/in", "/x/.yarn"].map(Into::into).into(),
+            names: [".mcp.json", ".exrc.d", ".cargo/config.toml", "*.code-workspace", ".envrc*"]
                 .map(|it| Name::new(Path::new(it)))
                 .into(),
+            top: [".npmrc", ".vscode", ".yarn/releases", "pylintrc*"]
+                .map(|it| Name::new(Path::new(it)))
+                .into(),
+            opened: vec!["/p/.vscode/open.json".into(), "/secret/p/.npmrc".into()],
+            removable: vec!["/p/.agent/settings.json".into(), "/p/.mcp.json".into()],
             rules: vec![
                 rule("/p/.agent/settings.json", Access::Protected),
                 rule("/secret", Access::None),
@@ -331,7 +375,7 @@ mod tests {
         let name = Some("builtin: guarded name `.mcp.json`");
         check(Act::Make, "/p/.mcp.json", name);
         check(Act::Make, "/p/a/b/.MCP.json", name);
-        check(Act::Make, "/p/a/.vscode/tasks.json", Some("builtin: guarded name `.vscode`"));
+        check(Act::Make, "/p/a/.exrc.d/tasks.json", Some("builtin: guarded name `.exrc.d`"));
         check(Act::Make, "/p/.mcp.j\u{17F}on", name);
         check(Act::Make, "/p/.mcp.json. ", name);
         check(Act::Make, "/p/mcp.json", None);
@@ -364,6 +408,52 @@ mod tests {
         check(Act::Place, "/x/.cargo/config.toml", name);
         check(Act::Make, "/x/.cargo/a/config.toml", None);
         check(Act::Place, "/x/.cargo/a", None);
+    }
+
+    #[test]
+    fn some_names_are_guarded_only_where_a_region_begins() {
+        let rule = |name: &str| Some(format!("{AT_TOP}`{name}`"));
+        let check = |act, path: &str, expected: Option<String>| {
+            check(act, path, expected.as_deref());
+        };
+        for act in [Act::Make, Act::Place] {
+            check(act, "/p/.npmrc", rule(".npmrc"));
+            check(act, "/p/.NPMRC", rule(".npmrc"));
+            check(act, "/p/.vscode/tasks.json", rule(".vscode"));
+            check(act, "/p/.yarn/releases/y.cjs", rule(".yarn/releases"));
+            check(act, "/p/pylintrc.toml", rule("pylintrc*"));
+            check(act, "/p/in/.npmrc", rule(".npmrc"));
+            // A name may begin above its region.
+            check(act, "/x/.yarn/releases", rule(".yarn/releases"));
+            check(act, "/p/a/.npmrc", None);
+            check(act, "/p/a/.vscode/tasks.json", None);
+            check(act, "/p/a/.yarn/releases/y.cjs", None);
+            check(act, "/p/.yarn/cache", None);
+            check(act, "/x/.yarn/a/releases", None);
+        }
+        check(Act::Make, "/p/.yarn", None);
+        check(Act::Place, "/p/.yarn", rule(".yarn/releases"));
+        check(Act::Place, "/p/a/.yarn", None);
+    }
+
+    #[test]
+    fn what_was_opened_is_free_and_nothing_beside_it() {
+        check(Act::Place, "/p/.vscode/open.json", None);
+        check(Act::Place, "/secret/p/.npmrc", None);
+        let rule = format!("{AT_TOP}`.vscode`");
+        for path in ["/p/.vscode", "/p/.vscode/tasks.json", "/p/.vscode/open.json5"] {
+            check(Act::Make, path, Some(&rule));
+        }
+    }
+
+    #[test]
+    fn what_may_be_removed_can_be_neither_written_nor_lose_another_guard() {
+        let word = |path: &str| guard().judge_removal(Path::new(path));
+        assert_eq!(word("/p/.agent/settings.json"), Word::Free);
+        check(Act::Make, "/p/.agent/settings.json", Some("rule /p/.agent/settings.json"));
+        let guarded = Word::Forbidden("builtin: guarded name `.mcp.json`".into());
+        assert_eq!(word("/p/.mcp.json"), guarded);
+        assert_eq!(word("/p/.env"), Word::Forbidden("rule /p/.env".into()));
     }
 
     #[test]

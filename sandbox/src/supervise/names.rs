@@ -2,13 +2,14 @@
 
 use std::ffi::OsStr;
 use std::fs::Metadata;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::act::Performer;
-use super::guard::{Act, violation};
+use super::guard::{Act, Guard, violation};
+use super::resolve::Named;
 use super::{Answer, Blocking, Neighbours, Refused, address, history, repository, resolve};
 use crate::linux::syscalls;
 
@@ -37,8 +38,13 @@ impl Performer<'_> {
         if named.wants_directory && !is_directory {
             return Err(Refused::Errno(if found.is_dir() { libc::EISDIR } else { libc::ENOTDIR }));
         }
+        // Git tries that with each directory in which it removed something, `.git` itself among them.
+        if is_directory && found.is_dir() && self.is_full(&named, &object)? {
+            return Err(Refused::Errno(libc::ENOTEMPTY));
+        }
         let call = if is_directory { "rmdir" } else { "unlink" };
-        self.permit(Act::Make, call, &named.path()?, &named.parent)?;
+        let word = |guard: &Guard, path: &Path| guard.judge_removal(path);
+        self.permit_by(word, call, &named.path()?, &named.parent)?;
         let gone = named.path()?;
         self.permit_loss(call, &gone, &found)?;
         let is_own = repository::is_own(&named.name) && self.supervisor.guard.is_in_region(&gone);
@@ -54,6 +60,13 @@ impl Performer<'_> {
         syscalls::unlink_at(named.parent.as_fd(), named.name(), flags)?;
         self.supervisor.lost(&found);
         Ok(Answer::Value(0))
+    }
+
+    /// Says whether a directory in a writable region holds something, so that nobody can remove it.
+    fn is_full(&self, named: &Named, directory: &OwnedFd) -> Result<bool, Refused> {
+        let is_ours = self.supervisor.guard.is_in_region(&named.path()?);
+        // What cannot be listed is judged.
+        Ok(is_ours && repository::is_empty(directory).is_ok_and(|is_empty| !is_empty))
     }
 
     /// Connects a copy of the caller's socket; by path only to sockets of the run.

@@ -79,6 +79,19 @@ impl Name {
         })
     }
 
+    /// Says whether the whole of it stands in the parts of a path at `start`.
+    pub(super) fn stands_at(&self, path: &[OsString], start: usize) -> bool {
+        let found = path.get(start..start.saturating_add(self.0.len()));
+        !self.0.is_empty() && found.is_some_and(|found| same(found, &self.0))
+    }
+
+    /// Says whether the parts of a path from `start` on are the first parts of this name, so that the rest could come beneath.
+    pub(super) fn goes_on_from(&self, path: &[OsString], start: usize) -> bool {
+        let end = path.get(start..).unwrap_or_default();
+        let is_beginning = !end.is_empty() && end.len() < self.0.len();
+        is_beginning && self.0.get(..end.len()).is_some_and(|begin| same(end, begin))
+    }
+
     /// Returns its part, if there is one alone.
     pub(super) fn single(&self) -> Option<&Part> {
         self.0.first().filter(|_| self.0.len() == 1)

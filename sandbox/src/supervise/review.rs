@@ -33,6 +33,8 @@ pub(crate) struct Review {
     wild: Vec<Part>,
     /// All others, each with whether what lies beneath counts.
     names: Vec<(Name, bool)>,
+    /// Those that count in excepted directories, too, each with whether what lies beneath does.
+    everywhere: Vec<(Name, bool)>,
     except: Vec<Part>,
     paths: Vec<PathBuf>,
     /// None where nothing is watched.
@@ -54,6 +56,9 @@ impl Review {
         if let Some(watched) = spec.files.watched.as_ref().filter(|_| review.journal.is_some()) {
             review.except = watched.except.iter().map(|name| Part::new(name)).collect();
             review.paths.clone_from(&watched.paths);
+            let everywhere = watched.everywhere.iter();
+            review.everywhere =
+                everywhere.map(|(it, tree)| (Name::new(Path::new(it)), *tree)).collect();
             for (name, tree) in &watched.names {
                 review.add(Name::new(Path::new(name)), *tree);
             }
@@ -94,19 +99,24 @@ impl Review {
                         && !self.is_excepted(all.get(..start).unwrap_or_default())
                 })
             })
+            || self.everywhere.iter().any(|(name, tree)| {
+                name.places(&all).any(|start| *tree || start + name.len() == all.len())
+            })
     }
 
     /// Says whether a directory at `path` would come to hold watched files by what lies beneath: it has the first parts of a
     /// name, or is one whose contents count.
     pub(super) fn is_above(&self, inside: &Path) -> bool {
         let inside = parts(inside);
-        !self.is_excepted(&inside)
-            && self.names.iter().any(|(name, _)| name.begins_at_the_end_of(&inside))
+        let begins = |names: &[(Name, bool)]| {
+            names.iter().any(|(name, _)| name.begins_at_the_end_of(&inside))
+        };
+        !self.is_excepted(&inside) && begins(&self.names) || begins(&self.everywhere)
     }
 
     /// Says whether nothing that begins beneath `inside` is watched by its name.
     pub(super) fn excepts(&self, inside: &Path) -> bool {
-        self.journal.is_none() || self.is_excepted(&parts(inside))
+        self.journal.is_none() || self.everywhere.is_empty() && self.is_excepted(&parts(inside))
     }
 
     fn is_excepted(&self, inside: &[OsString]) -> bool {

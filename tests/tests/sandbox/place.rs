@@ -118,6 +118,9 @@ impl Place {
                 // With a guarded name every call that makes something goes through the supervisor.
                 patterns: Vec::new(),
                 guarded_names: vec![".guarded".into()],
+                guarded_at_top: Vec::new(),
+                opened: Vec::new(),
+                removable: Vec::new(),
                 numerous_names: Vec::new(),
                 git_keys: GitKeys {
                     refused: ["core.fsmonitor", "core.worktree", "alias.*"].map(Into::into).into(),

@@ -24,6 +24,7 @@ fn watched(place: &Place, script: &str) -> Vec<Entry> {
     let mut spec = place.spec(script);
     spec.files.watched = Some(Watched {
         names: NAMES.map(|(name, tree)| (name.into(), tree)).into(),
+        everywhere: vec![(".npmrc".into(), false), (".vscode".into(), true)],
         except: vec!["node_modules".into()],
         paths: vec![place.project.join("further")],
         journal: journal.clone(),

@@ -79,6 +79,7 @@ pub fn plain_decision(command: &str) -> Decision {
             suggestion: None,
             help: String::new(),
             auto_allowed: true,
+            opens: Vec::new(),
         },
         eval_us: 12,
         file_digests: BTreeMap::new(),

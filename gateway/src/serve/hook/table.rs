@@ -145,7 +145,7 @@ mod tests {
         for file in files {
             let parts: Vec<&str> = file.split('/').collect();
             let is_protected = stockade_policy::protected_names().iter().any(|name| {
-                name.kernel
+                name.kernel == stockade_policy::Unwritable::Everywhere
                     && !name.root
                     && parts.iter().zip(&name.segments).all(|(a, b)| a == b)
                     && parts.len() >= name.segments.len()

@@ -30,8 +30,11 @@ impl Performer<'_> {
         self.permit_target("symlink", &path, &text)?;
         self.permit_lead("symlink", &path, &text)?;
         if let Some(git) = self.git_above(&named.parent)? {
-            let is_beside_head = resolve::real_path(named.parent.as_fd())? == git;
-            if !(is_beside_head && links::is_probe(&text, &named.name)) {
+            let beside = resolve::real_path(named.parent.as_fd())?;
+            // The git directory of a submodule, which git makes in that of the repository, holds no objects yet then.
+            let is_new = beside.starts_with(git.join("modules"))
+                && self.supervisor.made.holds(&named.parent)?;
+            if !((beside == git || is_new) && links::is_probe(&text, &named.name)) {
                 return Err(Self::leads("symlink", &named.path()?));
             }
         }
