@@ -1,27 +1,46 @@
-//! The `stockade-agent` executable: front ends that talk to a gateway through its public API alone.
+//! The `stockade-agent` executable: the agent, and front ends that talk to a gateway through its public API alone.
 #![forbid(unsafe_code)]
 
 mod ask;
+mod flags;
+mod models;
+mod print;
+mod prompt;
 mod run;
+mod session;
+mod stream;
 mod tls;
 mod view;
 
+use std::os::unix::process::CommandExt as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use stockade::protocol::errors::{Code, Failure};
 use stockade::protocol::words;
 
-/// Front ends of stockade that are no part of the gate itself.
+use crate::flags::Flags;
+
+/// The variable that tells where the gateway of this agent listens.
+const GATEWAY: &str = "STOCKADE_GATEWAY";
+/// Status of a command line that cannot be used.
+const USAGE: u8 = 2;
+
+/// An agent whose every command and file access goes through the gate.
 #[derive(Debug, Parser)]
 #[command(
     name = "stockade-agent",
     version,
-    after_help = "Example:\n  stockade-agent run 'echo hello'"
+    args_conflicts_with_subcommands = true,
+    max_term_width = 100,
+    after_help = "Examples:\n  stockade agent -p 'fix the failing test'\n  stockade agent run 'echo hello'\n\n\
+        Exit status of a prompt: 0 done, 1 the result is an error, 2 usage, 130 interrupted."
 )]
 struct Arguments {
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
+    #[command(flatten)]
+    flags: Flags,
 }
 
 #[derive(Debug, Subcommand)]
@@ -39,27 +58,86 @@ enum Command {
 
 fn main() -> ExitCode {
     match Arguments::try_parse() {
-        Ok(Arguments { command: Command::Tls(options) }) => tls::run(&options),
-        Ok(Arguments { command: Command::Files }) => ExitCode::from(stockade_files::serve()),
-        Ok(Arguments { command: Command::Run(options) }) => {
-            run::run(options).unwrap_or_else(|error| {
-                let message = format!("{error:#}");
-                view::tell(&words::failure(&Failure::new(Code::InvalidRequest, message, "")));
-                ExitCode::from(stockade::protocol::status::FAILED)
-            })
+        Ok(Arguments { command: Some(Command::Tls(options)), .. }) => tls::run(&options),
+        Ok(Arguments { command: Some(Command::Files), .. }) => {
+            ExitCode::from(stockade_files::serve())
         }
+        Ok(Arguments { command: Some(Command::Run(options)), .. }) => run::run(options)
+            .unwrap_or_else(|error| {
+                fail(&format!("{error:#}"), "");
+                ExitCode::from(stockade::protocol::status::FAILED)
+            }),
+        Ok(Arguments { command: None, flags }) => agent(flags),
         Err(error) if error.use_stderr() => {
             let text = error.to_string();
             let first = text.split("\n\n").next().unwrap_or_default();
             let line = first.split_whitespace().collect::<Vec<_>>().join(" ");
             let line = line.strip_prefix("error: ").unwrap_or(&line);
-            let help = "`stockade-agent run --help` shows what it takes";
-            view::tell(&words::failure(&Failure::new(Code::InvalidRequest, line, help)));
-            ExitCode::from(stockade::protocol::status::FAILED)
+            let is_run = std::env::args().nth(1).is_some_and(|it| it == "run");
+            let help = if is_run {
+                "`stockade-agent run --help` shows what it takes"
+            } else {
+                "`stockade agent --help` shows the options"
+            };
+            fail(line, help);
+            ExitCode::from(if is_run { stockade::protocol::status::FAILED } else { USAGE })
         }
         Err(help) => {
             let _ = help.print(); // nobody reads it
             ExitCode::SUCCESS
         }
     }
+}
+
+fn fail(message: &str, help: &str) {
+    view::tell(&words::failure(&Failure::new(Code::InvalidRequest, message, help)));
+}
+
+/// Is the agent. Without a gateway this process becomes `stockade agent`, which starts the agent with one.
+fn agent(flags: Flags) -> ExitCode {
+    let streams = flags.input_format == "stream-json";
+    let prints = flags.print.is_some() || flags.output_format != "text";
+    if !streams && !prints {
+        fail(
+            "the terminal front end is not built yet",
+            "give one prompt with `stockade agent -p PROMPT`",
+        );
+        return ExitCode::from(USAGE);
+    }
+    if std::env::var_os(GATEWAY).is_none() {
+        return become_gateway();
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            fail(&format!("the runtime cannot be started: {error}"), "");
+            return ExitCode::FAILURE;
+        }
+    };
+    let done = runtime.block_on(async {
+        if streams { stream::serve(flags).await } else { print::print(flags).await }
+    });
+    // A thread that still reads standard input holds nothing up.
+    runtime.shutdown_background();
+    done.unwrap_or_else(|error| {
+        fail(&format!("{error:#}"), "");
+        ExitCode::FAILURE
+    })
+}
+
+fn become_gateway() -> ExitCode {
+    let beside = std::env::current_exe().map(|own| own.with_file_name("stockade"));
+    let error = match &beside {
+        Ok(beside) => {
+            std::process::Command::new(beside).arg("agent").args(std::env::args_os().skip(1)).exec()
+        }
+        Err(error) => std::io::Error::new(error.kind(), error.to_string()),
+    };
+    let shown = beside.map(|it| it.display().to_string()).unwrap_or_else(|_| "stockade".into());
+    fail(
+        &format!("`{shown}` cannot be started: {error}"),
+        "install `stockade` into the directory of `stockade-agent`",
+    );
+    ExitCode::FAILURE
 }

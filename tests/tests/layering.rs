@@ -34,11 +34,29 @@ const RULES: &[(&str, &[&str], Option<usize>)] = &[
         ],
         Some(140),
     ),
-    ("stockade-agent", &["stockade", "stockade-wire", "stockade-files"], None),
+    (
+        "stockade-agent",
+        &[
+            "stockade",
+            "stockade-wire",
+            "stockade-model",
+            "stockade-files",
+            "stockade-turn",
+            "stockade-door",
+            "stockade-sdk",
+        ],
+        None,
+    ),
     ("stockade-model", &[], None),
     ("stockade-files", &[], None),
     ("stockade-turn", &["stockade-model"], None),
     ("stockade-scratch", &[], Some(0)),
+    (
+        "stockade-door",
+        &["stockade-wire", "stockade-model", "stockade-turn", "stockade-files"],
+        None,
+    ),
+    ("stockade-sdk", &["stockade-model", "stockade-turn"], None),
     ("stockade-model-server", &[], Some(15)),
     (
         "stockade-tests",
@@ -271,6 +289,8 @@ fn crates_forbid_unsafe_code() {
         "agent/model/src/lib.rs",
         "agent/files/src/lib.rs",
         "agent/turn/src/lib.rs",
+        "agent/door/src/lib.rs",
+        "agent/sdk/src/lib.rs",
     ];
     let present = roots.iter().map(Path::new).filter(|path| root().join(path).exists());
     let lax: Vec<&Path> =

@@ -21,3 +21,4 @@ mod write;
 
 pub use call::{Answer, Content, Facts, answer, serve};
 pub use error::Error;
+pub use text::visible;

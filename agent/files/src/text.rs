@@ -105,7 +105,8 @@ pub(crate) fn digest(bytes: &[u8]) -> String {
 
 /// Makes terminal escapes and bidirectional controls visible (Unicode Standard Annex 9): a text must not look like another
 /// one to a person, or draw on a terminal.
-pub(crate) fn visible(text: &str) -> String {
+#[must_use]
+pub fn visible(text: &str) -> String {
     let hidden = |it: char| {
         (it.is_control() && it != '\t' && it != '\n')
             || matches!(it, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

@@ -118,8 +118,10 @@ impl Turn<'_> {
                 }
             };
             ledger.add(&self.request.model, answer.usage, &(self.prices)(&self.request.model));
-            let Answer { mut message, stop, .. } = answer;
-            let calls = calls::sent(&mut message.blocks, hands.tools());
+            let mut answer = answer;
+            let calls = calls::sent(&mut answer.message.blocks, hands.tools());
+            report(Step::Answered(Box::new(answer.clone())));
+            let Answer { message, stop, .. } = answer;
             let text = text_of(&message);
             if !message.blocks.is_empty() {
                 messages.push(message);
@@ -185,10 +187,7 @@ impl Turn<'_> {
                 () = interrupt.given() => return Err(End::Interrupted { in_tools: false }),
             };
             let error = match answer {
-                Ok(answer) => {
-                    report(Step::Answered(Box::new(answer.clone())));
-                    return Ok(answer);
-                }
+                Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
             let gave_up = matches!(error, Error::GaveUp { .. } | Error::Wait { .. });

@@ -1,13 +1,10 @@
-//! `stockade agent`: starts the executable that lies beside this one and is the gateway of its session: the agent gets a
-//! connected descriptor, and opens no path. Where a gateway listens already, the descriptor leads to that one.
+//! `stockade agent`: starts the executable that lies beside this one and is the gateway of its session, on a socket of its
+//! own that ends with it. Where a gateway listens already, the agent uses that one.
 
-use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rustix::io::{FdFlags, fcntl_setfd};
 use tokio::process::Child;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -16,14 +13,15 @@ use crate::Gateway;
 use crate::audit::GatewayMode;
 use crate::cli::exit::ExitCode;
 use crate::client::{Connection, Options};
+use crate::places::Places;
 use crate::protocol::errors::{Code, Failure};
-use crate::serve::socket;
+use crate::serve::socket::Listener;
 use crate::spare::{Purpose, Spare};
 
 /// Name of the executable beside this one.
 const BESIDE: &str = "stockade-agent";
-/// The variable that tells the agent the number of its descriptor.
-pub(crate) const DESCRIPTOR: &str = "STOCKADE_GATEWAY_FD";
+/// The variable that tells the agent where its gateway listens.
+const PLACE: &str = "STOCKADE_GATEWAY";
 /// First words of what `stockade-agent` does without a session: it becomes that at once.
 const PLAIN: [&str; 8] = ["run", "tls", "files", "help", "--help", "-h", "--version", "-V"];
 
@@ -35,38 +33,36 @@ pub(crate) fn start(options: &Agent) -> Result<ExitCode, Failure> {
         let error = Command::new(&beside).args(&options.arguments).exec();
         return Err(failed(&format!("{}: {error}", beside.display())));
     }
-    let options_of = Options { runs: true, ..Options::from_environment() };
-    match Connection::reach(&options_of)? {
-        Some(connection) => {
-            let stream = connection.into_stream();
-            super::wait(async {
-                let child = spawn(&beside, &options.arguments, stream.into())?;
-                status(child).await
-            })?
+    let gateway = Options { runs: true, ..Options::from_environment() };
+    let listens = Connection::reach(&gateway)?.is_some();
+    match gateway.default_socket.as_ref().filter(|_| listens) {
+        Some(path) => {
+            let path = gateway.real(path)?;
+            super::wait(async { status(spawn(&beside, &options.arguments, &path)?).await })?
         }
         None => {
             let spare = Spare::fork(Purpose::Serve);
-            super::wait(serve(&beside, options, Options { spare, ..options_of }))?
+            super::wait(serve(&beside, options, Options { spare, ..gateway }))?
         }
     }
 }
 
 /// Is the gateway of one agent, until that ends.
 async fn serve(beside: &Path, agent: &Agent, options: Options) -> Result<ExitCode, Failure> {
+    let places = Places::find(&options, |name| std::env::var_os(name))?;
+    let path = places.state.join(format!("run/agent-{}.sock", std::process::id()));
     let gateway = Gateway::open_as(options, GatewayMode::Embedded).await?;
-    let pair = UnixStream::pair().map_err(|error| failed(&error.to_string()))?;
-    let child = spawn(beside, &agent.arguments, pair.1.into())?;
-    let (status, served) = tokio::join!(status(child), socket::serve_one(pair.0, gateway));
-    served.map_err(|error| failed(&error.to_string()))?;
-    status
+    let listener = Listener::bind(&path)?;
+    let child = spawn(beside, &agent.arguments, &path)?;
+    let mut ended = None;
+    listener.serve(gateway, async { ended = Some(status(child).await) }, None).await;
+    ended.unwrap_or_else(|| Err(failed("its end is not known")))
 }
 
-/// Starts the agent with a descriptor to its gateway.
-fn spawn(beside: &Path, arguments: &[String], gateway: OwnedFd) -> Result<Child, Failure> {
-    // The one descriptor that it inherits beside the standard ones.
-    fcntl_setfd(&gateway, FdFlags::empty()).map_err(|error| failed(&error.to_string()))?;
+/// Starts the agent, and tells it where its gateway listens.
+fn spawn(beside: &Path, arguments: &[String], gateway: &Path) -> Result<Child, Failure> {
     let mut command = tokio::process::Command::new(beside);
-    command.args(arguments).env(DESCRIPTOR, gateway.as_raw_fd().to_string());
+    command.args(arguments).env(PLACE, gateway);
     command.spawn().map_err(|error| failed(&format!("{}: {error}", beside.display())))
 }
 

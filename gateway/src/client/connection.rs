@@ -122,11 +122,6 @@ impl Connection {
         Ok(Connection { stream, path, lines, last_id: 0 })
     }
 
-    /// Returns the connected socket, on which nothing was said yet.
-    pub(crate) fn into_stream(self) -> UnixStream {
-        self.stream
-    }
-
     /// Judges one call.
     pub(super) fn check(&mut self, request: &CheckRequest) -> Result<DecisionView, Failure> {
         self.call("check", request)

@@ -1,0 +1,417 @@
+//! The boundary: each tool call goes validate → hooks of the host → decision → run → hooks after it.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jsonschema::Validator;
+use serde_json::{Value, json};
+use stockade_model::{Block, Outcome, Tool as Shown};
+use stockade_turn::{Call, Done, Hands};
+use stockade_wire::types::EventRequest;
+
+use crate::catalogue::{Kind, Tool, canonical};
+use crate::gateway::Gateway;
+use crate::host::Host;
+use crate::schema::{self, Valid};
+use crate::session::Session;
+use crate::tasks::Tasks;
+use crate::through::{self, Heard, Ran, Refused};
+use crate::{decided, own};
+
+/// Structured outputs that may be wrong.
+const OUTPUTS: u32 = 3;
+/// The reason of a turn that ends because of them.
+pub const WRONG_OUTPUTS: &str = "error_max_structured_output_retries";
+
+/// Does the tool calls of a session.
+pub struct Door {
+    pub(crate) gateway: Gateway,
+    pub(crate) session: Arc<Session>,
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) tasks: Arc<Tasks>,
+    tools: Vec<Tool>,
+    shown: Vec<Shown>,
+    validators: HashMap<String, Validator>,
+    queued: Mutex<Vec<Block>>,
+    wrong_outputs: AtomicU32,
+    stop_active: AtomicU32,
+}
+
+impl std::fmt::Debug for Door {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Door").field("session", &self.session).finish_non_exhaustive()
+    }
+}
+
+impl Door {
+    /// Opens the door of a session with these tools.
+    ///
+    /// # Errors
+    ///
+    /// A schema is not a JSON Schema.
+    pub fn new(
+        gateway: Gateway,
+        session: Arc<Session>,
+        host: Arc<dyn Host>,
+        tools: Vec<Tool>,
+    ) -> Result<Door, String> {
+        let mut validators = HashMap::new();
+        for tool in &tools {
+            let validator = schema::compile(&tool.schema)
+                .map_err(|error| format!("the schema of `{}` is invalid: {error}", tool.name))?;
+            validators.insert(tool.name.clone(), validator);
+        }
+        let shown = tools.iter().map(|tool| Shown {
+            name: tool.name.clone(),
+            description: tool.description.clone(),
+            input: tool.schema.clone(),
+        });
+        Ok(Door {
+            gateway,
+            session,
+            host,
+            tasks: Arc::default(),
+            shown: shown.collect(),
+            tools,
+            validators,
+            queued: Mutex::default(),
+            wrong_outputs: AtomicU32::new(0),
+            stop_active: AtomicU32::new(0),
+        })
+    }
+
+    /// The session.
+    #[must_use]
+    pub fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    /// Puts text into the conversation before the next request of the running turn.
+    pub fn queue(&self, text: &str) {
+        let mut queued = self.queued.lock().unwrap_or_else(PoisonError::into_inner);
+        queued.push(Block::Text(text.to_owned()));
+    }
+
+    /// Ends a background command.
+    ///
+    /// # Errors
+    ///
+    /// There is none of this name.
+    pub fn stop_task(&self, id: &str) -> Result<(), String> {
+        self.tasks.stop(id)
+    }
+
+    /// Forgets the structured output of the turn before.
+    pub fn begin_turn(&self) {
+        self.session.set_structured(None);
+        self.wrong_outputs.store(0, Ordering::Relaxed);
+        self.stop_active.store(0, Ordering::Relaxed);
+    }
+
+    /// Returns what every hook is told.
+    #[must_use]
+    pub fn frame(&self, event: &str) -> serde_json::Map<String, Value> {
+        let frame = json!({
+            "session_id": self.session.id(), "transcript_path": "", "cwd": self.session.cwd(),
+            "permission_mode": self.session.mode(), "hook_event_name": event,
+        });
+        frame.as_object().cloned().unwrap_or_default()
+    }
+
+    /// Runs the host's hooks of an event that is not about a tool, and returns what they add for the model. An error is the
+    /// reason of one that blocks.
+    ///
+    /// # Errors
+    ///
+    /// A hook blocks or failed.
+    pub async fn event(
+        &self,
+        event: &str,
+        subject: &str,
+        more: Value,
+    ) -> Result<Vec<String>, String> {
+        let mut frame = self.frame(event);
+        frame.extend(more.as_object().cloned().unwrap_or_default());
+        let said = self.host.hooks(event, subject, Value::Object(frame), None).await;
+        let mut added = Vec::new();
+        for output in said {
+            let output = Output::of(output);
+            if let Some(reason) = output.blocks {
+                return Err(reason);
+            }
+            added.extend(output.context);
+        }
+        Ok(added)
+    }
+
+    pub(crate) fn update(&self, changes: &[Value]) {
+        for change in changes {
+            match self.session.update(change) {
+                Ok(Some(mode)) => self.host.note(crate::host::Note::Mode(mode)),
+                Ok(None) => {}
+                Err(reason) => self.host.note(crate::host::Note::Said(reason)),
+            }
+        }
+    }
+
+    fn tool(&self, name: &str) -> Option<&Tool> {
+        self.tools.iter().find(|tool| tool.name == canonical(name))
+    }
+
+    fn validate(&self, call: Call) -> Result<Valid<'_>, String> {
+        let Some(tool) = self.tool(&call.name) else {
+            return Err(format!("The tool `{}` does not exist.", call.name));
+        };
+        schema::validate(tool, self.validators.get(&tool.name), call)
+    }
+
+    /// Validates another input for a call.
+    pub(crate) fn validate_again<'a>(
+        &'a self,
+        valid: &Valid<'_>,
+        input: Value,
+    ) -> Result<Valid<'a>, String> {
+        let (id, name) = (valid.call_id().to_owned(), valid.tool().name.clone());
+        self.validate(Call { id, name, input })
+    }
+
+    /// Lets the hooks of the host hear a call.
+    async fn hear<'a>(&'a self, valid: Valid<'a>) -> Result<Heard<'a>, Refused> {
+        let mut frame = self.frame("PreToolUse");
+        let name = valid.tool().name.clone();
+        frame.insert("tool_name".into(), json!(name));
+        frame.insert("tool_input".into(), valid.input().clone());
+        frame.insert("tool_use_id".into(), json!(valid.call_id()));
+        let said =
+            self.host.hooks("PreToolUse", &name, Value::Object(frame), Some(valid.call_id())).await;
+        let mut heard = Heard { valid, allows: false, asks: false, reason: None };
+        let mut changed = None;
+        for output in said {
+            let output = Output::of(output);
+            if let Some(reason) = output.blocks {
+                let refused = Refused::by_host(
+                    self,
+                    &heard.valid,
+                    format!("PreToolUse:{name} hook error: {reason}"),
+                    output.ends,
+                );
+                return Err(refused);
+            }
+            heard.allows |= output.decision.as_deref() == Some("allow");
+            heard.asks |= output.decision.as_deref() == Some("ask");
+            heard.reason = heard.reason.or(output.reason);
+            changed = output.input.or(changed);
+        }
+        if let Some(input) = changed {
+            heard.valid = self.validate_again(&heard.valid, input).map_err(Refused::invalid)?;
+        }
+        Ok(heard)
+    }
+
+    async fn go(&self, call: Call) -> Result<Ran, Refused> {
+        let is_output = call.name == "StructuredOutput";
+        let valid = self.validate(call).map_err(|message| {
+            let wrong =
+                if is_output { self.wrong_outputs.fetch_add(1, Ordering::Relaxed) + 1 } else { 0 };
+            Refused { message, ends: wrong >= OUTPUTS }
+        })?;
+        let heard = self.hear(valid).await?;
+        match heard.valid.tool().kind {
+            Kind::Shell | Kind::File { .. } => through::run(self, heard).await,
+            Kind::Own { .. } | Kind::Mcp { .. } => {
+                let kind = heard.valid.tool().kind.clone();
+                let granted = decided::decide(self, heard).await?;
+                let ran = own::run(self, &kind, &granted).await;
+                self.tell(&granted, &ran).await;
+                Ok(ran)
+            }
+        }
+    }
+
+    /// Tells the hooks of the settings how a call of a tool ended that the gateway did not run.
+    async fn tell(&self, granted: &decided::Granted, ran: &Ran) {
+        let (event, further) = match ran.is_error {
+            true => ("PostToolUseFailure", json!({ "error": ran.result, "is_interrupt": false })),
+            false => ("PostToolUse", json!({ "tool_response": ran.result })),
+        };
+        let request = EventRequest {
+            event: event.into(),
+            subject: granted.name().to_owned(),
+            input: granted.input().clone(),
+            further,
+            call_id: Some(granted.call_id().to_owned()),
+            cwd: self.session.cwd(),
+            context: self.session.context(false),
+        };
+        // It ran: what hooks cannot hear changes nothing about that.
+        if let Err(failure) = self.gateway.tell(&request).await {
+            self.host.note(crate::host::Note::Said(failure.message));
+        }
+    }
+
+    /// Lets the hooks of the host hear how a call ended. Returns what they add, and whether the turn ends.
+    async fn after(&self, call: &Call, ran: &Ran) -> (Vec<Block>, Option<String>) {
+        let event = if ran.is_error { "PostToolUseFailure" } else { "PostToolUse" };
+        let mut frame = self.frame(event);
+        let key = if ran.is_error { "error" } else { "tool_response" };
+        for (key, value) in [
+            ("tool_name", json!(call.name)),
+            ("tool_input", call.input.clone()),
+            ("tool_use_id", json!(call.id)),
+            (key, ran.result.clone()),
+        ] {
+            frame.insert(key.into(), value);
+        }
+        let said = self.host.hooks(event, &call.name, Value::Object(frame), Some(&call.id)).await;
+        let (mut added, mut ends) = (Vec::new(), None);
+        for output in said {
+            let output = Output::of(output);
+            let texts = output.context.into_iter().chain(output.blocks.clone());
+            added.extend(texts.map(|text| Block::Text(format!("<hook>\n{text}\n</hook>"))));
+            ends = ends.or(output.blocks.filter(|_| output.ends));
+        }
+        (added, ends)
+    }
+}
+
+impl Hands for Door {
+    fn tools(&self) -> &[Shown] {
+        &self.shown
+    }
+
+    fn is_concurrent(&self, call: &Call) -> bool {
+        match self.tool(&call.name).map(|tool| &tool.kind) {
+            Some(Kind::File { writes }) => !writes,
+            Some(Kind::Mcp { reads, .. }) => *reads,
+            Some(Kind::Shell | Kind::Own { .. }) | None => false,
+        }
+    }
+
+    async fn run(&self, call: Call) -> Done {
+        let ran = match self.go(call.clone()).await {
+            Ok(ran) => ran,
+            Err(refused) => {
+                let failed = Done::failed(&call.id, &refused.message);
+                let is_output = call.name == "StructuredOutput";
+                let reason =
+                    if is_output { WRONG_OUTPUTS.to_owned() } else { refused.message.clone() };
+                return Done { ends: refused.ends.then_some(reason), ..failed };
+            }
+        };
+        let (added, ends) = self.after(&call, &ran).await;
+        let content = ran.content.into_iter().chain(added).collect();
+        let outcome = Outcome { id: call.id, content, is_error: ran.is_error };
+        Done { outcome, result: ran.result, ends }
+    }
+
+    async fn between(&self) -> Vec<Block> {
+        let queued =
+            std::mem::take(&mut *self.queued.lock().unwrap_or_else(PoisonError::into_inner));
+        let ended = self.tasks.take_ended();
+        let reminder = (!ended.is_empty()).then(|| {
+            Block::Text(format!(
+                "<reminder>\nThis is not a word of the user.\n{}\n</reminder>",
+                ended.join("\n")
+            ))
+        });
+        queued.into_iter().chain(reminder).collect()
+    }
+
+    async fn finished(&self, text: &str) -> Option<String> {
+        let wants_output = self.tools.iter().any(|tool| tool.name == "StructuredOutput");
+        if wants_output && self.session.structured().is_none() {
+            let asked = self.wrong_outputs.fetch_add(1, Ordering::Relaxed);
+            return (asked < OUTPUTS).then(|| "Give the result with StructuredOutput.".to_owned());
+        }
+        let active = self.stop_active.fetch_add(1, Ordering::Relaxed) > 0;
+        let more = json!({ "stop_hook_active": active, "last_assistant_message": text });
+        self.event("Stop", "", more).await.err()
+    }
+
+    fn is_over(&self) -> bool {
+        self.session.structured().is_some()
+    }
+}
+
+/// What a hook said.
+#[derive(Debug, Default, PartialEq)]
+struct Output {
+    /// Why it blocks.
+    blocks: Option<String>,
+    /// The turn ends.
+    ends: bool,
+    decision: Option<String>,
+    reason: Option<String>,
+    input: Option<Value>,
+    context: Option<String>,
+}
+
+impl Output {
+    /// Reads the JSON of a hook. One that failed, or says what is not understood, blocks.
+    fn of(output: Result<Value, String>) -> Output {
+        let blocked = |reason: String| Output { blocks: Some(reason), ..Output::default() };
+        let output = match output {
+            Ok(Value::Null) => return Output::default(),
+            Ok(Value::Object(output)) => Value::Object(output),
+            Ok(_) => return blocked("the hook's answer is not an object".into()),
+            Err(error) => return blocked(error),
+        };
+        let text =
+            |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
+        let specific = output.get("hookSpecificOutput").cloned().unwrap_or_default();
+        let decision = text(&specific, "permissionDecision");
+        let reason =
+            text(&specific, "permissionDecisionReason").or_else(|| text(&output, "reason"));
+        let why = || reason.clone().unwrap_or_else(|| "no reason was given".into());
+        let stops = output.get("continue").and_then(Value::as_bool) == Some(false);
+        let blocks = match (stops, text(&output, "decision").as_deref(), decision.as_deref()) {
+            (true, _, _) => Some(text(&output, "stopReason").unwrap_or_else(why)),
+            (_, Some("block" | "deny"), _) | (_, _, Some("deny")) => Some(why()),
+            (
+                _,
+                None | Some("approve" | "allow" | "ask"),
+                None | Some("allow" | "ask" | "defer"),
+            ) => None,
+            (_, decision, other) => Some(format!(
+                "the hook's decision is unknown: {}",
+                other.or(decision).unwrap_or_default()
+            )),
+        };
+        let older =
+            text(&output, "decision").map(|it| if it == "approve" { "allow".into() } else { it });
+        Output {
+            blocks,
+            ends: stops,
+            decision: decision.or(older),
+            reason,
+            input: specific.get("updatedInput").filter(|it| it.is_object()).cloned(),
+            context: text(&specific, "additionalContext"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hook_that_is_not_understood_blocks() {
+        let of = |output: Value| Output::of(Ok(output));
+        assert_eq!(of(json!({})), Output::default());
+        assert_eq!(of(Value::Null), Output::default());
+        let deny = json!({ "hookSpecificOutput": { "permissionDecision": "deny", "permissionDecisionReason": "no" } });
+        assert_eq!(of(deny).blocks.as_deref(), Some("no"));
+        assert_eq!(of(json!({ "decision": "block", "reason": "r" })).blocks.as_deref(), Some("r"));
+        assert!(
+            of(json!({ "hookSpecificOutput": { "permissionDecision": "perhaps" } }))
+                .blocks
+                .is_some()
+        );
+        assert!(of(json!("yes")).blocks.is_some());
+        assert!(Output::of(Err("gone".into())).blocks.is_some());
+        let stop = of(json!({ "continue": false, "stopReason": "enough" }));
+        assert_eq!((stop.blocks.as_deref(), stop.ends), (Some("enough"), true));
+        assert_eq!(of(json!({ "decision": "approve" })).decision.as_deref(), Some("allow"));
+    }
+}

@@ -1,0 +1,25 @@
+//! The one way from an agent to files, programs and hosts.
+//!
+//! [`Door`] does the tool calls of a turn. Each goes the same way: validate → hooks of the host → the gateway (hooks of the
+//! settings, rules, mode) → the person → run → hooks after it. A command or file tool is run by the gateway itself; any
+//! other tool runs with a `Granted`, which only the boundary makes, after the gateway's decision.
+#![forbid(unsafe_code)]
+
+mod bash;
+mod boundary;
+mod catalogue;
+mod decided;
+mod gateway;
+mod host;
+mod own;
+mod schema;
+mod session;
+mod tasks;
+mod through;
+
+pub use boundary::{Door, WRONG_OUTPUTS};
+pub use catalogue::{Kind, Tool, tools};
+pub use gateway::Gateway;
+pub use host::{Asked, Host, Nobody, Note, Pending, Reply};
+pub use own::server_tools;
+pub use session::{Denial, Session, Setup};

@@ -1,0 +1,462 @@
+//! Commands and file tools: the gateway decides them, asks through the host, runs them and tells the result.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use stockade_files::{Answer as Worked, Content};
+use stockade_model::{Block, Image};
+use stockade_wire::errors::Failure;
+use stockade_wire::types::{
+    Answer, AtLimit, CommandRequest, CommandText, DecisionView, Event, LONGEST_MS, Question,
+    RunOutcome, RunResult, ToolCall,
+};
+
+use crate::bash::{self, Streams};
+use crate::boundary::Door;
+use crate::catalogue::Kind;
+use crate::gateway::{self, Run};
+use crate::host::{Asked, Note, Reply};
+use crate::schema::Valid;
+use crate::session::Denial;
+use crate::tasks::About;
+
+/// Time limit of a command that names none, in milliseconds.
+const TIMEOUT: u64 = 120_000;
+/// Most bytes of a worker's answer.
+const ANSWER: usize = 64 << 20;
+/// How long a background command has to be refused before it counts as started.
+const STARTS: Duration = Duration::from_millis(400);
+
+/// A call that the hooks of the host have heard.
+#[derive(Debug, Clone)]
+pub(crate) struct Heard<'a> {
+    pub(crate) valid: Valid<'a>,
+    /// A hook of the host allows it.
+    pub(crate) allows: bool,
+    /// A hook of the host wants it asked.
+    pub(crate) asks: bool,
+    /// Why, as that hook says.
+    pub(crate) reason: Option<String>,
+}
+
+/// A call that did not run.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    /// Why, for the model.
+    pub(crate) message: String,
+    /// The turn ends.
+    pub(crate) ends: bool,
+}
+
+/// A call that ran.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) content: Vec<Block>,
+    pub(crate) is_error: bool,
+    pub(crate) result: Value,
+}
+
+impl Refused {
+    pub(crate) fn invalid(message: String) -> Refused {
+        Refused { message, ends: false }
+    }
+
+    pub(crate) fn failure(failure: &Failure) -> Refused {
+        let help = if failure.help.is_empty() {
+            String::new()
+        } else {
+            format!(" Try: {}.", failure.help)
+        };
+        Refused {
+            message: format!("stockade could not do this: {}.{help}", failure.message),
+            ends: false,
+        }
+    }
+
+    pub(crate) fn by_host(
+        door: &Door,
+        valid: &Valid<'_>,
+        message: String,
+        interrupt: bool,
+    ) -> Refused {
+        note_denial(door, valid);
+        Refused { message, ends: interrupt }
+    }
+}
+
+fn note_denial(door: &Door, valid: &Valid<'_>) {
+    door.session.deny(Denial {
+        tool: valid.tool().name.clone(),
+        call_id: valid.call_id().to_owned(),
+        input: valid.input().clone(),
+    });
+}
+
+/// Says whether a rule of the user wants the call asked, whatever hooks say.
+pub(crate) fn is_ask_rule(view: &DecisionView) -> bool {
+    view.rules.iter().any(|rule| rule.effect == "ask")
+}
+
+/// Returns the refusal of a decision: reason, rule with file and line, and what would help.
+pub(crate) fn refusal(door: &Door, valid: &Valid<'_>, view: &DecisionView) -> Refused {
+    let mut message = match view.decision.as_str() {
+        "deny" => format!("Permission denied: {}.", view.reason),
+        _ => format!("This needs a person's yes, and nobody can be asked: {}.", view.reason),
+    };
+    if let (Some(rule), Some(file), Some(line)) = (&view.rule, &view.file, view.line) {
+        message.push_str(&format!(" Rule `{rule}` ({file}:{line})."));
+    }
+    if !view.help.is_empty() {
+        message.push_str(&format!(" {}.", view.help));
+    }
+    note_denial(door, valid);
+    let kind = match view.source.as_str() {
+        "mode" | "hook" => view.source.clone(),
+        _ if view.rule.is_some() => "rule".into(),
+        _ => "other".into(),
+    };
+    door.host.note(Note::Denied {
+        tool: valid.tool().name.clone(),
+        call_id: valid.call_id().to_owned(),
+        kind,
+        message: message.clone(),
+    });
+    Refused { message, ends: false }
+}
+
+/// Returns the changes of permissions that would answer a question for good.
+pub(crate) fn suggestions(view: &DecisionView) -> Vec<Value> {
+    let Some(rule) = &view.suggestion else { return Vec::new() };
+    let (tool, content) = match rule.split_once('(') {
+        Some((tool, content)) => (tool, Some(content.strip_suffix(')').unwrap_or(content))),
+        None => (rule.as_str(), None),
+    };
+    let rule = match content {
+        Some(content) => json!({ "toolName": tool, "ruleContent": content }),
+        None => json!({ "toolName": tool }),
+    };
+    let mut changes = vec![json!({
+        "type": "addRules", "rules": [rule], "behavior": "allow", "destination": "localSettings",
+    })];
+    if matches!(tool, "Edit" | "Write" | "MultiEdit" | "NotebookEdit") {
+        changes.push(json!({ "type": "setMode", "mode": "acceptEdits", "destination": "session" }));
+    }
+    changes
+}
+
+/// What came of a question.
+enum Answered {
+    Goes,
+    Again(Value),
+    Not(Refused),
+}
+
+/// Has a call decided and done.
+pub(crate) async fn run(door: &Door, mut heard: Heard<'_>) -> Result<Ran, Refused> {
+    let mut agreed = None;
+    if heard.asks {
+        match before(door, &heard).await? {
+            Some(input) => {
+                heard.valid = door.validate_again(&heard.valid, input).map_err(Refused::invalid)?
+            }
+            None => {}
+        }
+        agreed = Some(heard.valid.input().clone());
+    }
+    loop {
+        match once(door, &heard, agreed.as_ref()).await? {
+            Ok(ran) => return Ok(ran),
+            Err(input) => {
+                heard.valid =
+                    door.validate_again(&heard.valid, input.clone()).map_err(Refused::invalid)?;
+                agreed = Some(input);
+            }
+        }
+    }
+}
+
+/// Asks the host before the gateway does, as a hook wants. Returns another input, if the host gives one.
+async fn before(door: &Door, heard: &Heard<'_>) -> Result<Option<Value>, Refused> {
+    let asked = Asked {
+        tool: heard.valid.tool().name.clone(),
+        input: heard.valid.input().clone(),
+        call_id: heard.valid.call_id().to_owned(),
+        reason: heard.reason.clone().unwrap_or_else(|| "a hook asks".into()),
+        suggestions: Vec::new(),
+        blocked_path: None,
+    };
+    match door.host.ask(asked).await {
+        Reply::Deny { message, interrupt } => {
+            Err(Refused::by_host(door, &heard.valid, message, interrupt))
+        }
+        Reply::Allow { input, updates } => {
+            door.update(&updates);
+            Ok(input.filter(|input| input != heard.valid.input()))
+        }
+    }
+}
+
+fn request(door: &Door, valid: &Valid<'_>) -> CommandRequest {
+    let input = valid.input();
+    let flag = |key: &str| input.get(key).and_then(Value::as_bool).unwrap_or_default();
+    let is_shell = valid.tool().kind == Kind::Shell;
+    let command = match is_shell {
+        true => CommandText::Shell(
+            input.get("command").and_then(Value::as_str).unwrap_or_default().to_owned(),
+        ),
+        false => CommandText::Tool(ToolCall {
+            name: valid.tool().name.clone(),
+            input: input.clone(),
+            conditions: path(input).map(|path| door.session.known(path)).unwrap_or_default(),
+        }),
+    };
+    let timeout = match (is_shell, flag("run_in_background")) {
+        (true, true) => LONGEST_MS,
+        (_, _) => limit(input),
+    };
+    CommandRequest {
+        command,
+        cwd: door.session.cwd(),
+        timeout_ms: Some(timeout),
+        background: false,
+        at_limit: AtLimit::Stop,
+        one_stream: false,
+        pty: false,
+        window: None,
+        description: input
+            .get("description")
+            .and_then(Value::as_str)
+            .map(str::to_owned)
+            .filter(|_| is_shell),
+        unsandboxed: is_shell && flag("dangerouslyDisableSandbox"),
+        stdin: false,
+        report_cwd: is_shell && !flag("run_in_background"),
+        call_id: Some(valid.call_id().to_owned()),
+        context: door.session.context(door.host.can_be_asked()),
+    }
+}
+
+/// Returns the time limit of a command in milliseconds.
+fn limit(input: &Value) -> u64 {
+    let asked = input.get("timeout").and_then(Value::as_f64).filter(|it| *it >= 1.0);
+    // The schema bounds it, and a fraction of a millisecond is none.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    asked.map_or(TIMEOUT, |it| it as u64)
+}
+
+/// Returns the path that a file tool names.
+fn path(input: &Value) -> Option<&str> {
+    ["file_path", "notebook_path"].iter().find_map(|key| input.get(*key).and_then(Value::as_str))
+}
+
+/// Has it done once; the inner error is another input, to which the host has agreed.
+async fn once(
+    door: &Door,
+    heard: &Heard<'_>,
+    agreed: Option<&Value>,
+) -> Result<Result<Ran, Value>, Refused> {
+    let valid = &heard.valid;
+    let request = request(door, valid);
+    let mut run = door.gateway.run(&request).map_err(|failure| Refused::failure(&failure))?;
+    let mut streams = Streams::default();
+    let is_shell = valid.tool().kind == Kind::Shell;
+    let background =
+        is_shell && valid.input().get("run_in_background").and_then(Value::as_bool) == Some(true);
+    let outcome = loop {
+        let next = run.next();
+        let next = match background {
+            true => match tokio::time::timeout(STARTS, next).await {
+                Ok(next) => next,
+                Err(_) => return Ok(keep(door, valid, run, streams)),
+            },
+            false => next.await,
+        };
+        match next {
+            gateway::Heard::Event(Event::Output { stream, bytes }) => match is_shell {
+                true => streams.push_short(stream, &bytes),
+                false => streams.push(stream, &bytes, ANSWER),
+            },
+            gateway::Heard::Event(Event::Notice(line)) => streams.notices.push(line),
+            gateway::Heard::Event(Event::Terminal | Event::Background(_)) => {}
+            gateway::Heard::Question(id, question) => {
+                match question_of(door, heard, (&question, agreed)).await {
+                    (answer, Answered::Goes) => run.answer(&id, answer),
+                    (answer, Answered::Again(input)) => {
+                        run.answer(&id, answer);
+                        drain(run).await;
+                        return Ok(Err(input));
+                    }
+                    (answer, Answered::Not(refused)) => {
+                        run.answer(&id, answer);
+                        drain(run).await;
+                        return Err(refused);
+                    }
+                }
+            }
+            gateway::Heard::Ended(outcome) => break *outcome,
+        }
+    };
+    match outcome {
+        RunOutcome::Ran(result) if is_shell => {
+            Ok(Ok(shell(door, &result, &streams, request.timeout_ms.unwrap_or_default())))
+        }
+        RunOutcome::Ran(result) => Ok(Ok(file(door, valid, &result, &streams))),
+        RunOutcome::Denied(refused) | RunOutcome::NeedsPerson(refused) => {
+            Err(refusal(door, valid, &refused.decision))
+        }
+        // The agent keeps a command in the background by itself, so it asks for none.
+        RunOutcome::Background(task) => Err(Refused::invalid(format!(
+            "The gateway keeps this command as its task {}.",
+            task.task_id
+        ))),
+        RunOutcome::Failed(failure) => Err(Refused::failure(&failure)),
+    }
+}
+
+/// Waits until the gateway has recorded that a run was refused.
+async fn drain(mut run: Run) {
+    while !matches!(run.next().await, gateway::Heard::Ended(_)) {}
+}
+
+/// Answers a question of the gateway: what the host has agreed to, or what it says now.
+async fn question_of(
+    door: &Door,
+    heard: &Heard<'_>,
+    (question, agreed): (&Question, Option<&Value>),
+) -> (Answer, Answered) {
+    let valid = &heard.valid;
+    let view = &question.decision;
+    let input = if view.input.is_object() { view.input.clone() } else { valid.input().clone() };
+    let asked = match &question.connection {
+        Some(connection) => Asked {
+            tool: "SandboxNetworkAccess".into(),
+            input: json!({ "host": connection.host, "port": connection.port }),
+            call_id: valid.call_id().to_owned(),
+            reason: format!("the command wants to reach {}:{}", connection.host, connection.port),
+            suggestions: Vec::new(),
+            blocked_path: None,
+        },
+        None => {
+            let is_same = |agreed: &Value| same(valid, agreed, &input);
+            let is_agreed = agreed.is_some_and(is_same) || (heard.allows && !is_ask_rule(view));
+            if is_agreed {
+                return (Answer::Once, Answered::Goes);
+            }
+            Asked {
+                tool: valid.tool().name.clone(),
+                input: valid.input().clone(),
+                call_id: valid.call_id().to_owned(),
+                reason: view.reason.clone(),
+                suggestions: suggestions(view),
+                blocked_path: path(valid.input()).map(str::to_owned),
+            }
+        }
+    };
+    let is_connection = question.connection.is_some();
+    match door.host.ask(asked).await {
+        Reply::Deny { .. } if is_connection => (Answer::Deny, Answered::Goes),
+        Reply::Deny { message, interrupt } => {
+            (Answer::Deny, Answered::Not(Refused::by_host(door, valid, message, interrupt)))
+        }
+        Reply::Allow { input: Some(changed), updates }
+            if !is_connection && changed != *valid.input() =>
+        {
+            door.update(&updates);
+            (Answer::Withdrawn, Answered::Again(changed))
+        }
+        Reply::Allow { updates, .. } => {
+            door.update(&updates);
+            (Answer::Once, Answered::Goes)
+        }
+    }
+}
+
+/// Says whether what would run is what the host agreed to.
+fn same(valid: &Valid<'_>, agreed: &Value, now: &Value) -> bool {
+    match valid.tool().kind {
+        Kind::Shell => agreed.get("command") == now.get("command"),
+        _ => agreed == now,
+    }
+}
+
+/// Keeps a run that goes on in the background.
+fn keep(door: &Door, valid: &Valid<'_>, run: Run, streams: Streams) -> Result<Ran, Value> {
+    let command = valid.input().get("command").and_then(Value::as_str).unwrap_or_default();
+    let description = valid.input().get("description").and_then(Value::as_str).unwrap_or(command);
+    let about = About { call_id: valid.call_id().to_owned(), description: description.to_owned() };
+    let output = [streams.stdout, streams.stderr].concat();
+    Ok(match door.tasks.keep(run, output, (about, Arc::clone(&door.host))) {
+        Ok(id) => Ran {
+            content: vec![Block::Text(format!(
+                "The command runs in the background with the id {id}. TaskOutput shows what it writes; you are told when it \
+                 ends."
+            ))],
+            is_error: false,
+            result: json!({ "stdout": "", "stderr": "", "interrupted": false, "isImage": false,
+                "noOutputExpected": false, "backgroundTaskId": id }),
+        },
+        Err(message) => Ran {
+            content: vec![Block::Text(message.clone())],
+            is_error: true,
+            result: json!(message),
+        },
+    })
+}
+
+fn shell(door: &Door, result: &RunResult, streams: &Streams, limit: u64) -> Ran {
+    if let Some(cwd) = &result.cwd_after {
+        door.session.set_cwd(cwd);
+    }
+    let (mut text, is_error, fields) = bash::told(result, streams, limit);
+    said(&mut text, &result.decision);
+    Ran { content: vec![Block::Text(text)], is_error, result: fields }
+}
+
+/// Adds what hooks of the settings want the model to know.
+fn said(text: &mut String, view: &DecisionView) {
+    for context in &view.context {
+        text.push_str(&format!("\n<hook>\n{context}\n</hook>"));
+    }
+}
+
+fn file(door: &Door, valid: &Valid<'_>, result: &RunResult, streams: &Streams) -> Ran {
+    let Ok(answer) = serde_json::from_slice::<Worked>(&streams.stdout) else {
+        let how = String::from_utf8_lossy(&streams.stderr);
+        let how = how.lines().next_back().unwrap_or("it said nothing");
+        let text = format!(
+            "The file worker did not answer: {how}{}",
+            bash::framed(&[result.footer.clone()])
+        );
+        return Ran {
+            content: vec![Block::Text(text.clone())],
+            is_error: true,
+            result: json!(text),
+        };
+    };
+    if let (Some(facts), Some(path)) = (answer.facts, path(valid.input())) {
+        door.session.learn(path, facts);
+    }
+    let is_error = answer.error.is_some();
+    let mut content: Vec<Block> = match answer.error {
+        Some(error) => vec![Block::Text(error)],
+        None => answer.content.into_iter().map(block).collect(),
+    };
+    let mut more = String::new();
+    said(&mut more, &result.decision);
+    let lines: Vec<String> = result.footer.lines().map(str::to_owned).collect();
+    if is_error {
+        more.push_str(&bash::framed(&lines));
+    }
+    if !more.is_empty() {
+        content.push(Block::Text(more.trim_start().to_owned()));
+    }
+    Ran { content, is_error, result: answer.result }
+}
+
+fn block(content: Content) -> Block {
+    match content {
+        Content::Text { text } => Block::Text(text),
+        Content::Image { media_type, data } => Block::Image(Image { media_type, base64: data }),
+    }
+}

@@ -1,0 +1,235 @@
+//! What the model is told before the first message: a fixed part, then what differs from session to session.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+
+use crate::flags::Flags;
+
+/// The fixed part: the same bytes in every session, so that the provider's cache holds.
+const FIXED: &str = include_str!("prompt.txt");
+/// Most characters of memory files.
+const MEMORY: usize = 200_000;
+/// Deepest `@import`.
+const DEPTH: usize = 5;
+/// Longest memory file in bytes.
+const LONGEST: u64 = 1 << 20;
+
+/// The system prompt in parts, and what goes into the first message instead.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Prompt {
+    pub(crate) system: Vec<String>,
+    pub(crate) first: Option<String>,
+}
+
+/// A system prompt that came with the protocol.
+#[derive(Debug, Default)]
+pub(crate) struct Given {
+    pub(crate) system: Option<String>,
+    pub(crate) append: Option<String>,
+    pub(crate) exclude_dynamic: bool,
+}
+
+/// Returns what the model is told.
+pub(crate) fn prompt(
+    flags: &Flags,
+    given: &Given,
+    (cwd, model, mode): (&Path, &str, &str),
+) -> anyhow::Result<Prompt> {
+    let read = |file: &PathBuf| {
+        std::fs::read_to_string(file)
+            .with_context(|| format!("`{}` cannot be read", file.display()))
+    };
+    let own = match (&given.system, &flags.system_prompt, &flags.system_prompt_file) {
+        (Some(text), _, _) | (None, Some(text), _) => Some(text.clone()),
+        (None, None, Some(file)) => Some(read(file)?),
+        (None, None, None) => None,
+    };
+    let append =
+        match (&given.append, &flags.append_system_prompt, &flags.append_system_prompt_file) {
+            (Some(text), _, _) | (None, Some(text), _) => Some(text.clone()),
+            (None, None, Some(file)) => Some(read(file)?),
+            (None, None, None) => None,
+        };
+    let dynamic = dynamic(flags, (cwd, model, mode));
+    let mut system = vec![own.unwrap_or_else(|| FIXED.trim_end().to_owned())];
+    system.extend(append);
+    let excluded = flags.exclude_dynamic_system_prompt_sections || given.exclude_dynamic;
+    let first = excluded.then(|| dynamic.clone());
+    system.extend((!excluded).then_some(dynamic));
+    system.retain(|part| !part.is_empty());
+    Ok(Prompt { system, first })
+}
+
+fn dynamic(flags: &Flags, (cwd, model, mode): (&Path, &str, &str)) -> String {
+    let mut lines = vec![
+        "# Environment".to_owned(),
+        format!("Working directory: {}", cwd.display()),
+        format!(
+            "Git branch: {}",
+            branch(cwd).unwrap_or_else(|| "none, this is not a git repository".into())
+        ),
+        format!("Platform: {}", std::env::consts::OS),
+        format!("Date: {}", today()),
+        format!("Model: {model}"),
+        format!("Permission mode: {mode}"),
+    ];
+    lines.extend(flags.add_dir.iter().map(|it| format!("Further directory: {}", it.display())));
+    let memory = memory(flags.sources().as_deref(), cwd);
+    if !memory.is_empty() {
+        lines.push(format!(
+            "\n# Memory\nThese files are instructions of the user and the project.\n{memory}"
+        ));
+    }
+    lines.join("\n")
+}
+
+/// Returns the branch of the repository around a directory.
+fn branch(cwd: &Path) -> Option<String> {
+    let git = cwd.ancestors().map(|it| it.join(".git")).find(|it| it.exists())?;
+    let git = match std::fs::read_to_string(&git) {
+        // A worktree: the file names the folder.
+        Ok(text) => PathBuf::from(text.strip_prefix("gitdir: ")?.trim()),
+        Err(_) => git,
+    };
+    let head = std::fs::read_to_string(git.join("HEAD")).ok()?;
+    let head = head.trim();
+    Some(
+        head.strip_prefix("ref: refs/heads/")
+            .map_or_else(|| format!("detached at {head}"), str::to_owned),
+    )
+}
+
+/// Returns the day as `2026-01-31` (UTC). Days to a date: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms".
+pub(crate) fn today() -> String {
+    let since =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let days = i64::try_from(since.as_secs() / 86_400).unwrap_or_default() + 719_468;
+    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let (day, month) = (
+        day_of_year - (153 * shifted + 2) / 5 + 1,
+        if shifted < 10 { shifted + 3 } else { shifted - 9 },
+    );
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+/// Returns the memory files: managed, user, project from the root down, local. The same text counts once.
+fn memory(sources: Option<&[String]>, cwd: &Path) -> String {
+    let counts = |name: &str| sources.is_none_or(|it| it.iter().any(|it| it == name));
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let mut files = vec![PathBuf::from("/etc/stockade/AGENTS.md")];
+    if let Some(home) = home.as_ref().filter(|_| counts("user")) {
+        files.extend([".config/stockade/AGENTS.md", ".claude/CLAUDE.md"].map(|it| home.join(it)));
+    }
+    let mut folders: Vec<&Path> = cwd.ancestors().collect();
+    folders.reverse();
+    for folder in folders {
+        if counts("project") {
+            files.extend(["AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md"].map(|it| folder.join(it)));
+        }
+        if counts("local") {
+            files.push(folder.join("CLAUDE.local.md"));
+        }
+    }
+    let allowed: Vec<PathBuf> = [Some(cwd.to_owned()), home].into_iter().flatten().collect();
+    let (mut seen, mut parts) = (BTreeSet::new(), Vec::new());
+    for file in files {
+        let Some(text) = load(&file, &allowed, 0) else { continue };
+        if seen.insert(text.trim().to_owned()) {
+            parts.push(format!("\n## {}\n{}", file.display(), text.trim_end()));
+        }
+    }
+    let mut whole = parts.join("\n");
+    if let Some((end, _)) = whole.char_indices().nth(MEMORY) {
+        whole.truncate(end);
+        whole.push_str(
+            "\n(The memory files are longer than 200,000 characters; the rest is left out.)",
+        );
+    }
+    whole
+}
+
+/// Reads a memory file with what it imports: a line `@path`, inside of `allowed` directories alone.
+fn load(file: &Path, allowed: &[PathBuf], depth: usize) -> Option<String> {
+    let found = file.metadata().ok().filter(|it| it.is_file() && it.len() <= LONGEST)?;
+    let text = std::fs::read_to_string(file).ok().filter(|_| found.len() > 0)?;
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let import = line
+            .trim()
+            .strip_prefix('@')
+            .filter(|it| !it.is_empty() && !it.contains(char::is_whitespace));
+        let Some(import) = import.filter(|_| depth < DEPTH) else {
+            lines.push(line.to_owned());
+            continue;
+        };
+        let path = match import.strip_prefix("~/") {
+            Some(rest) => std::env::var_os("HOME").map(|home| PathBuf::from(home).join(rest)),
+            None => file.parent().map(|folder| folder.join(import)),
+        };
+        let real = path.and_then(|it| it.canonicalize().ok());
+        let real = real.filter(|real| allowed.iter().any(|it| real.starts_with(it)));
+        lines.push(
+            real.and_then(|real| load(&real, allowed, depth + 1))
+                .unwrap_or_else(|| line.to_owned()),
+        );
+    }
+    Some(lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_files_are_read_from_the_root_down_with_their_imports() {
+        let folder = std::env::temp_dir().join(format!("stockade-memory-{}", std::process::id()));
+        let inner = folder.join("a/b");
+        std::fs::create_dir_all(&inner).unwrap();
+        let folder = folder.canonicalize().unwrap();
+        let inner = folder.join("a/b");
+        std::fs::write(folder.join("AGENTS.md"), "outer rule\n").unwrap();
+        std::fs::write(inner.join("CLAUDE.md"), "inner rule\n@more.md\n@/etc/hostname\n").unwrap();
+        std::fs::write(inner.join("AGENTS.md"), "outer rule\n").unwrap();
+        std::fs::write(inner.join("more.md"), "imported\n@more.md\n").unwrap();
+        let sources = ["project".to_owned()];
+        let text = memory(Some(&sources), &inner);
+        let found: Vec<&str> =
+            text.lines().filter(|it| it.ends_with("rule") || *it == "imported").collect();
+        assert_eq!(
+            found,
+            [
+                "outer rule",
+                "inner rule",
+                "imported",
+                "imported",
+                "imported",
+                "imported",
+                "imported"
+            ]
+        );
+        assert!(text.contains("@/etc/hostname"));
+        assert_eq!(memory(Some(&[]), &inner).matches("rule").count(), 0);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_prompt_of_the_user_replaces_the_fixed_part() {
+        let flags = Flags {
+            system_prompt: Some("be brief".into()),
+            append_system_prompt: Some("and kind".into()),
+            setting_sources: Some(String::new()),
+            exclude_dynamic_system_prompt_sections: true,
+            ..Flags::default()
+        };
+        let prompt = prompt(&flags, &Given::default(), (Path::new("/"), "m", "default")).unwrap();
+        assert_eq!(prompt.system, ["be brief", "and kind"]);
+        assert!(prompt.first.unwrap().contains("Working directory: /\n"));
+    }
+}

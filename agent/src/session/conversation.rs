@@ -1,0 +1,239 @@
+//! A running session: turns, one after the other.
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use stockade_door::Door;
+use stockade_model::{Block, Event, Ledger, Message, Request, Role, Usage};
+use stockade_sdk::{Ended, Frames, LEVEL, Partial, Result as Outcome};
+use stockade_turn::{End, Hands as _, Interrupt, Limits, Step, Turn};
+
+use super::transcript::Transcript;
+use crate::flags::Flags;
+use crate::models::{self, Asks};
+use crate::prompt::Prompt;
+
+/// Most tokens of one answer, unless the model has less.
+const OUTPUT: u64 = 32_000;
+
+/// A running session.
+pub(crate) struct Conversation {
+    flags: Flags,
+    asks: Asks,
+    prompt: Prompt,
+    pub(crate) door: Door,
+    messages: Vec<Message>,
+    ledger: Ledger,
+    transcript: Transcript,
+    frames: Frames,
+    servers: Vec<String>,
+    failed: Vec<String>,
+    started: Option<&'static str>,
+}
+
+impl Conversation {
+    pub(super) fn new(
+        (flags, asks, prompt): (Flags, Asks, Prompt),
+        door: Door,
+        (messages, transcript): (Vec<Message>, Transcript),
+        (frames, servers, failed): (Frames, Vec<String>, Vec<String>),
+        resumed: bool,
+    ) -> Conversation {
+        let started = Some(if resumed { "resume" } else { "startup" });
+        let ledger = Ledger::default();
+        Conversation {
+            flags,
+            asks,
+            prompt,
+            door,
+            messages,
+            ledger,
+            transcript,
+            frames,
+            servers,
+            failed,
+            started,
+        }
+    }
+
+    /// The model that is asked.
+    pub(crate) fn model(&self) -> &str {
+        &self.asks.model
+    }
+
+    /// Asks another model from the next request on.
+    pub(crate) fn set_model(&mut self, model: &str) {
+        self.asks.model = models::whole(model);
+    }
+
+    /// Returns the state of the servers, in the form of the protocol.
+    pub(crate) fn servers(&self) -> Value {
+        let connected =
+            self.servers.iter().map(|name| json!({ "name": name, "status": "connected" }));
+        connected
+            .chain(self.failed.iter().map(|name| json!({ "name": name, "status": "failed" })))
+            .collect()
+    }
+
+    fn init(&self) -> Value {
+        let tools: Vec<&str> = self.door.tools().iter().map(|tool| tool.name.as_str()).collect();
+        self.frames.system("init", json!({
+            "cwd": self.door.session().home(), "tools": tools, "mcp_servers": self.servers(), "model": self.asks.model,
+            "permissionMode": self.door.session().mode(), "slash_commands": [], "apiKeySource": self.asks.key_source,
+            "claude_code_version": LEVEL, "stockade_version": env!("CARGO_PKG_VERSION"), "output_style": "default",
+            "agents": [], "skills": [], "plugins": [],
+        }))
+    }
+
+    /// Runs a turn that a message begins; without one, what came up meanwhile does. Tells each frame, the result last.
+    pub(crate) async fn turn(
+        &mut self,
+        message: Option<Vec<Block>>,
+        interrupt: &Interrupt,
+        emit: &mut (dyn FnMut(Value) + Send),
+    ) -> Ended {
+        let begun = Instant::now();
+        self.door.begin_turn();
+        emit(self.init());
+        let mut blocks = message.unwrap_or_default();
+        if let Some(source) = self.started.take() {
+            // A hook that fails keeps no session from beginning.
+            let added = self
+                .door
+                .event("SessionStart", source, json!({ "source": source }))
+                .await
+                .unwrap_or_default();
+            blocks.extend(added.into_iter().map(Block::Text));
+            let first = self.prompt.first.take().filter(|_| self.messages.is_empty());
+            blocks.splice(0..0, first.map(Block::Text));
+        }
+        let text: Vec<&str> = blocks
+            .iter()
+            .filter_map(|it| if let Block::Text(it) = it { Some(it.as_str()) } else { None })
+            .collect();
+        let prompt = json!({ "prompt": text.join("\n") });
+        match self.door.event("UserPromptSubmit", "", prompt).await {
+            Ok(added) => blocks.extend(added.into_iter().map(Block::Text)),
+            Err(reason) => {
+                let end = End::Ended(format!("a hook blocked the prompt: {reason}"));
+                return self.told((&end, 0), (begun, Usage::default(), 0), emit);
+            }
+        }
+        self.say(blocks);
+        let (end, asked, usage, api) = self.go(interrupt, emit).await;
+        self.told((&end, asked), (begun, usage, api), emit)
+    }
+
+    /// Puts blocks of the user into the conversation.
+    fn say(&mut self, blocks: Vec<Block>) {
+        if blocks.is_empty() {
+            return;
+        }
+        self.transcript.add(Role::User, &blocks, None);
+        match self.messages.last_mut().filter(|last| last.role == Role::User) {
+            Some(last) => last.blocks.extend(blocks),
+            None => self.messages.push(Message { role: Role::User, blocks }),
+        }
+    }
+
+    async fn go(
+        &mut self,
+        interrupt: &Interrupt,
+        emit: &mut (dyn FnMut(Value) + Send),
+    ) -> (End, u64, Usage, u64) {
+        let (_, limit) = models::windows(&self.asks.model);
+        let max_output_tokens = limit.min(OUTPUT);
+        let thinking_tokens =
+            models::thinking(&self.flags).map(|it| it.min(max_output_tokens.saturating_sub(1_024)));
+        let request = Request {
+            model: self.asks.model.clone(),
+            system: self.prompt.system.clone(),
+            tools: Vec::new(),
+            messages: Vec::new(),
+            max_output_tokens,
+            thinking_tokens,
+        };
+        let turn = Turn {
+            client: &self.asks.client,
+            request,
+            fallback: self.asks.fallback.clone(),
+            limits: Limits { turns: self.flags.max_turns, dollars: self.flags.max_budget_usd },
+            prices: models::prices,
+        };
+        let (frames, transcript) = (&self.frames, &mut self.transcript);
+        let partial = self.flags.include_partial_messages;
+        let (mut raw, mut usage, mut api, mut asked) =
+            (Partial::default(), Usage::default(), 0, Instant::now());
+        let mut report = |step: Step| match step {
+            Step::Asked { .. } => asked = Instant::now(),
+            Step::Arrived(event) => {
+                frames.retry(&event).into_iter().for_each(&mut *emit);
+                if partial {
+                    raw.take(&event).into_iter().map(|it| frames.raw(it)).for_each(&mut *emit);
+                    if matches!(event, Event::Ended(_)) {
+                        raw.end().into_iter().map(|it| frames.raw(it)).for_each(&mut *emit);
+                    }
+                }
+            }
+            Step::Answered(answer) => {
+                api += u64::try_from(asked.elapsed().as_millis()).unwrap_or(u64::MAX);
+                usage = sum(usage, answer.usage);
+                transcript.add(Role::Assistant, &answer.message.blocks, None);
+                frames.answer(&answer).into_iter().for_each(&mut *emit);
+            }
+            Step::Done(done) => {
+                transcript.add(
+                    Role::User,
+                    &[Block::Outcome(done.outcome.clone())],
+                    Some(&done.result),
+                );
+                emit(frames.done(&done));
+            }
+            Step::Added(blocks) => {
+                transcript.add(Role::User, &blocks, None);
+                emit(frames.added(&blocks));
+            }
+            Step::FellBack { from, to } => {
+                emit(frames.system("model_fallback", json!({ "from": from, "to": to })));
+            }
+        };
+        let state = (&mut self.ledger, interrupt);
+        let (end, turns) = turn.run(&mut self.messages, &self.door, state, &mut report).await;
+        (end, turns, usage, api)
+    }
+
+    fn told(
+        &mut self,
+        (end, turns): (&End, u64),
+        (begun, usage, api): (Instant, Usage, u64),
+        emit: &mut (dyn FnMut(Value) + Send),
+    ) -> Ended {
+        let ended = Ended::of(end);
+        if !ended.class.is_empty() {
+            emit(self.frames.no_answer(ended.text.as_deref().unwrap_or_default(), ended.class));
+        }
+        let denials = self.door.session().take_denials().into_iter();
+        let took = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let outcome = Outcome {
+            end,
+            took: (took, api),
+            turns,
+            ledger: &self.ledger,
+            usage,
+            denials: denials.map(|it| (it.tool, it.call_id, it.input)).collect(),
+            structured: self.door.session().structured(),
+            windows: models::windows,
+        };
+        emit(self.frames.plain(outcome.frame()));
+        ended
+    }
+}
+
+fn sum(one: Usage, other: Usage) -> Usage {
+    Usage {
+        input: one.input + other.input,
+        cache_write: one.cache_write + other.cache_write,
+        cache_read: one.cache_read + other.cache_read,
+        output: one.output + other.output,
+    }
+}

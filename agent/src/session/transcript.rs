@@ -1,0 +1,267 @@
+//! The file of a session: one JSON object a line, in the form that the readers of the SDK packages know.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use serde_json::{Value, json};
+use stockade_model::{Block, Message, Outcome, Role};
+use stockade_sdk::{LEVEL, from_wire, identity, to_wire};
+
+/// Longest file that is read.
+const LONGEST: u64 = 1 << 30;
+/// The result of a call that has none.
+const UNFINISHED: &str =
+    "The session ended before this call was finished. It may have run in part.";
+
+/// Where a session is kept.
+#[derive(Debug)]
+pub(crate) struct Transcript {
+    path: Option<PathBuf>,
+    session: String,
+    cwd: String,
+    parent: Option<String>,
+}
+
+/// A session that was kept.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub(crate) messages: Vec<Message>,
+    last: Option<String>,
+}
+
+/// Returns the folder of the sessions of a directory: below `CLAUDE_CONFIG_DIR`, as the packages expect it, else in the
+/// state directory.
+fn folder(cwd: &Path) -> Option<PathBuf> {
+    let variable =
+        |name: &str| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
+    let home = variable("HOME");
+    let base = variable("CLAUDE_CONFIG_DIR")
+        .or_else(|| {
+            variable("CLAUDE_CODE_ENTRYPOINT").and(home.clone()).map(|home| home.join(".claude"))
+        })
+        .or_else(|| variable("XDG_STATE_HOME").map(|state| state.join("stockade/sessions")))
+        .or_else(|| home.map(|home| home.join(".local/state/stockade/sessions")))?;
+    let plain = |it: char| if it.is_ascii_alphanumeric() { it } else { '-' };
+    let name: String = cwd.to_string_lossy().chars().map(plain).collect();
+    Some(base.join("projects").join(name))
+}
+
+/// Finds the last session of a directory.
+pub(crate) fn last(cwd: &Path) -> Option<String> {
+    let entries = fs::read_dir(folder(cwd)?).ok()?;
+    let files =
+        entries.flatten().filter(|it| it.path().extension().is_some_and(|it| it == "jsonl"));
+    let newest = files.max_by_key(|it| it.metadata().and_then(|it| it.modified()).ok())?;
+    Some(newest.path().file_stem()?.to_string_lossy().into_owned())
+}
+
+/// Reads a session; `until` names its last message.
+pub(crate) fn load(cwd: &Path, session: &str, until: Option<&str>) -> anyhow::Result<Kept> {
+    let is_name = !session.is_empty()
+        && session.chars().all(|it| it.is_ascii_alphanumeric() || "-_".contains(it));
+    let path = folder(cwd).filter(|_| is_name).map(|it| it.join(format!("{session}.jsonl")));
+    let path = path.filter(|it| it.metadata().is_ok_and(|it| it.len() <= LONGEST));
+    let Some(path) = path else { bail!("No conversation found with session ID: {session}") };
+    let text = fs::read_to_string(&path)
+        .with_context(|| format!("`{}` cannot be read", path.display()))?;
+    // A line that was cut by a crash is left out.
+    let lines: Vec<Value> =
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    kept(&lines, until)
+}
+
+fn field<'a>(line: &'a Value, key: &str) -> &'a str {
+    line.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Follows the parents from the newest message, so that what was left behind by a fork or a rewind does not count.
+fn kept(lines: &[Value], until: Option<&str>) -> anyhow::Result<Kept> {
+    let is_message = |line: &&Value| {
+        matches!(field(line, "type"), "user" | "assistant")
+            && line.get("isSidechain") != Some(&json!(true))
+    };
+    let messages: Vec<&Value> = lines.iter().filter(is_message).collect();
+    let mut next = match until {
+        Some(until) => match messages.iter().find(|it| field(it, "uuid") == until) {
+            Some(found) => Some(*found),
+            None => bail!("the session has no message `{until}`"),
+        },
+        None => messages.last().copied(),
+    };
+    let last = next.map(|line| field(line, "uuid").to_owned());
+    let mut chain = Vec::new();
+    while let Some(line) = next {
+        chain.push(line);
+        let parent = field(line, "parentUuid");
+        // A loop in a damaged file ends here.
+        next = messages
+            .iter()
+            .copied()
+            .find(|it| !parent.is_empty() && field(it, "uuid") == parent)
+            .filter(|_| chain.len() <= messages.len());
+    }
+    chain.reverse();
+    let mut found: Vec<Message> = Vec::new();
+    for line in chain {
+        let role = if field(line, "type") == "user" { Role::User } else { Role::Assistant };
+        let blocks =
+            line.get("message").and_then(|it| it.get("content")).map(from_wire).unwrap_or_default();
+        match found.last_mut().filter(|last| last.role == role) {
+            Some(last) => last.blocks.extend(blocks),
+            None => found.push(Message { role, blocks }),
+        }
+    }
+    Ok(Kept { messages: completed(found), last })
+}
+
+/// Gives each call a result.
+fn completed(messages: Vec<Message>) -> Vec<Message> {
+    let mut whole: Vec<Message> = Vec::new();
+    let mut open: Vec<String> = Vec::new();
+    for mut message in messages {
+        if message.role == Role::User {
+            let has = |id: &String| {
+                message.blocks.iter().any(|it| matches!(it, Block::Outcome(it) if it.id == *id))
+            };
+            let missing: Vec<Block> =
+                open.iter().filter(|id| !has(id)).map(|id| unfinished(id)).collect();
+            message.blocks.splice(0..0, missing);
+            open.clear();
+        } else if !open.is_empty() {
+            whole.push(Message {
+                role: Role::User,
+                blocks: open.iter().map(|id| unfinished(id)).collect(),
+            });
+        }
+        if message.role == Role::Assistant {
+            let calls = message.blocks.iter().filter_map(|it| match it {
+                Block::Call { id, .. } => Some(id.clone()),
+                _ => None,
+            });
+            open = calls.collect();
+        }
+        whole.push(message);
+    }
+    if !open.is_empty() {
+        whole.push(Message {
+            role: Role::User,
+            blocks: open.iter().map(|id| unfinished(id)).collect(),
+        });
+    }
+    whole
+}
+
+fn unfinished(id: &str) -> Block {
+    let content = vec![Block::Text(UNFINISHED.into())];
+    Block::Outcome(Outcome { id: id.to_owned(), content, is_error: true })
+}
+
+impl Transcript {
+    /// Returns the file of a session; one that keeps nothing if `keeps` is false.
+    pub(crate) fn new(cwd: &Path, session: &str, keeps: bool) -> Transcript {
+        let path = folder(cwd).filter(|_| keeps).map(|it| it.join(format!("{session}.jsonl")));
+        let cwd = cwd.to_string_lossy().into_owned();
+        Transcript { path, session: session.to_owned(), cwd, parent: None }
+    }
+
+    /// Goes on behind what was kept. For a new identity, the messages so far are written under it first.
+    pub(crate) fn go_on(&mut self, kept: &Kept, is_new: bool) {
+        if is_new {
+            for message in &kept.messages {
+                self.add(message.role, &message.blocks, None);
+            }
+        } else {
+            self.parent.clone_from(&kept.last);
+        }
+    }
+
+    /// Appends a message, and returns its identity.
+    pub(crate) fn add(&mut self, role: Role, blocks: &[Block], result: Option<&Value>) -> String {
+        let uuid = identity();
+        let kind = if role == Role::User { "user" } else { "assistant" };
+        let content: Value = match blocks {
+            [Block::Text(text)] if role == Role::User => json!(text),
+            blocks => blocks.iter().map(to_wire).collect(),
+        };
+        let mut line = json!({
+            "parentUuid": self.parent, "isSidechain": false, "userType": "external", "cwd": self.cwd,
+            "sessionId": self.session, "version": LEVEL, "gitBranch": "", "type": kind,
+            "message": { "role": kind, "content": content }, "uuid": uuid, "timestamp": now(),
+        });
+        if let (Some(fields), Some(result)) = (line.as_object_mut(), result) {
+            fields.insert("toolUseResult".into(), result.clone());
+        }
+        if let Some(message) = line
+            .get_mut("message")
+            .and_then(Value::as_object_mut)
+            .filter(|_| role == Role::Assistant)
+        {
+            message.insert("id".into(), json!(format!("msg_{}", uuid.replace('-', ""))));
+            message.insert("type".into(), json!("message"));
+        }
+        self.write(&line);
+        self.parent = Some(uuid.clone());
+        uuid
+    }
+
+    /// A session whose file cannot be written goes on without it.
+    fn write(&mut self, line: &Value) {
+        let Some(path) = &self.path else { return };
+        let written = (|| {
+            if let Some(folder) = path.parent() {
+                fs::create_dir_all(folder)?;
+            }
+            let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+            file.write_all(format!("{line}\n").as_bytes())
+        })();
+        if let Err(error) = written {
+            eprintln!(
+                "stockade: the session is not kept: `{}` cannot be written: {error}",
+                path.display()
+            );
+            self.path = None;
+        }
+    }
+}
+
+/// Returns the time in the form of RFC 3339, in UTC.
+fn now() -> String {
+    let since =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let seconds = since.as_secs() % 86_400;
+    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+    format!(
+        "{}T{hours:02}:{minutes:02}:{:02}.{:03}Z",
+        crate::prompt::today(),
+        seconds % 60,
+        since.subsec_millis()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_read_along_its_parents_and_each_call_has_a_result() {
+        let line = |kind: &str, uuid: &str, parent: Value, content: Value| json!({ "type": kind, "uuid": uuid, "parentUuid": parent, "message": { "role": kind, "content": content } });
+        let call = json!([{ "type": "tool_use", "id": "t", "name": "Read", "input": {} }]);
+        let lines = [
+            line("user", "1", Value::Null, json!("go")),
+            line("assistant", "2", json!("1"), json!([{ "type": "text", "text": "left behind" }])),
+            json!({ "type": "summary" }),
+            line("assistant", "3", json!("1"), call),
+        ];
+        let found = kept(&lines, None).expect("a session").messages;
+        assert_eq!(found.len(), 3);
+        assert_eq!(found[0], Message::user("go"));
+        let Block::Outcome(outcome) = &found[2].blocks[0] else { panic!("no result") };
+        assert!(outcome.is_error && outcome.id == "t");
+        assert_eq!(kept(&lines, Some("1")).expect("a part").messages, [Message::user("go")]);
+        assert!(kept(&lines, Some("9")).is_err());
+        assert!(load(Path::new("/"), "../x", None).is_err());
+    }
+}

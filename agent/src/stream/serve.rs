@@ -1,0 +1,290 @@
+//! Requests and messages of the host, in the order in which they come; turns one after the other.
+
+use std::collections::VecDeque;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use stockade_model::Block;
+use stockade_sdk::{Frames, Hooks, Incoming, from_wire, incoming, response};
+use stockade_turn::{Hands as _, Interrupter, interrupt};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::sync::mpsc;
+
+use super::host::Program;
+use crate::flags::Flags;
+use crate::print::line;
+use crate::session::{Conversation, Plan};
+
+/// Longest line that is read, in bytes.
+const LONGEST: u64 = 64 << 20;
+
+/// A session under a host.
+struct Served {
+    host: Arc<Program>,
+    /// Until the first message the session has not begun: `initialize` comes before.
+    plan: Option<Plan>,
+    session: Option<Conversation>,
+    queue: VecDeque<Vec<Block>>,
+    model: Option<String>,
+    failed: bool,
+    door: Option<Arc<stockade_door::Session>>,
+}
+
+/// Serves a host until it closes standard input and everything is done.
+pub(crate) async fn serve(flags: Flags) -> anyhow::Result<ExitCode> {
+    let answers = flags.permission_prompt_tool.is_some();
+    let plan = Plan::new(flags)?;
+    let (outgoing, mut lines) = mpsc::unbounded_channel::<Value>();
+    let writer = tokio::task::spawn_blocking(move || {
+        while let Some(frame) = lines.blocking_recv() {
+            line(&frame);
+        }
+    });
+    let (woken, mut wakes) = mpsc::unbounded_channel();
+    let frames = Frames::new(plan.session.id());
+    let host = Arc::new(Program::new((outgoing, woken), frames, answers));
+    let mut inbox = read();
+    let door = Some(Arc::clone(&plan.session));
+    let mut served = Served {
+        host: Arc::clone(&host),
+        plan: Some(plan),
+        session: None,
+        queue: VecDeque::new(),
+        model: None,
+        failed: false,
+        door,
+    };
+    let (mut stop, _) = interrupt();
+    let signals = crate::print::listen(stop.clone())?;
+    signals.abort();
+    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+    let mut ctrl_c = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())?;
+    let mut open = true;
+    loop {
+        let message = served.queue.pop_front();
+        let wake = message.is_none() && wakes.try_recv().is_ok();
+        if message.is_some() || wake {
+            host.state("running");
+            if let Some(error) = served.begin().await {
+                eprintln!("stockade: {error:#}");
+                served.fail(&error.to_string());
+                break;
+            }
+            let (stops, given) = interrupt();
+            stop = stops;
+            let Some(mut session) = served.session.take() else { break };
+            if let Some(model) = served.model.take() {
+                session.set_model(&model);
+            }
+            let sender = Arc::clone(&host);
+            let mut emit = move |frame: Value| sender.send(frame);
+            let ended = {
+                let mut running = std::pin::pin!(session.turn(message, &given, &mut emit));
+                loop {
+                    tokio::select! {
+                        ended = &mut running => break ended,
+                        incoming = inbox.recv(), if open => match incoming {
+                            Some(text) => served.take(&text, Some(&stop)),
+                            None => { open = false; host.gone(); }
+                        },
+                        _ = terminate.recv() => { open = false; host.gone(); stop.interrupt(); served.queue.clear(); }
+                        _ = ctrl_c.recv() => stop.interrupt(),
+                    }
+                }
+            };
+            served.failed = ended.is_error;
+            served.session = Some(session);
+            if served.queue.is_empty() {
+                host.state("idle");
+            }
+            continue;
+        }
+        if !open {
+            break;
+        }
+        tokio::select! {
+            incoming = inbox.recv() => match incoming {
+                Some(text) => served.take(&text, None),
+                None => { open = false; host.gone(); }
+            },
+            _ = wakes.recv() => served.queue.push_back(Vec::new()),
+            _ = terminate.recv() => break,
+            _ = ctrl_c.recv() => break,
+        }
+    }
+    let failed = served.failed;
+    drop(served);
+    drop(host);
+    drop(stop);
+    let _ = tokio::time::timeout(std::time::Duration::from_secs(5), writer).await; // tasks may still hold the writer
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Reads lines of standard input. One that is too long ends it.
+fn read() -> mpsc::UnboundedReceiver<String> {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        let mut input = BufReader::with_capacity(64 << 10, tokio::io::stdin());
+        loop {
+            let mut bytes = Vec::new();
+            match (&mut input).take(LONGEST).read_until(b'\n', &mut bytes).await {
+                Ok(0) | Err(_) => return,
+                Ok(_) if !bytes.ends_with(b"\n") && bytes.len() as u64 >= LONGEST => return,
+                Ok(_) => {}
+            }
+            let text = String::from_utf8_lossy(&bytes).trim().to_owned();
+            if !text.is_empty() && sender.send(text).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+impl Served {
+    /// Begins the session before its first turn. Returns why it cannot.
+    async fn begin(&mut self) -> Option<anyhow::Error> {
+        let plan = self.plan.take()?;
+        match plan.begin(Arc::clone(&self.host) as Arc<dyn stockade_door::Host>).await {
+            Ok(session) => {
+                self.session = Some(session);
+                None
+            }
+            Err(error) => Some(error),
+        }
+    }
+
+    /// Tells of a session that cannot begin.
+    fn fail(&mut self, error: &str) {
+        self.failed = true;
+        let frame = json!({
+            "type": "result", "subtype": "error_during_execution", "is_error": true, "duration_ms": 0, "duration_api_ms": 0,
+            "num_turns": 0, "total_cost_usd": 0.0, "usage": {}, "modelUsage": {}, "permission_denials": [],
+            "errors": [error], "session_id": self.door.as_ref().map(|it| it.id().to_owned()),
+            "uuid": stockade_sdk::identity(),
+        });
+        self.host.send(frame);
+        self.host.state("idle");
+    }
+
+    fn take(&mut self, text: &str, running: Option<&Interrupter>) {
+        match incoming(text) {
+            Incoming::User(frame) => {
+                let content = frame
+                    .get("message")
+                    .and_then(|it| it.get("content"))
+                    .cloned()
+                    .unwrap_or_default();
+                self.queue.push_back(from_wire(&content));
+            }
+            Incoming::Request(id, subtype, request) => {
+                let answer = self.request(&subtype, &request, running);
+                self.host.send(response(&id, answer));
+            }
+            Incoming::Response(id, answer) => self.host.answered(&id, answer),
+            // Requests of the host are answered at once.
+            Incoming::Cancel(_) => {}
+            Incoming::Unknown(what) => {
+                eprintln!("stockade: a line of the host was left out: {what}")
+            }
+        }
+    }
+
+    fn request(
+        &mut self,
+        subtype: &str,
+        request: &Value,
+        running: Option<&Interrupter>,
+    ) -> Result<Value, String> {
+        let text = |key: &str| request.get(key).and_then(Value::as_str);
+        match subtype {
+            "initialize" => self.initialize(request),
+            "interrupt" => {
+                running.into_iter().for_each(Interrupter::interrupt);
+                Ok(json!({ "still_queued": [] }))
+            }
+            "set_permission_mode" => {
+                let mode = text("mode").unwrap_or_default();
+                let session = self.door.as_ref().ok_or("the session is over")?;
+                session.set_mode(mode)?;
+                stockade_door::Host::note(
+                    self.host.as_ref(),
+                    stockade_door::Note::Mode(mode.to_owned()),
+                );
+                Ok(json!({ "mode": mode }))
+            }
+            "set_model" => {
+                let model = text("model").unwrap_or("default").to_owned();
+                self.model = Some(model.clone());
+                Ok(json!({ "model": model }))
+            }
+            "mcp_status" => {
+                let servers =
+                    self.session.as_ref().map_or_else(|| json!([]), Conversation::servers);
+                Ok(json!({ "mcpServers": servers }))
+            }
+            "get_context_usage" => Ok(self.context()),
+            "stop_task" => {
+                let session = self.session.as_ref().ok_or("no task is running")?;
+                session.door.stop_task(text("task_id").unwrap_or_default())?;
+                Ok(json!({}))
+            }
+            other => Err(format!("the request `{}` is not supported", other.escape_debug())),
+        }
+    }
+
+    /// Returns what fills the context window, as far as it is known without the provider: four bytes are a token.
+    fn context(&self) -> Value {
+        let Some(session) = &self.session else {
+            return json!({ "categories": [], "totalTokens": 0, "maxTokens": 0, "percentage": 0 });
+        };
+        let tools: usize = session
+            .door
+            .tools()
+            .iter()
+            .map(|it| it.description.len() + it.input.to_string().len())
+            .sum();
+        let (window, _) = crate::models::windows(session.model());
+        let tokens = u64::try_from(tools / 4).unwrap_or_default();
+        json!({ "categories": [{ "name": "Tools", "tokens": tokens }], "totalTokens": tokens, "maxTokens": window,
+            "percentage": tokens * 100 / window.max(1), "model": session.model() })
+    }
+
+    fn initialize(&mut self, request: &Value) -> Result<Value, String> {
+        self.host.set_hooks(Hooks::read(request.get("hooks").unwrap_or(&Value::Null))?);
+        let text = |key: &str| match request.get(key) {
+            Some(Value::String(text)) => Some(text.clone()),
+            Some(Value::Array(parts)) => {
+                Some(parts.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("\n\n"))
+            }
+            _ => None,
+        };
+        let mut mode = "default".to_owned();
+        if let Some(plan) = &mut self.plan {
+            plan.given.system = text("systemPrompt");
+            plan.given.append = text("appendSystemPrompt");
+            plan.given.exclude_dynamic =
+                request.get("excludeDynamicSections").and_then(Value::as_bool).unwrap_or_default();
+            if let Some(schema) = request.get("jsonSchema").filter(|it| it.is_object()) {
+                plan.schema = Some(schema.clone());
+            }
+            let servers =
+                request.get("sdkMcpServers").and_then(Value::as_array).into_iter().flatten();
+            for name in servers.filter_map(Value::as_str).map(str::to_owned) {
+                if !plan.servers.contains(&name) {
+                    plan.servers.push(name);
+                }
+            }
+            mode = plan.session.mode();
+        }
+        let model = json!({ "value": "default", "displayName": "Default", "description": "The model of the settings" });
+        Ok(json!({
+            "commands": [], "agents": [], "output_style": "default", "available_output_styles": ["default"],
+            "models": [model], "account": { "tokenSource": "none", "apiProvider": "firstParty" },
+            "pid": std::process::id(), "claude_code_version": stockade_sdk::LEVEL,
+            "stockade_version": env!("CARGO_PKG_VERSION"), "current_permission_mode": mode,
+            "hook_on_failure_supported": true, "session_state": "idle", "capabilities": [],
+        }))
+    }
+}
