@@ -342,6 +342,30 @@ fn files_stay_readable() {
 }
 
 /// Every test of the tree: its name, with the files that hold one of this name.
+/// Returns the files below `folder`.
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("a folder of the repository");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    paths.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
+}
+
+/// A line of a table can be read and reviewed whole; only a text that cannot be broken may be longer.
+#[test]
+fn tables_stay_reviewable() {
+    const LONGEST: usize = 200;
+    let mut long = Vec::new();
+    for path in files_below(&root().join("policies")) {
+        for (number, line) in read(&path).lines().enumerate() {
+            let texts = line.split(", \"").map(|text| text.chars().count());
+            let unbroken = texts.max().unwrap_or_default() > LONGEST - 50;
+            if line.chars().count() > LONGEST && !unbroken {
+                long.push(format!("{}:{}", path.display(), number + 1));
+            }
+        }
+    }
+    assert_eq!(long, [""; 0], "lines of more than {LONGEST} characters");
+}
+
 fn tests_by_name() -> BTreeMap<String, Vec<PathBuf>> {
     let mut found: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     for file in sources_in(&[&SHIPPED[..], &["tests"]].concat()) {

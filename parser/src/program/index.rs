@@ -2,7 +2,7 @@
 //! `build.rs` does that, with this file.
 //!
 //! `"sets": {`, `"defaults":` (one line) and `"rows": [` stand on lines indented by two blanks; a row begins on a line
-//! with `    { "names": [`. Whatever else these lines hold is looked at when a row is read.
+//! with `    { "names": [`, and its names may go on in the next lines. Whatever else these lines hold is looked at when a row is read.
 
 use std::borrow::Cow;
 
@@ -104,7 +104,8 @@ impl Places {
                     if line == "  }," { Part::Head } else { part }
                 }
                 (Part::Rows, line) if line.starts_with(ROW) => {
-                    if !add_names(&mut names, line, start, rows.len()) {
+                    let row = text.get(start..).unwrap_or_default();
+                    if !add_names(&mut names, row, start, rows.len()) {
                         let message = "a row begins with its names".to_owned();
                         return Err(TableError { line: line_of(text, start), message });
                     }
@@ -132,10 +133,11 @@ impl Places {
     }
 }
 
-/// Adds the names between the brackets at the beginning of row `row`; says whether they are plain.
-fn add_names(names: &mut Vec<(Place, u32)>, line: &str, start: usize, row: usize) -> bool {
-    let Ok(row) = u32::try_from(row) else { return false };
-    let list = line.get(ROW.len()..).and_then(|rest| rest.split_once(']')).map(|(list, _)| list);
+/// Adds the names between the brackets at the beginning of row `number`, whose `text` begins at `start`; says whether
+/// they are plain.
+fn add_names(names: &mut Vec<(Place, u32)>, text: &str, start: usize, number: usize) -> bool {
+    let Ok(row) = u32::try_from(number) else { return false };
+    let list = text.get(ROW.len()..).and_then(|rest| rest.split_once(']')).map(|(list, _)| list);
     let mut at = start + ROW.len();
     for item in list.unwrap_or_default().split(',') {
         let name = item.trim_start();
