@@ -22,6 +22,10 @@ pub fn lint(rules: &Rules) -> Vec<Problem> {
     let wider = Wider::new(rules);
     for rule in rules.rules() {
         if let Some(first) = seen.insert((&rule.text, rule.effect), rule) {
+            // The alternatives of one rule are no duplicates.
+            if first.origin == rule.origin {
+                continue;
+            }
             let message = format!("the same rule stands in {}", place(first));
             found.push(problem(rule, message, "keep one of them".to_owned()));
             continue;

@@ -1,5 +1,6 @@
 //! The grammar of rule text such as `Bash(git log:*)`.
 
+pub(crate) mod braces;
 mod nearest;
 
 use std::path::Path;
@@ -83,7 +84,55 @@ impl Rule {
 /// Longest rule in bytes. A command that a rule could allow is shorter.
 const LONGEST: usize = 16_384;
 
-/// Reads a rule of list `effect` in a file anchored at `source`.
+/// Reads a rule of list `effect` in a file anchored at `source`, and what it stands for beside its very text: each alternative
+/// in braces of a rule that refuses or asks.
+pub(crate) fn read_all(
+    text: &str,
+    effect: Decision,
+    origin: &Origin,
+    source: &Path,
+) -> (Reading, Vec<Rule>) {
+    let literal = read(text, effect, origin.clone(), source);
+    let (Reading::Good(rule) | Reading::Odd(rule, _)) = &literal else {
+        return (literal, Vec::new());
+    };
+    let is_about_commands = match &rule.specifier {
+        Specifier::Read(_) | Specifier::Edit(_) => false,
+        Specifier::Command(pattern) if !pattern.is_exact() => true,
+        Specifier::Command(_)
+        | Specifier::Every
+        | Specifier::EveryOf(_)
+        | Specifier::Domain(_)
+        | Specifier::Name(_)
+        | Specifier::Parameter(..)
+        | Specifier::Malformed => return (literal, Vec::new()),
+    };
+    if effect == Decision::Allow {
+        return (literal, Vec::new());
+    }
+    let Some(texts) = braces::spelled_out(text, is_about_commands) else {
+        let complaint = Complaint {
+            message: "its alternatives in braces cannot be spelled out".to_owned(),
+            help: format!("write a rule for each; one stands for at most {}", braces::MOST),
+        };
+        let (fault, specifier) = (Some(complaint.clone()), Specifier::Malformed);
+        return (
+            Reading::Malformed(Rule { fault, specifier, ..rule.clone() }, complaint),
+            Vec::new(),
+        );
+    };
+    let further =
+        texts.iter().skip(1).filter_map(|one| match read(one, effect, origin.clone(), source) {
+            Reading::Good(rule) | Reading::Odd(rule, _) | Reading::Malformed(rule, _) => {
+                Some(Rule { text: text.to_owned(), ..rule })
+            }
+            Reading::Void(_) => None,
+        });
+    let further = further.collect();
+    (literal, further)
+}
+
+/// Reads a rule of list `effect` in a file anchored at `source`, its braces as these very characters.
 pub(crate) fn read(text: &str, effect: Decision, origin: Origin, source: &Path) -> Reading {
     let kept = text.get(..text.len().min(LONGEST)).unwrap_or_default();
     let make = |tool: &str, specifier: Specifier| Rule {

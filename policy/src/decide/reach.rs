@@ -78,6 +78,9 @@ pub(super) fn obstacle<'a>(
     let project = is_runner(command);
     let started = started_by(shell, index).map(|(inner, _)| inner).find(|inner| {
         let place = place_of(command, inner);
+        if judges_inside(command) {
+            return false;
+        }
         !project || place.is_none_or(|place| place >= literal)
     });
     let starts = started.map(Obstacle::Starts);
@@ -181,10 +184,14 @@ fn overrides<'a>(command: &'a SimpleCommand, program: &[u8], literal: usize) -> 
     let options: Vec<&&str> = known.flat_map(|(_, options)| options).collect();
     let words = command.words.iter().enumerate().skip(1);
     let before = words.take_while(|(_, word)| word.exact() != Some(b"--"));
-    before
-        .filter(|(place, _)| *place >= literal)
-        .map(|(_, word)| word)
-        .find(|word| options.iter().any(|option| may_be_option(word, option)))
+    before.filter(|(place, _)| *place >= literal).map(|(_, word)| word).find(|word| {
+        options.iter().any(|option| {
+            // Where the table knows the command, no word that is known only later may become an option.
+            let no_option =
+                command.effects_known && word.exact().is_none() && option.starts_with('-');
+            !no_option && may_be_option(word, option)
+        })
+    })
 }
 
 /// Returns the module that an interpreter runs as a program (`python3 -m pytest`): its options are those of the program.
@@ -227,6 +234,8 @@ fn effect_reached(
                 || listed(&knowledge().quiet_readers, program(command));
             !quiet || word < literal || is_inside(context, command, object) || is_no_file(object)
         }
+        // What it starts is a part of its own.
+        EffectKind::Execute if judges_inside(command) => true,
         // On word 0 the program does it whatever its words are: a wildcard says nothing about that.
         EffectKind::Execute | EffectKind::LoadCode => {
             (spelled && word > 0) || is_script(context, command, effect)
@@ -234,12 +243,37 @@ fn effect_reached(
         EffectKind::Settings => spelled && word > 0,
         EffectKind::ProjectCode if is_elsewhere(context, command, effect) => false,
         EffectKind::ProjectCode if leads_elsewhere(context, command, effect, literal) => false,
-        EffectKind::ProjectCode if listed(&knowledge().spelled_out, program(command)) => spelled,
+        EffectKind::ProjectCode if listed(&knowledge().spelled_out, program(command)) => {
+            spelled || only_tells_version(command)
+        }
         EffectKind::ProjectCode => !option || word == 0,
         EffectKind::Write => {
-            (spelled && word > 0) || (!option && is_plain_write(context, command, effect))
+            (spelled && word > 0)
+                || (!option && is_plain_write(context, command, effect))
+                || is_write_to_repository(command, effect)
         }
     }
+}
+
+/// Says whether each command that this one starts is a part that is judged, and nothing else of it matters.
+fn judges_inside(command: &SimpleCommand) -> bool {
+    command.effects_known && listed(&knowledge().judged_inside, program(command))
+}
+
+/// Says whether the only word of a command asks for its version.
+fn only_tells_version(command: &SimpleCommand) -> bool {
+    let tells =
+        |word: &Word| word.exact().is_some_and(|it| listed(&knowledge().version_options, it));
+    command.words.len() == 2 && command.words.get(1).is_some_and(tells)
+}
+
+/// Says whether a write names no file and is one to the repository, by what the sub-command does.
+fn is_write_to_repository(command: &SimpleCommand, effect: &Effect) -> bool {
+    let sub_command = command.words.get(1).and_then(Word::exact).unwrap_or_default();
+    let whole = [program(command), b" ", sub_command].concat();
+    effect.object(&command.words).is_none()
+        && command.effects_known
+        && listed(&knowledge().repository_writers, &whole)
 }
 
 /// Standard input, or what is a file in name only, such as `/dev/null`.

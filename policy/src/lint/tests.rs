@@ -68,7 +68,7 @@ fn refusals_that_keep_nothing_are_told_at_every_load() {
 }
 
 #[test]
-fn braces_are_no_alternatives() {
+fn braces_in_what_allows_are_no_alternatives() {
     let settings = r#"{"permissions": {
         "deny": ["Read(**/*.{pem,key})", "Edit(src/{a,b}/**)", "Read(a{1..3})", "Read({a})", "Read(a,b)", "Bash(git {push,fetch}:*)",
             "Bash(grep -E a{1,3} *)", "Bash(awk \"{print $1,$2}\" *)", "Bash(curl -d \"{a,b}\" *)", "Bash(git show HEAD@{1} *)"],
@@ -78,13 +78,7 @@ fn braces_are_no_alternatives() {
         Layer::User,
         settings,
         expect![[r#"
-        Read(**/*.{pem,key}): `{pem,key}` stands for these very characters, not for one or the other; write a rule for each
-        Edit(src/{a,b}/**): `{a,b}` stands for these very characters, not for one or the other; write a rule for each
-        Read(a{1..3}): `{1..3}` stands for these very characters, not for one or the other; write a rule for each
-        Bash(git {push,fetch}:*): `{push,fetch}` stands for these very characters, not for one or the other; write a rule for each
         Bash(npm run {test,lint} *): `{test,lint}` stands for these very characters, not for one or the other; write a rule for each
-        /srv/{a,b}: `{a,b}` stands for these very characters, not for one or the other; write an entry for each
-        ~/.{aws,ssh}: `{aws,ssh}` stands for these very characters, not for one or the other; write an entry for each
     "#]],
     );
 }

@@ -50,7 +50,9 @@ impl Merging {
             let pointer = format!("{pointer}/{index}");
             let origin = source.origin(element.span, &pointer);
             let text = element.text().unwrap_or_default();
-            match rule::read(text, effect, origin, source.anchor()) {
+            let (reading, alternatives) = rule::read_all(text, effect, &origin, source.anchor());
+            self.rules.extend(alternatives);
+            match reading {
                 _ if effect == Decision::Allow && !source.widens() => waiting = true,
                 Reading::Good(rule) => {
                     self.anchor_warning(source, element, &pointer, &rule);

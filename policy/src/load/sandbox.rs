@@ -11,6 +11,7 @@ use crate::layer::{Layer, Origin};
 use crate::network::HostRule;
 use crate::pattern::command::CommandPattern;
 use crate::pattern::path::verbatim;
+use crate::rule::braces;
 use crate::settings::{SandboxSettings, Severity};
 
 /// A list of texts with origins in the merged settings.
@@ -229,6 +230,9 @@ impl Merging {
             return;
         }
         for (element, text, pointer) in paths {
+            if !widens && !self.spells_out(source, element, &pointer, &text, list) {
+                continue;
+            }
             let path = absolute(&text, source);
             if widens && path.contains(['*', '?', '[']) && !pointer.contains("allowRead") {
                 self.warn(
@@ -246,6 +250,30 @@ impl Merging {
                 push(list(&mut self.settings.sandbox), path, origin.clone());
             }
         }
+    }
+
+    /// Takes each alternative in braces of a path that is kept away. One that cannot be spelled out refuses the file.
+    fn spells_out(
+        &mut self,
+        source: &Source<'_>,
+        element: &Value,
+        pointer: &str,
+        text: &str,
+        list: List,
+    ) -> bool {
+        let Some(texts) = braces::spelled_out(text, false) else {
+            let message = "its alternatives in braces cannot be spelled out";
+            let help = "write an entry for each";
+            self.problems.add(Severity::Refusal, source, element.span, pointer, message, help);
+            return false;
+        };
+        let origin = source.origin(element.span, pointer);
+        for one in texts.iter().skip(1) {
+            for path in [Some(absolute(one, source)), relative(one)].into_iter().flatten() {
+                push(list(&mut self.settings.sandbox), path, origin.clone());
+            }
+        }
+        true
     }
 
     /// Takes rules about hosts. One that cannot be read allows nothing; among those that deny it refuses the
