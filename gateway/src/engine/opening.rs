@@ -129,3 +129,51 @@ impl Opening {
 fn broken() -> Failure {
     judge::broken("the opening of the log broke off")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc;
+    use std::time::Instant;
+
+    use super::*;
+
+    /// Waits until the test is over, as a change of a frozen file system waits.
+    fn hang(end: &std::sync::Mutex<mpsc::Receiver<()>>) -> Failure {
+        let _ = end.lock().unwrap().recv(); // it ends by the other side's going
+        broken()
+    }
+
+    #[tokio::test]
+    async fn a_disk_that_hangs_while_the_log_is_opened_refuses_in_five_seconds() {
+        let (over, end) = mpsc::channel::<()>();
+        let (later, too) = mpsc::channel::<()>();
+        let (end, too) = (std::sync::Mutex::new(end), std::sync::Mutex::new(too));
+        let calls = AtomicUsize::new(0);
+        let prepare = move || match calls.fetch_add(1, Ordering::Relaxed) {
+            0 => Ok(()),
+            _ => Err(hang(&end)),
+        };
+        let opening = Opening::start(Path::new("/log"), prepare, move || Err(hang(&too))).unwrap();
+        let begun = Instant::now();
+        let refused = opening.log().await.unwrap_err();
+        assert_eq!(
+            refused.message,
+            answer::unrecorded(&audit::Error::slow(Path::new("/log"))).message
+        );
+        let took = begun.elapsed();
+        assert!(took >= audit::PATIENCE && took < 2 * audit::PATIENCE, "{took:?}");
+        drop((over, later));
+    }
+
+    #[tokio::test]
+    async fn a_log_that_takes_long_on_a_disk_that_works_is_waited_for() {
+        let open = || {
+            // Longer than the disk is left unasked.
+            std::thread::sleep(HALF + Duration::from_millis(100));
+            Err(Failure::new(Code::AuditUnavailable, "opened at last".to_owned(), ""))
+        };
+        let opening = Opening::start(Path::new("/log"), || Ok(()), open).unwrap();
+        assert_eq!(opening.log().await.unwrap_err().message, "opened at last");
+    }
+}
