@@ -47,7 +47,7 @@ pub(crate) fn check(scratch: &Scratch) -> crate::verify::Report {
 /// Starts a child, kills it after `answers` answers and `more`, and returns what was answered.
 fn kill_after(scratch: &Scratch, answers: usize, more: Duration) -> Vec<(u64, String)> {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "audit::tests::crash::a_child_writes_until_it_is_killed", "--nocapture"])
+        .args(["--exact", "tests::crash::a_child_writes_until_it_is_killed", "--nocapture"])
         .env(FOLDER, &scratch.folder)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

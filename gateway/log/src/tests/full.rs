@@ -15,7 +15,7 @@ const FULL: &str = "a_full_disk_refuses_but_keeps_the_result_of_what_runs";
 fn a_full_disk_refuses_but_keeps_the_result_of_what_runs() {
     let scratch = Scratch::new("full");
     let script = "mount -t tmpfs -o size=2m,mode=700 none \"$1\" || exit 77; exec \"$2\" --exact \
-                  audit::tests::full::a_child_lives_on_a_small_disk --nocapture";
+                  tests::full::a_child_lives_on_a_small_disk --nocapture";
     let done = Command::new("unshare")
         .args(["-rm", "sh", "-c", script, "sh"])
         .arg(&scratch.folder)
@@ -23,7 +23,10 @@ fn a_full_disk_refuses_but_keeps_the_result_of_what_runs() {
         .env(FOLDER, &scratch.folder)
         .output();
     match done {
-        Ok(done) if done.status.success() => {}
+        Ok(done) if done.status.success() => {
+            let told = String::from_utf8_lossy(&done.stdout);
+            assert!(told.contains("1 passed"), "the child did not run: {told}");
+        }
         Ok(done)
             if done.status.code() == Some(77)
                 || done.status.code() == Some(1) && done.stdout.is_empty() =>
