@@ -434,6 +434,11 @@ impl Reading {
         let looked = tokio::task::spawn_blocking(move || facts::real_paths(paths, &cwd)).await;
         self.facts.real_paths = looked.map_err(|_| broken("the paths cannot be looked up"))?;
         self.facts.asked = credentials::asked(&self.facts, &scene.snapshot.rules);
+        if let Some((directory, include)) = stockade_policy::walk_of(&self.call(tool), &self.facts)
+        {
+            let below = credentials::asked_below((scene, &self.facts), &directory, include);
+            self.facts.asked.extend(below);
+        }
         Ok(())
     }
 }

@@ -47,7 +47,7 @@ pub use named::{Named, named_by};
 pub(crate) use known::{builders_of_shell, excluded_from_sandbox, programs_of_shell};
 pub(crate) use repositories::repositories_of_shell;
 pub(crate) use shell::{Shell, paths_of_shell};
-pub(crate) use tools::path_of_tool;
+pub(crate) use tools::{path_of_tool, walk_of_tool};
 
 /// Decides one call.
 ///

@@ -61,6 +61,14 @@ pub fn paths_of(call: &Call<'_>, facts: &Facts) -> Vec<PathBuf> {
     }
 }
 
+/// Returns the directory whose files a tool reads that goes through one (`Grep`), and the pattern that bounds their names.
+pub fn walk_of<'a>(call: &Call<'a>, facts: &Facts) -> Option<(PathBuf, Option<&'a str>)> {
+    match *call {
+        Call::Bash { .. } => None,
+        Call::Tool { name, input } => decide::walk_of_tool(name, input, facts),
+    }
+}
+
 /// Returns the words by which the programs of a call are named, so that the gateway can look for them into
 /// [`Facts::doubts`] before.
 pub fn programs_of(call: &Call<'_>) -> BTreeSet<Vec<u8>> {

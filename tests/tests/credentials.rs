@@ -438,6 +438,65 @@ fn the_projects_own_is_asked_for_by_name_and_empty_for_others() {
 }
 
 #[test]
+fn one_deep_in_the_project_is_empty_for_others_too() {
+    as_both("credentials-deep", |place, stockade| {
+        let deep = "a/b/c/d/e/f/g/.env";
+        place.write(&format!("project/{deep}"), "A=pw4711\n");
+        place.write(
+            "project/act.sh",
+            &format!("cat {deep} || true; find . -name '.e*' -exec cat {{}} +"),
+        );
+        let run =
+            |text: &str| stockade(&["run", "--no-daemon", "--", text]).output().expect("stockade");
+        let output = run("bash act.sh");
+        assert!(output.status.success() && !both(&output).contains(SECRET), "{}", both(&output));
+        assert_eq!(run(&format!("cat {deep}")).status.code(), Some(121));
+    });
+}
+
+#[test]
+fn a_search_of_an_agents_tool_through_such_files_is_asked_for() {
+    let place = Place::new("credentials-search");
+    place.write("project/.env", "A=pw4711\n");
+    place.write("project/packages/a/.env.local", "A=pw4711\n");
+    place.write("project/src/x.ts", "A\n");
+    let decides = |tool: &str, input: Value| {
+        let input = input.to_string();
+        let words = ["check", "--no-daemon", "--json", "--tool", tool, "--input", &input];
+        let told: Value = serde_json::from_slice(&place.output(words).stdout).expect("JSON");
+        told["decision"].as_str().expect("a decision").to_owned()
+    };
+    let root = place.project();
+    for asked in [
+        json!({"pattern": "A"}),
+        json!({"pattern": "A", "path": root}),
+        json!({"pattern": "A", "path": "/"}),
+        json!({"pattern": "A", "path": "packages"}),
+        json!({"pattern": "A", "path": ".env"}),
+        json!({"pattern": "A", "glob": ".*"}),
+        json!({"pattern": "A", "glob": "!*.ts"}),
+        json!({"pattern": "A", "glob": "**/.env*"}),
+    ] {
+        assert_eq!(decides("Grep", asked.clone()), "ask", "{asked}");
+    }
+    for free in [
+        json!({"pattern": "A", "path": "src"}),
+        json!({"pattern": "A", "glob": "*.{ts,tsx}"}),
+        json!({"pattern": "A", "glob": "!.env*"}),
+        json!({"pattern": "A", "glob": "!**/.env*"}),
+    ] {
+        assert_eq!(decides("Grep", free.clone()), "allow", "{free}");
+    }
+    // Names alone are no secret.
+    assert_eq!(decides("LS", json!({"path": root})), "allow");
+    assert_eq!(decides("Glob", json!({"pattern": "**/*.ts"})), "allow");
+    // One line allows it.
+    let lines = json!({"sandbox": {"filesystem": {"allowRead": [root.join(".env"), root.join("packages/a/.env.local")]}}});
+    place.write("home/.config/stockade/settings.json", &lines.to_string());
+    assert_eq!(decides("Grep", json!({"pattern": "A"})), "allow");
+}
+
+#[test]
 fn a_rule_about_such_files_answers_for_them_and_a_wider_one_does_not() {
     as_both("credentials-rule", |place, stockade| {
         place.write("project/.env", "A=pw4711\n");

@@ -18,7 +18,7 @@ use std::sync::LazyLock;
 use stockade_parser::json::view::{Members, View};
 use stockade_parser::tables::{Table, view};
 use stockade_policy::{Facts, Layer, Origin, Rules as Settings, SandboxSettings};
-use stockade_sandbox::{Access, FileRule, Files, Match, Pattern, Shown};
+use stockade_sandbox::{Access, FileRule, Files, Match, Pattern, Shown, Wild};
 
 use self::copy::Row;
 use super::{Around, Rules, globs};
@@ -48,6 +48,7 @@ struct Asked {
     except: Vec<&'static str>,
     passed: Vec<&'static str>,
     depth: usize,
+    most: usize,
 }
 
 fn known() -> &'static Known {
@@ -76,6 +77,7 @@ fn read() -> Option<Known> {
             except: texts(&asked, "except")?,
             passed: texts(&asked, "passed")?,
             depth: asked.get("depth")?.number()?.parse().ok()?,
+            most: asked.get("most")?.number()?.parse().ok()?,
         },
     })
 }
@@ -277,6 +279,53 @@ pub(crate) fn asked(facts: &Facts, rules: &Settings) -> Vec<PathBuf> {
     found
 }
 
+/// Returns the files that are asked for and that a tool would read that goes through a directory; blocks on the file
+/// system. `include` bounds the names that it reads.
+pub(crate) fn asked_below(
+    (scene, facts): (&Scene, &Facts),
+    directory: &Path,
+    include: Option<&str>,
+) -> Vec<PathBuf> {
+    let real = Names::default().real(directory);
+    let mut found = project::find(&scene.place).asked;
+    let is_read = |path: &Path| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        include.is_none_or(|include| may_include(include, name))
+    };
+    found.retain(|path| (path.starts_with(directory) || path.starts_with(&real)) && is_read(path));
+    if !found.is_empty() {
+        let allowed = Allowed::of(&stockade_policy::sandbox_settings(&scene.snapshot.rules, facts));
+        found.retain(|path| !allowed.covers(path));
+    }
+    found
+}
+
+/// Says whether a pattern for the names of files may fit `name`. One that cannot be read may.
+fn may_include(pattern: &str, name: &str) -> bool {
+    if let Some(out) = pattern.strip_prefix('!') {
+        // Of a name that is taken out everywhere nothing is read.
+        let out = out.strip_prefix("**/").unwrap_or(out);
+        let is_out = |wild: Wild| !out.contains(['/', '{', ',']) && wild.fits(name);
+        return !Wild::parse(out).is_ok_and(is_out);
+    }
+    let last = pattern.rsplit('/').next().unwrap_or(pattern);
+    if last == "**" || last.is_empty() {
+        return true;
+    }
+    // `*.{ts,tsx}` stands for one pattern for each word in it.
+    let each: Vec<String> = match last.split_once('{').zip(last.rsplit_once('}')) {
+        Some(((before, _), (inner, after))) => {
+            let inner = inner.get(before.len() + 1..).unwrap_or_default();
+            inner.split(',').map(|word| format!("{before}{word}{after}")).collect()
+        }
+        None => vec![last.to_owned()],
+    };
+    let fits = |text: &String| {
+        text.contains(['{', '}', ',']) || Wild::parse(text).map_or(true, |wild| wild.fits(name))
+    };
+    each.iter().any(fits)
+}
+
 impl Asked {
     fn speaks_of_path(&self, path: &Path) -> bool {
         let name = path.file_name().and_then(|name| name.to_str());
@@ -398,7 +447,7 @@ mod tests {
     #[test]
     fn the_table_is_read() {
         let table = read().unwrap();
-        assert!(!table.copied.is_empty() && table.asked.depth > 0);
+        assert!(!table.copied.is_empty() && table.asked.depth > 0 && table.asked.most > 0);
         let asked = [".env", ".env.local", ".env.production"];
         let free = [
             ".env.example",
@@ -411,5 +460,38 @@ mod tests {
         ];
         assert!(asked.iter().all(|name| table.asked.speaks_of(name)));
         assert!(!free.iter().any(|name| table.asked.speaks_of(name)));
+    }
+
+    #[test]
+    fn a_pattern_for_names_includes_what_it_may_fit() {
+        for may in [
+            "*",
+            "**",
+            ".*",
+            ".env*",
+            "!*.ts",
+            "!src/.env*",
+            "!{.env*}",
+            "{.env,x}",
+            "src/**",
+            "**/.env.local",
+            "{a,{b,c}}",
+            "[",
+            ".e?v.local",
+        ] {
+            assert!(may_include(may, ".env.local"), "{may}");
+        }
+        for may_not in [
+            "*.ts",
+            "*.{ts,tsx}",
+            "src/*.rs",
+            "package.json",
+            "!.env*",
+            "!**/.env.*",
+            "{Makefile,*.mk}",
+            "env*",
+        ] {
+            assert!(!may_include(may_not, ".env.local"), "{may_not}");
+        }
     }
 }

@@ -19,6 +19,9 @@ use crate::request::quoted;
 /// Most paths that all patterns stand for, each of which is a mount.
 const MOST: usize = 15_000;
 
+/// What a rule says of a directory that is read-only since so many directories in it are closed.
+const CLOSED: &str = "builtin: directories that cannot be looked through";
+
 /// One entry of the settings.
 type Entry<'a> = (&'a str, &'a Origin, Access);
 
@@ -39,7 +42,17 @@ pub(super) fn add(
             list.iter().map(|(path, origin)| (path.as_str(), origin, *access))
         })
         .collect();
-    for (entry, found) in entries.iter().zip(expanded(&entries, targets)?) {
+    let (expanded, fixed) = expanded(&entries, targets)?;
+    for directory in &fixed {
+        // What is closed in it can be opened by nobody then, and needs no rule of its own.
+        rules.add(directory, Access::ReadOnly, CLOSED);
+        let help = opens(directory);
+        let name = shown(directory);
+        rules.tell(format!(
+            "{name} cannot be written by this command: it holds too many directories that cannot be looked through; {help}"
+        ));
+    }
+    for (entry, found) in entries.iter().zip(expanded) {
         let (pattern, origin, access) = *entry;
         let place = place_of(pattern, origin);
         if let Some(note) = unseen(&found) {
@@ -67,8 +80,12 @@ pub(super) fn add(
     Ok(())
 }
 
-/// Finds what patterns stand for, all at once.
-fn expanded(entries: &[Entry<'_>], targets: &Targets) -> Result<Vec<Found>, Failure> {
+/// Finds what patterns stand for, all at once, and directories that are to be read-only in the place of what is closed in
+/// them.
+fn expanded(
+    entries: &[Entry<'_>],
+    targets: &Targets,
+) -> Result<(Vec<Found>, Vec<PathBuf>), Failure> {
     let asked: Vec<(&str, Unlisted)> = entries
         .iter()
         .map(|(pattern, _, access)| match access {
@@ -87,12 +104,44 @@ fn expanded(entries: &[Entry<'_>], targets: &Targets) -> Result<Vec<Found>, Fail
             format!("the pattern `{}` cannot be expanded: {reason}", pattern.escape_debug());
         Failure::new(Code::SettingsRejected, message, "write it in another way")
     })?;
+    let mut found = found;
+    let fixed = fix(&mut found);
     let all: BTreeSet<&Path> =
         found.iter().flat_map(|it| &it.paths).map(PathBuf::as_path).collect();
-    match all.len() > most() {
+    match all.len() + fixed.len() > most() {
         true => Err(too_many(&all)),
-        false => Ok(found),
+        false => Ok((found, fixed)),
     }
+}
+
+/// Takes closed directories out of more paths than can be refused, and returns the ones that hold them, which are to be
+/// read-only: without a change of its mode nobody enters a closed one. Landlock alone keeps no mode.
+fn fix(found: &mut [Found]) -> Vec<PathBuf> {
+    let all: BTreeSet<&Path> =
+        found.iter().flat_map(|it| &it.paths).map(PathBuf::as_path).collect();
+    if all.len() <= most() || !super::is_available() {
+        return Vec::new();
+    }
+    let closed: BTreeSet<PathBuf> =
+        all.into_iter().filter(|path| is_closed(path)).map(Path::to_path_buf).collect();
+    for each in found {
+        each.paths.retain(|path| !closed.contains(path));
+        each.unseen.retain(|path| !closed.contains(path));
+    }
+    let above: BTreeSet<&Path> = closed.iter().filter_map(|path| path.parent()).collect();
+    above.into_iter().map(Path::to_path_buf).collect()
+}
+
+/// Says whether a directory can be neither listed nor entered by this user.
+fn is_closed(path: &Path) -> bool {
+    let may = |right| access(path, right).is_ok();
+    path.is_dir() && !may(Permission::READ_OK) && !may(Permission::EXEC_OK)
+}
+
+/// Returns the command that opens the directories that are closed in one.
+fn opens(directory: &Path) -> String {
+    let name = quoted(&[directory.display().to_string()]);
+    format!("`find {name} -type d ! -perm -u=rx -prune -exec chmod u+rwx {{}} +` opens them")
 }
 
 /// Returns how many paths can be refused: each takes a descriptor while a command is started.
@@ -122,9 +171,7 @@ fn too_many(all: &BTreeSet<&Path>) -> Failure {
         shown(directory)
     );
     let help = match 2 * closed > count {
-        true => format!(
-            "`find {name} -type d ! -perm -u=rx -prune -exec chmod u+rwx {{}} +` opens them"
-        ),
+        true => opens(directory),
         false => format!("move them into a directory below {name}, which is refused as a whole"),
     };
     Failure::new(Code::SettingsRejected, message, help)

@@ -111,6 +111,18 @@ pub(crate) fn path_of_tool(tool: &str, input: &Value, facts: &Facts) -> Option<P
     path_of(row, input, facts)
 }
 
+/// Returns where a tool begins that reads all files of a directory, and the pattern that bounds their names.
+pub(crate) fn walk_of_tool<'a>(
+    tool: &str,
+    input: &'a Value,
+    facts: &Facts,
+) -> Option<(PathBuf, Option<&'a str>)> {
+    let row = knowledge().read_tools.iter().find(|row| row.name == tool && row.walks)?;
+    let text = |key: &str| input.get(key).and_then(Value::text);
+    let base = text(row.field).map_or_else(|| facts.cwd.clone(), |path| expand(path, facts));
+    Some((base, row.pattern.and_then(text)))
+}
+
 fn file(context: &Context<'_>, draft: &mut Draft, row: &FileTool, access: Access) {
     let Some(written) = path_of(row, context.input, context.facts) else {
         draft.hard = Some(("bad_input", format!("the call has no text in `{}`", row.field)));

@@ -210,17 +210,30 @@ fn thousands_of_closed_directories_stop_no_command() {
 }
 
 #[test]
-fn too_many_closed_directories_are_told_with_the_command_that_opens_them() {
+fn a_directory_with_too_many_closed_ones_is_read_only_and_the_next_command_runs() {
     as_each("closed-too-many", |runs| {
         if !runs.ordinary && is_root() {
             return; // for root there is none that cannot be looked through
         }
         runs.settings(&json!({"permissions": {"deny": ["Read(./**/*.pem)"]}}));
         closed_directories(runs, 900);
-        let run = || with_descriptors(runs, (1_024, 1_024), "echo ran");
-        let (code, told) = run();
-        assert_eq!(code, 122, "{told}");
-        let (_, help) = told.split_once("try: `").expect("what helps");
+        let key = runs.place.project().join("closed7/a.pem");
+        let open = |mode| {
+            let closed = key.parent().expect("a directory");
+            fs::set_permissions(closed, fs::Permissions::from_mode(mode)).expect("chmod");
+        };
+        open(0o755);
+        fs::write(&key, "secret").expect("a file");
+        open(0o000);
+        let run = |text: &str| with_descriptors(runs, (1_024, 1_024), text);
+        // Nothing that it holds is opened by the command, or moved to where it could be.
+        let tries = "chmod 755 closed7; cat closed7/a.pem; mv closed7 /tmp/x; mv closed7 moved; echo ran; touch new";
+        runs.place.write("project/act.sh", tries);
+        let (code, told) = run("bash act.sh");
+        assert!(code == 1 && told.contains("ran\n") && !told.contains("secret"), "{told}");
+        assert!(!runs.place.project().join("new").exists(), "{told}");
+        let run = || run("echo ran");
+        let (_, help) = told.split_once("through; `").expect("what helps");
         let (command, _) = help.split_once('`').expect("a command");
         let helped = Command::new("sh").args(["-c", command]).status().expect("sh starts");
         assert!(helped.success(), "{command}");

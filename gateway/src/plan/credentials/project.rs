@@ -43,9 +43,12 @@ pub(super) fn find(place: &Place) -> Found {
     found
 }
 
+/// Looks through a tree, the upper directories first: all of them down to `depth`, and deeper ones until many were listed.
 fn walk(root: &Path, depth: usize, found: &mut Found) {
-    let mut open = VecDeque::from([(root.to_path_buf(), depth)]);
-    while let Some((directory, depth)) = open.pop_front() {
+    let mut open = VecDeque::from([(root.to_path_buf(), 0)]);
+    let mut listings = 0;
+    while let Some((directory, level)) = open.pop_front() {
+        listings += 1;
         let Some(listed) = list(&directory) else {
             // Who owns it can change its mode while the command runs.
             found.unlisted.push(directory);
@@ -55,9 +58,10 @@ fn walk(root: &Path, depth: usize, found: &mut Found) {
             let path = directory.join(&name);
             match kind {
                 FileType::Directory
-                    if depth > 0 && !known().asked.passed.contains(&name.as_str()) =>
+                    if goes_on((level, depth), listings)
+                        && !known().asked.passed.contains(&name.as_str()) =>
                 {
-                    open.push_back((path, depth - 1));
+                    open.push_back((path, level + 1));
                 }
                 FileType::Directory => {}
                 _ if known().asked.speaks_of(&name) => found.asked.push(path),
@@ -66,6 +70,11 @@ fn walk(root: &Path, depth: usize, found: &mut Found) {
             }
         }
     }
+}
+
+/// Says whether the directories in one at `level` are looked through.
+fn goes_on((level, depth): (usize, usize), listings: usize) -> bool {
+    level < depth || depth > 0 && listings < known().asked.most
 }
 
 /// Says whether a copy is shown of a file with this name, in whatever directory of the project.
