@@ -1,6 +1,7 @@
 //! The language, construct by construct: what the authority makes of small texts.
 
 mod arithmetic;
+mod assigned;
 mod braces;
 mod compound;
 mod continuations;
