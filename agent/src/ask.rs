@@ -6,8 +6,8 @@ use std::io::{BufRead as _, BufReader, IsTerminal as _, Write as _};
 use std::sync::Arc;
 
 use rustix::termios::{QueueSelector, tcflush};
-use stockade::protocol::types::{Answer, Question};
-use stockade::protocol::words;
+use stockade_wire::types::{Answer, Question};
+use stockade_wire::words;
 
 /// How often an answer that is none is asked for again.
 const TRIES: usize = 3;

@@ -16,8 +16,8 @@ use std::os::unix::process::CommandExt as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use stockade::protocol::errors::{Code, Failure};
-use stockade::protocol::words;
+use stockade_wire::errors::{Code, Failure};
+use stockade_wire::words;
 
 use crate::flags::Flags;
 
@@ -65,7 +65,7 @@ fn main() -> ExitCode {
         Ok(Arguments { command: Some(Command::Run(options)), .. }) => run::run(options)
             .unwrap_or_else(|error| {
                 fail(&format!("{error:#}"), "");
-                ExitCode::from(stockade::protocol::status::FAILED)
+                ExitCode::from(stockade_wire::status::FAILED)
             }),
         Ok(Arguments { command: None, flags }) => agent(flags),
         Err(error) if error.use_stderr() => {
@@ -80,7 +80,7 @@ fn main() -> ExitCode {
                 "`stockade agent --help` shows the options"
             };
             fail(line, help);
-            ExitCode::from(if is_run { stockade::protocol::status::FAILED } else { USAGE })
+            ExitCode::from(if is_run { stockade_wire::status::FAILED } else { USAGE })
         }
         Err(help) => {
             let _ = help.print(); // nobody reads it

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
-use stockade::client::{Client, Conversation, Options, PendingQuestion};
-use stockade::protocol::types::{
+use stockade_client::{Client, Conversation, Options, PendingQuestion};
+use stockade_wire::types::{
     Answer, AtLimit, CommandRequest, CommandText, Context, Control, Input, RunOutcome,
 };
-use stockade::protocol::{status, words};
+use stockade_wire::{status, words};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
@@ -68,14 +68,14 @@ async fn converse(options: Run) -> anyhow::Result<RunOutcome> {
     let mut request = request(options.command, cwd.clone());
     request.stdin = !std::io::stdin().is_terminal();
     request.context.interactive = terminal.is_some();
-    let connected = Client::connect(Options {
+    let connected = Client::connect(&Options {
         socket: options.socket.map(std::path::absolute).transpose()?,
         state_directory: options.state_dir.map(std::path::absolute).transpose()?,
         // Launcher and scan worker are the executable that lies beside this one.
         executable: Some(std::env::current_exe()?.with_file_name("stockade")),
         ..Options::from_environment()
     });
-    let outcome = match connected.await {
+    let outcome = match connected {
         Ok(client) => watch(client, request, terminal).await?,
         Err(failure) => RunOutcome::Failed(failure),
     };

@@ -4,8 +4,8 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Instant;
 
-use stockade::protocol::types::{Event, RunOutcome, Stream};
-use stockade::protocol::words;
+use stockade_wire::types::{Event, RunOutcome, Stream};
+use stockade_wire::words;
 
 /// Moves to the start of the line and clears it (ECMA-48, EL).
 const CLEAR: &str = "\r\u{1b}[K";

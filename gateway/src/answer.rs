@@ -5,7 +5,6 @@ use stockade_policy::{Decision, SandboxState};
 use stockade_sandbox as sandbox;
 
 use crate::audit::{self, Receipt};
-use crate::client::Conversation;
 use crate::footer::{self, around};
 use crate::judge::{Judged, Scene};
 use crate::net::report::Refused;
@@ -17,6 +16,7 @@ use crate::records::signal_name;
 use crate::remedy;
 use crate::run::Execution;
 use crate::view;
+use stockade_wire::conversation::Conversation;
 
 /// Most refused acts that an answer names.
 const MAX_VIOLATIONS: usize = 100;

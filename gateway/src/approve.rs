@@ -14,12 +14,12 @@ use crate::answer::unrecorded;
 use crate::approve::asked::Agreed;
 use crate::audit::record::{self, Body};
 use crate::audit::{Log, Receipt};
-use crate::client::PendingQuestion;
 use crate::engine::blocking;
 use crate::judge::Scene;
 use crate::protocol::errors::Failure;
 use crate::protocol::types::{AlwaysOffer, Answer, Control, DecisionView, Event, Question};
 use crate::run::given_up;
+use stockade_wire::conversation::PendingQuestion;
 
 /// The consent of a person to one command, durable in the log. Only [`ask`] and [`agreed`] make one.
 #[derive(Debug)]

@@ -10,22 +10,17 @@ use std::sync::OnceLock;
 use stockade_parser::json::view::{Members, View};
 use stockade_parser::tables::{Table, view};
 
+pub(crate) use stockade_base::links::remembered;
+use stockade_base::links::{check_way, led};
+
 use crate::facts::{Names, Place};
-use crate::places::{self, Places};
+use crate::places::Places;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::Context;
-use crate::{facts, settings};
+use crate::settings;
 
 /// Size of the list of regions above which those that are gone are taken out.
 const LONG: usize = 64 << 10;
-
-/// Returns the directories in which commands could write before, as the state remembers them.
-pub(crate) fn remembered(state: &Path) -> Vec<PathBuf> {
-    // What cannot be read cannot be added to either, and that is told.
-    let bytes = std::fs::read(state.join("regions")).unwrap_or_default();
-    let names = bytes.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-    names.map(|name| PathBuf::from(std::ffi::OsStr::from_bytes(name))).collect()
-}
 
 /// Remembers `regions`, of which `known` are remembered already.
 pub(crate) fn remember(state: &Path, regions: &[PathBuf], known: &[PathBuf]) -> io::Result<()> {
@@ -190,7 +185,7 @@ fn check_own(
     (names, regions): (&mut Names, &[PathBuf]),
 ) -> Result<(), Failure> {
     let own = settings::own_directories(context, place);
-    let home = places::home(|name| crate::facts::variable(context, name)).ok();
+    let home = stockade_base::directories::home(|name| crate::facts::variable(context, name)).ok();
     let settings = own.iter().map(|it| ("settings directory", it.as_path()));
     let given = places.given.iter().map(|(what, it)| (*what, it.as_path()));
     let home = home.iter().map(|it| ("home directory", it.as_path()));
@@ -198,51 +193,6 @@ fn check_own(
         check_way(what, path, (names, regions))?;
     }
     Ok(())
-}
-
-/// Refuses a path that goes over a symbolic link in one of `regions`.
-fn check_way(
-    what: &str,
-    path: &Path,
-    (names, regions): (&mut Names, &[PathBuf]),
-) -> Result<(), Failure> {
-    let way = names.way(path, Path::new("/"));
-    for link in &way.links {
-        let above = link.parent().unwrap_or(link);
-        if let Some(region) = regions.iter().find(|it| above.starts_with(it)) {
-            return Err(led(what, &path.display().to_string(), (link, way.real()), region));
-        }
-    }
-    Ok(())
-}
-
-/// Refuses paths of the gateway's own that go over a symbolic link which a command could have made: below the project of
-/// the working directory, or where one of `states` remembers that commands could write. Blocks on the file system.
-pub(crate) fn check_links<'a>(
-    given: &[(&'static str, PathBuf)],
-    states: impl Iterator<Item = &'a Path>,
-) -> Result<(), Failure> {
-    let mut names = Names::default();
-    let mut goes_over_links = |path: &Path| !names.way(path, Path::new("/")).links.is_empty();
-    if !given.iter().any(|(_, path)| goes_over_links(path)) {
-        return Ok(());
-    }
-    let mut regions: Vec<PathBuf> = states.flat_map(remembered).collect();
-    let here = std::env::current_dir().ok();
-    regions.extend(here.and_then(|here| facts::work_around(&here)));
-    given.iter().try_for_each(|(what, path)| check_way(what, path, (&mut names, &regions)))
-}
-
-fn led(what: &str, text: &str, (link, real): (&Path, &Path), region: &Path) -> Failure {
-    let message = format!(
-        "the {what} `{}` goes over the symbolic link `{}`, which a command that works in `{}` could have made",
-        text.escape_debug(),
-        link.display(),
-        region.display()
-    );
-    let help =
-        format!("name the real path if you mean it, `{}`; else remove the link", real.display());
-    Failure::new(Code::DirectoryUnusable, message, help)
 }
 
 /// Refuses settings in `file` that lie where commands write; blocks on the file system.

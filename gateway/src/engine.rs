@@ -24,7 +24,8 @@ use tokio::task::JoinHandle;
 
 use crate::audit::record::decision::Runs;
 use crate::audit::{GatewayMode, Log, Receipt};
-use crate::client::{Conversation, Options};
+use stockade_wire::conversation::Conversation;
+
 use crate::decide::{self, Grant, Outcome};
 use crate::judge;
 use crate::net::broker::{Broker, Person};
@@ -35,6 +36,7 @@ use crate::plan::Planned;
 use crate::protocol::errors::Failure;
 use crate::protocol::types::{CommandRequest, Event, RunOutcome};
 use crate::records::{self, Circumstances};
+use crate::route::Options;
 use crate::run::{self, Launchers, Lines, Manner, Task};
 use crate::tasks::live::Live;
 use crate::temporary::Temporary;

@@ -1,7 +1,7 @@
 //! The gate: everything that touches the world.
 //!
-//! Three things are public: [`Gateway`], the [`client`] and the [`protocol`]. A front end takes a
-//! [`client::Client`], which is a gateway in this process or one behind a socket.
+//! Three things are public: [`Gateway`], the [`route`] to one and the [`protocol`]. A front end that is not to be a gateway
+//! links `stockade-client`.
 #![forbid(unsafe_code)]
 
 mod answer;
@@ -9,7 +9,6 @@ mod approve;
 mod bounds;
 mod cases;
 mod cli;
-pub mod client;
 mod decide;
 mod engine;
 mod environment;
@@ -19,13 +18,13 @@ mod hooks;
 mod judge;
 mod known;
 mod net;
-mod places;
 mod plan;
 mod records;
 mod regions;
 mod remedy;
 mod request;
 mod review;
+pub mod route;
 mod run;
 mod serve;
 mod settings;
@@ -45,7 +44,7 @@ pub use facts::git_index;
 #[doc(hidden)]
 pub use net::decode;
 pub use spare::Spare;
-use stockade_base::{json_text, random};
+use stockade_base::{json_text, places, random};
 use stockade_log as audit;
 #[cfg(test)]
 use stockade_scratch as testing;

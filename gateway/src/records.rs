@@ -18,13 +18,13 @@ use crate::audit::record::{
 use crate::audit::{self, Log, Receipt, clock};
 use crate::hooks::{self, Ran, describe};
 use crate::judge::{Judged, Scene, broken};
-use crate::places::hex;
 use crate::protocol::errors::Failure;
 use crate::protocol::types::{CheckRequest, CommandRequest, Context, Stream};
 use crate::run::Execution;
 use crate::run::output::{Carried, SHORT_BYTES};
 use crate::settings::Snapshot;
 use crate::view;
+use stockade_base::hex;
 
 /// What a decision record says besides the verdict.
 #[derive(Debug)]

@@ -26,12 +26,12 @@ pub(crate) use edits::note_edit;
 pub(crate) use journal::Journal;
 pub(crate) use watched::watched;
 
+use stockade_base::hex;
+
 /// Says whether a person's tools execute the file at `inside`, a path below a directory in which commands write.
 pub(crate) fn is_watched(inside: &std::path::Path) -> bool {
     table::row(inside).is_some()
 }
-
-use crate::places::hex;
 
 /// Stands for the digest of the content of what a link leads to that leads to no file.
 const NOWHERE: &str = "none";

@@ -14,9 +14,9 @@ use stockade_policy::{Layer, LoadedSettings, Problem, Rules, SettingsText, Sever
 
 use crate::bounds;
 use crate::facts::{Place, roots, variable};
-use crate::places::hex;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::Context;
+use stockade_base::hex;
 
 /// Where to look for settings.
 #[derive(Debug, Clone, Copy)]

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant, SystemTime};
 use sha2::{Digest as _, Sha256};
 use stockade_sandbox::Cache;
 
-use crate::places::{hex, private_directory};
 use crate::review::Journal;
+use stockade_base::directories::private_directory;
+use stockade_base::hex;
 
 mod ending;
 mod removal;

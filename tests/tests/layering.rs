@@ -16,6 +16,7 @@ const RULES: &[(&str, &[&str], Option<usize>)] = &[
     ("stockade-sandbox", &[], Some(25)),
     ("stockade-wire", &["stockade-parser"], Some(40)),
     ("stockade-base", &["stockade-parser", "stockade-wire"], Some(50)),
+    ("stockade-client", &["stockade-base", "stockade-wire"], Some(70)),
     (
         "stockade-log",
         &["stockade-parser", "stockade-policy", "stockade-base", "stockade-wire"],
@@ -31,13 +32,14 @@ const RULES: &[(&str, &[&str], Option<usize>)] = &[
             "stockade-wire",
             "stockade-base",
             "stockade-log",
+            "stockade-client",
         ],
         Some(140),
     ),
     (
         "stockade-agent",
         &[
-            "stockade",
+            "stockade-client",
             "stockade-wire",
             "stockade-model",
             "stockade-files",
@@ -60,7 +62,14 @@ const RULES: &[(&str, &[&str], Option<usize>)] = &[
     ("stockade-model-server", &[], Some(15)),
     (
         "stockade-tests",
-        &["stockade", "stockade-parser", "stockade-witness", "stockade-policy", "stockade-sandbox"],
+        &[
+            "stockade",
+            "stockade-client",
+            "stockade-parser",
+            "stockade-witness",
+            "stockade-policy",
+            "stockade-sandbox",
+        ],
         None,
     ),
 ];
@@ -285,6 +294,7 @@ fn crates_forbid_unsafe_code() {
         "gateway/wire/src/lib.rs",
         "gateway/base/src/lib.rs",
         "gateway/log/src/lib.rs",
+        "gateway/client/src/lib.rs",
         "agent/src/main.rs",
         "agent/model/src/lib.rs",
         "agent/files/src/lib.rs",

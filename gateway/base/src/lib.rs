@@ -1,11 +1,14 @@
-//! What several crates of the gateway need of the host and of text: random bytes, hexadecimal digits, private
-//! directories, JSON edited as text.
+//! Names of files and links to them, the directories that a gateway keeps its things in, random bytes, hexadecimal
+//! digits, and JSON edited as text: all crates of the gateway may import it.
 //!
 //! May read the file system and make private directories; decides nothing and keeps no state.
 #![forbid(unsafe_code)]
 
 pub mod directories;
 pub mod json_text;
+pub mod links;
+pub mod names;
+pub mod places;
 pub mod random;
 
 /// Returns `bytes` as lower-case hexadecimal digits.

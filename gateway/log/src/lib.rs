@@ -43,7 +43,7 @@ pub mod verify;
 mod wire;
 mod writer;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -55,6 +55,7 @@ pub use error::Error;
 use journal::Journal;
 use record::Body;
 pub use redact::Redactor;
+pub use stockade_base::places::LogPlaces as Places;
 use writer::Job;
 
 /// How long a record may take to become durable.
@@ -62,39 +63,6 @@ pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Records that may wait for the writer; who comes later waits.
 const QUEUE: usize = 256;
-
-/// Where a log and its keys are.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Places {
-    /// The folder of the log.
-    pub directory: PathBuf,
-    /// The folder of keys, the newest checkpoint known here, and marks of running commands.
-    pub state: PathBuf,
-}
-
-impl Places {
-    /// Returns the places of the log in `directory` when only that was named: its state is a folder of
-    /// `default_state` named after the real path, so that two logs never share a state.
-    pub fn of(directory: &Path, default_state: &Path) -> Places {
-        let real = real(directory);
-        let digest = hash::hex(&hash::sha256(&[real.as_os_str().as_encoded_bytes()]));
-        let name = digest.get(..16).unwrap_or(&digest);
-        Places { directory: directory.to_owned(), state: default_state.join("logs").join(name) }
-    }
-}
-
-/// Returns the real path of `path`; of one that does not exist yet, that of its nearest parent and the
-/// rest.
-fn real(path: &Path) -> PathBuf {
-    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    for above in absolute.ancestors() {
-        if let Ok(found) = std::fs::canonicalize(above) {
-            let rest = absolute.strip_prefix(above).unwrap_or(Path::new(""));
-            return if rest.as_os_str().is_empty() { found } else { found.join(rest) };
-        }
-    }
-    absolute
-}
 
 /// How the gateway lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

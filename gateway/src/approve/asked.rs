@@ -17,7 +17,8 @@ use std::time::{Duration, SystemTime};
 use sha2::{Digest as _, Sha256};
 
 use crate::audit::record::caller::{Process, processes_above};
-use crate::places::{hex, private_directory};
+use stockade_base::directories::private_directory;
+use stockade_base::hex;
 
 /// How long a person may think about a question of their agent.
 const LASTS: Duration = Duration::from_secs(10 * 60);

@@ -12,11 +12,12 @@ use super::args::Agent;
 use crate::Gateway;
 use crate::audit::GatewayMode;
 use crate::cli::exit::ExitCode;
-use crate::client::{Connection, Options};
 use crate::places::Places;
 use crate::protocol::errors::{Code, Failure};
+use crate::route::Options;
 use crate::serve::socket::Listener;
 use crate::spare::{Purpose, Spare};
+use stockade_client::Client;
 
 /// Name of the executable beside this one.
 const BESIDE: &str = "stockade-agent";
@@ -33,8 +34,9 @@ pub(crate) fn start(options: &Agent) -> Result<ExitCode, Failure> {
         let error = Command::new(&beside).args(&options.arguments).exec();
         return Err(failed(&format!("{}: {error}", beside.display())));
     }
-    let gateway = Options { runs: true, ..Options::from_environment() };
-    let listens = Connection::reach(&gateway)?.is_some();
+    let at = stockade_client::Options::from_environment();
+    let gateway = Options { at, runs: true, ..Options::default() };
+    let listens = Client::reach(&gateway)?.is_some();
     match gateway.default_socket.as_ref().filter(|_| listens) {
         Some(path) => {
             let path = gateway.real(path)?;

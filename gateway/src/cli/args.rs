@@ -486,6 +486,9 @@ pub(crate) struct Doctor {
 pub(crate) struct Serve {
     #[command(flatten)]
     pub common: Common,
+    /// Serve the one client that is connected to standard input, and end with it.
+    #[arg(long, hide = true, conflicts_with = "socket")]
+    pub stdin: bool,
     /// Return when the gateway listens, and let it run on in a session of its own.
     #[arg(long)]
     pub detach: bool,

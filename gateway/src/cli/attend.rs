@@ -15,14 +15,14 @@ use stockade_sandbox::HeldSignals;
 use super::ask::{Terminal, WITHDRAWAL, Withdrawal};
 use super::interrupts::{Interrupts, Meant, SIGWINCH, heard};
 use super::streams::{Bell, Keyboard, Printing, Show, Source, unread, window};
-use crate::client::{Attended, Connection, Said, left};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{Answer, CommandRequest, Control, Question, RunOutcome};
+use stockade_client::{Attended, Client, Said, left};
 
 /// Has the gateway behind `connection` run `request`, with the person at `terminal` for its questions.
 /// Also returns why output could not be passed on, if that was so.
 pub(super) fn attend(
-    connection: Connection,
+    connection: Client,
     request: &CommandRequest,
     terminal: Option<Terminal>,
     show: Show,

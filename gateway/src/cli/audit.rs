@@ -45,7 +45,7 @@ fn places(common: &Common, directory: Option<PathBuf>) -> Result<Places, Failure
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
     let mut options = context::options(common, &here);
     if let Some(directory) = directory {
-        options.audit_directory = Some(here.join(directory));
+        options.at.audit_directory = Some(here.join(directory));
     }
     Places::find(&options, |name| std::env::var_os(name))
 }

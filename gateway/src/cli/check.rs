@@ -7,10 +7,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{args, context, failure, refused};
-use crate::client::Client;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{Case, CheckRequest, Context, DecisionView};
 use crate::protocol::words;
+use crate::route::Route;
 use crate::spare::Spare;
 
 /// Longest line of `--jsonl`, in bytes.
@@ -62,7 +62,7 @@ async fn decide(options: args::Check, spare: Spare) -> Result<ExitCode, Failure>
         context: call.context,
         ..CheckRequest::default()
     };
-    let mut client = Client::connect(call.options).await?;
+    let mut client = Route::connect(call.options).await?;
     let decision = client.check(request).await?;
     failure::tell(&words::verdict(&decision, &shown, &here));
     if !decision.explanation.is_empty() {
@@ -117,7 +117,7 @@ struct Line {
 /// Answers one case a line. A line that cannot be judged is answered with a refusal, so that the order
 /// holds, and makes the exit status 122.
 async fn cases(call: context::Call, run_hooks: bool, explain: bool) -> Result<ExitCode, Failure> {
-    let mut client = Client::connect(call.options.clone()).await?;
+    let mut client = Route::connect(call.options.clone()).await?;
     let mut lines = std::io::stdin().lock();
     let mut unanswered = None;
     for number in 1u64.. {

@@ -7,10 +7,10 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use super::args::Common;
-use crate::client::{Client, Options};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{CommandText, Context};
 use crate::request::{quoted, remade};
+use crate::route::{Options, Route};
 use crate::spare::{Purpose, Spare};
 
 /// Longest command text that is read from standard input, in bytes.
@@ -84,13 +84,14 @@ fn here(common: &Common) -> Result<PathBuf, Failure> {
 
 /// Returns which gateway the options name.
 pub(crate) fn options(common: &Common, here: &Path) -> Options {
-    Options {
+    let at = stockade_client::Options {
         socket: common.socket.as_ref().map(|path| here.join(path)),
         embedded: common.no_daemon,
         audit_directory: common.audit_dir.as_ref().map(|path| here.join(path)),
         state_directory: common.state_dir.as_ref().map(|path| here.join(path)),
-        ..Options::from_environment()
-    }
+        ..stockade_client::Options::from_environment()
+    };
+    Options { at, ..Options::default() }
 }
 
 /// Forks what this process will need if it is the gateway itself, or takes what was forked for it. First of all,
@@ -111,7 +112,7 @@ pub(crate) fn foreseen(words: &[OsString]) -> Option<Spare> {
         _ => return None,
     };
     let embedded = words.iter().take_while(|word| *word != "--").any(|word| word == "--no-daemon");
-    let expected = embedded || Options::from_environment().stays_embedded();
+    let expected = embedded || stockade_client::Options::from_environment().stays_embedded();
     expected.then(|| Spare::fork(purpose))
 }
 
@@ -122,9 +123,9 @@ pub(crate) fn may_run(common: &Common) -> bool {
 }
 
 /// Returns a client of the gateway that runs where the options say; none when this process is to be the gateway.
-pub(crate) fn running(common: &Common) -> Result<Option<Client>, Failure> {
+pub(crate) fn running(common: &Common) -> Result<Option<Route>, Failure> {
     let here = here(common)?;
-    Client::reach(&options(common, &here))
+    Route::reach(&options(common, &here))
 }
 
 fn unusable_directory(error: std::io::Error) -> Failure {

@@ -12,8 +12,8 @@ use clap::error::ErrorKind;
 use serde_json::{Value, json};
 
 use super::{args, context, failure, refused, setup};
-use crate::client::{Client, Options};
 use crate::protocol::errors::{Code, Failure};
+use crate::route::{Options, Route};
 use crate::serve::hook::answer::{Answer, blocked};
 use crate::serve::hook::frame::LIMIT_BYTES;
 use crate::serve::hook::handle::{Running, handle};
@@ -79,7 +79,7 @@ fn reached(options: &args::agents::Hook) -> Option<Answer> {
 }
 
 /// Has the gateway behind `client` judge the frame on standard input.
-fn carried(options: &args::agents::Hook, mut client: Client) -> Answer {
+fn carried(options: &args::agents::Hook, mut client: Route) -> Answer {
     let prepared = prepared(options).map_err(|failure| {
         let (from, asked) = asked(options.agent);
         let request = refused::request(from, asked, &options.common, Path::new("/"));
@@ -132,7 +132,7 @@ async fn judged(options: &args::agents::Hook, spare: Spare) -> Result<Answer, Fa
             return Err(refused::record((&options.common, spare), from, asked, failure).await);
         }
     };
-    let mut client = Client::connect(Options { spare, ..prepared.call.options.clone() }).await?;
+    let mut client = Route::connect(Options { spare, ..prepared.call.options.clone() }).await?;
     Ok(prepared.answer(options.agent, &mut client).await)
 }
 
@@ -144,7 +144,7 @@ struct Prepared {
 }
 
 impl Prepared {
-    async fn answer(&self, agent: Agent, client: &mut Client) -> Answer {
+    async fn answer(&self, agent: Agent, client: &mut Route) -> Answer {
         handle(agent, &self.frame, &self.call.context, &self.running, client).await
     }
 }

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use super::streams::Keys;
-use crate::client::{LONGEST_END, SAME_ORDER};
 use crate::protocol::types::Control;
+use stockade_client::{LONGEST_END, SAME_ORDER};
 
 pub(super) const SIGHUP: i32 = 1;
 pub(super) const SIGINT: i32 = 2;

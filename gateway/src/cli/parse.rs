@@ -23,7 +23,7 @@ const BATCH: usize = 256;
 
 /// Prints the tree of what `options` names.
 pub(crate) async fn parse(options: args::Parse) -> Result<ExitCode, Failure> {
-    let executable = crate::client::Options::default().executable()?;
+    let executable = stockade_client::Options::default().executable()?;
     let scanner = Scanner::new(executable, Spare::default());
     if options.jsonl {
         return texts(&scanner).await;

@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::args::Common;
 use super::context;
-use crate::client::{Client, Options};
 use crate::protocol::errors::Failure;
 use crate::protocol::types::{CheckRequest, Context};
+use crate::route::{Options, Route};
 use crate::spare::Spare;
 
 /// Has the gateway that `common` names record that the call of `tool` was refused because of `failure`. Returns what the
@@ -21,7 +21,7 @@ pub(super) async fn record(
 ) -> Failure {
     let here = std::env::current_dir().unwrap_or_else(|_| "/".into());
     let options = Options { spare, ..context::options(common, &here) };
-    let mut client = match Client::connect(options).await {
+    let mut client = match Route::connect(options).await {
         Ok(client) => client,
         Err(unrecorded) => return unrecorded,
     };

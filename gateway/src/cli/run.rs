@@ -12,7 +12,9 @@ use super::attend::attend;
 use super::check::with_hooks;
 use super::interrupts::{ENDING, Interrupts, Meant, SIGXFSZ, heard, waited};
 use super::{args, context, failure, refused, shell, streams};
-use crate::client::{Client, Connection, Conversation, Options, PendingQuestion, start};
+use stockade_client::{Client, start};
+use stockade_wire::conversation::{Conversation, PendingQuestion};
+
 use crate::parse::is_plain;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::tasks::TaskView;
@@ -21,6 +23,7 @@ use crate::protocol::types::{
     RunResult,
 };
 use crate::protocol::{status, words};
+use crate::route::{Options, Route};
 use crate::serve::shell::inside;
 use crate::spare::{Purpose, Spare};
 
@@ -150,7 +153,7 @@ pub(super) fn perform(
         People::Nobody => None,
     };
     request.context.interactive = terminal.is_some();
-    let ended = match Connection::reach(&options)? {
+    let ended = match Client::reach(&options)? {
         Some(connection) => attend(connection, &request, terminal, show),
         None => embedded(options, request, terminal, show),
     };
@@ -175,7 +178,7 @@ fn embedded(
         let keyboard = streams::Keyboard::of(&request)?;
         let keys = keyboard.as_ref().map(streams::Keyboard::keys);
         let signals = Signals::listen(keys.as_ref())?;
-        let mut client = Client::embedded(Options { runs: true, ..options }).await?;
+        let mut client = Route::embedded(Options { runs: true, ..options }).await?;
         let told = converse((&mut client, request), signals, terminal, (show, keys)).await;
         client.close().await;
         told
@@ -185,7 +188,7 @@ fn embedded(
 /// Runs the command, and meanwhile passes on output, input, signals and questions. Also returns why output
 /// could not be passed on, if that was so.
 async fn converse(
-    (client, request): (&mut Client, CommandRequest),
+    (client, request): (&mut Route, CommandRequest),
     mut signals: Signals,
     terminal: Option<Terminal>,
     (show, keys): (streams::Show, Option<streams::Keys>),

@@ -5,15 +5,18 @@ use std::process::{Command, Stdio};
 
 use crate::cli::exit::ExitCode;
 
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{args, context, failure};
 use crate::audit::GatewayMode;
-use crate::client::Options;
 use crate::facts::Place;
 use crate::protocol::errors::{Code, Failure};
-use crate::serve::socket::Listener;
-use crate::{Gateway, Spare, client, plan};
+use crate::route::Options;
+use crate::serve::socket::{self, Listener};
+use crate::{Gateway, Spare, plan};
 
 /// Variables that a detached gateway keeps: who the person is, and where things are.
 const KEPT: [&str; 11] = [
@@ -33,6 +36,11 @@ const KEPT: [&str; 11] = [
 /// Serves until SIGTERM, SIGINT or SIGHUP.
 pub(crate) async fn serve(serving: args::Serve, spare: Spare) -> Result<ExitCode, Failure> {
     let call = context::call(&serving.common, "serve")?;
+    if serving.stdin {
+        let mut options = Options { runs: true, spare, ..call.options };
+        options.at.embedded = true;
+        return serve_stdin(options).await;
+    }
     let path = socket_path(&call.options)?;
     // At the default place every run of this user knows of it. Where no command can work, none can write.
     if call.options.socket.is_some()
@@ -47,7 +55,8 @@ pub(crate) async fn serve(serving: args::Serve, spare: Spare) -> Result<ExitCode
     let mut interrupt = signal(SignalKind::interrupt()).map_err(internal)?;
     let mut hangup = signal(SignalKind::hangup()).map_err(internal)?;
     let listener = Listener::bind(&path)?;
-    let options = Options { embedded: true, runs: true, spare, ..call.options };
+    let mut options = Options { runs: true, spare, ..call.options };
+    options.at.embedded = true;
     let gateway = Gateway::open_as(options, GatewayMode::Daemon).await?;
     let ready = format!("listening on {}", path.display());
     // Nobody needs to read it: the socket is what counts.
@@ -100,7 +109,21 @@ pub(crate) fn detach(options: &args::Serve) -> Result<ExitCode, Failure> {
     }
 }
 
-fn socket_path(options: &client::Options) -> Result<std::path::PathBuf, Failure> {
+/// Serves the client that started this process and holds the other end of standard input.
+async fn serve_stdin(options: Options) -> Result<ExitCode, Failure> {
+    let unusable = |error: std::io::Error| {
+        let message = format!("standard input is not a connected socket: {error}");
+        Failure::new(Code::InvalidRequest, message, "leave `--stdin` out: programs use it")
+    };
+    let stream = std::io::stdin().as_fd().try_clone_to_owned().map_err(unusable)?;
+    let stream = UnixStream::from(stream);
+    stream.peer_addr().map_err(unusable)?;
+    let gateway = Gateway::open_as(options, GatewayMode::Embedded).await?;
+    socket::serve_one(stream, gateway).await.map_err(unusable)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn socket_path(options: &stockade_client::Options) -> Result<std::path::PathBuf, Failure> {
     let path = options.socket.as_ref().or(options.default_socket.as_ref());
     let path = path.ok_or_else(|| {
         Failure::new(

@@ -9,10 +9,10 @@ use std::process::Command;
 
 use super::args::Common;
 use super::{context, failure, run, streams};
-use crate::client::Options;
 use crate::parse::is_plain;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{AtLimit, CommandRequest, CommandText, LONGEST_MS, RunOutcome};
+use crate::route::Options;
 use crate::serve::hook::marks;
 use crate::serve::shell::options::{Asked, read};
 use crate::serve::shell::wrapping::{self, Through, Unwrapped};

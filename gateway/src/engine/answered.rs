@@ -11,7 +11,6 @@ use crate::approve::{self, Answered, Consent, named};
 use crate::audit::Log;
 use crate::audit::Receipt;
 use crate::audit::record::decision::Runs;
-use crate::client::{Conversation, PendingQuestion};
 use crate::decide::{Grant, Pending};
 use crate::facts::Place;
 use crate::hooks::Report;
@@ -23,6 +22,7 @@ use crate::records::{self, Circumstances};
 use crate::request::Command;
 use crate::temporary::Temporary;
 use crate::{answer, view};
+use stockade_wire::conversation::{Conversation, PendingQuestion};
 
 /// What is told of a yes that does not count.
 const CHANGED: &str = "settings, links or files changed while the question stood, so the yes does not count; give the command again";

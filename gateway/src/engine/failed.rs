@@ -8,7 +8,6 @@ use super::Gateway;
 use super::calling::Calling;
 use crate::answer;
 use crate::facts::variable;
-use crate::places;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{CheckRequest, CommandRequest, CommandText};
 use crate::records::{self, failed::Failed};
@@ -68,7 +67,8 @@ impl Asked {
             input,
             command: None,
             cwd: "/".into(),
-            home: places::home(|name| variable(context, name)).unwrap_or_else(|_| "/".into()),
+            home: stockade_base::directories::home(|name| variable(context, name))
+                .unwrap_or_else(|_| "/".into()),
             timeout_ms: 0,
             background: false,
             pty: false,

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest as _, Sha256};
 
 use super::Place;
-use crate::places::{self, hex, private_directory};
+use stockade_base::directories::private_directory;
+use stockade_base::hex;
 
 /// Returns the roots at and above the directories of a call but for its project, nearest first: projects that are remembered, and what has
 /// settings. The home directory, what holds it and the root of the file system are no project.
@@ -77,7 +78,7 @@ pub(crate) fn is_anybodys(directory: &Path, inner: &Path) -> bool {
 /// Returns the home directory of the password database where it is not `home`, real if it is there.
 pub(super) fn other_home(home: &Path) -> Option<PathBuf> {
     let users = std::fs::read("/etc/passwd").ok()?;
-    let found = places::home_of(rustix::process::getuid().as_raw(), &users)?;
+    let found = stockade_base::directories::home_of(rustix::process::getuid().as_raw(), &users)?;
     let found = found.canonicalize().unwrap_or(found);
     (found != home && found != Path::new("/")).then_some(found)
 }

@@ -10,8 +10,9 @@ use stockade_policy::HookEvent;
 
 use super::process::{self, Job};
 use super::{Answer, Means, answer};
-use crate::places::{hex, private_directory};
 use crate::protocol::types::Context;
+use stockade_base::directories::private_directory;
+use stockade_base::hex;
 
 /// Most outcomes that wait for one session; what further hooks have to tell is lost.
 const MOST_WAITING: usize = 64;

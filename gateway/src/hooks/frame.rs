@@ -55,7 +55,8 @@ pub(super) fn input(event: HookEvent, call: &Call<'_>, further: &Value) -> Value
 pub(super) fn variables(hook: &Hook, call: &Call<'_>) -> Result<BTreeMap<String, String>, Failure> {
     let mut variables = match hook.origin.layer {
         Layer::Policy => {
-            let home = crate::places::home(|_| None).unwrap_or_else(|_| Path::new("/").into());
+            let home = stockade_base::directories::home(|_| None)
+                .unwrap_or_else(|_| Path::new("/").into());
             BTreeMap::from([
                 ("PATH".to_string(), environment::DEFAULT_PATH.to_string()),
                 ("HOME".to_string(), home.to_string_lossy().into_owned()),

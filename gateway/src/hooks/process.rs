@@ -127,7 +127,7 @@ pub(super) async fn start_beside(
 fn mark() -> Result<String, String> {
     let mut mark = [0; 16];
     crate::random::fill(&mut mark).map_err(|_| "the system gives no random bytes")?;
-    Ok(crate::places::hex(&mark))
+    Ok(stockade_base::hex(&mark))
 }
 
 /// Returns the keeper of a hook, not yet started.

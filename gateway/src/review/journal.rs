@@ -10,8 +10,9 @@ use stockade_sandbox::{Entry, read_journal};
 
 use super::Writer;
 use super::ledger::Ledger;
-use crate::places::{hex, private_directory};
 use crate::random;
+use stockade_base::directories::private_directory;
+use stockade_base::hex;
 
 /// Where journals lie, in the state directory.
 const FOLDER: &str = "review/runs";

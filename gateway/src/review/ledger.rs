@@ -12,7 +12,7 @@ use stockade_sandbox::{Entry as Written, Touched};
 
 use super::journal::{self, Told};
 use super::{Found, Held, Writer, now};
-use crate::places::private_directory;
+use stockade_base::directories::private_directory;
 
 const FOLDER: &str = "review";
 const FILE: &str = "ledger.json";

@@ -13,7 +13,8 @@ use stockade_policy::Changed;
 use super::ledger::{Ledger, store};
 use super::{Found, Held};
 use crate::facts::{Names, Place};
-use crate::places::{hex, private_directory};
+use stockade_base::directories::private_directory;
+use stockade_base::hex;
 
 /// Where yeses are kept, in the state directory: one file for each project and builder.
 const FOLDER: &str = "review/agreed";

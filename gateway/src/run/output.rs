@@ -8,8 +8,8 @@ use std::path::PathBuf;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::places::private_directory;
 use crate::protocol::types::Stream;
+use stockade_base::directories::private_directory;
 
 /// Characters of both streams that are given back; longer output goes to a file.
 pub(crate) const LIMIT_CHARACTERS: usize = 30_000;

@@ -15,7 +15,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::Gateway;
-use crate::client::{Conversation, PendingQuestion, WINDOW};
 use crate::engine::calling::Calling;
 use crate::engine::sessions::lasts_with_connection;
 use crate::protocol::errors::{Code, Failure};
@@ -26,6 +25,7 @@ use crate::protocol::types::{
     VERSION,
 };
 use crate::tasks::live::{Stopping, Ways};
+use stockade_wire::conversation::{Conversation, PendingQuestion, WINDOW};
 
 /// Most requests at once on one connection.
 const MOST_REQUESTS: usize = 64;

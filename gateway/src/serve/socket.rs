@@ -111,6 +111,22 @@ impl Listener {
     }
 }
 
+/// Serves the one connection that `gateway` is there for, until the other side closes it.
+pub(crate) async fn serve_one(
+    stream: std::os::unix::net::UnixStream,
+    gateway: Gateway,
+) -> std::io::Result<()> {
+    stream.set_nonblocking(true)?;
+    let stream = UnixStream::from_std(stream)?;
+    let gateway = Arc::new(gateway);
+    let (_running, ended) = watch::channel(false);
+    connection::serve(stream, Arc::clone(&gateway), ended).await;
+    if let Some(gateway) = Arc::into_inner(gateway) {
+        gateway.close().await;
+    }
+    Ok(())
+}
+
 /// Says whether the process at the other end is of this user.
 fn is_ours(stream: &UnixStream) -> bool {
     let own = rustix::process::geteuid().as_raw();

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 use sha2::{Digest as _, Sha256};
 
-use crate::places::{hex, private_directory};
+use stockade_base::directories::private_directory;
+use stockade_base::hex;
 
 /// Says whether exactly this content of `file` was trusted.
 pub(crate) fn is_trusted(state: &Path, file: &Path, text: &[u8]) -> bool {

@@ -11,10 +11,10 @@ use stockade_parser::json::{Kind as Json, Value};
 use super::row::{self, Row, What, Written};
 use super::{Scope, Surroundings, commands_of, files, is_our_command, keys, link, shell_of};
 use crate::json_text;
-use crate::places::hex;
 use crate::protocol::errors::Failure;
 use crate::serve::hook::Agent;
 use crate::serve::shell::{inside, wrapping};
+use stockade_base::hex;
 
 /// How a finding is to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

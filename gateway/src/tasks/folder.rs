@@ -9,9 +9,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
-use crate::places::private_directory;
 use crate::protocol::tasks::{TaskState, TaskView};
 use crate::records::signal_name;
+use stockade_base::directories::private_directory;
 
 /// Name of the file that says what a task is.
 pub(super) const ABOUT: &str = "task.json";

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags};
 
-use crate::places::hex;
+use stockade_base::hex;
 
 /// Rights that are needed to empty a directory, or to move it.
 const OPEN: Mode = Mode::RWXU;

@@ -11,7 +11,8 @@ use sha2::{Digest as _, Sha256};
 use stockade_sandbox::Cache;
 
 use super::{REMOVAL, Temporary, removal};
-use crate::places::{hex, private_directory};
+use stockade_base::directories::private_directory;
+use stockade_base::hex;
 
 /// The stores of a session, which one run has as long as this is there, or of a run.
 #[derive(Debug)]

@@ -8,8 +8,8 @@ use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use stockade::Gateway;
-use stockade::client::Options;
 use stockade::protocol::types::{CheckRequest, Context};
+use stockade::route::Options;
 use stockade_tests::{Place, executable};
 
 const ROUNDS: usize = 400;
@@ -39,12 +39,13 @@ fn show(name: &str, times: &mut [Duration]) {
 
 async fn measure() {
     let place = Place::new("bench");
-    let options = Options {
+    let at = stockade_client::Options {
         embedded: true,
         state_directory: Some(place.state()),
         executable: Some(executable("stockade")),
-        ..Options::default()
+        ..stockade_client::Options::default()
     };
+    let options = Options { at, ..Options::default() };
     let gateway = Gateway::open(options).await.expect("a gateway");
     let decide = async |record| {
         let begun = Instant::now();

@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use stockade::Gateway;
-use stockade::client::Options;
 use stockade::protocol::types::{CheckRequest, Context};
+use stockade::route::Options;
 use stockade_tests::{Place, executable, stockade};
 
 /// Records of the log unless the command line says otherwise.
@@ -26,12 +26,13 @@ fn main() {
 
 /// Writes a log of as many decisions.
 async fn fill(place: &Place, records: u64) {
-    let options = Options {
+    let at = stockade_client::Options {
         embedded: true,
         state_directory: Some(place.state()),
         executable: Some(executable("stockade")),
-        ..Options::default()
+        ..stockade_client::Options::default()
     };
+    let options = Options { at, ..Options::default() };
     let gateway = Arc::new(Gateway::open(options).await.expect("a gateway"));
     let cwd = place.project().display().to_string();
     let tasks = tokio::task::LocalSet::new();

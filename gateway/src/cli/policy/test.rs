@@ -8,10 +8,10 @@ use serde_json::Value;
 use super::super::args::policy::Test;
 use super::super::check;
 use super::{Court, FOUND, print};
-use crate::client::Client;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::DecisionView;
 use crate::protocol::words;
+use crate::route::Route;
 
 /// Longest case file, in bytes.
 const LONGEST_FILE: u64 = 64 << 20;
@@ -23,7 +23,7 @@ pub(super) async fn test(options: Test) -> Result<ExitCode, Failure> {
         true => beside_settings(&court.place.project)?,
         false => options.files.iter().map(|file| Path::new(&court.call.cwd).join(file)).collect(),
     };
-    let mut client = Client::connect(court.call.options.clone()).await?;
+    let mut client = Route::connect(court.call.options.clone()).await?;
     let (mut count, mut misses) = (0u64, 0u64);
     for file in &files {
         for (number, line) in read(file)?.lines().enumerate() {

@@ -12,7 +12,6 @@ use crate::answer::unrecorded;
 use crate::approve;
 use crate::audit::record::{Body, Grant};
 use crate::audit::{GatewayMode, Log};
-use crate::places;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::words;
 use crate::settings::{self, trust};
@@ -59,7 +58,7 @@ pub(super) async fn trust(options: Trust) -> Result<ExitCode, Failure> {
 }
 
 fn grant(text: &SettingsText) -> Grant {
-    let digest = places::hex(&Sha256::digest(&text.text));
+    let digest = stockade_base::hex(&Sha256::digest(&text.text));
     let layer = match text.layer {
         Layer::Local => "local",
         Layer::Builtin | Layer::User | Layer::Project | Layer::Flag | Layer::Policy => "project",

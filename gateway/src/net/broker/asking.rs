@@ -10,8 +10,8 @@ use super::Wish;
 use crate::approve;
 use crate::audit::Log;
 use crate::audit::record::{self, Body};
-use crate::client::PendingQuestion;
 use crate::protocol::types::{AlwaysOffer, Answer, ConnectionAsked, DecisionView, Event, Question};
+use stockade_wire::conversation::PendingQuestion;
 
 /// A host with a port.
 pub(super) type Key = (Host, u16);

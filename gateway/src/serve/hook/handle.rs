@@ -8,14 +8,14 @@ use super::answer::{
 };
 use super::frame::{Call, Frame, Told, Waiting, given_back, read};
 use super::{said, table};
-use crate::client::Client;
 use crate::facts::Place;
-use crate::places::hex;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{CheckRequest, Context, DecisionView, EventRequest};
 use crate::protocol::words;
 use crate::random;
+use crate::route::Route;
 use crate::serve::shell::wrapping;
+use stockade_base::hex;
 
 /// How allowed shell commands are to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(crate) async fn handle(
     bytes: &[u8],
     context: &Context,
     running: &Running,
-    client: &mut Client,
+    client: &mut Route,
 ) -> Answer {
     let frame = table::row(agent.name()).and_then(|row| read(agent, &row, bytes));
     match frame {
@@ -73,7 +73,7 @@ async fn judge(
     waiting: &Waiting,
     context: &Context,
     running: &Running,
-    client: &mut Client,
+    client: &mut Route,
 ) -> Result<(Ruling, Vec<DecisionView>), String> {
     let launcher = launcher(agent, waiting, running);
     let mut decisions = Vec::new();
@@ -148,7 +148,7 @@ async fn judge(
 const ELSEWHERE: &str = "its working directory is outside the project of the session, and the gate that would run it \
                          there looks for rules there; begin the command with `cd` instead";
 
-async fn checked(client: &mut Client, request: CheckRequest) -> Result<DecisionView, String> {
+async fn checked(client: &mut Route, request: CheckRequest) -> Result<DecisionView, String> {
     client.check(request).await.map_err(|failure| failure.message)
 }
 

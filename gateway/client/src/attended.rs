@@ -10,15 +10,15 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use serde_json::Value;
 
-use super::connection::{HELLO, gone, greeting, nonsense, silent};
+use super::message::{HELLO, gone, greeting, nonsense, silent};
 use super::talk::{Said, Talk};
-use crate::protocol::errors::Failure;
-use crate::protocol::frames::Lines;
-use crate::protocol::types::{Answer, Control, Input};
+use stockade_wire::errors::Failure;
+use stockade_wire::frames::Lines;
+use stockade_wire::types::{Answer, Control, Input};
 
 /// One command that runs on the other side.
 #[derive(Debug)]
-pub(crate) struct Attended {
+pub struct Attended {
     stream: UnixStream,
     path: PathBuf,
     /// What was read and not looked at yet.
@@ -35,7 +35,7 @@ impl Attended {
     }
 
     /// Returns the socket, and what is waited for there; without `hears` not for what the gateway says.
-    pub(crate) fn waits_for(&self, hears: bool) -> (BorrowedFd<'_>, PollFlags) {
+    pub fn waits_for(&self, hears: bool) -> (BorrowedFd<'_>, PollFlags) {
         let mut events = PollFlags::empty();
         events.set(PollFlags::IN, hears);
         events.set(PollFlags::OUT, !self.talk.unsent.is_empty());
@@ -43,38 +43,38 @@ impl Attended {
     }
 
     /// Returns how long can be waited until the gateway is too late; none for ever.
-    pub(crate) fn patience(&self) -> Option<Duration> {
+    pub fn patience(&self) -> Option<Duration> {
         self.greeting.map(|until| until.saturating_duration_since(Instant::now()))
     }
 
     /// Says whether a piece of input may be sent now.
-    pub(crate) fn takes_input(&self) -> bool {
+    pub fn takes_input(&self) -> bool {
         self.talk.takes_input()
     }
 
     /// Sends a piece of input, or its end.
-    pub(crate) fn input(&mut self, piece: Input) -> Result<(), Failure> {
+    pub fn input(&mut self, piece: Input) -> Result<(), Failure> {
         self.talk.input(piece)?;
         self.send();
         Ok(())
     }
 
     /// Sends what is to be done to the command.
-    pub(crate) fn control(&mut self, control: Control) -> Result<(), Failure> {
+    pub fn control(&mut self, control: Control) -> Result<(), Failure> {
         self.talk.control(control)?;
         self.send();
         Ok(())
     }
 
     /// Sends the answer to question `id`.
-    pub(crate) fn answer(&mut self, id: &Value, answer: Answer) -> Result<(), Failure> {
+    pub fn answer(&mut self, id: &Value, answer: Answer) -> Result<(), Failure> {
         self.talk.answer(id, answer)?;
         self.send();
         Ok(())
     }
 
     /// Sends what the socket has room for. One that is closed takes all of it: what was said before can still be read.
-    pub(crate) fn send(&mut self) {
+    pub fn send(&mut self) {
         while !self.talk.unsent.is_empty() {
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
             match send(&self.stream, &self.talk.unsent, flags) {
@@ -87,7 +87,7 @@ impl Attended {
     }
 
     /// Receives a piece that is there.
-    pub(crate) fn receive(&mut self) -> Result<(), Failure> {
+    pub fn receive(&mut self) -> Result<(), Failure> {
         let stream = &self.stream;
         let received = self.lines.fill_from(|buffer| {
             let (count, _) = recv(stream, buffer, RecvFlags::DONTWAIT)?;
@@ -104,7 +104,7 @@ impl Attended {
     }
 
     /// Returns the next of what was received; none when it is all.
-    pub(crate) fn said(&mut self) -> Result<Option<Said>, Failure> {
+    pub fn said(&mut self) -> Result<Option<Said>, Failure> {
         loop {
             let line = self.lines.next_line().map_err(|error| nonsense(&error.to_string()))?;
             match (line, self.greeting) {

@@ -7,9 +7,11 @@ use std::process::{Command, Stdio};
 
 use rustix::fs::FlockOperation;
 
-use super::{Connection, Options, peer};
-use crate::places::private_directory;
-use crate::protocol::errors::{Code, Failure};
+use stockade_base::directories::private_directory;
+use stockade_base::places::Options;
+use stockade_wire::errors::{Code, Failure};
+
+use super::{Client, peer};
 
 /// Name of the file, beside the socket, that is locked while one caller starts the gateway.
 const LOCK: &str = "start.lock";
@@ -17,7 +19,7 @@ const LOCK: &str = "start.lock";
 const IDLE: &str = "10m";
 
 /// Makes sure that a gateway runs where `options` say. Several callers at once start one.
-pub(crate) fn gateway(options: &Options) -> Result<(), Failure> {
+pub fn gateway(options: &Options) -> Result<(), Failure> {
     if options.embedded || options.state_directory.is_some() || options.audit_directory.is_some() {
         return Err(Failure::new(
             Code::InvalidRequest,
@@ -26,7 +28,7 @@ pub(crate) fn gateway(options: &Options) -> Result<(), Failure> {
             "leave these options out",
         ));
     }
-    if Connection::reach(options)?.is_some() {
+    if Client::reach(options)?.is_some() {
         return Ok(());
     }
     let socket = options.default_socket.as_deref().ok_or_else(|| {
@@ -56,7 +58,7 @@ pub(crate) fn gateway(options: &Options) -> Result<(), Failure> {
     rustix::io::retry_on_intr(|| rustix::fs::flock(&lock, FlockOperation::LockExclusive))
         .map_err(|error| broken(error.into()))?;
     // Another caller may have started it meanwhile.
-    if Connection::reach(options)?.is_some() {
+    if Client::reach(options)?.is_some() {
         return Ok(());
     }
     let mut command = Command::new(options.executable()?);

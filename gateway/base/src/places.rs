@@ -3,15 +3,15 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::client::Options;
-use crate::facts::Names;
-use crate::protocol::errors::{Code, Failure};
-use crate::{audit, bounds};
-pub(crate) use stockade_base::directories::{home, home_of, private_directory};
-pub(crate) use stockade_base::hex;
+use sha2::{Digest as _, Sha256};
+use stockade_wire::errors::{Code, Failure};
+
+use crate::directories::{home, private_directory};
+use crate::names::Names;
+use crate::{hex, links};
 
 /// Directory of the managed settings; no option and no variable moves it.
-pub(crate) const MANAGED: &str = "/etc/stockade";
+pub const MANAGED: &str = "/etc/stockade";
 
 /// Words for paths in messages.
 const STATE: &str = "state directory";
@@ -20,21 +20,83 @@ const SOCKET: &str = "socket";
 
 const STATE_HELP: &str = "name a directory of yours on a writable disk with `--state-dir DIR`";
 
+/// Which gateway a client uses, and where it keeps its things.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// `--socket`: use the gateway that listens there, or fail.
+    pub socket: Option<PathBuf>,
+    /// The place where a gateway may listen; without one, be the gateway.
+    pub default_socket: Option<PathBuf>,
+    /// `--no-daemon`: be the gateway even if one listens.
+    pub embedded: bool,
+    /// `--audit-dir`.
+    pub audit_directory: Option<PathBuf>,
+    /// `--state-dir`.
+    pub state_directory: Option<PathBuf>,
+    /// The `stockade` executable, which is also launcher and scan worker; none means this process's own.
+    pub executable: Option<PathBuf>,
+}
+
+impl Options {
+    /// Returns the options of a call without any: the place of the socket from `XDG_RUNTIME_DIR`.
+    pub fn from_environment() -> Options {
+        Options {
+            default_socket: default_socket(|name| std::env::var_os(name)),
+            ..Options::default()
+        }
+    }
+
+    /// Says whether this process will be the gateway, as far as can be seen without asking: nothing listens.
+    pub fn stays_embedded(&self) -> bool {
+        let named_places = self.audit_directory.is_some() || self.state_directory.is_some();
+        let listens = self.default_socket.as_ref().is_some_and(|path| path.exists());
+        self.socket.is_none() && (self.embedded || named_places || !listens)
+    }
+
+    /// Returns the real path of a socket; the gateway there finds it in the same way.
+    pub fn real(&self, socket: &Path) -> Result<PathBuf, Failure> {
+        self::socket(socket, self, |name| std::env::var_os(name))
+    }
+
+    /// Returns the `stockade` executable, to be started as launcher and as scan worker.
+    pub fn executable(&self) -> Result<PathBuf, Failure> {
+        match &self.executable {
+            Some(executable) => Ok(executable.clone()),
+            None => std::env::current_exe().map_err(|error| {
+                let message = format!("the executable of this process cannot be found: {error}");
+                Failure::new(Code::Internal, message, "mount `/proc`")
+            }),
+        }
+    }
+}
+
+/// Returns where a gateway of this user listens: `stockade/gateway.sock` in `XDG_RUNTIME_DIR`, else in
+/// `run/` of the state directory. None when there is neither.
+pub fn default_socket(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let absolute = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    if let Some(runtime) = absolute("XDG_RUNTIME_DIR") {
+        return Some(runtime.join("stockade/gateway.sock"));
+    }
+    let state = absolute("XDG_STATE_HOME");
+    let state = state.or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
+    Some(state.join("stockade/run/gateway.sock"))
+}
+
 /// The directories of one gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Places {
+pub struct Places {
     /// State: trust, shell facts, temporary directories, task output.
-    pub(crate) state: PathBuf,
+    pub state: PathBuf,
     /// The audit log.
-    pub(crate) audit: PathBuf,
+    pub audit: PathBuf,
     /// State of the audit log: keys and the newest known head.
-    pub(crate) audit_state: PathBuf,
+    pub audit_state: PathBuf,
     /// Where the state would lie without options, when it lies elsewhere: another gateway's, perhaps.
-    pub(crate) usual: Option<PathBuf>,
+    pub usual: Option<PathBuf>,
     /// The directory in which a gateway listens for clients, or would.
-    pub(crate) socket: Option<PathBuf>,
+    pub socket: Option<PathBuf>,
     /// The paths that options and variables name, with a word for each: the others are free of symbolic links.
-    pub(crate) given: Vec<(&'static str, PathBuf)>,
+    pub given: Vec<(&'static str, PathBuf)>,
 }
 
 impl Places {
@@ -43,7 +105,7 @@ impl Places {
     ///
     /// They are returned without the symbolic links that lead to them. A link that a command could have made, and links
     /// in a circle, are errors.
-    pub(crate) fn find(
+    pub fn find(
         options: &Options,
         variable: impl Fn(&str) -> Option<OsString>,
     ) -> Result<Places, Failure> {
@@ -65,7 +127,7 @@ impl Places {
             (None, _) => (state.join("audit"), state.clone()),
             (Some(audit), Some(_)) => (audit, state.clone()),
             (Some(audit), None) => {
-                let places = audit::Places::of(&audit, &state);
+                let places = LogPlaces::of(&audit, &state);
                 (places.directory, places.state)
             }
         };
@@ -76,7 +138,7 @@ impl Places {
         given.extend(socket.map(|path| (SOCKET, path)));
         let socket = real_socket.and_then(|path| path.parent().map(Path::to_path_buf));
         let places = Places { state, audit, audit_state, usual, socket, given };
-        bounds::check_links(&places.given, places.states())?;
+        links::check_links(&places.given, places.states())?;
         Ok(places)
     }
 
@@ -86,7 +148,7 @@ impl Places {
     }
 
     /// Makes the state directory if it is not there, for its owner alone.
-    pub(crate) fn prepare(&self) -> Result<(), Failure> {
+    pub fn prepare(&self) -> Result<(), Failure> {
         private_directory(&self.state).map_err(|source| {
             let state = self.state.display();
             Failure::new(
@@ -98,20 +160,53 @@ impl Places {
     }
 
     /// Returns the places of the log.
-    pub(crate) fn of_log(&self) -> audit::Places {
-        audit::Places { directory: self.audit.clone(), state: self.audit_state.clone() }
+    pub fn of_log(&self) -> LogPlaces {
+        LogPlaces { directory: self.audit.clone(), state: self.audit_state.clone() }
     }
 
     /// Returns the directory of one task, for its output.
-    pub(crate) fn task(&self, id: &str) -> PathBuf {
+    pub fn task(&self, id: &str) -> PathBuf {
         self.state.join("tasks").join(id)
     }
+}
+
+/// Where a log and its keys are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogPlaces {
+    /// The folder of the log.
+    pub directory: PathBuf,
+    /// The folder of keys, the newest checkpoint known here, and marks of running commands.
+    pub state: PathBuf,
+}
+
+impl LogPlaces {
+    /// Returns the places of the log in `directory` when only that was named: its state is a folder of
+    /// `default_state` named after the real path, so that two logs never share a state.
+    pub fn of(directory: &Path, default_state: &Path) -> LogPlaces {
+        let real = nearest(directory);
+        let digest = hex(&Sha256::digest(real.as_os_str().as_encoded_bytes()));
+        let name = digest.get(..16).unwrap_or(&digest);
+        LogPlaces { directory: directory.to_owned(), state: default_state.join("logs").join(name) }
+    }
+}
+
+/// Returns the real path of `path`; of one that does not exist yet, that of its nearest parent and the
+/// rest.
+fn nearest(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    for above in absolute.ancestors() {
+        if let Ok(found) = std::fs::canonicalize(above) {
+            let rest = absolute.strip_prefix(above).unwrap_or(Path::new(""));
+            return if rest.as_os_str().is_empty() { found } else { found.join(rest) };
+        }
+    }
+    absolute
 }
 
 /// Returns the real path of a gateway's socket, for those who listen there and those who connect.
 ///
 /// A symbolic link that a command could have made, and links in a circle, are errors.
-pub(crate) fn socket(
+pub fn socket(
     path: &Path,
     options: &Options,
     variable: impl Fn(&str) -> Option<OsString>,
@@ -125,7 +220,7 @@ pub(crate) fn socket(
         match places {
             Ok(_) => {}
             Err(failure) if failure.code == Code::StateUnusable => {
-                bounds::check_links(&[(SOCKET, path)], std::iter::empty())?;
+                links::check_links(&[(SOCKET, path)], std::iter::empty())?;
             }
             Err(failure) => return Err(failure),
         }

@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::io::Read as _;
-use std::os::fd::AsFd as _;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -28,8 +28,7 @@ const LISTENS: u32 = 1 << 16;
 /// Refuses a peer that is confined: process `pid`, which listened at `path` when `stream` was connected.
 pub(super) fn check(stream: &UnixStream, pid: Pid, path: &Path) -> Result<(), String> {
     let unknown = |error: &dyn std::fmt::Display| format!("its process cannot be told ({error})");
-    let process =
-        stockade_sandbox::peer_process(stream.as_fd()).map_err(|error| unknown(&error))?;
+    let process = process_of(stream).map_err(|error| unknown(&error))?;
     let pid = pid.as_raw_nonzero().get();
     let confined = format!("process {pid} is confined, as a command of an agent is");
     for name in NAMESPACES {
@@ -69,6 +68,16 @@ pub(super) fn is_restrained() -> bool {
         Some(count) => count > number(&first, name).unwrap_or(0),
         None => true,
     })
+}
+
+/// Returns a descriptor of the process that was at the other end when it began to listen: unlike its number it never comes
+/// to mean another process. None where the kernel has no such thing (before Linux 6.5).
+fn process_of(stream: &UnixStream) -> std::io::Result<Option<OwnedFd>> {
+    match nix::sys::socket::getsockopt(stream, nix::sys::socket::sockopt::PeerPidfd) {
+        Ok(process) => Ok(Some(process)),
+        Err(nix::errno::Errno::ENOPROTOOPT) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Returns what `/proc/PID/status` says, with room for all of it: it is made anew for each piece that is read.

@@ -2,13 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::connection::{Message, message, nonsense};
-use crate::protocol::errors::Failure;
-use crate::protocol::frames;
-use crate::protocol::types::{Answer, Control, Event, Input, Question, RunOutcome};
-
-/// Pieces of standard input that may be on the way; the gateway says when it has taken one.
-pub(crate) const WINDOW: usize = 8;
+use super::message::{Message, message, nonsense};
+use stockade_wire::conversation::WINDOW;
+use stockade_wire::errors::Failure;
+use stockade_wire::frames;
+use stockade_wire::types::{Answer, Control, Event, Input, Question, RunOutcome};
 
 /// One command that runs on the other side.
 #[derive(Debug)]
@@ -23,7 +21,7 @@ pub(super) struct Talk {
 
 /// What the gateway said.
 #[derive(Debug)]
-pub(crate) enum Said {
+pub enum Said {
     /// Something that happened.
     Event(Event),
     /// A question, with the identity under which it is answered; none that this side understands can only be withdrawn.

@@ -4,37 +4,39 @@
 //! version refuses both. What is only judged is waited for without a runtime.
 
 use std::io::{ErrorKind, Write as _};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use serde::de::{DeserializeOwned, IgnoredAny};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::attended::Attended;
 use super::exchange::Exchange;
+use super::message::{
+    GREETING, HELLO, Message, gone, greeting, message, nonsense, silent, unreachable, untrusted,
+};
+use super::peer;
 use super::talk::Talk;
-use super::{Conversation, peer};
-use crate::protocol::errors::{Code, Failure};
-use crate::protocol::frames::{self, Lines, RpcError};
-use crate::protocol::tasks::{TaskAnswer, TaskRequest};
-use crate::protocol::types::{
-    CheckRequest, CommandRequest, DecisionView, Event, EventRequest, EventView, Question,
-    RunOutcome, VERSION,
+use stockade_base::places::Options;
+use stockade_wire::conversation::Conversation;
+use stockade_wire::errors::{Code, Failure};
+use stockade_wire::frames::{self, Lines};
+use stockade_wire::tasks::{TaskAnswer, TaskRequest};
+use stockade_wire::types::{
+    CheckRequest, CommandRequest, DecisionView, EventRequest, EventView, RunOutcome, VERSION,
 };
 
-/// How long a gateway may take to say hello.
-pub(super) const HELLO: Duration = Duration::from_secs(5);
-/// Identity of the greeting; requests count on from it.
-const GREETING: u64 = 1;
 /// A connection to a gateway of this user.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub struct Client {
     stream: UnixStream,
     path: PathBuf,
     /// What was read and not looked at yet.
@@ -42,29 +44,9 @@ pub(crate) struct Connection {
     last_id: u64,
 }
 
-/// A message of a gateway to one that waits for a result of type `R`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, bound = "R: DeserializeOwned")]
-pub(super) struct Message<R> {
-    jsonrpc: String,
-    pub(super) id: Option<Value>,
-    pub(super) method: Option<String>,
-    pub(super) params: Option<Params>,
-    result: Option<R>,
-    error: Option<RpcError>,
-}
-
-/// What comes with a notification or a question; a later minor version may tell more.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Params {
-    pub(super) event: Option<Event>,
-    pub(super) question: Option<Question>,
-}
-
 /// Why there is no connection.
 #[derive(Debug)]
-pub(super) enum Unreached {
+enum Unreached {
     /// No gateway of this user is there.
     Nobody(Failure),
     /// Something of this user is there that is not to be believed.
@@ -90,22 +72,77 @@ fn dial(path: &Path) -> rustix::io::Result<UnixStream> {
     Ok(UnixStream::from(socket))
 }
 
-impl<R> Message<R> {
-    /// Returns the result if this is the answer to request `id`, or its failure; none for all else.
-    pub(super) fn answers(self, id: u64) -> Option<Result<R, Failure>> {
-        let of_it = self.id.as_ref().and_then(Value::as_u64) == Some(id);
-        match (self.method, self.result, self.error) {
-            (None, Some(result), None) if of_it => Some(Ok(result)),
-            // What the gateway could not read has no identity.
-            (None, None, Some(error)) => Some(Err(error.into_failure())),
-            (_, _, _) => None,
+impl Client {
+    /// Connects to the gateway that runs, or starts one as a process of its own for this connection: `stockade serve` with
+    /// its end of a socket pair as standard input, which ends with the connection.
+    ///
+    /// A named socket must answer. At the default place a gateway is used if one of the same user listens, and if neither
+    /// the log nor the state directory is named: those are the gateway's. A confined process that listens as this user, as
+    /// a command of an agent is, and one that takes no connections are errors at either place. Versions are compared with
+    /// the first call, which fails when they differ: nothing is tried elsewhere then, for that gateway holds the log.
+    pub fn connect(options: &Options) -> Result<Client, Failure> {
+        match Client::reach(options)? {
+            Some(client) => Ok(client),
+            None => Client::start(options),
         }
     }
-}
 
-impl Connection {
+    /// Starts a gateway as a process that serves this connection alone.
+    fn start(options: &Options) -> Result<Client, Failure> {
+        let executable = options.executable()?;
+        let failed = |error: std::io::Error| {
+            let message = format!("`{}` cannot be started: {error}", executable.display());
+            Failure::new(
+                Code::GatewayUnreachable,
+                message,
+                "install `stockade` beside this program",
+            )
+        };
+        let (own, its) = UnixStream::pair().map_err(failed)?;
+        let mut command = Command::new(&executable);
+        command.arg("serve").arg("--stdin").stdin(OwnedFd::from(its)).stdout(Stdio::null());
+        for (name, value) in
+            [("--audit-dir", &options.audit_directory), ("--state-dir", &options.state_directory)]
+        {
+            if let Some(value) = value {
+                command.arg(name).arg(value);
+            }
+        }
+        // Signals of a terminal reach this program, which tells the gateway what they mean.
+        let mut gateway = command.process_group(0).spawn().map_err(failed)?;
+        // Its end is waited for, so that the kernel forgets it.
+        std::thread::Builder::new().spawn(move || gateway.wait()).map_err(failed)?;
+        Ok(Client::through(own, &executable))
+    }
+
+    fn through(stream: UnixStream, path: &Path) -> Client {
+        Client { stream, path: path.to_owned(), lines: Lines::default(), last_id: 0 }
+    }
+
+    /// Connects to the gateway that runs where `options` say, without starting one; none when nobody listens there.
+    pub fn reach(options: &Options) -> Result<Option<Client>, Failure> {
+        let named_places = options.audit_directory.is_some() || options.state_directory.is_some();
+        match (&options.socket, &options.default_socket) {
+            (Some(_), _) if options.embedded || named_places => Err(Failure::new(
+                Code::InvalidRequest,
+                "`--socket` goes neither with `--no-daemon` nor with `--audit-dir` or `--state-dir`",
+                "a gateway that runs has its own log and state; leave one of the options out",
+            )),
+            (Some(path), _) => Ok(Some(Client::open(&options.real(path)?)?)),
+            (None, Some(path)) if !options.embedded && !named_places => {
+                // Nobody listens there, or a stranger: this process is the gateway, with the same rules and the same log.
+                match Client::open(&options.real(path)?) {
+                    Ok(connection) => Ok(Some(connection)),
+                    Err(Unreached::Nobody(_)) => Ok(None),
+                    Err(Unreached::Refused(failure)) => Err(failure),
+                }
+            }
+            (None, _) => Ok(None),
+        }
+    }
+
     /// Connects to the gateway at `path`.
-    pub(super) fn open(path: &Path) -> Result<Connection, Unreached> {
+    fn open(path: &Path) -> Result<Client, Unreached> {
         let nobody = |reason: &str| Unreached::Nobody(unreachable(path, reason));
         let stream = dial(path).map_err(std::io::Error::from);
         let stream = stream.map_err(|error| match is_late(&error) {
@@ -118,27 +155,26 @@ impl Connection {
         }
         peer::check(&stream, peer.pid, path)
             .map_err(|reason| Unreached::Refused(untrusted(path, &reason)))?;
-        let (path, lines) = (path.to_owned(), Lines::default());
-        Ok(Connection { stream, path, lines, last_id: 0 })
+        Ok(Client::through(stream, path))
     }
 
     /// Judges one call.
-    pub(super) fn check(&mut self, request: &CheckRequest) -> Result<DecisionView, Failure> {
+    pub fn check(&mut self, request: &CheckRequest) -> Result<DecisionView, Failure> {
         self.call("check", request)
     }
 
     /// Tells of an event.
-    pub(super) fn tell(&mut self, request: &EventRequest) -> Result<EventView, Failure> {
+    pub fn tell(&mut self, request: &EventRequest) -> Result<EventView, Failure> {
         self.call("tell", request)
     }
 
     /// Asks about background tasks.
-    pub(super) fn task(&mut self, request: &TaskRequest) -> Result<TaskAnswer, Failure> {
+    pub fn task(&mut self, request: &TaskRequest) -> Result<TaskAnswer, Failure> {
         self.call("task", request)
     }
 
     /// Runs one command to its end.
-    pub(super) async fn run(&mut self, request: CommandRequest, talk: Conversation) -> RunOutcome {
+    pub async fn run(&mut self, request: CommandRequest, talk: Conversation) -> RunOutcome {
         let outcome = match self.request("run", &request) {
             Ok(id) => self.exchange(id, talk).await,
             Err(failure) => Err(failure),
@@ -158,9 +194,9 @@ impl Connection {
     }
 
     /// Asks for one command to be run, behind the greeting: nothing is sent yet.
-    pub(crate) fn attend(mut self, request: &CommandRequest) -> Result<Attended, Failure> {
+    pub fn attend(mut self, request: &CommandRequest) -> Result<Attended, Failure> {
         let (id, lines) = self.written("run", request)?;
-        let Connection { stream, path, lines: received, .. } = self;
+        let Client { stream, path, lines: received, .. } = self;
         Ok(Attended::new(stream, path, received, Talk::new(id, lines)))
     }
 
@@ -275,64 +311,4 @@ fn is_late(error: &std::io::Error) -> bool {
 struct Hello {
     protocol: u32,
     version: &'static str,
-}
-
-/// Reads the answer to the greeting.
-pub(super) fn greeting(line: &[u8]) -> Result<(), Failure> {
-    let answer = message::<IgnoredAny>(line)?.answers(GREETING);
-    answer.ok_or_else(|| nonsense("it answers before it greets"))?.map(drop)
-}
-
-pub(super) fn message<R: DeserializeOwned>(line: &[u8]) -> Result<Message<R>, Failure> {
-    let message: Message<R> =
-        serde_json::from_slice(line).map_err(|error| nonsense(&error.to_string()))?;
-    match message.jsonrpc.as_str() {
-        "2.0" => Ok(message),
-        _ => Err(nonsense("it speaks another JSON-RPC")),
-    }
-}
-
-pub(super) fn silent(path: &Path) -> Failure {
-    unreachable(path, "it does not say hello")
-}
-
-fn unreachable(path: &Path, reason: &str) -> Failure {
-    Failure::new(
-        Code::GatewayUnreachable,
-        format!("no gateway of yours answers at `{}`: {reason}", path.display()),
-        "start one with `stockade serve`, or leave `--socket` out",
-    )
-}
-
-fn untrusted(path: &Path, reason: &str) -> Failure {
-    Failure::new(
-        Code::GatewayUnreachable,
-        format!("what listens at `{}` is not taken for a gateway: {reason}", path.display()),
-        "end that process and remove the socket; no command may write where it lies",
-    )
-}
-
-/// Returns why the outcome of a command that was told to end is not known here.
-pub(crate) fn left() -> Failure {
-    Failure::new(
-        Code::GatewayUnreachable,
-        "told to end, this program did not wait any longer for what the gateway says of the command",
-        "`stockade audit tail` shows what became of it",
-    )
-}
-
-pub(super) fn gone() -> Failure {
-    Failure::new(
-        Code::GatewayUnreachable,
-        "the gateway went away before it answered",
-        "`stockade audit tail` shows whether the command ran",
-    )
-}
-
-pub(super) fn nonsense(reason: &str) -> Failure {
-    Failure::new(
-        Code::GatewayUnreachable,
-        format!("the gateway and this program do not understand each other: {reason}"),
-        "stop the gateway and start it again from this version",
-    )
 }

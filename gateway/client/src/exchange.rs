@@ -7,12 +7,14 @@ use std::time::Instant;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-use super::connection::{gone, left, nonsense};
+use super::message::{gone, left, nonsense};
 use super::talk::{Said, Talk};
-use super::{Conversation, LONGEST_END, PendingQuestion, SAME_ORDER};
-use crate::protocol::errors::Failure;
-use crate::protocol::frames::Lines;
-use crate::protocol::types::{Answer, Control, Event, Input, Question, RunOutcome};
+use stockade_wire::conversation::{Conversation, PendingQuestion};
+
+use super::{LONGEST_END, SAME_ORDER};
+use stockade_wire::errors::Failure;
+use stockade_wire::frames::Lines;
+use stockade_wire::types::{Answer, Control, Event, Input, Question, RunOutcome};
 
 /// One command that runs on the other side.
 pub(super) struct Exchange<'a> {

@@ -1,0 +1,130 @@
+//! The one way in: a gateway in this process, or one behind a socket, through the same calls.
+
+use stockade_client::Client;
+use stockade_wire::conversation::Conversation;
+
+use crate::protocol::errors::{Code, Failure};
+use crate::protocol::tasks::{TaskAnswer, TaskRequest};
+use crate::protocol::types::{
+    CheckRequest, CommandRequest, DecisionView, EventRequest, EventView, RunOutcome,
+};
+use crate::{Gateway, Spare};
+
+/// Which gateway a call uses, and the processes that are ready in case it is this one.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Where the gateway is, and where it keeps its things.
+    pub at: stockade_client::Options,
+    /// Commands will be run, not only judged: a launcher is made ready meanwhile.
+    pub runs: bool,
+    /// Processes that were forked when this one began.
+    pub spare: Spare,
+}
+
+impl std::ops::Deref for Options {
+    type Target = stockade_client::Options;
+
+    fn deref(&self) -> &Self::Target {
+        &self.at
+    }
+}
+
+/// Most characters of a reason that are recorded.
+const LONGEST_REASON: usize = 1000;
+
+/// The way to a gateway: in this process, or a client of another one.
+#[derive(Debug)]
+pub struct Route {
+    way: Way,
+}
+
+#[derive(Debug)]
+enum Way {
+    Embedded(Box<Gateway>),
+    Socket(Box<Client>),
+}
+
+impl Route {
+    /// Connects to the running gateway, or makes one in this process.
+    ///
+    /// A named socket must answer. At the default place a gateway is used if one of the same user listens, and if neither
+    /// the log nor the state directory is named: those are the gateway's. What listens as this user but is confined, as a command of an agent is,
+    /// and what takes no connections is an error at either place. Versions are compared with the first call, which
+    /// fails when they differ: nothing is tried elsewhere then, for that gateway holds the log.
+    pub async fn connect(options: Options) -> Result<Route, Failure> {
+        match Route::reach(&options)? {
+            Some(route) => Ok(route),
+            None => Route::embedded(options).await,
+        }
+    }
+
+    /// Connects to the gateway that runs, as [`Route::connect`] does; none when this process is to be the gateway.
+    pub(crate) fn reach(options: &Options) -> Result<Option<Route>, Failure> {
+        Ok(Client::reach(options)?.map(Route::through))
+    }
+
+    fn through(connection: Client) -> Route {
+        Route { way: Way::Socket(Box::new(connection)) }
+    }
+
+    /// Runs one command to its end.
+    pub async fn run(&mut self, request: CommandRequest, conversation: Conversation) -> RunOutcome {
+        match &mut self.way {
+            Way::Embedded(gateway) => gateway.run(request, conversation).await,
+            Way::Socket(connection) => connection.run(request, conversation).await,
+        }
+    }
+
+    /// Judges one call without running anything.
+    pub async fn check(&mut self, request: CheckRequest) -> Result<DecisionView, Failure> {
+        match &mut self.way {
+            Way::Embedded(gateway) => gateway.check(request).await,
+            Way::Socket(connection) => connection.check(&request),
+        }
+    }
+
+    /// Has it recorded that the front end refused a call by itself because of `failure`, and returns what the caller is told:
+    /// that, or that it cannot be recorded.
+    pub(crate) async fn refuse(&mut self, request: CheckRequest, failure: Failure) -> Failure {
+        let message = failure.message.chars().take(LONGEST_REASON).collect();
+        let refused = Some(Failure { message, ..failure.clone() });
+        match self.check(CheckRequest { record: true, refused, ..request }).await {
+            Err(unrecorded) if unrecorded.code == Code::AuditUnavailable => unrecorded,
+            Ok(_) | Err(_) => failure,
+        }
+    }
+
+    /// Tells of an event, and returns what the hooks that run at it say.
+    pub async fn event(&mut self, request: EventRequest) -> Result<EventView, Failure> {
+        match &mut self.way {
+            Way::Embedded(gateway) => gateway.event(request).await,
+            Way::Socket(connection) => connection.tell(&request),
+        }
+    }
+
+    /// Asks about background tasks: of the gateway behind the socket. A gateway in this process has none.
+    pub fn task(&mut self, request: &TaskRequest) -> Result<TaskAnswer, Failure> {
+        match &mut self.way {
+            Way::Embedded(_) => Err(Failure::new(
+                Code::TaskUnknown,
+                "this process has no background tasks: no gateway stays to run them",
+                "start one with `stockade serve`",
+            )),
+            Way::Socket(connection) => connection.task(request),
+        }
+    }
+
+    /// Makes a gateway in this process.
+    pub(crate) async fn embedded(options: Options) -> Result<Route, Failure> {
+        let gateway = Gateway::open(options).await?;
+        Ok(Route { way: Way::Embedded(Box::new(gateway)) })
+    }
+
+    /// Ends what this process was the gateway with, and leaves nobody behind.
+    pub(crate) async fn close(self) {
+        match self.way {
+            Way::Embedded(gateway) => gateway.close().await,
+            Way::Socket(_) => {}
+        }
+    }
+}
