@@ -260,7 +260,7 @@ impl Gateway {
             loopback,
             withheld,
         };
-        let task = self.task(&request, (&command, &scene), &receipt);
+        let task = self.task(&request, (&command, &scene, &judged), (&log, &receipt));
         let Conversation { events, mut input, control, .. } = conversation;
         if let Some(call) = request.tool() {
             input = worker::input(call, &judged.input);
@@ -340,10 +340,11 @@ impl Gateway {
         // Nobody learns of the end before it is recorded.
         let stopped = self.tasks.find(&receipt.id).ok().and_then(|ways| ways.stopping.reason());
         tasks::ended(task, (&execution, stopped), concluded.as_ref().err());
-        let cwd_after = concluded?;
+        // What it wrote is told even if its end cannot be recorded.
         for event in execution.unsent.drain(..) {
             let _ = lines.events.send(event).await; // a front end that is gone needs nothing
         }
+        let cwd_after = concluded?;
         Ok((execution, cwd_after))
     }
 

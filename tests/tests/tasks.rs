@@ -278,6 +278,19 @@ fn what_needs_a_person_or_is_denied_starts_no_task() {
 }
 
 #[test]
+fn the_folder_of_a_task_holds_no_secret_of_its_command() {
+    let place = Place::new("tasks-secret");
+    let _gateway = Gateway::start(&place);
+    let token = "ghp_16C7e42F292c6912E7710c838347Ae178B4a";
+    let id = start(&place, &[], &format!("GH_TOKEN={token} true"));
+    let (_, object) = tasks(&place, &["wait", &id]);
+    let path = object["task"]["output_path"].as_str().expect("a path").to_owned();
+    let about = std::path::Path::new(&path).with_file_name("task.json");
+    let about = std::fs::read_to_string(about).expect("the file of the task");
+    assert!(about.contains("GH_TOKEN=") && !about.contains(token), "{about}");
+}
+
+#[test]
 fn prune_removes_what_has_ended_and_nothing_that_runs() {
     let place = Place::new("tasks-prune");
     let _gateway = Gateway::start(&place);

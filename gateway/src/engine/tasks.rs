@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use super::sessions::Sessions;
 use super::{Gateway, blocking};
-use crate::audit::{GatewayMode, Receipt};
-use crate::judge::Scene;
+use crate::audit::{GatewayMode, Log, Receipt};
+use crate::judge::{Judged, Scene};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::tasks::{
     OutputRequest, TaskAct, TaskAnswer, TaskRequest, TaskState, TaskView,
@@ -37,8 +37,8 @@ impl Gateway {
     pub(super) fn task(
         &self,
         request: &CommandRequest,
-        (command, scene): (&Command, &Scene),
-        receipt: &Receipt,
+        (command, scene, judged): (&Command, &Scene, &Judged),
+        (log, receipt): (&Log, &Receipt),
     ) -> Option<Task> {
         match self.mode {
             GatewayMode::Embedded => return None,
@@ -49,7 +49,8 @@ impl Gateway {
             state: TaskState::Pending,
             reason: String::new(),
             session: request.context.session.clone(),
-            command: command.text.clone(),
+            // As the log has it: without what it takes for secrets.
+            command: log.redactor().command(judged.tree.as_ref(), &command.text),
             description: request.description.clone(),
             cwd: scene.place.cwd.to_string_lossy().into_owned(),
             started_ms: now_ms(),

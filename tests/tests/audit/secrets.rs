@@ -122,13 +122,15 @@ fn no_secret_of_the_table_is_found_in_the_log_its_views_or_messages() {
     let told = Mutex::new(Vec::new());
     at_once(&rows, |number, row| {
         let text = row.text.replace('§', &secret(number));
-        let output = match row.place.as_str() {
-            "command" => ask(&place, number, &text),
-            "input" => hook(&place, "mcp__a__b", &serde_json::from_str(&text).expect("JSON")),
-            _ => settled.output(["run", "true"]),
-        };
-        // Nothing that the command itself says: only what an agent is told and the messages.
-        told.lock().expect("the messages").extend(output.stderr);
+        // Who typed a command reads it in the answer; messages about settings are about another person's text.
+        match row.place.as_str() {
+            "command" => drop(ask(&place, number, &text)),
+            "input" => drop(hook(&place, "mcp__a__b", &serde_json::from_str(&text).expect("JSON"))),
+            _ => {
+                let output = settled.output(["run", "true"]);
+                told.lock().expect("the messages").extend(output.stderr);
+            }
+        }
     });
     for place in [&place, &settled] {
         verifies(place);
