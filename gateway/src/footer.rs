@@ -18,6 +18,9 @@ use crate::unseen;
 /// What a shell returns for a child that a signal ended is this and the signal's number (`bash(1)`).
 const SHELL_SIGNAL: i32 = 128;
 
+/// The rule of a write outside of what is writable, where programs try several places.
+const OUTSIDE: &str = "builtin: outside of the writable directories";
+
 /// Most names of processes that are told.
 const MOST_NAMES: usize = 3;
 
@@ -75,10 +78,9 @@ fn met(execution: &Execution, judged: &Judged, scene: &Scene) -> String {
     }
     let counts = |found: &&Violation| failed || matters(found, judged);
     let mut told: Vec<&Violation> = execution.violations.iter().filter(counts).collect();
-    // What waits for a person first, then in the order of time.
-    told.sort_by_key(|found| !matches!(found.kind.as_str(), "planted" | "process"));
+    told.sort_by_key(|found| rank(found, judged));
     if let Some((first, rest)) = told.split_first() {
-        return remedy::footer(first, rest.len(), around(judged));
+        return remedy::footer(first, rest, around(judged));
     }
     if !failed || ended || judged.facts.sandbox != SandboxState::Enforced {
         return String::new();
@@ -90,6 +92,23 @@ fn met(execution: &Execution, judged: &Judged, scene: &Scene) -> String {
         return "stockade: ended by SIGSYS, as the filter ends who calls the kernel as another architecture does".into();
     }
     unseen::footer(judged, scene).unwrap_or_default()
+}
+
+/// Returns how likely a refusal is why a command failed, the likeliest least; those that are equal stay in the order of time.
+/// What waits for a person comes first.
+fn rank(found: &Violation, judged: &Judged) -> u8 {
+    let is_outside = found.rule == OUTSIDE;
+    match found.kind.as_str() {
+        "planted" | "process" => 0,
+        "limit" => 1,
+        _ if is_named(&found.object, judged) => 2,
+        "network" | "unix-socket" => 3,
+        "write" if is_tried(&found.object, judged) => 6,
+        "write" if !is_outside => 4,
+        "write" => 5,
+        // Much goes on without them.
+        _ => 7,
+    }
 }
 
 /// Returns the directories that no remedy makes writable as a whole.

@@ -1,12 +1,17 @@
 //! A refused act as people and programs read it: what was tried, which rule refused it, and the one line of
 //! settings that would allow it.
 
+mod outside;
+
 use std::path::Path;
 
 use serde_json::{Value, json};
-use stockade_sandbox::{AT_TOP, Violation};
+use stockade_sandbox::{AT_TOP, OWN_LOOPBACK, Violation};
 
 use crate::protocol::words::one_line;
+
+/// Most paths of one remedy.
+const MOST_PATHS: usize = 20;
 
 /// Longest text of a confined program that is told.
 const LONGEST: usize = 4_096;
@@ -106,7 +111,7 @@ pub(crate) fn view(found: &Violation, around: Around<'_>) -> Value {
 }
 
 /// Returns the line that tells of the first of `found`, and how many more there are.
-pub(crate) fn footer(first: &Violation, more: usize, around: Around<'_>) -> String {
+pub(crate) fn footer(first: &Violation, rest: &[&Violation], around: Around<'_>) -> String {
     let object = match first.object.is_empty() {
         true => String::new(),
         false => format!(" {}", one_line(&shortened(&first.object))),
@@ -119,11 +124,11 @@ pub(crate) fn footer(first: &Violation, more: usize, around: Around<'_>) -> Stri
         }
         _ => format!("refused {} ({}){object}", one_line(&first.call), one_line(&first.kind)),
     };
-    let more = match more {
+    let more = match rest.len() {
         0 => String::new(),
         count => format!(" (+{count} more, see violations)"),
     };
-    let remedy = text(&remedy(first, around));
+    let remedy = text(&with_others(remedy(first, around), first, rest));
     if first.rule == DIRECT {
         // The rule says what the remedy says.
         let program = one_line(&shortened(&first.program));
@@ -138,6 +143,20 @@ pub(crate) fn footer(first: &Violation, more: usize, around: Around<'_>) -> Stri
     }
     let rule = one_line(&shortened(&first.rule));
     format!("stockade: {act} by {rule}; {remedy}{more}")
+}
+
+/// Returns the remedy of a name that is protected in the root with those of the others that a command met: one setting allows
+/// all.
+fn with_others(remedy: Remedy, first: &Violation, rest: &[&Violation]) -> Remedy {
+    let is_at_top = |found: &&&Violation| found.rule.starts_with(AT_TOP);
+    if !first.rule.starts_with(AT_TOP) || !matches!(remedy, Remedy::Change { .. }) {
+        return remedy;
+    }
+    let others = rest.iter().filter(is_at_top).map(|found| found.object.as_str());
+    let mut paths: Vec<&str> = std::iter::once(first.object.as_str()).chain(others).collect();
+    paths.dedup();
+    paths.truncate(MOST_PATHS);
+    allow_with(json!(paths), None)
 }
 
 /// Returns a remedy as one line.
@@ -168,7 +187,7 @@ fn remedy(found: &Violation, around: Around<'_>) -> Remedy {
                 first: None,
             },
             None if found.rule.ends_with("outside of the writable directories") => {
-                outside(found, around)
+                outside::remedy(found, around)
             }
             // A setting that names exactly this path opens it.
             None if found.rule.starts_with(AT_TOP) => allow_write(Path::new(&found.object), None),
@@ -196,6 +215,11 @@ fn remedy(found: &Violation, around: Around<'_>) -> Remedy {
         "network" if found.rule == "builtin: proxies of other commands" => Remedy::Nothing(
             "each command has a proxy of its own, where `HTTP_PROXY` says; its ports are nobody else's",
         ),
+        "network" if found.rule == OWN_LOOPBACK => Remedy::Instead(format!(
+            "the loopback of a command is its own, and the server on this machine is reached through the proxy alone: \
+             sandbox.network.allowedDomains: [\"{}\"] (user settings), and a client that uses it (`curl --noproxy '' --proxy \"$HTTP_PROXY\"`)",
+            found.object
+        )),
         "network" => Remedy::Nothing(
             "only the proxy that `HTTP_PROXY` names leads out, to hosts of `sandbox.network.allowedDomains`; \
              a program that knows no proxy needs one that speaks for it (`ProxyCommand` of ssh)",
@@ -217,38 +241,15 @@ fn remedy(found: &Violation, around: Around<'_>) -> Remedy {
     }
 }
 
-/// What would have to be writable: as little as does, and never what holds the home directory or the project.
-fn outside(found: &Violation, around: Around<'_>) -> Remedy {
-    let path = Path::new(&found.object);
-    let own = ["/proc", "/sys", "/dev", "/run"];
-    if own.iter().any(|own| path.starts_with(own)) {
-        return Remedy::Nothing("no setting makes this directory writable");
-    }
-    let directory = path.parent().filter(|it| around.is_narrow(it));
-    let there = path.symlink_metadata();
-    let (writable, first) = match (found.call.as_str(), &there, directory) {
-        // What is there can be opened by a rule of its own.
-        ("open" | "truncate", Ok(there), _) if there.is_file() => (path, None),
-        ("open", Err(_), Some(directory)) => (directory, None),
-        // A rule for what is not there grants nothing.
-        ("open", Err(_), None) => (path, Some("make that file")),
-        ("mkdir", Err(_), _) => (path, Some("make that directory")),
-        // To remove or rename takes the directory, and so does a name that is made for something else.
-        (_, _, Some(directory)) => (directory, None),
-        (_, _, None) => {
-            return Remedy::Nothing(
-                "it would take a directory that holds too much to be writable: have it done outside of the sandbox",
-            );
-        }
-    };
-    allow_write(writable, first)
+fn allow_write(writable: &Path, first: Option<&'static str>) -> Remedy {
+    allow_with(json!([writable]), first)
 }
 
-fn allow_write(writable: &Path, first: Option<&'static str>) -> Remedy {
+fn allow_with(paths: Value, first: Option<&'static str>) -> Remedy {
     Remedy::Change {
         change: "add",
         setting: "sandbox.filesystem.allowWrite".to_owned(),
-        value: json!([writable]),
+        value: paths,
         layer: "user".to_owned(),
         first,
     }
@@ -354,7 +355,7 @@ mod tests {
             count: 1,
             ..Violation::default()
         };
-        expected.assert_eq(&footer(&found, 0, around()));
+        expected.assert_eq(&footer(&found, &[], around()));
         let viewed = view(&found, around());
         let is_told = viewed["remedy"].is_object() != viewed["why_not"].is_string();
         assert!(is_told, "{viewed}");
@@ -539,6 +540,16 @@ mod tests {
             ("open", "/h/x", change(file, "/h/x")),
             ("open", "/h/other/x", change(file, "/h/other/x")),
             ("open", "/x", change(file, "/x")),
+            // What is there for a moment is no place to name.
+            ("open", "/h/me/.gitconfig.lock", too_much.to_owned()),
+            ("open", "/h/me/sedC5a3HP", too_much.to_owned()),
+            ("open", "/h/me/.config.json.tmp", too_much.to_owned()),
+            ("open", "/h/me/.foorc.new-4913aX", too_much.to_owned()),
+            ("mkdir", "/h/me/tmp.X1b2C3d4", too_much.to_owned()),
+            ("open", "/h/me/.npm/sedC5a3HP", change("", "/h/me/.npm")),
+            ("mkdir", "/h/me/.npm/tmp.X1b2C3d4", change("", "/h/me/.npm")),
+            ("open", "/h/me/.sedutil", change(file, "/h/me/.sedutil")),
+            ("open", "/h/me/Makefile", change(file, "/h/me/Makefile")),
             ("open", "/etc/hostname", change("", "/etc/hostname")),
             ("unlink", "/h/me/.npm/x", change("", "/h/me/.npm")),
             ("unlink", "/h/me/x", too_much.to_owned()),
@@ -560,7 +571,7 @@ mod tests {
             program: name,
             ..Violation::default()
         };
-        let line = footer(&found, 3, around());
+        let line = footer(&found, &[&found; 3], around());
         assert!(!line.contains('\u{1b}') && !line.contains('\u{202e}') && line.len() < 5_000);
         assert!(line.ends_with("(+3 more, see violations)"));
         assert!(view(&found, around())["program"].as_str().is_some_and(|text| text.len() < 5_000));

@@ -1,5 +1,6 @@
 //! Runs what was granted: starts it, carries its streams, ends it when it must end.
 
+mod host;
 mod launchers;
 pub(crate) mod output;
 pub(crate) mod pipes;
@@ -338,7 +339,8 @@ pub(crate) async fn follow(
     let exit = ending.as_ref().map(|ending| ending.exit);
     let unseen =
         || sandbox::Ending { violations: vec![unwatched(gone)], ..sandbox::Ending::default() };
-    let sandbox::Ending { violations, left, .. } = ending.unwrap_or_else(unseen);
+    let sandbox::Ending { mut violations, left, .. } = ending.unwrap_or_else(unseen);
+    violations.retain(host::knows);
     let network = Report::default();
     Execution {
         exit,

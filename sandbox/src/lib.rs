@@ -69,5 +69,5 @@ pub use spec::{
 };
 #[cfg(target_os = "linux")]
 pub use twin::{Branch, Nursery, Twin};
-pub use violation::AT_TOP;
 pub use violation::Violation;
+pub use violation::{AT_TOP, OWN_LOOPBACK, UNSEEN_SOCKET};

@@ -3,6 +3,14 @@
 /// Begins the rule of a write to a name that is protected where a writable directory begins, before that name.
 pub const AT_TOP: &str = "builtin: protected in the root ";
 
+/// The rule of a connection to a socket by a path that a run does not see: it has a directory of its own there. Whoever sees the
+/// host's knows whether there is one.
+pub const UNSEEN_SOCKET: &str = "builtin: sockets of the host";
+
+/// The rule of a connection to a port of the run's own loopback where nothing listens. Whoever sees the host's loopback knows
+/// whether something listens there.
+pub const OWN_LOOPBACK: &str = "builtin: loopback of the command's own";
+
 /// One distinct refused act.
 ///
 /// The texts come from confined programs: escape them before they are shown.

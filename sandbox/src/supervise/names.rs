@@ -4,14 +4,17 @@ use std::ffi::OsStr;
 use std::fs::Metadata;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime};
+
+use rustix::net::{SocketType, sockopt};
 
 use super::act::Performer;
 use super::guard::{Act, Guard, violation};
 use super::resolve::Named;
 use super::{Answer, Blocking, Neighbours, Refused, address, history, repository, resolve};
 use crate::linux::syscalls;
+use crate::{OWN_LOOPBACK, UNSEEN_SOCKET};
 
 /// Longest socket address that the kernel takes, `struct sockaddr_storage`.
 const MOST_ADDRESS: usize = 128;
@@ -22,6 +25,27 @@ pub(super) const TICK: Duration = Duration::from_millis(10);
 /// The bytes before the path in `struct sockaddr_un`, and all of it.
 const FAMILY_BYTES: usize = 2;
 const MOST_LOCAL: usize = 110;
+
+/// Directories of the host that a run has its own of, and the name by which each goes as well.
+const HIDDEN: [(&str, &str); 4] =
+    [("/run", "/run"), ("/var/run", "/run"), ("/tmp", "/tmp"), ("/var/tmp", "/var/tmp")];
+
+fn is_stream(socket: &OwnedFd) -> bool {
+    sockopt::socket_type(socket).is_ok_and(|kind| kind == SocketType::STREAM)
+}
+
+/// Returns the answer to a connection to a socket that the run does not see.
+fn unseen(path: &Path) -> Refused {
+    let is_plain = !path.components().any(|part| part == Component::ParentDir);
+    let hidden = HIDDEN
+        .iter()
+        .filter(|_| is_plain)
+        .find_map(|(name, real)| Some(Path::new(real).join(path.strip_prefix(name).ok()?)));
+    let Some(path) = hidden else { return Refused::Errno(libc::ENOENT) };
+    let mut found = violation("unix-socket", "connect", &path, UNSEEN_SOCKET.to_owned());
+    found.errno = libc::ENOENT;
+    Refused::Rule(found)
+}
 
 impl Performer<'_> {
     /// Removes a name; what must stay as it is cannot be removed either.
@@ -91,6 +115,7 @@ impl Performer<'_> {
         }
         let neighbours = self.supervisor.neighbours.as_ref();
         if family != local {
+            self.is_answered(&socket, &address)?;
             let address = match neighbours {
                 Some(neighbours) => neighbours.way(address)?,
                 None => address,
@@ -107,8 +132,11 @@ impl Performer<'_> {
         let path = rest.split(|byte| *byte == 0).next().unwrap_or_default();
         let path = PathBuf::from(OsStr::from_bytes(path));
         let base = self.caller.directory(libc::AT_FDCWD)?;
-        let named = resolve::parent(&self.caller, &base, &path)?;
-        let object = self.existing(named, true)?;
+        let named = resolve::parent(&self.caller, &base, &path).map_err(Refused::from);
+        let object = match named.and_then(|named| self.existing(named, true)) {
+            Err(Refused::Errno(libc::ENOENT)) => return Err(unseen(&path)),
+            object => object?,
+        };
         let real = resolve::real_path(object.as_fd())?;
         // What was there before belongs to a server of the host, and so does what others make meanwhile.
         let guard = &self.supervisor.guard;
@@ -121,6 +149,21 @@ impl Performer<'_> {
         address.extend(format!("/proc/self/fd/{}\0", object.as_raw_fd()).into_bytes());
         // Held open until this process has answered: the address names our descriptor.
         Ok(Answer::Wait(Blocking::Connect { socket, address, object: Some(object) }))
+    }
+
+    /// Refuses, as the kernel would, a connection to a port of the run's own loopback where nothing listens: it may be meant
+    /// for the host's.
+    fn is_answered(&self, socket: &OwnedFd, address: &[u8]) -> Result<(), Refused> {
+        let Some(there) = address::loopback(address) else { return Ok(()) };
+        let is_own = self.supervisor.guard.only_loopback() && is_stream(socket);
+        let tables = ["/proc/self/net/tcp", "/proc/self/net/tcp6"].map(std::fs::read_to_string);
+        if !is_own || address::is_open(there.port(), &tables) {
+            return Ok(());
+        }
+        let there = there.to_string();
+        let mut found = violation("network", "connect", Path::new(&there), OWN_LOOPBACK.to_owned());
+        found.errno = libc::ECONNREFUSED;
+        Err(Refused::Rule(found))
     }
 
     /// Gives a copy of the caller's socket its address: the name of one by path is a name like others.
