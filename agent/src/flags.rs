@@ -159,6 +159,10 @@ pub(crate) struct Accepted {
     resume_drops_turn: Option<String>,
     #[arg(long, hide = true)]
     debug_to_stderr: bool,
+    #[arg(long, hide = true)]
+    debug: bool,
+    #[arg(long, hide = true)]
+    managed_settings_in_initialize: bool,
 }
 
 impl Flags {

@@ -280,6 +280,10 @@ impl Hands for Door {
         &self.shown
     }
 
+    fn knows(&self, name: &str) -> bool {
+        self.tool(name).is_some()
+    }
+
     fn is_concurrent(&self, call: &Call) -> bool {
         match self.tool(&call.name).map(|tool| &tool.kind) {
             Some(Kind::File { writes }) => !writes,

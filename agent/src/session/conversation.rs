@@ -1,9 +1,10 @@
 //! A running session: turns, one after the other.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use stockade_door::Door;
+use stockade_door::{Door, WRONG_OUTPUTS};
 use stockade_model::{Block, Event, Ledger, Message, Request, Role, Usage};
 use stockade_sdk::{Ended, Frames, LEVEL, Partial, Result as Outcome};
 use stockade_turn::{End, Hands as _, Interrupt, Limits, Step, Turn};
@@ -21,7 +22,7 @@ pub(crate) struct Conversation {
     flags: Flags,
     asks: Asks,
     prompt: Prompt,
-    pub(crate) door: Door,
+    pub(crate) door: Arc<Door>,
     messages: Vec<Message>,
     ledger: Ledger,
     transcript: Transcript,
@@ -40,7 +41,7 @@ impl Conversation {
         resumed: bool,
     ) -> Conversation {
         let started = Some(if resumed { "resume" } else { "startup" });
-        let ledger = Ledger::default();
+        let (ledger, door) = (Ledger::default(), Arc::new(door));
         Conversation {
             flags,
             asks,
@@ -121,6 +122,13 @@ impl Conversation {
         }
         self.say(blocks);
         let (end, asked, usage, api) = self.go(interrupt, emit).await;
+        let wants = self.door.tools().iter().any(|tool| tool.name == "StructuredOutput");
+        let end = match end {
+            End::Finished { .. } if wants && self.door.session().structured().is_none() => {
+                End::Ended(WRONG_OUTPUTS.into())
+            }
+            end => end,
+        };
         self.told((&end, asked), (begun, usage, api), emit)
     }
 
@@ -198,7 +206,8 @@ impl Conversation {
             }
         };
         let state = (&mut self.ledger, interrupt);
-        let (end, turns) = turn.run(&mut self.messages, &self.door, state, &mut report).await;
+        let (end, turns) =
+            turn.run(&mut self.messages, self.door.as_ref(), state, &mut report).await;
         (end, turns, usage, api)
     }
 

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use stockade_door::Door;
 use stockade_model::Block;
 use stockade_sdk::{Frames, Hooks, Incoming, from_wire, incoming, response};
 use stockade_turn::{Hands as _, Interrupter, interrupt};
@@ -28,16 +29,20 @@ struct Served {
     queue: VecDeque<Vec<Block>>,
     model: Option<String>,
     failed: bool,
-    door: Option<Arc<stockade_door::Session>>,
+    state: Arc<stockade_door::Session>,
+    /// What is known of the session also while a turn runs.
+    door: Option<Arc<Door>>,
+    servers: Value,
 }
 
 /// Serves a host until it closes standard input and everything is done.
 pub(crate) async fn serve(flags: Flags) -> anyhow::Result<ExitCode> {
-    let answers = flags.permission_prompt_tool.is_some();
+    let answers = flags.permission_prompt_tool.as_deref() == Some("stdio");
     let plan = Plan::new(flags)?;
     let (outgoing, mut lines) = mpsc::unbounded_channel::<Value>();
     let writer = tokio::task::spawn_blocking(move || {
-        while let Some(frame) = lines.blocking_recv() {
+        // The end is told by an empty frame: background commands may hold the other side for longer.
+        while let Some(frame) = lines.blocking_recv().filter(|frame| !frame.is_null()) {
             line(&frame);
         }
     });
@@ -45,7 +50,7 @@ pub(crate) async fn serve(flags: Flags) -> anyhow::Result<ExitCode> {
     let frames = Frames::new(plan.session.id());
     let host = Arc::new(Program::new((outgoing, woken), frames, answers));
     let mut inbox = read();
-    let door = Some(Arc::clone(&plan.session));
+    let state = Arc::clone(&plan.session);
     let mut served = Served {
         host: Arc::clone(&host),
         plan: Some(plan),
@@ -53,11 +58,10 @@ pub(crate) async fn serve(flags: Flags) -> anyhow::Result<ExitCode> {
         queue: VecDeque::new(),
         model: None,
         failed: false,
-        door,
+        state,
+        door: None,
+        servers: json!([]),
     };
-    let (mut stop, _) = interrupt();
-    let signals = crate::print::listen(stop.clone())?;
-    signals.abort();
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
     let mut ctrl_c = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())?;
     let mut open = true;
@@ -66,13 +70,29 @@ pub(crate) async fn serve(flags: Flags) -> anyhow::Result<ExitCode> {
         let wake = message.is_none() && wakes.try_recv().is_ok();
         if message.is_some() || wake {
             host.state("running");
-            if let Some(error) = served.begin().await {
-                eprintln!("stockade: {error:#}");
-                served.fail(&error.to_string());
-                break;
+            if let Some(plan) = served.plan.take() {
+                let mut beginning =
+                    std::pin::pin!(plan.begin(Arc::clone(&host) as Arc<dyn stockade_door::Host>));
+                // Servers of the host answer meanwhile.
+                let begun = loop {
+                    tokio::select! {
+                        begun = &mut beginning => break begun,
+                        incoming = inbox.recv(), if open => match incoming {
+                            Some(text) => served.take(&text, None),
+                            None => { open = false; host.gone(); }
+                        },
+                    }
+                };
+                match begun {
+                    Ok(session) => served.begun(session),
+                    Err(error) => {
+                        eprintln!("stockade: {error:#}");
+                        served.fail(&format!("{error:#}"));
+                        break;
+                    }
+                }
             }
-            let (stops, given) = interrupt();
-            stop = stops;
+            let (stop, given) = interrupt();
             let Some(mut session) = served.session.take() else { break };
             if let Some(model) = served.model.take() {
                 session.set_model(&model);
@@ -115,9 +135,8 @@ pub(crate) async fn serve(flags: Flags) -> anyhow::Result<ExitCode> {
     }
     let failed = served.failed;
     drop(served);
-    drop(host);
-    drop(stop);
-    let _ = tokio::time::timeout(std::time::Duration::from_secs(5), writer).await; // tasks may still hold the writer
+    host.send(Value::Null);
+    let _ = writer.await; // one that broke off has nothing more to write
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -143,16 +162,10 @@ fn read() -> mpsc::UnboundedReceiver<String> {
 }
 
 impl Served {
-    /// Begins the session before its first turn. Returns why it cannot.
-    async fn begin(&mut self) -> Option<anyhow::Error> {
-        let plan = self.plan.take()?;
-        match plan.begin(Arc::clone(&self.host) as Arc<dyn stockade_door::Host>).await {
-            Ok(session) => {
-                self.session = Some(session);
-                None
-            }
-            Err(error) => Some(error),
-        }
+    fn begun(&mut self, session: Conversation) {
+        self.door = Some(Arc::clone(&session.door));
+        self.servers = session.servers();
+        self.session = Some(session);
     }
 
     /// Tells of a session that cannot begin.
@@ -161,7 +174,7 @@ impl Served {
         let frame = json!({
             "type": "result", "subtype": "error_during_execution", "is_error": true, "duration_ms": 0, "duration_api_ms": 0,
             "num_turns": 0, "total_cost_usd": 0.0, "usage": {}, "modelUsage": {}, "permission_denials": [],
-            "errors": [error], "session_id": self.door.as_ref().map(|it| it.id().to_owned()),
+            "errors": [error], "session_id": self.state.id(),
             "uuid": stockade_sdk::identity(),
         });
         self.host.send(frame);
@@ -206,8 +219,7 @@ impl Served {
             }
             "set_permission_mode" => {
                 let mode = text("mode").unwrap_or_default();
-                let session = self.door.as_ref().ok_or("the session is over")?;
-                session.set_mode(mode)?;
+                self.state.set_mode(mode)?;
                 stockade_door::Host::note(
                     self.host.as_ref(),
                     stockade_door::Note::Mode(mode.to_owned()),
@@ -226,8 +238,8 @@ impl Served {
             }
             "get_context_usage" => Ok(self.context()),
             "stop_task" => {
-                let session = self.session.as_ref().ok_or("no task is running")?;
-                session.door.stop_task(text("task_id").unwrap_or_default())?;
+                let door = self.door.as_ref().ok_or("no task is running")?;
+                door.stop_task(text("task_id").unwrap_or_default())?;
                 Ok(json!({}))
             }
             other => Err(format!("the request `{}` is not supported", other.escape_debug())),
@@ -252,6 +264,13 @@ impl Served {
     }
 
     fn initialize(&mut self, request: &Value) -> Result<Value, String> {
+        // What would tighten the session must not be passed over.
+        let unheard = ["settings", "managedSettings", "disallowedTools", "toolAliases"];
+        if let Some(key) =
+            unheard.iter().find(|key| request.get(**key).is_some_and(|it| !it.is_null()))
+        {
+            return Err(format!("`{key}` in `initialize` is not supported; pass it as an option"));
+        }
         self.host.set_hooks(Hooks::read(request.get("hooks").unwrap_or(&Value::Null))?);
         let text = |key: &str| match request.get(key) {
             Some(Value::String(text)) => Some(text.clone()),

@@ -23,16 +23,16 @@ pub(crate) struct Sent {
 
 /// Returns the calls of an answer, in order. A call without an identity, or with one that another call has, gets one of
 /// its own, so that each result has its call.
-pub(crate) fn sent(blocks: &mut [Block], tools: &[Tool]) -> Vec<Sent> {
+pub(crate) fn sent(blocks: &mut [Block], hands: &impl Hands) -> Vec<Sent> {
     let mut found: Vec<Sent> = Vec::new();
     for (index, block) in blocks.iter_mut().enumerate() {
         let Block::Call { id, name, input } = block else { continue };
         if id.is_empty() || found.iter().any(|it| it.call.id == *id) {
             *id = format!("call_{index}_{}", found.len());
         }
-        let is_known = tools.iter().any(|tool| tool.name == *name);
+        let is_known = hands.knows(name);
         let wrong = match &input {
-            _ if !is_known => Some(unknown(name, tools)),
+            _ if !is_known => Some(unknown(name, hands.tools())),
             Err(text) => Some(format!(
                 "The input of `{name}` is not a JSON object: {}. Send the call again with a JSON object.",
                 text.chars().take(200).collect::<String>()

@@ -42,6 +42,11 @@ pub trait Hands: Sync {
     /// Returns the tools that the model sees. They stay the same within a session, so that the provider's cache holds.
     fn tools(&self) -> &[Tool];
 
+    /// Says whether there is a tool of this name, aliases included.
+    fn knows(&self, name: &str) -> bool {
+        self.tools().iter().any(|tool| tool.name == name)
+    }
+
     /// Says whether a call can be done beside others of its kind: it changes nothing.
     fn is_concurrent(&self, call: &Call) -> bool;
 

@@ -119,7 +119,7 @@ impl Turn<'_> {
             };
             ledger.add(&self.request.model, answer.usage, &(self.prices)(&self.request.model));
             let mut answer = answer;
-            let calls = calls::sent(&mut answer.message.blocks, hands.tools());
+            let calls = calls::sent(&mut answer.message.blocks, hands);
             report(Step::Answered(Box::new(answer.clone())));
             let Answer { message, stop, .. } = answer;
             let text = text_of(&message);

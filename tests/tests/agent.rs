@@ -1,0 +1,608 @@
+//! The agent on a project, with a scripted model: what it does there, what it may not, and what it says.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use stockade_model_server::{Form, Reply, Server, Turn};
+use stockade_tests::{Place, executable};
+
+const SECRET: &str = "sk-secret-of-the-test";
+
+fn say(text: &str) -> Turn {
+    Turn::Text(text.into())
+}
+
+fn call(id: &str, name: &str, input: Value) -> Turn {
+    Turn::Call(id.into(), name.into(), input.to_string())
+}
+
+fn script(form: Form, answers: &[&[Turn]]) -> Server {
+    Server::start(answers.iter().map(|turns| Reply::answer(form, turns))).expect("a server")
+}
+
+/// Returns `stockade agent` with these arguments and this model.
+fn agent(place: &Place, server: &Server, form: Form, arguments: &[&str]) -> Command {
+    static BUILT: OnceLock<()> = OnceLock::new();
+    BUILT.get_or_init(|| drop(executable("stockade-agent")));
+    let mut command = place.stockade(["agent"].iter().chain(arguments));
+    match form {
+        Form::Anthropic => {
+            command.env("ANTHROPIC_BASE_URL", server.url()).env("ANTHROPIC_API_KEY", SECRET);
+        }
+        Form::Responses | Form::Chat => {
+            let provider = if form == Form::Chat { "compatible" } else { "openai" };
+            command.args(["--provider", provider, "--model", "scripted"]);
+            command.env("OPENAI_BASE_URL", server.url()).env("OPENAI_API_KEY", SECRET);
+        }
+    }
+    command.env("STOCKADE_MODEL_TRIES", "1");
+    command
+}
+
+fn run(place: &Place, server: &Server, arguments: &[&str]) -> Output {
+    agent(place, server, Form::Anthropic, arguments).output().expect("the agent starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim().to_owned()
+}
+
+fn frames(output: &Output) -> Vec<Value> {
+    text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("a frame")).collect()
+}
+
+/// Results of calls that the model was given, by identity, from all requests in Anthropic's form.
+fn result(server: &Server, id: &str) -> (String, bool) {
+    let last = server.received().pop().expect("a request");
+    let messages = last.body["messages"].as_array().cloned().unwrap_or_default();
+    let blocks =
+        messages.iter().flat_map(|it| it["content"].as_array().cloned().unwrap_or_default());
+    let found = blocks
+        .into_iter()
+        .find(|it| it["tool_use_id"] == id)
+        .unwrap_or_else(|| panic!("no result {id}"));
+    let texts: Vec<&str> = found["content"]
+        .as_array()
+        .expect("content")
+        .iter()
+        .filter_map(|it| it["text"].as_str())
+        .collect();
+    (texts.join("\n"), found["is_error"] == true)
+}
+
+#[test]
+fn a_failing_test_is_fixed_in_all_three_wire_forms() {
+    for form in [Form::Anthropic, Form::Responses, Form::Chat] {
+        let place = Place::new("agent-fix");
+        place.write("project/add.sh", "echo $(($1 - $2))\n");
+        place.write(
+            "project/test.sh",
+            "[ \"$(sh add.sh 2 3)\" = 5 ] && echo passed || { echo failed; exit 1; }\n",
+        );
+        let path = "add.sh";
+        let server = script(
+            form,
+            &[
+                &[say("I run the test."), call("a", "Bash", json!({ "command": "sh test.sh" }))],
+                &[
+                    call("b", "Grep", json!({ "pattern": "echo", "glob": "*.sh" })),
+                    call("c", "Read", json!({ "file_path": path })),
+                ],
+                &[call(
+                    "d",
+                    "Edit",
+                    json!({ "file_path": path, "old_string": "$1 - $2", "new_string": "$1 + $2" }),
+                )],
+                &[call("e", "Bash", json!({ "command": "sh test.sh" }))],
+                &[say("The test passes now.")],
+            ],
+        );
+        let output = agent(
+            &place,
+            &server,
+            form,
+            &["-p", "fix the failing test", "--permission-mode", "acceptEdits"],
+        )
+        .output()
+        .expect("the agent starts");
+        assert_eq!(text(&output.stderr), "", "{form:?}");
+        assert_eq!(
+            (text(&output.stdout), output.status.code()),
+            ("The test passes now.".into(), Some(0)),
+            "{form:?}"
+        );
+        let fixed = std::fs::read_to_string(place.project().join(path)).expect("the file");
+        assert_eq!(fixed, "echo $(($1 + $2))\n");
+        let requests = server.received();
+        assert_eq!(requests.len(), 5);
+        let told: Vec<String> = requests.iter().map(|it| it.body.to_string()).collect();
+        assert!(
+            told[1].contains("Exit code 1") && told[1].contains("failed"),
+            "{form:?} {}",
+            told[1]
+        );
+        assert!(told[4].contains("passed"), "{form:?}");
+        // The log has every call as a decision of the gate.
+        let log = text(&place.output(["audit", "tail", "-n", "40"]).stdout);
+        for tool in ["sh test.sh", "Grep", "Read", "Edit"] {
+            assert!(log.contains(tool), "{tool} is not in {log}");
+        }
+    }
+}
+
+#[test]
+fn output_is_text_one_object_or_frames() {
+    let place = Place::new("agent-output");
+    let server = || script(Form::Anthropic, &[&[say("hello")]]);
+    let json = run(&place, &server(), &["-p", "hi", "--output-format", "json"]);
+    let result: Value = serde_json::from_slice(&json.stdout).expect("one object");
+    assert_eq!(
+        (&result["subtype"], &result["result"], &result["num_turns"]),
+        (&json!("success"), &json!("hello"), &json!(1))
+    );
+    assert_eq!(result["usage"]["input_tokens"], 10);
+    let stream = run(
+        &place,
+        &server(),
+        &["-p", "hi", "--output-format", "stream-json", "--include-partial-messages"],
+    );
+    let frames = frames(&stream);
+    let kinds: Vec<String> = frames
+        .iter()
+        .map(|it| {
+            it["subtype"]
+                .as_str()
+                .or(it["event"]["type"].as_str())
+                .or(it["type"].as_str())
+                .unwrap_or_default()
+                .to_owned()
+        })
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            "init",
+            "message_start",
+            "content_block_start",
+            "content_block_delta",
+            "content_block_delta",
+            "content_block_stop",
+            "message_delta",
+            "message_stop",
+            "assistant",
+            "success",
+        ]
+    );
+    assert!(
+        frames
+            .iter()
+            .all(|it| it["session_id"] == frames[0]["session_id"] && it["uuid"].is_string())
+    );
+}
+
+#[test]
+fn an_edit_without_a_yes_changes_nothing() {
+    let place = Place::new("agent-ask");
+    place.write("project/a.txt", "one\n");
+    let server = script(
+        Form::Anthropic,
+        &[
+            &[call("r", "Read", json!({ "file_path": "a.txt" }))],
+            &[call(
+                "e",
+                "Edit",
+                json!({ "file_path": "a.txt", "old_string": "one", "new_string": "two" }),
+            )],
+            &[say("I may not.")],
+        ],
+    );
+    let output = run(&place, &server, &["-p", "go", "--output-format", "json"]);
+    let (told, is_error) = result(&server, "e");
+    assert!(is_error && told.contains("needs a person's yes"), "{told}");
+    assert_eq!(std::fs::read_to_string(place.project().join("a.txt")).expect("the file"), "one\n");
+    let result: Value = serde_json::from_slice(&output.stdout).expect("one object");
+    let denial = json!([{ "tool_name": "Edit", "tool_use_id": "e",
+        "tool_input": { "file_path": "a.txt", "old_string": "one", "new_string": "two" } }]);
+    assert_eq!(result["permission_denials"], denial);
+}
+
+#[test]
+fn a_refusal_names_rule_file_and_line() {
+    let place = Place::new("agent-deny");
+    place.write(
+        "home/.config/stockade/settings.json",
+        "{\"permissions\": {\n\"deny\": [\"Read(secret/**)\", \"Bash(id:*)\"]}}",
+    );
+    place.write("project/secret/key", "hidden\n");
+    std::os::unix::fs::symlink("secret/key", place.project().join("link")).expect("a link");
+    let server = script(
+        Form::Anthropic,
+        &[
+            &[
+                call("a", "Bash", json!({ "command": "id -u" })),
+                call("b", "Read", json!({ "file_path": "secret/key" })),
+                call("c", "Read", json!({ "file_path": "link" })),
+                call("d", "Grep", json!({ "pattern": "hidden", "output_mode": "content" })),
+            ],
+            &[say("no")],
+        ],
+    );
+    run(&place, &server, &["-p", "go"]);
+    let (told, _) = result(&server, "a");
+    assert!(told.contains("`Bash(id:*)`") && told.contains("settings.json:2"), "{told}");
+    for id in ["b", "c"] {
+        let (told, is_error) = result(&server, id);
+        assert!(is_error && told.contains("`Read(secret/**)`"), "{told}");
+    }
+    let (told, _) = result(&server, "d");
+    assert!(!told.contains("hidden"), "{told}");
+}
+
+#[test]
+fn the_key_reaches_no_command() {
+    let place = Place::new("agent-key");
+    let server = script(
+        Form::Anthropic,
+        &[&[call("a", "Bash", json!({ "command": "env" }))], &[say("done")]],
+    );
+    let output = run(&place, &server, &["-p", "go", "--output-format", "stream-json"]);
+    let (told, is_error) = result(&server, "a");
+    assert!(!is_error && told.contains("PATH="), "{told}");
+    assert!(!told.contains(SECRET) && !text(&output.stdout).contains(SECRET));
+    assert_eq!(server.received()[0].header("x-api-key"), Some(SECRET));
+}
+
+#[test]
+fn limits_and_refused_keys_end_with_an_error() {
+    let place = Place::new("agent-limits");
+    let again = [call("a", "Bash", json!({ "command": "true" }))];
+    let server = script(Form::Anthropic, &[&again, &again, &again]);
+    let output = run(&place, &server, &["-p", "go", "--max-turns", "2", "--output-format", "json"]);
+    let result: Value = serde_json::from_slice(&output.stdout).expect("one object");
+    assert_eq!((&result["subtype"], output.status.code()), (&json!("error_max_turns"), Some(1)));
+    let server = Server::start([Reply::error(401, "invalid x-api-key")]).expect("a server");
+    let output = run(&place, &server, &["-p", "go", "--output-format", "json"]);
+    let result: Value = serde_json::from_slice(&output.stdout).expect("one object");
+    assert_eq!(
+        (&result["subtype"], &result["is_error"], &result["api_error_status"]),
+        (&json!("success"), &json!(true), &json!(401))
+    );
+    assert_eq!(output.status.code(), Some(1));
+    let server = script(Form::Anthropic, &[&again, &again]);
+    let budget = ["-p", "go", "--max-budget-usd", "0.00001", "--output-format", "json"];
+    let output = run(&place, &server, &budget);
+    let result: Value = serde_json::from_slice(&output.stdout).expect("one object");
+    assert_eq!(result["subtype"], "error_max_budget_usd");
+}
+
+#[test]
+fn an_interrupt_ends_the_whole_tree_of_a_command() {
+    let place = Place::new("agent-interrupt");
+    let command = "echo begun > begun; sleep 45.25; echo late > late";
+    let server = script(
+        Form::Anthropic,
+        &[&[call("a", "Bash", json!({ "command": command }))], &[say("no")]],
+    );
+    let mut child =
+        agent(&place, &server, Form::Anthropic, &["-p", "go", "--output-format", "json"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the agent starts");
+    let begun = Instant::now();
+    while !place.project().join("begun").exists() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the command does not begin");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("a signal");
+    let then = Instant::now();
+    assert_eq!(child.wait().expect("an end").code(), Some(130));
+    assert!(then.elapsed() < Duration::from_secs(10), "{:?}", then.elapsed());
+    let left = Command::new("pgrep").args(["-f", "sleep 45.25"]).output().expect("pgrep");
+    assert_eq!(text(&left.stdout), "");
+    assert!(!place.project().join("late").exists());
+}
+
+#[test]
+fn a_session_goes_on_and_a_fork_leaves_it_as_it_was() {
+    let place = Place::new("agent-resume");
+    let first = run(
+        &place,
+        &script(Form::Anthropic, &[&[say("one")]]),
+        &["-p", "first words", "--output-format", "json"],
+    );
+    let first: Value = serde_json::from_slice(&first.stdout).expect("one object");
+    let id = first["session_id"].as_str().expect("an identity");
+    let server = script(Form::Anthropic, &[&[say("two")]]);
+    let second = run(
+        &place,
+        &server,
+        &["-p", "more", "--resume", id, "--fork-session", "--output-format", "json"],
+    );
+    let second: Value = serde_json::from_slice(&second.stdout).expect("one object");
+    assert_ne!(second["session_id"], first["session_id"]);
+    let messages = &server.received()[0].body["messages"];
+    assert!(
+        messages[0].to_string().contains("first words") && messages[1].to_string().contains("one")
+    );
+    let server = script(Form::Anthropic, &[&[say("three")]]);
+    run(&place, &server, &["-p", "again", "--resume", id]);
+    let messages = server.received()[0].body["messages"].to_string();
+    assert!(messages.contains("first words") && !messages.contains("more"), "{messages}");
+    let unknown =
+        run(&place, &server, &["-p", "x", "--resume", "11111111-1111-4111-8111-111111111111"]);
+    assert_eq!(unknown.status.code(), Some(1));
+    assert!(text(&unknown.stderr).contains("No conversation found"), "{}", text(&unknown.stderr));
+}
+
+#[test]
+fn a_structured_result_fits_its_schema() {
+    let place = Place::new("agent-schema");
+    let schema = json!({ "type": "object", "properties": { "n": { "type": "integer" } }, "required": ["n"] }).to_string();
+    let output = |value: Value| [call("s", "StructuredOutput", value)];
+    let (wrong, right) = (output(json!({ "n": "x" })), output(json!({ "n": 3 })));
+    let server = script(Form::Anthropic, &[&wrong, &right]);
+    let done =
+        run(&place, &server, &["-p", "go", "--json-schema", &schema, "--output-format", "json"]);
+    let result: Value = serde_json::from_slice(&done.stdout).expect("one object");
+    assert_eq!((&result["structured_output"], done.status.code()), (&json!({ "n": 3 }), Some(0)));
+    let server = script(Form::Anthropic, &[&wrong, &wrong, &wrong, &right]);
+    let done =
+        run(&place, &server, &["-p", "go", "--json-schema", &schema, "--output-format", "json"]);
+    let result: Value = serde_json::from_slice(&done.stdout).expect("one object");
+    assert_eq!(
+        (&result["subtype"], done.status.code()),
+        (&json!("error_max_structured_output_retries"), Some(1))
+    );
+}
+
+#[test]
+fn hooks_of_the_settings_hear_file_tools() {
+    let place = Place::new("agent-hook");
+    place.write(
+        "hook.sh",
+        "#!/bin/sh\ncat > \"$(dirname \"$0\")/heard.json\"\necho 'not this one' >&2\nexit 2\n",
+    );
+    let path = place.root.join("hook.sh");
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .expect("chmod");
+    let hooks = json!({ "PreToolUse": [{ "matcher": "Write", "hooks": [{ "type": "command", "command": path }] }] });
+    place.write("home/.config/stockade/settings.json", &json!({ "hooks": hooks }).to_string());
+    let server = script(
+        Form::Anthropic,
+        &[&[call("w", "Write", json!({ "file_path": "new.txt", "content": "x" }))], &[say("no")]],
+    );
+    run(&place, &server, &["-p", "go", "--permission-mode", "acceptEdits"]);
+    let (told, is_error) = result(&server, "w");
+    assert!(is_error && told.contains("not this one"), "{told}");
+    assert!(!place.project().join("new.txt").exists());
+    let heard = std::fs::read(place.root.join("heard.json")).expect("the hook ran");
+    let heard: Value = serde_json::from_slice(&heard).expect("a frame");
+    assert_eq!((&heard["tool_name"], &heard["tool_use_id"]), (&json!("Write"), &json!("w")));
+}
+
+#[test]
+fn a_background_command_is_read_and_stopped() {
+    let place = Place::new("agent-task");
+    let server = script(
+        Form::Anthropic,
+        &[
+            &[call(
+                "b",
+                "Bash",
+                json!({ "command": "echo ready; sleep 45.5", "run_in_background": true }),
+            )],
+            &[call("o", "BashOutput", json!({ "task_id": "b0001" }))],
+            &[call("k", "KillShell", json!({ "shell_id": "b0001" }))],
+            &[call("p", "TaskOutput", json!({ "task_id": "b0001", "block": true }))],
+            &[say("done")],
+        ],
+    );
+    run(&place, &server, &["-p", "go"]);
+    assert!(result(&server, "b").0.contains("b0001"), "{:?}", result(&server, "b"));
+    assert!(result(&server, "o").0.contains("running\nready"), "{:?}", result(&server, "o"));
+    assert!(result(&server, "p").0.contains("stopped"), "{:?}", result(&server, "p"));
+}
+
+#[test]
+fn what_is_missing_is_told_in_one_line() {
+    let place = Place::new("agent-missing");
+    drop(executable("stockade-agent"));
+    let none = place.stockade(["agent", "-p", "hi"]).output().expect("the agent starts");
+    assert!(text(&none.stderr).contains("no model is set up"), "{}", text(&none.stderr));
+    let terminal = place.stockade(["agent"]).output().expect("the agent starts");
+    assert_eq!(terminal.status.code(), Some(2));
+    let alone = place.root.join("stockade");
+    stockade_tests::copy_program(stockade_tests::stockade(), &alone);
+    let alone = Command::new(alone).args(["agent", "-p", "hi"]).output().expect("it starts");
+    assert!(
+        text(&alone.stderr).contains("cargo install --locked stockade-agent"),
+        "{}",
+        text(&alone.stderr)
+    );
+}
+
+/// A host that speaks the protocol over pipes.
+struct Host {
+    child: Child,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+}
+
+impl Host {
+    fn start(place: &Place, server: &Server, arguments: &[&str]) -> Host {
+        let whole =
+            ["--output-format", "stream-json", "--verbose", "--input-format", "stream-json"];
+        let mut command = agent(place, server, Form::Anthropic, &[&whole[..], arguments].concat());
+        command.env("CLAUDE_CODE_SDK_READS_SESSION_STATE", "1");
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the agent starts");
+        let lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+        Host { child, lines }
+    }
+
+    fn send(&mut self, frame: &Value) {
+        let stdin = self.child.stdin.as_mut().expect("its input");
+        stdin.write_all(format!("{frame}\n").as_bytes()).expect("a line");
+    }
+
+    fn user(&mut self, text: &str) {
+        self.send(&json!({ "type": "user", "message": { "role": "user", "content": text }, "session_id": "default" }));
+    }
+
+    fn request(&mut self, request: Value) {
+        self.send(&json!({ "type": "control_request", "request_id": "h1", "request": request }));
+    }
+
+    fn answer(&mut self, to: &Value, response: Value) {
+        let response =
+            json!({ "subtype": "success", "request_id": to["request_id"], "response": response });
+        self.send(&json!({ "type": "control_response", "response": response }));
+    }
+
+    /// Reads until a frame of this type, or a request of this subtype.
+    fn until(&mut self, kind: &str) -> Value {
+        loop {
+            let line =
+                self.lines.next().unwrap_or_else(|| panic!("no `{kind}` came")).expect("a line");
+            let frame: Value = serde_json::from_str(&line).expect("a frame");
+            if frame["type"] == kind
+                || frame["request"]["subtype"] == kind
+                || frame["subtype"] == kind
+            {
+                return frame;
+            }
+        }
+    }
+
+    fn end(mut self) -> Option<i32> {
+        drop(self.child.stdin.take());
+        self.child.wait().expect("an end").code()
+    }
+}
+
+#[test]
+fn a_host_answers_changes_and_refuses_calls() {
+    let place = Place::new("agent-host");
+    let write = |id: &str, content: &str| {
+        call(id, "Write", json!({ "file_path": format!("{id}.txt"), "content": content }))
+    };
+    let server = script(
+        Form::Anthropic,
+        &[
+            &[write("a", "one")],
+            &[write("b", "two")],
+            &[write("c", "three")],
+            &[say("not asked")],
+            &[say("next")],
+        ],
+    );
+    let mut host = Host::start(&place, &server, &["--permission-prompt-tool", "stdio"]);
+    host.request(json!({ "subtype": "initialize", "hooks": null }));
+    assert_eq!(
+        host.until("control_response")["response"]["response"]["claude_code_version"],
+        "2.1.330"
+    );
+    host.user("go");
+    let asked = host.until("can_use_tool");
+    assert_eq!(
+        (&asked["request"]["tool_name"], &asked["request"]["tool_use_id"]),
+        (&json!("Write"), &json!("a"))
+    );
+    assert_eq!(asked["request"]["permission_suggestions"][1]["mode"], "acceptEdits");
+    host.answer(&asked, json!({ "behavior": "allow", "updatedInput": { "file_path": "a.txt", "content": "changed" } }));
+    let asked = host.until("can_use_tool");
+    // Rubbish is a no.
+    host.answer(&asked, json!({ "behavior": "perhaps" }));
+    let asked = host.until("can_use_tool");
+    host.answer(&asked, json!({ "behavior": "deny", "message": "stop", "interrupt": true }));
+    let ended = host.until("result");
+    assert_eq!(
+        (&ended["subtype"], &ended["is_error"]),
+        (&json!("error_during_execution"), &json!(true))
+    );
+    assert_eq!(server.received().len(), 3);
+    let read = |name: &str| std::fs::read_to_string(place.project().join(name)).ok();
+    assert_eq!([read("a.txt"), read("b.txt"), read("c.txt")], [Some("changed".into()), None, None]);
+    host.user("go on");
+    assert_eq!(host.until("result")["result"], "not asked");
+    assert_eq!(host.end(), Some(0));
+}
+
+#[test]
+fn a_host_that_is_gone_is_a_no() {
+    let place = Place::new("agent-gone");
+    let server = script(
+        Form::Anthropic,
+        &[&[call("a", "Write", json!({ "file_path": "a.txt", "content": "x" }))], &[say("ok")]],
+    );
+    let mut host = Host::start(&place, &server, &["--permission-prompt-tool", "stdio"]);
+    host.user("go");
+    host.until("can_use_tool");
+    assert_eq!(host.end(), Some(0));
+    assert!(!place.project().join("a.txt").exists());
+    let (told, is_error) = result(&server, "a");
+    assert!(is_error && told.contains("the host is gone"), "{told}");
+}
+
+#[test]
+fn a_host_interrupts_and_goes_on() {
+    let place = Place::new("agent-host-interrupt");
+    let command = "echo begun > begun; sleep 45.75";
+    let server = script(
+        Form::Anthropic,
+        &[&[call("a", "Bash", json!({ "command": command }))], &[say("after")]],
+    );
+    let mut host = Host::start(&place, &server, &[]);
+    host.user("go");
+    let begun = Instant::now();
+    while !place.project().join("begun").exists() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the command does not begin");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    host.request(json!({ "subtype": "interrupt" }));
+    let then = Instant::now();
+    let ended = host.until("result");
+    assert!(then.elapsed() < Duration::from_secs(2), "{:?}", then.elapsed());
+    assert_eq!(
+        (&ended["subtype"], &ended["terminal_reason"]),
+        (&json!("error_during_execution"), &json!("aborted_tools"))
+    );
+    host.request(json!({ "subtype": "no_such_thing" }));
+    assert_eq!(host.until("control_response")["response"]["subtype"], "error");
+    host.user("again");
+    assert_eq!(host.until("result")["result"], "after");
+    assert_eq!(host.end(), Some(0));
+}
+
+#[test]
+fn hooks_of_a_host_decide_and_a_lying_one_blocks() {
+    let place = Place::new("agent-host-hooks");
+    let write =
+        |id: &str| call(id, "Write", json!({ "file_path": format!("{id}.txt"), "content": "x" }));
+    let server =
+        script(Form::Anthropic, &[&[write("a")], &[write("b")], &[write("c")], &[say("done")]]);
+    let mut host = Host::start(&place, &server, &["--permission-mode", "acceptEdits"]);
+    let hooks = json!({ "PreToolUse": [{ "matcher": "Write", "hookCallbackIds": ["hook_0"] }] });
+    host.request(json!({ "subtype": "initialize", "hooks": hooks }));
+    host.user("go");
+    let asked = host.until("hook_callback");
+    let input = &asked["request"]["input"];
+    assert_eq!(
+        (&input["hook_event_name"], &input["tool_name"]),
+        (&json!("PreToolUse"), &json!("Write"))
+    );
+    let output = json!({ "hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": "NO_1" });
+    host.answer(&asked, json!({ "hookSpecificOutput": output }));
+    let asked = host.until("hook_callback");
+    host.answer(&asked, json!("yes"));
+    let asked = host.until("hook_callback");
+    host.answer(&asked, json!({}));
+    host.until("result");
+    let written = |name: &str| place.project().join(name).exists();
+    assert_eq!([written("a.txt"), written("b.txt"), written("c.txt")], [false, false, true]);
+    assert!(result(&server, "a").0.contains("NO_1"));
+    assert_eq!(host.end(), Some(0));
+}
