@@ -64,6 +64,8 @@ impl Ended {
             subtype,
             is_error: true,
             errors: vec![message],
+            text: None,
+            stop: None,
             reason,
             ..Ended::of(&End::Finished { text: String::new(), stop: Stop::EndTurn })
         };
