@@ -174,7 +174,7 @@ fn what_no_rule_changes_is_said() {
         expect![[r#"
             stockade: needs a person: `$PLAN` (first of 2 parts)
               by deny rule `Bash(dd *)` in HOME/.config/stockade/settings.json:3, which a word that is known only later could match
-              try: a person can allow it once; no allow rule changes this
+              try: a person can allow it once; no allow rule goes before this one
             part 1 of 2, `$PLAN`: asked
               because of the deny rule `Bash(dd *)` in HOME/.config/stockade/settings.json:3:51: a word that is known only later could make it match
               compared: $PLAN
@@ -301,7 +301,7 @@ fn mode_and_sandbox_are_among_the_reasons() {
     expect![[r#"
         stockade: needs a person: `make test`
           by ask rule `Bash` in HOME/.config/stockade/settings.json:1
-          try: a person can allow it once; no allow rule changes this
+          try: a person can allow it once; no allow rule goes before this one
         `make test`: asked
           because of the ask rule `Bash` in HOME/.config/stockade/settings.json:1:26: it matches
           compared: make test

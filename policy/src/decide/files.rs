@@ -404,6 +404,7 @@ pub(super) fn judge_command(context: &Context<'_>, draft: &mut Draft, command: &
         judge_operands(context, draft, (command, directory), certainty);
     }
     trees::judge(context, draft, command, directory);
+    trees::leave_out_others(context, draft, command);
     // What it does in a directory without naming a file.
     if directory.is_some_and(|place| context.made.goes_through(Some(command), place)) {
         draft.add(possible_hits(context, Access::Read, None, Certainty::Linked));

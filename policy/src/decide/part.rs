@@ -151,6 +151,12 @@ impl Draft {
         }
     }
 
+    /// Takes out the hits for which `is_other` says so.
+    pub fn leave_out(&mut self, is_other: impl Fn(&Hit) -> bool) {
+        self.hits.retain(|hit| !is_other(hit));
+        self.known.clear();
+    }
+
     fn place(&mut self, rule: RuleId) -> Option<usize> {
         if self.hits.len() < MANY_HITS {
             return self.hits.iter().position(|known| known.rule == rule);

@@ -49,8 +49,31 @@ fn list() -> impl Strategy<Value = Vec<String>> {
 
 fn command() -> impl Strategy<Value = String> {
     let words = vec![
-        "a", "b", "$x", "cat", "ls", "rm", "tool", "--run", "sort", "-o", "x", "f", "/", "X=1",
-        "CI=1", ";", "> f", "> $x", "> .npmrc", "/etc/p", "mkdir", "/bin/a", "?",
+        "a",
+        "b",
+        "$x",
+        "cat",
+        "ls",
+        "rm",
+        "tool",
+        "--run",
+        "sort",
+        "-o",
+        "x",
+        "f",
+        "/",
+        "X=1",
+        "CI=1",
+        ";",
+        "python3 -c print(1)",
+        "find . -name x -delete",
+        "> f",
+        "> $x",
+        "> .npmrc",
+        "/etc/p",
+        "mkdir",
+        "/bin/a",
+        "?",
     ];
     prop::collection::vec(prop::sample::select(words), 1..6).prop_map(|words| words.join(" "))
 }
@@ -80,7 +103,11 @@ struct Lists {
 impl Lists {
     fn settings(&self) -> String {
         let list = |rules: &[String]| {
-            rules.iter().map(|rule| format!("'{rule}'")).collect::<Vec<_>>().join(",")
+            rules
+                .iter()
+                .map(|rule| format!("'{}'", rule.replace('\'', "\\u0027")))
+                .collect::<Vec<_>>()
+                .join(",")
         };
         format!(
             "{{'sandbox':{{'enabled':{}}},'permissions':{{'allow':[{}],'ask':[{}],'deny':[{}]}}}}",
@@ -103,6 +130,20 @@ fn lists() -> impl Strategy<Value = Lists> {
         deny,
         sandbox,
     })
+}
+
+/// Returns allow rules that could let a command or a part of it run.
+fn candidates(command: &str) -> Vec<String> {
+    let parts = command.split(';').map(str::trim).filter(|part| !part.is_empty());
+    let exact = parts.clone().map(|part| format!("Bash({part})"));
+    let programs = parts.filter_map(|part| part.split(' ').next());
+    let wide = programs.map(|program| format!("Bash({program}:*)"));
+    ["Bash", "Read(//**)", "Edit(//**)", "Read", "Edit"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(exact)
+        .chain(wide)
+        .collect()
 }
 
 proptest! {
@@ -139,10 +180,42 @@ proptest! {
         let rules = rules(&[(Layer::User, &lists.settings())]);
         let text = Text::new(&command);
         let before = verdict(&rules, &facts, &text);
+        let mut changed = lists.clone();
         match evidence(&rules, &facts, &text, &before).change {
-            Change::Add { gives, .. } => prop_assert_ne!(gives, before.decision),
-            Change::Remove { gives, .. } => prop_assert!(gives < before.decision),
-            Change::None(why) => prop_assert!(!why.is_empty()),
+            Change::Add { gives, effect, rules, .. } => {
+                prop_assert_ne!(gives, before.decision);
+                let list = if effect == Decision::Allow { &mut changed.allow } else { &mut changed.deny };
+                list.extend(rules.clone());
+                prop_assert_eq!(changed.decide(&facts, &command), gives, "{:?}", rules);
+            }
+            Change::Remove { gives, rules } => {
+                prop_assert!(gives < before.decision);
+                for (text, _) in &rules {
+                    changed.ask.retain(|rule| rule != text);
+                    changed.deny.retain(|rule| rule != text);
+                }
+                prop_assert!(changed.decide(&facts, &command) <= gives, "{:?}", rules);
+            }
+            Change::None(why) => {
+                prop_assert!(!why.is_empty());
+                if why.contains("no allow rule changes that") {
+                    for rule in candidates(&command) {
+                        let mut wider = lists.clone();
+                        wider.allow.push(rule.clone());
+                        prop_assert_ne!(wider.decide(&facts, &command), Decision::Allow, "{}: {}", rule, why);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_rule_that_is_suggested_lets_it_run(lists in lists(), facts in any_facts(), command in command()) {
+        let before = verdict(&rules(&[(Layer::User, &lists.settings())]), &facts, &Text::new(&command));
+        if let Some(rule) = before.suggestion {
+            let mut wider = lists.clone();
+            wider.allow.push(rule.clone());
+            prop_assert_eq!(wider.decide(&facts, &command), Decision::Allow, "{}", rule);
         }
     }
 

@@ -67,8 +67,10 @@ fn locked(context: &Context<'_>) -> bool {
 }
 
 fn suggestion(verdict: &Verdict, context: &Context<'_>, shell: &Shell<'_>) -> Option<String> {
+    // An exact rule answers for a text that is not read as well.
+    let is_unread = (verdict.by, verdict.code) == (By::Builtin, "unread");
     if verdict.decision == Decision::Allow
-        || !is_open(verdict)
+        || !(is_open(verdict) || is_unread)
         || locked(context)
         || !shell.opaque.is_empty()
     {
@@ -129,7 +131,9 @@ fn help(verdict: &Verdict) -> String {
         (By::Rule, "rule_deny", _) => {
             "ask the owner of that file, or leave this part out".to_owned()
         }
-        (By::Rule, _, _) => "a person can allow it once; no allow rule changes this".to_owned(),
+        (By::Rule, _, _) => {
+            "a person can allow it once; no allow rule goes before this one".to_owned()
+        }
         (By::Hook, _, _) => "see what the hook says, or ask whoever configured it".to_owned(),
         (By::Builtin, "critical_path", _) => "name what is to go, further down".to_owned(),
         (By::Builtin, "lost_history" | "fork_bomb", _) => {
@@ -149,7 +153,8 @@ fn help(verdict: &Verdict) -> String {
             "allow it by a rule, or run it where a person can answer".to_owned()
         }
         (By::Error, _, _) => "this is a fault of stockade; nothing was run".to_owned(),
-        (By::Human | By::Builtin | By::Mode | By::Sandbox | By::Default, _, _) => {
+        (By::Builtin, _, _) => "a person can allow it once".to_owned(),
+        (By::Human | By::Mode | By::Sandbox | By::Default, _, _) => {
             "a person can allow it once, or rules for each part can".to_owned()
         }
     }

@@ -7,7 +7,8 @@ use stockade_parser::{EffectKind, SimpleCommand, Word};
 use crate::knowledge::{Walker, knowledge, listed};
 use crate::paths;
 use crate::pattern::command::base_name;
-use crate::pattern::path::{Shape, ShapeSegment};
+use crate::pattern::path::{PathPattern, Shape, ShapeSegment};
+use crate::pattern::tool::NameGlob;
 
 use super::context::Context;
 use super::critical::is_option;
@@ -140,6 +141,39 @@ fn roots(
         }
     }
     found
+}
+
+/// Takes out what rules say of files by a name that a search does not find: `find -name x -delete` removes no `.env`.
+pub(super) fn leave_out_others(context: &Context<'_>, draft: &mut Draft, command: &SimpleCommand) {
+    let words = &command.words;
+    let is_find = words.first().and_then(Word::exact) == Some(b"find");
+    let joins = |word: &Word| {
+        word.exact().is_none_or(|it| matches!(it, b"-o" | b"-or" | b"," | b"!" | b"-not" | b"("))
+    };
+    // What it hands to other commands they may read by any name, and each of those is a part of its own.
+    if !is_find || words.iter().any(joins) {
+        return;
+    }
+    let Some(at) = words.iter().position(|word| word.exact() == Some(b"-name")) else { return };
+    // An action in front of the test is done to every file.
+    let acts = |word: &Word| {
+        let starts = [&b"-delete"[..], b"-exec", b"-ok", b"-fprint", b"-fls"];
+        word.exact().is_some_and(|it| starts.iter().any(|start| it.starts_with(start)))
+    };
+    let (before, behind) = words.split_at(at);
+    let Some(name) = behind.get(1).filter(|_| !before.iter().any(acts)) else { return };
+    let Some(Some(found)) = name.exact().map(|it| std::str::from_utf8(it).ok()) else { return };
+    if found.contains(['[', '?', '\\']) {
+        return;
+    }
+    let found = NameGlob::new(found);
+    draft.leave_out(|hit| {
+        let other = |pattern: &PathPattern| {
+            let last = pattern.last().and_then(|it| std::str::from_utf8(it).ok());
+            pattern.is_of_any_depth() && last.is_some_and(|last| !found.matches(last))
+        };
+        !hit.is_certain() && files::pattern(context, hit.rule).is_some_and(other)
+    });
 }
 
 /// Adds the rules about what a word names when the program reads it as a pattern itself.

@@ -137,6 +137,14 @@ impl PathPattern {
         self.segments.first() == Some(&Segment::Deep)
     }
 
+    /// Returns the last segment, if the pattern spells it out.
+    pub fn last(&self) -> Option<&[u8]> {
+        match self.segments.last() {
+            Some(Segment::Literal(bytes)) => Some(bytes),
+            Some(Segment::Deep | Segment::Glob(_)) | None => None,
+        }
+    }
+
     /// Returns a segment that every matched path holds, if there is one.
     pub fn key(&self) -> Option<&[u8]> {
         let literals = self.segments.iter().filter_map(|segment| match segment {

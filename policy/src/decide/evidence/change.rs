@@ -1,6 +1,7 @@
 //! The smallest change of the rules that would change the answer, tried out before it is named.
 
 use std::collections::HashSet;
+use std::path::Path;
 
 use crate::layer::{Layer, Origin};
 use crate::merged::Rules;
@@ -10,7 +11,7 @@ use crate::verdict::{By, Decision, Verdict};
 use super::{Change, Question, RuleFiles};
 use crate::decide::context::Context;
 use crate::decide::part::{self, Draft, Subject};
-use crate::decide::{evaluate_shell, evaluate_tool, files, suggest, tools};
+use crate::decide::{evaluate_shell, evaluate_tool, files, shell, suggest, tools};
 
 /// How many rules are taken out one after the other before it is given up.
 const MOST_REMOVED: usize = 8;
@@ -58,10 +59,14 @@ fn permission(question: &Question<'_>, drafts: &[Draft], at: RuleFiles<'_>) -> C
         if settled.decision == Decision::Allow || is_started_by(question, draft, &open) {
             continue;
         }
-        if settled.by != By::Default {
-            return Change::None(format!("{}; no allow rule changes that", settled.reason));
+        let wanted = narrowest(question, draft);
+        // Some checks are answered by a rule that spells the command out, so it is tried.
+        if settled.by != By::Default
+            && !wanted.as_ref().is_some_and(|text| lifts(question, draft, text, at))
+        {
+            return Change::None(no_rule(settled.code, &settled.reason));
         }
-        match narrowest(question, draft) {
+        match wanted {
             Some(text) if texts.contains(&text) => {}
             Some(_) if texts.len() == MOST_ADDED => {
                 return Change::None(format!("more than {MOST_ADDED} rules would be needed"));
@@ -114,22 +119,59 @@ fn removal(question: &Question<'_>) -> Change {
     Change::None(format!("taking rules out is not enough: {}", verdict.reason))
 }
 
-fn add(question: &Question<'_>, effect: Decision, texts: Vec<String>, at: RuleFiles<'_>) -> Change {
+/// Says whether an allow rule lets a part run.
+fn lifts(question: &Question<'_>, draft: &Draft, text: &str, at: RuleFiles<'_>) -> bool {
+    let Ok((rules, _)) = with(question, Decision::Allow, &[text.to_owned()], at) else {
+        return false;
+    };
+    let Context { facts, tool, input, .. } = question.context;
+    let Some(shell) = question.shell else {
+        return judge(question, &rules).decision == Decision::Allow;
+    };
+    let context = Context::new(&rules, facts, tool, input, Some(shell));
+    shell::parts(&context, shell).iter().any(|part| {
+        let is_same = part.subject == draft.subject && part.span == draft.span;
+        is_same && part::settle(&context, part).decision == Decision::Allow
+    })
+}
+
+/// Returns why no allow rule helps with a check that is always on; for some it is another rule that would.
+fn no_rule(code: &str, reason: &str) -> String {
+    match code {
+        "runner_outside" | "builder_changed" => reason.to_owned(),
+        _ => format!("{reason}; no allow rule changes that"),
+    }
+}
+
+/// Returns the rules with further ones, and the file in which those would stand; an error is a text that is no rule.
+fn with<'a>(
+    question: &Question<'_>,
+    effect: Decision,
+    texts: &[String],
+    at: RuleFiles<'a>,
+) -> Result<(Rules, &'a Path), String> {
     let locked = question.context.rules.settings().managed_rules_only && effect != Decision::Deny;
     let (layer, file) = if locked { (Layer::Policy, at.managed) } else { (Layer::Local, at.local) };
     let mut rules: Vec<rule::Rule> = question.context.rules.rules().to_vec();
-    for text in &texts {
+    for text in texts {
         let origin =
             Origin { layer, file: file.to_owned(), line: 1, column: 1, pointer: String::new() };
         match rule::read(text, effect, origin, &question.context.facts.project) {
             Reading::Good(rule) => rules.push(rule),
             Reading::Odd(..) | Reading::Void(_) | Reading::Malformed(..) => {
-                return Change::None(format!("`{text}` is no rule that counts"));
+                return Err(format!("`{text}` is no rule that counts"));
             }
         }
     }
-    let settings = question.context.rules.settings().clone();
-    let verdict = judge(question, &Rules::new(settings, rules));
+    Ok((Rules::new(question.context.rules.settings().clone(), rules), file))
+}
+
+fn add(question: &Question<'_>, effect: Decision, texts: Vec<String>, at: RuleFiles<'_>) -> Change {
+    let (rules, file) = match with(question, effect, &texts, at) {
+        Ok(found) => found,
+        Err(why) => return Change::None(why),
+    };
+    let verdict = judge(question, &rules);
     match verdict.decision == question.verdict.decision {
         true => Change::None(format!("a rule is not enough: {}", verdict.reason)),
         false => {
