@@ -7,7 +7,6 @@ use stockade_sandbox as sandbox;
 use crate::audit::{self, Receipt};
 use crate::footer::{self, around};
 use crate::judge::{Judged, Scene};
-use crate::net::report::Refused;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{
     AuditReference, DecisionView, Event, Refusal, RunOutcome, RunResult, SandboxView,
@@ -16,6 +15,7 @@ use crate::records::signal_name;
 use crate::remedy;
 use crate::run::Execution;
 use crate::view;
+use stockade_egress::report::Refused;
 use stockade_wire::conversation::Conversation;
 
 /// Most refused acts that an answer names.

@@ -78,7 +78,7 @@ pub(crate) async fn ask(
     let body = Body::Approval(record::Approval {
         reference: decision.id.clone(),
         answer,
-        who: Some(who()),
+        who: Some(record::who()),
         channel: door.into(),
         waited_ms: u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX),
         shown_hmac: shown,
@@ -123,7 +123,7 @@ async fn given(
     let body = Body::Approval(record::Approval {
         reference: decision.id.clone(),
         answer: record::Answer::Allow,
-        who: Some(who()),
+        who: Some(record::who()),
         channel: channel.into(),
         waited_ms: 0,
         shown_hmac: log.redactor().digest(command.as_bytes()),
@@ -161,29 +161,12 @@ pub(crate) async fn keep(
         Err(error) => format!("`{rule}` could not be saved, so it is asked again: {error}"),
     };
     if written.is_ok() {
-        let (layer, action, who) = ("local", "made", Some(who()));
+        let (layer, action, who) = ("local", "made", Some(record::who()));
         let grant = record::Grant { rule: rule.into(), layer, action, who, expires: None };
         log.record(Body::Grant(grant)).await.map_err(|error| unrecorded(&error))?;
     }
     let _ = events.send(Event::Notice(notice)).await; // a front end that is gone needs no notice
     Ok(())
-}
-
-/// Returns the person who answers: the user of this process.
-pub(crate) fn who() -> record::Who {
-    let uid = rustix::process::getuid().as_raw();
-    let users = std::fs::read("/etc/passwd").unwrap_or_default();
-    record::Who { uid, name: name_of(uid, &users).unwrap_or_default().into() }
-}
-
-fn name_of(uid: u32, users: &[u8]) -> Option<String> {
-    let uid = uid.to_string();
-    users.split(|byte| *byte == b'\n').find_map(|line| {
-        let mut fields = line.split(|byte| *byte == b':');
-        let name = fields.next()?;
-        let found = fields.nth(1)? == uid.as_bytes();
-        found.then(|| String::from_utf8_lossy(name).into_owned())
-    })
 }
 
 /// Returns the file into which a lasting permission goes.

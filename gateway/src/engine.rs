@@ -28,8 +28,6 @@ use stockade_wire::conversation::Conversation;
 
 use crate::decide::{self, Grant, Outcome};
 use crate::judge;
-use crate::net::broker::{Broker, Person};
-use crate::net::report::Report;
 use crate::parse::Scanner;
 use crate::places::Places;
 use crate::plan::Planned;
@@ -44,6 +42,8 @@ use crate::{answer, request, view, worker};
 use answered::{Case, Going};
 use calling::Calling;
 use opening::Opening;
+use stockade_egress::broker::{Broker, Person};
+use stockade_egress::report::Report;
 
 /// The whole gate: takes a request, gives its outcome.
 pub struct Gateway {
@@ -94,7 +94,7 @@ impl Gateway {
     pub(crate) async fn open_as(options: Options, mode: GatewayMode) -> Result<Gateway, Failure> {
         let places = Places::find(&options, |name| std::env::var_os(name))?;
         let executable = options.executable()?;
-        let scanner = Scanner::new(executable.clone(), options.spare.clone());
+        let scanner = Scanner::new(executable.clone(), options.spare.scan_worker());
         if !options.spare.is_idle() {
             scanner.warm();
         }
@@ -246,8 +246,10 @@ impl Gateway {
             questions,
             events: conversation.events.clone(),
             command: command.text.clone(),
-            project: scene.place.project.clone(),
-            state: self.places.state.clone(),
+            saving: std::sync::Arc::new(crate::approve::remember::LocalSettings {
+                project: scene.place.project.clone(),
+                state: self.places.state.clone(),
+            }),
             may_save: !scene.snapshot.rules.settings().managed_rules_only,
         });
         answer::tell(&conversation, &scene, &judged, &view).await;

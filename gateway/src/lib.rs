@@ -17,7 +17,6 @@ mod footer;
 mod hooks;
 mod judge;
 mod known;
-mod net;
 mod plan;
 mod records;
 mod regions;
@@ -41,15 +40,13 @@ pub use cli::{BROKEN, main};
 pub use engine::Gateway;
 #[doc(hidden)]
 pub use facts::git_index;
-#[doc(hidden)]
-pub use net::decode;
 pub use spare::Spare;
 use stockade_base::{json_text, places, random};
+use stockade_egress as net;
+#[doc(hidden)]
+pub use stockade_egress::decode;
 use stockade_log as audit;
 #[cfg(test)]
 use stockade_scratch as testing;
 pub use stockade_wire as protocol;
-
-#[allow(dead_code, unused_imports)]
-mod parse;
-mod scan;
+use stockade_worker as parse;

@@ -18,11 +18,11 @@ use stockade_sandbox as sandbox;
 use tokio::sync::mpsc;
 
 use crate::decide::Grant;
-use crate::net::report::Report;
 use crate::protocol::tasks::TaskState;
 use crate::protocol::types::{AtLimit, Control, Event, Input};
 use crate::request;
 use crate::tasks::folder::Folder;
+use stockade_egress::report::Report;
 
 pub(crate) use launchers::Launchers;
 use output::{Collector, Output};

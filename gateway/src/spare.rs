@@ -43,7 +43,7 @@ impl Spare {
             Purpose::Serve => (None, Nursery::fork().ok()),
         };
         let is_idle = purpose == Purpose::Run { is_read: false };
-        let worker = if is_idle { None } else { Twin::fork(crate::scan::main).ok() };
+        let worker = if is_idle { None } else { Twin::fork(stockade_worker::scan::main).ok() };
         Spare(Arc::new(Mutex::new(Processes { worker, is_idle, launcher, nursery })))
     }
 
@@ -52,9 +52,11 @@ impl Spare {
         self.0.lock().is_ok_and(|processes| processes.is_idle)
     }
 
-    /// Takes the scan worker.
-    pub(crate) fn worker(&self) -> Option<Twin> {
-        self.0.lock().ok().and_then(|mut processes| processes.worker.take())
+    /// Returns what takes the scan worker.
+    pub(crate) fn scan_worker(&self) -> stockade_worker::Spare {
+        let processes = Arc::clone(&self.0);
+        let take = move || processes.lock().ok().and_then(|mut it| it.worker.take());
+        stockade_worker::Spare(Arc::new(take))
     }
 
     /// Takes the launcher.

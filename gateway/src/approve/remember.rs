@@ -9,6 +9,25 @@ use std::path::{Path, PathBuf};
 use crate::json_text;
 use crate::settings::trust;
 
+/// The local settings of a project, for rules that a person allows for good.
+#[derive(Debug)]
+pub(crate) struct LocalSettings {
+    /// The project.
+    pub(crate) project: PathBuf,
+    /// The state directory.
+    pub(crate) state: PathBuf,
+}
+
+impl stockade_egress::Saving for LocalSettings {
+    fn file(&self) -> PathBuf {
+        super::local_file(&self.project)
+    }
+
+    fn save(&self, keys: &[&str], rule: &str) -> io::Result<PathBuf> {
+        remember(&self.project, &self.state, keys, rule)
+    }
+}
+
 /// Largest file that is edited, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 const EMPTY: &str = "{\n  \"permissions\": {\n    \"allow\": [\n    ]\n  }\n}\n";

@@ -23,7 +23,7 @@ pub(crate) fn doctor(options: &args::Doctor) -> Result<ExitCode, Failure> {
     let begun = Instant::now();
     let mut host = Host::probe();
     if host.enforced.holds(Protection::Network) && !host.lacks_namespaces {
-        host.probes.push(crate::net::trial::probe());
+        host.probes.push(stockade_egress::trial::probe());
     }
     let took = begun.elapsed();
     let level = between::level(&host.enforced, policy::turns_the_sandbox_off(&options.common));

@@ -56,8 +56,8 @@ fn role() -> ExitCode {
     match arguments.get(1).and_then(|word| word.to_str()) {
         // These have confined themselves: at their end they can open nothing more.
         Some("launch") => std::process::exit(stockade_sandbox::launch()),
-        Some("proxy") => std::process::exit(crate::net::worker::main()),
-        Some("scan") => std::process::exit(crate::scan::main()),
+        Some("proxy") => std::process::exit(stockade_egress::worker::main()),
+        Some("scan") => std::process::exit(stockade_worker::scan::main()),
         Some(crate::hooks::keeper::ROLE) => ExitCode::from(crate::hooks::keeper::main(&arguments)),
         Some("hook") => hook::guarded(&arguments),
         Some(_) | None => command_line(&arguments),

@@ -24,7 +24,7 @@ const BATCH: usize = 256;
 /// Prints the tree of what `options` names.
 pub(crate) async fn parse(options: args::Parse) -> Result<ExitCode, Failure> {
     let executable = stockade_client::Options::default().executable()?;
-    let scanner = Scanner::new(executable, Spare::default());
+    let scanner = Scanner::new(executable, Spare::default().scan_worker());
     if options.jsonl {
         return texts(&scanner).await;
     }

@@ -87,7 +87,7 @@ impl Court {
         place.roots = roots::around(&places.state, &place);
         let regions = bounds::of(&place, &places);
         bounds::check(&call.cwd, &call.context, (&place, &places), &regions)?;
-        let scanner = Scanner::new(call.options.executable()?, Spare::default());
+        let scanner = Scanner::new(call.options.executable()?, Spare::default().scan_worker());
         Ok(Court { call, places, place, regions, scanner })
     }
 

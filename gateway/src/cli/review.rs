@@ -11,7 +11,6 @@ use super::args::review::Review;
 use super::ask::Terminal;
 use super::{context, failure};
 use crate::answer::unrecorded;
-use crate::approve;
 use crate::audit::record::{Body, Grant};
 use crate::audit::{GatewayMode, Log};
 use crate::cli::exit::ExitCode;
@@ -154,7 +153,7 @@ fn grant(file: &Shown) -> Grant {
         rule: rule.into(),
         layer: "user",
         action: "made",
-        who: Some(approve::who()),
+        who: Some(crate::audit::record::who()),
         expires: None,
     }
 }

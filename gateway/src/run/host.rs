@@ -4,7 +4,7 @@
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, openat2, statat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, openat2, statat};
 use stockade_sandbox::{OWN_LOOPBACK, UNSEEN_SOCKET, Violation};
 
 /// Directories of the host that every run has its own of.

@@ -9,7 +9,6 @@ use super::super::args::policy::Trust;
 use super::super::ask::Terminal;
 use super::{Court, failure};
 use crate::answer::unrecorded;
-use crate::approve;
 use crate::audit::record::{Body, Grant};
 use crate::audit::{GatewayMode, Log};
 use crate::protocol::errors::{Code, Failure};
@@ -64,5 +63,11 @@ fn grant(text: &SettingsText) -> Grant {
         Layer::Builtin | Layer::User | Layer::Project | Layer::Flag | Layer::Policy => "project",
     };
     let rule = format!("settings of {}, sha256 {digest}", text.file.display());
-    Grant { rule: rule.into(), layer, action: "made", who: Some(approve::who()), expires: None }
+    Grant {
+        rule: rule.into(),
+        layer,
+        action: "made",
+        who: Some(crate::audit::record::who()),
+        expires: None,
+    }
 }

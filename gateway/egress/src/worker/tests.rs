@@ -15,8 +15,8 @@ use stockade_policy::HostName;
 use super::connection;
 use super::desk::Desk;
 use super::dial::Resolver;
-use crate::net::decode::hello::tests::hello;
-use crate::net::messages::{self, Said, Told, Way};
+use crate::decode::hello::tests::hello;
+use crate::messages::{self, Said, Told, Way};
 
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 /// Nobody answers here.

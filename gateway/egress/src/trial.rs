@@ -35,7 +35,7 @@ exit 0
 "#;
 
 /// Tries it once.
-pub(crate) fn probe() -> Probe {
+pub fn probe() -> Probe {
     let tried = std::env::current_exe().and_then(|executable| attempt(&executable));
     let detail = match tried {
         Ok(Some(0)) => {

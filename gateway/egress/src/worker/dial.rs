@@ -8,7 +8,7 @@ use std::time::Duration;
 use stockade_policy::{Host, HostName};
 
 use super::desk::Desk;
-use crate::net::messages::{MAX_ADDRESSES, Said, Told, Way};
+use crate::messages::{MAX_ADDRESSES, Said, Told, Way};
 
 /// How long one address may take to answer.
 const CONNECT: Duration = Duration::from_secs(10);

@@ -8,13 +8,12 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use stockade_parser::{Absence, Node, NodeKind, Witness};
-use stockade_sandbox::Twin;
 use stockade_witness::{Refusal, Seen, SeenNode, frames};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-use crate::spare::Spare;
+use stockade_sandbox::Twin;
 
 /// How long a worker may take until it says hello.
 const START_DEADLINE: Duration = Duration::from_secs(2);
@@ -31,9 +30,9 @@ const FATAL_TEXTS: usize = 4_096;
 
 /// How a worker is started.
 #[derive(Debug, Clone)]
-pub(crate) enum Start {
+pub enum Start {
     /// The spare worker of this process; without one this executable as `stockade scan`, without environment.
-    Executable(PathBuf, Spare),
+    Executable(PathBuf, crate::Spare),
     /// A thread of the test, unconfined.
     #[cfg(test)]
     Thread(fn(std::os::unix::net::UnixStream)),
@@ -180,7 +179,7 @@ impl Worker {
     /// Starts a worker and does not wait for its hello; none if it cannot be started.
     fn start(start: &Start) -> Option<Worker> {
         match start {
-            Start::Executable(executable, spare) => match spare.worker() {
+            Start::Executable(executable, spare) => match (spare.0)() {
                 Some(twin) => {
                     let (input, output) = halves(twin.socket().ok()?)?;
                     Some(Worker::over(input, output, Process::Forked(twin)))

@@ -14,7 +14,7 @@ const RESERVED: [&str; 17] = [
 ];
 
 /// Says whether this text is read here.
-pub(crate) fn is_plain(text: &[u8]) -> bool {
+pub fn is_plain(text: &[u8]) -> bool {
     text.len() <= LONGEST && starts_a_program(text) && text.split(|it| *it == b' ').all(is_word)
 }
 

@@ -11,29 +11,29 @@ pub(super) const MOST: usize = 100;
 
 /// What became of the connections of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Report {
+pub struct Report {
     /// What was refused, in the order seen, each once.
-    pub(crate) refused: Vec<Refused>,
+    pub refused: Vec<Refused>,
     /// Hosts with ports that were reached.
-    pub(crate) reached: BTreeSet<String>,
+    pub reached: BTreeSet<String>,
     /// The proxy did not start, or ended before its time.
-    pub(crate) broken: Option<String>,
+    pub broken: Option<String>,
 }
 
 /// A connection that was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refused {
+pub struct Refused {
     /// `host:port`; what the request was when it named no host.
-    pub(crate) object: String,
+    pub object: String,
     /// Why.
-    pub(crate) cause: Cause,
+    pub cause: Cause,
     /// How often.
-    pub(crate) count: u64,
+    pub count: u64,
 }
 
 /// Why a connection was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Cause {
+pub enum Cause {
     /// No rule speaks of the host, and nobody could be asked; `by` is the setting that forbids asking.
     Unlisted {
         /// What an allow rule would have to say.
@@ -84,7 +84,7 @@ impl Report {
 
 impl Cause {
     /// Returns why, as one sentence without an end.
-    pub(crate) fn reason(&self) -> String {
+    pub fn reason(&self) -> String {
         match self {
             Cause::Unlisted { by: None, .. } => "no rule speaks of this host".to_owned(),
             Cause::Unlisted { by: Some(setting), .. } => {
@@ -101,7 +101,7 @@ impl Cause {
     }
 
     /// Returns a stable word for records.
-    pub(crate) fn code(&self) -> &'static str {
+    pub fn code(&self) -> &'static str {
         match self {
             Cause::Unlisted { .. } => "host_unlisted",
             Cause::Denied(_) => "host_denied",
@@ -141,7 +141,7 @@ impl Cause {
     }
 
     /// Returns what would allow it, as one line; or why nothing would.
-    pub(crate) fn remedy(&self) -> String {
+    pub fn remedy(&self) -> String {
         match self.change() {
             Ok(change) => format!("to allow: {}", change.text()),
             Err(why) => why.to_owned(),
@@ -162,7 +162,7 @@ impl Change<'_> {
 
 impl Refused {
     /// Returns it as the answer of a run shows it.
-    pub(crate) fn view(&self) -> Value {
+    pub fn view(&self) -> Value {
         let rule = match &self.cause {
             Cause::Denied(rule) => Some(rule),
             Cause::Unlisted { .. }
@@ -201,7 +201,7 @@ impl Refused {
     }
 
     /// Returns the line under the output of a command, with how many more refusals there are.
-    pub(crate) fn footer(&self, more: usize) -> String {
+    pub fn footer(&self, more: usize) -> String {
         let more = match more {
             0 => String::new(),
             count => format!(" (+{count} more, see violations)"),

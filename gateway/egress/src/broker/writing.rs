@@ -6,11 +6,10 @@ use stockade_policy::HostRule;
 
 use super::asking::Key;
 use super::{Ending, Grant, Open, Session};
-use crate::approve;
-use crate::audit::record::connection::{Action, Bytes, Connection, Rule, Target, Verdict};
-use crate::audit::record::{Body, Who};
-use crate::net::messages::Way;
-use crate::net::report::{Cause, Report};
+use crate::messages::Way;
+use crate::report::{Cause, Report};
+use stockade_log::record::connection::{Action, Bytes, Connection, Rule, Target, Verdict};
+use stockade_log::record::{Body, Who};
 
 /// Distinct refusals that get a record each; of the rest only the number is recorded.
 const MOST: usize = 1_000;
@@ -60,7 +59,7 @@ impl Session<'_> {
             Grant::Person => {
                 record.verdict.by = "human";
                 record.verdict.code = "host_allowed_by_person";
-                record.who = Some(approve::who());
+                record.who = Some(stockade_log::record::who());
             }
         }
         record
@@ -116,7 +115,8 @@ impl Session<'_> {
             None => Target { host: String::new().into(), port: 0 },
         };
         let mut record = self.bare(0, way, to, Action::Refused);
-        let who: Option<Who> = matches!(cause, Cause::Declined { .. }).then(approve::who);
+        let who: Option<Who> =
+            matches!(cause, Cause::Declined { .. }).then(stockade_log::record::who);
         record.verdict = Verdict {
             decision: "deny",
             by: match &cause {

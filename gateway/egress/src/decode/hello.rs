@@ -152,7 +152,7 @@ fn server_name(mut content: Bytes<'_>) -> Result<HostName, HelloError> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+pub mod tests {
     use super::*;
 
     fn counted(bytes: usize, content: &[u8]) -> Vec<u8> {
@@ -191,7 +191,7 @@ pub(crate) mod tests {
     }
 
     /// Returns a first message that names `name`.
-    pub(crate) fn hello(name: &str) -> Vec<u8> {
+    pub fn hello(name: &str) -> Vec<u8> {
         let others = [extension(0x2b, &[2, 3, 4]), extension(0xfe0d, &[0; 40])].concat();
         records(&message(&[names(&[name.as_bytes()]), others].concat()), 1 << 14)
     }

@@ -20,10 +20,11 @@ use tokio::task::JoinSet;
 use super::messages::{Said, Told, Way};
 use super::process::{self, Process};
 use super::report::{Cause, Report};
-use crate::audit::{Log, Receipt};
-use crate::protocol::frames;
-pub(crate) use asking::Person;
+pub use asking::Person;
+pub use asking::Saving;
 use asking::{Asking, Key, Settled};
+use stockade_log::{Log, Receipt};
+use stockade_wire::frames;
 
 /// How long the proxy may take to read an answer.
 const WRITE: Duration = Duration::from_secs(5);
@@ -31,17 +32,17 @@ const WRITE: Duration = Duration::from_secs(5);
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// What decides about the connections of one run.
-pub(crate) struct Broker<'g> {
+pub struct Broker<'g> {
     /// The log.
-    pub(crate) log: &'g Log,
+    pub log: &'g Log,
     /// The decision that let the command run.
-    pub(crate) decision: &'g Receipt,
+    pub decision: &'g Receipt,
     /// This executable, which is the proxy as well.
-    pub(crate) executable: PathBuf,
+    pub executable: PathBuf,
     /// The rules.
-    pub(crate) rules: NetworkRules,
+    pub rules: NetworkRules,
     /// Who can be asked.
-    pub(crate) person: Option<Person>,
+    pub person: Option<Person>,
 }
 
 /// A connection that may be made.
@@ -92,11 +93,7 @@ struct Wish {
 impl Broker<'_> {
     /// Serves the listeners of a run until `ended`. The proxy starts with the first connection: a command
     /// without any pays nothing for it.
-    pub(crate) async fn serve(
-        self,
-        listeners: Listeners,
-        mut ended: oneshot::Receiver<()>,
-    ) -> Report {
+    pub async fn serve(self, listeners: Listeners, mut ended: oneshot::Receiver<()>) -> Report {
         let listeners = tokio::select! {
             _ = &mut ended => return Report::default(),
             listeners = first_connection(listeners) => listeners,
@@ -326,7 +323,7 @@ impl Session<'_> {
         }
     }
 
-    async fn answered(&mut self, answer: crate::protocol::types::Answer) {
+    async fn answered(&mut self, answer: stockade_wire::types::Answer) {
         let Some((key, settled)) = self.asking.take(answer) else { return };
         if settled == Settled::Always
             && let Some(person) = &self.broker.person

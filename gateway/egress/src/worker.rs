@@ -33,7 +33,7 @@ const FAREWELL: Duration = Duration::from_millis(500);
 const NOT_CONFINED: i32 = 4;
 
 /// Is `stockade proxy`: returns the exit status.
-pub(crate) fn main() -> i32 {
+pub fn main() -> i32 {
     let Ok((control, http, socks)) = descriptors() else { return 1 };
     if stockade_sandbox::confine_proxy().is_err() {
         return NOT_CONFINED;

@@ -2,16 +2,16 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use stockade_policy::Host;
 use tokio::sync::{mpsc, oneshot};
 
 use super::Wish;
-use crate::approve;
-use crate::audit::Log;
-use crate::audit::record::{self, Body};
-use crate::protocol::types::{AlwaysOffer, Answer, ConnectionAsked, DecisionView, Event, Question};
+use stockade_log::Log;
+use stockade_log::record::{self, Body};
 use stockade_wire::conversation::PendingQuestion;
+use stockade_wire::types::{AlwaysOffer, Answer, ConnectionAsked, DecisionView, Event, Question};
 
 /// A host with a port.
 pub(super) type Key = (Host, u16);
@@ -19,21 +19,32 @@ pub(super) type Key = (Host, u16);
 /// The setting that "always" adds to.
 const SETTING: [&str; 3] = ["sandbox", "network", "allowedDomains"];
 
+/// Where rules are kept that a person allows for good. The broker only calls it back.
+pub trait Saving: std::fmt::Debug + Send + Sync {
+    /// Returns the file that a rule would be written to.
+    fn file(&self) -> PathBuf;
+
+    /// Adds `rule` to the list at `keys`, and returns the file. Blocks on the file system.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, is not settings, or cannot be written.
+    fn save(&self, keys: &[&str], rule: &str) -> std::io::Result<PathBuf>;
+}
+
 /// Who can be asked while a command runs, and what "always" would write.
 #[derive(Debug, Clone)]
-pub(crate) struct Person {
+pub struct Person {
     /// Questions go here.
-    pub(crate) questions: mpsc::Sender<PendingQuestion>,
+    pub questions: mpsc::Sender<PendingQuestion>,
     /// Notices go here.
-    pub(crate) events: mpsc::Sender<Event>,
+    pub events: mpsc::Sender<Event>,
     /// The command, for the question.
-    pub(crate) command: String,
-    /// The project, whose local settings "always" adds to.
-    pub(crate) project: PathBuf,
-    /// The state directory.
-    pub(crate) state: PathBuf,
+    pub command: String,
+    /// Where "always" is written.
+    pub saving: Arc<dyn Saving>,
     /// Rules may be saved.
-    pub(crate) may_save: bool,
+    pub may_save: bool,
 }
 
 impl Person {
@@ -41,7 +52,7 @@ impl Person {
         let (host, port) = key;
         let always = self.may_save.then(|| AlwaysOffer {
             rule: super::rule_for(key),
-            file: approve::local_file(&self.project).display().to_string(),
+            file: self.saving.file().display().to_string(),
         });
         Question {
             decision: DecisionView {
@@ -59,8 +70,8 @@ impl Person {
 
     /// Writes the host down as one that is allowed for good. The connection may be made whether or not that works.
     pub(super) async fn keep(&self, log: &Log, rule: &str) {
-        let (project, state, text) = (self.project.clone(), self.state.clone(), rule.to_owned());
-        let write = move || approve::remember::remember(&project, &state, &SETTING, &text);
+        let (saving, text) = (Arc::clone(&self.saving), rule.to_owned());
+        let write = move || saving.save(&SETTING, &text);
         let written = tokio::task::spawn_blocking(write).await;
         let written = written.unwrap_or_else(|_| Err(std::io::ErrorKind::Other.into()));
         let notice = match &written {
@@ -74,7 +85,7 @@ impl Person {
                 rule: format!("{}: {rule}", SETTING.join(".")).into(),
                 layer: "local",
                 action: "made",
-                who: Some(approve::who()),
+                who: Some(record::who()),
                 expires: None,
             };
             // The connection itself has a record, too, without which it is not made.

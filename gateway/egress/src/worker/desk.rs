@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::net::messages::{self, Said, Told};
+use crate::messages::{self, Said, Told};
 
 /// The socket to the gateway, shared by all connections.
 pub(super) struct Desk {

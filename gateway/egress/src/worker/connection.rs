@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use super::desk::Desk;
 use super::dial::{Connection, Refusal, Resolver};
 use super::tunnel::{self, Gate};
-use crate::net::decode::{http, socks};
-use crate::net::messages::{Said, Way};
+use crate::decode::{http, socks};
+use crate::messages::{Said, Way};
 
 /// How long a client may take to say what it wants, from the first byte to the last.
 const REQUEST: Duration = Duration::from_millis(if cfg!(test) { 500 } else { 10_000 });

@@ -11,11 +11,11 @@ use stockade_sandbox::Listeners;
 
 /// A proxy; dropping it ends it.
 #[derive(Debug)]
-pub(crate) struct Process(Child);
+pub struct Process(Child);
 
 /// Starts `executable` as `stockade proxy` and gives it the listeners, of which nothing is kept here: when it
 /// is gone, nothing answers the command.
-pub(crate) fn start(executable: &Path, listeners: Listeners) -> io::Result<(Process, UnixStream)> {
+pub fn start(executable: &Path, listeners: Listeners) -> io::Result<(Process, UnixStream)> {
     let (ours, theirs) = UnixStream::pair()?;
     let child = Command::new(executable)
         .arg("proxy")

@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use stockade_policy::Host;
 
 use super::dial::Connection;
-use crate::net::decode::{body, hello, http};
+use crate::decode::{body, hello, http};
 
 /// How long the client may take for its first flight.
 const FIRST_FLIGHT: Duration = Duration::from_millis(if cfg!(test) { 500 } else { 5_000 });

@@ -1,6 +1,6 @@
 //! The scan worker: the grammar's C code over hostile text, in a process that holds no rights.
 //!
-//! Started as `stockade scan` by [`crate::parse::Scanner`]. It loads the grammar, gives every right away,
+//! Started as `stockade scan` by [`crate::Scanner`]. It loads the grammar, gives every right away,
 //! says so with a hello, and then answers one frame with one frame until its input ends.
 
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -14,7 +14,7 @@ const NO_GRAMMAR: i32 = 3;
 const NOT_CONFINED: i32 = 4;
 
 /// Is `stockade scan`: returns the exit status.
-pub(crate) fn main() -> i32 {
+pub fn main() -> i32 {
     let Some(mut grammar) = Grammar::load() else { return NO_GRAMMAR };
     // The first text makes the parser take its memory and the loader its pages, while files can still be read.
     let _ = grammar.see(b"a=1 b \"$(c)\" <<E > d\n$e\nE\n");
@@ -31,11 +31,7 @@ pub(crate) fn main() -> i32 {
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// Says hello, then answers each request until `input` ends between frames.
-pub(crate) fn serve(
-    mut grammar: Grammar,
-    mut input: impl Read,
-    output: impl Write,
-) -> io::Result<()> {
+pub fn serve(mut grammar: Grammar, mut input: impl Read, output: impl Write) -> io::Result<()> {
     let mut output = BufWriter::with_capacity(BUFFER_BYTES, output);
     let limit = frames::ANSWER_LIMIT_BYTES;
     frames::write_frame(&mut output, &frames::hello(&grammar.kinds()), limit)?;

@@ -18,7 +18,7 @@ pub(super) const MAX_ADDRESSES: usize = 16;
 /// How a connection came to the proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Way {
+pub enum Way {
     /// An HTTP request that is handed on.
     Http,
     /// HTTP CONNECT.
@@ -29,7 +29,7 @@ pub(crate) enum Way {
 
 impl Way {
     /// Returns its name in records.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Way::Http => "http",
             Way::Connect => "connect",

@@ -1,27 +1,41 @@
 //! Text to [`CommandTree`]: the parser, and the scan worker as its witness.
 //!
+//! May start `stockade scan` or take a process that was forked for it; reads no files.
+//!
 //! Total: whatever happens to the worker, there is a tree, and what the worker did not confirm is opaque.
+#![forbid(unsafe_code)]
 
 mod plain;
+pub mod scan;
 mod worker;
 
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use stockade_parser::{Absence, CommandTree, Draft, Limits, Programs, StartState, Witness};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use crate::spare::Spare;
-pub(crate) use plain::is_plain;
+pub use plain::is_plain;
+use stockade_sandbox::Twin;
 use worker::Desk;
-pub(crate) use worker::Start;
+pub use worker::Start;
 
 /// Requests that may wait for the worker; the next one waits with its caller.
 const WAITING_REQUESTS: usize = 64;
 
+/// Gives the scan worker that was forked when this process began, once.
+#[derive(Clone)]
+pub struct Spare(pub Arc<dyn Fn() -> Option<Twin> + Send + Sync>);
+
+impl std::fmt::Debug for Spare {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Spare")
+    }
+}
+
 /// Reads texts as trees, with one warm worker behind it.
-pub(crate) struct Scanner {
+pub struct Scanner {
     start: Start,
     desk: OnceLock<(mpsc::Sender<Request>, JoinHandle<()>)>,
 }
@@ -39,7 +53,7 @@ enum Request {
 impl Scanner {
     /// Makes a scanner whose worker is the spare one, and after its end or without it `executable`, started as
     /// `stockade scan` at the first need.
-    pub(crate) fn new(executable: PathBuf, spare: Spare) -> Scanner {
+    pub fn new(executable: PathBuf, spare: Spare) -> Scanner {
         Scanner::with(Start::Executable(executable, spare))
     }
 
@@ -48,13 +62,13 @@ impl Scanner {
     }
 
     /// Starts the worker without waiting for it. Needs a runtime.
-    pub(crate) fn warm(&self) {
+    pub fn warm(&self) {
         // A full queue means that the worker is in use, hence started.
         let _ = self.desk().try_send(Request::Warm);
     }
 
     /// Lets the worker end while other things are done. A text that comes all the same starts another.
-    pub(crate) fn rest(&self) {
+    pub fn rest(&self) {
         if let Some((desk, _)) = self.desk.get() {
             // Under a full queue it is still needed.
             let _ = desk.try_send(Request::Rest);
@@ -62,12 +76,7 @@ impl Scanner {
     }
 
     /// Reads `source` as bash started in state `start` would.
-    pub(crate) async fn parse(
-        &self,
-        source: &[u8],
-        start: &StartState,
-        limits: &Limits,
-    ) -> CommandTree {
+    pub async fn parse(&self, source: &[u8], start: &StartState, limits: &Limits) -> CommandTree {
         let draft = stockade_parser::parse(source, start, Programs::builtin(), limits);
         let texts = draft.requests().map(<[u8]>::to_vec).collect();
         let witnesses = self.see(texts).await;
@@ -75,7 +84,7 @@ impl Scanner {
     }
 
     /// Confirms each of `drafts`, with one trip to the worker for all of them.
-    pub(crate) async fn confirm_all(&self, drafts: Vec<Draft>) -> Vec<CommandTree> {
+    pub async fn confirm_all(&self, drafts: Vec<Draft>) -> Vec<CommandTree> {
         let counts: Vec<usize> = drafts.iter().map(|draft| draft.requests().count()).collect();
         let texts = drafts.iter().flat_map(Draft::requests).map(<[u8]>::to_vec).collect();
         let mut witnesses = self.see(texts).await.into_iter();
