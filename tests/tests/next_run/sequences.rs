@@ -54,6 +54,16 @@ const KNOWN: &[[&str; RUNS]] = &[
         "rm src; ln -s / src",
         "ln -s $R/outside/file out/f",
     ],
+    [
+        "git init -q sub; git -C sub -c user.name=a -c user.email=a@b commit -q --allow-empty -m a; git -C sub worktree add -q ../src/w",
+        "rm -rf src/w; ln -s $R/outside/dir src/w; git -C sub worktree repair ../src/w",
+        "git -C sub worktree prune; echo x > src/w/p; cp -al $R/outside/dir src/copy; echo x > src/copy/inner",
+    ],
+    [
+        "exchange src out; cp -al src/a out/b",
+        "exchange $R/drop/in $R/add; mv src/f $R/add/f; ln $R/add/f src/f",
+        "echo x > src/f; mv $R/add/f $R/drop/in/f; ln -s $R/home $R/add/h; mv $R/add/h src/h",
+    ],
     ["chmod 000 conf kept", "chmod 755 conf kept; cat conf/key", "rm -rf kept; mkdir kept"],
 ];
 
@@ -109,6 +119,13 @@ const TARGETS: &[&str] = &[
     "sub",
 ];
 
+/// Exchanges two names (renameat2(2), RENAME_EXCHANGE); not every `mv` can.
+const EXCHANGE: &str = "exchange() { python3 -c 'import ctypes, sys; from os import fsencode as b; ctypes.CDLL(None).renameat2(-100, b(sys.argv[1]), -100, b(sys.argv[2]), 2)' \"$1\" \"$2\"; }";
+
+/// Makes the repository of a worktree.
+const WORKTREE: &str =
+    "git init -q sub; git -C sub -c user.name=a -c user.email=a@b commit -q --allow-empty -m a";
+
 /// Numbers that look random; each seed gives its own.
 struct Chance(u64);
 
@@ -127,7 +144,7 @@ impl Chance {
         let mut text = String::new();
         for _ in 0..COMMANDS {
             let (name, other, target) = (self.of(NAMES), self.of(NAMES), self.of(TARGETS));
-            let line = match self.below(12) {
+            let line = match self.below(17) {
                 0 => format!("mkdir -p {name}"),
                 1 | 2 => format!("ln -sfn {target} {name}"),
                 3 | 4 => format!("rm -rf {name}; ln -sfn {target} {name}"),
@@ -137,6 +154,13 @@ impl Chance {
                 8 => format!("mv -T {other} {name}"),
                 9 => format!("rm -rf {name}"),
                 10 => format!("echo text > {name}"),
+                11 => format!("cp -al {other} {name}"),
+                12 => format!("exchange {other} {name}"),
+                13 => format!("ln -sfn \"$(realpath -m {other})\" {name}"),
+                14 => format!("{WORKTREE}; git -C sub worktree add -q -f \"$PWD/{name}\""),
+                15 => {
+                    format!("{WORKTREE}; git -C sub worktree move \"$PWD/{other}\" \"$PWD/{name}\"")
+                }
                 _ => format!("git init -q {name} || cp -a {other} {name}"),
             };
             let _ = writeln!(text, "{line}"); // a string takes everything
@@ -235,7 +259,8 @@ impl World {
     fn script(&self, text: &str) -> String {
         let path = self.place.root.join("act.sh");
         let text = text.replace("$R", &self.place.root.display().to_string());
-        fs::write(&path, format!("exec 2>/dev/null\n{text}\ntrue\n")).expect("a script");
+        fs::write(&path, format!("exec 2>/dev/null\n{EXCHANGE}\n{text}\ntrue\n"))
+            .expect("a script");
         path.display().to_string()
     }
 
