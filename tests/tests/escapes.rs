@@ -184,3 +184,80 @@ fn redirections_are_allowed_by_a_rule_for_the_file() {
         .collect();
     assert_eq!(asked, ["genfstab -U /mnt >> /mnt/etc/fstab"]);
 }
+
+/// The allow rules of a person who works with an agent.
+const USUAL_RULES: &[&str] = &[
+    "Bash(git:*)",
+    "Bash(gh pr:*)",
+    "Bash(gh run:*)",
+    "Bash(npm run:*)",
+    "Bash(npm test:*)",
+    "Bash(npm install:*)",
+    "Bash(npm ci:*)",
+    "Bash(npx tsc:*)",
+    "Bash(yarn test:*)",
+    "Bash(pnpm build:*)",
+    "Bash(node:*)",
+    "Bash(tsc:*)",
+    "Bash(eslint:*)",
+    "Bash(cargo build:*)",
+    "Bash(cargo test:*)",
+    "Bash(cargo check:*)",
+    "Bash(cargo clippy:*)",
+    "Bash(cargo fmt:*)",
+    "Bash(cargo run:*)",
+    "Bash(go test:*)",
+    "Bash(go build:*)",
+    "Bash(go vet:*)",
+    "Bash(make:*)",
+    "Bash(python3:*)",
+    "Bash(pytest:*)",
+    "Bash(python3 -m pytest:*)",
+    "Bash(pip install:*)",
+    "Bash(uv run pytest:*)",
+    "Bash(ruff:*)",
+    "Bash(mypy:*)",
+    "Bash(black:*)",
+    "Bash(ls:*)",
+    "Bash(cat:*)",
+    "Bash(grep:*)",
+    "Bash(rg:*)",
+    "Bash(find:*)",
+    "Bash(sed:*)",
+    "Bash(awk:*)",
+    "Bash(head:*)",
+    "Bash(tail:*)",
+    "Bash(echo:*)",
+    "Bash(mkdir:*)",
+    "Bash(touch:*)",
+    "Bash(cp:*)",
+    "Bash(mv:*)",
+    "Bash(rm:*)",
+    "Bash(chmod:*)",
+    "Bash(curl:*)",
+    "Bash(jq:*)",
+    "Bash(docker ps:*)",
+    "Bash(docker images:*)",
+    "Bash(docker logs:*)",
+    "Bash(docker compose ps:*)",
+    "Bash(xargs:*)",
+    "Bash(sleep:*)",
+    "Edit(./**)",
+];
+
+/// Commands as agents write them, without a sandbox: the rest are allowed.
+const ASKED_AT_MOST: usize = 27;
+
+#[test]
+fn commands_of_agents_need_few_questions_under_usual_rules() {
+    let cases = lines("tests/corpus/agents.jsonl");
+    assert!(cases.len() >= 200, "{}", cases.len());
+    let rules = || USUAL_RULES.iter().map(|rule| (*rule).to_owned()).collect();
+    let asked: Vec<String> = cases
+        .iter()
+        .map(|case| text(case, "command"))
+        .filter(|command| decided_by(rules(), command) != Decision::Allow)
+        .collect();
+    println!("{} of {} are asked:\n{}", asked.len(), cases.len(), asked.join("\n"));
+    assert!(asked.len() <= ASKED_AT_MOST, "{}:\n{}", asked.len(), asked.join("\n"));
+}
