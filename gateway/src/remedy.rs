@@ -153,8 +153,12 @@ fn with_others(remedy: Remedy, first: &Violation, rest: &[&Violation]) -> Remedy
         return remedy;
     }
     let others = rest.iter().filter(is_at_top).map(|found| found.object.as_str());
-    let mut paths: Vec<&str> = std::iter::once(first.object.as_str()).chain(others).collect();
-    paths.dedup();
+    let mut paths: Vec<&str> = Vec::new();
+    for path in std::iter::once(first.object.as_str()).chain(others) {
+        if !paths.contains(&path) {
+            paths.push(path);
+        }
+    }
     paths.truncate(MOST_PATHS);
     allow_with(json!(paths), None)
 }
