@@ -1,10 +1,10 @@
 //! Verdict and person to outcome. The only maker of a [`Grant`], and nothing runs without one.
 
-use stockade_policy::{Decision, Verdict};
+use stockade_policy::Decision;
 use stockade_sandbox::SandboxSpec;
 
 use crate::approve::Consent;
-use crate::audit::Receipt;
+use crate::audit::{Receipt, Recorded};
 
 /// The right to run one command once. Its fields are private: nobody else can make or copy one.
 #[derive(Debug)]
@@ -31,13 +31,15 @@ pub(crate) enum Outcome {
     Refused,
 }
 
-/// Decides what a verdict comes to. The receipt proves that the verdict is on disk.
-pub(crate) fn decide(verdict: &Verdict, _recorded: &Receipt, spec: SandboxSpec) -> Outcome {
-    match verdict.decision {
+/// Decides what a recorded verdict comes to, and returns the receipt of the record with it. The verdict is the one on disk, and it
+/// decides once.
+pub(crate) fn decide(recorded: Recorded, spec: SandboxSpec) -> (Receipt, Outcome) {
+    let outcome = match recorded.verdict() {
         Decision::Allow => Outcome::Granted(Grant { spec }),
         Decision::Ask => Outcome::Ask(Pending(())),
         Decision::Deny => Outcome::Refused,
-    }
+    };
+    (recorded.into_receipt(), outcome)
 }
 
 impl Pending {

@@ -207,13 +207,14 @@ impl Gateway {
         let planned = planned.transpose()?;
         let known = caller.caller().await?;
         let circumstances = Circumstances::of_run(known, &request, command.timeout, runs);
-        let receipt = self.record(&scene, &judged, circumstances).await?;
+        let recorded = self.record(&scene, &judged, circumstances).await?;
         asked.is_decided = true;
         let Some(Planned { spec, temporary, hosts, withheld }) = planned else {
-            return Ok(answer::not_run(judged.verdict.decision, view, &receipt));
+            return Ok(answer::not_run(recorded.verdict(), view, recorded.receipt()));
         };
+        let (receipt, outcome) = decide::decide(recorded, spec);
         let case = Case { scene, judged, view, receipt };
-        let going = match decide::decide(&case.judged.verdict, &case.receipt, spec) {
+        let going = match outcome {
             Outcome::Granted(grant) => Ok(Going { case, grant, temporary, hosts, withheld }),
             Outcome::Refused => Err(answer::not_run(Decision::Deny, case.view, &case.receipt)),
             Outcome::Ask(pending) => {

@@ -15,7 +15,7 @@ use crate::audit::record::decision::{
 use crate::audit::record::{
     self, Body, Decision, LoadedHook, LoadedLayer, Outcome, caller::Caller,
 };
-use crate::audit::{self, Log, Receipt, clock};
+use crate::audit::{self, Log, Receipt, Recorded, clock};
 use crate::hooks::{self, Ran, describe};
 use crate::judge::{Judged, Scene, broken};
 use crate::protocol::errors::Failure;
@@ -112,7 +112,7 @@ pub(crate) async fn decision(
     scene: &Scene,
     judged: &Judged,
     circumstances: Circumstances<'_>,
-) -> Result<Receipt, audit::Error> {
+) -> Result<Recorded, audit::Error> {
     let reference = policy_load(log, &state.join("policy_load"), &scene.snapshot).await?;
     let context = circumstances.context;
     let settings = scene.snapshot.rules.settings();
@@ -167,7 +167,7 @@ pub(crate) async fn decision(
         },
         runs: circumstances.runs,
     };
-    log.record(Body::Decision(Box::new(record))).await
+    log.decision(record).await
 }
 
 /// Records how a command ended.

@@ -109,6 +109,48 @@ pub struct Receipt {
     pub id: String,
 }
 
+/// A decision that is on disk. Only [`Log::decision`] makes one, from the verdict that it wrote; whoever starts a command
+/// takes it by value, so that no verdict but the recorded one can start anything, and none twice.
+///
+/// Nobody else can make one:
+///
+/// ```compile_fail,E0451
+/// fn forged(receipt: stockade_log::Receipt) -> stockade_log::Recorded {
+///     stockade_log::Recorded { receipt, verdict: stockade_policy::Decision::Allow }
+/// }
+/// ```
+///
+/// and none can be used twice:
+///
+/// ```compile_fail,E0382
+/// fn twice(recorded: stockade_log::Recorded) -> [stockade_log::Recorded; 2] {
+///     [recorded, recorded]
+/// }
+/// ```
+#[derive(Debug)]
+#[must_use]
+pub struct Recorded {
+    receipt: Receipt,
+    verdict: stockade_policy::Decision,
+}
+
+impl Recorded {
+    /// Returns the receipt of the record.
+    pub fn receipt(&self) -> &Receipt {
+        &self.receipt
+    }
+
+    /// Returns the verdict that the record holds.
+    pub fn verdict(&self) -> stockade_policy::Decision {
+        self.verdict
+    }
+
+    /// Gives the verdict up for the receipt: nothing can be started by it any more.
+    pub fn into_receipt(self) -> Receipt {
+        self.receipt
+    }
+}
+
 /// An open log. Cheap to clone; the last one to go waits until the writer has ended in order.
 #[derive(Debug, Clone)]
 pub struct Log {
@@ -200,6 +242,17 @@ impl Log {
         };
         let log = Log { shared: Arc::new(shared) };
         Ok((log, Writer { journal, queue, running }))
+    }
+
+    /// Records a decision as [`Log::record`] does, and returns it with the verdict that was written.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Log::record`].
+    pub async fn decision(&self, decision: record::Decision) -> Result<Recorded, Error> {
+        let verdict = decision.verdict.decision;
+        let receipt = self.record(Body::Decision(Box::new(decision))).await?;
+        Ok(Recorded { receipt, verdict })
     }
 
     /// Masks and records `body`; returns when it is on disk and covered by a signed checkpoint.

@@ -1,8 +1,10 @@
 //! The command line as types; help, completions and manual pages come from here.
 
 pub(crate) mod agents;
+mod filter;
 pub(crate) mod policy;
 pub(crate) mod review;
+mod serve;
 pub(crate) mod tasks;
 #[cfg(test)]
 mod tests;
@@ -12,6 +14,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+pub(crate) use filter::Conditions;
+pub(crate) use serve::Serve;
 
 use crate::audit::query;
 use crate::protocol::types::AtLimit;
@@ -406,71 +410,6 @@ pub(crate) struct Repair {
     pub directory: Option<PathBuf>,
 }
 
-/// Conditions on records; all must hold.
-#[derive(Debug, Args)]
-pub(crate) struct Conditions {
-    /// From this time on: RFC 3339, -2h, or today.
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    pub since: Option<String>,
-    /// Up to this time.
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    pub until: Option<String>,
-    /// Kind of the record, such as decision or result.
-    #[arg(long, value_name = "KIND")]
-    pub kind: Option<String>,
-    /// What was decided: allow, ask or deny.
-    #[arg(long, value_name = "VERDICT")]
-    pub verdict: Option<String>,
-    /// Code of the reason.
-    #[arg(long, value_name = "CODE")]
-    pub code: Option<String>,
-    /// A rule that matched, as it is written.
-    #[arg(long, value_name = "TEXT")]
-    pub rule: Option<String>,
-    /// The layer of a rule that matched.
-    #[arg(long, value_name = "LAYER")]
-    pub layer: Option<String>,
-    /// The file of a rule that matched, and its line.
-    #[arg(long, value_name = "PATH[:LINE]")]
-    pub file: Option<String>,
-    /// The user who asked.
-    #[arg(long, value_name = "UID")]
-    pub uid: Option<u64>,
-    /// The agent that asked.
-    #[arg(long, value_name = "NAME")]
-    pub agent: Option<String>,
-    /// The call, as the agent numbers it.
-    #[arg(long, value_name = "ID")]
-    pub call: Option<String>,
-    /// The front door.
-    #[arg(long, value_name = "NAME")]
-    pub door: Option<String>,
-    /// A program of the command.
-    #[arg(long, value_name = "NAME")]
-    pub program: Option<String>,
-    /// A part of the command's text.
-    #[arg(long, value_name = "TEXT")]
-    pub command: Option<String>,
-    /// A path that was judged or touched.
-    #[arg(long, value_name = "PATH")]
-    pub path: Option<String>,
-    /// The machine.
-    #[arg(long, value_name = "NAME")]
-    pub host: Option<String>,
-    /// The exit status.
-    #[arg(long, value_name = "N", allow_hyphen_values = true)]
-    pub exit: Option<i64>,
-    /// The signal that ended the command.
-    #[arg(long, value_name = "NAME")]
-    pub signal: Option<String>,
-    /// A decision and all that belongs to it.
-    #[arg(long, value_name = "ID")]
-    pub r#ref: Option<String>,
-    /// Tag of something that is masked.
-    #[arg(long, value_name = "TAG")]
-    pub tag: Option<String>,
-}
-
 /// `stockade doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
@@ -479,42 +418,6 @@ pub(crate) struct Doctor {
     /// Say instead whether the gate is in force for this agent, and try its hook.
     #[arg(long, value_name = "AGENT", value_enum)]
     pub agent: Option<crate::serve::hook::Agent>,
-}
-
-/// `stockade serve`.
-#[derive(Debug, Args)]
-pub(crate) struct Serve {
-    #[command(flatten)]
-    pub common: Common,
-    /// Serve the one client that is connected to standard input, and end with it.
-    #[arg(long, hide = true, conflicts_with = "socket")]
-    pub stdin: bool,
-    /// Return when the gateway listens, and let it run on in a session of its own.
-    #[arg(long)]
-    pub detach: bool,
-    /// End after this time without a connection, a session or a task, such as 10m.
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub idle: Option<Duration>,
-}
-
-impl Serve {
-    /// Returns the arguments of the gateway that a detached start begins.
-    pub(crate) fn socket_arguments(&self) -> Vec<std::ffi::OsString> {
-        let mut arguments = Vec::new();
-        let mut add =
-            |name: &str, value: std::ffi::OsString| arguments.extend([name.into(), value]);
-        let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
-        let Common { socket, state_dir, audit_dir, .. } = &self.common;
-        for (name, path) in
-            [("--socket", socket), ("--state-dir", state_dir), ("--audit-dir", audit_dir)]
-        {
-            path.iter().for_each(|path| add(name, absolute(path).into()));
-        }
-        if let Some(idle) = self.idle {
-            add("--idle", format!("{}ms", idle.as_millis()).into());
-        }
-        arguments
-    }
 }
 
 /// `stockade agent`.

@@ -138,7 +138,7 @@ impl Gateway {
         let Call { caller, request, command, .. } = call;
         let circumstances =
             Circumstances::of_run(caller.caller().await?, request, command.timeout, runs);
-        let receipt = self.record(&scene, &judged, circumstances).await?;
+        let receipt = self.record(&scene, &judged, circumstances).await?.into_receipt();
         if !may_run {
             view.warnings.push(CHANGED.into());
             return Ok(Err(answer::not_run(decision, view, &receipt)));

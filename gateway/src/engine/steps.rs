@@ -11,7 +11,7 @@ use super::{Gateway, blocking, failed};
 use crate::approve::asked::{self, Agreed};
 use crate::approve::named;
 use crate::audit::record::decision::Runs;
-use crate::audit::{GatewayMode, Receipt};
+use crate::audit::{GatewayMode, Recorded};
 use crate::facts::roots;
 use crate::hooks::Means;
 use crate::judge::{self, Asked, Given, Hooks, Judged, Runner, Scene};
@@ -109,7 +109,7 @@ impl Gateway {
         if request.record {
             let runs = if request.caller_runs { Runs::Caller } else { Runs::Nobody };
             let circumstances = Circumstances::of_check(caller.caller().await?, &request, runs);
-            let receipt = self.record(&scene, &judged, circumstances).await?;
+            let receipt = self.record(&scene, &judged, circumstances).await?.into_receipt();
             self.note_edit(&scene, &judged, (&request, &receipt)).await?;
         }
         if request.caller_asks {
@@ -320,7 +320,7 @@ impl Gateway {
         scene: &Scene,
         judged: &Judged,
         circumstances: Circumstances<'_>,
-    ) -> Result<Receipt, Failure> {
+    ) -> Result<Recorded, Failure> {
         let state = &self.places.audit_state;
         let log = self.log.log().await?;
         let recorded = records::decision(&log, state, scene, judged, circumstances).await;

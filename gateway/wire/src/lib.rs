@@ -6,6 +6,7 @@
 pub mod conversation;
 pub mod errors;
 pub mod frames;
+pub mod parts;
 pub mod status;
 pub mod tasks;
 pub mod types;

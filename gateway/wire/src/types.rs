@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::errors::Failure;
+use crate::parts::base64_bytes;
+pub use crate::parts::{AuditReference, Input, Window};
 use crate::tasks::TaskView;
 
 /// Version of the protocol; both sides must speak the same.
@@ -45,15 +47,6 @@ pub struct ToolCall {
 /// The tools that the file worker does.
 pub const FILE_TOOLS: [&str; 8] =
     ["Read", "Write", "Edit", "MultiEdit", "Glob", "Grep", "LS", "NotebookEdit"];
-
-/// The size of a terminal, in characters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Window {
-    /// Lines.
-    pub rows: u16,
-    /// Characters of a line.
-    pub columns: u16,
-}
 
 /// What happens to a command when its time limit passes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -451,16 +444,6 @@ pub enum Event {
     Background(Box<TaskView>),
 }
 
-/// What a front end gives a running command to read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Input {
-    /// Bytes for standard input; base64 on the wire.
-    Stdin(#[serde(with = "base64_bytes")] Vec<u8>),
-    /// Standard input ends.
-    StdinEnd,
-}
-
 /// What a front end does to a running command. Never waits behind [`Input`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -498,15 +481,6 @@ pub struct Refusal {
     pub decision: DecisionView,
     /// The record of it.
     pub audit: Option<AuditReference>,
-}
-
-/// Where the record of a decision stands.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AuditReference {
-    /// Identity of the decision.
-    pub decision_id: String,
-    /// Its sequence number.
-    pub sequence: u64,
 }
 
 /// A command that ran.
@@ -564,23 +538,6 @@ pub struct SandboxView {
     /// What it could reach less than the settings say, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-}
-
-mod base64_bytes {
-    use base64::Engine as _;
-    use base64::engine::general_purpose::STANDARD;
-    use serde::{Deserialize as _, Deserializer, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&STANDARD.encode(bytes))
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Vec<u8>, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        STANDARD.decode(text).map_err(serde::de::Error::custom)
-    }
 }
 
 fn is_zero(count: &u64) -> bool {

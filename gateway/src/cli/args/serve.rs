@@ -1,0 +1,44 @@
+//! Options of `stockade serve`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::{Common, duration};
+
+/// `stockade serve`.
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    #[command(flatten)]
+    pub common: Common,
+    /// Serve the one client that is connected to standard input, and end with it.
+    #[arg(long, hide = true, conflicts_with = "socket")]
+    pub stdin: bool,
+    /// Return when the gateway listens, and let it run on in a session of its own.
+    #[arg(long)]
+    pub detach: bool,
+    /// End after this time without a connection, a session or a task, such as 10m.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub idle: Option<Duration>,
+}
+
+impl Serve {
+    /// Returns the arguments of the gateway that a detached start begins.
+    pub(crate) fn socket_arguments(&self) -> Vec<std::ffi::OsString> {
+        let mut arguments = Vec::new();
+        let mut add =
+            |name: &str, value: std::ffi::OsString| arguments.extend([name.into(), value]);
+        let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        let Common { socket, state_dir, audit_dir, .. } = &self.common;
+        for (name, path) in
+            [("--socket", socket), ("--state-dir", state_dir), ("--audit-dir", audit_dir)]
+        {
+            path.iter().for_each(|path| add(name, absolute(path).into()));
+        }
+        if let Some(idle) = self.idle {
+            add("--idle", format!("{}ms", idle.as_millis()).into());
+        }
+        arguments
+    }
+}

@@ -1,0 +1,198 @@
+//! How much each crate holds, and whether its modules import one way.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use super::{read, sources_in};
+
+/// Folder, and the most lines that it may hold without tests, comments and blank lines. A limit goes down when code goes away.
+const LINES: &[(&str, usize)] = &[
+    ("parser/src", 15_000),
+    ("parser/witness", 400),
+    ("policy/src", 12_500),
+    ("sandbox/src", 14_000),
+    ("gateway/wire", 1_200),
+    ("gateway/base", 700),
+    ("gateway/client", 900),
+    ("gateway/log", 8_500),
+    ("gateway/worker", 600),
+    ("gateway/egress", 2_700),
+    ("gateway/src", 25_500),
+];
+
+/// Root of a crate, and the most modules of its top level that may be in one circle.
+const CIRCLES: &[(&str, usize)] = &[
+    ("gateway/wire/src", 0),
+    ("gateway/base/src", 0),
+    ("gateway/client/src", 0),
+    ("gateway/worker/src", 0),
+    ("gateway/egress/src", 0),
+    ("gateway/log/src", 0),
+    ("gateway/src", 26),
+];
+
+/// Returns the lines of `source` without its unit tests.
+fn shipped(source: &str) -> impl Iterator<Item = &str> {
+    source.lines().take_while(|line| !line.starts_with("mod tests {"))
+}
+
+fn is_test(path: &Path) -> bool {
+    path.components().any(|part| {
+        let part = part.as_os_str();
+        part == "tests" || part == "tests.rs" || part == "benches"
+    })
+}
+
+fn is_code(line: &&str) -> bool {
+    let line = line.trim();
+    !line.is_empty() && !line.starts_with("//")
+}
+
+#[test]
+fn each_crate_holds_no_more_lines_than_the_table_allows() {
+    let mut over = Vec::new();
+    for (folder, limit) in LINES {
+        let files = sources_in(&[folder]).into_iter().filter(|path| !is_test(path));
+        let lines: usize = files.map(|path| shipped(&read(&path)).filter(is_code).count()).sum();
+        println!("{folder}: {lines} of {limit} lines");
+        assert!(lines > 0, "{folder} is empty");
+        if lines > *limit {
+            over.push(format!("{folder} holds {lines} lines, {limit} are allowed"));
+        }
+    }
+    assert_eq!(over, Vec::<String>::new());
+}
+
+/// Returns the paths that a tree of a `use` declaration names, such as `a::b` and `a::c` for `a::{b, c}`.
+fn paths(tree: &str) -> Vec<String> {
+    let tree = tree.trim();
+    let Some((prefix, inner)) = tree.split_once('{') else { return vec![tree.to_owned()] };
+    let inner = inner.strip_suffix('}').unwrap_or(inner);
+    let (mut depth, mut start, mut found) = (0, 0, Vec::new());
+    let mut add = |part: &str| {
+        let part = part.trim();
+        if !part.is_empty() {
+            found.extend(paths(part).into_iter().map(|path| format!("{}{path}", prefix.trim())));
+        }
+    };
+    for (at, character) in inner.char_indices() {
+        match character {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                add(&inner[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    add(&inner[start..]);
+    found
+}
+
+/// Returns the modules of a crate's top level, each with those that it imports.
+fn imports(root: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let files: Vec<PathBuf> =
+        sources_in(&[root]).into_iter().filter(|path| !is_test(path)).collect();
+    let place = |path: &Path| -> Vec<String> {
+        let below = path.strip_prefix(root).expect("below the root").with_extension("");
+        below.components().map(|part| part.as_os_str().to_string_lossy().into_owned()).collect()
+    };
+    let tops: BTreeSet<String> = files.iter().map(|path| place(path)[0].clone()).collect();
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for file in &files {
+        let place = place(file);
+        if place[0] == "lib" || place[0] == "main" {
+            continue;
+        }
+        let source = read(file);
+        let code: Vec<&str> =
+            shipped(&source).map(|line| line.split("//").next().unwrap_or_default()).collect();
+        let code = code.join(" ");
+        let mut named = Vec::new();
+        for (at, _) in code.match_indices("use ") {
+            if let Some((tree, _)) = code[at + 4..].split_once(';') {
+                named.extend(paths(tree));
+            }
+        }
+        // Paths in the code itself.
+        for (at, _) in code.match_indices("crate::") {
+            let rest = &code[at + 7..];
+            let end = rest.find(|it: char| !it.is_alphanumeric() && it != '_');
+            named.push(format!("crate::{}", &rest[..end.unwrap_or(rest.len())]));
+        }
+        for path in named {
+            let parts: Vec<&str> = path.split("::").map(str::trim).collect();
+            let ups = parts.iter().take_while(|part| **part == "super").count();
+            let target = match parts[0] {
+                "crate" => parts.get(1),
+                // Only so many `super` lead to the root of the crate.
+                "super" if ups == place.len() => parts.get(ups),
+                _ => None,
+            };
+            if let Some(target) = target.filter(|it| tops.contains(**it) && **it != place[0]) {
+                found.entry(place[0].clone()).or_default().insert((*target).to_owned());
+            }
+        }
+    }
+    found
+}
+
+/// Returns the modules that can be reached from `module`.
+fn reach(graph: &BTreeMap<String, BTreeSet<String>>, module: &str) -> BTreeSet<String> {
+    let (mut seen, mut open) = (BTreeSet::new(), vec![module.to_owned()]);
+    while let Some(next) = open.pop() {
+        for target in graph.get(&next).into_iter().flatten() {
+            if seen.insert(target.clone()) {
+                open.push(target.clone());
+            }
+        }
+    }
+    seen
+}
+
+#[test]
+fn modules_import_one_way() {
+    let mut wrong = Vec::new();
+    for (root, limit) in CIRCLES {
+        let graph = imports(root);
+        let reached: BTreeMap<&String, BTreeSet<String>> =
+            graph.keys().map(|module| (module, reach(&graph, module))).collect();
+        let circle_of = |module: &String| -> BTreeSet<String> {
+            let mutual = |it: &&String| reached.get(it).is_some_and(|from| from.contains(module));
+            reached[module].iter().filter(mutual).cloned().collect()
+        };
+        let largest = graph.keys().map(circle_of).max_by_key(BTreeSet::len).unwrap_or_default();
+        println!("{root}: {} of {limit} modules in one circle", largest.len());
+        if largest.len() > *limit {
+            wrong.push(format!("{root}: {largest:?}"));
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+    assert_eq!(paths("a::{b, c::{d, e}}"), ["a::b", "a::c::d", "a::c::e"]);
+    let two = BTreeMap::from([
+        ("a".to_owned(), BTreeSet::from(["b".to_owned()])),
+        ("b".to_owned(), BTreeSet::from(["a".to_owned()])),
+    ]);
+    assert!(reach(&two, "a").contains("a"), "a circle of two is found");
+}
+
+#[test]
+fn modules_and_stops_exist() {
+    let page = read(Path::new("docs/internals/architecture.md"));
+    let section = page.split("## The path of one call").nth(1).expect("the path of one call");
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let cell = |row: &str, at: usize| {
+        row.split('|').nth(at).unwrap_or_default().trim().trim_matches('`').to_owned()
+    };
+    let rows: Vec<&str> =
+        section.lines().filter(|row| row.starts_with("| ") && !row.starts_with("| stop")).collect();
+    assert!((20..=30).contains(&rows.len()), "{} stops", rows.len());
+    let is_missing = |row: &&&str| {
+        let (file, function) = (cell(row, 2), cell(row, 3));
+        !super::root().join(&file).is_file()
+            || !read(Path::new(&file)).contains(&format!("fn {function}("))
+    };
+    let missing: Vec<&&str> = rows.iter().filter(is_missing).collect();
+    assert_eq!(missing, Vec::<&&str>::new());
+}
