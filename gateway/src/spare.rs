@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use stockade_sandbox::{Launcher, Nursery, Twin};
+use stockade_sandbox::{ForkedWorker, Launcher, LauncherZygote};
 
 /// A scan worker and a launcher that wait for their first use, or what makes launchers. Without them each is executed
 /// when it is needed.
@@ -12,11 +12,11 @@ pub struct Spare(Arc<Mutex<Processes>>);
 
 #[derive(Debug, Default)]
 struct Processes {
-    worker: Option<Twin>,
+    worker: Option<ForkedWorker>,
     /// As far as is foreseen, no text comes that a worker has to read.
     is_idle: bool,
     launcher: Option<Launcher>,
-    nursery: Option<Nursery>,
+    zygote: Option<LauncherZygote>,
 }
 
 /// What the calls of this process are for.
@@ -37,14 +37,14 @@ impl Spare {
     /// Forks what `purpose` needs. Must come first of all; with a second thread nothing is forked.
     pub(crate) fn fork(purpose: Purpose) -> Spare {
         // The launcher first: it has the longest way to go.
-        let (launcher, nursery) = match purpose {
+        let (launcher, zygote) = match purpose {
             Purpose::Judge => (None, None),
             Purpose::Run { .. } => (Launcher::fork().ok(), None),
-            Purpose::Serve => (None, Nursery::fork().ok()),
+            Purpose::Serve => (None, LauncherZygote::fork().ok()),
         };
         let is_idle = purpose == Purpose::Run { is_read: false };
-        let worker = if is_idle { None } else { Twin::fork(stockade_worker::scan::main).ok() };
-        Spare(Arc::new(Mutex::new(Processes { worker, is_idle, launcher, nursery })))
+        let worker = if is_idle { None } else { ForkedWorker::fork(stockade_worker::scan::main).ok() };
+        Spare(Arc::new(Mutex::new(Processes { worker, is_idle, launcher, zygote })))
     }
 
     /// Says whether, as far as is foreseen, no text comes that a scan worker has to read.
@@ -65,7 +65,7 @@ impl Spare {
     }
 
     /// Takes what makes launchers.
-    pub(crate) fn nursery(&self) -> Option<Nursery> {
-        self.0.lock().ok().and_then(|mut processes| processes.nursery.take())
+    pub(crate) fn zygote(&self) -> Option<LauncherZygote> {
+        self.0.lock().ok().and_then(|mut processes| processes.zygote.take())
     }
 }

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use stockade_sandbox::{
-    Access, FileRule, Files, Limits, Loopback, Mediation, Network, Nursery, Program, SandboxSpec,
-    Stdio, spawn,
+    Access, FileRule, Files, LauncherZygote, Limits, Loopback, Mediation, Network, Program,
+    SandboxSpec, Stdio, spawn,
 };
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -20,10 +20,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let launcher = first.map_or_else(std::env::current_exe, |path| Ok(PathBuf::from(path)))?;
     let count: usize = arguments.next().and_then(|it| it.to_str()?.parse().ok()).unwrap_or(300);
-    let mut nursery = Nursery::fork()?;
-    let loopback = nursery.loopback()?;
+    let mut zygote = LauncherZygote::fork()?;
+    let loopback = zygote.loopback()?;
     for (kind, loopback) in [("waited", None), ("waited, one loopback", Some(&loopback))] {
-        let times = waited(count, &mut nursery, loopback)?;
+        let times = waited(count, &mut zygote, loopback)?;
         for (name, times) in ["to the start", "to the end", "until it is gone"].iter().zip(times) {
             show(&format!("{kind}, {name}"), &times);
         }
@@ -51,13 +51,13 @@ fn show(name: &str, times: &[Duration]) {
 /// had time to make ready what needs no spec.
 fn waited(
     count: usize,
-    nursery: &mut Nursery,
+    zygote: &mut LauncherZygote,
     loopback: Option<&Loopback>,
 ) -> Result<[Vec<Duration>; 3], Box<dyn std::error::Error>> {
     let mut all = [Vec::new(), Vec::new(), Vec::new()];
     let spec = spec();
     for _ in 0..count {
-        let launcher = nursery.launcher(loopback)?;
+        let launcher = zygote.launcher(loopback)?;
         std::thread::sleep(Duration::from_millis(8));
         let start = Instant::now();
         let (child, _) = launcher.run(&spec, stdio()?)?;

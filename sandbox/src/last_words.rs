@@ -22,7 +22,7 @@ impl LastWords {
     /// still ends it without a word, and a signal that it was started to ignore stays ignored. Once in a process.
     #[cfg(target_os = "linux")]
     pub fn keep(fault: LastWords, late: LastWords, limit: Duration) -> io::Result<()> {
-        crate::linux::syscalls::set_last_words([fault, late], limit)
+        crate::kernel::syscalls::set_last_words([fault, late], limit)
     }
 
     /// Refuses.
@@ -34,21 +34,21 @@ impl LastWords {
     /// The time no longer runs out: another one measures it.
     pub fn without_limit() -> io::Result<()> {
         #[cfg(target_os = "linux")]
-        crate::linux::syscalls::set_timer(Duration::ZERO)?;
+        crate::kernel::syscalls::set_timer(Duration::ZERO)?;
         Ok(())
     }
 
     /// What was to be said in time is there: the time no longer runs out, and no signal to end cuts it off.
     pub fn in_time() -> io::Result<()> {
         #[cfg(target_os = "linux")]
-        crate::linux::syscalls::hold_last_words()?;
+        crate::kernel::syscalls::hold_last_words()?;
         Ok(())
     }
 
     /// This process is a copy that has nothing to say.
     pub fn forget() -> io::Result<()> {
         #[cfg(target_os = "linux")]
-        crate::linux::syscalls::forget_last_words()?;
+        crate::kernel::syscalls::forget_last_words()?;
         Ok(())
     }
 }

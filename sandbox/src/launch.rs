@@ -19,7 +19,6 @@ mod watch;
 
 pub(crate) use host::{Host, Known};
 pub use loopback::Loopback;
-pub(crate) use measure::too_many_descriptors;
 
 use std::fs::File;
 use std::io;
@@ -27,12 +26,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use crate::codec::{self, Failure, Order, Report, Wire};
-use crate::linux::aliases::Places;
-use crate::linux::foreign::Foreign;
-use crate::linux::group::Group;
-use crate::linux::syscalls::{self, Ended, Fork};
+use crate::kernel::aliases::Places;
+use crate::kernel::foreign::Foreign;
+use crate::kernel::frames;
+use crate::kernel::group::Group;
+use crate::kernel::syscalls::{self, Ended, Fork};
 use crate::spec::Fallback;
+use crate::spec::codec::{Failure, Order, Report, Wire};
 use crate::{Enforced, Network, Protection, SandboxSpec, supervise};
 use heard::Heard;
 use ready::Ready;
@@ -102,7 +102,7 @@ enum Rest {
     Left,
 }
 
-/// Is a launcher that was forked for the other end of `control`, by a nursery that is in no directory but `/` and
+/// Is a launcher that was forked for the other end of `control`, by a zygote that is in no directory but `/` and
 /// whose standard error leads nowhere. Its run has `loopback`, if there is one and the spec does not forbid it.
 pub(crate) fn run_forked(control: &UnixStream, host: Host, loopback: Option<Loopback>) -> i32 {
     let nothing = io::stderr();
@@ -159,7 +159,7 @@ enum Isolation {
 }
 
 fn send(to: &UnixStream, report: &Report) -> io::Result<()> {
-    codec::send(to, &report.to_bytes())
+    frames::send(to, &report.to_bytes())
 }
 
 fn monitor(
@@ -277,7 +277,7 @@ fn receive_frame(from: &UnixStream) -> io::Result<(Vec<u8>, StandardStreams, Vec
     let streams: Vec<OwnedFd> = descriptors.by_ref().take(3).collect();
     let streams: StandardStreams =
         streams.try_into().map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
-    Ok((codec::receive_payload(from, header)?, streams, descriptors.collect()))
+    Ok((frames::receive_payload(from, header)?, streams, descriptors.collect()))
 }
 
 /// The namespaces of a run that gets all of them.
@@ -356,7 +356,7 @@ fn no_namespaces(required: Option<&Protection>, reason: &str) -> Failure {
     Failure::Unenforceable {
         protection: required.copied().unwrap_or(Protection::WriteOutside),
         reason: format!("namespaces cannot be made: {reason}"),
-        help: crate::help::namespaces(),
+        help: crate::spec::help::namespaces(),
     }
 }
 
@@ -371,7 +371,7 @@ fn agree(control: &UnixStream, orders: &UnixStream) -> Result<Option<Enforced>, 
         let seconds = START_LIMIT.as_secs();
         return step("start", Err(io::Error::other(format!("not done after {seconds} s"))));
     }
-    let Some(bytes) = step("report", codec::receive(orders))? else { return Err(silent()) };
+    let Some(bytes) = step("report", frames::receive(orders))? else { return Err(silent()) };
     match step("report", Report::from_bytes(&bytes))? {
         Report::Ready(enforced) => Ok(Some(enforced)),
         Report::Told => Ok(None),
@@ -426,7 +426,7 @@ fn watch(control: &UnixStream, orders: &UnixStream, pid: i32, heard: &mut Heard)
         if event(0) == 0 {
             continue;
         }
-        let Some(order) = codec::receive(control)? else {
+        let Some(order) = frames::receive(control)? else {
             return last_words(orders, &process, heard);
         };
         match Order::from_bytes(&order)? {
@@ -461,7 +461,7 @@ fn last_words(orders: &UnixStream, process: &OwnedFd, heard: &mut Heard) -> io::
 }
 
 fn forward(orders: &UnixStream, order: Order) -> io::Result<()> {
-    match codec::send(orders, &order.to_bytes()) {
+    match frames::send(orders, &order.to_bytes()) {
         // It has just ended; the loop will see that.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result,
@@ -506,7 +506,7 @@ mod tests {
         let own = i32::try_from(std::process::id()).unwrap();
         let process = syscalls::process_descriptor(own).unwrap();
         let mut heard = Heard::default();
-        codec::send(&pid_1, &Report::Told.to_bytes()).unwrap();
+        frames::send(&pid_1, &Report::Told.to_bytes()).unwrap();
         let begun = Instant::now();
         last_words(&orders, &process, &mut heard).unwrap();
         // Both the process and its end of the socket are still there.

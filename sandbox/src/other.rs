@@ -29,11 +29,11 @@ pub struct Launcher(());
 
 /// A copy of this process; there is none here.
 #[derive(Debug)]
-pub enum Twin {}
+pub enum ForkedWorker {}
 
-impl Twin {
+impl ForkedWorker {
     /// Refuses.
-    pub fn fork(_: fn() -> i32) -> io::Result<Twin> {
+    pub fn fork(_: fn() -> i32) -> io::Result<ForkedWorker> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
@@ -71,11 +71,11 @@ impl Branch {
 
 /// What makes launchers; there is none here.
 #[derive(Debug)]
-pub enum Nursery {}
+pub enum LauncherZygote {}
 
-impl Nursery {
+impl LauncherZygote {
     /// Refuses.
-    pub fn fork() -> io::Result<Nursery> {
+    pub fn fork() -> io::Result<LauncherZygote> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

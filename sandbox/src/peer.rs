@@ -11,7 +11,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 /// That process is gone, or the kernel refuses.
 #[cfg(target_os = "linux")]
 pub fn peer_process(socket: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
-    match crate::linux::syscalls::peer_process(socket) {
+    match crate::kernel::syscalls::peer_process(socket) {
         Ok(process) => Ok(Some(process)),
         Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => Ok(None),
         Err(error) => Err(error),

@@ -15,7 +15,7 @@ impl HeldSignals {
     /// Holds these signals back from here on, in this thread and those that it starts. For a process with one thread.
     #[cfg(target_os = "linux")]
     pub fn hold(signals: &[i32]) -> io::Result<HeldSignals> {
-        use crate::linux::syscalls;
+        use crate::kernel::syscalls;
         let descriptor = syscalls::signal_descriptor(&syscalls::signal_set(signals)?)?;
         syscalls::block_signals(signals)?;
         Ok(HeldSignals(File::from(descriptor)))
@@ -50,7 +50,7 @@ impl AsFd for HeldSignals {
 /// Returns the signals that would end this process if they came, and that can be caught; not those of faults.
 #[cfg(target_os = "linux")]
 pub fn ending_signals() -> Vec<i32> {
-    crate::linux::syscalls::ending_signals()
+    crate::kernel::syscalls::ending_signals()
 }
 
 /// Returns none.
@@ -62,7 +62,7 @@ pub fn ending_signals() -> Vec<i32> {
 /// Has these signals end this process again, whatever was made of them before; those that were held back do so at once.
 #[cfg(target_os = "linux")]
 pub fn let_end(signals: &[i32]) -> io::Result<()> {
-    crate::linux::syscalls::release_signals(signals)
+    crate::kernel::syscalls::release_signals(signals)
 }
 
 /// Does nothing: no signal is held back here.
@@ -71,30 +71,11 @@ pub fn let_end(_: &[i32]) -> io::Result<()> {
     Ok(())
 }
 
-/// What a process ends with that cannot begin: an agent takes it for the no of its hook, and any signal for a yes.
-#[cfg(target_os = "linux")]
-const REFUSED: u8 = 2;
-
-/// Makes ready what Rust's library makes ready before `main`, for an executable with an entry of its own: descriptors 0 to 2
-/// are open, if only on the empty device, and writing where nobody reads is an error instead of the end. What it says of a
-/// stack that is used up is left out: the kernel ends such a process.
-///
-/// Ends this process where that fails: what it opens next would be taken for its standard output.
-#[cfg(target_os = "linux")]
-pub fn begin() {
-    use crate::linux::syscalls;
-    if syscalls::open_standard_descriptors().and_then(|()| syscalls::ignore_broken_pipes()).is_err()
-    {
-        end_now(REFUSED);
-    }
-    syscalls::keep_one_heap();
-}
-
 /// Closes every descriptor above standard error: those that a caller left open, which its readers wait for.
 ///
 /// Call it before anything of this process is opened: a value that owns such a descriptor loses it.
 pub fn close_inherited() -> io::Result<()> {
-    crate::linux::syscalls::close_from(3)
+    crate::kernel::syscalls::close_from(3)
 }
 
 /// Ends this process with `status` at once: nothing is dropped and nothing that is held in memory is written.
@@ -105,7 +86,7 @@ pub fn end_now(status: u8) -> ! {
     #[cfg(target_os = "linux")]
     {
         let _ = give_up_streams(); // without it, readers learn of the end later
-        crate::linux::syscalls::exit_now(status.into());
+        crate::kernel::syscalls::exit_now(status.into());
     }
     #[cfg(not(target_os = "linux"))]
     std::process::exit(status.into());
@@ -116,14 +97,14 @@ pub fn end_now(status: u8) -> ! {
 fn give_up_streams() -> io::Result<()> {
     let nowhere = std::fs::File::options().read(true).write(true).open("/dev/null")?;
     (0..=2).try_for_each(|number| {
-        crate::linux::syscalls::duplicate_onto(std::os::fd::AsFd::as_fd(&nowhere), number)
+        crate::kernel::syscalls::duplicate_onto(std::os::fd::AsFd::as_fd(&nowhere), number)
     })
 }
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
-    use crate::linux::syscalls::{self, Fork};
+    use crate::kernel::syscalls::{self, Fork};
 
     #[test]
     fn a_held_signal_is_taken_once_and_ends_nothing() {

@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Command};
 use std::time::Duration;
 
-use crate::codec::{self, Failure, Order, Report, Wire};
-use crate::linux::syscalls;
+use crate::forked_worker::{ForkedWorker, Process};
+use crate::kernel::frames;
+use crate::kernel::syscalls;
+use crate::spec::codec::{Failure, Order, Report, Wire};
 use crate::spec::{Fallback, Network};
-use crate::twin::{Process, Twin};
 use crate::{Ending, Enforced, Error, Exit, Protection, SandboxSpec, Stdio, Violation};
 
 /// Longest time that a launcher may take to report; its own limits are shorter.
@@ -86,11 +87,11 @@ impl Launcher {
         Launcher(Waiting { control, process: Some(process) })
     }
 
-    /// Makes one as a twin of this process, which must have one thread and should have read nothing yet.
+    /// Makes one as a worker of this process, which must have one thread and should have read nothing yet.
     pub fn fork() -> io::Result<Launcher> {
         // What the monitor leaves comes to this process; where it did not, it would go to whoever reaps orphans above.
         syscalls::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0)?;
-        let Twin { socket, process } = Twin::fork(crate::launch::run_for_heir)?;
+        let ForkedWorker { socket, process } = ForkedWorker::fork(crate::launch::run_for_heir)?;
         Ok(Launcher::of(socket, process))
     }
 
@@ -123,7 +124,7 @@ impl Launcher {
         let streams = [stdio.stdin.as_fd(), stdio.stdout.as_fd(), stdio.stderr.as_fd()];
         let sent = control
             .set_write_timeout(Some(START_LIMIT))
-            .and_then(|()| codec::send_with(&control, &spec.to_bytes(), &streams))
+            .and_then(|()| frames::send_with(&control, &spec.to_bytes(), &streams))
             .and_then(|()| control.set_write_timeout(None))
             .and_then(|()| control.set_read_timeout(Some(START_LIMIT)));
         sent.map_err(|error| match error.kind() {
@@ -255,7 +256,7 @@ fn receive_start(
     if count != header.len() {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    let report = Report::from_bytes(&codec::receive_payload(control, header)?)?;
+    let report = Report::from_bytes(&frames::receive_payload(control, header)?)?;
     let wrong = |_: Vec<OwnedFd>| io::Error::from(io::ErrorKind::InvalidData);
     match &report {
         Report::Listening => {
@@ -277,7 +278,7 @@ fn receive_start(
 }
 
 fn receive_report(control: &UnixStream) -> io::Result<Report> {
-    let bytes = codec::receive(control)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+    let bytes = frames::receive(control)?.ok_or(io::ErrorKind::UnexpectedEof)?;
     Report::from_bytes(&bytes)
 }
 
@@ -411,7 +412,7 @@ impl Drop for Child {
 impl Stopper {
     /// Sends TERM to the command's processes, and KILL after `grace`.
     pub fn stop(&self, grace: Duration) -> io::Result<()> {
-        codec::send(&self.control, &Order::Stop { grace }.to_bytes())
+        frames::send(&self.control, &Order::Stop { grace }.to_bytes())
     }
 
     /// Longest time from [`Stopper::stop`] with no grace to the end of [`Child::wait`], unless the monitor hangs.
@@ -426,7 +427,7 @@ impl Stopper {
 
     /// Sends `signal` (such as SIGINT) to the command's processes.
     pub fn signal(&self, signal: i32) -> io::Result<()> {
-        codec::send(&self.control, &Order::Signal(signal).to_bytes())
+        frames::send(&self.control, &Order::Signal(signal).to_bytes())
     }
 }
 
@@ -443,19 +444,19 @@ pub fn launch() -> i32 {
 /// Takes every right from this process but reading descriptor 0, writing descriptors 1 and 2, and
 /// memory: for the scan worker, before it has a second thread. After it any other call kills the process.
 pub fn confine_worker() -> io::Result<()> {
-    crate::linux::worker::confine()
+    crate::kernel::worker::confine()
 }
 
 /// Takes from this process all but what carrying connections needs: files but those of the name service, new
 /// programs, other processes, servers of its own. For the proxy, before it has a second thread.
 pub fn confine_proxy() -> io::Result<()> {
-    crate::linux::egress::confine()
+    crate::kernel::egress::confine()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::linux::syscalls::Fork;
+    use crate::kernel::syscalls::Fork;
 
     /// What a process of its own with one thread found.
     const NOBODY: i32 = 7;

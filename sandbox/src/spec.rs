@@ -1,5 +1,19 @@
 //! What one command may reach, as plain data: complete, nothing is filled in later.
 
+#[cfg(target_os = "linux")]
+pub(crate) mod codec;
+pub(crate) mod enforced;
+#[cfg(target_os = "linux")]
+pub(crate) mod help;
+pub(crate) mod journal;
+#[cfg(target_os = "linux")]
+pub(crate) mod note;
+pub(crate) mod pattern;
+pub(crate) mod run;
+#[cfg(target_os = "linux")]
+pub(crate) mod steps;
+pub(crate) mod violation;
+
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;

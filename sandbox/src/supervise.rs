@@ -32,15 +32,15 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use crate::linux::bpf::{Table, Verdict};
-use crate::linux::seccomp;
-use crate::linux::syscalls::{self, Fork, Notification};
+use crate::kernel::bpf::{Table, Verdict};
+use crate::kernel::seccomp;
+use crate::kernel::syscalls::{self, Fork, Notification};
 use crate::{SandboxSpec, Violation};
 
 use configuration::Keys;
 pub(crate) use guard::Guard;
 use history::History;
-pub(crate) use inspection::{Kind, Note, Place, cut_short, from_outside};
+pub(crate) use inspection::{Place, cut_short, from_outside};
 use leads::Leads;
 use modes::Modes;
 pub(crate) use neighbours::Neighbours;
@@ -48,48 +48,6 @@ use numerous::Numerous;
 use repository::Made;
 pub(crate) use review::Review;
 use shared::Shared;
-
-/// Calls on files that always go to the supervisor when names are guarded; opens and calls with a mode
-/// go there by their own rows of the filter.
-pub(crate) const FILE_CALLS: &[libc::c_long] = &[
-    libc::SYS_renameat2,
-    libc::SYS_linkat,
-    libc::SYS_symlinkat,
-    libc::SYS_truncate,
-    libc::SYS_unlinkat,
-    libc::SYS_bind,
-    libc::SYS_fchown,
-    libc::SYS_fchownat,
-    libc::SYS_utimensat,
-    libc::SYS_setxattr,
-    libc::SYS_lsetxattr,
-    libc::SYS_fsetxattr,
-    libc::SYS_removexattr,
-    libc::SYS_lremovexattr,
-    libc::SYS_fremovexattr,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_chown,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_lchown,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_utime,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_utimes,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_futimesat,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_unlink,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_rmdir,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_renameat,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_rename,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_link,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_symlink,
-];
 
 /// Most distinct refusals that are kept.
 const MOST_VIOLATIONS: usize = 100;
@@ -196,7 +154,7 @@ impl Supervisor {
             violations: Vec::new(),
             unlisted: 0,
             workers: Vec::new(),
-            too_many_descriptors: crate::launch::too_many_descriptors(&spec.limits),
+            too_many_descriptors: crate::spec::violation::too_many_descriptors(&spec.limits),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::linux::group::{Counted, Group};
+use crate::kernel::group::{Counted, Group};
 
 /// Returns one sentence for each fact worth knowing.
 pub(crate) fn notes() -> Vec<String> {

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
-use stockade_tests::{Place, skip, stockade};
+use stockade_tests::{Place, stockade};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -564,22 +564,4 @@ fn an_executable_that_nobody_can_write_is_enough() {
         .output()
         .expect("it starts");
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "alone\n".to_owned()));
-}
-
-#[test]
-fn of_the_libraries_of_the_system_only_the_c_library_is_loaded() {
-    // The loader of glibc names them and ends (ld.so(8)); a static executable would tell its version.
-    let listed = Command::new(stockade())
-        .arg("--version")
-        .env("LD_TRACE_LOADED_OBJECTS", "1")
-        .output()
-        .expect("the executable starts");
-    let listed = text(&listed.stdout);
-    if !listed.contains("libc.so.6") {
-        return skip("loaded libraries", "this is no executable for glibc");
-    }
-    assert!(!listed.contains("libm.so"), "{listed}");
-    if listed.contains("libgcc_s") {
-        skip("the unwinder", "`libgcc_eh` could not be linked in here");
-    }
 }

@@ -40,11 +40,7 @@ pub(super) fn guarded(arguments: &[OsString]) -> ExitCode {
 }
 
 fn parsed(arguments: &[OsString]) -> Result<args::agents::Hook, clap::Error> {
-    let words = arguments.iter().map(|word| word.to_str().map(str::to_owned));
-    let arguments = match words.collect::<Option<Vec<String>>>() {
-        Some(words) => super::parsed(&words)?,
-        None => args::Arguments::read(arguments)?,
-    };
+    let arguments = args::Arguments::read(arguments)?;
     let refused = |message: String| clap::Error::raw(ErrorKind::ArgumentConflict, message);
     match arguments.command {
         args::Command::Hook(mut options) => {

@@ -15,7 +15,6 @@ mod hook;
 mod interrupts;
 mod parse;
 mod policy;
-mod quick;
 mod refused;
 mod review;
 mod run;
@@ -76,48 +75,14 @@ fn command_line(arguments: &[OsString]) -> ExitCode {
             }
         }
     }
-    match quick::read(texts.get(1..).unwrap_or_default()) {
-        Some(form) => quickly(form),
-        None => whole(arguments, &texts),
-    }
-}
-
-/// Does what a line says that is read without the tree of options. What it makes is taken down when it is done, so that
-/// the process can end at once.
-fn quickly(form: quick::Form) -> ExitCode {
-    let (done, fail) = match form {
-        quick::Form::Run(options) => {
-            let fail = failing(options.common.json);
-            (run::run(options, None), fail)
-        }
-        quick::Form::Shell(arguments) => {
-            (shell::shell(Common::default(), "bash", arguments), failing(false))
-        }
-        quick::Form::Hook(options) => return hook::run(&options),
-    };
-    end_now(done.unwrap_or_else(|failure| fail(&failure)))
-}
-
-/// Does what any line says.
-// By itself: the stack of all that may be done, 80 KB, is then not below that of a quick form.
-#[inline(never)]
-fn whole(arguments: &[OsString], texts: &[String]) -> ExitCode {
     // What clap has to understand is foreseen before that.
     let foreseen = context::foreseen(arguments);
-    match Arguments::read(texts) {
+    match Arguments::read(&texts) {
         Ok(arguments) => {
             let fail = failing(arguments.is_json());
             dispatch(arguments, foreseen).unwrap_or_else(|failure| ExitCode::from(fail(&failure)))
         }
         Err(error) => unparsed(&error, failing(asks_for_json(arguments))),
-    }
-}
-
-/// Reads the words of a command line, the first of which names the program.
-fn parsed(words: &[String]) -> Result<Arguments, clap::Error> {
-    match quick::read(words.get(1..).unwrap_or_default()) {
-        Some(form) => Ok(form.arguments()),
-        None => Arguments::read(words),
     }
 }
 

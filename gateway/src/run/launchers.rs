@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use stockade_sandbox::{Error, Launcher, Loopback, Nursery};
+use stockade_sandbox::{Error, Launcher, LauncherZygote, Loopback};
 use tokio::task::JoinHandle;
 
 use super::pipes;
@@ -23,7 +23,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 pub(crate) struct Launchers {
     executable: PathBuf,
     /// Where they are forked; those that it cannot make are executed.
-    nursery: Option<Arc<Mutex<Nursery>>>,
+    zygote: Option<Arc<Mutex<LauncherZygote>>>,
     ready: Arc<Mutex<Vec<Ready>>>,
 }
 
@@ -56,8 +56,8 @@ impl Launchers {
     pub(crate) fn new(executable: PathBuf, spare: &Spare) -> Launchers {
         let forked = |launcher| Ready { loopback: None, launcher: Progress::Forked(launcher) };
         let ready = spare.launcher().map(forked).into_iter().collect();
-        let nursery = spare.nursery().map(|nursery| Arc::new(Mutex::new(nursery)));
-        Launchers { executable, nursery, ready: Arc::new(Mutex::new(ready)) }
+        let zygote = spare.zygote().map(|zygote| Arc::new(Mutex::new(zygote)));
+        Launchers { executable, zygote, ready: Arc::new(Mutex::new(ready)) }
     }
 
     /// The executable, which is also the proxy of a run.
@@ -67,11 +67,10 @@ impl Launchers {
 
     /// Makes a loopback interface for the commands of a session. Fails where nothing is forked.
     pub(crate) async fn loopback(&self) -> io::Result<Arc<Loopback>> {
-        let nursery = self.nursery.clone().ok_or(io::ErrorKind::Unsupported)?;
+        let zygote = self.zygote.clone().ok_or(io::ErrorKind::Unsupported)?;
         let make = move || {
-            let mut nursery =
-                nursery.lock().map_err(|_| io::Error::other("the nursery is lost"))?;
-            nursery.loopback().map(Arc::new)
+            let mut zygote = zygote.lock().map_err(|_| io::Error::other("the zygote is lost"))?;
+            zygote.loopback().map(Arc::new)
         };
         tokio::task::spawn_blocking(make).await?
     }
@@ -82,7 +81,7 @@ impl Launchers {
         if let Ok(mut ready) = self.ready.lock()
             && ready.is_empty()
         {
-            ready.push(start(&self.executable, self.nursery.clone(), None));
+            ready.push(start(&self.executable, self.zygote.clone(), None));
         }
     }
 
@@ -93,20 +92,20 @@ impl Launchers {
         {
             make_room(&mut ready);
             let loopback = Some(Arc::clone(loopback));
-            ready.push(start(&self.executable, self.nursery.clone(), loopback));
+            ready.push(start(&self.executable, self.zygote.clone(), loopback));
         }
     }
 
     /// Starts one for one that was used, in a while, unless there are enough. Needs a runtime.
     pub(crate) fn replace(&self, loopback: Option<Arc<Loopback>>) {
-        let (executable, nursery) = (self.executable.clone(), self.nursery.clone());
+        let (executable, zygote) = (self.executable.clone(), self.zygote.clone());
         let ready = Arc::clone(&self.ready);
         tokio::spawn(async move {
             tokio::time::sleep(PAUSE).await;
             let Ok(mut ready) = ready.lock() else { return };
             if ready.len() < MOST_READY || !ready.iter().any(|it| it.is_for(loopback.as_ref())) {
                 make_room(&mut ready);
-                ready.push(start(&executable, nursery, loopback));
+                ready.push(start(&executable, zygote, loopback));
             }
         });
     }
@@ -137,7 +136,7 @@ impl Launchers {
             }
             None => {}
         }
-        let starting = begin(&self.executable, self.nursery.clone(), loopback.cloned());
+        let starting = begin(&self.executable, self.zygote.clone(), loopback.cloned());
         starting.await.map_err(|_| pipes::broken("the launcher's thread"))?
     }
 }
@@ -156,21 +155,21 @@ fn dismiss(ready: Ready) {
 
 fn start(
     executable: &Path,
-    nursery: Option<Arc<Mutex<Nursery>>>,
+    zygote: Option<Arc<Mutex<LauncherZygote>>>,
     loopback: Option<Arc<Loopback>>,
 ) -> Ready {
-    let launcher = Progress::Starting(begin(executable, nursery, loopback.clone()));
+    let launcher = Progress::Starting(begin(executable, zygote, loopback.clone()));
     Ready { loopback, launcher }
 }
 
 fn begin(
     executable: &Path,
-    nursery: Option<Arc<Mutex<Nursery>>>,
+    zygote: Option<Arc<Mutex<LauncherZygote>>>,
     loopback: Option<Arc<Loopback>>,
 ) -> JoinHandle<Result<Launcher, Error>> {
     let executable = executable.to_path_buf();
     tokio::task::spawn_blocking(move || {
-        let forked = nursery.and_then(|it| it.lock().ok()?.launcher(loopback.as_deref()).ok());
+        let forked = zygote.and_then(|it| it.lock().ok()?.launcher(loopback.as_deref()).ok());
         // One that is executed makes a network of its own.
         forked.map_or_else(|| Launcher::start(&executable), Ok)
     })

@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 pub use plain::is_plain;
-use stockade_sandbox::Twin;
+use stockade_sandbox::ForkedWorker;
 use worker::Desk;
 pub use worker::Start;
 
@@ -26,7 +26,7 @@ const WAITING_REQUESTS: usize = 64;
 
 /// Gives the scan worker that was forked when this process began, once.
 #[derive(Clone)]
-pub struct Spare(pub Arc<dyn Fn() -> Option<Twin> + Send + Sync>);
+pub struct Spare(pub Arc<dyn Fn() -> Option<ForkedWorker> + Send + Sync>);
 
 impl std::fmt::Debug for Spare {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-use stockade_sandbox::Twin;
+use stockade_sandbox::ForkedWorker;
 
 /// How long a worker may take until it says hello.
 const START_DEADLINE: Duration = Duration::from_secs(2);
@@ -63,7 +63,7 @@ struct Worker {
 /// What a worker runs in; killed when dropped.
 enum Process {
     Executed(Child),
-    Forked(Twin),
+    Forked(ForkedWorker),
     #[cfg(test)]
     Thread,
 }
@@ -93,8 +93,8 @@ impl Desk {
     /// Has the worker end, which it does meanwhile; a later text starts another.
     pub(super) fn rest(&mut self) {
         let Some(Worker { process, .. }) = self.worker.take() else { return };
-        if let Process::Forked(twin) = &process {
-            twin.dismiss();
+        if let Process::Forked(worker) = &process {
+            worker.dismiss();
         }
         self.leaving = Some(process);
     }
@@ -180,9 +180,9 @@ impl Worker {
     fn start(start: &Start) -> Option<Worker> {
         match start {
             Start::Executable(executable, spare) => match (spare.0)() {
-                Some(twin) => {
-                    let (input, output) = halves(twin.socket().ok()?)?;
-                    Some(Worker::over(input, output, Process::Forked(twin)))
+                Some(worker) => {
+                    let (input, output) = halves(worker.socket().ok()?)?;
+                    Some(Worker::over(input, output, Process::Forked(worker)))
                 }
                 None => Worker::execute(executable),
             },
@@ -220,7 +220,7 @@ impl Worker {
     fn is_alive(&mut self) -> bool {
         match &mut self.process {
             Process::Executed(process) => matches!(process.try_wait(), Ok(None)),
-            Process::Forked(twin) => twin.is_alive(),
+            Process::Forked(worker) => worker.is_alive(),
             #[cfg(test)]
             Process::Thread => true,
         }

@@ -14,12 +14,13 @@ use rustix::thread::CapabilitySet;
 use super::filters::Filters;
 use super::init::{Prepared, Supervision};
 use super::{Isolation, StandardStreams, step, still_there};
-use crate::codec::{self, Failure, Report, Wire as _};
-use crate::linux::group::Counted;
-use crate::linux::seccomp::Options;
-use crate::linux::{landlock, syscalls};
+use crate::kernel::frames;
+use crate::kernel::group::Counted;
+use crate::kernel::seccomp::Options;
+use crate::kernel::{landlock, syscalls};
 use crate::spec::Limits;
-use crate::steps::Steps;
+use crate::spec::codec::{Failure, Report, Wire as _};
+use crate::spec::steps::Steps;
 use crate::{Enforced, Network, Protection, SandboxSpec, State};
 
 /// The status of a process that did not become the command.
@@ -44,17 +45,17 @@ pub(super) fn become_it(
         }
     };
     // Pid 1 may be gone; then there is nobody to tell.
-    let _ = codec::send(parent, &Report::Failed(failure).to_bytes());
+    let _ = frames::send(parent, &Report::Failed(failure).to_bytes());
     FAILED
 }
 
 /// What holds for the command, and where its calls wait for the supervisor.
-type Told = (Enforced, Option<OwnedFd>);
+pub(super) type Told = (Enforced, Option<OwnedFd>);
 
 /// Tells pid 1 that every step but the last one was taken, and waits until it has confined itself.
 fn tell_and_wait(mut parent: &UnixStream, (enforced, listener): Told) -> io::Result<()> {
     let listener: Vec<_> = listener.iter().map(AsFd::as_fd).collect();
-    codec::send_with(parent, &Report::Ready(enforced).to_bytes(), &listener)?;
+    frames::send_with(parent, &Report::Ready(enforced).to_bytes(), &listener)?;
     parent.read_exact(&mut [0])
 }
 
@@ -66,7 +67,7 @@ pub(super) fn hear(child: &UnixStream) -> Result<Option<Told>, Failure> {
     if count == 0 {
         return Ok(None);
     }
-    let payload = step("report", codec::receive_payload(child, header))?;
+    let payload = step("report", frames::receive_payload(child, header))?;
     match step("report", Report::from_bytes(&payload))? {
         Report::Ready(enforced) => Ok(Some((enforced, listener.into_iter().next()))),
         Report::Failed(failure) => Err(failure),
@@ -82,7 +83,7 @@ pub(super) fn hear(child: &UnixStream) -> Result<Option<Told>, Failure> {
 /// Lets that process become the command, and returns when it has: its end of the socket closes then.
 pub(super) fn let_go(mut child: &UnixStream) -> Result<(), Failure> {
     step("start", child.write_all(&[1]))?;
-    let Some(report) = step("start", codec::receive(child))? else { return Ok(()) };
+    let Some(report) = step("start", frames::receive(child))? else { return Ok(()) };
     match step("start", Report::from_bytes(&report))? {
         Report::Failed(failure) => Err(failure),
         Report::Ready(_)
@@ -171,7 +172,7 @@ fn require(spec: &SandboxSpec, enforced: &Enforced) -> Result<(), Failure> {
         Some(State::Missing(reason) | State::Off(reason)) => reason.clone(),
         None => "no step enforces it".to_owned(),
     };
-    let help = crate::help::protection(*protection);
+    let help = crate::spec::help::protection(*protection);
     Err(Failure::Unenforceable { protection: *protection, reason, help })
 }
 

@@ -2,8 +2,8 @@
 
 use std::sync::OnceLock;
 
-use crate::linux::bpf::Table;
-use crate::linux::seccomp::{self, Options};
+use crate::kernel::bpf::Table;
+use crate::kernel::seccomp::{self, Options};
 
 /// The filters of one run, as tables and as programs.
 pub(super) struct Filters {

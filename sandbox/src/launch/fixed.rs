@@ -15,14 +15,14 @@ use rustix::thread::CapabilitySet;
 
 use super::init::{Prepared, Supervision, allow_terminal};
 use super::{Isolation, StandardStreams, measure, step};
-use crate::codec::Failure;
-use crate::linux::group::Counted;
-use crate::linux::landlock::{self, Grant, Ruleset};
-use crate::linux::mounts;
-use crate::linux::seccomp;
-use crate::linux::syscalls::{self, Fork};
+use crate::kernel::group::Counted;
+use crate::kernel::landlock::{self, Grant, Ruleset};
+use crate::kernel::mounts;
+use crate::kernel::seccomp;
+use crate::kernel::syscalls::{self, Fork};
+use crate::spec::codec::Failure;
+use crate::spec::steps::Steps;
 use crate::spec::{Access, Mediation};
-use crate::steps::Steps;
 use crate::{Network, Protection, SandboxSpec, supervise};
 
 /// Most grants: a directory with more entries beside a refused one is refused as a whole.
@@ -205,7 +205,7 @@ fn restrict(
         return Err(Failure::Unenforceable {
             protection: WriteOutside,
             reason: "there are neither namespaces nor Landlock".to_owned(),
-            help: crate::help::namespaces(),
+            help: crate::spec::help::namespaces(),
         });
     }
     let mut ruleset = step("Landlock", Ruleset::new(abi))?;

@@ -5,8 +5,9 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use crate::codec::{self, Report, Wire};
-use crate::linux::syscalls::{self, Ended};
+use crate::kernel::frames;
+use crate::kernel::syscalls::{self, Ended};
+use crate::spec::codec::{Report, Wire};
 use crate::supervise::{self, Place};
 use crate::{Ending, Exit, SandboxSpec};
 
@@ -56,7 +57,7 @@ impl Heard {
         if count != header.len() {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        match Report::from_bytes(&codec::receive_payload(orders, header)?)? {
+        match Report::from_bytes(&frames::receive_payload(orders, header)?)? {
             Report::Noted(note) => match descriptors.into_iter().next() {
                 Some(directory) => self.places.push(Place { note, directory }),
                 None => self.is_incomplete = true,

@@ -1,4 +1,4 @@
-//! What a launcher knows of the host's mounts, and what a nursery finds out once for all that it forks.
+//! What a launcher knows of the host's mounts, and what a zygote finds out once for all that it forks.
 
 use std::fs::File;
 use std::io::{self, Seek as _};
@@ -6,8 +6,8 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use super::filters::Filters;
-use crate::linux::aliases::Places;
-use crate::linux::syscalls;
+use crate::kernel::aliases::Places;
+use crate::kernel::syscalls;
 
 /// The mounts of this process (`proc_pid_mountinfo(5)`).
 const MOUNTS: &str = "/proc/self/mountinfo";
@@ -33,9 +33,9 @@ pub(super) fn has_changed(mounts: &File) -> io::Result<bool> {
     Ok(events.iter().any(|it| it & (libc::POLLPRI | libc::POLLERR) != 0))
 }
 
-/// What the launchers of a nursery have in their memory when they begin.
+/// What the launchers of a zygote have in their memory when they begin.
 pub(crate) struct Known {
-    /// Asked by the nursery alone: a change is told to one.
+    /// Asked by the zygote alone: a change is told to one.
     mounts: File,
     places: Places,
 }

@@ -14,16 +14,17 @@ use super::host::Host;
 use super::loopback::{self, Interface};
 use super::watch::Watch;
 use super::{Isolation, Link, StandardStreams, fixed, measure, ready, step, terminal};
-use crate::codec::{self, Failure, Order, Report, Wire};
-use crate::linux::aliases::Places;
-use crate::linux::foreign::Foreign;
-use crate::linux::group::{Counted, Counters};
-use crate::linux::landlock::{self, Grant, Ruleset};
-use crate::linux::mounts::{Built, Stage};
-use crate::linux::sources;
-use crate::linux::syscalls::{self, Ended, Fork};
+use crate::kernel::aliases::Places;
+use crate::kernel::foreign::Foreign;
+use crate::kernel::frames;
+use crate::kernel::group::{Counted, Counters};
+use crate::kernel::landlock::{self, Grant, Ruleset};
+use crate::kernel::mounts::{Built, Stage};
+use crate::kernel::sources;
+use crate::kernel::syscalls::{self, Ended, Fork};
 use crate::spec::Mediation;
-use crate::steps::Steps;
+use crate::spec::codec::{Failure, Order, Report, Wire};
+use crate::spec::steps::Steps;
 use crate::supervise::{self, Guard, Neighbours, Review, Supervisor, neighbours};
 use crate::{Ending, Exit, Network, Protection, SandboxSpec, Violation};
 
@@ -95,7 +96,7 @@ pub(super) fn run_ahead(
             let left = stage.left().into_iter();
             all.extend(left.flat_map(|left| [left.host.as_fd(), left.staging.as_fd()]));
         }
-        codec::send_with(&link.orders, &frame, &all)
+        frames::send_with(&link.orders, &frame, &all)
     };
     let Ok(mut spec) = passed.and_then(|()| SandboxSpec::from_bytes(&frame)) else {
         return super::FAILED;
@@ -179,7 +180,7 @@ fn go_on(
         }
         Err(failure) => {
             // The monitor may be gone; then there is nobody to tell.
-            let _ = codec::send(&link.orders, &Report::Failed(failure).to_bytes());
+            let _ = frames::send(&link.orders, &Report::Failed(failure).to_bytes());
             super::FAILED
         }
     }
@@ -193,11 +194,7 @@ fn begin(
     link: &Link,
 ) -> Result<Begun, Failure> {
     let give = |given| terminal::in_place_of(given, spec);
-    let journal = match &ground {
-        Ground::Namespaces(stage, _) => step("journal", sources::journal(stage.left(), spec))?,
-        Ground::Static => step("journal", sources::journal(None, spec))?,
-        Ground::Free => None,
-    };
+    let journal = ground.journal(spec)?;
     // After the run has terminals of its own; where it has the host's, before those are closed to it.
     let (mut prepared, (streams, other_end)) = match ground {
         Ground::Namespaces(stage, interface) => {
@@ -225,31 +222,15 @@ fn begin(
         Isolation::Static | Isolation::Free => None,
     };
     let address = neighbours::address(listeners.as_ref());
-    let (child, parent) = step("fork", UnixStream::pair())?;
-    let pid = match step("fork", syscalls::fork(0))? {
-        Fork::Parent(pid) => pid,
-        Fork::Child => {
-            drop(child);
-            let ends = (&link.control, &parent);
-            syscalls::exit_now(command::become_it(spec, &image, filters, &mut prepared, ends))
-        }
-    };
-    drop(parent);
-    if spec.confine {
-        step("own filter", syscalls::seccomp_filter(&filters.own))?;
-    }
-    let Some((enforced, listener)) = command::hear(&child)? else {
-        // It was killed on the way, and what it had in hand may be half done.
-        syscalls::exit_now(super::FAILED)
-    };
-    command::let_go(&child)?;
+    let (pid, (enforced, listener)) =
+        start_command(spec, &image, filters, &mut prepared, &link.control)?;
     // Nothing waits for them but this: the command is on its way meanwhile.
     if let Some(both) = listeners {
         step("listeners", pass(&link.control, &both))?;
     }
     if let Some(end) = other_end {
         let frame = Report::Terminal.to_bytes();
-        step("terminal", codec::send_with(&link.control, &frame, &[end.as_fd()]))?;
+        step("terminal", frames::send_with(&link.control, &frame, &[end.as_fd()]))?;
     }
     // A pipe held here would not end when the command closes it.
     for number in 0..3 {
@@ -276,9 +257,39 @@ fn begin(
     Ok(Begun { pid, is_told, built: prepared.built, supervisor, terminal: held })
 }
 
+/// Starts the process that becomes the command, and confines this one meanwhile. Returns when the command runs: its number,
+/// what holds for it, and where its calls wait for the supervisor.
+fn start_command(
+    spec: &SandboxSpec,
+    image: &command::Image,
+    filters: &Filters,
+    prepared: &mut Prepared,
+    control: &UnixStream,
+) -> Result<(i32, command::Told), Failure> {
+    let (child, parent) = step("fork", UnixStream::pair())?;
+    let pid = match step("fork", syscalls::fork(0))? {
+        Fork::Parent(pid) => pid,
+        Fork::Child => {
+            drop(child);
+            let ends = (control, &parent);
+            syscalls::exit_now(command::become_it(spec, image, filters, prepared, ends))
+        }
+    };
+    drop(parent);
+    if spec.confine {
+        step("own filter", syscalls::seccomp_filter(&filters.own))?;
+    }
+    let Some(told) = command::hear(&child)? else {
+        // It was killed on the way, and what it had in hand may be half done.
+        syscalls::exit_now(super::FAILED)
+    };
+    command::let_go(&child)?;
+    Ok((pid, told))
+}
+
 /// Waits until the monitor has found nothing against this run.
 fn wait_for_consent(orders: &UnixStream) -> io::Result<()> {
-    let order = codec::receive(orders)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+    let order = frames::receive(orders)?.ok_or(io::ErrorKind::UnexpectedEof)?;
     match Order::from_bytes(&order)? {
         Order::Start => Ok(()),
         Order::Signal(_) | Order::Stop { .. } => Err(io::ErrorKind::InvalidData.into()),
@@ -318,6 +329,18 @@ enum Ground {
     Namespaces(Stage, Interface),
     Static,
     Free,
+}
+
+impl Ground {
+    /// Opens the file that the first changes of files are written down in, if the spec asks for one.
+    fn journal(&self, spec: &SandboxSpec) -> Result<Option<OwnedFd>, Failure> {
+        let left = match self {
+            Ground::Namespaces(stage, _) => stage.left(),
+            Ground::Static => None,
+            Ground::Free => return Ok(None),
+        };
+        step("journal", sources::journal(left, spec))
+    }
 }
 
 /// The first steps, which are the same for every spec.
@@ -367,7 +390,7 @@ pub(super) fn map_ids((uid, gid): (u32, u32)) -> Result<(), Failure> {
             let mut failure =
                 super::no_namespaces(None, &format!("`{path}` cannot be written: {error}"));
             if let Failure::Unenforceable { help, .. } = &mut failure {
-                *help = crate::help::mapping(uid);
+                *help = crate::spec::help::mapping(uid);
             }
             failure
         })
@@ -425,7 +448,7 @@ fn listeners(spec: &SandboxSpec, shares: bool) -> Result<Option<[TcpListener; 2]
 
 /// Gives the two ways out to the gateway, ahead of the report.
 fn pass(control: &UnixStream, [http, socks]: &[TcpListener; 2]) -> io::Result<()> {
-    codec::send_with(control, &Report::Listening.to_bytes(), &[http.as_fd(), socks.as_fd()])
+    frames::send_with(control, &Report::Listening.to_bytes(), &[http.as_fd(), socks.as_fd()])
 }
 
 fn supervision(spec: &SandboxSpec, built: &Built) -> Supervision {
@@ -549,12 +572,12 @@ fn tell(
 fn pass_on(gateway: Option<&UnixStream>, orders: &UnixStream, report: &Report) -> io::Result<bool> {
     let bytes = report.to_bytes();
     // What cannot be written by this process the monitor tries to write, and deals with.
-    let write = |gateway| codec::send_whole(gateway, &bytes).unwrap_or(false);
+    let write = |gateway| frames::send_whole(gateway, &bytes).unwrap_or(false);
     let is_told = gateway.is_some_and(write);
     // In this order: the monitor ends this process when it hears of the end.
     match is_told {
-        true => codec::send(orders, &Report::Told.to_bytes())?,
-        false => codec::send(orders, &bytes)?,
+        true => frames::send(orders, &Report::Told.to_bytes())?,
+        false => frames::send(orders, &bytes)?,
     }
     Ok(is_told)
 }

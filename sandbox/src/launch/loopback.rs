@@ -10,8 +10,8 @@ use std::os::unix::net::UnixStream;
 
 use super::init::{self, Supervision};
 use crate::Network;
-use crate::linux::group::Group;
-use crate::linux::syscalls::{self, Fork};
+use crate::kernel::group::Group;
+use crate::kernel::syscalls::{self, Fork};
 use crate::spec::PROXY_PORTS;
 
 /// The namespaces of a loopback interface that is shared.

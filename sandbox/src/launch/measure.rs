@@ -5,10 +5,11 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-use crate::linux::group::{Counted, Counters};
-use crate::linux::mounts::Built;
-use crate::linux::syscalls::{self, Ended};
+use crate::kernel::group::{Counted, Counters};
+use crate::kernel::mounts::Built;
+use crate::kernel::syscalls::{self, Ended};
 use crate::spec::Limits;
+use crate::spec::violation::limit;
 use crate::{SandboxSpec, Violation};
 
 /// How often the tree is sampled. Memory that no control group counts is looked at more often when it nears its limit.
@@ -62,25 +63,6 @@ pub(super) fn end_sooner() {
     if now.is_some_and(|now| now < SOONER) {
         // A help for the rest of the machine, and no part of the limit.
         let _ = fs::write(path, SOONER.to_string());
-    }
-}
-
-/// Returns the report of a process that has no descriptor left.
-pub(crate) fn too_many_descriptors(limits: &Limits) -> Violation {
-    let mut reached = limit("descriptors", "as many as one process may open".to_owned(), limits);
-    reached.errno = libc::EMFILE;
-    reached
-}
-
-fn limit(name: &str, value: String, limits: &Limits) -> Violation {
-    Violation {
-        kind: "limit".to_owned(),
-        call: name.to_owned(),
-        object: value,
-        rule: limits.origin(name),
-        count: 1,
-        source: "monitor".to_owned(),
-        ..Violation::default()
     }
 }
 

@@ -14,8 +14,8 @@ use super::{
     ALL_NAMESPACES, Confined, Isolation, Link, StandardStreams, init, is_closed, namespaces,
 };
 use crate::SandboxSpec;
-use crate::linux::group::Group;
-use crate::linux::syscalls::{self, Fork};
+use crate::kernel::group::Group;
+use crate::kernel::syscalls::{self, Fork};
 
 /// The waiting side, and what tells whether its view is still the host's.
 pub(super) struct Ready {

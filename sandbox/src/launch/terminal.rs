@@ -4,8 +4,8 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use super::{StandardStreams, step};
 use crate::SandboxSpec;
-use crate::codec::Failure;
-use crate::linux::syscalls;
+use crate::kernel::syscalls;
+use crate::spec::codec::Failure;
 
 /// Returns the streams of the command. With a terminal these are three descriptors of that, and its other end is for the
 /// gateway; nothing of what was given is used.

@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use super::measure::{self, Measure};
 use super::{END_LIMIT, Isolation, is_closed, sweep};
-use crate::codec::{self, Order, Wire};
-use crate::linux::group::{Counted, Counters};
-use crate::linux::mounts::Built;
-use crate::linux::syscalls::{self, Ended};
+use crate::kernel::frames;
+use crate::kernel::group::{Counted, Counters};
+use crate::kernel::mounts::Built;
+use crate::kernel::syscalls::{self, Ended};
+use crate::spec::codec::{Order, Wire};
 use crate::supervise::Supervisor;
 use crate::{SandboxSpec, Violation};
 
@@ -200,7 +201,7 @@ fn drain(children: &OwnedFd) -> io::Result<()> {
 }
 
 fn follow(isolation: Isolation, orders: &UnixStream) -> io::Result<Go> {
-    let Some(order) = codec::receive(orders)? else { return Ok(Go::End) };
+    let Some(order) = frames::receive(orders)? else { return Ok(Go::End) };
     match (Order::from_bytes(&order)?, isolation) {
         // In the run's process namespace -1 is every process but this one.
         (Order::Signal(signal), Isolation::Namespaces) => match syscalls::kill(-1, signal) {

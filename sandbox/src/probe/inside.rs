@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::Protection;
-use crate::linux::syscalls::{self, Fork};
+use crate::kernel::syscalls::{self, Fork};
 
 /// Longest wait for a connection.
 const CONNECT_LIMIT: Duration = Duration::from_millis(200);

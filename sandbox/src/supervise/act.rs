@@ -21,7 +21,7 @@ use super::guard::{Act, Guard, Word, violation};
 use super::resolve::{self, Link, Named};
 use super::{Answer, Blocking, Refused, Supervisor};
 use super::{fold, history, repository};
-use crate::linux::syscalls::{self, Notification};
+use crate::kernel::syscalls::{self, Notification};
 
 /// Links followed at the end of a path.
 const MOST_LINKS: u32 = 40;

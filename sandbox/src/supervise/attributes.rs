@@ -9,8 +9,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use super::act::Performer;
 use super::guard::{Act, Word, violation};
 use super::{Answer, Refused, resolve};
-use crate::linux::seccomp::FCHMODAT2;
-use crate::linux::syscalls::{self, MOST_ATTRIBUTE};
+use crate::kernel::seccomp::FCHMODAT2;
+use crate::kernel::syscalls::{self, MOST_ATTRIBUTE};
 
 /// Leaves an owner or a group as it is.
 const AS_IT_IS: u32 = u32::MAX;

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use crate::linux::syscalls::{self, Notification};
+use crate::kernel::syscalls::{self, Notification};
 
 const PAGE: u64 = 4096;
 

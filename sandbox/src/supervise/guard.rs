@@ -6,9 +6,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::part::{Name, parts};
-use crate::pattern::{Match, Pattern};
 use crate::spec::Access;
-use crate::violation::AT_TOP;
+use crate::spec::pattern::{Match, Pattern};
+use crate::spec::violation::AT_TOP;
 use crate::{FileRule, Network, SandboxSpec, Violation};
 
 /// What a call would do at a path.

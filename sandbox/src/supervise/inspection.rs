@@ -10,15 +10,17 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::configuration::Keys;
 use super::guard::Guard;
 use super::repository::{self, identity, links};
 use super::resolve;
-use crate::codec::{self, Report, Wire};
 use crate::git_text::{GitVariable, git_variables};
-use crate::linux::syscalls;
+use crate::kernel::frames;
+use crate::kernel::syscalls;
+use crate::spec::codec::{Report, Wire};
+use crate::spec::note::{Kind, Note};
 use crate::{SandboxSpec, Violation};
 
 /// Most directories that are remembered: each is held open until it was inspected.
@@ -33,29 +35,6 @@ pub(super) const OWN: &str = ".stockade-";
 
 /// Names that are tried to put something aside under.
 const MOST_ASIDE: u32 = 50;
-
-/// Why a directory is remembered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Kind {
-    /// It is a git directory that the run made: its configuration.
-    Repository,
-    /// It may be one in which a rebase or a sequence of picks was stopped: its instructions.
-    Work,
-    /// It names another directory as its common one: that of a linked worktree, or none.
-    Pointer,
-    /// It holds a `.git` file that the run made, which names a git directory.
-    File,
-}
-
-/// What pid 1 knows of a directory that is looked at in the end.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Note {
-    pub(crate) kind: Kind,
-    /// Where it lay.
-    pub(crate) path: PathBuf,
-    /// Instructions that were there before the run touched them.
-    pub(crate) known: Vec<OsString>,
-}
 
 /// A directory that is looked at in the end.
 #[derive(Debug)]
@@ -97,7 +76,7 @@ impl Places {
         let place = Place { note: Note { kind, path, known }, directory: directory.try_clone()? };
         if let Some(monitor) = &self.monitor {
             let report = Report::Noted(place.note.clone()).to_bytes();
-            codec::send_with(monitor, &report, &[directory.as_fd()])?;
+            frames::send_with(monitor, &report, &[directory.as_fd()])?;
         }
         held.insert(key, place);
         Ok(())

@@ -11,9 +11,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use super::guard::{Act, Guard, Word};
-use crate::linux::syscalls;
-use crate::pattern::{Match, Pattern};
+use crate::kernel::syscalls;
 use crate::spec::Access;
+use crate::spec::pattern::{Match, Pattern};
 use crate::{FileRule, SandboxSpec};
 
 /// Links followed before the kernel gives up (`path_resolution(7)`).

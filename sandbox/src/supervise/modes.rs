@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::resolve;
-use crate::linux::syscalls::{self, NO_LINKS};
+use crate::kernel::syscalls::{self, NO_LINKS};
 use crate::spec::Access;
 use crate::{FileRule, SandboxSpec, Violation};
 

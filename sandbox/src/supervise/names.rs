@@ -13,7 +13,7 @@ use super::act::Performer;
 use super::guard::{Act, Guard, violation};
 use super::resolve::Named;
 use super::{Answer, Blocking, Neighbours, Refused, address, history, repository, resolve};
-use crate::linux::syscalls;
+use crate::kernel::syscalls;
 use crate::{OWN_LOOPBACK, UNSEEN_SOCKET};
 
 /// Longest socket address that the kernel takes, `struct sockaddr_storage`.
@@ -166,6 +166,25 @@ impl Performer<'_> {
         Err(Refused::Rule(found))
     }
 
+    /// Gives a copy of the caller's socket an address that is no path: an abstract name, or one of the internet.
+    fn bind_without_path(
+        &self,
+        socket: &OwnedFd,
+        address: &[u8],
+        abstract_name: Option<&[u8]>,
+    ) -> Result<Answer, Refused> {
+        let neighbours = self.supervisor.neighbours.as_ref();
+        if neighbours.is_some() {
+            Neighbours::may_bind(address)?;
+        }
+        self.caller.still_waits()?;
+        syscalls::bind(socket.as_fd(), address)?;
+        if let (Some(neighbours), Some(name)) = (neighbours, abstract_name) {
+            neighbours.note(name);
+        }
+        Ok(Answer::Value(0))
+    }
+
     /// Gives a copy of the caller's socket its address: the name of one by path is a name like others.
     pub(super) fn bind(&self) -> Result<Answer, Refused> {
         let length = usize::try_from(self.caller.bits(2)).unwrap_or(0);
@@ -177,16 +196,8 @@ impl Performer<'_> {
         let (family, rest) = address.split_at_checked(FAMILY_BYTES).unwrap_or((&[], &[]));
         let local = u16::try_from(libc::AF_UNIX).unwrap_or(1).to_ne_bytes();
         if family != local || rest.first().is_none_or(|byte| *byte == 0) {
-            let neighbours = self.supervisor.neighbours.as_ref();
-            if neighbours.is_some() {
-                Neighbours::may_bind(&address)?;
-            }
-            self.caller.still_waits()?;
-            syscalls::bind(socket.as_fd(), &address)?;
-            if let Some(neighbours) = neighbours.filter(|_| family == local) {
-                neighbours.note(rest);
-            }
-            return Ok(Answer::Value(0));
+            let abstract_name = (family == local).then_some(rest);
+            return self.bind_without_path(&socket, &address, abstract_name);
         }
         let text = rest.split(|byte| *byte == 0).next().unwrap_or_default();
         let path = PathBuf::from(OsStr::from_bytes(text));

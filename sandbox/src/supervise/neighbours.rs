@@ -11,7 +11,7 @@ use std::path::Path;
 
 use super::Refused;
 use super::guard::violation;
-use crate::linux::syscalls;
+use crate::kernel::syscalls;
 use crate::spec::PROXY_PORTS;
 
 /// What stands in reports for the rule about the proxies of other runs.

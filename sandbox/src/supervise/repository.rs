@@ -20,11 +20,12 @@ use std::time::SystemTime;
 
 use super::configuration::Keys;
 use super::guard::{Act, Guard};
-use super::inspection::{Kind, Places};
+use super::inspection::Places;
 use super::resolve::{self, Named};
 use super::{fold, inspection};
 use crate::Violation;
-use crate::linux::syscalls;
+use crate::kernel::syscalls;
+use crate::spec::note::Kind;
 
 /// Most objects that are remembered.
 const MOST_MADE: usize = 100_000;
@@ -263,9 +264,23 @@ pub(super) fn forbids(
     if is_placed && is_named(name) && is_git(parent, above)? && !made.holds_repository(parent)? {
         return Ok(Some("builtin: git remotes"));
     }
+    remember(made, act, parent, path)
+}
+
+/// Remembers what `act` at `path` in `parent` makes that has to be looked at in the end; returns why that is refused, if it
+/// is.
+fn remember(
+    made: &Made,
+    act: Act,
+    parent: &OwnedFd,
+    path: &Path,
+) -> io::Result<Option<&'static str>> {
+    let name = path.file_name().unwrap_or_default();
+    let is_placed = act == Act::Place;
     if is(name, "commondir") {
         made.places.add(Kind::Pointer, parent)?;
     }
+    let above = path.parent().unwrap_or(path);
     let inner = above.file_name().unwrap_or_default();
     if is(inner, "rebase-merge") && (is(name, "git-rebase-todo") || is(name, "strategy"))
         || is(inner, "sequencer") && is(name, "opts")

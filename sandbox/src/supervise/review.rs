@@ -14,8 +14,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::part::{Name, Part, parts};
 use super::{fold, resolve};
-use crate::codec::{self, Wire};
-use crate::linux::syscalls;
+use crate::kernel::frames;
+use crate::kernel::syscalls;
+use crate::spec::codec::Wire;
 use crate::{Before, Entry, MOST_KEPT_BYTES, SandboxSpec, Touched};
 
 /// Most paths that are listed.
@@ -173,7 +174,7 @@ impl Review {
 
     fn write(&self, entry: &Entry) -> io::Result<()> {
         match &self.journal {
-            Some(journal) => codec::send(journal, &entry.to_bytes()),
+            Some(journal) => frames::send(journal, &entry.to_bytes()),
             None => Ok(()),
         }
     }

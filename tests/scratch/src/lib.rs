@@ -1,11 +1,11 @@
 //! Unit tests share this: a folder that is removed at the end of a test.
 
+use std::fs::Permissions;
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
-static LAST: AtomicU64 = AtomicU64::new(0);
+use tempfile::TempDir;
 
 /// Says by name that a test, or a part of it, cannot run here, and why: past what the harness keeps of a test that passes.
 #[allow(
@@ -18,36 +18,34 @@ pub fn skip(test: &str, reason: &str) {
 
 /// A directory for one test, removed at its end.
 #[derive(Debug)]
-pub struct Folder(PathBuf);
+pub struct Folder {
+    /// Removed at the end.
+    _made: TempDir,
+    real: PathBuf,
+}
 
 impl Folder {
     /// Makes a new empty directory.
     #[allow(clippy::new_without_default, reason = "each is another one")]
     pub fn new() -> Folder {
-        let number = LAST.fetch_add(1, Ordering::Relaxed);
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
-        let name = format!("stockade-unit-{}-{number}-{now:x}", std::process::id());
-        let path = std::env::temp_dir().canonicalize().unwrap().join(name);
-        std::fs::create_dir(&path).unwrap();
-        Folder(path)
+        // Other users look into it as well.
+        let mode = Permissions::from_mode(0o755);
+        let made = tempfile::Builder::new().prefix("stockade-unit-").permissions(mode).tempdir();
+        let made = made.unwrap();
+        let real = made.path().canonicalize().unwrap();
+        Folder { _made: made, real }
     }
 
     /// Returns its real path.
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.real
     }
 
     /// Writes a file in it, with the directories above.
     pub fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
-        let path = self.0.join(name);
+        let path = self.real.join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, text).unwrap();
         path
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0); // a left-over folder in the temporary directory harms nobody
     }
 }

@@ -72,10 +72,3 @@ pub(crate) struct Shell {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
     pub arguments: Vec<String>,
 }
-
-impl Shell {
-    /// Returns those with these arguments and nothing else.
-    pub(crate) fn of(arguments: Vec<String>) -> Shell {
-        Shell { help: None, arguments }
-    }
-}

@@ -12,7 +12,7 @@ use super::super::repository::{self, links};
 use super::super::resolve::{self, Named};
 use super::super::{Answer, Refused, inspection};
 use super::Performer;
-use crate::linux::syscalls;
+use crate::kernel::syscalls;
 
 /// Names that are tried for what cannot have its old one back.
 const MOST_ASIDE: u32 = 1_000;
@@ -94,6 +94,18 @@ impl Performer<'_> {
         Ok(Answer::Value(0))
     }
 
+    /// Refuses to put away a directory that holds what is kept beneath it.
+    fn permit_leaving(&self, moved: &Path) -> Result<(), Refused> {
+        if let Some(rule) = self.supervisor.guard.keeps_beneath(moved) {
+            return Err(Refused::Rule(violation("write", "rename", moved, rule.clone())));
+        }
+        if self.supervisor.guard.is_above_configuration(moved) {
+            let rule = "builtin: git directory".to_owned();
+            return Err(Refused::Rule(violation("write", "rename", moved, rule)));
+        }
+        Ok(())
+    }
+
     pub(super) fn rename(
         &self,
         old: (i32, usize),
@@ -119,13 +131,7 @@ impl Performer<'_> {
         let exchanges = flags & libc::RENAME_EXCHANGE != 0;
         let path = to.path()?;
         for moved in [Some(&source), exchanges.then_some(&path)].into_iter().flatten() {
-            if let Some(rule) = self.supervisor.guard.keeps_beneath(moved) {
-                return Err(Refused::Rule(violation("write", "rename", moved, rule.clone())));
-            }
-            if self.supervisor.guard.is_above_configuration(moved) {
-                let rule = "builtin: git directory".to_owned();
-                return Err(Refused::Rule(violation("write", "rename", moved, rule)));
-            }
+            self.permit_leaving(moved)?;
         }
         self.permit_part(&from, false)?;
         self.permit_part(&to, true)?;

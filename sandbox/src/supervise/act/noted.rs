@@ -13,7 +13,7 @@ use super::super::resolve::{self, Named};
 use super::super::review::{self, Review};
 use super::Performer;
 use crate::Before;
-use crate::linux::syscalls;
+use crate::kernel::syscalls;
 
 impl Performer<'_> {
     fn review(&self) -> &Review {

@@ -12,7 +12,7 @@ use super::super::resolve::{self, Named};
 use super::super::shared::Before;
 use super::super::{Refused, inspection, repository};
 use super::Performer;
-use crate::linux::syscalls;
+use crate::kernel::syscalls;
 
 /// Longest file that is copied where the file system cannot share its bytes.
 const MOST_COPIED: u64 = 64 << 20;

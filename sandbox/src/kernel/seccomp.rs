@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::bpf::{Case, Row, Table, Test, Verdict};
+use super::file_calls::FILE_CALLS;
 
 /// What differs between runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -197,10 +198,10 @@ const LEASES: &[u32] = &[1024, 1040];
 
 /// `ioctl` commands: terminal input, terminal and console state, file flags, verity, freezing, tunnels.
 const COMMANDS: &[u32] = &[
-    0x5412,
-    0x541C,
-    0x541D,
-    0x5423, // TIOCSTI TIOCLINUX TIOCCONS TIOCSETD
+    libc::TIOCSTI as u32,
+    libc::TIOCLINUX as u32,
+    libc::TIOCCONS as u32,
+    0x5423, // TIOCSETD
     0x4B3A,
     0x4B45,
     0x4B47,
@@ -289,23 +290,8 @@ pub(crate) fn table(options: Options) -> Table {
     for number in ABSENT {
         set(*number, Vec::new(), absent);
     }
-    set(libc::SYS_clone, vec![case(vec![any(0, CLONE_NAMESPACES)], denied)], Verdict::Allow);
-    let namespaces = vec![any(0, CLONE_NAMESPACES | CLONE_NEWTIME)];
-    set(libc::SYS_unshare, vec![case(namespaces, denied)], Verdict::Allow);
-    let listener = u32::try_from(libc::SECCOMP_FILTER_FLAG_NEW_LISTENER).unwrap_or(ALL);
-    let listening = vec![is(0, ALL, libc::SECCOMP_SET_MODE_FILTER), any(1, listener)];
-    set(libc::SYS_seccomp, vec![case(listening, denied)], Verdict::Allow);
-    let known = PERSONALITIES.iter().map(|value| case(vec![is(0, ALL, *value)], Verdict::Allow));
-    set(libc::SYS_personality, known.collect(), denied);
-    let commands = COMMANDS.iter().map(|value| case(vec![is(1, ALL, *value)], denied));
-    let nothing = Verdict::Errno(libc::ENOTTY);
-    let lustre = case(vec![is(1, LUSTRE.0, LUSTRE.1)], nothing);
-    let kinds = KINDS.iter().map(|kind| case(vec![is(1, 0xFF00, kind << 8)], Verdict::Allow));
-    set(libc::SYS_ioctl, commands.chain([lustre]).chain(kinds).collect(), nothing);
-    set(libc::SYS_prctl, process_control(options), Verdict::Allow);
-    let leases = LEASES.iter().map(|value| case(vec![is(1, ALL, *value)], denied));
-    set(libc::SYS_fcntl, leases.collect(), Verdict::Allow);
-    let judged = sockets(options).into_iter().chain(modes(options)).chain(others(options));
+    let judged = arguments(options).into_iter().chain(sockets(options));
+    let judged = judged.chain(modes(options)).chain(others(options));
     for (number, cases, otherwise) in judged {
         set(number, cases, otherwise);
     }
@@ -315,7 +301,7 @@ pub(crate) fn table(options: Options) -> Table {
         set(libc::SYS_bind, Vec::new(), Verdict::Notify);
     }
     if options.guarded {
-        for number in crate::supervise::FILE_CALLS {
+        for number in FILE_CALLS {
             set(*number, Vec::new(), Verdict::Notify);
         }
     }
@@ -383,6 +369,29 @@ pub(crate) fn all_allowed() -> Table {
 }
 
 type Entry = (libc::c_long, Vec<Case>, Verdict);
+
+/// Calls that are refused for the command, the flags or the kind of namespace that they are given.
+fn arguments(options: Options) -> Vec<Entry> {
+    let denied = Verdict::Refuse(libc::EPERM);
+    let namespaces = vec![any(0, CLONE_NAMESPACES | CLONE_NEWTIME)];
+    let listener = u32::try_from(libc::SECCOMP_FILTER_FLAG_NEW_LISTENER).unwrap_or(ALL);
+    let listening = vec![is(0, ALL, libc::SECCOMP_SET_MODE_FILTER), any(1, listener)];
+    let known = PERSONALITIES.iter().map(|value| case(vec![is(0, ALL, *value)], Verdict::Allow));
+    let commands = COMMANDS.iter().map(|value| case(vec![is(1, ALL, *value)], denied));
+    let nothing = Verdict::Errno(libc::ENOTTY);
+    let lustre = case(vec![is(1, LUSTRE.0, LUSTRE.1)], nothing);
+    let kinds = KINDS.iter().map(|kind| case(vec![is(1, 0xFF00, kind << 8)], Verdict::Allow));
+    let leases = LEASES.iter().map(|value| case(vec![is(1, ALL, *value)], denied));
+    vec![
+        (libc::SYS_clone, vec![case(vec![any(0, CLONE_NAMESPACES)], denied)], Verdict::Allow),
+        (libc::SYS_unshare, vec![case(namespaces, denied)], Verdict::Allow),
+        (libc::SYS_seccomp, vec![case(listening, denied)], Verdict::Allow),
+        (libc::SYS_personality, known.collect(), denied),
+        (libc::SYS_ioctl, commands.chain([lustre]).chain(kinds).collect(), nothing),
+        (libc::SYS_prctl, process_control(options), Verdict::Allow),
+        (libc::SYS_fcntl, leases.collect(), Verdict::Allow),
+    ]
+}
 
 fn process_control(options: Options) -> Vec<Case> {
     const PR_SET_MM: u32 = 35;

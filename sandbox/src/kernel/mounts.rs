@@ -16,8 +16,8 @@ use super::overlay::Overlays;
 use super::sources::{Left, Sources, Tree, open_in};
 use super::syscalls::{self, ATTRIBUTE_NO_DEVICES, ATTRIBUTE_NO_EXECUTION, ATTRIBUTE_NO_SET_ID};
 use super::syscalls::{ATTRIBUTE_READ_ONLY, NO_LINKS};
-use crate::codec::Failure;
 use crate::spec::Limits;
+use crate::spec::codec::Failure;
 use crate::{FileRule, SandboxSpec};
 
 pub(super) const SAFE: u64 = ATTRIBUTE_NO_SET_ID | ATTRIBUTE_NO_DEVICES;

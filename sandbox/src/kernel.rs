@@ -1,10 +1,12 @@
-//! The Linux backend: namespaces, Landlock and seccomp, with our own small bindings.
+//! What the kernel gives: namespaces, mounts, Landlock, filters, limits, and the system calls for them.
 
 pub(crate) mod aliases;
 pub(crate) mod bpf;
 mod copies;
 pub(crate) mod egress;
+mod file_calls;
 pub(crate) mod foreign;
+pub(crate) mod frames;
 pub(crate) mod group;
 pub(crate) mod landlock;
 pub(crate) mod layout;

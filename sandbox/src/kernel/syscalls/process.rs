@@ -169,36 +169,6 @@ pub(crate) fn signal_process(process: BorrowedFd<'_>, signal: i32) -> io::Result
     check(status).map(drop)
 }
 
-/// Opens the empty device as each of the descriptors 0 to 2 that is closed, so that no file that is opened later stands there.
-pub(crate) fn open_standard_descriptors() -> io::Result<()> {
-    for fd in 0..=2 {
-        // SAFETY: integers only. Unlike `poll(2)` it does not fail below a limit of three descriptors.
-        let is_open = unsafe { libc::fcntl(fd, libc::F_GETFD) } >= 0;
-        if !is_open {
-            // The lowest one that is free is taken.
-            // SAFETY: the name ends with a NUL.
-            let opened = unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDWR) };
-            check(opened.into())?;
-        }
-    }
-    Ok(())
-}
-
-/// Makes a write where nobody reads the error EPIPE (signal(7)). Programs that are started get the default again.
-pub(crate) fn ignore_broken_pipes() -> io::Result<()> {
-    // SAFETY: no handler is set that could run.
-    let before = unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
-    if before == libc::SIG_ERR { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-/// Has all threads take memory from one heap, as far as the C library can be told (mallopt(3)): a process for one call has
-/// two threads, and a second heap is 128 MiB of addresses to be mapped and cut. What does not succeed costs time alone.
-pub(crate) fn keep_one_heap() {
-    #[cfg(target_env = "gnu")]
-    // SAFETY: integers only, while there is one thread.
-    let _ = unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
-}
-
 /// Ends this process at once, running nothing that was registered for its end.
 pub(crate) fn exit_now(status: i32) -> ! {
     // SAFETY: integers only; does not return.

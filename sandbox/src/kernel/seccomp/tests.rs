@@ -1,7 +1,7 @@
 use std::fmt::Write;
 
 use super::*;
-use crate::linux::bpf::oracle::telling_arguments;
+use crate::kernel::bpf::oracle::telling_arguments;
 
 /// Returns the program as text, one instruction a line.
 fn disassembly(program: &[libc::sock_filter]) -> String {
@@ -46,7 +46,7 @@ fn the_filter_is_the_one_that_was_read() {
         guarded: true,
     };
     let text = disassembly(&table(options).compile());
-    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/src/linux/seccomp/x86_64.txt");
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/src/kernel/seccomp/x86_64.txt");
     if std::env::var_os("UPDATE_EXPECT").is_some() {
         std::fs::write(golden, &text).unwrap();
     }
@@ -84,7 +84,7 @@ fn the_filter_is_short_and_its_search_is_shallow() {
         assert!(program.len() <= 376, "{options:?}: {} instructions", program.len());
         // A call whose arguments do not matter.
         for number in [0_u32, 1, 39, 186, 202, 231, 262, 332] {
-            let steps = crate::linux::bpf::steps(&program, number, [0; 6]);
+            let steps = crate::kernel::bpf::steps(&program, number, [0; 6]);
             assert!(steps <= 17, "{options:?}: call {number} takes {steps} instructions");
         }
     }
@@ -101,7 +101,7 @@ fn the_filter_says_what_its_rows_say() {
                 for high in [0, 1, 0xABCD, 0x8000_0000] {
                     let whole = arguments.map(|value| u64::from(value) | high << 32);
                     let read = table.decide(number, whole);
-                    let ran = crate::linux::bpf::run_whole(&program, number, whole);
+                    let ran = crate::kernel::bpf::run_whole(&program, number, whole);
                     assert_eq!(ran, read.value(table.told), "{options:?}: call {number} {whole:?}");
                 }
             }
@@ -226,7 +226,7 @@ fn the_filter_of_process_1_refuses_what_its_work_does_not_need() {
     let program = own_table().compile();
     let run = |number: libc::c_long, first: u64| {
         let number = u32::try_from(number).unwrap();
-        crate::linux::bpf::run_whole(&program, number, [first, 0, 0, 0, 0, 0])
+        crate::kernel::bpf::run_whole(&program, number, [first, 0, 0, 0, 0, 0])
     };
     let refused = libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs();
     for number in [

@@ -1,5 +1,8 @@
 //! Acts that were refused, as the layer that refused them saw them.
 
+#[cfg(target_os = "linux")]
+use super::Limits;
+
 /// Begins the rule of a write to a name that is protected where a writable directory begins, before that name.
 pub const AT_TOP: &str = "builtin: protected in the root ";
 
@@ -34,4 +37,26 @@ pub struct Violation {
     pub program: String,
     /// Layer that saw it: `supervisor`, `filter`, `monitor`, `inspection`.
     pub source: String,
+}
+
+#[cfg(target_os = "linux")]
+/// Returns the report of a process that has no descriptor left.
+pub(crate) fn too_many_descriptors(limits: &Limits) -> Violation {
+    let mut reached = limit("descriptors", "as many as one process may open".to_owned(), limits);
+    reached.errno = libc::EMFILE;
+    reached
+}
+
+#[cfg(target_os = "linux")]
+/// Returns the report of a limit that was reached.
+pub(crate) fn limit(name: &str, value: String, limits: &Limits) -> Violation {
+    Violation {
+        kind: "limit".to_owned(),
+        call: name.to_owned(),
+        object: value,
+        rule: limits.origin(name),
+        count: 1,
+        source: "monitor".to_owned(),
+        ..Violation::default()
+    }
 }

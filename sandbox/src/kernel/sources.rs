@@ -9,8 +9,8 @@ use super::foreign::Foreign;
 use super::layout::{Mount, View};
 use super::mounts::{SAFE, beneath, failed, is_absent, is_directory, open};
 use super::syscalls::{self, ATTRIBUTE_READ_ONLY};
-use crate::codec::Failure;
 use crate::spec::Access;
+use crate::spec::codec::Failure;
 use crate::{FileRule, SandboxSpec};
 
 /// The host's tree, and what masks are copies of, attached nowhere: so a run can leave the host before its spec is

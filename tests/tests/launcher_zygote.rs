@@ -1,4 +1,4 @@
-//! Launchers that a nursery forked: they know what it knew, as long as that is true, and hold nothing of it.
+//! Launchers that a zygote forked: they know what it knew, as long as that is true, and hold nothing of it.
 #![cfg(target_os = "linux")]
 
 use std::fs::{self, File};
@@ -8,14 +8,14 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use stockade_sandbox::{
-    Access, Child, Fallback, FileRule, Files, Launcher, Limits, Mediation, Network, Nursery,
+    Access, Child, Fallback, FileRule, Files, Launcher, LauncherZygote, Limits, Mediation, Network,
     PROXY_PORTS, Program, SandboxSpec, Stdio,
 };
 
 /// Set in the copy of this program that sees a kernel with an older Landlock.
 const OLDER: &str = "STOCKADE_TEST_OLDER_KERNEL";
 
-/// No tests of the harness: it has several threads, and then no nursery can be forked.
+/// No tests of the harness: it has several threads, and then no zygote can be forked.
 fn main() {
     #[cfg(target_arch = "x86_64")]
     if let Ok(kernel) = std::env::var(OLDER) {
@@ -48,7 +48,7 @@ struct Place(PathBuf);
 impl Place {
     fn new() -> Place {
         let number = std::process::id();
-        let path = std::env::temp_dir().join(format!("stockade-nursery-{number}"));
+        let path = std::env::temp_dir().join(format!("stockade-zygote-{number}"));
         fs::create_dir_all(path.join("one")).unwrap();
         fs::create_dir_all(path.join("two")).unwrap();
         fs::write(path.join("one/open"), "open").unwrap();
@@ -127,9 +127,9 @@ fn confined_side(launcher: &Launcher) -> u32 {
 
 fn what_is_denied_is_denied_where_it_was_mounted_after_the_nursery_had_looked() {
     let place = Place::new();
-    let mut nursery = Nursery::fork().unwrap();
-    assert_eq!(place.read(nursery.launcher(None).unwrap(), "one"), "open");
-    let [waiting, resting] = [nursery.launcher(None).unwrap(), nursery.launcher(None).unwrap()];
+    let mut zygote = LauncherZygote::fork().unwrap();
+    assert_eq!(place.read(zygote.launcher(None).unwrap(), "one"), "open");
+    let [waiting, resting] = [zygote.launcher(None).unwrap(), zygote.launcher(None).unwrap()];
     confined_side(&waiting);
     let two = place.0.join("two");
     if !mount(&place.0.join("one"), &two) {
@@ -141,10 +141,10 @@ fn what_is_denied_is_denied_where_it_was_mounted_after_the_nursery_had_looked() 
     // One that was there before, one that may have been on its way, and two of after.
     assert_eq!(place.read(waiting, "two"), "open");
     assert_eq!(place.read(resting, "two"), "open");
-    assert_eq!(place.read(nursery.launcher(None).unwrap(), "two"), "open");
-    assert_eq!(place.read(nursery.launcher(None).unwrap(), "two"), "open");
+    assert_eq!(place.read(zygote.launcher(None).unwrap(), "two"), "open");
+    assert_eq!(place.read(zygote.launcher(None).unwrap(), "two"), "open");
     assert!(Command::new("umount").arg(&two).status().unwrap().success());
-    assert_eq!(place.read(nursery.launcher(None).unwrap(), "two"), "");
+    assert_eq!(place.read(zygote.launcher(None).unwrap(), "two"), "");
 }
 
 /// Mounts a directory at another one, if this user can.
@@ -156,11 +156,11 @@ fn mount(from: &Path, to: &Path) -> bool {
 fn a_forked_launcher_has_no_descriptors_but_its_own() {
     // What a launcher must not have.
     let held = File::open("/etc/passwd").unwrap();
-    let mut nursery = Nursery::fork().unwrap();
-    let loopback = nursery.loopback().unwrap();
-    let before = nursery.launcher(None).unwrap();
-    let of_none = nursery.launcher(None).unwrap();
-    let of_session = nursery.launcher(Some(&loopback)).unwrap();
+    let mut zygote = LauncherZygote::fork().unwrap();
+    let loopback = zygote.loopback().unwrap();
+    let before = zygote.launcher(None).unwrap();
+    let of_none = zygote.launcher(None).unwrap();
+    let of_session = zygote.launcher(Some(&loopback)).unwrap();
     for (launcher, more) in [(of_none, &[][..]), (of_session, &["net", "user"])] {
         confined_side(&launcher);
         let deadline = Instant::now() + Duration::from_secs(20);
@@ -199,17 +199,17 @@ fn descriptors(process: u32) -> Vec<String> {
 
 fn only_runs_that_are_watched_and_keep_to_the_ports_have_a_network_together() {
     let place = Place::new();
-    let mut nursery = Nursery::fork().unwrap();
-    let [one, two] = [nursery.loopback().unwrap(), nursery.loopback().unwrap()];
+    let mut zygote = LauncherZygote::fork().unwrap();
+    let [one, two] = [zygote.loopback().unwrap(), zygote.loopback().unwrap()];
     let spec = place.spec("readlink /proc/self/ns/net");
     let network_of = |launcher, spec: &SandboxSpec| {
         let network = run(launcher, spec);
         assert!(network.starts_with("net:["), "{network}");
         network
     };
-    let waiting = nursery.launcher(Some(&one)).unwrap();
+    let waiting = zygote.launcher(Some(&one)).unwrap();
     let mut network =
-        |loopback, spec: &SandboxSpec| network_of(nursery.launcher(loopback).unwrap(), spec);
+        |loopback, spec: &SandboxSpec| network_of(zygote.launcher(loopback).unwrap(), spec);
     let host = fs::read_link("/proc/self/ns/net").unwrap().display().to_string() + "\n";
     let shared = network(Some(&one), &spec);
     let [http, socks] = PROXY_PORTS;
@@ -260,9 +260,9 @@ fn with_an_older_landlock() {
 
 fn abstract_names_stay_apart_where_landlock_does_not_know_them() {
     let place = Place::new();
-    let mut nursery = Nursery::fork().unwrap();
-    let loopback = nursery.loopback().unwrap();
-    let mut launcher = || nursery.launcher(Some(&loopback)).unwrap();
+    let mut zygote = LauncherZygote::fork().unwrap();
+    let loopback = zygote.loopback().unwrap();
+    let mut launcher = || zygote.launcher(Some(&loopback)).unwrap();
     let listen = "use Socket; socket(S, AF_UNIX, SOCK_STREAM, 0); bind(S, pack_sockaddr_un(\"\\0n\")) or die; listen(S, 5);";
     let connect = "use Socket; socket(C, AF_UNIX, SOCK_STREAM, 0); \
                    print connect(C, pack_sockaddr_un(\"\\0n\")) ? \"there\" : \"none: $!\";";

@@ -106,10 +106,10 @@ fn check(name: &str, table: &Table) {
 
 #[test]
 fn filters_decide_as_those_of_another_compiler() {
-    check("worker", &crate::linux::worker::table());
-    check("egress", &crate::linux::egress::table());
-    check("process 1", &crate::linux::seccomp::own_table());
-    for (options, table) in crate::linux::seccomp::all_tables() {
+    check("worker", &crate::kernel::worker::table());
+    check("egress", &crate::kernel::egress::table());
+    check("process 1", &crate::kernel::seccomp::own_table());
+    for (options, table) in crate::kernel::seccomp::all_tables() {
         check(&options, &table);
     }
 }

@@ -12,7 +12,7 @@ use super::layout::{Mount, View};
 use super::mounts::{SAFE, beneath, is_absent, is_directory};
 use super::sources::{Left, open_in};
 use super::syscalls::{self, NO_LINKS, ONE_MOUNT};
-use crate::pattern::{Match, Pattern};
+use crate::spec::pattern::{Match, Pattern};
 use crate::spec::{Access, Cache};
 use crate::{FileRule, SandboxSpec};
 
@@ -195,7 +195,7 @@ fn no_store(error: io::Error) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::linux::layout;
+    use crate::kernel::layout;
 
     fn rule(path: &str, access: Access) -> FileRule {
         FileRule { path: path.into(), access, origin: format!("rule {path}") }

@@ -1,43 +1,41 @@
-//! Twins: copies of this process, each of which plays one role.
+//! Forked workers: copies of this process, each of which plays one role.
 //!
 //! To execute this program again costs more than a millisecond, most of it in the loader; a fork costs a tenth.
-//! A twin has in its memory what this process had, so it is made before anything is read; its arguments and
+//! A worker has in its memory what this process had, so it is made before anything is read; its arguments and
 //! environment are wiped, and of the descriptors it keeps its end of one socket.
 
 use std::fs::File;
-use std::io::{self, PipeReader, Read as _, Write as _};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io::{self, PipeReader, Read as _};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::panic::UnwindSafe;
 use std::time::{Duration, Instant};
 
-use crate::launch::{Known, Loopback};
-use crate::linux::syscalls::{self, Fork, StartStrings};
-use crate::{Launcher, launch};
+use crate::kernel::syscalls::{self, Fork, StartStrings};
 
-/// The status of a twin that could not begin.
-const FAILED: u8 = 122;
+/// The status of a worker that could not begin.
+pub(crate) const FAILED: u8 = 122;
 
 /// How long a process that was killed is waited for.
 const LAST_PATIENCE: Duration = Duration::from_millis(500);
 
 /// A copy of this process that plays a role. Dropping it ends it.
 #[derive(Debug)]
-pub struct Twin {
+pub struct ForkedWorker {
     pub(crate) socket: UnixStream,
     pub(crate) process: Process,
 }
 
-impl Twin {
-    /// Makes a twin that ends with the status that `role` returns. Its descriptors 0 and 1 are its end of
-    /// [`Twin::socket`], 2 is the empty device, and there are no others; its directory is `/`.
+impl ForkedWorker {
+    /// Makes a worker that ends with the status that `role` returns. Its descriptors 0 and 1 are its end of
+    /// [`ForkedWorker::socket`], 2 is the empty device, and there are no others; its directory is `/`.
     ///
     /// Fails in a process with a second thread, which could hold a lock for ever in the copy.
-    pub fn fork(role: fn() -> i32) -> io::Result<Twin> {
+    pub fn fork(role: fn() -> i32) -> io::Result<ForkedWorker> {
         let strings = StartStrings::of_this_process()?;
         let (socket, theirs) = UnixStream::pair()?;
         match syscalls::fork(0)? {
-            Fork::Parent(pid) => Ok(Twin { socket, process: Process::new(pid) }),
+            Fork::Parent(pid) => Ok(ForkedWorker { socket, process: Process::new(pid) }),
             Fork::Child => {
                 drop(socket);
                 let status = settle(&theirs, &strings).map_or(FAILED.into(), |()| role());
@@ -53,7 +51,7 @@ impl Twin {
 
     /// Tells it that nothing more comes, and does not wait until it has ended.
     pub fn dismiss(&self) {
-        // It fails when the twin has ended already.
+        // It fails when the worker has ended already.
         let _ = self.socket.shutdown(std::net::Shutdown::Both);
     }
 
@@ -63,14 +61,14 @@ impl Twin {
     }
 }
 
-/// Leaves the twin nothing but its end of the socket.
+/// Leaves the worker nothing but its end of the socket.
 fn settle(socket: &UnixStream, strings: &StartStrings) -> io::Result<()> {
     strings.wipe();
     take(socket)
 }
 
 /// Makes `socket` descriptors 0 and 1 of this process, and closes all others but the empty device.
-fn take(socket: &UnixStream) -> io::Result<()> {
+pub(crate) fn take(socket: &UnixStream) -> io::Result<()> {
     let nothing = File::options().read(true).write(true).open("/dev/null")?;
     syscalls::duplicate_onto(socket.as_fd(), 0)?;
     syscalls::duplicate_onto(socket.as_fd(), 1)?;
@@ -142,125 +140,6 @@ impl Branch {
             return Ok(None);
         }
         Ok(Some(self.process.wait()? == Some(0)))
-    }
-}
-
-/// A twin that makes launchers for a gateway that stays: forks of what has one thread and has read nothing, where the
-/// gateway itself has many and has read much. Dropping it ends it; its launchers are the gateway's children and stay.
-#[derive(Debug)]
-pub struct Nursery(Twin);
-
-impl Nursery {
-    /// Makes one, under the conditions of [`Twin::fork`].
-    pub fn fork() -> io::Result<Nursery> {
-        Twin::fork(nursery).map(Nursery)
-    }
-
-    /// Has it make a launcher, and waits for that. The run has `loopback`, if it is given, unless its spec forbids that or the
-    /// kernel does; then it has one of its own.
-    pub fn launcher(&mut self, loopback: Option<&Loopback>) -> io::Result<Launcher> {
-        let (control, theirs) = UnixStream::pair()?;
-        let mut given = vec![theirs.as_fd()];
-        given.extend(loopback.iter().flat_map(|loopback| loopback.descriptors()));
-        let answer = self.ask(LAUNCHER, &given)?;
-        match answer {
-            pid @ 1.. => Ok(Launcher::of(control, Process::new(pid))),
-            _ => Err(io::Error::other("no launcher could be forked")),
-        }
-    }
-
-    /// Has it make a loopback interface that runs can share.
-    pub fn loopback(&mut self) -> io::Result<Loopback> {
-        let (ours, theirs) = UnixStream::pair()?;
-        match self.ask(LOOPBACK, &[theirs.as_fd()])? {
-            MADE => Loopback::receive(&ours),
-            _ => Err(io::Error::other("no network namespace could be made")),
-        }
-    }
-
-    fn ask(&mut self, word: u8, given: &[BorrowedFd<'_>]) -> io::Result<i32> {
-        let mut socket = &self.0.socket;
-        socket.set_read_timeout(Some(PATIENCE))?;
-        syscalls::send_with_descriptors(socket.as_fd(), &[word], given)?;
-        let mut answer = [0; 4];
-        let answered = socket.read_exact(&mut answer);
-        if answered.is_err() {
-            // A late answer must not be taken for the next one.
-            self.0.dismiss();
-        }
-        answered.map(|()| i32::from_ne_bytes(answer))
-    }
-}
-
-/// What a nursery is asked for.
-const LAUNCHER: u8 = 1;
-const LOOPBACK: u8 = 2;
-
-/// Its answer when it made an interface.
-const MADE: i32 = 1;
-
-/// How long a nursery may take for one launcher.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// What came with a request to the nursery.
-enum Given {
-    Launcher(UnixStream, Option<Loopback>),
-    Loopback(UnixStream),
-}
-
-/// Receives a request; none at the end.
-fn receive(from: impl AsFd) -> Option<Given> {
-    let mut word = [0];
-    let (count, given) = syscalls::receive_with_descriptors(from.as_fd(), &mut word).ok()?;
-    let mut given = given.into_iter();
-    let socket = UnixStream::from(given.next()?);
-    let rest: Vec<OwnedFd> = given.collect();
-    match (count, word) {
-        (1, [LAUNCHER]) if rest.is_empty() => Some(Given::Launcher(socket, None)),
-        (1, [LAUNCHER]) => Some(Given::Launcher(socket, Some(Loopback::of(rest.try_into().ok()?)))),
-        (1, [LOOPBACK]) if rest.is_empty() => Some(Given::Loopback(socket)),
-        (_, _) => None,
-    }
-}
-
-/// Is the nursery: makes a launcher for each socket that it gets, until there are no more.
-fn nursery() -> i32 {
-    let (input, mut output) = (io::stdin(), io::stdout().lock());
-    // What cannot be known here is looked at by each launcher.
-    let mut known = Known::new().ok();
-    loop {
-        let (control, loopback) = match receive(&input) {
-            Some(Given::Launcher(control, loopback)) => (control, loopback),
-            Some(Given::Loopback(to)) => {
-                let made = Loopback::make().and_then(|made| made.send(&to, LOOPBACK));
-                let answer = if made.is_ok() { MADE } else { -1 };
-                if output.write_all(&answer.to_ne_bytes()).and_then(|()| output.flush()).is_err() {
-                    return FAILED.into();
-                }
-                continue;
-            }
-            None => return 0,
-        };
-        let mounts = known.as_mut().and_then(|known| known.refresh().ok());
-        // A change that was told and not read is not told again.
-        known = known.filter(|_| mounts.is_some());
-        // The gateway is the parent of both: it waits for the launcher.
-        let pid = match syscalls::fork(libc::CLONE_PARENT) {
-            Ok(Fork::Parent(pid)) => pid,
-            Ok(Fork::Child) => {
-                let host = known.zip(mounts).map(|(known, mounts)| known.into_host(mounts));
-                let status = match host {
-                    Some(host) => launch::run_forked(&control, host, loopback),
-                    None => take(&control).map_or(FAILED.into(), |()| launch()),
-                };
-                syscalls::exit_now(status)
-            }
-            Err(_) => -1,
-        };
-        let told = output.write_all(&pid.to_ne_bytes()).and_then(|()| output.flush());
-        if told.is_err() {
-            return FAILED.into();
-        }
     }
 }
 
