@@ -43,7 +43,8 @@ impl Spare {
             Purpose::Serve => (None, LauncherZygote::fork().ok()),
         };
         let is_idle = purpose == Purpose::Run { is_read: false };
-        let worker = if is_idle { None } else { ForkedWorker::fork(stockade_worker::scan::main).ok() };
+        let worker =
+            if is_idle { None } else { ForkedWorker::fork(stockade_worker::scan::main).ok() };
         Spare(Arc::new(Mutex::new(Processes { worker, is_idle, launcher, zygote })))
     }
 

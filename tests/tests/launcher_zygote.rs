@@ -24,8 +24,8 @@ fn main() {
     }
     for (name, test) in [
         (
-            "what_is_denied_is_denied_where_it_was_mounted_after_the_nursery_had_looked",
-            what_is_denied_is_denied_where_it_was_mounted_after_the_nursery_had_looked as fn(),
+            "what_is_denied_is_denied_where_it_was_mounted_after_the_zygote_had_looked",
+            what_is_denied_is_denied_where_it_was_mounted_after_the_zygote_had_looked as fn(),
         ),
         (
             "a_forked_launcher_has_no_descriptors_but_its_own",
@@ -125,7 +125,7 @@ fn confined_side(launcher: &Launcher) -> u32 {
     }
 }
 
-fn what_is_denied_is_denied_where_it_was_mounted_after_the_nursery_had_looked() {
+fn what_is_denied_is_denied_where_it_was_mounted_after_the_zygote_had_looked() {
     let place = Place::new();
     let mut zygote = LauncherZygote::fork().unwrap();
     assert_eq!(place.read(zygote.launcher(None).unwrap(), "one"), "open");
@@ -134,7 +134,7 @@ fn what_is_denied_is_denied_where_it_was_mounted_after_the_nursery_had_looked() 
     let two = place.0.join("two");
     if !mount(&place.0.join("one"), &two) {
         return println!(
-            "SKIPPED what_is_denied_is_denied_where_it_was_mounted_after_the_nursery_had_looked: this user cannot mount"
+            "SKIPPED what_is_denied_is_denied_where_it_was_mounted_after_the_zygote_had_looked: this user cannot mount"
         );
     }
     assert_eq!(fs::read_to_string(two.join("secret")).unwrap(), "secret", "without confinement");

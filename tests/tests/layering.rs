@@ -63,7 +63,7 @@ const RULES: &[(&str, &[&str], Option<usize>)] = &[
     ("stockade-model", &[], None),
     ("stockade-files", &[], None),
     ("stockade-turn", &["stockade-model"], None),
-    ("stockade-scratch", &[], Some(0)),
+    ("stockade-scratch", &[], Some(15)),
     (
         "stockade-door",
         &["stockade-wire", "stockade-model", "stockade-turn", "stockade-files"],
