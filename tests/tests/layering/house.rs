@@ -10,7 +10,7 @@ const LINES: &[(&str, usize)] = &[
     ("parser/src", 15_000),
     ("parser/witness", 400),
     ("policy/src", 12_500),
-    ("sandbox/src", 14_000),
+    ("sandbox/src", 13_900),
     ("gateway/wire", 1_200),
     ("gateway/base", 700),
     ("gateway/client", 900),
@@ -19,6 +19,10 @@ const LINES: &[(&str, usize)] = &[
     ("gateway/egress", 2_700),
     ("gateway/src", 25_500),
 ];
+
+/// What the trusted parts are to come down to.
+const AIMS: &[(&str, usize)] =
+    &[("parser/src", 13_000), ("policy/src", 7_000), ("sandbox/src", 11_500)];
 
 /// Root of a crate, and the most modules of its top level that may be in one circle.
 const CIRCLES: &[(&str, usize)] = &[
@@ -55,6 +59,9 @@ fn each_crate_holds_no_more_lines_than_the_table_allows() {
         let files = sources_in(&[folder]).into_iter().filter(|path| !is_test(path));
         let lines: usize = files.map(|path| shipped(&read(&path)).filter(is_code).count()).sum();
         println!("{folder}: {lines} of {limit} lines");
+        if let Some((_, aim)) = AIMS.iter().find(|(name, _)| name == folder) {
+            println!("{folder}: {} lines above the aim of {aim}", lines.saturating_sub(*aim));
+        }
         assert!(lines > 0, "{folder} is empty");
         if lines > *limit {
             over.push(format!("{folder} holds {lines} lines, {limit} are allowed"));
