@@ -174,7 +174,7 @@ impl Scene {
         let root = rustix::process::geteuid().is_root();
         let (state, caller_runs) = (places.state.clone(), false);
         let search = environment.variables.get("PATH").cloned().unwrap_or_default();
-        let own = settings::own_directories(context, &place);
+        let own = facts::own_directories(context, &place);
         let elsewhere = Elsewhere::find(&context.environment, &environment.variables, &place);
         Ok(Scene {
             place,
@@ -220,7 +220,7 @@ impl Scene {
     /// Returns what the parser may assume about the shell that runs the text. What a caller gives the shell that
     /// it starts itself is not known.
     pub(crate) fn start_state(&self, runner: Runner) -> StartState {
-        let names = self.environment.variables.keys().map(String::as_str).chain(plan::ADDED);
+        let names = self.environment.variables.keys().map(String::as_str).chain(environment::ADDED);
         let names = names.chain(plan::caches::VARIABLES);
         let home = self.place.home.to_string_lossy().into_owned().into_bytes();
         StartState {

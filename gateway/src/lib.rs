@@ -6,29 +6,23 @@
 
 mod answer;
 mod approve;
-mod bounds;
 mod cases;
 mod cli;
 mod decide;
 mod engine;
-mod environment;
-mod facts;
 mod footer;
 mod hooks;
 mod judge;
 mod known;
 mod plan;
 mod records;
-mod regions;
 mod remedy;
 mod request;
 mod review;
 pub mod route;
 mod run;
 mod serve;
-mod settings;
 mod setup;
-mod shell;
 mod spare;
 mod tasks;
 mod temporary;
@@ -46,6 +40,7 @@ use stockade_egress as net;
 #[doc(hidden)]
 pub use stockade_egress::decode;
 use stockade_log as audit;
+use stockade_scene::{bounds, environment, facts, regions, settings, shell};
 #[cfg(test)]
 use stockade_scratch as testing;
 pub use stockade_wire as protocol;

@@ -328,34 +328,6 @@ fn has_proxy(ground: &Ground<'_>) -> bool {
 /// Variables that name the folder for temporary files.
 const TEMPORARY: [&str; 3] = ["TMPDIR", "TMP", "TEMP"];
 
-/// Every variable that a command may get beside those of its environment. The parser takes others for unset, so
-/// whatever adds one names it here, or in [`caches::VARIABLES`].
-pub(crate) const ADDED: [&str; 23] = [
-    "TMPDIR",
-    "TMP",
-    "TEMP",
-    "http_proxy",
-    "https_proxy",
-    "ftp_proxy",
-    "all_proxy",
-    "no_proxy",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "FTP_PROXY",
-    "ALL_PROXY",
-    "NO_PROXY",
-    "SOCKS_PROXY",
-    "socks_proxy",
-    "RSYNC_PROXY",
-    "NODE_USE_ENV_PROXY",
-    "SSL_CERT_FILE",
-    "GIT_CONFIG_COUNT",
-    "GIT_CONFIG_KEY_0",
-    "GIT_CONFIG_VALUE_0",
-    "GIT_CONFIG_KEY_1",
-    "GIT_CONFIG_VALUE_1",
-];
-
 fn program(ground: &Ground<'_>) -> Result<Program, Failure> {
     let mut variables = ground.around.environment.variables.clone();
     if ground.temporary.is_none() {

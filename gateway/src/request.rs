@@ -1,10 +1,9 @@
 //! The door: a request is checked once, and what comes out of here is valid.
 
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{Access, access};
+pub(crate) use stockade_base::directories::remade;
+pub(crate) use stockade_base::quoted::quoted;
 use stockade_sandbox as sandbox;
 
 use crate::judge::{self, Judged};
@@ -25,12 +24,6 @@ const MAX_TIMEOUT_SECONDS: u64 = 30 * 24 * 3600;
 
 /// Size of a terminal when the request names none.
 const USUAL_SIZE: sandbox::Window = sandbox::Window { rows: 24, columns: 80 };
-
-/// Words that bash reads as syntax where a command begins, unless they are quoted (bash manual, 3.2.1).
-const RESERVED: &[&str] = &[
-    "if", "then", "elif", "else", "fi", "time", "for", "in", "until", "while", "do", "done",
-    "case", "esac", "coproc", "select", "function",
-];
 
 /// A command that came through the door.
 #[derive(Debug, Clone)]
@@ -165,69 +158,6 @@ pub(crate) fn command_text(text: String) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Returns shell text that means exactly these words: each in single quotes unless it is plain.
-pub(crate) fn quoted(words: &[String]) -> String {
-    let plain = |word: &str| {
-        !word.is_empty()
-            && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./:,+@%".contains(&byte))
-    };
-    let quote = |(index, word): (usize, &String)| {
-        let reserved = index == 0 && RESERVED.contains(&word.as_str());
-        if plain(word) && !reserved {
-            return word.clone();
-        }
-        format!("'{}'", word.replace('\'', r"'\''"))
-    };
-    words.iter().enumerate().map(quote).collect::<Vec<_>>().join(" ")
-}
-
-/// Returns the real path of `directory` if one can work in it.
-pub(crate) fn directory(directory: &str, what: &str) -> Result<PathBuf, Failure> {
-    let unusable = |reason: String| {
-        let message = format!("the {what} `{}` cannot be used: {reason}", directory.escape_debug());
-        Failure::new(Code::DirectoryUnusable, message, "name another directory")
-    };
-    if !Path::new(directory).is_absolute() {
-        return Err(unusable("it is not an absolute path".into()));
-    }
-    let real = Path::new(directory).canonicalize().map_err(|error| {
-        let message = format!("the {what} `{}` cannot be used: {error}", directory.escape_debug());
-        Failure::new(Code::DirectoryUnusable, message, remade(directory, &error))
-    })?;
-    if !real.is_dir() {
-        return Err(unusable("it is not a directory".into()));
-    }
-    let closed = |reason: String| {
-        let message = format!("the {what} `{}` cannot be used: {reason}", directory.escape_debug());
-        let help = format!("`chmod u+rwx {}` opens it again", quoted(&[directory.to_owned()]));
-        Failure::new(Code::DirectoryUnusable, message, help)
-    };
-    access(&real, Access::READ_OK | Access::EXEC_OK).map_err(|error| closed(error.to_string()))?;
-    // A command has no capabilities that lead past the mode.
-    let found = real.metadata().map_err(|error| unusable(error.to_string()))?;
-    if found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o100 == 0 {
-        return Err(closed("its owner may not enter it".into()));
-    }
-    if real.to_str().is_none() {
-        let message = format!("the {what} `{}` is not UTF-8", real.display());
-        return Err(Failure::new(Code::NotUtf8, message, "name another directory"));
-    }
-    Ok(real)
-}
-
-/// Says what helps where `directory` cannot be used because of `error`.
-pub(crate) fn remade(directory: &str, error: &std::io::Error) -> String {
-    match error.kind() {
-        std::io::ErrorKind::NotFound => {
-            format!(
-                "`mkdir -p {}` makes it again; else name another directory",
-                quoted(&[directory.to_owned()])
-            )
-        }
-        _ => "name a directory that exists and that you can enter".to_owned(),
-    }
-}
-
 /// Checks the names in a context that choose what counts.
 pub(crate) fn context(context: &Context) -> Result<(), Failure> {
     for source in context.setting_sources.iter().flatten() {
@@ -255,23 +185,6 @@ fn refuse<T>(message: &str, help: &str) -> Result<T, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn words_are_quoted_so_that_no_byte_means_something() {
-        let words = ["a", "b c", "it's", "$(x)", "", "*", "~", "FOO=1", "-n"].map(String::from);
-        assert_eq!(quoted(&words), r"a 'b c' 'it'\''s' '$(x)' '' '*' '~' 'FOO=1' -n");
-        assert_eq!(quoted(&["time".into(), "time".into()]), "'time' time");
-    }
-
-    #[test]
-    fn a_directory_that_is_a_file_is_named() {
-        let failure = directory("/etc/passwd", "working directory").unwrap_err();
-        assert_eq!(failure.code, Code::DirectoryUnusable);
-        assert_eq!(
-            failure.message,
-            "the working directory `/etc/passwd` cannot be used: it is not a directory"
-        );
-    }
 
     #[test]
     fn an_empty_command_is_refused() {

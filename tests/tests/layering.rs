@@ -27,6 +27,17 @@ const RULES: &[(&str, &[&str], Option<usize>)] = &[
     ),
     ("stockade-worker", &["stockade-parser", "stockade-sandbox", "stockade-witness"], Some(60)),
     (
+        "stockade-scene",
+        &[
+            "stockade-parser",
+            "stockade-policy",
+            "stockade-sandbox",
+            "stockade-base",
+            "stockade-wire",
+        ],
+        Some(80),
+    ),
+    (
         "stockade-log",
         &["stockade-parser", "stockade-policy", "stockade-base", "stockade-wire"],
         Some(110),
@@ -44,6 +55,7 @@ const RULES: &[(&str, &[&str], Option<usize>)] = &[
             "stockade-client",
             "stockade-egress",
             "stockade-worker",
+            "stockade-scene",
         ],
         Some(140),
     ),
@@ -308,6 +320,7 @@ fn crates_forbid_unsafe_code() {
         "gateway/log/src/lib.rs",
         "gateway/client/src/lib.rs",
         "gateway/egress/src/lib.rs",
+        "gateway/scene/src/lib.rs",
         "gateway/worker/src/lib.rs",
         "agent/src/main.rs",
         "agent/model/src/lib.rs",

@@ -6,7 +6,10 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Access, access};
 use stockade_wire::errors::{Code, Failure};
+
+use crate::quoted::quoted;
 
 /// Makes `path` and its missing parents, 0700, and checks that it is a directory of this user alone.
 pub fn private_directory(path: &Path) -> io::Result<()> {
@@ -58,6 +61,53 @@ pub fn home_of(uid: u32, users: &[u8]) -> Option<PathBuf> {
     })
 }
 
+/// Returns the real path of `directory` if one can work in it.
+pub fn directory(directory: &str, what: &str) -> Result<PathBuf, Failure> {
+    let unusable = |reason: String| {
+        let message = format!("the {what} `{}` cannot be used: {reason}", directory.escape_debug());
+        Failure::new(Code::DirectoryUnusable, message, "name another directory")
+    };
+    if !Path::new(directory).is_absolute() {
+        return Err(unusable("it is not an absolute path".into()));
+    }
+    let real = Path::new(directory).canonicalize().map_err(|error| {
+        let message = format!("the {what} `{}` cannot be used: {error}", directory.escape_debug());
+        Failure::new(Code::DirectoryUnusable, message, remade(directory, &error))
+    })?;
+    if !real.is_dir() {
+        return Err(unusable("it is not a directory".into()));
+    }
+    let closed = |reason: String| {
+        let message = format!("the {what} `{}` cannot be used: {reason}", directory.escape_debug());
+        let help = format!("`chmod u+rwx {}` opens it again", quoted(&[directory.to_owned()]));
+        Failure::new(Code::DirectoryUnusable, message, help)
+    };
+    access(&real, Access::READ_OK | Access::EXEC_OK).map_err(|error| closed(error.to_string()))?;
+    // A command has no capabilities that lead past the mode.
+    let found = real.metadata().map_err(|error| unusable(error.to_string()))?;
+    if found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o100 == 0 {
+        return Err(closed("its owner may not enter it".into()));
+    }
+    if real.to_str().is_none() {
+        let message = format!("the {what} `{}` is not UTF-8", real.display());
+        return Err(Failure::new(Code::NotUtf8, message, "name another directory"));
+    }
+    Ok(real)
+}
+
+/// Says what helps where `directory` cannot be used because of `error`.
+pub fn remade(directory: &str, error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            format!(
+                "`mkdir -p {}` makes it again; else name another directory",
+                quoted(&[directory.to_owned()])
+            )
+        }
+        _ => "name a directory that exists and that you can enter".to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,5 +117,15 @@ mod tests {
         let users = b"root:x:0:0:root:/root:/bin/sh\nada:x:1000:1000::/home/ada:/bin/sh\n";
         assert_eq!(home_of(1000, users), Some("/home/ada".into()));
         assert_eq!(home_of(10, users), None);
+    }
+
+    #[test]
+    fn a_directory_that_is_a_file_is_named() {
+        let failure = directory("/etc/passwd", "working directory").unwrap_err();
+        assert_eq!(failure.code, Code::DirectoryUnusable);
+        assert_eq!(
+            failure.message,
+            "the working directory `/etc/passwd` cannot be used: it is not a directory"
+        );
     }
 }

@@ -5,10 +5,12 @@
 #![forbid(unsafe_code)]
 
 pub mod directories;
+pub mod files;
 pub mod json_text;
 pub mod links;
 pub mod names;
 pub mod places;
+pub mod quoted;
 pub mod random;
 
 /// Returns `bytes` as lower-case hexadecimal digits.

@@ -5,19 +5,21 @@ use std::path::{Path, PathBuf};
 
 use super::{read, sources_in};
 
-/// Folder, and the most lines that it may hold without tests, comments and blank lines. A limit goes down when code goes away.
+/// Folder, and the most lines that it may hold without tests, comments and blank lines. A limit goes down when
+/// code goes away.
 const LINES: &[(&str, usize)] = &[
     ("parser/src", 15_000),
     ("parser/witness", 400),
     ("policy/src", 12_500),
     ("sandbox/src", 13_900),
     ("gateway/wire", 1_200),
-    ("gateway/base", 700),
+    ("gateway/base", 800),
     ("gateway/client", 900),
     ("gateway/log", 8_500),
     ("gateway/worker", 600),
     ("gateway/egress", 2_700),
-    ("gateway/src", 25_500),
+    ("gateway/scene", 1_900),
+    ("gateway/src", 23_000),
 ];
 
 /// What the trusted parts are to come down to.
@@ -32,7 +34,8 @@ const CIRCLES: &[(&str, usize)] = &[
     ("gateway/worker/src", 0),
     ("gateway/egress/src", 0),
     ("gateway/log/src", 0),
-    ("gateway/src", 26),
+    ("gateway/scene/src", 0),
+    ("gateway/src", 19),
 ];
 
 /// Returns the lines of `source` without its unit tests.

@@ -6,20 +6,20 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as
 use std::path::{Path, PathBuf};
 
 use crate::facts::Place;
-use crate::protocol::errors::{Code, Failure};
+use stockade_wire::errors::{Code, Failure};
 
 /// The shell that runs command texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Shell {
+pub struct Shell {
     /// Its executable.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// Major and minor version.
-    pub(crate) version: (u32, u32),
+    pub version: (u32, u32),
 }
 
 /// Finds the shell: the one of the settings, else bash at its usual places, else the first on `search` that
 /// lies outside the project and is not writable by others.
-pub(crate) fn find(
+pub fn find(
     setting: Option<&Path>,
     search: &str,
     place: &Place,
@@ -71,7 +71,7 @@ fn is_safe(path: &Path, place: &Place) -> bool {
 }
 
 /// Says whether a file can be executed.
-pub(crate) fn is_program(path: &Path) -> bool {
+pub fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
@@ -128,7 +128,7 @@ fn number(text: &str) -> Option<(u32, u32)> {
 }
 
 /// Returns the program that `name` means on the search path of the command, as execvp(3) finds it.
-pub(crate) fn program(name: &str, search: &str, cwd: &Path) -> Result<PathBuf, Failure> {
+pub fn program(name: &str, search: &str, cwd: &Path) -> Result<PathBuf, Failure> {
     let found = match name.contains('/') {
         true => Some(cwd.join(name)).filter(|path| is_program(path)),
         false => search
@@ -150,7 +150,7 @@ pub(crate) fn program(name: &str, search: &str, cwd: &Path) -> Result<PathBuf, F
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Folder;
+    use stockade_scratch::Folder;
 
     fn place(project: &Path) -> Place {
         let here = project.to_path_buf();

@@ -2,7 +2,7 @@
 //! refuses the call: it may have held what forbids it.
 
 mod file;
-pub(crate) mod trust;
+pub mod trust;
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -13,39 +13,39 @@ use stockade_parser::json;
 use stockade_policy::{Layer, LoadedSettings, Problem, Rules, SettingsText, Severity};
 
 use crate::bounds;
-use crate::facts::{Place, roots, variable};
-use crate::protocol::errors::{Code, Failure};
-use crate::protocol::types::Context;
+use crate::facts::{Place, imported_directory, roots, user_directory};
 use stockade_base::hex;
+use stockade_wire::errors::{Code, Failure};
+use stockade_wire::types::Context;
 
 /// Where to look for settings.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sources<'a> {
+pub struct Sources<'a> {
     /// Directory of the managed settings.
-    pub(crate) managed: &'a Path,
+    pub managed: &'a Path,
     /// The only user who may own managed settings.
-    pub(crate) managed_owner: u32,
+    pub managed_owner: u32,
     /// Our state, for the marks of trusted files.
-    pub(crate) state: &'a Path,
+    pub state: &'a Path,
     /// Where the call happens.
-    pub(crate) place: &'a Place,
+    pub place: &'a Place,
     /// Where commands may write, or might before.
-    pub(crate) regions: &'a [PathBuf],
+    pub regions: &'a [PathBuf],
     /// What came with the call.
-    pub(crate) context: &'a Context,
+    pub context: &'a Context,
 }
 
 /// The settings of one call, as they were read for it.
 #[derive(Debug, Clone)]
-pub(crate) struct Snapshot {
+pub struct Snapshot {
     /// The merged rules.
-    pub(crate) rules: Rules,
+    pub rules: Rules,
     /// What to tell about the files, one line each.
-    pub(crate) warnings: Vec<String>,
+    pub warnings: Vec<String>,
     /// Digest over layer, name, trust and content of every text, in order.
-    pub(crate) sha256: String,
+    pub sha256: String,
     /// The texts, in order.
-    pub(crate) texts: Vec<SettingsText>,
+    pub texts: Vec<SettingsText>,
 }
 
 /// Most sets of texts whose rules are kept.
@@ -54,13 +54,13 @@ const MOST_MERGED: usize = 4;
 const LONGEST_MERGED: usize = 1 << 20;
 
 /// Reads all layers; blocks on the file system.
-pub(crate) fn read(sources: &Sources<'_>) -> Result<Arc<Snapshot>, Failure> {
+pub fn read(sources: &Sources<'_>) -> Result<Arc<Snapshot>, Failure> {
     merge(collect(sources)?)
 }
 
 /// Merges settings texts. What comes of them depends on nothing else, so that of the last few sets is kept: a gateway
 /// that serves reads the files for every call, and finds the same in most.
-pub(crate) fn merge(texts: Vec<SettingsText>) -> Result<Arc<Snapshot>, Failure> {
+pub fn merge(texts: Vec<SettingsText>) -> Result<Arc<Snapshot>, Failure> {
     static MERGED: Mutex<VecDeque<Arc<Snapshot>>> = Mutex::new(VecDeque::new());
     let known = || {
         let merged = MERGED.lock().ok()?;
@@ -154,7 +154,7 @@ fn digest(texts: &[SettingsText]) -> String {
 }
 
 /// Finds the settings texts of all layers, weakest first; blocks on the file system.
-pub(crate) fn collect(sources: &Sources<'_>) -> Result<Vec<SettingsText>, Failure> {
+pub fn collect(sources: &Sources<'_>) -> Result<Vec<SettingsText>, Failure> {
     let mut texts = vec![profile(sources.context.profile.as_deref())?];
     let policy = managed(sources, sources.managed)?;
     let user = match counts(sources.context, "user") {
@@ -187,27 +187,6 @@ pub(crate) fn collect(sources: &Sources<'_>) -> Result<Vec<SettingsText>, Failur
         texts.extend(managed(sources, Path::new("/etc/claude-code"))?);
     }
     Ok(texts)
-}
-
-/// Returns the folder of the user settings.
-fn user_directory(context: &Context, place: &Place) -> PathBuf {
-    match variable(context, "XDG_CONFIG_HOME").map(PathBuf::from) {
-        Some(directory) if directory.is_absolute() => directory.join("stockade"),
-        Some(_) | None => place.home.join(".config/stockade"),
-    }
-}
-
-/// Returns the folder of the user settings of the product that is read beside ours.
-fn imported_directory(context: &Context, place: &Place) -> PathBuf {
-    match variable(context, "CLAUDE_CONFIG_DIR").map(PathBuf::from) {
-        Some(directory) if directory.is_absolute() => directory,
-        Some(_) | None => place.home.join(".claude"),
-    }
-}
-
-/// Returns the folders from which the settings of the caller are read.
-pub(crate) fn own_directories(context: &Context, place: &Place) -> [PathBuf; 2] {
-    [user_directory(context, place), imported_directory(context, place)]
 }
 
 fn counts(context: &Context, source: &str) -> bool {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
-use crate::protocol::errors::{Code, Failure};
+use stockade_wire::errors::{Code, Failure};
 
 /// Largest settings file in bytes.
 const MAX_BYTES: u64 = 16 << 20;

@@ -15,7 +15,7 @@ use stockade_sandbox::{GitVariable, git_variables};
 
 use super::Place;
 use super::git_index::gitlinks;
-use crate::settings::trust::plain;
+use stockade_base::files::plain;
 
 /// Submodules of submodules that are followed.
 const MOST_LEVELS: usize = 8;
@@ -47,7 +47,7 @@ struct Look {
 }
 
 /// Returns what git finds in each place; blocks on the file system.
-pub(crate) fn look(places: &BTreeSet<GitPlace>, place: &Place) -> BTreeMap<GitPlace, Repository> {
+pub fn look(places: &BTreeSet<GitPlace>, place: &Place) -> BTreeMap<GitPlace, Repository> {
     let mut look = Look { own: own(place), known: HashMap::new(), submodules: 0 };
     let judged = places.iter().map(|sought| (sought.clone(), look.judge_place(sought)));
     judged.collect()

@@ -1,48 +1,47 @@
 //! Gathers what a decision depends on besides rules and text: directories and the real names of paths.
 
-pub(crate) mod expand;
+pub mod expand;
 pub mod git_index;
-pub(crate) mod repository;
-pub(crate) mod roots;
+pub mod repository;
+pub mod roots;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use stockade_base::directories::directory;
 use stockade_base::names::root_above;
-pub(crate) use stockade_base::names::{Names, Way, real_paths};
+pub use stockade_base::names::{Names, Way, real_paths};
 
-use crate::protocol::errors::Failure;
-use crate::protocol::types::Context;
-use crate::request;
+use stockade_wire::errors::Failure;
+use stockade_wire::types::Context;
 
 /// Where a call happens. All paths are absolute and real.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub struct Place {
     /// Working directory.
-    pub(crate) cwd: PathBuf,
+    pub cwd: PathBuf,
     /// Where the session works, if the call chose the working directory itself.
-    pub(crate) session: Option<PathBuf>,
+    pub session: Option<PathBuf>,
     /// Root of the project.
-    pub(crate) project: PathBuf,
+    pub project: PathBuf,
     /// The roots at and around these: what refuses or asks begins at each.
-    pub(crate) roots: Vec<PathBuf>,
+    pub roots: Vec<PathBuf>,
     /// Home directory of the caller.
-    pub(crate) home: PathBuf,
+    pub home: PathBuf,
     /// That of the password database where it is another one.
-    pub(crate) homes: Vec<PathBuf>,
+    pub homes: Vec<PathBuf>,
     /// Directories that the call adds.
-    pub(crate) additional: Vec<PathBuf>,
+    pub additional: Vec<PathBuf>,
 }
 
 impl Place {
     /// Finds and checks the directories of a call, but for the roots, which [`roots::around`] knows.
-    pub(crate) fn find(cwd: &str, context: &Context) -> Result<Place, Failure> {
-        let cwd = request::directory(cwd, "working directory")?;
+    pub fn find(cwd: &str, context: &Context) -> Result<Place, Failure> {
+        let cwd = directory(cwd, "working directory")?;
         let session = context.session_directory.as_deref();
-        let session =
-            session.map(|it| request::directory(it, "session's directory")).transpose()?;
+        let session = session.map(|it| directory(it, "session's directory")).transpose()?;
         let project = match &context.project {
-            Some(project) => request::directory(project, "project")?,
+            Some(project) => directory(project, "project")?,
             None => root_above(session.as_ref().unwrap_or(&cwd)),
         };
         let home = stockade_base::directories::home(|name| variable(context, name))?;
@@ -50,25 +49,25 @@ impl Place {
         let home = home.canonicalize().unwrap_or(home);
         let mut additional = Vec::new();
         for added in &context.additional_directories {
-            additional.push(request::directory(added, "additional directory")?);
+            additional.push(directory(added, "additional directory")?);
         }
         let homes = roots::other_home(&home).into_iter().collect();
         Ok(Place { cwd, session, project, roots: Vec::new(), home, homes, additional })
     }
 
     /// Returns the directory at which rules and settings of the call begin: no call chooses it.
-    pub(crate) fn anchor(&self) -> &Path {
+    pub fn anchor(&self) -> &Path {
         self.session.as_ref().unwrap_or(&self.cwd)
     }
 
     /// Returns the directories in which commands of the call may write, but for those of the settings.
-    pub(crate) fn regions(&self) -> Vec<PathBuf> {
+    pub fn regions(&self) -> Vec<PathBuf> {
         let project = (!self.project_is_too_wide()).then(|| self.project.clone());
         project.into_iter().chain(self.additional.iter().cloned()).collect()
     }
 
     /// Returns the repository that `directory` lies in, if it is one piece of work.
-    pub(crate) fn repository_above(&self, directory: &Path) -> Option<PathBuf> {
+    pub fn repository_above(&self, directory: &Path) -> Option<PathBuf> {
         let root = root_above(directory);
         let is_one = root != Path::new("/") && !self.home.starts_with(&root);
         let is_repository = root.join(".git").symlink_metadata().is_ok();
@@ -77,13 +76,34 @@ impl Place {
 
     /// Says whether the project holds more than one piece of work: the whole disk, or the home directory
     /// of this user. Nothing in such a project is made writable: what starts with the next login lies there.
-    pub(crate) fn project_is_too_wide(&self) -> bool {
+    pub fn project_is_too_wide(&self) -> bool {
         self.project == Path::new("/") || self.home.starts_with(&self.project)
     }
 }
 
 /// Returns a variable of the caller.
-pub(crate) fn variable(context: &Context, name: &str) -> Option<OsString> {
+pub fn variable(context: &Context, name: &str) -> Option<OsString> {
     let found = context.environment.iter().rev().find(|(key, _)| key == name);
     found.map(|(_, value)| value.into())
+}
+
+/// Returns the folder of the user settings.
+pub fn user_directory(context: &Context, place: &Place) -> PathBuf {
+    match variable(context, "XDG_CONFIG_HOME").map(PathBuf::from) {
+        Some(directory) if directory.is_absolute() => directory.join("stockade"),
+        Some(_) | None => place.home.join(".config/stockade"),
+    }
+}
+
+/// Returns the folder of the user settings of the product that is read beside ours.
+pub fn imported_directory(context: &Context, place: &Place) -> PathBuf {
+    match variable(context, "CLAUDE_CONFIG_DIR").map(PathBuf::from) {
+        Some(directory) if directory.is_absolute() => directory,
+        Some(_) | None => place.home.join(".claude"),
+    }
+}
+
+/// Returns the folders from which the settings of the caller are read.
+pub fn own_directories(context: &Context, place: &Place) -> [PathBuf; 2] {
+    [user_directory(context, place), imported_directory(context, place)]
 }

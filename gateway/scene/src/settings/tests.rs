@@ -1,7 +1,7 @@
 use std::os::unix::fs::symlink;
 
 use super::*;
-use crate::testing::Folder;
+use stockade_scratch::Folder;
 
 struct Case {
     folder: Folder,
@@ -282,7 +282,7 @@ fn a_drop_in_that_is_a_link_or_belongs_to_somebody_else_refuses() {
     std::fs::remove_file(case.folder.path().join("managed/managed-settings.d/20.json")).unwrap();
     if !rustix::process::geteuid().is_root() {
         let test = "a_drop_in_that_is_a_link_or_belongs_to_somebody_else_refuses";
-        return crate::testing::skip(test, "only root can give a file away");
+        return stockade_scratch::skip(test, "only root can give a file away");
     }
     let drop_in = case.folder.path().join("managed/managed-settings.d/10.json");
     std::os::unix::fs::chown(&drop_in, Some(12_345), None).unwrap();

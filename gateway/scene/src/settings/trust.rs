@@ -1,24 +1,24 @@
 //! Which settings files of a project this person has trusted, by their content.
 
 use std::fs;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
 use sha2::{Digest as _, Sha256};
 
 use stockade_base::directories::private_directory;
+use stockade_base::files::plain;
 use stockade_base::hex;
 
 /// Says whether exactly this content of `file` was trusted.
-pub(crate) fn is_trusted(state: &Path, file: &Path, text: &[u8]) -> bool {
+pub fn is_trusted(state: &Path, file: &Path, text: &[u8]) -> bool {
     let mark = fs::read_to_string(mark(state, file)).unwrap_or_default();
     mark.trim() == hex(&Sha256::digest(text))
 }
 
 /// Trusts this content of `file`; content that it held before is trusted no more.
-pub(crate) fn trust(state: &Path, file: &Path, text: &[u8]) -> io::Result<()> {
+pub fn trust(state: &Path, file: &Path, text: &[u8]) -> io::Result<()> {
     let mark = mark(state, file);
     private_directory(&state.join("trust"))?;
     let new = mark.with_extension(format!("{}.tmp", std::process::id()));
@@ -36,7 +36,7 @@ fn mark(state: &Path, file: &Path) -> PathBuf {
 /// Returns the git directory of the repository at `project`: its `.git`, or where a `.git` file points when
 /// that place is a git directory of its kind and points back. A pointer alone is not believed: anyone who made
 /// the project can write one.
-pub(crate) fn git_directory(project: &Path) -> Option<PathBuf> {
+pub fn git_directory(project: &Path) -> Option<PathBuf> {
     let entry = project.join(".git");
     let found = entry.symlink_metadata().ok()?;
     if found.is_dir() {
@@ -64,7 +64,7 @@ pub(crate) fn git_directory(project: &Path) -> Option<PathBuf> {
 }
 
 /// Returns the directory that all worktrees of the repository at `project` share.
-pub(crate) fn common_directory(project: &Path) -> Option<PathBuf> {
+pub fn common_directory(project: &Path) -> Option<PathBuf> {
     let directory = git_directory(project)?;
     if directory.join("commondir").symlink_metadata().is_err() {
         return Some(directory);
@@ -97,35 +97,18 @@ fn has_head(directory: &Path) -> bool {
 }
 
 /// Returns the text of a small plain file.
-pub(crate) fn small(file: &Path) -> Option<String> {
+pub fn small(file: &Path) -> Option<String> {
     String::from_utf8(plain(file, 1 << 16).ok()?).ok()
-}
-
-/// Reads a plain file of at most `limit` bytes. Nothing that stands in its place is followed or waited for.
-pub(crate) fn plain(file: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    let flags =
-        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-    let opened = fs::File::from(rustix::fs::open(file, flags, Mode::empty())?);
-    let found = opened.metadata()?;
-    if !found.is_file() || found.len() > limit {
-        return Err(io::ErrorKind::InvalidData.into());
-    }
-    let mut bytes = Vec::new();
-    opened.take(limit + 1).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > limit {
-        true => Err(io::ErrorKind::FileTooLarge.into()),
-        false => Ok(bytes),
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
 
-    use rustix::fs::FileType;
+    use rustix::fs::{FileType, Mode};
 
     use super::*;
-    use crate::testing::Folder;
+    use stockade_scratch::Folder;
 
     /// Makes a git directory.
     fn whole(folder: &Folder, name: &str) -> PathBuf {

@@ -20,7 +20,7 @@ const OF_EACH_PROCESS: [&str; 2] = ["/proc", "/dev/fd"];
 
 /// The places where commands of a call may write.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Regions {
+pub struct Regions {
     /// Their real paths.
     paths: Vec<PathBuf>,
     /// Device and inode of each that is there: the same place may be shown at a second one.
@@ -29,16 +29,16 @@ pub(crate) struct Regions {
 
 /// A search path, as an unconfined program gets it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Search {
+pub struct Search {
     /// What is left of it.
-    pub(crate) kept: String,
+    pub kept: String,
     /// What was taken out.
-    pub(crate) dropped: Vec<String>,
+    pub dropped: Vec<String>,
 }
 
 impl Regions {
     /// Returns the regions of a call; blocks on the file system. The settings have every path absolute.
-    pub(crate) fn of(place: &Place, sandbox: &SandboxSettings, state: &Path) -> Regions {
+    pub fn of(place: &Place, sandbox: &SandboxSettings, state: &Path) -> Regions {
         let mut found: Vec<PathBuf> = place.additional.clone();
         // What is too wide is not writable.
         found.extend((!place.project_is_too_wide()).then(|| place.project.clone()));
@@ -58,7 +58,7 @@ impl Regions {
     }
 
     /// Returns them with one more.
-    pub(crate) fn with(mut self, directory: Option<&Path>) -> Regions {
+    pub fn with(mut self, directory: Option<&Path>) -> Regions {
         if let Some(directory) = directory {
             let real = Names::default().real(directory);
             self.objects.extend(real.metadata().ok().map(|it| (it.dev(), it.ino())));
@@ -68,7 +68,7 @@ impl Regions {
     }
 
     /// Says whether an absolute path lies in a region, or goes through one; blocks on the file system.
-    pub(crate) fn hold(&self, path: &Path) -> bool {
+    pub fn hold(&self, path: &Path) -> bool {
         let mut real = PathBuf::from("/");
         let mut rest = pieces(path);
         let mut links = 0;
@@ -105,12 +105,12 @@ impl Regions {
     }
 
     /// Says whether an entry of a search path leads where commands may write: a relative one may lead anywhere.
-    pub(crate) fn hold_entry(&self, entry: &str) -> bool {
+    pub fn hold_entry(&self, entry: &str) -> bool {
         !entry.starts_with('/') || self.hold(Path::new(entry))
     }
 
     /// Takes out of a search path what leads where commands may write; blocks on the file system.
-    pub(crate) fn clean(&self, search: &str) -> Search {
+    pub fn clean(&self, search: &str) -> Search {
         let held = |entry: &&str| self.hold_entry(entry);
         let (dropped, kept): (Vec<&str>, Vec<&str>) = search.split(':').partition(held);
         // To programs an empty one is the working directory.
@@ -119,7 +119,7 @@ impl Regions {
     }
 
     /// Says whether a region, or what is in one, is named in a text.
-    pub(crate) fn are_named_in(&self, text: &str) -> bool {
+    pub fn are_named_in(&self, text: &str) -> bool {
         self.paths.iter().any(|path| {
             let path = path.to_string_lossy();
             text.match_indices(&*path).any(|(at, _)| {
@@ -144,7 +144,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use crate::testing::Folder;
+    use stockade_scratch::Folder;
 
     fn regions(folder: &Folder) -> Regions {
         let project = folder.path().join("project");

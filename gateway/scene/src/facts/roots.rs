@@ -15,7 +15,7 @@ use stockade_base::hex;
 
 /// Returns the roots at and above the directories of a call but for its project, nearest first: projects that are remembered, and what has
 /// settings. The home directory, what holds it and the root of the file system are no project.
-pub(crate) fn around(state: &Path, place: &Place) -> Vec<PathBuf> {
+pub fn around(state: &Path, place: &Place) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     for directory in
         [place.anchor(), &place.cwd, &place.project].iter().flat_map(|it| it.ancestors())
@@ -31,7 +31,7 @@ pub(crate) fn around(state: &Path, place: &Place) -> Vec<PathBuf> {
 
 /// Remembers the project of a call. Without a mark of its own it is just where somebody happens to be: then a root that
 /// is known around it is enough.
-pub(crate) fn remember(state: &Path, place: &Place) {
+pub fn remember(state: &Path, place: &Place) {
     let project = &place.project;
     let is_marked = || {
         let git = project.join(".git");
@@ -69,7 +69,7 @@ fn holds_all(directory: &Path, home: &Path) -> bool {
 }
 
 /// Says whether what lies in `directory` may be of anybody: all can write there, and `inner` is a stranger's.
-pub(crate) fn is_anybodys(directory: &Path, inner: &Path) -> bool {
+pub fn is_anybodys(directory: &Path, inner: &Path) -> bool {
     let is_open = directory.metadata().is_ok_and(|found| found.permissions().mode() & 0o002 != 0);
     let owner = inner.symlink_metadata().map(|found| found.uid());
     is_open && owner.is_ok_and(|uid| uid != 0 && uid != rustix::process::geteuid().as_raw())
@@ -88,7 +88,7 @@ mod tests {
     use std::fs::create_dir_all;
 
     use super::*;
-    use crate::testing::Folder;
+    use stockade_scratch::Folder;
 
     #[test]
     fn a_root_is_what_has_settings_or_was_worked_in_up_to_the_home_directory() {

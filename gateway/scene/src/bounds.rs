@@ -10,20 +10,19 @@ use std::sync::OnceLock;
 use stockade_parser::json::view::{Members, View};
 use stockade_parser::tables::{Table, view};
 
-pub(crate) use stockade_base::links::remembered;
+pub use stockade_base::links::remembered;
 use stockade_base::links::{check_way, led};
 
-use crate::facts::{Names, Place};
-use crate::places::Places;
-use crate::protocol::errors::{Code, Failure};
-use crate::protocol::types::Context;
-use crate::settings;
+use crate::facts::{self, Names, Place};
+use stockade_base::places::Places;
+use stockade_wire::errors::{Code, Failure};
+use stockade_wire::types::Context;
 
 /// Size of the list of regions above which those that are gone are taken out.
 const LONG: usize = 64 << 10;
 
 /// Remembers `regions`, of which `known` are remembered already.
-pub(crate) fn remember(state: &Path, regions: &[PathBuf], known: &[PathBuf]) -> io::Result<()> {
+pub fn remember(state: &Path, regions: &[PathBuf], known: &[PathBuf]) -> io::Result<()> {
     let mut bytes = Vec::new();
     for region in regions.iter().filter(|region| !known.contains(region)) {
         bytes.extend_from_slice(region.as_os_str().as_bytes());
@@ -49,19 +48,19 @@ pub(crate) fn remember(state: &Path, regions: &[PathBuf], known: &[PathBuf]) -> 
 
 /// The table of regions.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub struct Known {
     closed: Vec<&'static str>,
     worktrees: Vec<&'static str>,
     /// Directories of programs.
-    pub(crate) programs: Vec<&'static str>,
+    pub programs: Vec<&'static str>,
     /// Ends of directories of programs that are part of the work.
-    pub(crate) ends: Vec<&'static str>,
+    pub ends: Vec<&'static str>,
     /// Variables with directories that hold such ones.
-    pub(crate) variables: Vec<&'static str>,
+    pub variables: Vec<&'static str>,
 }
 
 /// Returns the table.
-pub(crate) fn known() -> &'static Known {
+pub fn known() -> &'static Known {
     static KNOWN: OnceLock<Known> = OnceLock::new();
     // A table that cannot be read, which a test rules out, closes nothing.
     KNOWN.get_or_init(|| read().unwrap_or_default())
@@ -81,20 +80,20 @@ fn read() -> Option<Known> {
 }
 
 /// Returns the home directories of the caller: that of the call, and that of the password database.
-pub(crate) fn homes(place: &Place) -> impl Iterator<Item = &PathBuf> {
+pub fn homes(place: &Place) -> impl Iterator<Item = &PathBuf> {
     std::iter::once(&place.home).chain(&place.homes)
 }
 
 /// What nothing makes writable.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Closed {
-    pub(crate) path: PathBuf,
+pub struct Closed {
+    pub path: PathBuf,
     /// It is one file, and no tree.
-    pub(crate) is_file: bool,
+    pub is_file: bool,
 }
 
 /// Returns the protected tree that `region` is or lies in, or the protected file that it is.
-pub(crate) fn closed(region: &Path, place: &Place, own: &[PathBuf]) -> Option<Closed> {
+pub fn closed(region: &Path, place: &Place, own: &[PathBuf]) -> Option<Closed> {
     let below = |home: &PathBuf| region.strip_prefix(home).ok().map(Path::to_path_buf);
     let is_in = |names: &[&'static str], below: &Path| {
         names.iter().copied().find(|name| begins(below, Path::new(name)))
@@ -126,7 +125,7 @@ fn begins(path: &Path, name: &Path) -> bool {
 
 /// Refuses a call that a link which a command could have made leads to its directories, its settings or its state;
 /// blocks on the file system.
-pub(crate) fn check(
+pub fn check(
     cwd: &str,
     context: &Context,
     (place, places): (&Place, &Places),
@@ -138,7 +137,7 @@ pub(crate) fn check(
 }
 
 /// Returns the directories in which commands may write, or might before; blocks on the file system.
-pub(crate) fn of(place: &Place, places: &Places) -> Vec<PathBuf> {
+pub fn of(place: &Place, places: &Places) -> Vec<PathBuf> {
     let mut regions = remembered(&places.state);
     // What nothing opens is refused where it would be opened.
     regions.extend(place.regions().into_iter().filter(|it| closed(it, place, &[]).is_none()));
@@ -184,7 +183,7 @@ fn check_own(
     (place, places): (&Place, &Places),
     (names, regions): (&mut Names, &[PathBuf]),
 ) -> Result<(), Failure> {
-    let own = settings::own_directories(context, place);
+    let own = facts::own_directories(context, place);
     let home = stockade_base::directories::home(|name| crate::facts::variable(context, name)).ok();
     let settings = own.iter().map(|it| ("settings directory", it.as_path()));
     let given = places.given.iter().map(|(what, it)| (*what, it.as_path()));
@@ -196,7 +195,7 @@ fn check_own(
 }
 
 /// Refuses settings in `file` that lie where commands write; blocks on the file system.
-pub(crate) fn check_settings(file: &Path, regions: &[PathBuf]) -> Result<(), Failure> {
+pub fn check_settings(file: &Path, regions: &[PathBuf]) -> Result<(), Failure> {
     let way = Names::default().way(file, Path::new("/"));
     let link = way.links.iter().find(|link| inside(link, regions).is_some());
     let Some(region) = link.map_or_else(|| inside(way.real(), regions), |it| inside(it, regions))
@@ -225,7 +224,7 @@ fn inside<'a>(path: &Path, regions: &'a [PathBuf]) -> Option<&'a PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Folder;
+    use stockade_scratch::Folder;
 
     #[test]
     fn the_table_is_read() {

@@ -48,7 +48,7 @@ fn no_text_of_any_length_is_read_beyond_its_end() {
 
 #[test]
 fn what_git_writes_in_each_version_is_read() {
-    let folder = crate::testing::Folder::new();
+    let folder = stockade_scratch::Folder::new();
     let root = folder.path();
     let git = |words: &[&str]| {
         let mut command = std::process::Command::new("git");

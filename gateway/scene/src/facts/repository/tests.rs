@@ -1,7 +1,7 @@
 use std::os::unix::fs::symlink;
 
 use super::*;
-use crate::testing::Folder;
+use stockade_scratch::Folder;
 
 const PLAIN: &str = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n[remote \"origin\"]\n\turl = https://example.com/x\n";
 

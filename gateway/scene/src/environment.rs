@@ -8,40 +8,39 @@ use std::sync::LazyLock;
 use stockade_parser::json::view::View;
 use stockade_parser::tables::{Table, view};
 
-use crate::protocol::errors::{Code, Failure};
+use stockade_wire::errors::{Code, Failure};
 
 /// Search path when the caller has none.
-pub(crate) const DEFAULT_PATH: &str =
-    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+pub const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The environment of one command.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Environment {
+pub struct Environment {
     /// Every variable, sorted by name.
-    pub(crate) variables: BTreeMap<String, String>,
+    pub variables: BTreeMap<String, String>,
     /// Names of variables that were dropped, sorted.
-    pub(crate) dropped: Vec<String>,
+    pub dropped: Vec<String>,
     /// Names that settings set, sorted.
-    pub(crate) set: Vec<String>,
+    pub set: Vec<String>,
 }
 
 /// What goes into an environment besides the caller's variables.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Additions<'a> {
+pub struct Additions<'a> {
     /// `env` of the settings.
-    pub(crate) settings: &'a BTreeMap<String, String>,
+    pub settings: &'a BTreeMap<String, String>,
     /// Exact names that are passed although a rule drops them.
-    pub(crate) pass: &'a [String],
+    pub pass: &'a [String],
     /// Exact names that are not passed.
-    pub(crate) deny: &'a [String],
+    pub deny: &'a [String],
     /// Home directory of the caller.
-    pub(crate) home: &'a Path,
+    pub home: &'a Path,
     /// Working directory.
-    pub(crate) cwd: &'a Path,
+    pub cwd: &'a Path,
 }
 
 /// Builds the environment of a confined command.
-pub(crate) fn build(
+pub fn build(
     caller: &[(String, String)],
     additions: &Additions<'_>,
 ) -> Result<Environment, Failure> {
@@ -79,23 +78,21 @@ pub(crate) fn build(
 
 /// Returns the caller's variables without those that change how a loader or shell reads what follows: for
 /// hooks, which run with the person's rights but must do what they were written to do.
-pub(crate) fn without_effects(
-    caller: &[(String, String)],
-) -> Result<BTreeMap<String, String>, Failure> {
+pub fn without_effects(caller: &[(String, String)]) -> Result<BTreeMap<String, String>, Failure> {
     let rules = rules()?;
     let kept = caller.iter().filter(|(name, _)| !listed(&rules.effect, name));
     Ok(kept.filter(|(name, _)| is_variable_name(name)).cloned().collect())
 }
 
 /// Returns the variables by which programs find the proxy of a run.
-pub(crate) fn of_proxy(http: u16, socks: u16) -> Result<Vec<(String, String)>, Failure> {
+pub fn of_proxy(http: u16, socks: u16) -> Result<Vec<(String, String)>, Failure> {
     let (http, socks) = (http.to_string(), socks.to_string());
     let fill = |text: &str| text.replace("{http}", &http).replace("{socks}", &socks);
     Ok(rules()?.proxy.iter().map(|(name, value)| (name.to_string(), fill(value))).collect())
 }
 
 /// Adds the variables with which programs do no upkeep beside their work, where none of them is set.
-pub(crate) fn without_upkeep(variables: &mut BTreeMap<String, String>) -> Result<(), Failure> {
+pub fn without_upkeep(variables: &mut BTreeMap<String, String>) -> Result<(), Failure> {
     let upkeep = &rules()?.upkeep;
     if !upkeep.iter().any(|(name, _)| variables.contains_key(*name)) {
         variables.extend(upkeep.iter().map(|(name, value)| (name.to_string(), value.to_string())));
@@ -104,19 +101,19 @@ pub(crate) fn without_upkeep(variables: &mut BTreeMap<String, String>) -> Result
 }
 
 /// Says whether a name speaks of a secret, by its words.
-pub(crate) fn speaks_of_secret(name: &str) -> bool {
+pub fn speaks_of_secret(name: &str) -> bool {
     // Without the rules every name does.
     rules().map_or(true, |rules| rules.names_secret(name))
 }
 
 /// Says whether a value has the shape of a credential.
-pub(crate) fn looks_like_credential(value: &str) -> bool {
+pub fn looks_like_credential(value: &str) -> bool {
     rules().map_or(true, |rules| rules.is_credential(value))
 }
 
 impl Environment {
     /// Says whether the locale is C or UTF-8 (setlocale(3): `LC_ALL`, then `LC_CTYPE`, then `LANG`).
-    pub(crate) fn is_utf8_or_c(&self) -> bool {
+    pub fn is_utf8_or_c(&self) -> bool {
         let named = ["LC_ALL", "LC_CTYPE", "LANG"]
             .iter()
             .find_map(|name| self.variables.get(*name).filter(|value| !value.is_empty()));
@@ -247,6 +244,34 @@ fn has_password(value: &str) -> bool {
     })
 }
 
+/// Every variable that a command may get beside those of its environment. The parser takes others for unset, so
+/// whatever adds one names it here, or in `plan::caches::VARIABLES`.
+pub const ADDED: [&str; 23] = [
+    "TMPDIR",
+    "TMP",
+    "TEMP",
+    "http_proxy",
+    "https_proxy",
+    "ftp_proxy",
+    "all_proxy",
+    "no_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "FTP_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "SOCKS_PROXY",
+    "socks_proxy",
+    "RSYNC_PROXY",
+    "NODE_USE_ENV_PROXY",
+    "SSL_CERT_FILE",
+    "GIT_CONFIG_COUNT",
+    "GIT_CONFIG_KEY_0",
+    "GIT_CONFIG_VALUE_0",
+    "GIT_CONFIG_KEY_1",
+    "GIT_CONFIG_VALUE_1",
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -339,8 +364,7 @@ mod tests {
     fn what_is_added_is_known_to_the_parser() {
         let mut added: BTreeMap<String, String> = of_proxy(1, 2).unwrap().into_iter().collect();
         without_upkeep(&mut added).unwrap();
-        let unknown: Vec<_> =
-            added.keys().filter(|name| !crate::plan::ADDED.contains(&name.as_str())).collect();
+        let unknown: Vec<_> = added.keys().filter(|name| !ADDED.contains(&name.as_str())).collect();
         assert_eq!(unknown, [] as [&str; 0]);
         let mut own = BTreeMap::from([("GIT_CONFIG_COUNT".to_owned(), "0".to_owned())]);
         without_upkeep(&mut own).unwrap();

@@ -13,7 +13,7 @@ use super::Names;
 const MOST_ENTRIES: usize = 20_000;
 
 /// Returns what each pattern leads to; `cwd` is where the text starts. Blocks on the file system.
-pub(crate) fn expand(shapes: BTreeSet<Shape>, cwd: &Path) -> BTreeMap<Shape, Expanded> {
+pub fn expand(shapes: BTreeSet<Shape>, cwd: &Path) -> BTreeMap<Shape, Expanded> {
     let expand = |shape: Shape| {
         let mut walk = Walk { names: Names::default(), cwd, left: MOST_ENTRIES, links: Vec::new() };
         let found = match walk.through(Path::new("/"), &shape.segments, false) {
@@ -99,7 +99,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use crate::testing::Folder;
+    use stockade_scratch::Folder;
 
     fn glob(text: &str) -> Vec<Option<u8>> {
         text.bytes().map(|byte| (byte != b'*').then_some(byte)).collect()
