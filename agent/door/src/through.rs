@@ -156,11 +156,8 @@ enum Answered {
 pub(crate) async fn run(door: &Door, mut heard: Heard<'_>) -> Result<Ran, Refused> {
     let mut agreed = None;
     if heard.asks {
-        match before(door, &heard).await? {
-            Some(input) => {
-                heard.valid = door.validate_again(&heard.valid, input).map_err(Refused::invalid)?
-            }
-            None => {}
+        if let Some(input) = before(door, &heard).await? {
+            heard.valid = door.validate_again(&heard.valid, input).map_err(Refused::invalid)?;
         }
         agreed = Some(heard.valid.input().clone());
     }
@@ -426,7 +423,7 @@ fn file(door: &Door, valid: &Valid<'_>, result: &RunResult, streams: &Streams) -
         let how = how.lines().next_back().unwrap_or("it said nothing");
         let text = format!(
             "The file worker did not answer: {how}{}",
-            bash::framed(&[result.footer.clone()])
+            bash::framed(std::slice::from_ref(&result.footer))
         );
         return Ran {
             content: vec![Block::Text(text.clone())],
