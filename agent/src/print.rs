@@ -41,6 +41,7 @@ pub(crate) async fn print(flags: Flags) -> anyhow::Result<ExitCode> {
     };
     let ended = session.turn(Some(vec![Block::Text(prompt)]), &given, &mut emit).await;
     signals.abort();
+    session.end().await;
     match format.as_str() {
         "json" if verbose => line(&Value::Array(all)),
         "json" => line(&last),

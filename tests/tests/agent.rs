@@ -385,6 +385,24 @@ fn hooks_of_the_settings_hear_file_tools() {
 }
 
 #[test]
+fn a_session_begins_and_ends_for_hooks_of_the_settings() {
+    let place = Place::new("agent-session");
+    place.write("hook.sh", "#!/bin/sh\nhere=$(dirname \"$0\")\necho \"$1\" >> \"$here/events\"\necho 'the build is broken today'\n");
+    let path = place.root.join("hook.sh");
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .expect("chmod");
+    let hook = |event: &str| json!([{ "hooks": [{ "type": "command", "command": format!("{} {event}", path.display()) }] }]);
+    let hooks = json!({ "SessionStart": hook("start"), "SessionEnd": hook("end") });
+    place.write("home/.config/stockade/settings.json", &json!({ "hooks": hooks }).to_string());
+    let server = script(Form::Anthropic, &[&[say("ok")]]);
+    run(&place, &server, &["-p", "go"]);
+    let events = std::fs::read_to_string(place.root.join("events")).expect("the hooks ran");
+    assert_eq!(events, "start\nend\n");
+    let first = server.received()[0].body["messages"][0].to_string();
+    assert!(first.contains("the build is broken today"), "{first}");
+}
+
+#[test]
 fn a_background_command_is_read_and_stopped() {
     let place = Place::new("agent-task");
     let server = script(

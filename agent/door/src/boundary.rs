@@ -145,6 +145,25 @@ impl Door {
         Ok(added)
     }
 
+    /// Tells the hooks of the settings that the session begins or ends, and returns what they add for the model. One that
+    /// fails keeps no session from beginning.
+    pub async fn session_event(&self, event: &str, subject: &str) -> Vec<String> {
+        let request = EventRequest {
+            event: event.to_owned(),
+            subject: subject.to_owned(),
+            cwd: self.session.cwd(),
+            context: self.session.context(false),
+            ..EventRequest::default()
+        };
+        match self.gateway.tell(&request).await {
+            Ok(said) => said.context,
+            Err(failure) => {
+                self.host.note(crate::host::Note::Said(failure.message));
+                Vec::new()
+            }
+        }
+    }
+
     pub(crate) fn update(&self, changes: &[Value]) {
         for change in changes {
             match self.session.update(change) {

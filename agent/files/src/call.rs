@@ -216,6 +216,15 @@ pub(crate) mod tests {
         for line in ["", "[]", "{\"tool\":1}", "{\"tool\":\"Read\",\"input\":{}}"] {
             assert!(answer(line.as_bytes(), folder.path()).error.is_some(), "{line}");
         }
+        let seed = br#"{"tool":"Grep","input":{"pattern":"x","path":"."},"conditions":{"known":{"digest":"0","ranges":[[1,2]]}}}"#;
+        let mut state = 1_u64;
+        for _ in 0..2_000 {
+            let mut bytes = seed.to_vec();
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let at = usize::try_from(state >> 33).unwrap() % bytes.len();
+            bytes[at] = state.to_le_bytes()[3];
+            let _ = answer(&bytes, folder.path()); // whatever it is, it does not panic
+        }
         let unknown = folder.call("Bash", json!({}));
         assert_eq!(unknown.error.as_deref(), Some("`Bash` is not a file tool"));
     }

@@ -146,6 +146,21 @@ mod tests {
         assert_eq!(latin.encode("\u{20ac}"), None);
     }
 
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_refused_or_come_back(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200)) {
+            if let Some(text) = Text::decode(&bytes) {
+                proptest::prop_assert_eq!(text.encode(&text.text), Some(bytes));
+            }
+        }
+
+        #[test]
+        fn nothing_that_is_shown_draws(text in ".*") {
+            let shown = visible(&text);
+            proptest::prop_assert!(!shown.contains(|it: char| it.is_control() && it != '\t' && it != '\n'));
+        }
+    }
+
     #[test]
     fn what_would_draw_is_visible() {
         assert_eq!(visible("a\u{1b}[2J\u{202e}b\tc\n"), "a\\u{1b}[2J\\u{202e}b\tc\n");

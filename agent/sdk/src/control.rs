@@ -81,6 +81,11 @@ mod tests {
         let empty = r#"{"type":"control_response","response":{"request_id":"x","response":{}}}"#;
         assert_eq!(incoming(empty), Incoming::Response("x".into(), Err(String::new())));
         assert_eq!(incoming("{"), Incoming::Unknown("not JSON".into()));
+        for odd in
+            ["[]", "1", "null", "{}", r#"{"type":"control_request"}"#, r#"{"type":1,"request":[]}"#]
+        {
+            assert!(!matches!(incoming(odd), Incoming::User(_) | Incoming::Response(..)), "{odd}");
+        }
         assert_eq!(
             incoming(&response("x", Ok(json!(1))).to_string()),
             Incoming::Response("x".into(), Ok(json!(1)))

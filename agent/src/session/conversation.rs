@@ -98,6 +98,8 @@ impl Conversation {
         emit(self.init());
         let mut blocks = message.unwrap_or_default();
         if let Some(source) = self.started.take() {
+            let told = self.door.session_event("SessionStart", source).await;
+            blocks.extend(told.into_iter().map(Block::Text));
             // A hook that fails keeps no session from beginning.
             let added = self
                 .door
@@ -130,6 +132,13 @@ impl Conversation {
             end => end,
         };
         self.told((&end, asked), (begun, usage, api), emit)
+    }
+
+    /// Tells the hooks that the session ends.
+    pub(crate) async fn end(&self) {
+        self.door.session_event("SessionEnd", "other").await;
+        // The session is over, whatever a hook says.
+        let _ = self.door.event("SessionEnd", "other", json!({ "reason": "other" })).await;
     }
 
     /// Puts blocks of the user into the conversation.

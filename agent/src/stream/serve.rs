@@ -134,6 +134,9 @@ pub(crate) async fn serve(flags: Flags) -> anyhow::Result<ExitCode> {
         }
     }
     let failed = served.failed;
+    if let Some(session) = &served.session {
+        session.end().await;
+    }
     drop(served);
     host.send(Value::Null);
     let _ = writer.await; // one that broke off has nothing more to write
