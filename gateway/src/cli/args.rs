@@ -82,7 +82,7 @@ pub(crate) enum Command {
     /// Be the shell of an agent: judge what it is given, and run it as `run` does.
     #[command(after_help = agents::EXAMPLE_SHELL)]
     Shell(agents::Shell),
-    /// Run a command with a live view of its output.
+    /// Be an agent that works in this project, with every command and file access behind the gate.
     #[command(after_help = EXAMPLE_AGENT)]
     Agent(Agent),
     /// Print the completions of a shell.
@@ -106,7 +106,7 @@ const EXAMPLE_AUDIT: &str = "Example:\n  stockade audit tail -n 5";
 const EXAMPLE_DOCTOR: &str = "Example:\n  stockade doctor --agent claude\n\n\
     Exit status: 0 what is required holds, 122 it does not.";
 const EXAMPLE_SERVE: &str = "Example:\n  stockade serve &";
-const EXAMPLE_AGENT: &str = "Example:\n  stockade agent run 'echo hello'";
+const EXAMPLE_AGENT: &str = "Example:\n  stockade agent -p 'fix the failing test'";
 const EXAMPLE_COMPLETIONS: &str = "Example:\n  stockade completions bash";
 const EXAMPLE_MAN: &str = "Example:\n  stockade man run";
 

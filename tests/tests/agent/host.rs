@@ -1,0 +1,193 @@
+//! The protocol of the SDKs over pipes: questions, changed input, hooks, interrupts, and hosts that are gone or lie.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use stockade_model_server::{Form, Server};
+use stockade_tests::Place;
+
+use super::{agent, call, result, say, script};
+
+/// A host that speaks the protocol over pipes.
+struct Host {
+    child: Child,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+}
+
+impl Host {
+    fn start(place: &Place, server: &Server, arguments: &[&str]) -> Host {
+        let whole =
+            ["--output-format", "stream-json", "--verbose", "--input-format", "stream-json"];
+        let mut command = agent(place, server, Form::Anthropic, &[&whole[..], arguments].concat());
+        command.env("CLAUDE_CODE_SDK_READS_SESSION_STATE", "1");
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the agent starts");
+        let lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+        Host { child, lines }
+    }
+
+    fn send(&mut self, frame: &Value) {
+        let stdin = self.child.stdin.as_mut().expect("its input");
+        stdin.write_all(format!("{frame}\n").as_bytes()).expect("a line");
+    }
+
+    fn user(&mut self, text: &str) {
+        self.send(&json!({ "type": "user", "message": { "role": "user", "content": text }, "session_id": "default" }));
+    }
+
+    fn request(&mut self, request: Value) {
+        self.send(&json!({ "type": "control_request", "request_id": "h1", "request": request }));
+    }
+
+    fn answer(&mut self, to: &Value, response: Value) {
+        let response =
+            json!({ "subtype": "success", "request_id": to["request_id"], "response": response });
+        self.send(&json!({ "type": "control_response", "response": response }));
+    }
+
+    /// Reads until a frame of this type, or a request of this subtype.
+    fn until(&mut self, kind: &str) -> Value {
+        loop {
+            let line =
+                self.lines.next().unwrap_or_else(|| panic!("no `{kind}` came")).expect("a line");
+            let frame: Value = serde_json::from_str(&line).expect("a frame");
+            if frame["type"] == kind
+                || frame["request"]["subtype"] == kind
+                || frame["subtype"] == kind
+            {
+                return frame;
+            }
+        }
+    }
+
+    fn end(mut self) -> Option<i32> {
+        drop(self.child.stdin.take());
+        self.child.wait().expect("an end").code()
+    }
+}
+
+#[test]
+fn a_host_answers_changes_and_refuses_calls() {
+    let place = Place::new("agent-host");
+    let write = |id: &str, content: &str| {
+        call(id, "Write", json!({ "file_path": format!("{id}.txt"), "content": content }))
+    };
+    let server = script(
+        Form::Anthropic,
+        &[
+            &[write("a", "one")],
+            &[write("b", "two")],
+            &[write("c", "three")],
+            &[say("not asked")],
+            &[say("next")],
+        ],
+    );
+    let mut host = Host::start(&place, &server, &["--permission-prompt-tool", "stdio"]);
+    host.request(json!({ "subtype": "initialize", "hooks": null }));
+    assert_eq!(
+        host.until("control_response")["response"]["response"]["claude_code_version"],
+        "2.1.330"
+    );
+    host.user("go");
+    let asked = host.until("can_use_tool");
+    assert_eq!(
+        (&asked["request"]["tool_name"], &asked["request"]["tool_use_id"]),
+        (&json!("Write"), &json!("a"))
+    );
+    assert_eq!(asked["request"]["permission_suggestions"][1]["mode"], "acceptEdits");
+    host.answer(&asked, json!({ "behavior": "allow", "updatedInput": { "file_path": "a.txt", "content": "changed" } }));
+    let asked = host.until("can_use_tool");
+    // Rubbish is a no.
+    host.answer(&asked, json!({ "behavior": "perhaps" }));
+    let asked = host.until("can_use_tool");
+    host.answer(&asked, json!({ "behavior": "deny", "message": "stop", "interrupt": true }));
+    let ended = host.until("result");
+    assert_eq!(
+        (&ended["subtype"], &ended["is_error"]),
+        (&json!("error_during_execution"), &json!(true))
+    );
+    assert_eq!(server.received().len(), 3);
+    let read = |name: &str| std::fs::read_to_string(place.project().join(name)).ok();
+    assert_eq!([read("a.txt"), read("b.txt"), read("c.txt")], [Some("changed".into()), None, None]);
+    host.user("go on");
+    assert_eq!(host.until("result")["result"], "not asked");
+    assert_eq!(host.end(), Some(0));
+}
+
+#[test]
+fn a_host_that_is_gone_is_a_no() {
+    let place = Place::new("agent-gone");
+    let server = script(
+        Form::Anthropic,
+        &[&[call("a", "Write", json!({ "file_path": "a.txt", "content": "x" }))], &[say("ok")]],
+    );
+    let mut host = Host::start(&place, &server, &["--permission-prompt-tool", "stdio"]);
+    host.user("go");
+    host.until("can_use_tool");
+    assert_eq!(host.end(), Some(0));
+    assert!(!place.project().join("a.txt").exists());
+    let (told, is_error) = result(&server, "a");
+    assert!(is_error && told.contains("the host is gone"), "{told}");
+}
+
+#[test]
+fn a_host_interrupts_and_goes_on() {
+    let place = Place::new("agent-host-interrupt");
+    let command = "echo begun > begun; sleep 45.75";
+    let server = script(
+        Form::Anthropic,
+        &[&[call("a", "Bash", json!({ "command": command }))], &[say("after")]],
+    );
+    let mut host = Host::start(&place, &server, &[]);
+    host.user("go");
+    let begun = Instant::now();
+    while !place.project().join("begun").exists() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the command does not begin");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    host.request(json!({ "subtype": "interrupt" }));
+    let then = Instant::now();
+    let ended = host.until("result");
+    assert!(then.elapsed() < Duration::from_secs(2), "{:?}", then.elapsed());
+    assert_eq!(
+        (&ended["subtype"], &ended["terminal_reason"]),
+        (&json!("error_during_execution"), &json!("aborted_tools"))
+    );
+    host.request(json!({ "subtype": "no_such_thing" }));
+    assert_eq!(host.until("control_response")["response"]["subtype"], "error");
+    host.user("again");
+    assert_eq!(host.until("result")["result"], "after");
+    assert_eq!(host.end(), Some(0));
+}
+
+#[test]
+fn hooks_of_a_host_decide_and_a_lying_one_blocks() {
+    let place = Place::new("agent-host-hooks");
+    let write =
+        |id: &str| call(id, "Write", json!({ "file_path": format!("{id}.txt"), "content": "x" }));
+    let server =
+        script(Form::Anthropic, &[&[write("a")], &[write("b")], &[write("c")], &[say("done")]]);
+    let mut host = Host::start(&place, &server, &["--permission-mode", "acceptEdits"]);
+    let hooks = json!({ "PreToolUse": [{ "matcher": "Write", "hookCallbackIds": ["hook_0"] }] });
+    host.request(json!({ "subtype": "initialize", "hooks": hooks }));
+    host.user("go");
+    let asked = host.until("hook_callback");
+    let input = &asked["request"]["input"];
+    assert_eq!(
+        (&input["hook_event_name"], &input["tool_name"]),
+        (&json!("PreToolUse"), &json!("Write"))
+    );
+    let output = json!({ "hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": "NO_1" });
+    host.answer(&asked, json!({ "hookSpecificOutput": output }));
+    let asked = host.until("hook_callback");
+    host.answer(&asked, json!("yes"));
+    let asked = host.until("hook_callback");
+    host.answer(&asked, json!({}));
+    host.until("result");
+    let written = |name: &str| place.project().join(name).exists();
+    assert_eq!([written("a.txt"), written("b.txt"), written("c.txt")], [false, false, true]);
+    assert!(result(&server, "a").0.contains("NO_1"));
+    assert_eq!(host.end(), Some(0));
+}
