@@ -374,7 +374,6 @@ fn arguments_that_cannot_be_read_are_one_line() {
         &["run", "--json", "--permission-mode", "wild", MARK],
         &["run", "--json", "--profile", "nobody\nknows", MARK],
         &["run", "--json", "--timeout", "2h", MARK],
-        &["run", "--json", "--background", MARK],
         &["run", "--json", "--color", "never", MARK],
         &["--cwd", "/", "run", "--json", "--cwd", "/", MARK],
         &["check", "--json", "--setting-sources", "user,policy", MARK],
