@@ -1,4 +1,5 @@
 //! The loop against a scripted model.
+#![allow(clippy::expect_used, clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 use std::sync::Mutex;
 use std::time::Duration;
