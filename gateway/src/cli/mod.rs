@@ -106,7 +106,8 @@ fn dispatch(arguments: Arguments, foreseen: Option<Spare>) -> Result<ExitCode, F
     match arguments.command {
         Command::Run(mut options) => {
             options.common = join(options.common)?;
-            run::run(options, foreseen).map(ExitCode::from)
+            // At once: a writer that nobody reads keeps standard output locked, and all that is told has been written.
+            end_now(run::run(options, foreseen)?)
         }
         Command::Check(mut options) => {
             options.common = join(options.common)?;
@@ -152,9 +153,7 @@ fn dispatch(arguments: Arguments, foreseen: Option<Spare>) -> Result<ExitCode, F
             options.common = join(options.common)?;
             setup::setup(&options)
         }
-        Command::Shell(options) => {
-            shell::shell(before, "bash", options.arguments).map(ExitCode::from)
-        }
+        Command::Shell(options) => end_now(shell::shell(before, "bash", options.arguments)?),
         Command::Agent(options) => agent::start(&options),
         Command::Completions(options) => generate::completions(&options),
         Command::Man(options) => generate::manual(&options),
