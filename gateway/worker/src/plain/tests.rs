@@ -60,7 +60,7 @@ const OTHER: [&str; 30] = [
 #[test]
 fn a_plain_text_is_read_as_the_worker_reads_it() {
     let mut grammar = Grammar::load().unwrap();
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/corpus");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/corpus");
     let mut texts: Vec<String> = PLAIN.map(str::to_owned).into();
     for file in ["constructs", "everyday", "nl2bash", "oils", "tldr"] {
         let lines = std::fs::read_to_string(format!("{folder}/{file}.jsonl")).unwrap();
