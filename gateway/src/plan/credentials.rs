@@ -472,7 +472,7 @@ mod tests {
             "!*.ts",
             "!src/.env*",
             "!{.env*}",
-            "{.env,x}",
+            "{.env*,x}",
             "src/**",
             "**/.env.local",
             "{a,{b,c}}",
@@ -493,5 +493,6 @@ mod tests {
         ] {
             assert!(!may_include(may_not, ".env.local"), "{may_not}");
         }
+        assert!(may_include("{.env,x}", ".env") && !may_include("{.env,x}", ".env.local"));
     }
 }

@@ -139,6 +139,7 @@ fn lifts(question: &Question<'_>, draft: &Draft, text: &str, at: RuleFiles<'_>) 
 fn no_rule(code: &str, reason: &str) -> String {
     match code {
         "runner_outside" | "builder_changed" => reason.to_owned(),
+        "plan" => format!("{reason}; leave plan mode to run it"),
         _ => format!("{reason}; no allow rule changes that"),
     }
 }
