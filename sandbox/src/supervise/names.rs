@@ -34,6 +34,9 @@ fn is_stream(socket: &OwnedFd) -> bool {
     sockopt::socket_type(socket).is_ok_and(|kind| kind == SocketType::STREAM)
 }
 
+/// The socket of the name service's cache (nscd(8), `/var/run` being a link to `/run`).
+const NAME_CACHE: &str = "/run/nscd/socket";
+
 /// Returns the answer to a connection to a socket that the run does not see.
 fn unseen(path: &Path) -> Refused {
     let is_plain = !path.components().any(|part| part == Component::ParentDir);
@@ -41,6 +44,8 @@ fn unseen(path: &Path) -> Refused {
         .iter()
         .filter(|_| is_plain)
         .find_map(|(name, real)| Some(Path::new(real).join(path.strip_prefix(name).ok()?)));
+    // The C library tries the cache of the name service at each look-up, and does without it.
+    let hidden = hidden.filter(|path| path != Path::new(NAME_CACHE));
     let Some(path) = hidden else { return Refused::Errno(libc::ENOENT) };
     let mut found = violation("unix-socket", "connect", &path, UNSEEN_SOCKET.to_owned());
     found.errno = libc::ENOENT;
