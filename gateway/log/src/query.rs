@@ -2,7 +2,7 @@
 //!
 //! A front end calls [`search`], [`tail`], [`why`] or [`report`] with the places of the log. Each answer
 //! holds stored records: `--json` prints [`Record::bytes`] and a line feed, byte for byte; a terminal gets
-//! [`table`] or [`story::Story::text`], in which text from outside is escaped. [`Answer::broken`] is to be told
+//! [`table`] or `Story::text`, in which text from outside is escaped. [`Answer::broken`] is to be told
 //! whenever it is there: the chain of what was read does not hold. Exit status: 0 found, 1 nothing found,
 //! 122 for an error. Nothing is written and no key is needed.
 

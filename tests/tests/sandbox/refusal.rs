@@ -289,7 +289,7 @@ fn a_step_that_fails_is_named_and_nothing_runs() {
             fs::remove_file(place.project.join("ran")).unwrap();
         }
         for (name, refused) in steps() {
-            match run_without(&[refused.clone()], &spec(name.ends_with("terminal"))) {
+            match run_without(std::slice::from_ref(&refused), &spec(name.ends_with("terminal"))) {
                 Err(Error::Step { step, .. }) => assert_eq!(step, name, "{refused:?}"),
                 Err(Error::Terminal { .. }) => assert_eq!("terminal", name),
                 other => panic!("{name}, {refused:?}: {other:?}"),
