@@ -133,7 +133,8 @@ mod tests {
 
     #[test]
     fn a_process_is_known_by_the_sockets_at_which_it_listens() {
-        let folder = std::env::temp_dir().join(format!("stockade-peer-{}", std::process::id()));
+        // The address of a socket has at most 107 bytes (unix(7)).
+        let folder = Path::new("/tmp").join(format!("stockade-peer-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let path = folder.join("socket");
         let pid = i32::try_from(std::process::id()).unwrap();
