@@ -78,7 +78,7 @@ fn result(server: &Server, id: &str) -> (String, bool) {
 #[test]
 fn a_failing_test_is_fixed_in_all_three_wire_forms() {
     for form in [Form::Anthropic, Form::Responses, Form::Chat] {
-        let place = Place::new("agent-fix");
+        let place = Place::new("ag-fix");
         place.write("project/add.sh", "echo $(($1 - $2))\n");
         place.write(
             "project/test.sh",
@@ -137,7 +137,7 @@ fn a_failing_test_is_fixed_in_all_three_wire_forms() {
 
 #[test]
 fn output_is_text_one_object_or_frames() {
-    let place = Place::new("agent-output");
+    let place = Place::new("ag-output");
     let server = || script(Form::Anthropic, &[&[say("hello")]]);
     let json = run(&place, &server(), &["-p", "hi", "--output-format", "json"]);
     let result: Value = serde_json::from_slice(&json.stdout).expect("one object");
@@ -187,7 +187,7 @@ fn output_is_text_one_object_or_frames() {
 
 #[test]
 fn an_edit_without_a_yes_changes_nothing() {
-    let place = Place::new("agent-ask");
+    let place = Place::new("ag-ask");
     place.write("project/a.txt", "one\n");
     let server = script(
         Form::Anthropic,
@@ -213,7 +213,7 @@ fn an_edit_without_a_yes_changes_nothing() {
 
 #[test]
 fn a_refusal_names_rule_file_and_line() {
-    let place = Place::new("agent-deny");
+    let place = Place::new("ag-deny");
     place.write(
         "home/.config/stockade/settings.json",
         "{\"permissions\": {\n\"deny\": [\"Read(secret/**)\", \"Bash(id:*)\"]}}",
@@ -245,7 +245,7 @@ fn a_refusal_names_rule_file_and_line() {
 
 #[test]
 fn the_key_reaches_no_command() {
-    let place = Place::new("agent-key");
+    let place = Place::new("ag-key");
     let server = script(
         Form::Anthropic,
         &[&[call("a", "Bash", json!({ "command": "env" }))], &[say("done")]],
@@ -259,7 +259,7 @@ fn the_key_reaches_no_command() {
 
 #[test]
 fn limits_and_refused_keys_end_with_an_error() {
-    let place = Place::new("agent-limits");
+    let place = Place::new("ag-limits");
     let again = [call("a", "Bash", json!({ "command": "true" }))];
     let server = script(Form::Anthropic, &[&again, &again, &again]);
     let output = run(&place, &server, &["-p", "go", "--max-turns", "2", "--output-format", "json"]);
@@ -282,7 +282,7 @@ fn limits_and_refused_keys_end_with_an_error() {
 
 #[test]
 fn an_interrupt_ends_the_whole_tree_of_a_command() {
-    let place = Place::new("agent-interrupt");
+    let place = Place::new("ag-interrupt");
     let command = "echo begun > begun; sleep 45.25; echo late > late";
     let server = script(
         Form::Anthropic,
@@ -310,7 +310,7 @@ fn an_interrupt_ends_the_whole_tree_of_a_command() {
 
 #[test]
 fn a_session_goes_on_and_a_fork_leaves_it_as_it_was() {
-    let place = Place::new("agent-resume");
+    let place = Place::new("ag-resume");
     let first = run(
         &place,
         &script(Form::Anthropic, &[&[say("one")]]),
@@ -342,7 +342,7 @@ fn a_session_goes_on_and_a_fork_leaves_it_as_it_was() {
 
 #[test]
 fn a_structured_result_fits_its_schema() {
-    let place = Place::new("agent-schema");
+    let place = Place::new("ag-schema");
     let schema = json!({ "type": "object", "properties": { "n": { "type": "integer" } }, "required": ["n"] }).to_string();
     let output = |value: Value| [call("s", "StructuredOutput", value)];
     let (wrong, right) = (output(json!({ "n": "x" })), output(json!({ "n": 3 })));
@@ -363,7 +363,7 @@ fn a_structured_result_fits_its_schema() {
 
 #[test]
 fn hooks_of_the_settings_hear_file_tools() {
-    let place = Place::new("agent-hook");
+    let place = Place::new("ag-hook");
     place.write(
         "hook.sh",
         "#!/bin/sh\ncat > \"$(dirname \"$0\")/heard.json\"\necho 'not this one' >&2\nexit 2\n",
@@ -388,7 +388,7 @@ fn hooks_of_the_settings_hear_file_tools() {
 
 #[test]
 fn a_session_begins_and_ends_for_hooks_of_the_settings() {
-    let place = Place::new("agent-session");
+    let place = Place::new("ag-session");
     place.write("hook.sh", "#!/bin/sh\nhere=$(dirname \"$0\")\necho \"$1\" >> \"$here/events\"\necho 'the build is broken today'\n");
     let path = place.root.join("hook.sh");
     std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755))
@@ -406,7 +406,7 @@ fn a_session_begins_and_ends_for_hooks_of_the_settings() {
 
 #[test]
 fn a_background_command_is_read_and_stopped() {
-    let place = Place::new("agent-task");
+    let place = Place::new("ag-task");
     let server = script(
         Form::Anthropic,
         &[
@@ -429,7 +429,7 @@ fn a_background_command_is_read_and_stopped() {
 
 #[test]
 fn what_is_missing_is_told_in_one_line() {
-    let place = Place::new("agent-missing");
+    let place = Place::new("ag-missing");
     drop(executable("stockade-agent"));
     let none = place.stockade(["agent", "-p", "hi"]).output().expect("the agent starts");
     assert!(text(&none.stderr).contains("no model is set up"), "{}", text(&none.stderr));

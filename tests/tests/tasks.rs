@@ -54,7 +54,7 @@ fn error(output: &Output) -> String {
 
 #[test]
 fn a_task_runs_on_after_the_call_and_its_output_and_status_are_exact() {
-    let place = Place::new("tasks-basic");
+    let place = Place::new("ta-basic");
     let _gateway = Gateway::start(&place);
     let id = start(&place, &["--description", "the gate"], GATE);
     assert_eq!(output_with(&place, &id, "two\n"), "one\ntwo\n");
@@ -80,7 +80,7 @@ fn a_task_runs_on_after_the_call_and_its_output_and_status_are_exact() {
 
 #[test]
 fn output_is_read_since_the_last_time_from_an_offset_or_by_matching_lines() {
-    let place = Place::new("tasks-output");
+    let place = Place::new("ta-output");
     let _gateway = Gateway::start(&place);
     let id = start(&place, &[], "for i in 1 2 3; do echo ok $i; echo error $i; done");
     tasks(&place, &["wait", &id]);
@@ -109,7 +109,7 @@ fn output_is_read_since_the_last_time_from_an_offset_or_by_matching_lines() {
 
 #[test]
 fn follow_prints_everything_and_ends_with_the_status() {
-    let place = Place::new("tasks-follow");
+    let place = Place::new("ta-follow");
     let _gateway = Gateway::start(&place);
     let id = start(&place, &[], GATE);
     let mut follow = place.stockade(["tasks", "follow", &id]);
@@ -129,7 +129,7 @@ fn follow_prints_everything_and_ends_with_the_status() {
 
 #[test]
 fn a_stopped_task_says_who_stopped_it_and_leaves_no_process() {
-    let place = Place::new("tasks-stop");
+    let place = Place::new("ta-stop");
     let _gateway = Gateway::start(&place);
     let line = "(trap '' TERM; setsid sleep 98761) & sleep 98761; wait";
     let id = start(&place, &[], line);
@@ -154,7 +154,7 @@ fn running(command: &str) -> usize {
 
 #[test]
 fn at_its_time_limit_a_command_goes_to_the_background_when_that_is_asked_for() {
-    let place = Place::new("tasks-limit");
+    let place = Place::new("ta-limit");
     let _gateway = Gateway::start(&place);
     let arguments =
         ["run", "--json", "--timeout", "300ms", "--on-timeout", "background", "--", GATE];
@@ -179,7 +179,7 @@ fn at_its_time_limit_a_command_goes_to_the_background_when_that_is_asked_for() {
 
 #[test]
 fn a_gateway_that_is_stopped_or_killed_leaves_tasks_with_a_true_state() {
-    let place = Place::new("tasks-gateway-end");
+    let place = Place::new("ta-gateway-end");
     let gateway = Gateway::start(&place);
     let id = start(&place, &[], "sleep 98763");
     assert_eq!(gateway.end(), Some(0));
@@ -204,7 +204,7 @@ fn a_gateway_that_is_stopped_or_killed_leaves_tasks_with_a_true_state() {
 
 #[test]
 fn a_session_sees_its_own_tasks_alone() {
-    let place = Place::new("tasks-session");
+    let place = Place::new("ta-session");
     let _gateway = Gateway::start(&place);
     let one = start(&place, &["--session", "one"], "true");
     let two = start(&place, &["--session", "two"], "true");
@@ -245,7 +245,7 @@ fn answer(peer: &mut Peer) -> Value {
 
 #[test]
 fn tasks_end_with_the_session_of_the_connection_and_not_with_another_one() {
-    let place = Place::new("tasks-session-end");
+    let place = Place::new("ta-session-end");
     let gateway = Gateway::start(&place);
     let (mut first, mut second) = (gateway.greet(), gateway.greet());
     first.request("run", request(&place, "sleep 98764", "first"));
@@ -266,7 +266,7 @@ fn tasks_end_with_the_session_of_the_connection_and_not_with_another_one() {
 
 #[test]
 fn what_needs_a_person_or_is_denied_starts_no_task() {
-    let place = Place::new("tasks-refused");
+    let place = Place::new("ta-refused");
     let settings = r#"{"permissions":{"deny":["Bash(id:*)"],"ask":["Bash(date:*)"]}}"#;
     place.write("home/.config/stockade/settings.json", settings);
     let _gateway = Gateway::start(&place);
@@ -279,7 +279,7 @@ fn what_needs_a_person_or_is_denied_starts_no_task() {
 
 #[test]
 fn the_folder_of_a_task_holds_no_secret_of_its_command() {
-    let place = Place::new("tasks-secret");
+    let place = Place::new("ta-secret");
     let _gateway = Gateway::start(&place);
     let token = "ghp_16C7e42F292c6912E7710c838347Ae178B4a";
     let id = start(&place, &[], &format!("GH_TOKEN={token} true"));
@@ -292,7 +292,7 @@ fn the_folder_of_a_task_holds_no_secret_of_its_command() {
 
 #[test]
 fn prune_removes_what_has_ended_and_nothing_that_runs() {
-    let place = Place::new("tasks-prune");
+    let place = Place::new("ta-prune");
     let _gateway = Gateway::start(&place);
     let ended = start(&place, &[], "echo gone");
     tasks(&place, &["wait", &ended]);
@@ -308,7 +308,7 @@ fn prune_removes_what_has_ended_and_nothing_that_runs() {
 
 #[test]
 fn a_folder_that_is_removed_meanwhile_ends_nothing() {
-    let place = Place::new("tasks-removed");
+    let place = Place::new("ta-removed");
     let _gateway = Gateway::start(&place);
     let id = start(&place, &[], GATE);
     output_with(&place, &id, "two\n");
@@ -329,7 +329,7 @@ fn a_folder_that_is_removed_meanwhile_ends_nothing() {
 
 #[test]
 fn ten_first_calls_at_once_start_one_gateway_that_holds_nothing_of_them() {
-    let place = Place::new("tasks-first-calls");
+    let place = Place::new("ta-first-calls");
     let calls: Vec<_> = (0..10)
         .map(|_| {
             let mut call = place.stockade(["run", "--quiet", "--background", "--", "sleep 98766"]);
@@ -391,7 +391,7 @@ fn gateways(socket: &std::path::Path) -> Vec<u32> {
 
 #[test]
 fn a_gateway_without_work_ends_by_itself() {
-    let place = Place::new("tasks-idle");
+    let place = Place::new("ta-idle");
     let output = place.output(["serve", "--detach", "--idle", "10ms"]);
     let socket = place.root.join("runtime/stockade/gateway.sock");
     assert_eq!(
@@ -416,7 +416,7 @@ fn a_gateway_without_work_ends_by_itself() {
 
 #[test]
 fn a_sandboxed_command_sees_no_task_and_starts_no_gateway() {
-    let place = Place::new("tasks-confined");
+    let place = Place::new("ta-confined");
     let line = |arguments: &str| format!("{} {arguments}", stockade_tests::stockade().display());
     let output = place.output(["run", "--no-daemon", "--", &line("tasks list")]);
     assert_eq!(
@@ -432,7 +432,7 @@ fn a_sandboxed_command_sees_no_task_and_starts_no_gateway() {
 
 #[test]
 fn two_outputs_that_go_to_one_place_keep_their_order() {
-    let place = Place::new("tasks-order");
+    let place = Place::new("ta-order");
     let both = std::fs::File::create(place.root.join("both")).expect("a file");
     let line = "for i in 1 2 3 4 5 6 7 8 9; do echo o$i; echo e$i >&2; done";
     let mut command = place.stockade(["run", "--no-daemon", "--", line]);

@@ -12,6 +12,7 @@ pub mod names;
 pub mod places;
 pub mod quoted;
 pub mod random;
+pub mod sockets;
 
 /// Returns `bytes` as lower-case hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {

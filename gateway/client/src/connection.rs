@@ -26,6 +26,7 @@ use super::message::{
 use super::peer;
 use super::talk::Talk;
 use stockade_base::places::Options;
+use stockade_base::sockets::Address;
 use stockade_wire::conversation::Conversation;
 use stockade_wire::errors::{Code, Failure};
 use stockade_wire::frames::{self, Lines};
@@ -65,7 +66,9 @@ impl From<Unreached> for Failure {
 fn dial(path: &Path) -> rustix::io::Result<UnixStream> {
     let flags = SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    let address = SocketAddrUnix::new(path)?;
+    let named =
+        Address::of(path).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    let address = SocketAddrUnix::new(named.path())?;
     set_socket_timeout(&socket, Timeout::Send, Some(HELLO))?;
     rustix::io::retry_on_intr(|| rustix::net::connect(&socket, &address))?;
     set_socket_timeout(&socket, Timeout::Send, None)?;

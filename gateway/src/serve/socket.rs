@@ -12,6 +12,8 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use stockade_base::sockets::Address;
+
 use super::connection;
 use crate::Gateway;
 use crate::protocol::errors::{Code, Failure};
@@ -49,7 +51,9 @@ impl Listener {
         let directory = path.parent().ok_or_else(|| unusable("it has no directory".into()))?;
         private_directory(directory).map_err(unusable)?;
         remove_stale(path).map_err(unusable)?;
-        let listener = UnixListener::bind(path).map_err(|error| unusable(error.to_string()))?;
+        let address = Address::of(path).map_err(|error| unusable(error.to_string()))?;
+        let listener =
+            UnixListener::bind(address.path()).map_err(|error| unusable(error.to_string()))?;
         // The directory keeps others away until the mode of the socket itself is set.
         std::fs::set_permissions(path, Permissions::from_mode(0o600))
             .map_err(|error| unusable(error.to_string()))?;
@@ -162,7 +166,8 @@ fn remove_stale(path: &Path) -> Result<(), String> {
     if found.uid() != rustix::process::geteuid().as_raw() {
         return Err(format!("a socket of uid {} lies there", found.uid()));
     }
-    match std::os::unix::net::UnixStream::connect(path) {
+    let address = Address::of(path).map_err(|error| error.to_string())?;
+    match std::os::unix::net::UnixStream::connect(address.path()) {
         Ok(_) => Err("a gateway listens there already".into()),
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => std::fs::remove_file(path)
             .map_err(|error| format!("the stale socket cannot be removed: {error}")),

@@ -34,7 +34,7 @@ fn main() -> ExitCode {
             continue;
         };
         driven += 1;
-        let version = client.version(&program, &Place::new("agent-version"));
+        let version = client.version(&program, &Place::new("ag-version"));
         let mut lines = through_hook(client, &program);
         if client.takes_a_shell() {
             lines.extend(through_shell(client, &program));

@@ -70,7 +70,7 @@ impl Host {
 
 #[test]
 fn a_host_answers_changes_and_refuses_calls() {
-    let place = Place::new("agent-host");
+    let place = Place::new("ag-host");
     let write = |id: &str, content: &str| {
         call(id, "Write", json!({ "file_path": format!("{id}.txt"), "content": content }))
     };
@@ -118,7 +118,7 @@ fn a_host_answers_changes_and_refuses_calls() {
 
 #[test]
 fn a_host_that_is_gone_is_a_no() {
-    let place = Place::new("agent-gone");
+    let place = Place::new("ag-gone");
     let server = script(
         Form::Anthropic,
         &[&[call("a", "Write", json!({ "file_path": "a.txt", "content": "x" }))], &[say("ok")]],
@@ -134,7 +134,7 @@ fn a_host_that_is_gone_is_a_no() {
 
 #[test]
 fn a_host_interrupts_and_goes_on() {
-    let place = Place::new("agent-host-interrupt");
+    let place = Place::new("ag-hi");
     let command = "echo begun > begun; sleep 45.75";
     let server = script(
         Form::Anthropic,
@@ -164,7 +164,7 @@ fn a_host_interrupts_and_goes_on() {
 
 #[test]
 fn hooks_of_a_host_decide_and_a_lying_one_blocks() {
-    let place = Place::new("agent-host-hooks");
+    let place = Place::new("ag-host-hooks");
     let write =
         |id: &str| call(id, "Write", json!({ "file_path": format!("{id}.txt"), "content": "x" }));
     let server =

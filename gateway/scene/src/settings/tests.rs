@@ -166,7 +166,8 @@ fn what_is_no_plain_file_refuses() {
     symlink("/etc/passwd", &path).unwrap();
     assert_eq!(case.failure(), refused("it is a symbolic link"));
     std::fs::remove_file(&path).unwrap();
-    let _socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let address = stockade_base::sockets::Address::of(&path).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(address.path()).unwrap();
     assert_eq!(case.failure(), refused("it is a socket"));
 }
 
