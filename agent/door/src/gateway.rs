@@ -1,6 +1,7 @@
 //! One connection to a gateway, for many calls at once.
 
 use std::collections::HashMap;
+use std::os::fd::AsRawFd as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -62,6 +63,18 @@ fn gone() -> Failure {
     )
 }
 
+/// Connects to a socket. An address holds 107 bytes (unix(7)), so that of a longer path begins at its directory.
+async fn dial(path: &Path) -> std::io::Result<UnixStream> {
+    let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
+        return UnixStream::connect(path).await;
+    };
+    let directory = std::fs::File::open(directory)?;
+    UnixStream::connect(
+        Path::new("/proc/self/fd").join(directory.as_raw_fd().to_string()).join(name),
+    )
+    .await
+}
+
 impl Gateway {
     /// Connects to the gateway at `path`. Needs a runtime.
     ///
@@ -73,7 +86,7 @@ impl Gateway {
             let message = format!("the gateway at `{}` cannot be reached: {error}", path.display());
             Failure::new(Code::GatewayUnreachable, message, "start the agent with `stockade agent`")
         };
-        let stream = UnixStream::connect(path).await.map_err(unusable)?;
+        let stream = dial(path).await.map_err(unusable)?;
         let (reading, mut writing) = stream.into_split();
         let (outgoing, mut lines) = mpsc::unbounded_channel::<Vec<u8>>();
         tokio::spawn(async move {
