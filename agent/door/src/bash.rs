@@ -1,4 +1,4 @@
-//! What a command did, in words for the model and in fields for programs.
+//! The result of a command, in words for the model and in fields for programs.
 
 use serde_json::{Value, json};
 use stockade_files::visible;

@@ -357,7 +357,7 @@ impl Hands for Door {
     }
 }
 
-/// What a hook said.
+/// The answer of a hook.
 #[derive(Debug, Default, PartialEq)]
 struct Output {
     /// Why it blocks.

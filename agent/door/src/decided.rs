@@ -54,7 +54,7 @@ pub(crate) async fn decide(door: &Door, heard: Heard<'_>) -> Result<Granted, Ref
         let harmless =
             matches!(heard.valid.tool().kind, Kind::Own { harmless: true }) && !is_ask_rule(&view);
         let allowed = view.decision == "allow" || harmless || (heard.allows && !is_ask_rule(&view));
-        // What a hook of the settings changed is what runs.
+        // The input that a hook of the settings changed is the one that runs.
         let input = if view.input.is_object() { view.input.clone() } else { input };
         if agreed || (allowed && !heard.asks) {
             return Ok(Granted::new(name, input, heard.valid.call_id()));

@@ -34,7 +34,7 @@ struct Waiting {
     is_gone: bool,
 }
 
-/// What a gateway says about a running command.
+/// A message of the gateway about a running command.
 #[derive(Debug)]
 pub(crate) enum Heard {
     /// Something happened.

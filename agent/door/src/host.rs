@@ -68,7 +68,7 @@ pub enum Note {
         task: String,
         /// Identity of the call.
         call_id: String,
-        /// What it is.
+        /// The text that describes the task.
         description: String,
     },
     /// A background command ended.

@@ -1,4 +1,4 @@
-//! What a session knows: where it works, its permissions, the files that it has read, its list of things to do.
+//! The state of a session: where it works, its permissions, the files that it has read, its list of things to do.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ const OWN: [&str; 5] = [
     "CLAUDE_CODE_OAUTH_TOKEN",
 ];
 
-/// What a session begins with.
+/// The first state of a session.
 #[derive(Debug, Clone, Default)]
 pub struct Setup {
     /// Identity of the session.

@@ -34,7 +34,7 @@ struct Task {
     stop: Arc<Notify>,
 }
 
-/// What a task is about.
+/// The description of a task.
 #[derive(Debug, Clone)]
 pub(crate) struct About {
     pub(crate) call_id: String,

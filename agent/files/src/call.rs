@@ -204,7 +204,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// What a session knows after an answer.
+    /// The state of a session after an answer.
     pub(crate) fn known(answer: &Answer) -> Value {
         let facts = answer.facts.as_ref().expect("facts");
         json!({ "digest": facts.digest, "ranges": facts.ranges })

@@ -1,4 +1,4 @@
-//! What a session begins with, from options, settings and environment.
+//! The first state of a session, from options, settings and environment.
 
 use std::path::PathBuf;
 use std::sync::Arc;
