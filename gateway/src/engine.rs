@@ -5,6 +5,7 @@ mod answered;
 pub(crate) mod calling;
 mod changes;
 mod failed;
+mod forward;
 mod hooked;
 mod loopbacks;
 mod opening;
@@ -14,7 +15,7 @@ mod steps;
 pub(crate) mod tasks;
 
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use stockade_parser::Programs;
@@ -50,7 +51,7 @@ pub struct Gateway {
     places: Places,
     log: Opening,
     scanner: Scanner,
-    launchers: Launchers,
+    launchers: Arc<Launchers>,
     mode: GatewayMode,
     executable: PathBuf,
     /// Of a gateway that stays: the settings that counted last.
@@ -103,7 +104,7 @@ impl Gateway {
         let open =
             move || Log::begin(&opening.of_log(), mode).map_err(|error| answer::unrecorded(&error));
         let log = Opening::start(&places.audit, move || prepared.prepare(), open)?;
-        let launchers = Launchers::new(executable.clone(), &options.spare);
+        let launchers = Arc::new(Launchers::new(executable.clone(), &options.spare));
         if options.runs {
             launchers.warm();
         }
@@ -257,7 +258,8 @@ impl Gateway {
         let manner = Manner {
             timeout: command.timeout,
             at_limit: request.at_limit,
-            stdin: request.stdin || request.tool().is_some(),
+            // Whoever attaches to a background process types at its terminal later.
+            stdin: request.stdin || request.tool().is_some() || (request.background && request.pty),
             one_stream: (request.one_stream || request.background) && request.tool().is_none(),
             directory: self.places.task(&receipt.id),
             loopback,

@@ -257,6 +257,9 @@ pub(crate) async fn follow(
     drop(listeners);
     let mut streams = Streams::new(output, Collector::new(manner.directory.clone()));
     let mut announced = None;
+    if let Some(task) = task.as_deref_mut() {
+        task.folder.runs_below(child.monitor());
+    }
     if task.as_ref().is_some_and(|task| task.begins_so) {
         announced = to_background(task.as_deref_mut(), &mut streams);
     }

@@ -7,5 +7,6 @@
 pub(crate) mod folder;
 pub(crate) mod live;
 pub(crate) mod output;
+pub(crate) mod ports;
 pub(crate) mod store;
 pub(crate) mod wait;

@@ -43,6 +43,20 @@ impl LauncherZygote {
         }
     }
 
+    /// Has it make TCP sockets in `loopback`, for IPv4 and for IPv6: they connect to what listens there. Neither waits
+    /// (`O_NONBLOCK`).
+    pub fn sockets(&mut self, loopback: &Loopback) -> io::Result<[OwnedFd; 2]> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let [user, network] = loopback.descriptors();
+        match self.ask(SOCKETS, &[theirs.as_fd(), user, network])? {
+            MADE => {
+                let (_, both) = syscalls::receive_with_descriptors(ours.as_fd(), &mut [0])?;
+                <[OwnedFd; 2]>::try_from(both).map_err(|_| io::ErrorKind::UnexpectedEof.into())
+            }
+            _ => Err(io::Error::other("no socket could be made in that network")),
+        }
+    }
+
     fn ask(&mut self, word: u8, given: &[BorrowedFd<'_>]) -> io::Result<i32> {
         let mut socket = &self.0.socket;
         socket.set_read_timeout(Some(PATIENCE))?;
@@ -60,8 +74,9 @@ impl LauncherZygote {
 /// What a zygote is asked for.
 const LAUNCHER: u8 = 1;
 const LOOPBACK: u8 = 2;
+const SOCKETS: u8 = 3;
 
-/// Its answer when it made an interface.
+/// Its answer when it made an interface or sockets.
 const MADE: i32 = 1;
 
 /// How long a zygote may take for one launcher.
@@ -71,6 +86,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 enum Given {
     Launcher(UnixStream, Option<Loopback>),
     Loopback(UnixStream),
+    Sockets(UnixStream, Loopback),
 }
 
 /// Receives a request; none at the end.
@@ -84,8 +100,15 @@ fn receive(from: impl AsFd) -> Option<Given> {
         (1, [LAUNCHER]) if rest.is_empty() => Some(Given::Launcher(socket, None)),
         (1, [LAUNCHER]) => Some(Given::Launcher(socket, Some(Loopback::of(rest.try_into().ok()?)))),
         (1, [LOOPBACK]) if rest.is_empty() => Some(Given::Loopback(socket)),
+        (1, [SOCKETS]) => Some(Given::Sockets(socket, Loopback::of(rest.try_into().ok()?))),
         (_, _) => None,
     }
+}
+
+/// Answers whether something was made; returns whether anybody heard it.
+fn told(output: &mut impl io::Write, made: &io::Result<()>) -> bool {
+    let answer = if made.is_ok() { MADE } else { -1 };
+    output.write_all(&answer.to_ne_bytes()).and_then(|()| output.flush()).is_ok()
 }
 
 /// Is the zygote: makes a launcher for each socket that it gets, until there are no more.
@@ -98,11 +121,16 @@ fn zygote() -> i32 {
             Some(Given::Launcher(control, loopback)) => (control, loopback),
             Some(Given::Loopback(to)) => {
                 let made = Loopback::make().and_then(|made| made.send(&to, LOOPBACK));
-                let answer = if made.is_ok() { MADE } else { -1 };
-                if output.write_all(&answer.to_ne_bytes()).and_then(|()| output.flush()).is_err() {
-                    return FAILED.into();
+                match told(&mut output, &made) {
+                    true => continue,
+                    false => return FAILED.into(),
                 }
-                continue;
+            }
+            Some(Given::Sockets(to, loopback)) => {
+                match told(&mut output, &loopback.send_sockets(&to, SOCKETS)) {
+                    true => continue,
+                    false => return FAILED.into(),
+                }
             }
             None => return 0,
         };

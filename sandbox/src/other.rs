@@ -88,11 +88,23 @@ impl LauncherZygote {
     pub fn loopback(&mut self) -> io::Result<Loopback> {
         match *self {}
     }
+
+    /// Makes sockets in a loopback interface.
+    pub fn sockets(&mut self, _: &Loopback) -> io::Result<[std::os::fd::OwnedFd; 2]> {
+        match *self {}
+    }
 }
 
 /// A loopback interface that runs can share; never made.
 #[derive(Debug)]
 pub enum Loopback {}
+
+impl Loopback {
+    /// Refuses.
+    pub fn of_process(_: u32) -> io::Result<Loopback> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
 
 impl Launcher {
     /// Forks nothing.

@@ -1,5 +1,6 @@
 //! `stockade tasks`: background tasks, read from their folders; only a stop needs the gateway that runs them.
 
+mod attach;
 mod follow;
 mod shown;
 
@@ -8,7 +9,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::args::Common;
-use super::args::tasks::{List, Output, Prune, TasksCommand, Wait};
+use super::args::tasks::{List, Open, Output, Prune, TasksCommand, Wait};
 use super::{context, failure};
 use crate::cli::exit::ExitCode;
 use crate::engine::tasks;
@@ -16,6 +17,7 @@ use crate::places::Places;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::status;
 use crate::protocol::tasks::{OutputRequest, TaskAct, TaskRequest, TaskState, TaskView};
+use crate::route::Route;
 use crate::serve::shell::inside::own_confinement;
 use crate::tasks::store::{Retention, Store};
 
@@ -51,10 +53,12 @@ pub(super) fn tasks(common: &Common, command: Option<TasksCommand>) -> Result<Ex
     let tasks = Tasks { store, session, json: common.json, common };
     match command {
         TasksCommand::List(options) => tasks.list(&options),
-        TasksCommand::Show(options) => tasks.show(&tasks.find(&options.id)?),
+        TasksCommand::Show(options) => tasks.show(tasks.find(&options.id)?),
         TasksCommand::Output(options) => tasks.output(options),
         TasksCommand::Wait(options) => tasks.wait(&options),
         TasksCommand::Follow(options) => follow::follow(&tasks, &options),
+        TasksCommand::Attach(options) => attach::attach(&tasks, &options.id),
+        TasksCommand::Open(options) => tasks.open(&options),
         TasksCommand::Stop(options) => tasks.stop(&options.id),
         TasksCommand::Prune(options) => tasks.prune(&options),
     }
@@ -68,6 +72,7 @@ impl Tasks<'_> {
     fn list(&self, options: &List) -> Result<ExitCode, Failure> {
         let mut found = self.store.list(self.session)?;
         found.retain(|task| !options.running || !task.state.has_ended());
+        let found = self.store.with_ports(found);
         let text = match self.json {
             true => json!({ "tasks": found }).to_string(),
             false if found.is_empty() => return Ok(ExitCode::SUCCESS),
@@ -77,7 +82,9 @@ impl Tasks<'_> {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn show(&self, task: &TaskView) -> Result<ExitCode, Failure> {
+    fn show(&self, task: TaskView) -> Result<ExitCode, Failure> {
+        let tasks = self.store.with_ports(vec![task]);
+        let Some(task) = tasks.first() else { return Ok(ExitCode::SUCCESS) };
         let text = match self.json {
             true => json!({ "task": task }).to_string(),
             false => shown::whole(task),
@@ -144,21 +151,48 @@ impl Tasks<'_> {
         let task = self.find(id)?;
         if task.state.has_ended() {
             failure::tell(&format!("stockade: {}; it has ended already", shown::line(&task)));
-            return self.show_in_json(&task);
+            return self.show_in_json(task);
         }
-        let mut client = context::running(self.common)?.ok_or_else(|| {
-            let message = format!("no gateway of yours runs task `{}`", task.task_id);
-            Failure::new(Code::GatewayUnreachable, message, "look at it with `stockade tasks show`")
-        })?;
+        let mut client = self.gateway_of(&task)?;
         let act = TaskAct::Stop { task_id: task.task_id };
         let session = self.session.map(str::to_owned);
-        let answer = client.task(&TaskRequest { session, act })?;
-        let Some(task) = answer.tasks.first() else { return Ok(ExitCode::SUCCESS) };
-        failure::tell(&format!("stockade: {}", shown::line(task)));
+        let mut answer = client.task(&TaskRequest { session, act })?;
+        let Some(task) = answer.tasks.pop() else { return Ok(ExitCode::SUCCESS) };
+        failure::tell(&format!("stockade: {}", shown::line(&task)));
         self.show_in_json(task)
     }
 
-    fn show_in_json(&self, task: &TaskView) -> Result<ExitCode, Failure> {
+    /// Returns a connection to the gateway that runs a task.
+    fn gateway_of(&self, task: &TaskView) -> Result<Route, Failure> {
+        context::running(self.common)?.ok_or_else(|| {
+            let message = format!("no gateway of yours runs task `{}`", task.task_id);
+            Failure::new(Code::GatewayUnreachable, message, "look at it with `stockade tasks show`")
+        })
+    }
+
+    fn open(&self, options: &Open) -> Result<ExitCode, Failure> {
+        let task = self.find(&options.id)?;
+        if task.state.has_ended() {
+            let message = format!("task `{}` has ended", task.task_id);
+            return Err(Failure::new(Code::InvalidRequest, message, "start it again"));
+        }
+        let mut client = self.gateway_of(&task)?;
+        let act =
+            TaskAct::Open { task_id: task.task_id, port: options.port, listen: options.listen };
+        let session = self.session.map(str::to_owned);
+        let answer = client.task(&TaskRequest { session, act })?;
+        let Some(forward) = &answer.forward else { return Ok(ExitCode::SUCCESS) };
+        let text = match self.json {
+            true => json!({ "task": answer.tasks.first(), "forward": forward }).to_string(),
+            false => forward.address.clone(),
+        };
+        failure::print(&text).map_err(failure::unwritable)?;
+        let port = forward.port;
+        failure::tell(&format!("stockade: leads to port {port} of the task until the task ends"));
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn show_in_json(&self, task: TaskView) -> Result<ExitCode, Failure> {
         match self.json {
             true => self.show(task),
             false => Ok(ExitCode::SUCCESS),

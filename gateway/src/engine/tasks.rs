@@ -83,10 +83,17 @@ impl Gateway {
         match act {
             TaskAct::List => {
                 let (store, session) = (store.clone(), session.clone());
-                let tasks = blocking(move || store.list(session.as_deref())).await?;
-                Ok(TaskAnswer { tasks, output: None })
+                let list = move || Ok(store.with_ports(store.list(session.as_deref())?));
+                Ok(TaskAnswer { tasks: blocking(list).await?, output: None, forward: None })
             }
-            TaskAct::Show { task_id } => Ok(only(find(task_id).await?)),
+            TaskAct::Show { task_id } => {
+                let task = find(task_id).await?;
+                let tasks = blocking(move || Ok(store.with_ports(vec![task]))).await?;
+                Ok(TaskAnswer { tasks, output: None, forward: None })
+            }
+            TaskAct::Open { task_id, port, listen } => {
+                self.forward(find(task_id).await?, port, listen).await
+            }
             TaskAct::Output(wanted) => {
                 let session = session.clone();
                 blocking(move || read(&store, &wanted, session.as_deref())).await
@@ -131,7 +138,7 @@ impl Gateway {
 }
 
 fn only(task: TaskView) -> TaskAnswer {
-    TaskAnswer { tasks: vec![task], output: None }
+    TaskAnswer { tasks: vec![task], output: None, forward: None }
 }
 
 /// Returns output of a task, if wanted when it has ended.
@@ -145,7 +152,7 @@ pub(crate) fn read(
     let task = until_end(store, &wanted.task_id, session, limit)?;
     let folder = store.folder(&task.task_id);
     let found = output::read(&folder, wanted.offset, filter.as_ref(), task.state.has_ended())?;
-    Ok(TaskAnswer { tasks: vec![task], output: Some(found) })
+    Ok(TaskAnswer { tasks: vec![task], output: Some(found), forward: None })
 }
 
 /// Waits until a task has ended, no longer than `limit`; returns what it is then.

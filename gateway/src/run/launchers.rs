@@ -2,6 +2,7 @@
 //! that was started early costs a command nothing; it holds nothing and does nothing until it has a spec.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -71,6 +72,16 @@ impl Launchers {
         let make = move || {
             let mut zygote = zygote.lock().map_err(|_| io::Error::other("the zygote is lost"))?;
             zygote.loopback().map(Arc::new)
+        };
+        tokio::task::spawn_blocking(make).await?
+    }
+
+    /// Makes TCP sockets in `loopback`, for IPv4 and for IPv6. Fails where nothing is forked.
+    pub(crate) async fn sockets(&self, loopback: Arc<Loopback>) -> io::Result<[OwnedFd; 2]> {
+        let zygote = self.zygote.clone().ok_or(io::ErrorKind::Unsupported)?;
+        let make = move || {
+            let mut zygote = zygote.lock().map_err(|_| io::Error::other("the zygote is lost"))?;
+            zygote.sockets(&loopback)
         };
         tokio::task::spawn_blocking(make).await?
     }

@@ -30,6 +30,9 @@ pub(super) const VERSION: u32 = 1;
 pub(super) struct About {
     /// Version of the form.
     pub(super) v: u32,
+    /// Process number of the monitor, which is the parent of all that the task runs and lives as long as the task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) monitor: Option<u32>,
     /// The task, but for what its other files tell.
     #[serde(flatten)]
     pub(super) view: TaskView,
@@ -53,6 +56,7 @@ pub(crate) struct End {
 pub(crate) struct Folder {
     path: PathBuf,
     view: TaskView,
+    monitor: Option<u32>,
     /// Locked from the first to the last moment: none before and after.
     holder: Option<File>,
 }
@@ -61,12 +65,17 @@ impl Folder {
     /// Returns the folder of a command that may become a task: nothing is written yet.
     pub(crate) fn new(path: PathBuf, view: TaskView) -> Folder {
         let output_path = path.join(OUTPUT).to_string_lossy().into_owned();
-        Folder { path, view: TaskView { output_path, ..view }, holder: None }
+        Folder { path, view: TaskView { output_path, ..view }, monitor: None, holder: None }
     }
 
     /// Says whether the command is a task.
     pub(crate) fn is_task(&self) -> bool {
         self.holder.is_some()
+    }
+
+    /// Notes the process number of the monitor of the command, which was started.
+    pub(crate) fn runs_below(&mut self, monitor: u32) {
+        self.monitor = Some(monitor);
     }
 
     /// Makes the command a task, in state `state`; returns what it is from then on.
@@ -95,6 +104,7 @@ impl Folder {
         let (signal, ended_ms) = (signal_number.map(signal_name), Some(now_ms()));
         self.view =
             TaskView { state, reason, exit_code, signal, signal_number, ended_ms, ..self.view };
+        self.monitor = None;
         let written = self.write();
         self.holder = None;
         match written {
@@ -105,7 +115,7 @@ impl Folder {
 
     /// Replaces `task.json` in one step, so that a reader finds one whole state.
     fn write(&self) -> io::Result<()> {
-        let about = About { v: VERSION, view: self.view.clone() };
+        let about = About { v: VERSION, monitor: self.monitor, view: self.view.clone() };
         replace(&self.path.join(ABOUT), &serde_json::to_vec(&about)?)
     }
 }

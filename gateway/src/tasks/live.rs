@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{Control, Input};
@@ -49,6 +49,8 @@ pub(crate) struct Ways {
 #[derive(Debug, Default)]
 pub(crate) struct Live {
     running: Mutex<BTreeMap<String, Ways>>,
+    /// What serves the forwards of each task.
+    forwards: Mutex<BTreeMap<String, Vec<AbortHandle>>>,
     work: Mutex<JoinSet<()>>,
 }
 
@@ -68,6 +70,19 @@ impl Live {
     /// Notes that a task is over.
     pub(crate) fn remove(&self, id: &str) {
         self.running().remove(id);
+        let mut forwards = self.forwards.lock().unwrap_or_else(PoisonError::into_inner);
+        forwards.remove(id).into_iter().flatten().for_each(|forward| forward.abort());
+    }
+
+    /// Serves a forward until the task ends; nothing for one that has ended.
+    pub(crate) fn forward(&self, id: &str, serve: impl Future<Output = ()> + Send + 'static) {
+        let serve = tokio::spawn(serve).abort_handle();
+        let mut forwards = self.forwards.lock().unwrap_or_else(PoisonError::into_inner);
+        forwards.entry(id.to_owned()).or_default().push(serve);
+        drop(forwards);
+        if !self.running().contains_key(id) {
+            self.remove(id);
+        }
     }
 
     /// Returns how many tasks run.

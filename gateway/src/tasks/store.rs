@@ -8,6 +8,7 @@ use std::time::Duration;
 use rustix::fs::FlockOperation;
 
 use super::folder::{ABOUT, About, HOLDER, OUTPUT, VERSION, now_ms};
+use super::ports::{self, Processes};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::tasks::{TaskState, TaskView};
 
@@ -65,6 +66,27 @@ impl Store {
         // Identities are in the order of time.
         found.sort_by(|left, right| left.task_id.cmp(&right.task_id));
         Ok(found)
+    }
+
+    /// Returns tasks with the ports on which they listen now.
+    pub(crate) fn with_ports(&self, mut tasks: Vec<TaskView>) -> Vec<TaskView> {
+        let mut processes = None;
+        for task in tasks.iter_mut().filter(|task| !task.state.has_ended()) {
+            if let Some(monitor) = self.monitor(&task.task_id) {
+                let processes = processes.get_or_insert_with(Processes::now);
+                task.ports = ports::listening(processes, monitor);
+            }
+        }
+        tasks
+    }
+
+    /// Returns the process number of the monitor of a task that runs.
+    pub(crate) fn monitor(&self, id: &str) -> Option<u32> {
+        let folder = self.folder(id);
+        let about = read_limited(&folder.join(ABOUT)).ok()?;
+        let monitor = serde_json::from_slice::<About>(&about).ok()?.monitor;
+        // Its number is another's once its gateway is gone.
+        monitor.filter(|_| is_held(&folder))
     }
 
     /// Returns the one task that `name` names: its identity, or a part at the beginning or the end of it that no other
@@ -163,7 +185,7 @@ fn read(id: &str, folder: &Path) -> Option<TaskView> {
     };
     let about = about.and_then(|bytes| Ok(serde_json::from_slice::<About>(&bytes)?));
     let mut view = match about {
-        Ok(About { v: VERSION, view }) if view.task_id == id => view,
+        Ok(About { v: VERSION, view, .. }) if view.task_id == id => view,
         Ok(About { v, .. }) if v > VERSION => lost(id, folder, "a newer stockade wrote its file"),
         Ok(_) => lost(id, folder, "its file is of another task"),
         Err(error) => lost(id, folder, &format!("its file is invalid: {error}")),

@@ -3,6 +3,7 @@
 //! The folder is watched (inotify(7)). A gateway that is killed closes its lock file, which wakes the watch as well.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -32,12 +33,23 @@ impl Watch {
 
     /// Waits until something happens, no longer than until `until`. Returns whether time is left.
     pub(crate) fn wait(&self, until: Instant) -> io::Result<bool> {
+        self.wait_or(None, until)
+    }
+
+    /// The same, but returns as soon as `input` can be read, too.
+    pub(crate) fn wait_or(
+        &self,
+        input: Option<BorrowedFd<'_>>,
+        until: Instant,
+    ) -> io::Result<bool> {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Ok(false);
         }
         let limit = Timespec::try_from(left.min(LOOK)).map_err(io::Error::other)?;
-        match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&limit)) {
+        let mut polled = vec![PollFd::new(&self.0, PollFlags::IN)];
+        polled.extend(input.map(|input| PollFd::from_borrowed_fd(input, PollFlags::IN)));
+        match poll(&mut polled, Some(&limit)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }

@@ -130,6 +130,17 @@ pub enum TaskAct {
         /// What.
         input: Input,
     },
+    /// Forwards a port of the host's loopback interface to one on which a task listens, until the task ends.
+    Open {
+        /// Which.
+        task_id: String,
+        /// The port of the task; none for the one on which it listens.
+        #[serde(default)]
+        port: Option<u16>,
+        /// The port of the host; none for any that is free.
+        #[serde(default)]
+        listen: Option<u16>,
+    },
     /// Gives the terminal of a task another size.
     Resize {
         /// Which.
@@ -178,4 +189,16 @@ pub struct TaskAnswer {
     /// Its output, if that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<TaskOutput>,
+    /// The forward, if one was opened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forward: Option<Forward>,
+}
+
+/// A port of the host that leads to a task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Forward {
+    /// Where to connect, such as `127.0.0.1:40123`.
+    pub address: String,
+    /// The port of the task to which it leads.
+    pub port: u16,
 }

@@ -54,6 +54,29 @@ impl Loopback {
         }
     }
 
+    /// Returns the one in which the process `pid` is. Fails for a process that this one may not inspect (`ptrace(2)`,
+    /// "Ptrace access mode checking").
+    pub fn of_process(pid: u32) -> io::Result<Loopback> {
+        let network: OwnedFd = File::open(format!("/proc/{pid}/ns/net"))?.into();
+        let user = syscalls::owner_of(network.as_fd())?;
+        Ok(Loopback { user, network })
+    }
+
+    /// Makes TCP sockets there, for IPv4 and for IPv6, in a process of its own, and sends them with `word`. A socket stays in
+    /// the network in which it was made, so whoever has one connects there. The calling process must have one thread.
+    pub(crate) fn send_sockets(&self, to: &UnixStream, word: u8) -> io::Result<()> {
+        match syscalls::fork(0)? {
+            Fork::Child => {
+                let sent = self.join().and_then(|()| sockets()).and_then(|both| {
+                    let both = both.each_ref().map(AsFd::as_fd);
+                    syscalls::send_with_descriptors(to.as_fd(), &[word], &both)
+                });
+                syscalls::exit_now(i32::from(sent.is_err()))
+            }
+            Fork::Parent(pid) => wait_for(pid),
+        }
+    }
+
     /// Sends it, with `word`.
     pub(crate) fn send(&self, to: &UnixStream, word: u8) -> io::Result<()> {
         let both = [self.user.as_fd(), self.network.as_fd()];
@@ -86,6 +109,14 @@ impl Loopback {
         // More rights than before make a process one that nobody looks into, itself included: who begins here maps its ids.
         syscalls::prctl(libc::PR_SET_DUMPABLE, 1, 0).map(drop)
     }
+}
+
+/// Makes a TCP socket for IPv4 and one for IPv6.
+fn sockets() -> io::Result<[OwnedFd; 2]> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = |family| socket_with(family, SocketType::STREAM, flags, None);
+    Ok([socket(AddressFamily::INET)?, socket(AddressFamily::INET6)?])
 }
 
 /// Makes the interface ready, and hands over what it lives in.

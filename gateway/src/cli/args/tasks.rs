@@ -38,6 +38,16 @@ pub(crate) enum TasksCommand {
     Wait(Wait),
     /// Print what a task writes until it ends.
     Follow(Follow),
+    /// Type to a task that has a terminal, and see what it writes. Ctrl-] detaches; the task goes on.
+    #[command(
+        after_help = "Example:\n  id=$(stockade run --background --pty -- python3 -i)\n  stockade tasks attach \"$id\""
+    )]
+    Attach(One),
+    /// Forward a port of this machine's loopback interface to a port on which a task listens, until the task ends.
+    #[command(
+        after_help = "Example:\n  id=$(stockade run --background -- python3 -m http.server 8000)\n  curl \"$(stockade tasks open \"$id\")\""
+    )]
+    Open(Open),
     /// Stop a task: TERM, then KILL after 2 seconds.
     Stop(One),
     /// Remove the output of tasks and commands that have ended.
@@ -116,6 +126,22 @@ pub(crate) struct Follow {
     pub per_minute: Option<u32>,
 }
 
+/// `stockade tasks open`.
+#[derive(Debug, Args)]
+pub(crate) struct Open {
+    #[command(flatten)]
+    pub common: Common,
+    /// The task.
+    #[arg(value_name = "ID")]
+    pub id: String,
+    /// Forward to this port of the task [default: the one on which it listens].
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
+    /// Listen on this port of the machine [default: a free one].
+    #[arg(long, value_name = "PORT")]
+    pub listen: Option<u16>,
+}
+
 /// `stockade tasks prune`.
 #[derive(Debug, Args)]
 pub(crate) struct Prune {
@@ -137,7 +163,10 @@ impl TasksCommand {
     pub(crate) fn common(&self) -> &Common {
         match self {
             TasksCommand::List(options) => &options.common,
-            TasksCommand::Show(options) | TasksCommand::Stop(options) => &options.common,
+            TasksCommand::Show(options)
+            | TasksCommand::Stop(options)
+            | TasksCommand::Attach(options) => &options.common,
+            TasksCommand::Open(options) => &options.common,
             TasksCommand::Output(options) => &options.common,
             TasksCommand::Wait(options) => &options.common,
             TasksCommand::Follow(options) => &options.common,

@@ -52,7 +52,7 @@ pub(super) fn follow(tasks: &Tasks<'_>, options: &Follow) -> Result<ExitCode, Fa
     tasks.ended(&task)
 }
 
-fn open(task: &TaskView, offset: u64) -> Result<File, Failure> {
+pub(super) fn open(task: &TaskView, offset: u64) -> Result<File, Failure> {
     let path = Path::new(&task.output_path);
     let broken = |error: io::Error| unfollowed(path, &error);
     let mut file = File::open(path).map_err(broken)?;
@@ -198,7 +198,7 @@ pub(super) fn write(bytes: &[u8]) -> Result<bool, Failure> {
     }
 }
 
-fn unfollowed(path: &Path, error: &io::Error) -> Failure {
+pub(super) fn unfollowed(path: &Path, error: &io::Error) -> Failure {
     let message = format!("cannot follow `{}`: {error}", path.display());
     Failure::new(Code::StateUnusable, message, "`stockade tasks list` shows which tasks there are")
 }

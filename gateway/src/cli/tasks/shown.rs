@@ -24,10 +24,14 @@ pub(super) fn table(tasks: &[TaskView]) -> String {
             true => format!("{}…", command.chars().take(WIDEST - 1).collect::<String>()),
             false => command,
         };
-        let (took, size) = (elapsed(task), size(task.output_bytes));
-        format!("{:26}  {:9}  {took:>8}  {size:>8}  {command}", task.task_id, task.state.word())
+        let (took, size, ports) = (elapsed(task), size(task.output_bytes), ports(task));
+        let (id, state) = (&task.task_id, task.state.word());
+        format!("{id:26}  {state:9}  {took:>8}  {size:>8}  {ports:>6}  {command}")
     });
-    let head = format!("{:26}  {:9}  {:>8}  {:>8}  COMMAND", "ID", "STATE", "TIME", "OUTPUT");
+    let head = format!(
+        "{:26}  {:9}  {:>8}  {:>8}  {:>6}  COMMAND",
+        "ID", "STATE", "TIME", "OUTPUT", "PORTS"
+    );
     std::iter::once(head).chain(rows).collect::<Vec<_>>().join("\n")
 }
 
@@ -46,7 +50,16 @@ pub(super) fn whole(task: &TaskView) -> String {
     for (name, value) in optional {
         lines.extend(value.as_ref().map(|value| format!("{name}{}", words::one_line(value))));
     }
+    if !task.ports.is_empty() {
+        let ports = ports(task);
+        lines.push(format!("ports     {ports} (`stockade tasks open {}`)", task.task_id));
+    }
     lines.join("\n")
+}
+
+/// Returns the ports of a task, such as `3000, 9229`.
+fn ports(task: &TaskView) -> String {
+    task.ports.iter().map(u16::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns how long a task ran, or has been running.

@@ -1,7 +1,7 @@
 //! Namespaces that are there already.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rustix::rand::GetRandomFlags;
 
@@ -24,6 +24,15 @@ pub(crate) fn join_namespace(namespace: BorrowedFd<'_>, kind: i32) -> io::Result
     // SAFETY: integers only, and the descriptor is open as long as it is borrowed.
     let status = unsafe { libc::setns(namespace.as_raw_fd(), kind) };
     check(status.into()).map(drop)
+}
+
+/// Returns the user namespace that owns `namespace` (`NS_GET_USERNS` of `ioctl_ns(2)`, since Linux 4.9).
+pub(crate) fn owner_of(namespace: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    // SAFETY: the request has no argument, and the descriptor is open as long as it is borrowed.
+    let owner = unsafe { libc::ioctl(namespace.as_raw_fd(), libc::NS_GET_USERNS as _) };
+    check(owner.into())?;
+    // SAFETY: the kernel has just opened this descriptor for this process, and nobody else knows its number.
+    Ok(unsafe { OwnedFd::from_raw_fd(owner) })
 }
 
 /// Takes new namespaces of these kinds (`CLONE_NEW*` bits) in the place of this process's own (`unshare(2)`).

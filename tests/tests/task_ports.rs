@@ -1,0 +1,153 @@
+//! Tasks that listen: their ports, and the way to them from the host, for as long as they run.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use stockade_tests::Place;
+use stockade_tests::gateway::Gateway;
+
+/// A server for one port that answers each connection with a word and goes on.
+const SERVER: &str = "python3 -c \"
+import socket, sys
+server = socket.socket(); server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+server.bind(('127.0.0.1', int(sys.argv[1]))); server.listen(); print('ready', flush=True)
+while True:
+    peer, _ = server.accept(); peer.sendall(b'hello ' + peer.recv(100)); peer.close()
+\"";
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Starts a server as a task of a session, waits until it is ready, and returns its ID.
+fn serve(place: &Place, session: &str, port: u16) -> String {
+    let line = format!("{SERVER} {port}");
+    let arguments = ["run", "--quiet", "--background", "--session", session, "--", &line];
+    let started = place.output(arguments);
+    assert!(started.status.success(), "{}", text(&started.stderr));
+    let id = text(&started.stdout).trim().to_owned();
+    let end = Instant::now() + Duration::from_secs(60);
+    while !text(&place.output(["tasks", "output", &id, "--offset", "0"]).stdout).contains("ready") {
+        assert!(Instant::now() < end, "the server never listens");
+        std::thread::yield_now();
+    }
+    id
+}
+
+fn ports(place: &Place, id: &str) -> Value {
+    let shown = place.output(["tasks", "show", id, "--json"]);
+    let object: Value = serde_json::from_slice(&shown.stdout).expect("an object");
+    object["task"].get("ports").cloned().unwrap_or(json!([]))
+}
+
+fn ask(address: &str, word: &str) -> std::io::Result<String> {
+    let mut peer = TcpStream::connect(address)?;
+    peer.write_all(word.as_bytes())?;
+    let mut answer = String::new();
+    peer.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+fn has_python() -> bool {
+    let has = Command::new("python3").arg("--version").output().is_ok();
+    if !has {
+        stockade_tests::skip("task_ports", "python3 is not installed");
+    }
+    has
+}
+
+#[test]
+fn a_task_shows_its_port_and_a_forward_leads_there_until_it_ends() {
+    if !has_python() {
+        return;
+    }
+    let place = Place::new("tp-open");
+    let _gateway = Gateway::start(&place);
+    let id = serve(&place, "a", 48_123);
+    assert_eq!(ports(&place, &id), json!([48_123]));
+    let listed = text(&place.output(["tasks", "list"]).stdout);
+    assert!(
+        listed.lines().any(|line| line.starts_with(&id) && line.contains(" 48123 ")),
+        "{listed}"
+    );
+    // Nothing of the host leads there by itself.
+    assert!(ask("127.0.0.1:48123", "x").is_err());
+    let opened = place.output(["tasks", "open", &id]);
+    assert_eq!(
+        text(&opened.stderr),
+        "stockade: leads to port 48123 of the task until the task ends\n"
+    );
+    let address = text(&opened.stdout).trim().to_owned();
+    assert_eq!(ask(&address, "one").expect("an answer"), "hello one");
+    assert_eq!(ask(&address, "two").expect("an answer"), "hello two");
+    assert!(place.output(["tasks", "stop", &id]).status.success());
+    let end = Instant::now() + Duration::from_secs(60);
+    while TcpStream::connect(&address).is_ok() {
+        assert!(Instant::now() < end, "the forward outlives its task");
+        std::thread::yield_now();
+    }
+    assert_eq!(ports(&place, &id), json!([]));
+}
+
+#[test]
+fn only_ports_of_the_task_itself_are_opened() {
+    if !has_python() {
+        return;
+    }
+    let place = Place::new("tp-other");
+    let _gateway = Gateway::start(&place);
+    let (server, other) = (serve(&place, "a", 48_124), serve(&place, "a", 48_125));
+    let idle =
+        place.output(["run", "--quiet", "--background", "--session", "a", "--", "sleep 1000"]);
+    let idle = text(&idle.stdout).trim().to_owned();
+    let refused = |arguments: &[&str]| {
+        let output = place.output([&["tasks", "open"], arguments].concat());
+        (output.status.code(), text(&output.stderr).lines().next().unwrap_or_default().to_owned())
+    };
+    // Both are in one network; still each task has its own port alone.
+    assert_eq!(
+        refused(&[&server, "--port", "48125"]),
+        (Some(122), format!("stockade: task `{server}` does not listen on port 48125"))
+    );
+    assert_eq!(
+        refused(&[&idle]),
+        (Some(122), format!("stockade: task `{idle}` listens on no TCP port"))
+    );
+    assert_eq!(ports(&place, &other), json!([48_125]));
+    let held = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let taken = held.local_addr().expect("its address").port().to_string();
+    let (status, told) = refused(&[&server, "--listen", &taken]);
+    assert_eq!(status, Some(122));
+    assert!(told.starts_with(&format!("stockade: cannot listen on 127.0.0.1:{taken}: ")), "{told}");
+    assert!(place.output(["tasks", "stop", &idle]).status.success());
+    let (status, told) = refused(&[&idle]);
+    assert_eq!((status, told), (Some(122), format!("stockade: task `{idle}` has ended")));
+}
+
+#[test]
+fn the_port_of_a_session_is_closed_to_another_session_and_to_the_forward_of_a_command() {
+    if !has_python() {
+        return;
+    }
+    let place = Place::new("tp-session");
+    let _gateway = Gateway::start(&place);
+    let id = serve(&place, "a", 48_126);
+    let opened = place.output(["tasks", "open", &id]);
+    let address = text(&opened.stdout).trim().to_owned();
+    let port = address.rsplit_once(':').expect("an address").1.to_owned();
+    let connect = |session: &str, port: &str| {
+        let line = format!(
+            "python3 -c \"import socket; socket.create_connection(('127.0.0.1', {port}), 5); print('in')\""
+        );
+        let output = place.output(["run", "--quiet", "--session", session, "--", &line]);
+        (output.status.success(), text(&output.stdout))
+    };
+    assert_eq!(connect("a", "48126"), (true, "in\n".to_owned()));
+    assert_eq!(connect("b", "48126"), (false, String::new()));
+    // The forward is the host's: a sandboxed command reaches it no more than any other port of the host.
+    assert_eq!(connect("b", &port), (false, String::new()));
+    assert_eq!(ask(&address, "host").expect("an answer"), "hello host");
+}
