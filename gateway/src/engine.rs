@@ -10,6 +10,7 @@ mod hooked;
 mod loopbacks;
 mod opening;
 mod reviewed;
+mod session_list;
 pub(crate) mod sessions;
 mod steps;
 pub(crate) mod tasks;

@@ -2,6 +2,7 @@
 
 use stockade_client::Client;
 use stockade_wire::conversation::Conversation;
+use stockade_wire::sessions::{SessionAnswer, SessionRequest};
 
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::tasks::{TaskAnswer, TaskRequest};
@@ -111,6 +112,14 @@ impl Route {
                 "start one with `stockade serve`",
             )),
             Way::Socket(connection) => connection.task(request),
+        }
+    }
+
+    /// Asks about the sessions of the gateway behind the socket. A gateway in this process has none.
+    pub fn session(&mut self, request: &SessionRequest) -> Result<SessionAnswer, Failure> {
+        match &mut self.way {
+            Way::Embedded(_) => Ok(SessionAnswer { sessions: Vec::new() }),
+            Way::Socket(connection) => connection.session(request),
         }
     }
 

@@ -30,6 +30,7 @@ use stockade_base::sockets::Address;
 use stockade_wire::conversation::Conversation;
 use stockade_wire::errors::{Code, Failure};
 use stockade_wire::frames::{self, Lines};
+use stockade_wire::sessions::{SessionAnswer, SessionRequest};
 use stockade_wire::tasks::{TaskAnswer, TaskRequest};
 use stockade_wire::types::{
     CheckRequest, CommandRequest, DecisionView, EventRequest, EventView, RunOutcome, VERSION,
@@ -174,6 +175,11 @@ impl Client {
     /// Asks about background tasks.
     pub fn task(&mut self, request: &TaskRequest) -> Result<TaskAnswer, Failure> {
         self.call("task", request)
+    }
+
+    /// Asks about the sessions of this user.
+    pub fn session(&mut self, request: &SessionRequest) -> Result<SessionAnswer, Failure> {
+        self.call("session", request)
     }
 
     /// Runs one command to its end.

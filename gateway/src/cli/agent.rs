@@ -15,7 +15,7 @@ use crate::cli::exit::ExitCode;
 use crate::places::Places;
 use crate::protocol::errors::{Code, Failure};
 use crate::route::Options;
-use crate::serve::socket::Listener;
+use crate::serve::socket::{Idle, Listener};
 use crate::spare::{Purpose, Spare};
 use stockade_client::Client;
 
@@ -57,7 +57,7 @@ async fn serve(beside: &Path, agent: &Agent, options: Options) -> Result<ExitCod
     let listener = Listener::bind(&path)?;
     let child = spawn(beside, &agent.arguments, &path)?;
     let mut ended = None;
-    listener.serve(gateway, async { ended = Some(status(child).await) }, None).await;
+    listener.serve(gateway, async { ended = Some(status(child).await) }, Idle::NEVER).await;
     ended.unwrap_or_else(|| Err(failed("its end is not known")))
 }
 

@@ -5,6 +5,7 @@ mod filter;
 pub(crate) mod policy;
 pub(crate) mod review;
 mod serve;
+pub(crate) mod sessions;
 pub(crate) mod tasks;
 #[cfg(test)]
 mod tests;
@@ -67,6 +68,9 @@ pub(crate) enum Command {
     /// List, read, wait for and stop background tasks.
     #[command(after_help = tasks::EXAMPLE)]
     Tasks(Box<tasks::Tasks>),
+    /// List and close the open sessions of a gateway.
+    #[command(after_help = sessions::EXAMPLE)]
+    Sessions(Box<sessions::Sessions>),
     /// Show what this machine can enforce, and what to do about what is missing.
     #[command(after_help = EXAMPLE_DOCTOR)]
     Doctor(Doctor),
@@ -506,6 +510,11 @@ impl Arguments {
             Command::Review(options) => &options.common,
             Command::Tasks(options) if options.common.json => &options.common,
             Command::Tasks(options) => match &options.command {
+                Some(command) => command.common(),
+                None => &options.common,
+            },
+            Command::Sessions(options) if options.common.json => &options.common,
+            Command::Sessions(options) => match &options.command {
                 Some(command) => command.common(),
                 None => &options.common,
             },

@@ -19,6 +19,7 @@ mod refused;
 mod review;
 mod run;
 mod serve;
+mod sessions;
 mod setup;
 mod shell;
 mod streams;
@@ -125,6 +126,10 @@ fn dispatch(arguments: Arguments, foreseen: Option<Spare>) -> Result<ExitCode, F
         Command::Tasks(options) => {
             let args::tasks::Tasks { common, command } = *options;
             tasks::tasks(&join(common)?, command)
+        }
+        Command::Sessions(options) => {
+            let args::sessions::Sessions { common, command } = *options;
+            sessions::sessions(&join(common)?, command)
         }
         Command::Parse(mut options) => {
             options.common = join(options.common)?;

@@ -2,6 +2,7 @@
 
 use std::io::Read as _;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use crate::cli::exit::ExitCode;
 
@@ -15,9 +16,11 @@ use crate::audit::GatewayMode;
 use crate::facts::Place;
 use crate::protocol::errors::{Code, Failure};
 use crate::route::Options;
-use crate::serve::socket::{self, Listener};
+use crate::serve::socket::{self, Idle, Listener};
 use crate::{Gateway, Spare, plan};
 
+/// How long a session stays open without use when nothing is said.
+const USUAL_SESSION_IDLE: Duration = Duration::from_secs(30 * 60);
 /// Variables that a detached gateway keeps: who the person is, and where things are.
 const KEPT: [&str; 11] = [
     "HOME",
@@ -68,7 +71,9 @@ pub(crate) async fn serve(serving: args::Serve, spare: Spare) -> Result<ExitCode
             _ = hangup.recv() => {}
         }
     };
-    listener.serve(gateway, end, serving.idle).await;
+    let idle =
+        Idle { gateway: serving.idle, session: serving.session_idle.unwrap_or(USUAL_SESSION_IDLE) };
+    listener.serve(gateway, end, idle).await;
     Ok(ExitCode::SUCCESS)
 }
 

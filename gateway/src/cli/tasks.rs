@@ -2,7 +2,7 @@
 
 mod attach;
 mod follow;
-mod shown;
+pub(super) mod shown;
 
 use std::time::Duration;
 

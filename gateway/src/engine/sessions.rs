@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use super::Gateway;
 use super::calling::Calling;
 use crate::protocol::types::{Context, EventRequest, EventView};
+use crate::tasks::folder::now_ms;
 use crate::tasks::live::SESSION_ENDED;
 
 /// Most sessions at once; of further ones no hook is told.
@@ -26,12 +27,15 @@ pub(super) struct Sessions {
 }
 
 #[derive(Debug, Clone)]
-struct Session {
+pub(super) struct Session {
     /// What the hooks said at its beginning; a further call waits for it.
     start: Arc<OnceCell<EventView>>,
-    caller: Calling,
-    cwd: String,
-    context: Context,
+    pub(super) caller: Calling,
+    pub(super) cwd: String,
+    pub(super) context: Context,
+    /// When it began, and when its last call did, in milliseconds since 1970.
+    pub(super) began_ms: u64,
+    pub(super) used_ms: u64,
 }
 
 /// Says whether a session lasts as long as the connection of a call that names it.
@@ -90,6 +94,16 @@ impl Gateway {
     /// last of them; any other is none of theirs.
     pub(crate) async fn leave_session(&self, name: &str) {
         let ended = self.sessions.as_ref().and_then(|sessions| sessions.leave(name));
+        self.end_session(name, ended).await;
+    }
+
+    /// Ends a session, whoever began it.
+    pub(super) async fn close_session(&self, name: &str) {
+        let ended = self.sessions.as_ref().and_then(|sessions| sessions.remove(name));
+        self.end_session(name, ended).await;
+    }
+
+    async fn end_session(&self, name: &str, ended: Option<Session>) {
         if let Some(session) = ended {
             self.leave_loopback(&session.caller, name);
             self.bid_farewell(session).await;
@@ -126,6 +140,12 @@ impl Sessions {
         !self.begun.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
+    /// Returns all of them, by name.
+    pub(super) fn all(&self) -> Vec<(String, Session)> {
+        let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        begun.iter().map(|(name, session)| (name.clone(), session.clone())).collect()
+    }
+
     /// Returns the session of a call, new or known; none when the call names none.
     fn take(&self, caller: &Calling, cwd: &str, context: &Context) -> Option<Session> {
         let name = context.session.clone()?;
@@ -138,8 +158,12 @@ impl Sessions {
             caller: caller.clone(),
             cwd: cwd.to_owned(),
             context: context.clone(),
+            began_ms: now_ms(),
+            used_ms: 0,
         };
-        Some(begun.entry(name).or_insert_with(new).clone())
+        let session = begun.entry(name).or_insert_with(new);
+        session.used_ms = now_ms();
+        Some(session.clone())
     }
 
     fn held(&self) -> MutexGuard<'_, BTreeMap<String, usize>> {

@@ -26,6 +26,7 @@ use crate::protocol::types::{
 };
 use crate::tasks::live::{Stopping, Ways};
 use stockade_wire::conversation::{Conversation, PendingQuestion, WINDOW};
+use stockade_wire::sessions::SessionRequest;
 
 /// Most requests at once on one connection.
 const MOST_REQUESTS: usize = 64;
@@ -180,6 +181,7 @@ impl Connection {
             "run" => self.run(id, typed(params)?),
             "tell" => self.tell(id, typed(params)?),
             "task" => self.task(id, typed(params)?),
+            "session" => self.session(id, typed(params)?),
             _ => Err(RpcError::new(
                 frames::METHOD_NOT_FOUND,
                 format!("the method `{method}` is not known"),
@@ -252,6 +254,20 @@ impl Connection {
             (Arc::clone(&self.gateway), self.outgoing.clone(), id.clone());
         self.requests.spawn(async move {
             let line = match gateway.about_tasks(request).await {
+                Ok(told) => answer(&id, &told),
+                Err(failure) => refusal(id, &failure),
+            };
+            deliver(&outgoing, line).await;
+        });
+        Ok(())
+    }
+
+    fn session(&mut self, id: &Id, request: SessionRequest) -> Result<(), RpcError> {
+        let (gateway, outgoing, id) =
+            (Arc::clone(&self.gateway), self.outgoing.clone(), id.clone());
+        let caller = self.caller.clone();
+        self.requests.spawn(async move {
+            let line = match gateway.about_sessions(&caller, request).await {
                 Ok(told) => answer(&id, &told),
                 Err(failure) => refusal(id, &failure),
             };

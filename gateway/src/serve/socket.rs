@@ -63,13 +63,8 @@ impl Listener {
 
     /// Serves each connection until `end`; then every running command is ended and recorded.
     ///
-    /// With `idle` it also ends after so long without a connection, a session or a task.
-    pub(crate) async fn serve(
-        self,
-        gateway: Gateway,
-        end: impl Future<Output = ()>,
-        idle: Option<Duration>,
-    ) {
+    /// It also ends where `idle` says so.
+    pub(crate) async fn serve(self, gateway: Gateway, end: impl Future<Output = ()>, idle: Idle) {
         let gateway = Arc::new(gateway);
         let (ending, ended) = watch::channel(false);
         let mut connections = JoinSet::new();
@@ -79,11 +74,12 @@ impl Listener {
             if !connections.is_empty() || gateway.is_used() {
                 used = Instant::now();
             }
-            let is_idle = idle.is_some_and(|idle| used.elapsed() >= idle);
+            gateway.end_idle_sessions(idle.session).await;
+            let is_idle = idle.gateway.is_some_and(|idle| used.elapsed() >= idle);
             tokio::select! {
                 () = &mut end => break,
                 () = std::future::ready(()), if is_idle => break,
-                () = tokio::time::sleep(LOOK), if idle.is_some() => {}
+                () = tokio::time::sleep(LOOK) => {}
                 accepted = self.listener.accept() => match accepted {
                     Ok((stream, _)) if connections.len() < MOST_CONNECTIONS && is_ours(&stream) => {
                         connections.spawn(connection::serve(stream, Arc::clone(&gateway), ended.clone()));
@@ -113,6 +109,20 @@ impl Listener {
             let _ = std::fs::remove_file(&self.path); // a stale file is replaced by the next gateway
         }
     }
+}
+
+/// Times without use.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Idle {
+    /// The gateway ends after so long without a connection, a session or a task.
+    pub(crate) gateway: Option<Duration>,
+    /// A session ends after so long without a call or a task, unless it lasts with a connection.
+    pub(crate) session: Duration,
+}
+
+impl Idle {
+    /// Nothing ends because it is not used.
+    pub(crate) const NEVER: Idle = Idle { gateway: None, session: Duration::MAX };
 }
 
 /// Serves the one connection that `gateway` is there for, until the other side closes it.

@@ -90,6 +90,11 @@ impl Live {
         self.running().len()
     }
 
+    /// Returns how many tasks of a session run.
+    pub(crate) fn count_of(&self, session: &str) -> usize {
+        self.running().values().filter(|ways| ways.session.as_deref() == Some(session)).count()
+    }
+
     /// Returns the ways to a running task.
     pub(crate) fn find(&self, id: &str) -> Result<Ways, Failure> {
         self.running().get(id).cloned().ok_or_else(|| {

@@ -7,6 +7,7 @@ pub mod conversation;
 pub mod errors;
 pub mod frames;
 pub mod parts;
+pub mod sessions;
 pub mod status;
 pub mod tasks;
 pub mod types;

@@ -21,6 +21,9 @@ pub(crate) struct Serve {
     /// End after this time without a connection, a session or a task, such as 10m.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub idle: Option<Duration>,
+    /// Close a session after this time without a call or a task, such as 5m [default: 30m].
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub session_idle: Option<Duration>,
 }
 
 impl Serve {
@@ -36,8 +39,8 @@ impl Serve {
         {
             path.iter().for_each(|path| add(name, absolute(path).into()));
         }
-        if let Some(idle) = self.idle {
-            add("--idle", format!("{}ms", idle.as_millis()).into());
+        for (name, time) in [("--idle", self.idle), ("--session-idle", self.session_idle)] {
+            time.iter().for_each(|time| add(name, format!("{}ms", time.as_millis()).into()));
         }
         arguments
     }

@@ -69,7 +69,16 @@ fn elapsed(task: &TaskView) -> String {
         None if task.state.has_ended() => return "?".to_owned(),
         None => now_ms(),
     };
-    let seconds = Duration::from_millis(until.saturating_sub(task.started_ms)).as_secs();
+    span(until.saturating_sub(task.started_ms))
+}
+
+/// Returns how long ago a moment was, which is given in milliseconds since 1970.
+pub(in super::super) fn since(moment_ms: u64) -> String {
+    span(now_ms().saturating_sub(moment_ms))
+}
+
+fn span(milliseconds: u64) -> String {
+    let seconds = Duration::from_millis(milliseconds).as_secs();
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
         (0, 0, seconds) => format!("{seconds}s"),
         (0, minutes, seconds) => format!("{minutes}m{seconds:02}s"),

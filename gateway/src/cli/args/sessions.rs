@@ -1,0 +1,55 @@
+//! The options of `stockade sessions`.
+
+use clap::{Args, Subcommand};
+
+use super::Common;
+
+/// Examples of `stockade sessions`.
+pub(crate) const EXAMPLE: &str =
+    "Examples:\n  stockade sessions\n  stockade sessions close my-agent";
+
+/// `stockade sessions`.
+#[derive(Debug, Args)]
+pub(crate) struct Sessions {
+    #[command(flatten)]
+    pub common: Common,
+    /// What to do; without one, list the sessions.
+    #[command(subcommand)]
+    pub command: Option<SessionsCommand>,
+}
+
+/// What to do with the sessions of a gateway.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionsCommand {
+    /// List open sessions, oldest first.
+    List(List),
+    /// End a session: stop its tasks and remove its network.
+    Close(Close),
+}
+
+/// `stockade sessions list`.
+#[derive(Debug, Args, Default)]
+pub(crate) struct List {
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// `stockade sessions close`.
+#[derive(Debug, Args)]
+pub(crate) struct Close {
+    #[command(flatten)]
+    pub common: Common,
+    /// The session.
+    #[arg(value_name = "NAME")]
+    pub name: String,
+}
+
+impl SessionsCommand {
+    /// Returns the common options behind the subcommand.
+    pub(crate) fn common(&self) -> &Common {
+        match self {
+            SessionsCommand::List(options) => &options.common,
+            SessionsCommand::Close(options) => &options.common,
+        }
+    }
+}
