@@ -25,6 +25,22 @@ pub fn stockade() -> &'static Path {
     EXECUTABLE.get_or_init(|| executable("stockade"))
 }
 
+/// Returns the executable as one word of a shell line: quoted where its path is not plain, as set-up writes it.
+pub fn stockade_word() -> String {
+    word(stockade())
+}
+
+/// Returns a path as one word of a shell line.
+pub fn word(path: &Path) -> String {
+    let path = path.to_str().expect("a path in UTF-8");
+    if is_plain(path) { path.to_owned() } else { format!("'{}'", path.replace('\'', r#"'"'"'"#)) }
+}
+
+/// Says whether no reader of shell text takes a path for anything but itself.
+fn is_plain(path: &str) -> bool {
+    path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-+".contains(&byte))
+}
+
 /// Returns the executable `name` of this build, building its package first.
 pub fn executable(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("the path of this test");
@@ -61,14 +77,22 @@ fn base() -> PathBuf {
     BASE.get_or_init(find_base).clone()
 }
 
+/// Longest path, in bytes, of a build folder in which tests keep their places: sockets below it have at most 107 bytes
+/// (unix(7)), and tests paste paths into shell lines.
+const LONGEST_BASE: usize = 48;
+
 fn find_base() -> PathBuf {
     let test = std::env::current_exe().expect("the path of this test");
     let folder = test.ancestors().find(|folder| folder.join(".cargo-lock").exists());
     let own = folder.map(|folder| folder.join("places"));
-    let usable = own.filter(|folder| std::fs::create_dir_all(folder).is_ok() && probe(folder));
+    let is_short = |path: &str| path.len() <= LONGEST_BASE && is_plain(path);
+    let own = own.filter(|folder| folder.to_str().is_some_and(is_short));
+    let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_else(|| "/tmp".into()));
+    let elsewhere = if is_root() { "/var/lib".into() } else { home.clone() };
     // An ordinary user may run tests that another user has built.
-    usable
-        .unwrap_or_else(|| PathBuf::from(std::env::var_os("HOME").unwrap_or_else(|| "/tmp".into())))
+    let mut folders = own.into_iter().chain([elsewhere.join("stockade-tests")]);
+    let usable = |folder: &PathBuf| std::fs::create_dir_all(folder).is_ok() && probe(folder);
+    folders.find(usable).unwrap_or(home)
 }
 
 fn probe(folder: &Path) -> bool {

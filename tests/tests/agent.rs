@@ -371,7 +371,7 @@ fn hooks_of_the_settings_hear_file_tools() {
     let path = place.root.join("hook.sh");
     std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755))
         .expect("chmod");
-    let hooks = json!({ "PreToolUse": [{ "matcher": "Write", "hooks": [{ "type": "command", "command": path }] }] });
+    let hooks = json!({ "PreToolUse": [{ "matcher": "Write", "hooks": [{ "type": "command", "command": stockade_tests::word(&path) }] }] });
     place.write("home/.config/stockade/settings.json", &json!({ "hooks": hooks }).to_string());
     let server = script(
         Form::Anthropic,
@@ -393,7 +393,7 @@ fn a_session_begins_and_ends_for_hooks_of_the_settings() {
     let path = place.root.join("hook.sh");
     std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755))
         .expect("chmod");
-    let hook = |event: &str| json!([{ "hooks": [{ "type": "command", "command": format!("{} {event}", path.display()) }] }]);
+    let hook = |event: &str| json!([{ "hooks": [{ "type": "command", "command": format!("{} {event}", stockade_tests::word(&path)) }] }]);
     let hooks = json!({ "SessionStart": hook("start"), "SessionEnd": hook("end") });
     place.write("home/.config/stockade/settings.json", &json!({ "hooks": hooks }).to_string());
     let server = script(Form::Anthropic, &[&[say("ok")]]);

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
-use stockade_tests::{Place, skip, stockade};
+use stockade_tests::{Place, skip};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -543,8 +543,8 @@ fn stockade_runs_inside_itself_with_less_when_the_settings_accept_it() {
         "project/outer.sh",
         &format!(
             "mkdir -p /tmp/run; export XDG_RUNTIME_DIR=/tmp/run; \
-             '{}' run --no-daemon --state-dir /tmp/state -- 'bash inner.sh'",
-            stockade().display()
+             {} run --no-daemon --state-dir /tmp/state -- 'bash inner.sh'",
+            stockade_tests::stockade_word()
         ),
     );
     let output = place.output(["run", "--no-daemon", "--", "bash outer.sh"]);

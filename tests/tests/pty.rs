@@ -60,7 +60,7 @@ fn fed(place: &Place, input: &str) -> Output {
 
 /// Starts `line` of a shell on a terminal, with `$STOCKADE` for the executable; says so where that cannot be done.
 fn on_a_terminal(test: &str, place: &Place, line: &str) -> Option<Terminal> {
-    let line = line.replace("$STOCKADE", &stockade().display().to_string());
+    let line = line.replace("$STOCKADE", &stockade_tests::stockade_word());
     let terminal = Terminal::start(place, std::path::Path::new("/bin/bash"), &["-c", &line]);
     if terminal.is_none() {
         skip(test, "the program `script`, which gives a terminal, is not installed");

@@ -181,8 +181,11 @@ fn only_a_person_at_a_terminal_marks_it_and_then_only_what_was_shown() {
     assert_eq!(nobody.status.code(), Some(121), "{nobody:?}");
     assert_eq!(names(&place), told(&[("Makefile", "changed")]));
     // Neither shown nor marked from inside.
-    let confined =
-        format!("{} review --state-dir {}", stockade().display(), place.state().display());
+    let confined = format!(
+        "{} review --state-dir {}",
+        stockade_tests::stockade_word(),
+        place.state().display()
+    );
     for line in [confined.clone(), format!("{confined} --done")] {
         let inside = place.output(["run", &line]);
         let said = String::from_utf8_lossy(&inside.stderr).into_owned();

@@ -417,7 +417,7 @@ fn a_gateway_without_work_ends_by_itself() {
 #[test]
 fn a_sandboxed_command_sees_no_task_and_starts_no_gateway() {
     let place = Place::new("ta-confined");
-    let line = |arguments: &str| format!("{} {arguments}", stockade_tests::stockade().display());
+    let line = |arguments: &str| format!("{} {arguments}", stockade_tests::stockade_word());
     let output = place.output(["run", "--no-daemon", "--", &line("tasks list")]);
     assert_eq!(
         (output.status.code(), error(&output).as_str()),
