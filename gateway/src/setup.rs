@@ -15,6 +15,7 @@ use stockade_parser::json::{Kind as Json, Value};
 use crate::json_text;
 use crate::protocol::errors::{Code, Failure};
 use crate::serve::hook::Agent;
+use crate::serve::shell::wrapping;
 use folders::Folders;
 use row::{What, Written};
 
@@ -355,8 +356,10 @@ fn hook_command(agent: Agent, executable: &Path) -> Result<String, Failure> {
     let path = text_of(executable)?;
     let plain = path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-+".contains(&byte));
     let path = if plain { path } else { format!("'{}'", path.replace('\'', r#"'"'"'"#)) };
-    let rewrite = if agent == Agent::Cline { "" } else { " --rewrite" };
-    Ok(format!("{path} hook {}{rewrite}", agent.name()))
+    // Cline starts a script, which refuses in its own form.
+    let rest = if agent == Agent::Cline { "" } else { " --rewrite" };
+    let refuses = if agent == Agent::Cline { "" } else { wrapping::REFUSES };
+    Ok(format!("{path} hook {}{rest}{refuses}", agent.name()))
 }
 
 fn text_of(path: &Path) -> Result<String, Failure> {

@@ -252,6 +252,56 @@ fn doctor_says_whether_the_gate_is_in_force() {
 }
 
 #[test]
+fn a_hook_whose_executable_is_gone_or_killed_refuses() {
+    let place = Place::new("lost");
+    let gate = place.root.join("a gate/stockade");
+    std::fs::create_dir(place.root.join("a gate")).expect("a folder");
+    for (agent, file, keys) in [
+        ("claude", "home/.claude/settings.json", "/hooks/PreToolUse/0/hooks/0/command"),
+        ("codex", "home/.codex/hooks.json", "/hooks/PreToolUse/0/hooks/0/command"),
+        ("gemini", "home/.gemini/settings.json", "/hooks/BeforeTool/0/hooks/0/command"),
+        ("copilot", "home/.copilot/hooks/stockade.json", "/hooks/preToolUse/0/bash"),
+        ("cursor", "home/.cursor/hooks.json", "/hooks/preToolUse/0/command"),
+        ("cline", "home/.cline/hooks/PreToolUse", ""),
+    ] {
+        stockade_tests::copy_program(stockade(), &gate);
+        let mut setup = std::process::Command::new(&gate);
+        let plain = place.stockade(["setup", agent]);
+        setup.args(plain.get_args()).current_dir(place.project()).env_clear();
+        setup.envs(plain.get_envs().filter_map(|(key, value)| Some((key, value?))));
+        assert!(setup.output().expect("it starts").status.success(), "{agent}");
+        let held = std::fs::read_to_string(place.root.join(file)).expect("it");
+        let line = match keys {
+            "" => held,
+            _ => {
+                let value: serde_json::Value = serde_json::from_str(&held).expect("JSON");
+                value.pointer(keys).and_then(|it| it.as_str()).expect("a line").to_owned()
+            }
+        };
+        std::fs::remove_file(&gate).expect("it goes");
+        let refused = |what: &str| {
+            let shell = std::process::Command::new("sh").args(["-c", &line]).output();
+            let output = shell.expect("a shell");
+            let (status, out, told) =
+                (output.status.code(), text(&output.stdout), text(&output.stderr));
+            let cancel =
+                "{\"cancel\":true,\"errorMessage\":\"stockade is missing or was stopped\"}\n";
+            match agent {
+                "cline" => assert_eq!((status, out.as_str()), (Some(0), cancel), "{what}"),
+                _ => assert_eq!((status, out.as_str()), (Some(2), ""), "{agent}: {what}: {told}"),
+            }
+            // Codex wants a reason.
+            assert!(!told.trim().is_empty(), "{agent}: {what}");
+        };
+        refused("gone");
+        std::fs::write(&gate, "#!/bin/sh\nkill -9 $$\n").expect("a file");
+        std::fs::set_permissions(&gate, std::fs::Permissions::from_mode(0o755)).expect("chmod");
+        refused("killed");
+        std::fs::remove_file(&gate).expect("it goes");
+    }
+}
+
+#[test]
 fn the_executable_may_have_another_name() {
     for agent in ["claude", "codex", "gemini", "cursor"] {
         let place = Place::new("setup-name");
@@ -338,9 +388,9 @@ fn doctor_wants_the_trust_that_codex_wants() {
     let (status, _, told) = doctor(&place, "codex");
     assert_eq!(status, Some(122), "{told}");
     assert!(told.contains("is not that of the hook as it stands"), "{told}");
-    let gate = stockade().canonicalize().expect("it").display().to_string();
+    let gate = stockade_tests::word(&stockade().canonicalize().expect("it"));
     let identity = format!(
-        "{{\"event_name\":\"pre_tool_use\",\"hooks\":[{{\"async\":false,\"command\":\"{gate} hook codex --rewrite\",\
+        "{{\"event_name\":\"pre_tool_use\",\"hooks\":[{{\"async\":false,\"command\":\"{gate} hook codex --rewrite || exit 2\",\
          \"timeout\":600,\"type\":\"command\"}}],\"matcher\":\"*\"}}"
     );
     let hash = sha256(&identity);

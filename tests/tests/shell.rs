@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 use stockade_tests::gateway::Gateway;
 use stockade_tests::terminal::Terminal;
-use stockade_tests::{Place, root, skip, stockade};
+use stockade_tests::{Place, root, skip, stockade, stockade_word};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -160,6 +160,29 @@ fn recorded(agent: &str, command: &str) -> String {
     let quoted = format!("'{}'", command.replace('\'', r#"'"'"'"#));
     let before = r#"'printf '"'"'REWRITTEN_%s'"'"' OUT'"#;
     line.replace(before, &quoted).replace("printf 'REWRITTEN_%s' OUT", command)
+}
+
+#[test]
+fn commands_that_a_hook_leaves_for_every_command_run_and_are_judged_with_it() {
+    let place = denying("env-file");
+    let shopt = "shopt -u extglob 2>/dev/null";
+    let line = |before: &str, command: &str| {
+        let line = recorded("claude", command);
+        assert!(line.contains(shopt), "{line}");
+        line.replacen(shopt, &format!("{before} && {shopt}"), 1)
+    };
+    let before = "export FIRST=one\nexport SECOND='and two'";
+    let (status, out, told) = run(&place, &["-c", &line(before, "echo $FIRST $SECOND")]);
+    assert_eq!((status, out.as_str()), (Some(0), "one and two\n"), "{told}");
+    // What the hook of this agent rewrote is the command itself.
+    let through = format!("{} run --for-agent -- 'echo \"$FIRST\"'", stockade_word());
+    let (status, out, told) = run(&place, &["-c", &line(before, &through)]);
+    assert_eq!((status, out.as_str()), (Some(0), "one\n"), "{told}");
+    for (before, command) in [("touch made.txt", "true"), (before, "touch made.txt")] {
+        let (status, _, told) = run(&place, &["-c", &line(before, command)]);
+        assert_eq!(status, Some(120), "{told}");
+    }
+    assert!(!place.project().join("made.txt").exists());
 }
 
 #[test]
@@ -466,12 +489,12 @@ fn a_line_given_as_one_operand_is_judged_like_a_text() {
     assert!(told.starts_with("stockade: denied `touch made.txt`"), "{told}");
     assert_eq!(run(&place, &["touch made.txt"]).0, Some(120));
     // The agent's hooks come this way as well, and ours is not judged by itself.
-    let mut hook = bash(&place, &[&format!("{} hook claude --rewrite", stockade().display())]);
+    let mut hook = bash(&place, &[&format!("{} hook claude --rewrite || exit 2", stockade_word())]);
     let (status, out, told) = seen(&hook.output().expect("it starts"));
     assert_eq!((status, out.as_str()), (Some(2), ""), "{told}");
     assert!(told.starts_with("stockade: blocked: the frame is no JSON object"), "{told}");
     // Only the hook, only as set-up writes it, and never as a text that a model could give: all else is judged.
-    let gate = stockade().display();
+    let gate = stockade_word();
     for words in [
         &["-c", &format!("{gate} hook claude --rewrite")][..],
         &[&format!("{gate} hook claude --settings /tmp/x")],

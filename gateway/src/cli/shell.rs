@@ -70,7 +70,9 @@ pub(super) fn shell(common: Common, name: &str, arguments: Vec<String>) -> Resul
                     Some(words @ ([_, _] | [_, _, _]))
                         if words.iter().skip(2).all(|it| it == "--rewrite") =>
                     {
-                        return Err(become_own(words));
+                        // The agent takes any other status of its hook for consent.
+                        failure::fail(&become_own(words));
+                        return Ok(2);
                     }
                     Some(_) | None => {}
                 }
@@ -124,11 +126,15 @@ impl Wanted {
             Failure::new(Code::Internal, format!("the table of agents is broken: {reason}"), "")
         })?;
         let stdin = found.is_none() && streams::has_stdin();
-        let Unwrapped { text, marker } = found.unwrap_or(Unwrapped { text, marker: None });
+        let before = String::new();
+        let whole = Unwrapped { text, before, marker: None };
+        let Unwrapped { text, before, marker } = found.unwrap_or(whole);
         let (text, session, question) = match wrapping::through_gate(&text) {
             Some(Through { text, session, question }) => (text, session, question),
             None => (text, None, None),
         };
+        // One text, so that nothing runs in front of the command that was not judged with it.
+        let text = if before.is_empty() { text } else { format!("{before}\n{text}") };
         let empty = text.trim().is_empty();
         let command = CommandText::Shell(text);
         Ok((!empty).then_some(Wanted { command, session, question, stdin, marker }))

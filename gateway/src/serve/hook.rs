@@ -20,6 +20,8 @@ mod table;
 mod tools;
 
 #[cfg(test)]
+mod strange;
+#[cfg(test)]
 mod tests;
 
 use answer::{Answer, blocked};

@@ -108,6 +108,13 @@ fn both_layers_are_written_and_another_shell_is_not_replaced() {
         let shell = json_text::at_path(&text, member).unwrap();
         assert_eq!(shell.text(), link.to_str());
         assert_eq!(std::fs::read_link(&link).unwrap(), around.executable);
+        // In a project the hook and the shell of Claude Code are in two files: who loses one keeps the other.
+        if agent == Agent::Claude {
+            let changes = install(agent, Scope::Project, &around).unwrap();
+            let written = |change: &Change| change.path.file_name().unwrap().to_owned();
+            let names: Vec<_> = changes.iter().map(written).collect();
+            assert_eq!(names, ["bash", "settings.json", "settings.local.json"]);
+        }
         // The link stays as long as one scope needs it.
         installed(agent, Scope::Project, &around);
         undone(agent, Scope::User, &around);
@@ -153,7 +160,7 @@ fn a_new_file_of_cursor_names_its_version_and_goes_again() {
     let file = around.home.join(".cursor/hooks.json");
     let text = std::fs::read_to_string(&file).unwrap();
     let text: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let command = format!("'{}' hook cursor --rewrite", around.executable.display());
+    let command = format!("'{}' hook cursor --rewrite || exit 2", around.executable.display());
     let entry = serde_json::json!({ "command": command, "failClosed": true });
     assert_eq!(text, serde_json::json!({ "version": 1, "hooks": { "preToolUse": [entry] } }));
     undone(Agent::Cursor, Scope::User, &around);

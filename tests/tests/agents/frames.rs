@@ -81,9 +81,30 @@ fn tools_and_events_that_are_not_known_are_not_allowed() {
         for name in [event, "tool_call"].map(|name| format!("\"{name}\"")) {
             version = version.replace(&name, "\"another\"");
         }
+        // Its frames do not name the event.
         if agent != "copilot" {
             assert_blocked(agent, &given(&place, agent, &[], version.as_bytes()), "a new event");
         }
+    }
+}
+
+#[test]
+fn a_frame_that_is_not_understood_is_never_passed_over_in_silence() {
+    let place = Place::new("strange");
+    let frames = [
+        r#"{}"#,
+        r#"{"hook_event_name":"PreToolUse","tool_name":"bash","tool_input":{"command":"id"},"cwd":"/"}"#,
+        r#"{"hookName":["preToolUse"],"toolName":"bash","toolArgs":{"command":"id"},"cwd":"/"}"#,
+        r#"{"sessionId":"s","timestamp":1,"cwd":"/","toolArgs":{"command":"id"}}"#,
+        r#"{"sessionId":"s","timestamp":1,"cwd":"/","toolName":"bash","toolArgs":{"command":"id"},"toolResult":null}"#,
+        r#"{"sessionId":"s","timestamp":1,"cwd":"/","source":"new","toolArgs":{"command":"id"}}"#,
+        r#"{"sessionId":"s","timestamp":1,"cwd":"/","toolName":["bash"],"toolArgs":{"command":"id"}}"#,
+        r#"{"sessionId":"s","timestamp":1,"cwd":"/","toolName":"bash","toolArgs":[{"command":"id"}]}"#,
+        r#"{"sessionId":"s","timestamp":1,"cwd":"/"}"#,
+        r#"[{"sessionId":"s","timestamp":1,"cwd":"/","source":"new"}]"#,
+    ];
+    for frame in frames {
+        assert_blocked("copilot", &given(&place, "copilot", &[], frame.as_bytes()), frame);
     }
 }
 

@@ -52,12 +52,17 @@ impl Answer {
 /// Returns the answer for `ruling` at `event`.
 pub(crate) fn answer(agent: Agent, event: &str, ruling: &Ruling) -> Answer {
     let ruling = &downgraded(agent, event, ruling);
+    if let (Agent::Copilot, "permissionRequest", Ruling::Deny(reason)) = (agent, event, ruling) {
+        return blocked(agent, reason);
+    }
     let body = match (agent, event) {
         (_, _) if *ruling == Ruling::NoObjection => None,
         (Agent::Claude | Agent::Codex, "PermissionRequest") => permission_request(ruling),
         (Agent::Claude | Agent::OpenCode, _) => pre_tool_use(ruling, true),
         (Agent::Codex, _) => pre_tool_use(ruling, false),
         (Agent::Gemini, _) => gemini(ruling),
+        // Without an answer it puts its own question.
+        (Agent::Copilot, "permissionRequest") => None,
         (Agent::Copilot, _) => copilot(ruling),
         (Agent::Cline, _) => cline(ruling),
         (Agent::Cursor, _) => cursor(event, ruling),

@@ -89,7 +89,7 @@ pub(crate) fn read(agent: Agent, row: &AgentRow, bytes: &[u8]) -> Result<Frame, 
     if !frame.is_object() {
         return Err("the frame is no JSON object".into());
     }
-    let event = event(agent, &frame)?;
+    let event = event(row, &frame)?;
     if let Some(ours) = row.told.get(event) {
         return told(agent, row, (event, ours), &frame).map(|told| Frame::Told(Box::new(told)));
     }
@@ -102,7 +102,7 @@ pub(crate) fn read(agent: Agent, row: &AgentRow, bytes: &[u8]) -> Result<Frame, 
     }
     let event = event.to_owned();
     let (name, input) = tool(agent, &event, &frame)?;
-    let inner = row.inner.contains(&name);
+    let inner = is_inner(row, &name, &input);
     let cwd = cwd(&frame)?;
     let calls = tools::calls(row, &name, &input, &cwd)?;
     for call in &calls {
@@ -224,20 +224,63 @@ fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
     value.get(key)?.as_str()
 }
 
-/// Returns the name of the event. Copilot's tool events carry none: there the fields tell.
-fn event(agent: Agent, frame: &Value) -> Result<&str, String> {
-    let named = match agent {
-        Agent::Cline => text(frame, "hookName"),
-        Agent::Copilot => text(frame, "hookName").or_else(|| match frame.get("toolName") {
-            Some(_) if frame.get("toolResult").is_some() => Some("postToolUse"),
-            Some(_) => Some("preToolUse"),
-            None => Some("other"),
-        }),
-        Agent::Claude | Agent::Codex | Agent::Gemini | Agent::OpenCode | Agent::Cursor => {
-            text(frame, "hook_event_name")
-        }
+/// Says whether a call reaches nothing but the agent itself.
+fn is_inner(row: &AgentRow, name: &str, input: &Value) -> bool {
+    let is_empty = |field: &String| match input.get(field) {
+        None | Some(Value::Null) => true,
+        Some(Value::String(text)) => text.is_empty(),
+        Some(_) => false,
     };
-    named.ok_or_else(|| "the frame does not name its event".into())
+    row.inner.iter().any(|inner| inner == name) || row.inner_without.get(name).is_some_and(is_empty)
+}
+
+/// Fields in which agents name their event. In a frame of one agent, a field of another one could name a second event.
+const EVENT_FIELDS: [&str; 6] = [
+    "hook_event_name",
+    "hookEventName",
+    "hookName",
+    "hook_name",
+    "event_name",
+    "agent_action_name",
+];
+
+/// Fields of a frame without a tool, whatever its event.
+const COMMON_FIELDS: [&str; 3] = ["sessionId", "timestamp", "cwd"];
+
+/// Returns the name of the event.
+fn event<'a>(row: &'a AgentRow, frame: &'a Value) -> Result<&'a str, String> {
+    let foreign = |field: &&&str| **field != row.named && frame.get(**field).is_some();
+    if let Some(field) = EVENT_FIELDS.iter().find(foreign) {
+        return Err(format!("the frame names its event in `{field}`, as another agent does"));
+    }
+    match frame.get(&row.named) {
+        Some(Value::String(name)) => Ok(name),
+        Some(_) => Err(format!("`{}` is not a string", row.named)),
+        None if row.unnamed.is_empty() => Err("the frame does not name its event".into()),
+        None => unnamed(row, frame),
+    }
+}
+
+/// Returns the event of a frame that carries no name: its fields must be exactly those of one event.
+fn unnamed<'a>(row: &'a AgentRow, frame: &Value) -> Result<&'a str, String> {
+    if frame.get("toolName").is_some() {
+        return match frame.get("toolResult") {
+            None => Ok("preToolUse"),
+            Some(Value::Object(_)) => Ok("postToolUse"),
+            Some(_) => Err("`toolResult` is not an object".into()),
+        };
+    }
+    let members = frame.as_object().ok_or("the frame is no JSON object")?;
+    let fits = |fields: &[String]| {
+        let known = |key: &String| COMMON_FIELDS.contains(&key.as_str()) || fields.contains(key);
+        let first = fields.first().is_some_and(|field| members.contains_key(field));
+        first && members.keys().all(known)
+    };
+    let mut fitting = row.unnamed.iter().filter(|(_, fields)| fits(fields));
+    match (fitting.next(), fitting.next()) {
+        (Some((event, _)), None) => Ok(event),
+        (_, _) => Err("the frame does not name its event".into()),
+    }
 }
 
 fn tool(agent: Agent, event: &str, frame: &Value) -> Result<(String, Value), String> {
@@ -260,6 +303,10 @@ fn tool(agent: Agent, event: &str, frame: &Value) -> Result<(String, Value), Str
         value.filter(|name| !name.is_empty()).map(str::to_owned).ok_or_else(|| missing(what))
     };
     match agent {
+        Agent::Copilot if event == "permissionRequest" => Ok((
+            name(text(frame, "toolName"), "toolName")?,
+            object(frame.get("toolInput"), "toolInput")?,
+        )),
         Agent::Copilot => Ok((
             name(text(frame, "toolName"), "toolName")?,
             object(frame.get("toolArgs"), "toolArgs")?,

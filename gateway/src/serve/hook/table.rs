@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use stockade_parser::json::Value;
 use stockade_parser::json::view::View;
+use stockade_parser::json::{Member, Value};
 use stockade_parser::tables::{Table, view};
 
 /// The table as it ships.
@@ -14,12 +14,18 @@ const UNREADABLE: &str = "the table of agents cannot be read";
 /// What is known about one agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AgentRow {
+    /// The field that names the event.
+    pub named: String,
+    /// Events whose frames carry no name, and the fields of their frames; the first one must be present.
+    pub unnamed: BTreeMap<String, Vec<String>>,
     /// Names of events at which a call waits for an answer.
     pub events: Vec<String>,
     /// Names of events at which nothing waits.
     pub others: Vec<String>,
     /// Tools that reach nothing but the agent itself.
     pub inner: Vec<String>,
+    /// Tools that reach nothing but the agent while this field is absent or empty.
+    pub inner_without: BTreeMap<String, String>,
     /// Its tools have our names, those of tools that are not listed too.
     pub has_our_names: bool,
     /// Names of events that it only tells of, and ours.
@@ -60,6 +66,12 @@ pub(crate) fn row(name: &str) -> Result<AgentRow, String> {
     let table = view(Table::Agents).members().ok_or(UNREADABLE)?;
     let row = table.get(name).ok_or_else(|| format!("no agent is called `{name}`"))?;
     let row = row.value().ok_or(UNREADABLE)?;
+    let named = row.get("named").and_then(Value::text).ok_or("`named` is missing")?.to_owned();
+    let mut unnamed = BTreeMap::new();
+    for member in row.get("unnamed").and_then(Value::members).unwrap_or_default() {
+        unnamed.insert(member.key.clone(), strings(Some(&member.value))?);
+    }
+    let inner_without = names(row.get("inner_without"))?;
     let events = strings(row.get("events"))?;
     let others = strings(row.get("others"))?;
     let inner = strings(row.get("inner"))?;
@@ -67,13 +79,26 @@ pub(crate) fn row(name: &str) -> Result<AgentRow, String> {
     for member in row.get("tools").and_then(Value::members).ok_or("`tools` is missing")? {
         tools.insert(member.key.clone(), tool(&member.value)?);
     }
-    let mut told = BTreeMap::new();
-    for member in row.get("told").and_then(Value::members).unwrap_or_default() {
-        let ours = member.value.text().ok_or("the name of an event is a string")?;
-        told.insert(member.key.clone(), ours.to_owned());
-    }
+    let told = names(row.get("told"))?;
     let has_our_names = row.get("names").and_then(Value::text) == Some("ours");
-    Ok(AgentRow { events, others, inner, has_our_names, told, tools })
+    Ok(AgentRow {
+        named,
+        unnamed,
+        events,
+        others,
+        inner,
+        inner_without,
+        has_our_names,
+        told,
+        tools,
+    })
+}
+
+/// Returns an object of strings; an absent one is empty.
+fn names(value: Option<&Value>) -> Result<BTreeMap<String, String>, String> {
+    let members = value.and_then(Value::members).unwrap_or_default().iter();
+    let pair = |member: &Member| Some((member.key.clone(), member.value.text()?.to_owned()));
+    members.map(pair).collect::<Option<_>>().ok_or_else(|| "a string is expected".to_owned())
 }
 
 fn tool(value: &Value) -> Result<ToolRow, String> {

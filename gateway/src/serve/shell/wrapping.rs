@@ -43,6 +43,8 @@ enum Part {
     Any,
     /// The file into which the last working directory goes.
     Marker,
+    /// Commands that the agent puts in front of every command: judged and run with it.
+    Lines,
 }
 
 /// A command that stood in a wrapping.
@@ -50,6 +52,8 @@ enum Part {
 pub(crate) struct Unwrapped {
     /// The command.
     pub text: String,
+    /// Commands that the agent runs in front of it, in the same shell; mostly empty.
+    pub before: String,
     /// Where the agent looks up in which directory it ended.
     pub marker: Option<PathBuf>,
 }
@@ -133,9 +137,13 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r#"'"'"'"#))
 }
 
+/// The end of a hook's line: agents take status 2 for a refusal, and any other failure for consent.
+pub(crate) const REFUSES: &str = " || exit 2";
+
 /// Returns the words behind this executable in a line that is nothing but a call of one of its hooks for agents.
 pub(crate) fn own_hook(text: &str) -> Option<Vec<String>> {
     let (program, rest) = word(text)?;
+    let rest = rest.strip_suffix(REFUSES).unwrap_or(rest);
     let words: Vec<String> = rest.strip_prefix(' ')?.split(' ').map(str::to_owned).collect();
     let plain = |word: &String| {
         !word.is_empty()
@@ -182,6 +190,7 @@ fn piece(text: &str) -> Piece {
         (1, "text") => Part::Text,
         (1, "any") => Part::Any,
         (1, "marker") => Part::Marker,
+        (1, "lines") => Part::Lines,
         (_, literal) => Part::Literal(literal.to_owned()),
     };
     let parts =
@@ -189,8 +198,47 @@ fn piece(text: &str) -> Piece {
     Piece { times, parts: parts.collect() }
 }
 
+/// Most places at which commands in front of a wrapped command are looked for the end of.
+const MOST_ENDS: usize = 256;
+
+/// What joins the commands in front to the rest of the wrapping.
+const JOINT: &str = " && ";
+
+/// Reads `text` as the template `pieces`. Commands in front of the rest of a wrapping can be any text: where they end
+/// decides nothing, for they are judged together with the command.
 fn fit(text: &str, pieces: &[Piece], row: &Row, folders: &[PathBuf]) -> Option<Unwrapped> {
+    let place = pieces.iter().position(|piece| piece.parts.contains(&Part::Lines));
+    let (head, tail) = match place {
+        None => (&[][..], pieces),
+        Some(place) => (pieces.get(..place)?, pieces.get(place + 1..)?),
+    };
+    let rest = walk(text, head, row, folders, &mut Unwrapped::default())?;
+    if let Some(found) = whole(rest, tail, row, folders) {
+        return Some(found);
+    }
+    place?;
+    rest.match_indices(JOINT).take(MOST_ENDS).find_map(|(end, _)| {
+        let mut found = whole(rest.get(end + JOINT.len()..)?, tail, row, folders)?;
+        found.before = rest.get(..end)?.to_owned();
+        Some(found)
+    })
+}
+
+/// Returns the command in `text`, if all of it fits `pieces`.
+fn whole(text: &str, pieces: &[Piece], row: &Row, folders: &[PathBuf]) -> Option<Unwrapped> {
     let mut found = Unwrapped::default();
+    let rest = walk(text, pieces, row, folders, &mut found)?;
+    (rest.is_empty() && !found.text.is_empty()).then_some(found)
+}
+
+/// Returns what is left of `text` behind `pieces`.
+fn walk<'a>(
+    text: &'a str,
+    pieces: &[Piece],
+    row: &Row,
+    folders: &[PathBuf],
+    found: &mut Unwrapped,
+) -> Option<&'a str> {
     let mut rest = text;
     for (index, piece) in pieces.iter().enumerate() {
         loop {
@@ -198,10 +246,10 @@ fn fit(text: &str, pieces: &[Piece], row: &Row, folders: &[PathBuf]) -> Option<U
             let behind = pieces.get(index + 1..).unwrap_or_default();
             match (one(rest, piece, behind, row, folders, &mut tried), piece.times) {
                 (Some(left), Times::Any) if left.len() < rest.len() => {
-                    (rest, found) = (left, tried)
+                    (rest, *found) = (left, tried)
                 }
                 (Some(left), Times::Once | Times::AtMostOnce) => {
-                    (rest, found) = (left, tried);
+                    (rest, *found) = (left, tried);
                     break;
                 }
                 (None, Times::Once) => return None,
@@ -209,7 +257,7 @@ fn fit(text: &str, pieces: &[Piece], row: &Row, folders: &[PathBuf]) -> Option<U
             }
         }
     }
-    (rest.is_empty() && !found.text.is_empty()).then_some(found)
+    Some(rest)
 }
 
 /// Returns what is left of `text` behind one piece.
@@ -231,6 +279,8 @@ fn one<'a>(
                 found.text = command;
                 left
             }
+            // Read in `fit`, which knows what follows.
+            Part::Lines => return None,
             Part::Marker => {
                 let (path, left) = word(rest)?;
                 let (prefix, suffix) = row.marker.as_ref()?;
@@ -242,7 +292,7 @@ fn one<'a>(
                 let tail = tail.chain(behind.iter().flat_map(|piece| &piece.parts));
                 let literals = tail.map(|part| match part {
                     Part::Literal(literal) => Some(literal.as_str()),
-                    Part::Word | Part::Text | Part::Any | Part::Marker => None,
+                    Part::Word | Part::Text | Part::Any | Part::Marker | Part::Lines => None,
                 });
                 let end: String = literals.collect::<Option<Vec<_>>>()?.concat();
                 found.text = rest.strip_suffix(end.as_str())?.to_owned();

@@ -49,18 +49,32 @@ fn a_line_that_is_not_exactly_a_wrapping_is_judged_whole() {
     for wrong in [
         format!("{good}; rm x"),
         format!("{good}\nrm x"),
-        format!("rm x; {good}"),
         good.replace("'ls'", "\"$(rm x)\""),
         good.replace("'ls'", "ls; rm x"),
         good.replace("'ls'", "'ls' $(rm x)"),
         good.replace("/tmp/claude-1f-cwd", "/etc/claude-1f-cwd"),
         good.replace("/tmp/claude-1f-cwd", "/tmp/other"),
-        good.replace("extglob 2>", "extglob; rm x 2>"),
         good.replace("eval", "evil"),
         good.replace("'ls'", "''"),
     ] {
         assert_eq!(inner(&wrong), None, "{wrong}");
     }
+}
+
+#[test]
+fn commands_in_front_of_a_wrapping_are_part_of_what_is_judged() {
+    let tail = "shopt -u extglob 2>/dev/null || true && eval 'ls' < /dev/null && pwd -P >| /tmp/claude-1f-cwd";
+    let head = "source /h/snapshot.sh 2>/dev/null || true && ";
+    for before in ["export A=1\nexport PATH=/x:\"$PATH\"", "true && rm x", "eval 'rm x'", "rm x;"] {
+        for head in [head, ""] {
+            let found = inner(&format!("{head}{before} && {tail}")).expect(before);
+            assert_eq!((found.before.as_str(), found.text.as_str()), (before, "ls"), "{head}");
+        }
+    }
+    // Only what stands in front of all of the rest.
+    assert_eq!(inner(&format!("export A=1; {tail}; rm x")), None);
+    assert_eq!(inner(&format!("export A=1\n{tail} && rm x")), None);
+    assert_eq!(inner(&format!("{}{tail}", "rm x && ".repeat(MOST_ENDS + 1))), None);
 }
 
 #[test]
@@ -71,6 +85,18 @@ fn a_command_that_closes_its_wrapping_is_still_all_that_is_judged() {
     let sly = format!("ls{tail}\nrm x\n(\ntrue");
     assert_eq!(inner(&format!("{head}{sly}{tail}")).map(|it| it.text), Some(sly));
     assert_eq!(inner(&format!("{head}ls{tail}\nrm x")), None);
+}
+
+#[test]
+fn the_line_of_a_hook_is_found_with_and_without_its_end() {
+    let own = std::fs::read_link("/proc/self/exe").unwrap();
+    let line = |rest: &str| own_hook(&format!("'{}' {rest}", own.display()));
+    let words = Some(["hook", "claude", "--rewrite"].map(str::to_owned).to_vec());
+    assert_eq!(line("hook claude --rewrite"), words);
+    assert_eq!(line("hook claude --rewrite || exit 2"), words);
+    for wrong in ["hook claude || exit 0", "hook claude || exit 2 || true", "hook claude; true"] {
+        assert_eq!(line(wrong), None, "{wrong}");
+    }
 }
 
 #[test]
