@@ -1,47 +1,29 @@
-//! The gate: everything that touches the world.
+//! The doors of the gate: the command line, the hooks of agents, the shell, the socket, and set-up.
 //!
 //! Three things are public: [`Gateway`], the [`route`] to one and the [`protocol`]. A front end that is not to be a gateway
-//! links `stockade-client`.
+//! links `stockade-client`. Nothing here decides or runs a command: that is `stockade-monitor`.
 #![forbid(unsafe_code)]
 
-mod answer;
-mod approve;
-mod cases;
 mod cli;
-mod decide;
-mod engine;
-mod footer;
-mod hooks;
-mod judge;
-mod known;
-mod plan;
-mod records;
-mod remedy;
-mod request;
-mod review;
 pub mod route;
-mod run;
 mod serve;
 mod setup;
-mod spare;
-mod tasks;
-mod temporary;
-mod unseen;
-mod view;
-mod worker;
 
 pub use cli::{BROKEN, main};
-pub use engine::Gateway;
 #[doc(hidden)]
 pub use facts::git_index;
-pub use spare::Spare;
 use stockade_base::{json_text, places, random};
-use stockade_egress as net;
 #[doc(hidden)]
 pub use stockade_egress::decode;
+use stockade_hooks as hooks;
 use stockade_log as audit;
-use stockade_scene::{bounds, environment, facts, regions, settings, shell};
+pub use stockade_monitor::{Gateway, Spare};
+use stockade_monitor::{answer, engine, judge, spare};
+use stockade_plan as plan;
+use stockade_review as review;
+use stockade_scene::{bounds, facts, request, settings};
 #[cfg(test)]
 use stockade_scratch as testing;
+use stockade_tasks as tasks;
 pub use stockade_wire as protocol;
 use stockade_worker as parse;

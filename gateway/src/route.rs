@@ -4,31 +4,13 @@ use stockade_client::Client;
 use stockade_wire::conversation::Conversation;
 use stockade_wire::sessions::{SessionAnswer, SessionRequest};
 
+use crate::Gateway;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::tasks::{TaskAnswer, TaskRequest};
 use crate::protocol::types::{
     CheckRequest, CommandRequest, DecisionView, EventRequest, EventView, RunOutcome,
 };
-use crate::{Gateway, Spare};
-
-/// Which gateway a call uses, and the processes that are ready in case it is this one.
-#[derive(Debug, Clone, Default)]
-pub struct Options {
-    /// Where the gateway is, and where it keeps its things.
-    pub at: stockade_client::Options,
-    /// Commands will be run, not only judged: a launcher is made ready meanwhile.
-    pub runs: bool,
-    /// Processes that were forked when this one began.
-    pub spare: Spare,
-}
-
-impl std::ops::Deref for Options {
-    type Target = stockade_client::Options;
-
-    fn deref(&self) -> &Self::Target {
-        &self.at
-    }
-}
+pub use stockade_monitor::options::Options;
 
 /// Most characters of a reason that are recorded.
 const LONGEST_REASON: usize = 1000;

@@ -6,6 +6,7 @@ mod files;
 mod folders;
 pub(crate) mod inspect;
 mod link;
+pub(crate) mod own_rules;
 pub(crate) mod row;
 
 use std::path::{Path, PathBuf};
@@ -15,7 +16,6 @@ use stockade_parser::json::{Kind as Json, Value};
 use crate::json_text;
 use crate::protocol::errors::{Code, Failure};
 use crate::serve::hook::Agent;
-use crate::serve::shell::wrapping;
 use folders::Folders;
 use row::{What, Written};
 
@@ -358,7 +358,7 @@ fn hook_command(agent: Agent, executable: &Path) -> Result<String, Failure> {
     let path = if plain { path } else { format!("'{}'", path.replace('\'', r#"'"'"'"#)) };
     // Cline starts a script, which refuses in its own form.
     let rest = if agent == Agent::Cline { "" } else { " --rewrite" };
-    let refuses = if agent == Agent::Cline { "" } else { wrapping::REFUSES };
+    let refuses = if agent == Agent::Cline { "" } else { stockade_hooks::own::REFUSES };
     Ok(format!("{path} hook {}{rest}{refuses}", agent.name()))
 }
 

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod directories;
+pub mod executable;
 pub mod files;
 pub mod json_text;
 pub mod links;
@@ -12,6 +13,7 @@ pub mod names;
 pub mod places;
 pub mod quoted;
 pub mod random;
+pub mod signals;
 pub mod sockets;
 
 /// Returns `bytes` as lower-case hexadecimal digits.

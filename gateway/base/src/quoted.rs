@@ -22,6 +22,62 @@ pub fn quoted(words: &[String]) -> String {
     words.iter().enumerate().map(quote).collect::<Vec<_>>().join(" ")
 }
 
+/// Reads one word of shell text that means fixed bytes, quoted in any way (bash manual, 3.1.2); returns its value
+/// and what follows. None where the word is empty or an expansion could change it.
+pub fn word(text: &str) -> Option<(String, &str)> {
+    let mut value = String::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let inner = rest.get(first.len_utf8()..)?;
+        rest = match first {
+            '\'' => {
+                let (quoted, left) = inner.split_once('\'')?;
+                value.push_str(quoted);
+                left
+            }
+            '"' => double_quoted(inner, &mut value)?,
+            '\\' => {
+                let escaped = inner.chars().next().filter(|next| *next != '\n')?;
+                value.push(escaped);
+                inner.get(escaped.len_utf8()..)?
+            }
+            plain if plain.is_alphanumeric() || "_./:,+@=-".contains(plain) => {
+                value.push(plain);
+                inner
+            }
+            _ => break,
+        };
+    }
+    (rest.len() < text.len()).then_some((value, rest))
+}
+
+fn double_quoted<'a>(text: &'a str, value: &mut String) -> Option<&'a str> {
+    let mut rest = text;
+    loop {
+        let first = rest.chars().next()?;
+        let inner = rest.get(first.len_utf8()..)?;
+        rest = match first {
+            '"' => return Some(inner),
+            '$' | '`' => return None,
+            '\\' => match inner.chars().next()? {
+                next @ ('$' | '`' | '"' | '\\') => {
+                    value.push(next);
+                    inner.get(1..)?
+                }
+                '\n' => return None,
+                _ => {
+                    value.push('\\');
+                    inner
+                }
+            },
+            other => {
+                value.push(other);
+                inner
+            }
+        };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -21,6 +21,14 @@ pub fn fill(mut bytes: &mut [u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// Returns a fresh identity for a call.
+pub fn call_id() -> Result<String, stockade_wire::errors::Failure> {
+    let mut random = [0; 16];
+    fill(&mut random)
+        .map_err(|_| stockade_wire::errors::broken("the system gives no random bytes"))?;
+    Ok(crate::hex(&random))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

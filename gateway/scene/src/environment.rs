@@ -13,6 +13,23 @@ use stockade_wire::errors::{Code, Failure};
 /// Search path when the caller has none.
 pub const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
+/// Every variable that may be added to give a command a cache of its own.
+pub const CACHES: [&str; 13] = [
+    "CARGO_HOME",
+    "COMPOSER_CACHE_DIR",
+    "DENO_DIR",
+    "GOCACHE",
+    "GOMODCACHE",
+    "GRADLE_USER_HOME",
+    "NUGET_PACKAGES",
+    "PIP_CACHE_DIR",
+    "POETRY_CACHE_DIR",
+    "PRE_COMMIT_HOME",
+    "UV_CACHE_DIR",
+    "YARN_CACHE_FOLDER",
+    "npm_config_cache",
+];
+
 /// The environment of one command.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Environment {

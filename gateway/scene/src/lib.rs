@@ -1,5 +1,5 @@
-//! Reads all that a decision depends on besides the text: directories, settings, shell, environment, and where commands
-//! may write.
+//! Checks a request at the door and reads all that its decision depends on besides the text: directories, settings, shell,
+//! environment, programs, and where commands may write.
 //!
 //! May read the file system and the environment that a request names. Of its own it writes the marks of the state alone
 //! (`roots`, `regions`, `trust`); it starts nothing.
@@ -7,8 +7,15 @@
 #![allow(missing_docs, reason = "fields whose names and types say what they are")]
 
 pub mod bounds;
+pub mod elsewhere;
 pub mod environment;
 pub mod facts;
+pub mod file_call;
+pub mod known;
+pub mod protections;
 pub mod regions;
+pub mod request;
+pub mod scene;
 pub mod settings;
 pub mod shell;
+pub mod toolchains;

@@ -11,9 +11,9 @@ use stockade_sandbox::{Enforced, Host, Probe, Protection, State};
 
 use self::between::Level;
 use super::{args, failure, policy};
-use crate::plan::REQUIRED;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::words;
+use stockade_scene::protections::REQUIRED;
 
 /// Probes this machine and tells what came of it; exit status 0 when what is required by default holds.
 pub(crate) fn doctor(options: &args::Doctor) -> Result<ExitCode, Failure> {

@@ -17,7 +17,7 @@ use crate::route::{Options, Route};
 use crate::serve::hook::answer::{Answer, blocked};
 use crate::serve::hook::frame::LIMIT_BYTES;
 use crate::serve::hook::handle::{Running, handle};
-use crate::serve::hook::{Agent, alone, keep_words, own_rules, print, supervise};
+use crate::serve::hook::{Agent, alone, keep_words, print, supervise};
 use crate::spare::{Purpose, Spare};
 
 /// Is `stockade hook …`: what is wrong with the arguments is the agent's refusal too, for several agents run the
@@ -164,7 +164,7 @@ fn prepared(options: &args::agents::Hook) -> Result<Prepared, Failure> {
         let named = context::variable("CLAUDE_PROJECT_DIR").map(PathBuf::from);
         let projects = [Some(around.project.clone()), named].into_iter().flatten();
         let projects: Vec<PathBuf> = projects.filter(|it| it.is_absolute()).collect();
-        let rules = own_rules::settings(options.agent, &around, &projects);
+        let rules = crate::setup::own_rules::settings(options.agent, &around, &projects);
         let rules = rules.map_err(|reason| {
             Failure::new(Code::SettingsUnreadable, reason, "mend the agent's settings")
         })?;

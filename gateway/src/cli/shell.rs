@@ -66,7 +66,7 @@ pub(super) fn shell(common: Common, name: &str, arguments: Vec<String>) -> Resul
         Asked::Words(words) => match words.as_slice() {
             [line] if is_line(line) => {
                 // As set-up writes it: with other options it is a command like any.
-                match wrapping::own_hook(line).as_deref() {
+                match stockade_hooks::own::own_hook(line).as_deref() {
                     Some(words @ ([_, _] | [_, _, _]))
                         if words.iter().skip(2).all(|it| it == "--rewrite") =>
                     {
@@ -265,7 +265,8 @@ pub(super) fn within(command: &CommandText) -> Result<Failure, Failure> {
 
 fn real() -> Result<PathBuf, Failure> {
     let real = REAL.iter().map(PathBuf::from);
-    let mut real = real.filter(|path| path.is_file() && !inside::is_this_executable(path));
+    let mut real =
+        real.filter(|path| path.is_file() && !stockade_base::executable::is_this_executable(path));
     real.next().ok_or_else(|| {
         Failure::new(Code::ShellMissing, "bash is not installed", "install the package `bash`")
     })

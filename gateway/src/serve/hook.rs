@@ -14,7 +14,6 @@ use stockade_sandbox::{Branch, LastWords};
 pub(crate) mod answer;
 pub(crate) mod frame;
 pub(crate) mod handle;
-pub(crate) mod own_rules;
 mod said;
 mod table;
 mod tools;

@@ -13,7 +13,6 @@ use super::{Scope, Surroundings, commands_of, files, is_our_command, keys, link,
 use crate::json_text;
 use crate::protocol::errors::Failure;
 use crate::serve::hook::Agent;
-use crate::serve::shell::{inside, wrapping};
 use stockade_base::hex;
 
 /// How a finding is to be read.
@@ -147,7 +146,7 @@ fn program(agent: Agent, line: &str) -> Vec<Finding> {
     let name = "program";
     let help = format!("`stockade setup {}` writes the path of this executable", agent.name());
     let bad = |detail: String| vec![Finding::bad(name, detail, help.clone())];
-    let Some((program, rest)) = wrapping::word(line) else {
+    let Some((program, rest)) = stockade_base::quoted::word(line) else {
         return bad(format!("`{line}` does not begin with a program"));
     };
     let path = Path::new(&program);
@@ -191,7 +190,7 @@ fn program(agent: Agent, line: &str) -> Vec<Finding> {
 
 /// Says whether the word names this program, which may go by any name: the file that runs, one of that name, or a copy.
 pub(super) fn is_this_program(text: &str) -> bool {
-    let Some((program, "")) = wrapping::word(text) else { return false };
+    let Some((program, "")) = stockade_base::quoted::word(text) else { return false };
     let path = Path::new(&program);
     let own = std::env::current_exe().unwrap_or_default();
     let has_its_name = path.file_name().is_some_and(|name| own.file_name() == Some(name));
@@ -200,7 +199,7 @@ pub(super) fn is_this_program(text: &str) -> bool {
 
 /// Says whether a file is this executable, or a copy of it.
 fn is_this_file(path: &Path) -> bool {
-    inside::is_this_executable(path)
+    stockade_base::executable::is_this_executable(path)
         || (digest(path).is_some() && digest(path) == digest(Path::new("/proc/self/exe")))
 }
 
@@ -293,7 +292,7 @@ fn second_layer(agent: Agent, row: &Row, around: &Surroundings) -> Finding {
         }
         let link = link::path(agent, around);
         let shown = link.display();
-        return match inside::is_this_executable(&link) {
+        return match stockade_base::executable::is_this_executable(&link) {
             true => Finding::good(name, format!("the shell `{shown}` is this executable")),
             false => {
                 Finding::bad(name, format!("the shell `{shown}` is not this executable"), help)

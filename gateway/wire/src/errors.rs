@@ -123,3 +123,8 @@ impl Code {
         }
     }
 }
+
+/// Returns the failure of something of ours.
+pub fn broken(message: &str) -> Failure {
+    Failure::new(Code::Internal, message, "this is a fault of stockade; report it")
+}

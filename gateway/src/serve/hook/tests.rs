@@ -54,6 +54,11 @@ fn readings(agent: Agent) -> Vec<String> {
 }
 
 #[test]
+fn hooks_know_the_names_of_all_agents() {
+    assert_eq!(Agent::ALL.map(Agent::name), stockade_hooks::own::AGENTS);
+}
+
+#[test]
 fn recorded_frames_of_each_agent_are_read() {
     let first =
         r#"Bash "echo ALLOWED_RUN > allowed.txt; printf 'ALLOWED_%s\\n' OUT" in /home/u/proj"#;

@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use stockade_parser::json::Value;
 use stockade_parser::tables::{Table, view};
 
-use super::{inside, marker};
-use crate::serve::hook::Agent;
+use stockade_base::executable::is_this_executable;
+use stockade_base::quoted::word;
+
+use super::marker;
 
 /// The wrappings of one agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,7 +119,7 @@ pub(crate) fn through_gate(text: &str) -> Option<Through> {
     let (question, rest) = option(rest, "--asked")?;
     let rest = next(&rest, "--")?;
     let (text, rest) = word(rest.strip_prefix(' ')?)?;
-    let ours = inside::is_this_executable(Path::new(&program));
+    let ours = is_this_executable(Path::new(&program));
     (ours && rest.is_empty()).then_some(Through { text, session, question })
 }
 
@@ -135,29 +137,6 @@ fn is_plain_name(name: &str) -> bool {
 /// Returns `word` as one shell word, in single quotes.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r#"'"'"'"#))
-}
-
-/// The end of a hook's line: agents take status 2 for a refusal, and any other failure for consent.
-pub(crate) const REFUSES: &str = " || exit 2";
-
-/// Returns the words behind this executable in a line that is nothing but a call of one of its hooks for agents.
-pub(crate) fn own_hook(text: &str) -> Option<Vec<String>> {
-    let (program, rest) = word(text)?;
-    let rest = rest.strip_suffix(REFUSES).unwrap_or(rest);
-    let words: Vec<String> = rest.strip_prefix(' ')?.split(' ').map(str::to_owned).collect();
-    let plain = |word: &String| {
-        !word.is_empty()
-            && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./=:,".contains(&byte))
-    };
-    let known = match words.as_slice() {
-        [hook, agent, ..] => hook == "hook" && is_agent(agent) && words.iter().all(plain),
-        _ => false,
-    };
-    (known && inside::is_this_executable(Path::new(&program))).then_some(words)
-}
-
-fn is_agent(name: &str) -> bool {
-    Agent::ALL.iter().any(|agent| agent.name() == name)
 }
 
 fn row(shell: &Value) -> Result<Row, String> {
@@ -301,62 +280,6 @@ fn one<'a>(
         };
     }
     Some(rest)
-}
-
-/// Reads one word of shell text that means fixed bytes, quoted in any way (bash manual, 3.1.2); returns its value
-/// and what follows. None where the word is empty or an expansion could change it.
-pub(crate) fn word(text: &str) -> Option<(String, &str)> {
-    let mut value = String::new();
-    let mut rest = text;
-    while let Some(first) = rest.chars().next() {
-        let inner = rest.get(first.len_utf8()..)?;
-        rest = match first {
-            '\'' => {
-                let (quoted, left) = inner.split_once('\'')?;
-                value.push_str(quoted);
-                left
-            }
-            '"' => double_quoted(inner, &mut value)?,
-            '\\' => {
-                let escaped = inner.chars().next().filter(|next| *next != '\n')?;
-                value.push(escaped);
-                inner.get(escaped.len_utf8()..)?
-            }
-            plain if plain.is_alphanumeric() || "_./:,+@=-".contains(plain) => {
-                value.push(plain);
-                inner
-            }
-            _ => break,
-        };
-    }
-    (rest.len() < text.len()).then_some((value, rest))
-}
-
-fn double_quoted<'a>(text: &'a str, value: &mut String) -> Option<&'a str> {
-    let mut rest = text;
-    loop {
-        let first = rest.chars().next()?;
-        let inner = rest.get(first.len_utf8()..)?;
-        rest = match first {
-            '"' => return Some(inner),
-            '$' | '`' => return None,
-            '\\' => match inner.chars().next()? {
-                next @ ('$' | '`' | '"' | '\\') => {
-                    value.push(next);
-                    inner.get(1..)?
-                }
-                '\n' => return None,
-                _ => {
-                    value.push('\\');
-                    inner
-                }
-            },
-            other => {
-                value.push(other);
-                inner
-            }
-        };
-    }
 }
 
 #[cfg(test)]

@@ -90,7 +90,7 @@ fn a_command_that_closes_its_wrapping_is_still_all_that_is_judged() {
 #[test]
 fn the_line_of_a_hook_is_found_with_and_without_its_end() {
     let own = std::fs::read_link("/proc/self/exe").unwrap();
-    let line = |rest: &str| own_hook(&format!("'{}' {rest}", own.display()));
+    let line = |rest: &str| stockade_hooks::own::own_hook(&format!("'{}' {rest}", own.display()));
     let words = Some(["hook", "claude", "--rewrite"].map(str::to_owned).to_vec());
     assert_eq!(line("hook claude --rewrite"), words);
     assert_eq!(line("hook claude --rewrite || exit 2"), words);

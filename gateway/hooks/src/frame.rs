@@ -1,0 +1,77 @@
+//! What a hook is given: its input and its environment.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use stockade_policy::{Hook, HookEvent, Layer};
+
+use super::Call;
+use stockade_scene::environment;
+use stockade_wire::errors::Failure;
+
+/// Returns the input of a hook: what holds for each event, what holds for this one, and the members of `further`.
+pub(super) fn input(event: HookEvent, call: &Call<'_>, further: &Value) -> Value {
+    let mut input = json!({
+        "session_id": call.context.session.as_deref().unwrap_or(call.id),
+        "transcript_path": "",
+        "cwd": call.place.cwd,
+    });
+    let Some(members) = input.as_object_mut() else { return input };
+    let mut put = |key: &str, value: Value| members.insert(key.to_owned(), value);
+    if event.is_about_a_tool() {
+        put("permission_mode", json!(call.mode));
+    }
+    put("hook_event_name", json!(event.name()));
+    if event.is_about_a_tool() {
+        put("tool_name", json!(call.subject));
+        put("tool_input", call.input.clone());
+    }
+    match event {
+        HookEvent::PermissionRequest => {
+            put("permission_suggestions", json!([]));
+        }
+        HookEvent::PreToolUse
+        | HookEvent::PostToolUse
+        | HookEvent::PostToolUseFailure
+        | HookEvent::PermissionDenied => {
+            put("tool_use_id", json!(call.id));
+        }
+        HookEvent::SessionStart | HookEvent::ConfigChange => {
+            put("source", json!(call.subject));
+        }
+        HookEvent::SessionEnd => {
+            put("reason", json!(call.subject));
+        }
+    }
+    if let Some(further) = further.as_object() {
+        members.extend(further.clone());
+    }
+    input
+}
+
+/// Returns the environment of a hook. The caller's variables may not lead a managed hook astray, so it gets
+/// none of them.
+pub(super) fn variables(hook: &Hook, call: &Call<'_>) -> Result<BTreeMap<String, String>, Failure> {
+    let mut variables = match hook.origin.layer {
+        Layer::Policy => {
+            let home = stockade_base::directories::home(|_| None)
+                .unwrap_or_else(|_| Path::new("/").into());
+            BTreeMap::from([
+                ("PATH".to_string(), environment::DEFAULT_PATH.to_string()),
+                ("HOME".to_string(), home.to_string_lossy().into_owned()),
+                ("LANG".to_string(), "C.UTF-8".to_string()),
+            ])
+        }
+        Layer::Builtin | Layer::User | Layer::Project | Layer::Local | Layer::Flag => {
+            environment::without_effects(&call.context.environment)?
+        }
+    };
+    variables.retain(|name, _| !name.starts_with("OTEL_"));
+    // What a hook names by it lies in the project whose settings name the hook.
+    let project = hook.above.as_ref().unwrap_or(&call.place.project).to_string_lossy().into_owned();
+    variables.insert("CLAUDE_PROJECT_DIR".into(), project.clone());
+    variables.insert("STOCKADE_PROJECT_DIR".into(), project);
+    variables.insert("PWD".into(), call.place.cwd.to_string_lossy().into_owned());
+    Ok(variables)
+}

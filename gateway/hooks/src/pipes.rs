@@ -1,0 +1,72 @@
+//! The pipes between gateway and command.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::pipe::{PipeFlags, pipe_with};
+use stockade_sandbox as sandbox;
+use tokio::net::unix::pipe;
+
+/// Our ends.
+#[derive(Debug)]
+pub struct Ours {
+    /// Standard input; none when it is empty.
+    pub stdin: Option<pipe::Sender>,
+    /// Standard output.
+    pub stdout: pipe::Receiver,
+    /// Standard error; none when it is the pipe of standard output.
+    pub stderr: Option<pipe::Receiver>,
+}
+
+/// Makes fresh pipes; without `stdin` standard input is the empty device. With `one_stream` both outputs are one pipe.
+pub fn stdio(stdin: bool, one_stream: bool) -> Result<(sandbox::Stdio, Ours), sandbox::Error> {
+    make(stdin, one_stream).map_err(|source| sandbox::Error::Report { source })
+}
+
+/// Returns nothing to read from and nowhere to write to.
+pub fn nothing() -> Result<sandbox::Stdio, sandbox::Error> {
+    let open = || rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
+    let all = || Ok(sandbox::Stdio { stdin: open()?, stdout: open()?, stderr: open()? });
+    all().map_err(|source: io::Error| sandbox::Error::Report { source })
+}
+
+/// Returns the error for something of ours that went away.
+pub fn broken(what: &str) -> sandbox::Error {
+    sandbox::Error::Report { source: io::Error::other(format!("{what} ended")) }
+}
+
+fn make(stdin: bool, one_stream: bool) -> io::Result<(sandbox::Stdio, Ours)> {
+    let (input, sender) = match stdin {
+        true => {
+            let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+            (read, Some(pipe::Sender::from_owned_fd(nonblocking(write)?)?))
+        }
+        false => {
+            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+            (rustix::fs::open("/dev/null", flags, Mode::empty())?, None)
+        }
+    };
+    let (output, stdout) = pipe_with(PipeFlags::CLOEXEC)?;
+    let (errors, stderr) = match one_stream {
+        true => (None, rustix::io::fcntl_dupfd_cloexec(&stdout, 0)?),
+        false => {
+            let (errors, stderr) = pipe_with(PipeFlags::CLOEXEC)?;
+            (Some(pipe::Receiver::from_owned_fd(nonblocking(errors)?)?), stderr)
+        }
+    };
+    let theirs = sandbox::Stdio { stdin: input, stdout, stderr };
+    let ours = Ours {
+        stdin: sender,
+        stdout: pipe::Receiver::from_owned_fd(nonblocking(output)?)?,
+        stderr: errors,
+    };
+    Ok((theirs, ours))
+}
+
+/// The flag belongs to the open file, so only our end gets it.
+fn nonblocking(end: OwnedFd) -> io::Result<OwnedFd> {
+    let flags = rustix::fs::fcntl_getfl(&end)?;
+    rustix::fs::fcntl_setfl(&end, flags | OFlags::NONBLOCK)?;
+    Ok(end)
+}

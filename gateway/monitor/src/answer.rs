@@ -1,0 +1,160 @@
+//! Answers to front ends: refusals, results, and what stockade itself could not do.
+
+use serde_json::Value;
+use stockade_policy::{Decision, SandboxState};
+use stockade_sandbox as sandbox;
+
+use crate::audit::{self, Receipt};
+pub use crate::failures::unrecorded;
+use crate::footer::{self, around};
+use crate::judge::{Judged, Scene};
+use crate::protocol::errors::{Code, Failure};
+use crate::protocol::types::{
+    AuditReference, DecisionView, Event, Refusal, RunOutcome, RunResult, SandboxView,
+};
+use crate::remedy;
+use crate::run::Execution;
+use crate::view;
+use stockade_base::signals::signal_name;
+use stockade_egress::report::Refused;
+use stockade_wire::conversation::Conversation;
+
+/// Most refused acts that an answer names.
+const MAX_VIOLATIONS: usize = 100;
+
+/// Returns the answer for a command that no person could allow.
+pub fn not_run(decision: Decision, view: DecisionView, receipt: &Receipt) -> RunOutcome {
+    let refusal = Box::new(Refusal { decision: view, audit: Some(reference(receipt)) });
+    match decision {
+        Decision::Ask => RunOutcome::NeedsPerson(refusal),
+        // An allowed command that is not run is refused like a denied one.
+        Decision::Deny | Decision::Allow => RunOutcome::Denied(refusal),
+    }
+}
+
+/// Returns the answer for a command that a person declined.
+pub fn declined(view: DecisionView, receipt: &Receipt) -> RunOutcome {
+    let view = view::refused(view, "declined", "the person who was asked said no");
+    not_run(Decision::Deny, view, receipt)
+}
+
+/// Returns the answer for a command whose question nobody answered.
+pub fn withdrawn(view: DecisionView, receipt: &Receipt) -> RunOutcome {
+    not_run(Decision::Ask, view, receipt)
+}
+
+/// Returns the failure of a command that its caller gave up before it started.
+pub fn given_up() -> Failure {
+    Failure::new(Code::LaunchFailed, "the command was stopped before it started", "give it again")
+}
+
+/// Tells the front end what is worth knowing before the command runs.
+pub async fn tell(
+    conversation: &Conversation,
+    scene: &Scene,
+    judged: &Judged,
+    view: &DecisionView,
+) {
+    // The warnings of the settings, and what hooks have to tell.
+    let mut notices = view.warnings.clone();
+    if scene.place.project_is_too_wide() && judged.facts.sandbox == SandboxState::Enforced {
+        let project = scene.place.project.display();
+        notices.push(format!(
+            "nothing in `{project}` is writable, since it holds more than one project; name yours with \
+             `--project DIR`"
+        ));
+    }
+    for notice in notices {
+        let _ = conversation.events.send(Event::Notice(notice)).await; // a gone front end reads none
+    }
+}
+
+/// Returns the answer for a command that ran.
+pub fn ran(
+    view: DecisionView,
+    receipt: &Receipt,
+    execution: &Execution,
+    (scene, judged): (&Scene, &Judged),
+    cwd_after: Option<String>,
+) -> RunOutcome {
+    let exit = execution.exit.unwrap_or_default();
+    let output = &execution.output;
+    RunOutcome::Ran(Box::new(RunResult {
+        decision: view,
+        exit_code: exit.code,
+        signal: exit.signal.map(signal_name),
+        signal_number: exit.signal,
+        timed_out: execution.timed_out,
+        interrupted: execution.interrupted,
+        duration_ms: u64::try_from(execution.took.as_millis()).unwrap_or(u64::MAX),
+        output: output.text.clone(),
+        output_bytes: output.bytes,
+        output_lines: output.lines,
+        spill_path: output.spill.as_ref().map(|path| path.display().to_string()),
+        truncated: output.truncated,
+        task_id: None,
+        cwd_after,
+        sandbox: SandboxView {
+            notes: [execution.withheld.clone(), execution.enforced.notes.clone()].concat(),
+            ..view::sandbox(&execution.enforced)
+        },
+        violations: violations(execution, judged),
+        left_running: execution.left.clone(),
+        footer: footer::of(execution, judged, scene),
+        audit: reference(receipt),
+    }))
+}
+
+fn violations(execution: &Execution, judged: &Judged) -> Vec<Value> {
+    let network = execution.network.refused.iter().map(Refused::view);
+    let others = execution.violations.iter().map(|found| remedy::view(found, around(judged)));
+    network.chain(others).take(MAX_VIOLATIONS).collect()
+}
+
+fn reference(receipt: &Receipt) -> AuditReference {
+    AuditReference { decision_id: receipt.id.clone(), sequence: receipt.sequence }
+}
+
+/// Returns the failure of a log that could not take the result of a command that ran.
+pub fn ran_unrecorded(error: &audit::Error, execution: &Execution) -> Failure {
+    let how = match execution.exit.map(|exit| (exit.code, exit.signal)) {
+        Some((Some(code), _)) => format!("ran, exit {code}"),
+        Some((None, Some(signal))) => format!("ran, ended by {}", signal_name(signal)),
+        Some((None, None)) | None => "ran".into(),
+    };
+    let cause = error.to_string().replace("; nothing was run", "");
+    let message = format!("the command {how}, but that could not be recorded: {cause}");
+    Failure::new(Code::AuditUnavailable, message, error.help())
+}
+
+/// Returns the failure of a command that could not be started.
+pub fn not_started(error: &sandbox::Error) -> Failure {
+    let message = format!("{error}; nothing was run");
+    match error {
+        sandbox::Error::Unenforceable { help, .. } => {
+            Failure::new(Code::SandboxUnavailable, message, help.clone())
+        }
+        sandbox::Error::Terminal { source } if source.kind() == std::io::ErrorKind::StorageFull => {
+            let message =
+                "no terminal is free: all that the kernel gives are in use; nothing was run";
+            let help = "end what holds terminals, or have more of them (`sysctl kernel.pty.max`)";
+            Failure::new(Code::LaunchFailed, message, help)
+        }
+        sandbox::Error::Exec { .. } => {
+            let help = "look at the file's rights and its interpreter";
+            Failure::new(Code::LaunchFailed, message, help)
+        }
+        sandbox::Error::Spec { .. } => {
+            let help = "give the call again: its rules are looked up anew; if it fails again, end the program that changes \
+                        this path";
+            Failure::new(Code::LaunchFailed, message, help)
+        }
+        sandbox::Error::Launcher { .. }
+        | sandbox::Error::Report { .. }
+        | sandbox::Error::Step { .. }
+        | sandbox::Error::Terminal { .. } => {
+            let help = "`stockade doctor` says what this machine can enforce";
+            Failure::new(Code::LaunchFailed, message, help)
+        }
+    }
+}

@@ -1,0 +1,446 @@
+//! The pipeline: judge, record, decide, run, record.
+
+mod after;
+mod answered;
+pub mod calling;
+mod changes;
+mod failed;
+mod forward;
+mod hooked;
+mod loopbacks;
+mod opening;
+mod reviewed;
+mod session_list;
+pub mod sessions;
+mod steps;
+pub mod tasks;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use stockade_parser::Programs;
+use stockade_policy::Decision;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::audit::record::decision::Runs;
+use crate::audit::{GatewayMode, Log, Receipt};
+use stockade_wire::conversation::Conversation;
+
+use crate::blocking::blocking;
+use crate::control::was_given_up;
+use crate::decide::{self, Grant, Outcome};
+use crate::judge;
+use crate::options::Options;
+use crate::parse::Scanner;
+use crate::places::Places;
+use crate::plan::Planned;
+use crate::protocol::errors::Failure;
+use crate::protocol::types::{CommandRequest, Event, RunOutcome};
+use crate::records::{self, Circumstances};
+use crate::run::{self, Launchers, Lines, Manner, Task};
+use crate::tasks::live::Live;
+use crate::temporary::Temporary;
+use crate::{answer, request, view, worker};
+use answered::{Case, Going};
+use calling::Calling;
+use opening::Opening;
+use stockade_egress::broker::{Broker, Person};
+use stockade_egress::report::Report;
+
+/// The whole gate: takes a request, gives its outcome.
+pub struct Gateway {
+    places: Places,
+    log: Opening,
+    scanner: Scanner,
+    launchers: Arc<Launchers>,
+    mode: GatewayMode,
+    executable: PathBuf,
+    /// Of a gateway that stays: the settings that counted last.
+    changes: Option<changes::Changes>,
+    /// Of a gateway that stays: the sessions that have begun.
+    sessions: Option<sessions::Sessions>,
+    loopbacks: loopbacks::Loopbacks,
+    hooked: hooked::Hooked,
+    tasks: Live,
+    /// What waits until the kernel has taken down what kept commands apart.
+    remains: Mutex<Vec<JoinHandle<()>>>,
+    /// Of a gateway that stays: when it looked last for temporary directories that others left behind.
+    swept: Option<Mutex<Option<Instant>>>,
+}
+
+/// How long a gateway that stays looks for nothing that others left behind, unless a run has to remove something anyway.
+const BETWEEN_SWEEPS: Duration = Duration::from_secs(60);
+
+impl std::fmt::Debug for Gateway {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Gateway").field("places", &self.places).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        match self.mode {
+            GatewayMode::Embedded => self.log.leave(),
+            GatewayMode::Daemon | GatewayMode::System => {}
+        }
+    }
+}
+
+impl Gateway {
+    /// Opens the log and what else a gateway holds, for the calls of this process.
+    pub async fn open(options: Options) -> Result<Gateway, Failure> {
+        Gateway::open_as(options, GatewayMode::Embedded).await
+    }
+
+    /// Opens a gateway that lives as `mode` says.
+    pub async fn open_as(options: Options, mode: GatewayMode) -> Result<Gateway, Failure> {
+        let places = Places::find(&options, |name| std::env::var_os(name))?;
+        let executable = options.executable()?;
+        let scanner = Scanner::new(executable.clone(), options.spare.scan_worker());
+        if !options.spare.is_idle() {
+            scanner.warm();
+        }
+        let opening = places.clone();
+        let prepared = places.clone();
+        let open =
+            move || Log::begin(&opening.of_log(), mode).map_err(|error| answer::unrecorded(&error));
+        let log = Opening::start(&places.audit, move || prepared.prepare(), open)?;
+        let launchers = Arc::new(Launchers::new(executable.clone(), &options.spare));
+        if options.runs {
+            launchers.warm();
+        }
+        // First the worker's start, which waits in line behind this task; then, while the log opens, the
+        // tables of programs and names.
+        tokio::task::yield_now().await;
+        let _ = (Programs::builtin(), stockade_policy::protected_names()); // read once, kept for ever
+        match mode {
+            GatewayMode::Embedded => {}
+            // Nobody is told to come before the log is open.
+            GatewayMode::Daemon | GatewayMode::System => drop(log.log().await?),
+        }
+        let stays = mode != GatewayMode::Embedded;
+        let changes = stays.then(changes::Changes::default);
+        let sessions = stays.then(sessions::Sessions::default);
+        let remains = Mutex::default();
+        Ok(Gateway {
+            log,
+            places,
+            scanner,
+            launchers,
+            mode,
+            executable,
+            changes,
+            sessions,
+            loopbacks: loopbacks::Loopbacks::default(),
+            hooked: hooked::Hooked::default(),
+            tasks: Live::default(),
+            remains,
+            swept: stays.then(Mutex::default),
+        })
+    }
+
+    /// Decides one command, runs it if it may, and records both.
+    pub async fn run(&self, request: CommandRequest, conversation: Conversation) -> RunOutcome {
+        self.run_for(Calling::parent(), request, conversation).await
+    }
+
+    /// The same for a caller that the kernel named.
+    pub async fn run_for(
+        &self,
+        caller: Calling,
+        request: CommandRequest,
+        conversation: Conversation,
+    ) -> RunOutcome {
+        // INVARIANT: whatever fails on the way to a decision ends here, and nothing has run.
+        let mut asked = failed::Asked::to_run(&request);
+        match self.handle(caller.clone(), request, conversation, &mut asked).await {
+            Ok(outcome) => outcome,
+            Err(failure) => RunOutcome::Failed(self.record_failed(&caller, asked, failure).await),
+        }
+    }
+
+    async fn handle(
+        &self,
+        caller: Calling,
+        mut request: CommandRequest,
+        mut conversation: Conversation,
+        asked: &mut failed::Asked,
+    ) -> Result<RunOutcome, Failure> {
+        self.find_session(&caller, &mut request).await?;
+        let accepted = request::accept(&request)?;
+        self.log.is_writable().await?;
+        let begun = self.begin(&caller, &request.cwd, &request.context).await;
+        let (scene, beside) = self.scene_and_more(&caller, &request).await?;
+        let accepted = accepted.limited(scene.snapshot.rules.settings())?;
+        let accepted = worker::find(accepted, &self.executable);
+        let input = match request.tool() {
+            Some(call) => call.input.clone(),
+            None => judge::bash_input(&accepted.text, &request),
+        };
+        let judging = self.judge(&request, &scene, input);
+        let (judged, ahead, loopback) = tokio::join!(
+            judging,
+            self.ahead(&request, &scene, beside),
+            self.loopback(&caller, &request.context)
+        );
+        let judged = judged?;
+        let command = accepted.after_hooks(&judged.input, judged.received.is_some())?;
+        if self.mode == GatewayMode::Embedded {
+            self.scanner.rest();
+        }
+        let mut view = view::decision(&judged.verdict, &scene.snapshot, judged.input.clone());
+        view::add_hooks(&mut view, judged.hooks.clone());
+        view::add_beginning(&mut view, begun);
+        let asking = conversation.questions.take().filter(|_| request.context.interactive);
+        let agreed = self.agreed_elsewhere(caller.pid, &request, &scene, &judged).await?;
+        let runs = match (judged.verdict.decision, &asking, &agreed) {
+            (Decision::Allow, _, _) => Runs::Gateway,
+            (Decision::Ask, Some(_), _) | (Decision::Ask, _, Some(_)) => Runs::Gateway,
+            (Decision::Deny, _, _) | (Decision::Ask, None, None) => Runs::Nobody,
+        };
+        let planned = match runs {
+            Runs::Gateway => {
+                Some(self.plan(&request, (&scene, ahead), (&judged, &[]), &command).await)
+            }
+            Runs::Caller | Runs::Nobody => None,
+        };
+        // The more is done while the log opens, the better; that it cannot says more than that nothing can be planned.
+        let log = self.log.log().await?;
+        let planned = planned.transpose()?;
+        let known = caller.caller().await?;
+        let circumstances = Circumstances::of_run(known, &request, command.timeout, runs);
+        let recorded = self.record(&scene, &judged, circumstances).await?;
+        asked.is_decided = true;
+        let Some(Planned { spec, temporary, hosts, withheld }) = planned else {
+            return Ok(answer::not_run(recorded.verdict(), view, recorded.receipt()));
+        };
+        let (receipt, outcome) = decide::decide(recorded, spec);
+        let case = Case { scene, judged, view, receipt };
+        let going = match outcome {
+            Outcome::Granted(grant) => Ok(Going { case, grant, temporary, hosts, withheld }),
+            Outcome::Refused => Err(answer::not_run(Decision::Deny, case.view, &case.receipt)),
+            Outcome::Ask(pending) => {
+                drop(temporary);
+                let call = answered::Call {
+                    caller: &caller,
+                    request: &request,
+                    command: &command,
+                    log: &log,
+                };
+                let person = (agreed, asking.clone(), &mut conversation);
+                // Apart: it holds more than all the rest, and most calls ask nobody.
+                Box::pin(self.put(call, (case, pending), person)).await?
+            }
+        };
+        let Going { case, grant, mut temporary, hosts, withheld } = match going {
+            Ok(going) => going,
+            Err(outcome) => return Ok(outcome),
+        };
+        let Case { scene, judged, mut view, receipt } = case;
+        if was_given_up(&mut conversation.control) {
+            let recorded = records::not_run(&log, &receipt).await;
+            recorded.map_err(|error| answer::unrecorded(&error))?;
+            return Err(answer::given_up());
+        }
+        let journal = self.begin_journal(temporary.take_journal(), (&log, &receipt)).await?;
+        // In a mode in which questions are refusals, this one is, too.
+        let may_ask = judged.facts.mode != stockade_policy::Mode::DontAsk;
+        let person = asking.clone().filter(|_| may_ask).map(|questions| Person {
+            questions,
+            events: conversation.events.clone(),
+            command: command.text.clone(),
+            saving: std::sync::Arc::new(crate::approve::remember::LocalSettings {
+                project: scene.place.project.clone(),
+                state: self.places.state.clone(),
+            }),
+            may_save: !scene.snapshot.rules.settings().managed_rules_only,
+        });
+        answer::tell(&conversation, &scene, &judged, &view).await;
+        let manner = Manner {
+            timeout: command.timeout,
+            at_limit: request.at_limit,
+            // Whoever attaches to a background process types at its terminal later.
+            stdin: request.stdin || request.tool().is_some() || (request.background && request.pty),
+            one_stream: (request.one_stream || request.background) && request.tool().is_none(),
+            directory: self.places.task(&receipt.id),
+            loopback,
+            withheld,
+        };
+        let task = self.task(&request, (&command, &scene, &judged), (&log, &receipt));
+        let Conversation { events, mut input, control, .. } = conversation;
+        if let Some(call) = request.tool() {
+            input = worker::input(call, &judged.input);
+        }
+        let told = events.clone();
+        let broker = Broker {
+            log: &log,
+            decision: &receipt,
+            executable: self.launchers.executable().to_path_buf(),
+            rules: hosts,
+            person,
+        };
+        let manner = (manner, temporary);
+        let lines = Lines { events, input, control };
+        let (execution, cwd_after) = self.execute(grant, broker, (manner, task), lines).await?;
+        self.end_journal(journal, (&log, &judged, &command)).await;
+        let ended = (&receipt, &execution);
+        let said = self.after(caller, &request.context, (&scene, &judged), ended).await?;
+        for notice in &said.notices {
+            let _ = told.send(Event::Notice(notice.clone())).await; // a front end that is gone reads none
+        }
+        view::add_hooks(&mut view, said);
+        Ok(answer::ran(view, &receipt, &execution, (&scene, &judged), cwd_after))
+    }
+
+    /// Runs what was granted, and records how it ended before anybody learns of it. Also returns where its shell stood
+    /// at last, if that was asked for.
+    async fn execute(
+        &self,
+        grant: Grant,
+        broker: Broker<'_>,
+        ((manner, temporary), mut task): ((Manner, Temporary), Option<Task>),
+        mut lines: Lines,
+    ) -> Result<(run::Execution, Option<String>), Failure> {
+        let (log, receipt) = (broker.log, broker.decision);
+        if let Some(task) = task.as_mut().filter(|task| task.begins_so) {
+            tasks::pending(task)?;
+        }
+        let mut running = match run::start(grant, &self.launchers, &manner).await {
+            Ok(running) => running,
+            Err(error) => {
+                let recorded = records::not_run(log, receipt).await;
+                let failure = answer::not_started(&error);
+                tasks::not_started(task, &failure);
+                self.clear(temporary).await?;
+                recorded.map_err(|it| answer::unrecorded(&it))?;
+                return Err(failure);
+            }
+        };
+        // While the command runs; whoever comes next finds it ready.
+        match self.mode {
+            GatewayMode::Embedded => {}
+            GatewayMode::Daemon | GatewayMode::System => {
+                self.launchers.replace(manner.loopback.clone())
+            }
+        }
+        let listeners = running.take_listeners();
+        let (over, ended) = oneshot::channel();
+        let carry = async {
+            match listeners {
+                Some(listeners) => broker.serve(listeners, ended).await,
+                None => Report::default(),
+            }
+        };
+        let follow = async {
+            let execution = run::follow(running, &manner, &mut lines, task.as_mut()).await;
+            drop(over);
+            execution
+        };
+        let (mut execution, network) = tokio::join!(follow, carry);
+        execution.network = network;
+        execution.withheld.clone_from(&manner.withheld);
+        let remains = std::mem::take(&mut execution.remains);
+        // Nothing of it runs any more; what is left is the kernel, which takes its namespaces down.
+        self.leave(remains);
+        let concluded = self.conclude((log, receipt), &execution, temporary).await;
+        // Nobody learns of the end before it is recorded.
+        let stopped = self.tasks.find(&receipt.id).ok().and_then(|ways| ways.stopping.reason());
+        tasks::ended(task, (&execution, stopped), concluded.as_ref().err());
+        // What it wrote is told even if its end cannot be recorded.
+        for event in execution.unsent.drain(..) {
+            let _ = lines.events.send(event).await; // a front end that is gone needs nothing
+        }
+        let cwd_after = concluded?;
+        Ok((execution, cwd_after))
+    }
+
+    /// Records how a command ended, and removes what it leaves behind. Returns where its shell stood at last.
+    async fn conclude(
+        &self,
+        (log, receipt): (&Log, &Receipt),
+        execution: &run::Execution,
+        temporary: Temporary,
+    ) -> Result<Option<String>, Failure> {
+        let recorded = async {
+            let recorded = records::result(log, receipt, execution).await;
+            recorded.map_err(|error| answer::ran_unrecorded(&error, execution))
+        };
+        match self.mode {
+            // This thread alone answers: it does not touch a disk that may hang.
+            GatewayMode::Embedded => match recorded.await {
+                Err(failure) if log.is_stuck() => {
+                    // A later run removes the directory.
+                    std::mem::forget(temporary);
+                    Err(failure)
+                }
+                recorded => {
+                    let cwd_after = self.clear(temporary).await;
+                    recorded.and(cwd_after)
+                }
+            },
+            // While the log writes, what the command leaves behind goes.
+            GatewayMode::Daemon | GatewayMode::System => {
+                let both = tokio::try_join!(recorded, self.clear(temporary));
+                both.map(|(_, cwd_after)| cwd_after)
+            }
+        }
+    }
+
+    /// Has a task wait for the end of what kept a command apart.
+    fn leave(&self, remains: run::Remains) {
+        let mut waiting = self.remains.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.retain(|task| !task.is_finished());
+        waiting.push(tokio::spawn(remains.gone()));
+    }
+
+    /// Ends this gateway, and returns when nothing is left of its commands, so that a process that ends with them leaves
+    /// nobody behind.
+    pub async fn close(mut self) {
+        let waiting = std::mem::take(&mut self.remains);
+        drop(self);
+        for task in waiting.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            let _ = task.await; // one that broke off has dropped what it waited for, which waits as well
+        }
+    }
+
+    /// Removes the temporary directory of a command that is gone, and returns where its shell said that it stood.
+    async fn clear(&self, temporary: Temporary) -> Result<Option<String>, Failure> {
+        if temporary.stays() && !self.sweeps() {
+            return Ok(None);
+        }
+        let state = self.places.state.clone();
+        let clear = move || {
+            let cwd_after = temporary.cwd_after();
+            temporary.end(&state);
+            Ok(cwd_after)
+        };
+        self.blocking(clear).await
+    }
+}
+
+impl Gateway {
+    /// Says whether what others left behind is to be looked for.
+    fn sweeps(&self) -> bool {
+        let Some(swept) = &self.swept else { return true };
+        let mut swept = swept.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = swept.is_none_or(|last| last.elapsed() >= BETWEEN_SWEEPS);
+        if is_due {
+            *swept = Some(Instant::now());
+        }
+        is_due
+    }
+
+    /// Does work that waits for the file system. Where this is the only call of the process, nobody else is held up, and
+    /// a thread for it would take longer than most of it.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        match self.mode {
+            GatewayMode::Embedded => work(),
+            GatewayMode::Daemon | GatewayMode::System => blocking(work).await,
+        }
+    }
+}

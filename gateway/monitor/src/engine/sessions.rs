@@ -1,0 +1,200 @@
+//! Sessions of a gateway that stays. One begins with the first call that names it, and ends when its front end says
+//! so, when the connection goes that it lasted with, or when the gateway ends.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::OnceCell;
+use tokio::task::JoinSet;
+
+use super::Gateway;
+use super::calling::Calling;
+use crate::protocol::types::{Context, EventRequest, EventView};
+use crate::tasks::folder::now_ms;
+use crate::tasks::live::SESSION_ENDED;
+
+/// Most sessions at once; of further ones no hook is told.
+const MOST_SESSIONS: usize = 1024;
+/// Front doors that connect anew for each call, so that a closed connection ends no session.
+const BRIEF_DOORS: [&str; 4] = ["run", "check", "hook", "shell"];
+
+/// The sessions that have begun.
+#[derive(Debug, Default)]
+pub(super) struct Sessions {
+    begun: Mutex<BTreeMap<String, Session>>,
+    /// How many connections carry calls of a session.
+    held: Mutex<BTreeMap<String, usize>>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Session {
+    /// What the hooks said at its beginning; a further call waits for it.
+    start: Arc<OnceCell<EventView>>,
+    pub(super) caller: Calling,
+    pub(super) cwd: String,
+    pub(super) context: Context,
+    /// When it began, and when its last call did, in milliseconds since 1970.
+    pub(super) began_ms: u64,
+    pub(super) used_ms: u64,
+}
+
+/// Says whether a session lasts as long as the connection of a call that names it.
+pub fn lasts_with_connection(context: &Context) -> bool {
+    context.session.is_some() && !BRIEF_DOORS.contains(&context.door.as_str())
+}
+
+impl Gateway {
+    /// Begins the session of a call, if it names one that is new, and returns what its hooks say; nothing for a session
+    /// that has begun. A hook that fails keeps no session from beginning. The command of an agent begins none: the call
+    /// did that by which the agent's hook named it.
+    pub(super) async fn begin(&self, caller: &Calling, cwd: &str, context: &Context) -> EventView {
+        let sessions = self.sessions.as_ref().filter(|_| context.hook_session.is_none());
+        let Some(session) = sessions.and_then(|it| it.take(caller, cwd, context)) else {
+            return EventView::default();
+        };
+        let mut first = None;
+        session
+            .start
+            .get_or_init(|| async {
+                let request = request("SessionStart", "startup", &session);
+                let said = self.event_for(caller.clone(), request).await.unwrap_or_default();
+                first = Some(said.clone());
+                said
+            })
+            .await;
+        first.unwrap_or_default()
+    }
+
+    /// Notes what a front end says of its session: one that it began or ended is not begun or ended here once more.
+    pub(super) fn note_session(&self, caller: &Calling, told: &EventRequest) {
+        let Some(sessions) = &self.sessions else { return };
+        match (told.event.as_str(), &told.context.session) {
+            ("SessionStart", Some(_)) => {
+                if let Some(session) = sessions.take(caller, &told.cwd, &told.context) {
+                    // One that has begun stays as it is.
+                    let _ = session.start.set(EventView::default());
+                }
+            }
+            ("SessionEnd", Some(name)) => {
+                drop(sessions.remove(name));
+                self.leave_loopback(caller, name);
+            }
+            (_, _) => {}
+        }
+    }
+
+    /// Notes that one more connection carries calls of a session.
+    pub fn hold_session(&self, name: &str) {
+        if let Some(sessions) = &self.sessions {
+            *sessions.held().entry(name.to_owned()).or_default() += 1;
+        }
+    }
+
+    /// Notes that a connection is gone that carried calls of a session. One that began on such a connection ends with the
+    /// last of them; any other is none of theirs.
+    pub async fn leave_session(&self, name: &str) {
+        let ended = self.sessions.as_ref().and_then(|sessions| sessions.leave(name));
+        self.end_session(name, ended).await;
+    }
+
+    /// Ends a session, whoever began it.
+    pub(super) async fn close_session(&self, name: &str) {
+        let ended = self.sessions.as_ref().and_then(|sessions| sessions.remove(name));
+        self.end_session(name, ended).await;
+    }
+
+    async fn end_session(&self, name: &str, ended: Option<Session>) {
+        if let Some(session) = ended {
+            self.leave_loopback(&session.caller, name);
+            self.bid_farewell(session).await;
+        }
+    }
+
+    /// Ends all sessions.
+    pub async fn end_sessions(self: Arc<Self>) {
+        let Some(sessions) = &self.sessions else { return };
+        let left =
+            std::mem::take(&mut *sessions.begun.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut farewells = JoinSet::new();
+        for session in left.into_values() {
+            let gateway = Arc::clone(&self);
+            farewells.spawn(async move { gateway.bid_farewell(session).await });
+        }
+        while farewells.join_next().await.is_some() {}
+    }
+
+    async fn bid_farewell(&self, session: Session) {
+        let name = session.context.session.clone();
+        if let Some(name) = &name {
+            self.tasks.stop_all(Some(name), SESSION_ENDED).await;
+        }
+        let request = request("SessionEnd", "other", &session);
+        // Nobody is left to be told of what the hooks say, or that they cannot run.
+        drop(self.event_for(session.caller, request).await);
+    }
+}
+
+impl Sessions {
+    /// Says whether a session has begun and not ended.
+    pub(super) fn are_open(&self) -> bool {
+        !self.begun.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    /// Returns all of them, by name.
+    pub(super) fn all(&self) -> Vec<(String, Session)> {
+        let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        begun.iter().map(|(name, session)| (name.clone(), session.clone())).collect()
+    }
+
+    /// Returns the session of a call, new or known; none when the call names none.
+    fn take(&self, caller: &Calling, cwd: &str, context: &Context) -> Option<Session> {
+        let name = context.session.clone()?;
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        if !begun.contains_key(&name) && begun.len() >= MOST_SESSIONS {
+            return None;
+        }
+        let new = || Session {
+            start: Arc::default(),
+            caller: caller.clone(),
+            cwd: cwd.to_owned(),
+            context: context.clone(),
+            began_ms: now_ms(),
+            used_ms: 0,
+        };
+        let session = begun.entry(name).or_insert_with(new);
+        session.used_ms = now_ms();
+        Some(session.clone())
+    }
+
+    fn held(&self) -> MutexGuard<'_, BTreeMap<String, usize>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the session that a connection was the last to hold.
+    fn leave(&self, name: &str) -> Option<Session> {
+        let mut held = self.held();
+        let others = held.get(name).copied().unwrap_or_default().saturating_sub(1);
+        if others > 0 {
+            held.insert(name.to_owned(), others);
+            return None;
+        }
+        held.remove(name);
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        begun.get(name).filter(|session| lasts_with_connection(&session.context))?;
+        begun.remove(name)
+    }
+
+    fn remove(&self, name: &str) -> Option<Session> {
+        self.begun.lock().unwrap_or_else(PoisonError::into_inner).remove(name)
+    }
+}
+
+fn request(event: &str, subject: &str, session: &Session) -> EventRequest {
+    EventRequest {
+        event: event.into(),
+        subject: subject.into(),
+        cwd: session.cwd.clone(),
+        context: session.context.clone(),
+        ..EventRequest::default()
+    }
+}

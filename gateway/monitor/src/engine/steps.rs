@@ -1,0 +1,329 @@
+//! The steps of the pipeline that wait for files, hooks or the log, and calls that are only judged.
+
+use std::path::PathBuf;
+
+use stockade_policy::{Decision, SandboxState};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::calling::Calling;
+use super::{Gateway, blocking, failed};
+use crate::approve::asked::{self, Agreed};
+use crate::approve::named;
+use crate::audit::record::decision::Runs;
+use crate::audit::{GatewayMode, Recorded};
+use crate::facts::roots;
+use crate::hooks::Means;
+use crate::judge::{self, Asked, Given, Hooks, Judged, Runner, Scene};
+use crate::plan::{Ahead, Planned, caches};
+use crate::protocol::errors::{Code, Failure};
+use crate::protocol::types::{CheckRequest, CommandRequest, Context, DecisionView, EventView};
+use crate::records::{self, Circumstances};
+use crate::request::Command;
+use crate::{answer, cases, plan, view};
+
+/// What a command gets, which another thread finds while its text is read.
+pub(super) type Beside = JoinHandle<Option<Ahead>>;
+
+/// Says whether what a command gets can be found before it is judged: no hook runs first that may change it.
+fn is_foreseen(scene: &Scene) -> bool {
+    let hooks = &scene.snapshot.rules.settings().hooks;
+    hooks.is_empty() && scene.sandbox != SandboxState::Off
+}
+
+/// The front door through which an agent's shell comes.
+pub(super) const SHELL: &str = "shell";
+
+impl Gateway {
+    /// Judges one call without running anything.
+    pub async fn check(&self, request: CheckRequest) -> Result<DecisionView, Failure> {
+        self.check_for(Calling::parent(), request).await
+    }
+
+    /// The same for a caller that the kernel named.
+    pub async fn check_for(
+        &self,
+        caller: Calling,
+        request: CheckRequest,
+    ) -> Result<DecisionView, Failure> {
+        // What is only tried leaves no record.
+        if !request.record {
+            return self.judged_for(&caller, request).await;
+        }
+        let asked = failed::Asked::about(&request);
+        match self.judged_for(&caller, request).await {
+            Ok(view) => Ok(view),
+            Err(failure) => Err(self.record_failed(&caller, asked, failure).await),
+        }
+    }
+
+    async fn judged_for(
+        &self,
+        caller: &Calling,
+        request: CheckRequest,
+    ) -> Result<DecisionView, Failure> {
+        let mut scene = match self.mode {
+            GatewayMode::Embedded => cases::scene(&request, &self.places)?,
+            GatewayMode::Daemon | GatewayMode::System => {
+                let (asked, places) = (request.clone(), self.places.clone());
+                blocking(move || cases::scene(&asked, &places)).await?
+            }
+        };
+        let mut begun = EventView::default();
+        if let Some(failure) = request.refused {
+            return Err(failure);
+        }
+        self.log.is_writable().await?;
+        // What is only tried begins no session and notices no change.
+        if request.record && request.case.is_none() {
+            begun = self.begin(caller, &request.cwd, &request.context).await;
+            let sandbox = scene.sandbox;
+            scene = self.settled(caller, scene, &request.context).await?;
+            if request.caller_runs {
+                scene.sandbox = sandbox;
+                scene = scene.run_by_caller(&request.context);
+            }
+            roots::remember(&self.places.state, &scene.place);
+        }
+        let id = match &request.call_id {
+            Some(id) => id.clone(),
+            None => crate::random::call_id()?,
+        };
+        let asked = Asked {
+            tool: &request.tool,
+            input: request.input.clone(),
+            id: &id,
+            context: &request.context,
+            hooks: cases::hooks(&request, &scene, self.means()),
+            // Whoever asks may run it elsewhere.
+            runner: Runner::Caller,
+        };
+        self.open_before_hooks(&scene).await?;
+        let judging = judge::judge(&self.scanner, &scene, asked);
+        let (judged, agent) = tokio::join!(judging, self.agent_of_hook(caller, &request));
+        let judged = judged?;
+        self.keep_named(agent?, &request, &judged);
+        let pid = caller.pid;
+        // What could not be recorded is not judged either.
+        drop(self.log.log().await?);
+        if request.record {
+            let runs = if request.caller_runs { Runs::Caller } else { Runs::Nobody };
+            let circumstances = Circumstances::of_check(caller.caller().await?, &request, runs);
+            let receipt = self.record(&scene, &judged, circumstances).await?.into_receipt();
+            self.note_edit(&scene, &judged, (&request, &receipt)).await?;
+        }
+        if request.caller_asks {
+            self.put_elsewhere(pid, &request.context, &scene, &judged).await?;
+        }
+        let mut view = cases::answer(&request, &scene, judged);
+        view::add_beginning(&mut view, begun);
+        Ok(view)
+    }
+
+    /// Keeps in mind that the caller asks a person of its own about this call, instead of the one before.
+    async fn put_elsewhere(
+        &self,
+        pid: u32,
+        context: &Context,
+        scene: &Scene,
+        judged: &Judged,
+    ) -> Result<(), Failure> {
+        let number = context.hook_question.clone();
+        let (state, cwd) = (self.places.state.clone(), scene.place.cwd.clone());
+        let command = judge::command_of(&judged.input).ok();
+        let asks = judged.verdict.decision == Decision::Ask;
+        let command = command.filter(|_| asks && judged.tree.is_some());
+        let about = command.as_ref().map(|_| named::digest(scene, judged)).unwrap_or_default();
+        let changes = named::changes(judged);
+        self.blocking(move || {
+            asked::forget(&state, pid);
+            let Some(command) = command else { return Ok(()) };
+            let number = number.as_deref();
+            let asked = asked::Asked { command: &command, cwd: &cwd, number, about, changes };
+            asked::note(&state, asked, pid).map_err(|error| {
+                let message =
+                    format!("the question cannot be kept in `{}`: {error}", state.display());
+                Failure::new(Code::StateUnusable, message, "")
+            })
+        })
+        .await
+    }
+
+    /// Returns the yes that the person of an agent gave to this command, if the agent's hook asked for it.
+    pub(super) async fn agreed_elsewhere(
+        &self,
+        pid: u32,
+        request: &CommandRequest,
+        scene: &Scene,
+        judged: &Judged,
+    ) -> Result<Option<Agreed>, Failure> {
+        let asks = judged.verdict.decision == Decision::Ask;
+        let number = request.context.hook_question.clone();
+        // Without a number it comes through the agent's own shell alone.
+        let is_door = request.context.door == SHELL || number.is_some();
+        if !asks || !is_door || judged.received.is_some() || judged.tree.is_none() {
+            return Ok(None);
+        }
+        let (about, changes) = (named::digest(scene, judged), named::changes(judged));
+        let (state, cwd) = (self.places.state.clone(), scene.place.cwd.clone());
+        let command = judge::command_of(&judged.input)?;
+        self.blocking(move || {
+            let number = number.as_deref();
+            let asked = asked::Asked { command: &command, cwd: &cwd, number, about, changes };
+            Ok(asked::take(&state, asked, pid))
+        })
+        .await
+    }
+
+    /// Waits for the log where programs of the person run before the decision.
+    async fn open_before_hooks(&self, scene: &Scene) -> Result<(), Failure> {
+        match scene.snapshot.rules.settings().hooks.is_empty() {
+            true => Ok(()),
+            false => self.log.log().await.map(drop),
+        }
+    }
+
+    pub(super) async fn scene(
+        &self,
+        caller: &Calling,
+        request: &CommandRequest,
+    ) -> Result<Scene, Failure> {
+        self.scene_and_more(caller, request).await.map(|(scene, _)| scene)
+    }
+
+    /// Finds the scene of a call, and what its command may get, which another thread goes on to find.
+    pub(super) async fn scene_and_more(
+        &self,
+        caller: &Calling,
+        request: &CommandRequest,
+    ) -> Result<(Scene, Option<Beside>), Failure> {
+        let (found, beside) = match self.mode {
+            GatewayMode::Embedded => {
+                (Scene::find(&request.cwd, &request.context, &self.places)?, None)
+            }
+            GatewayMode::Daemon | GatewayMode::System => self.find_beside(request).await?,
+        };
+        let sha256 = found.snapshot.sha256.clone();
+        let scene = self.settled(caller, found, &request.context).await?;
+        roots::remember(&self.places.state, &scene.place);
+        // What was found for other settings than those that count is of no use.
+        let beside = beside.filter(|_| scene.snapshot.sha256 == sha256);
+        // Whether a person is there to answer is seen when a question comes up.
+        Ok((Scene { interactive: true, ..scene }, beside))
+    }
+
+    async fn find_beside(
+        &self,
+        request: &CommandRequest,
+    ) -> Result<(Scene, Option<Beside>), Failure> {
+        let (cwd, context) = (request.cwd.clone(), request.context.clone());
+        let places = self.places.clone();
+        let (told, found) = oneshot::channel();
+        let beside = tokio::task::spawn_blocking(move || {
+            let scene = Scene::find(&cwd, &context, &places);
+            let foreseen = scene.as_ref().ok().filter(|scene| is_foreseen(scene)).cloned();
+            told.send(scene).ok()?; // else the call is given up
+            let scene = foreseen?;
+            plan::ahead(&scene, &scene.facts(), &places, context.session.as_deref())
+        });
+        let found = found.await.map_err(|_| judge::broken("a step of the gateway broke off"))?;
+        Ok((found?, Some(beside)))
+    }
+
+    /// Finds the scene of a call.
+    pub(super) async fn find(&self, cwd: &str, context: &Context) -> Result<Scene, Failure> {
+        match self.mode {
+            // Nothing is copied for another thread where there is none.
+            GatewayMode::Embedded => Scene::find(cwd, context, &self.places),
+            GatewayMode::Daemon | GatewayMode::System => {
+                let (cwd, context, places) = (cwd.to_owned(), context.clone(), self.places.clone());
+                blocking(move || Scene::find(&cwd, &context, &places)).await
+            }
+        }
+    }
+
+    pub(super) async fn judge(
+        &self,
+        request: &CommandRequest,
+        scene: &Scene,
+        input: serde_json::Value,
+    ) -> Result<Judged, Failure> {
+        let id = match &request.call_id {
+            Some(id) => id.clone(),
+            None => crate::random::call_id()?,
+        };
+        let context = &request.context;
+        let runner = Runner::Gateway(Given::by(request));
+        let hooks = Hooks::Run(self.means());
+        let asked = Asked { tool: request.tool_name(), input, id: &id, context, hooks, runner };
+        self.open_before_hooks(scene).await?;
+        judge::judge(&self.scanner, scene, asked).await
+    }
+
+    /// Finds what a command gets while the scan worker reads its text; nothing where that may change before it runs.
+    pub(super) async fn ahead(
+        &self,
+        request: &CommandRequest,
+        scene: &Scene,
+        beside: Option<Beside>,
+    ) -> Option<Ahead> {
+        match (self.mode, beside) {
+            (GatewayMode::Embedded, _) if is_foreseen(scene) => {
+                // First the text leaves for the worker.
+                tokio::task::yield_now().await;
+                let session = request.context.session.as_deref();
+                plan::ahead(scene, &scene.facts(), &self.places, session)
+            }
+            // One that panicked found nothing.
+            (_, Some(beside)) => beside.await.ok().flatten(),
+            (_, None) => None,
+        }
+    }
+
+    pub(super) async fn plan(
+        &self,
+        request: &CommandRequest,
+        (scene, ahead): (&Scene, Option<Ahead>),
+        (judged, opened): (&Judged, &[PathBuf]),
+        command: &Command,
+    ) -> Result<Planned, Failure> {
+        let confined = judged.facts.sandbox != SandboxState::Off;
+        let wanted = caches::wanted(judged.tree.as_ref(), &scene.place);
+        let is_all = |ahead: &Ahead| confined && ahead.is_all((command, &wanted), request);
+        let is_all = ahead.as_ref().is_some_and(is_all);
+        if is_all || self.mode == GatewayMode::Embedded {
+            let scene = (scene, ahead);
+            let facts = (&judged.facts, opened);
+            return plan::prepare(scene, facts, (command, &wanted), &self.places, request);
+        }
+        let (scene, command, places) = (scene.clone(), command.clone(), self.places.clone());
+        let (request, facts, opened) = (request.clone(), judged.facts.clone(), opened.to_vec());
+        let prepare = move || {
+            plan::prepare(
+                (&scene, ahead),
+                (&facts, &opened),
+                (&command, &wanted),
+                &places,
+                &request,
+            )
+        };
+        blocking(prepare).await
+    }
+
+    /// Returns with what hooks are run.
+    pub(super) fn means(&self) -> Means {
+        Means { executable: self.executable.clone(), places: self.places.clone() }
+    }
+
+    pub(super) async fn record(
+        &self,
+        scene: &Scene,
+        judged: &Judged,
+        circumstances: Circumstances<'_>,
+    ) -> Result<Recorded, Failure> {
+        let state = &self.places.audit_state;
+        let log = self.log.log().await?;
+        let recorded = records::decision(&log, state, scene, judged, circumstances).await;
+        recorded.map_err(|error| answer::unrecorded(&error))
+    }
+}

@@ -1,0 +1,40 @@
+//! The monitor: judges a call, records the decision, grants, runs, records the end. Nothing runs in any other way.
+//!
+//! Touches what the crates below it touch, in this order: the scene is read, hooks are run, the log is written, a launcher is
+//! started. Knows nothing of command lines, agents and sockets: those are the doors, which import this crate.
+#![forbid(unsafe_code)]
+#![allow(missing_docs, reason = "fields whose names and types say what they are")]
+
+pub mod answer;
+pub mod approve;
+mod blocking;
+pub mod cases;
+mod control;
+pub mod decide;
+pub mod engine;
+mod failures;
+pub mod footer;
+pub mod judge;
+pub mod options;
+pub mod records;
+pub mod remedy;
+pub mod run;
+pub mod spare;
+pub mod unseen;
+pub mod view;
+pub mod worker;
+
+pub use engine::Gateway;
+pub use spare::Spare;
+use stockade_base::{json_text, places, random};
+use stockade_hooks as hooks;
+use stockade_log as audit;
+use stockade_plan as plan;
+use stockade_plan::temporary;
+use stockade_review as review;
+use stockade_scene::{facts, known, request, settings};
+#[cfg(test)]
+use stockade_scratch as testing;
+use stockade_tasks as tasks;
+use stockade_wire as protocol;
+use stockade_worker as parse;

@@ -1,0 +1,24 @@
+//! How a gateway is opened.
+
+use stockade_base::places;
+
+use crate::Spare;
+
+/// Which gateway a call uses, and the processes that are ready in case it is this one.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Where the gateway is, and where it keeps its things.
+    pub at: places::Options,
+    /// Commands will be run, not only judged: a launcher is made ready meanwhile.
+    pub runs: bool,
+    /// Processes that were forked when this one began.
+    pub spare: Spare,
+}
+
+impl std::ops::Deref for Options {
+    type Target = places::Options;
+
+    fn deref(&self) -> &Self::Target {
+        &self.at
+    }
+}

@@ -1,0 +1,383 @@
+//! Runs what was granted: starts it, carries its streams, ends it when it must end.
+
+mod host;
+mod launchers;
+pub mod output;
+pub mod pty;
+mod readable;
+mod streams;
+mod watched;
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use stockade_sandbox as sandbox;
+use tokio::sync::mpsc;
+
+use crate::control::SIGINT;
+use crate::decide::Grant;
+use crate::hooks::pipes;
+use crate::protocol::tasks::TaskState;
+use crate::protocol::types::{AtLimit, Control, Event, Input};
+use crate::request;
+use crate::tasks::folder::Folder;
+use stockade_egress::report::Report;
+
+pub use launchers::Launchers;
+use output::{Collector, Output};
+use pty::Terminal;
+use readable::Readable;
+use streams::{Inlet, Outlet, Streams};
+
+/// Between TERM and KILL.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long the end of a command is waited for after it was stopped, before its watchers are killed.
+const OVERDUE: Duration = GRACE.saturating_add(sandbox::Stopper::LONGEST);
+
+/// What a front end and a running command say to each other.
+#[derive(Debug)]
+pub struct Lines {
+    /// Output goes here.
+    pub events: mpsc::Sender<Event>,
+    /// Standard input comes from here.
+    pub input: mpsc::Receiver<Input>,
+    /// Signals come from here.
+    pub control: mpsc::Receiver<Control>,
+}
+
+/// How to run, besides what was granted.
+#[derive(Debug, Clone)]
+pub struct Manner {
+    /// Time limit; none for a task without one.
+    pub timeout: Option<Duration>,
+    /// What happens when it passes.
+    pub at_limit: AtLimit,
+    /// Pass standard input on; else it is empty.
+    pub stdin: bool,
+    /// Both outputs are one pipe, so that they keep their order.
+    pub one_stream: bool,
+    /// Where long output goes.
+    pub directory: PathBuf,
+    /// What the command has with others of its session.
+    pub loopback: Option<Arc<sandbox::Loopback>>,
+    /// What of the settings grants it nothing, for people.
+    pub withheld: Vec<String>,
+}
+
+/// A command in the background, or one that may go there.
+#[derive(Debug)]
+pub struct Task {
+    /// Its folder.
+    pub folder: Folder,
+    /// Whether it begins as a task.
+    pub begins_so: bool,
+}
+
+/// A command that was started.
+#[derive(Debug)]
+pub struct Running {
+    stop: Stop,
+    child: sandbox::Child,
+    /// Can be read when the command has ended.
+    end: Readable,
+    input: Inlet,
+    output: (Outlet, Option<Outlet>),
+    terminal: Option<Arc<Terminal>>,
+    enforced: sandbox::Enforced,
+    started: (SystemTime, Instant),
+    listeners: Option<sandbox::Listeners>,
+}
+
+impl Running {
+    /// Gives up the way out of the command, to whoever serves it; closed if nobody does.
+    pub fn take_listeners(&mut self) -> Option<sandbox::Listeners> {
+        self.listeners.take()
+    }
+}
+
+/// A command that ended.
+#[derive(Debug)]
+pub struct Execution {
+    /// How; none when nobody could see it.
+    pub exit: Option<sandbox::Exit>,
+    /// Acts that were refused.
+    pub violations: Vec<sandbox::Violation>,
+    /// Names of the processes that it left running, which were ended with it.
+    pub left: Vec<String>,
+    /// What it wrote.
+    pub output: Output,
+    /// What was enforced.
+    pub enforced: sandbox::Enforced,
+    /// What of the settings granted it nothing, for people.
+    pub withheld: Vec<String>,
+    /// The time limit passed.
+    pub timed_out: bool,
+    /// The caller ended it, or went away.
+    pub interrupted: bool,
+    /// When it started, and when it ended.
+    pub times: (SystemTime, SystemTime),
+    /// How long it took.
+    pub took: Duration,
+    /// Output that the front end has not got yet.
+    pub unsent: Vec<Event>,
+    /// What became of its connections.
+    pub network: Report,
+    /// What is left of its confinement: nothing that runs.
+    pub remains: Remains,
+}
+
+/// What kept a command apart, on its way out. Dropping it waits for the rest of that way.
+#[derive(Debug, Default)]
+pub struct Remains(Option<sandbox::Child>);
+
+impl Remains {
+    /// Waits until nothing is left.
+    pub async fn gone(self) {
+        let Some(mut child) = self.0 else { return };
+        child.dismiss();
+        let is_gone = has_ended(child.process()).await
+            && match child.left().transpose() {
+                Some(left) => has_ended(left).await,
+                None => true,
+            };
+        if !is_gone {
+            // One that does not go is left to a thread.
+            drop(tokio::task::spawn_blocking(move || drop(child)));
+        }
+    }
+}
+
+/// Waits until a process has ended, and says whether it has in time.
+async fn has_ended(process: std::io::Result<OwnedFd>) -> bool {
+    let Ok(end) = process.and_then(Readable::new) else { return false };
+    tokio::time::timeout(sandbox::Stopper::LONGEST, end.wait()).await.is_ok()
+}
+
+/// Starts what was granted; the grant is used up.
+pub async fn start(
+    grant: Grant,
+    launchers: &Launchers,
+    manner: &Manner,
+) -> Result<Running, sandbox::Error> {
+    let launcher = launchers.take(manner.loopback.as_ref()).await?;
+    // The spec leaves this process here, and nowhere else: a launcher without one has nothing to run.
+    let spec = grant.into_spec();
+    let (theirs, ours) = match spec.terminal {
+        None => {
+            let (theirs, ours) = pipes::stdio(manner.stdin, manner.one_stream)?;
+            (theirs, Some(ours))
+        }
+        Some(_) => (pipes::nothing()?, None),
+    };
+    let starting = launcher.begin(&spec, theirs)?;
+    let (mut child, enforced) = begun(starting).await?;
+    let started = (SystemTime::now(), Instant::now());
+    let listeners = child.take_listeners();
+    let lost = |source| sandbox::Error::Report { source };
+    let stop = Stop(child.stopper().map_err(lost)?);
+    let end = child.socket().and_then(Readable::new).map_err(lost)?;
+    let terminal = child.take_terminal().map(Terminal::new).transpose().map_err(lost)?;
+    let terminal = terminal.map(Arc::new);
+    let (input, output) = match (ours, &terminal) {
+        (None, Some(terminal)) => {
+            let input = Inlet::terminal(Arc::clone(terminal), manner.stdin);
+            (input, (Outlet::Terminal(Arc::clone(terminal)), None))
+        }
+        (Some(pipes::Ours { stdin, stdout, stderr }), None) => {
+            (Inlet::pipe(stdin), (Outlet::Pipe(stdout), stderr.map(Outlet::Pipe)))
+        }
+        // The launcher gave what it was not asked for.
+        (None, None) | (Some(_), Some(_)) => {
+            return Err(lost(std::io::ErrorKind::InvalidData.into()));
+        }
+    };
+    Ok(Running { stop, child, end, input, output, terminal, enforced, started, listeners })
+}
+
+/// Waits until the command runs or why it does not is known.
+async fn begun(
+    mut starting: sandbox::Starting,
+) -> Result<(sandbox::Child, sandbox::Enforced), sandbox::Error> {
+    let lost = |source| sandbox::Error::Report { source };
+    let report = starting.socket().and_then(Readable::new).map_err(lost)?;
+    loop {
+        let came = tokio::time::timeout(sandbox::Starting::LIMIT, report.wait()).await;
+        came.map_err(|late| lost(late.into()))?.map_err(lost)?;
+        match starting.proceed()? {
+            sandbox::Progress::Waiting(more) => starting = more,
+            sandbox::Progress::Started(child, enforced) => return Ok((child, enforced)),
+        }
+    }
+}
+
+/// Carries the streams of a command until it and everything that it started are gone. A `task` may go to the background
+/// meanwhile, or begins there.
+pub async fn follow(
+    running: Running,
+    manner: &Manner,
+    lines: &mut Lines,
+    mut task: Option<&mut Task>,
+) -> Execution {
+    let Running { stop, child, end, mut input, output, terminal, enforced, started, listeners } =
+        running;
+    drop(listeners);
+    let mut streams = Streams::new(output, Collector::new(manner.directory.clone()));
+    let mut announced = None;
+    if let Some(task) = task.as_deref_mut() {
+        task.folder.runs_below(child.monitor());
+    }
+    if task.as_ref().is_some_and(|task| task.begins_so) {
+        announced = to_background(task.as_deref_mut(), &mut streams);
+    }
+    let mut has_limit = manner.timeout.is_some();
+    let deadline = tokio::time::sleep(manner.timeout.unwrap_or_default());
+    // Set when the command is to end; then it has so much time, and who watches it a little more.
+    let overdue = tokio::time::sleep(OVERDUE);
+    tokio::pin!(deadline, overdue);
+    let (mut timed_out, mut interrupted) = (false, false);
+    let (mut stopped, mut stopping, mut gone) = (false, false, false);
+    let (mut listening, mut commanded) = (true, true);
+    let ending = loop {
+        let sending = streams.pending.is_some() || announced.is_some();
+        if (timed_out || stopped) && !stopping {
+            stopping = true;
+            overdue.as_mut().reset(tokio::time::Instant::now() + OVERDUE);
+        }
+        tokio::select! {
+            ended = end.wait() => break ended.and_then(|()| child.ended()).ok(),
+            () = &mut overdue, if stopping => match gone {
+                // Not even its end can be seen.
+                true => break None,
+                false => {
+                    gone = true;
+                    stop.kill();
+                    overdue.as_mut().reset(tokio::time::Instant::now() + GRACE);
+                }
+            },
+            () = &mut deadline, if has_limit => {
+                has_limit = false;
+                if manner.at_limit == AtLimit::Background {
+                    announced = to_background(task.as_deref_mut(), &mut streams);
+                }
+                if announced.is_none() {
+                    timed_out = true;
+                    stop.end();
+                }
+            }
+            control = lines.control.recv(), if commanded => match control {
+                Some(Control::Signal(number)) => {
+                    interrupted |= number == SIGINT;
+                    stop.signal(number);
+                }
+                Some(Control::Stop) => {
+                    (interrupted, stopped) = (true, true);
+                    stop.end();
+                }
+                Some(Control::Background) => {
+                    if let Some(event) = to_background(task.as_deref_mut(), &mut streams) {
+                        (announced, has_limit) = (Some(event), false);
+                    }
+                }
+                Some(Control::Resize(window)) => if let Some(terminal) = &terminal {
+                    terminal.resize(request::size(Some(window)));
+                },
+                None => commanded = false,
+            },
+            permit = lines.events.reserve(), if sending && listening => match permit {
+                Ok(permit) => if let Some(event) = streams.pending.take().or_else(|| announced.take()) {
+                    permit.send(event);
+                },
+                Err(_) => {
+                    // The front end is gone: what it asked for ends, too.
+                    (listening, interrupted, stopped) = (false, true, true);
+                    (streams.pending, announced) = (None, None);
+                    stop.end();
+                }
+            },
+            () = streams.read(listening), if !sending && streams.is_open() => {}
+            given = lines.input.recv(), if input.takes() => input.take(given),
+            () = input.go_on() => {}
+        }
+    };
+    let (took, ended) = (started.1.elapsed(), SystemTime::now());
+    drop(stop);
+    let mut unsent = streams.drain(listening).await;
+    unsent.extend(announced);
+    let output = streams.collector.finish();
+    let times = (started.0, ended);
+    let exit = ending.as_ref().map(|ending| ending.exit);
+    let unseen =
+        || sandbox::Ending { violations: vec![unwatched(gone)], ..sandbox::Ending::default() };
+    let sandbox::Ending { mut violations, left, .. } = ending.unwrap_or_else(unseen);
+    violations.retain(host::knows);
+    let network = Report::default();
+    Execution {
+        exit,
+        violations,
+        left,
+        output,
+        enforced,
+        withheld: Vec::new(),
+        timed_out,
+        interrupted,
+        times,
+        took,
+        unsent,
+        network,
+        remains: Remains(Some(child)),
+    }
+}
+
+/// Moves a command to the background: its output goes to its file whole. Returns what is told of it; nothing where that
+/// cannot be, or is so already.
+fn to_background(task: Option<&mut Task>, streams: &mut Streams) -> Option<Event> {
+    let task = task.filter(|task| task.begins_so || !task.folder.is_task())?;
+    task.begins_so = false;
+    let view = task.folder.begin(TaskState::Running, "it runs").ok()?;
+    streams.collector.keep_all();
+    Some(Event::Background(Box::new(view)))
+}
+
+/// What is told of a command whose watchers went away, or hung and were killed.
+fn unwatched(were_killed: bool) -> sandbox::Violation {
+    let how = match were_killed {
+        true => "they did not end it in time and were killed",
+        false => "they went away",
+    };
+    sandbox::Violation {
+        kind: "process".to_owned(),
+        call: "supervisor".to_owned(),
+        object: "the processes that watch the command".to_owned(),
+        rule: format!("builtin: {how}; what the command left in git directories was not inspected"),
+        count: 1,
+        source: "gateway".to_owned(),
+        ..sandbox::Violation::default()
+    }
+}
+
+/// The means to end a command.
+#[derive(Debug)]
+struct Stop(sandbox::Stopper);
+
+impl Stop {
+    fn signal(&self, number: i32) {
+        let _ = self.0.signal(number); // a command that is gone gets no signal
+    }
+
+    fn kill(&self) {
+        self.0.kill();
+    }
+
+    fn end(&self) {
+        let _ = self.0.stop(GRACE); // a command that is gone cannot be stopped
+    }
+}
+
+impl Drop for Stop {
+    /// Whoever stops following a command ends it.
+    fn drop(&mut self) {
+        let _ = self.0.stop(Duration::ZERO); // nothing is left of a command that ended
+    }
+}

@@ -1,0 +1,502 @@
+//! Verdict and settings to [`SandboxSpec`]: what one command may reach, complete and as plain data.
+//!
+//! Reads the file system; makes the temporary directory and the caches of a run, and removes them again. Starts nothing but
+//! `git` where a repository is looked at, and decides nothing.
+#![forbid(unsafe_code)]
+#![allow(missing_docs, reason = "fields whose names and types say what they are")]
+
+pub mod caches;
+pub mod credentials;
+mod globs;
+pub mod hook;
+pub mod leads;
+mod limits;
+mod programs;
+mod protected;
+mod refusals;
+mod repository;
+mod rules;
+mod targets;
+pub mod temporary;
+mod writable;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::access;
+use stockade_policy::{Facts, NetworkRules, Origin, SandboxSettings, SandboxState, Unwritable};
+use stockade_sandbox::{
+    Access, Cache, Fallback, FileRule, Files, Limits, Mediation, Network, Program, Protection,
+    SandboxSpec,
+};
+
+use self::caches::Wanted;
+use self::protected::{protect, protect_from_root};
+use self::repository::Changeable;
+use self::rules::Rules;
+use self::targets::Targets;
+use self::writable::{Writable, regions};
+use crate::temporary::{Ending, Temporary};
+use stockade_base::places::Places;
+use stockade_egress as net;
+use stockade_review::Journal;
+use stockade_scene::environment::{self, Environment};
+use stockade_scene::facts::{Names, Place};
+use stockade_scene::protections::{REQUIRED, is_available};
+use stockade_scene::regions::Regions;
+use stockade_scene::request::Command;
+use stockade_scene::scene::Scene;
+use stockade_scene::shell::{self, Shell};
+use stockade_wire::errors::{Code, Failure};
+use stockade_wire::types::CommandRequest;
+
+/// What a confined command of a scene gets, whichever it is: all that the file system has to say about it.
+#[derive(Debug)]
+pub struct Ahead {
+    sandbox: SandboxSettings,
+    files: Opened,
+    limits: Limits,
+    temporary: Temporary,
+}
+
+/// What a command may see, and what of the settings grants nothing, for people.
+#[derive(Debug, Clone, Default)]
+struct Opened {
+    files: Files,
+    withheld: Vec<String>,
+}
+
+/// Finds what a confined command of the scene gets; blocks on the file system. What cannot be found or made has to be
+/// told when it is needed.
+pub fn ahead(
+    scene: &Scene,
+    facts: &Facts,
+    places: &Places,
+    session: Option<&str>,
+) -> Option<Ahead> {
+    writable(&scene.place).ok()?;
+    let sandbox = credentials::settings(&scene.snapshot.rules, facts, scene.credentials());
+    let files = files(&Around::of(scene, &sandbox, places)).ok()?;
+    let limits = limits::of(&sandbox, &scene.place.cwd);
+    let temporary = Temporary::make(&places.state, session).ok()?;
+    Some(Ahead { sandbox, files, limits, temporary })
+}
+
+impl Ahead {
+    /// Says whether the file system has nothing more to say about a command that gets this.
+    pub fn is_all(&self, (command, wanted): (&Command, &Wanted), request: &CommandRequest) -> bool {
+        // A program is searched for, and places for caches and for the directory that the shell tells are made.
+        command.words.is_none() && !request.report_cwd && *wanted == Wanted::None
+    }
+}
+
+/// Makes the private temporary directory and the spec of a command; blocks on the file system. `opened` is protected in the
+/// root alone, and a person said yes to it.
+pub fn prepare(
+    (scene, ahead): (&Scene, Option<Ahead>),
+    (facts, opened): (&Facts, &[PathBuf]),
+    (command, wanted): (&Command, &Wanted),
+    places: &Places,
+    request: &CommandRequest,
+) -> Result<Planned, Failure> {
+    let unusable = |error: std::io::Error| {
+        let message =
+            format!("no temporary directory can be made in `{}`: {error}", places.state.display());
+        let help = "make room, or name another directory with `--state-dir DIR`";
+        Failure::new(Code::StateUnusable, message, help)
+    };
+    let session = request.context.session.as_deref();
+    let confines = facts.sandbox != SandboxState::Off;
+    let (sandbox, files, limits, mut temporary) = match ahead {
+        Some(Ahead { sandbox, files, limits, temporary }) if confines => {
+            (sandbox, Some(files), limits, temporary)
+        }
+        Some(_) | None => {
+            let temporary = Temporary::make(&places.state, session).map_err(unusable)?;
+            if confines {
+                writable(&scene.place)?;
+            }
+            let sandbox = credentials::settings(&scene.snapshot.rules, facts, scene.credentials());
+            let limits = limits::of(&sandbox, &scene.place.cwd);
+            (sandbox, None, limits, temporary)
+        }
+    };
+    let (fallback, has_caches) = match facts.sandbox {
+        // The settings accept less, and this machine has no more.
+        SandboxState::Unavailable => (Fallback::Static, false),
+        SandboxState::Enforced => (Fallback::Refuse, *wanted != Wanted::None),
+        SandboxState::Off => (Fallback::Refuse, false),
+    };
+    let (caches, variables) = match has_caches {
+        true => caches::give(wanted, scene, &mut temporary, (&places.state, session)),
+        false => Ok((Vec::new(), Vec::new())),
+    }
+    .map_err(unusable)?;
+    let watched = match confines {
+        true => {
+            let journal = Journal::named(&places.state, &scene.place.project).map_err(unusable)?;
+            let watched = stockade_review::watched(&scene.place, journal.path().to_path_buf());
+            temporary.carry(journal);
+            Some(watched)
+        }
+        false => None,
+    };
+    let own = temporary.path().to_path_buf();
+    let confined = confines.then_some(own.as_path());
+    let ending = match request.report_cwd && command.words.is_none() {
+        true => Some(temporary.ask_for_cwd(&places.state).map_err(unusable)?),
+        false => None,
+    };
+    let around = Around { opened, ..Around::of(scene, &sandbox, places) };
+    let Opened { mut files, withheld } = match (confined, files) {
+        (Some(_), Some(files)) => files,
+        (Some(_), None) => self::files(&around)?,
+        (None, _) => Opened::default(),
+    };
+    credentials::show(&mut files, &facts.asked);
+    if let (Some(_), Some(ending)) = (confined, ending) {
+        files.rules.extend(files_of(ending));
+    }
+    files.watched = watched;
+    let spec = plan(Ground {
+        command,
+        around,
+        files,
+        limits,
+        temporary: confined,
+        caches,
+        variables,
+        fallback,
+        start_file: ending.map(Ending::start),
+    })?;
+    Ok(Planned { spec, temporary, hosts: NetworkRules::new(&sandbox), withheld })
+}
+
+/// Shows a command the two files with which its shell tells where it ends, out of the state that is hidden from it.
+fn files_of(ending: &Ending) -> [FileRule; 2] {
+    let rule = |path: &Path, access| FileRule {
+        path: path.to_path_buf(),
+        access,
+        origin: "builtin: where the shell ends".to_owned(),
+    };
+    [rule(ending.start(), Access::Read), rule(ending.told(), Access::Write)]
+}
+
+/// What is needed to run a command.
+#[derive(Debug)]
+pub struct Planned {
+    /// What it may reach.
+    pub spec: SandboxSpec,
+    /// Its private temporary directory.
+    pub temporary: Temporary,
+    /// Which hosts it may reach through the proxy.
+    pub hosts: NetworkRules,
+    /// What of the settings grants it nothing, for people.
+    pub withheld: Vec<String>,
+}
+
+/// Refuses a project in which nothing could be written, before anything runs half.
+fn writable(place: &Place) -> Result<(), Failure> {
+    if place.project_is_too_wide() || access(&place.project, rustix::fs::Access::WRITE_OK).is_ok() {
+        return Ok(());
+    }
+    let message = format!("the project `{}` is not writable", place.project.display());
+    let help = "`chmod u+w` on it makes it so, or name another directory with `--project DIR`";
+    Err(Failure::new(Code::DirectoryUnusable, message, help))
+}
+
+/// What a plan depends on besides the command.
+#[derive(Debug, Clone, Copy)]
+struct Around<'a> {
+    /// Where it happens.
+    place: &'a Place,
+    /// The settings, with every path absolute.
+    sandbox: &'a SandboxSettings,
+    /// Any socket that it can see may be connected to.
+    every_socket: bool,
+    /// Our own directories, which no command reads.
+    places: &'a Places,
+    /// The folders of our own settings.
+    own: &'a [PathBuf],
+    /// The shell for command texts.
+    shell: &'a Shell,
+    /// The environment.
+    environment: &'a Environment,
+    /// Where files of the home directory lie besides there.
+    elsewhere: &'a stockade_scene::elsewhere::Elsewhere,
+    /// Directories of tools that variables of the caller name.
+    tools: &'a [PathBuf],
+    /// What is protected in the root alone, and a person said yes to.
+    opened: &'a [PathBuf],
+}
+
+impl<'a> Around<'a> {
+    fn of(scene: &'a Scene, sandbox: &'a SandboxSettings, places: &'a Places) -> Around<'a> {
+        let values = &scene.snapshot.rules.settings().values;
+        let every = values.get("sandbox.network.allowAllUnixSockets");
+        Around {
+            place: &scene.place,
+            sandbox,
+            every_socket: every.is_some_and(|(value, _)| value.boolean() == Some(true)),
+            places,
+            own: &scene.own,
+            shell: &scene.shell,
+            environment: &scene.environment,
+            elsewhere: &scene.elsewhere,
+            tools: &scene.tools,
+            opened: &[],
+        }
+    }
+}
+
+/// All that a plan depends on.
+#[derive(Debug, Clone)]
+struct Ground<'a> {
+    /// What is to run.
+    command: &'a Command,
+    around: Around<'a>,
+    /// What it may see; nothing is said of a command that runs unconfined.
+    files: Files,
+    /// How much it may use.
+    limits: Limits,
+    /// The private temporary directory; none for a command that runs unconfined.
+    temporary: Option<&'a Path>,
+    /// What it may change for itself.
+    caches: Vec<Cache>,
+    /// Variables that name caches in the private temporary directory.
+    variables: Vec<caches::Variable>,
+    /// What happens where no namespaces can be had.
+    fallback: Fallback,
+    /// A file that bash reads first.
+    start_file: Option<&'a Path>,
+}
+
+/// Returns the spec of a command.
+fn plan(ground: Ground<'_>) -> Result<SandboxSpec, Failure> {
+    let required: BTreeSet<Protection> = match ground.around.sandbox.fail_if_unavailable {
+        true => REQUIRED.iter().copied().collect(),
+        false => BTreeSet::new(),
+    };
+    let confine = ground.temporary.is_some();
+    let network = match (confine, has_proxy(&ground)) {
+        (true, true) => net::PROXY,
+        (true, false) => Network::Off,
+        (false, _) => Network::Host,
+    };
+    Ok(SandboxSpec {
+        program: program(&ground)?,
+        files: Files {
+            private_tmp: ground.temporary.map(Path::to_path_buf),
+            caches: ground.caches,
+            ..ground.files
+        },
+        network,
+        limits: ground.limits,
+        terminal: ground.command.terminal,
+        required: if confine { required } else { BTreeSet::new() },
+        mediation: if confine { Mediation::Writes } else { Mediation::None },
+        confine,
+        fallback: ground.fallback,
+    })
+}
+
+/// Says whether a command gets a proxy: the only way out, unless the settings leave none.
+fn has_proxy(ground: &Ground<'_>) -> bool {
+    // Without namespaces there is no place for its listeners.
+    let namespaces = match ground.fallback {
+        Fallback::Refuse => true,
+        Fallback::Static => false,
+    };
+    let wanted = ground.around.sandbox.network_off.is_none() && !ground.command.is_worker;
+    ground.temporary.is_some() && namespaces && wanted
+}
+
+/// Variables that name the folder for temporary files.
+const TEMPORARY: [&str; 3] = ["TMPDIR", "TMP", "TEMP"];
+
+fn program(ground: &Ground<'_>) -> Result<Program, Failure> {
+    let mut variables = ground.around.environment.variables.clone();
+    if ground.temporary.is_none() {
+        without_regions(&ground.around, &mut variables);
+    }
+    let (path, argv): (PathBuf, Vec<OsString>) = match &ground.command.words {
+        None => {
+            let fixed = ["bash", "--noprofile", "--norc", "-c"].map(OsString::from);
+            let text = OsString::from(&ground.command.text);
+            (ground.around.shell.path.clone(), fixed.into_iter().chain([text]).collect())
+        }
+        Some(words) => {
+            let name = words.first().map(String::as_str).unwrap_or_default();
+            let search = variables.get("PATH").map(String::as_str);
+            let path = shell::program(name, search.unwrap_or_default(), &ground.around.place.cwd)?;
+            (path, words.iter().map(OsString::from).collect())
+        }
+    };
+    if ground.temporary.is_some() {
+        variables.extend(TEMPORARY.map(|name| (name.into(), "/tmp".into())));
+    }
+    if ground.temporary.is_some() {
+        environment::without_upkeep(&mut variables)?;
+    }
+    variables.extend(ground.variables.iter().map(|(name, it)| ((*name).into(), it.clone())));
+    if has_proxy(ground) {
+        variables.extend(environment::of_proxy(net::HTTP_PORT, net::SOCKS_PORT)?);
+    }
+    if let Some(start_file) = ground.start_file {
+        variables.insert("BASH_ENV".into(), start_file.to_string_lossy().into_owned());
+    }
+    let environment = variables.into_iter().map(|(name, it)| (name.into(), it.into())).collect();
+    Ok(Program { path, argv, environment, cwd: ground.around.place.cwd.clone() })
+}
+
+/// Takes out of the search path of an unconfined command what leads where commands may write.
+fn without_regions(around: &Around<'_>, variables: &mut BTreeMap<String, String>) {
+    let regions = Regions::of(around.place, around.sandbox, &around.places.state);
+    if let Some(search) = variables.get_mut("PATH") {
+        *search = regions.clean(search).kept;
+    }
+}
+
+fn files(around: &Around<'_>) -> Result<Opened, Failure> {
+    let sandbox = around.sandbox;
+    let Writable { mut rules, regions: writable, opened } = regions(around)?;
+    for path in beneath_private(around, &mut rules) {
+        rules.add(&path, Access::Read, "builtin: home and programs");
+    }
+    let mut sockets = Vec::new();
+    for (path, origin) in &sandbox.allow_unix_sockets {
+        // Shown where it lies in a directory of which a command sees its own.
+        sockets.extend(rules.permit(Path::new(path), Access::Read, (path, origin)));
+    }
+    if around.every_socket {
+        sockets.push(PathBuf::from("/"));
+    }
+    let mut targets = Targets::new(&writable, &needed(around));
+    // What comes to be while a command runs is refused by its name.
+    let mut patterns = Rules::default();
+    refusals::add(sandbox, &mut targets, (&mut rules, &mut patterns))?;
+    let copies = credentials::hide(&mut rules, around);
+    for directory in &writable {
+        protect(&mut rules, directory, &opened);
+    }
+    protect_from_root((&mut rules, &mut patterns), &targets, &writable);
+    programs::keep(&mut rules, &writable, around);
+    let Changeable { configurations, removable } =
+        repository::keep(&mut rules, around.place, &writable);
+    for own in [&around.places.state, &around.places.audit, &around.places.audit_state] {
+        rules.add(own, Access::None, "builtin: own state");
+    }
+    for usual in around.places.usual.iter().filter(|usual| usual.is_dir()) {
+        rules.follow(usual, Access::None, "builtin: own state");
+    }
+    if let Some(directory) = socket_within(around, &writable)? {
+        rules.add(&directory, Access::None, "builtin: own socket");
+    }
+    refusals::settle(&targets, &mut rules);
+    let files = Files {
+        rules: rules.all,
+        patterns: patterns.all,
+        guarded_names: guarded_names(Unwritable::Everywhere),
+        guarded_at_top: guarded_names(Unwritable::AtTop),
+        opened,
+        removable,
+        numerous_names: credentials::numerous_names(),
+        git_keys: repository::keys(),
+        git_configurations: configurations,
+        kept_objects: repository::objects(around.place),
+        link_roots: leads::roots(around, &writable),
+        private_tmp: None,
+        caches: Vec::new(),
+        sockets,
+        watched: None,
+        copies,
+    };
+    Ok(Opened { files, withheld: rules.withheld })
+}
+
+/// Returns what no command can do without, besides what it can write.
+fn needed(around: &Around<'_>) -> Vec<PathBuf> {
+    let search = around.environment.variables.get("PATH").map(String::as_str).unwrap_or_default();
+    let programs = search.split(':').map(PathBuf::from).filter(|path| path.is_absolute());
+    let own = [&around.place.cwd, &around.place.home, &around.shell.path].map(PathBuf::clone);
+    programs.chain(own).collect()
+}
+
+/// Returns the directory of the gateway's socket if it lies below one of `writable`: a command that could write there could
+/// listen in the gateway's place. One that holds the work itself cannot be hidden.
+fn socket_within(around: &Around<'_>, writable: &[PathBuf]) -> Result<Option<PathBuf>, Failure> {
+    let found = around.places.socket.as_deref().filter(|found| found.is_dir()).map(real);
+    let Some(directory) = found.filter(|found| writable.iter().any(|it| found.starts_with(it)))
+    else {
+        return Ok(None);
+    };
+    let holds = around.place.cwd.starts_with(&directory)
+        || writable.iter().any(|it| it.starts_with(&directory));
+    match holds {
+        true => Err(socket_in_reach(&directory, &around.place.cwd)),
+        false => Ok(Some(directory)),
+    }
+}
+
+/// Refuses a socket in `directory`, where commands that work in `region` could put another in its place.
+fn socket_in_reach(directory: &Path, region: &Path) -> Failure {
+    let message = format!(
+        "the socket would lie in `{}`, which commands of `{}` may write: one of them could listen in its place",
+        directory.display(),
+        region.display()
+    );
+    let help = "name a socket outside with `--socket PATH`, or start it without the option where XDG_RUNTIME_DIR is set";
+    Failure::new(Code::DirectoryUnusable, message, help)
+}
+
+/// Refuses a socket at `path` that commands of `place` could replace.
+///
+/// Those of the gateway behind it see an empty directory there; other runs in the same project know nothing of it.
+pub fn socket_is_out_of_reach(path: &Path, place: &Place) -> Result<(), Failure> {
+    let Some(directory) = path.parent() else { return Ok(()) };
+    // It may not be there yet.
+    let there = directory.ancestors().find(|it| it.exists()).map(real);
+    let regions = place.regions();
+    let region = regions.iter().find(|it| there.as_ref().is_some_and(|dir| dir.starts_with(it)));
+    region.map_or(Ok(()), |region| Err(socket_in_reach(directory, region)))
+}
+
+/// Returns what is needed to read of the directories that the command sees private ones in place of.
+fn beneath_private(around: &Around<'_>, rules: &mut Rules) -> Vec<PathBuf> {
+    let search = around.environment.variables.get("PATH").map(String::as_str).unwrap_or_default();
+    let mut paths: Vec<PathBuf> = search.split(':').map(PathBuf::from).collect();
+    paths.extend([around.place.home.clone(), around.place.cwd.clone()]);
+    paths.extend(around.shell.path.parent().map(Path::to_path_buf));
+    let hidden = |path: &PathBuf| PRIVATE.iter().any(|private| path.starts_with(private));
+    let real = paths.iter().filter(|path| path.is_absolute()).filter_map(|path| rules.led(path));
+    real.filter(hidden).filter(|path| path.is_dir()).collect()
+}
+
+/// Directories of which a command sees its own.
+const PRIVATE: &[&str] = &["/tmp", "/var/tmp", "/run", "/dev/shm"];
+
+/// Returns the protected names for the guard over calls that create, of those that are kept `there`.
+fn guarded_names(there: Unwritable) -> Vec<OsString> {
+    let guarded = |name: &&stockade_policy::ProtectedName| {
+        // A repository that a command makes has hooks and configuration; `repository` guards those that are there.
+        let in_repository = name.segments.len() > 1
+            && name.segments.first().is_some_and(|first| first.ends_with(".git"));
+        name.kernel == there && !name.root && !in_repository
+    };
+    let names = stockade_policy::protected_names().iter().filter(guarded);
+    names.map(|name| name.segments.iter().collect::<PathBuf>().into_os_string()).collect()
+}
+
+/// Says where a rule about a path comes from: key, pattern, file, line and layer. The help with violations reads it.
+pub fn place_of(pattern: &str, origin: &Origin) -> String {
+    let keys = origin.pointer.split('/').filter(|key| key.parse::<usize>().is_err());
+    let key = keys.filter(|key| !key.is_empty()).collect::<Vec<_>>().join(".");
+    let (file, line, layer) = (origin.file.display(), origin.line, origin.layer.name());
+    format!("{key} {pattern} ({file}:{line}, {layer})")
+}
+
+/// Returns the path behind links, also when its last parts do not exist yet.
+fn real(path: &Path) -> PathBuf {
+    Names::default().real(path)
+}

@@ -1,0 +1,198 @@
+//! Rules of the settings that refuse, and those that lift one for reading: what they are about, and what is refused by its
+//! name alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access as Permission, access};
+use rustix::process::{Resource, getrlimit};
+use stockade_policy::{Origin, SandboxSettings};
+use stockade_sandbox::{Access, Pattern};
+
+use super::globs::{self, Found, Ground, Unlisted};
+use super::place_of;
+use super::rules::Rules;
+use super::targets::{Target, Targets, shown};
+use stockade_scene::request::quoted;
+use stockade_wire::errors::{Code, Failure};
+
+/// Most paths that all patterns stand for, each of which is a mount.
+const MOST: usize = 15_000;
+
+/// What a rule says of a directory that is read-only since so many directories in it are closed.
+const CLOSED: &str = "builtin: directories that cannot be looked through";
+
+/// One entry of the settings.
+type Entry<'a> = (&'a str, &'a Origin, Access);
+
+/// Adds what the settings refuse, and what they show again, to the rules of paths and of patterns.
+pub(super) fn add(
+    sandbox: &SandboxSettings,
+    targets: &mut Targets,
+    (rules, patterns): (&mut Rules, &mut Rules),
+) -> Result<(), Failure> {
+    let lists = [
+        (&sandbox.deny_write, Access::ReadOnly),
+        (&sandbox.deny_read, Access::None),
+        (&sandbox.allow_read, Access::Read),
+    ];
+    let entries: Vec<Entry<'_>> = lists
+        .iter()
+        .flat_map(|(list, access)| {
+            list.iter().map(|(path, origin)| (path.as_str(), origin, *access))
+        })
+        .collect();
+    let (expanded, fixed) = expanded(&entries, targets)?;
+    for directory in &fixed {
+        // What is closed in it can be opened by nobody then, and needs no rule of its own.
+        rules.add(directory, Access::ReadOnly, CLOSED);
+        let help = opens(directory);
+        let name = shown(directory);
+        rules.tell(format!(
+            "{name} cannot be written by this command: it holds too many directories that cannot be looked through; {help}"
+        ));
+    }
+    for (entry, found) in entries.iter().zip(expanded) {
+        let (pattern, origin, access) = *entry;
+        let place = place_of(pattern, origin);
+        if let Some(note) = unseen(&found) {
+            rules.tell(format!("{place}: {note}"));
+        }
+        for path in &found.paths {
+            if access == Access::Read {
+                rules.permit(path, access, (pattern, origin));
+                continue;
+            }
+            match targets.of(path, access) {
+                Target::There => rules.refuse(path, access, &place),
+                Target::Closed(above) => rules.add(&above, access, &place),
+                Target::Name(name, note) => {
+                    rules.add(&name, Access::Kept, &place);
+                    rules.tell(format!("{place}: {note}"));
+                }
+            }
+        }
+        if Pattern::is(pattern) && access != Access::Read {
+            let path = rules.with_real_start(pattern, &place);
+            patterns.add(&path, access, &place);
+        }
+    }
+    Ok(())
+}
+
+/// Finds what patterns stand for, all at once, and directories that are to be read-only in the place of what is closed in
+/// them.
+fn expanded(
+    entries: &[Entry<'_>],
+    targets: &Targets,
+) -> Result<(Vec<Found>, Vec<PathBuf>), Failure> {
+    let asked: Vec<(&str, Unlisted)> = entries
+        .iter()
+        .map(|(pattern, _, access)| match access {
+            Access::ReadOnly | Access::None | Access::Protected => (*pattern, Unlisted::Whole),
+            Access::Read | Access::Write | Access::Kept => (*pattern, Unlisted::Nothing),
+        })
+        .collect();
+    let ground = Ground {
+        is_needed: &|path| targets.is_needed(path),
+        follows: &|link| targets.is_reached(link),
+    };
+    let found = globs::expand(&asked, ground, globs::LIMIT);
+    let found = found.map_err(|(index, reason)| {
+        let pattern = asked.get(index).map(|asked| asked.0).unwrap_or_default();
+        let message =
+            format!("the pattern `{}` cannot be expanded: {reason}", pattern.escape_debug());
+        Failure::new(Code::SettingsRejected, message, "write it in another way")
+    })?;
+    let mut found = found;
+    let fixed = fix(&mut found);
+    let all: BTreeSet<&Path> =
+        found.iter().flat_map(|it| &it.paths).map(PathBuf::as_path).collect();
+    match all.len() + fixed.len() > most() {
+        true => Err(too_many(&all)),
+        false => Ok((found, fixed)),
+    }
+}
+
+/// Takes closed directories out of more paths than can be refused, and returns the ones that hold them, which are to be
+/// read-only: without a change of its mode nobody enters a closed one. Landlock alone keeps no mode.
+fn fix(found: &mut [Found]) -> Vec<PathBuf> {
+    let all: BTreeSet<&Path> =
+        found.iter().flat_map(|it| &it.paths).map(PathBuf::as_path).collect();
+    if all.len() <= most() || !super::is_available() {
+        return Vec::new();
+    }
+    let closed: BTreeSet<PathBuf> =
+        all.into_iter().filter(|path| is_closed(path)).map(Path::to_path_buf).collect();
+    for each in found {
+        each.paths.retain(|path| !closed.contains(path));
+        each.unseen.retain(|path| !closed.contains(path));
+    }
+    let above: BTreeSet<&Path> = closed.iter().filter_map(|path| path.parent()).collect();
+    above.into_iter().map(Path::to_path_buf).collect()
+}
+
+/// Says whether a directory can be neither listed nor entered by this user.
+fn is_closed(path: &Path) -> bool {
+    let may = |right| access(path, right).is_ok();
+    path.is_dir() && !may(Permission::READ_OK) && !may(Permission::EXEC_OK)
+}
+
+/// Returns the command that opens the directories that are closed in one.
+fn opens(directory: &Path) -> String {
+    let name = quoted(&[directory.display().to_string()]);
+    format!("`find {name} -type d ! -perm -u=rx -prune -exec chmod u+rwx {{}} +` opens them")
+}
+
+/// Returns how many paths can be refused: each takes a descriptor while a command is started.
+fn most() -> usize {
+    let highest = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+    MOST.min(usize::try_from(highest).unwrap_or(usize::MAX) / 4 * 3)
+}
+
+/// Says which directory holds most of `all`, and how a person makes them fewer.
+fn too_many(all: &BTreeSet<&Path>) -> Failure {
+    let mut held: BTreeMap<&Path, usize> = BTreeMap::new();
+    for above in all.iter().filter_map(|path| path.parent()) {
+        *held.entry(above).or_default() += 1;
+    }
+    let most = held.into_iter().max_by_key(|(_, count)| *count);
+    let (directory, count) = most.unwrap_or((Path::new("/"), 0));
+    let is_closed = |path: &&&Path| {
+        path.parent() == Some(directory)
+            && path.is_dir()
+            && access(**path, Permission::READ_OK | Permission::EXEC_OK).is_err()
+    };
+    let closed = all.iter().filter(is_closed).count();
+    let name = quoted(&[directory.display().to_string()]);
+    let message = format!(
+        "{} holds {count} files and directories that the patterns of your settings refuse, {closed} of them because they \
+         cannot be looked through: no command can be started with so many",
+        shown(directory)
+    );
+    let help = match 2 * closed > count {
+        true => opens(directory),
+        false => format!("move them into a directory below {name}, which is refused as a whole"),
+    };
+    Failure::new(Code::SettingsRejected, message, help)
+}
+
+/// Says what could not be looked through for a pattern.
+fn unseen(found: &Found) -> Option<String> {
+    let (first, rest) = found.unseen.split_first()?;
+    let more = match rest.len() {
+        0 => String::new(),
+        count => format!(" and {count} more"),
+    };
+    let seconds = globs::LIMIT.as_secs();
+    Some(format!(
+        "{}{more} could not be looked through in {seconds} s and counts as a whole; move it out of the project, or write a pattern that does not reach it",
+        shown(first)
+    ))
+}
+
+/// Leaves out what refuses nothing because its path leads nowhere: the links on its way are kept as they are.
+pub(super) fn settle(targets: &Targets, rules: &mut Rules) {
+    let refuses = |access| matches!(access, Access::None | Access::ReadOnly | Access::Protected);
+    rules.all.retain(|rule| !refuses(rule.access) || !targets.is_over_link(&rule.path));
+}

@@ -1,0 +1,203 @@
+//! The door: a request is checked once, and what comes out of here is valid.
+
+use std::time::Duration;
+
+use serde_json::Value;
+pub use stockade_base::directories::remade;
+pub use stockade_base::quoted::quoted;
+use stockade_sandbox as sandbox;
+
+use crate::file_call;
+use stockade_wire::errors::{Code, Failure};
+use stockade_wire::types::{CommandRequest, CommandText, Context, LONGEST_MS, Window};
+
+/// Longest command text in bytes; longer ones are refused unread.
+const MAX_COMMAND: usize = 1 << 20;
+/// Time limit when the request names none.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
+/// Longest time limit, unless settings raise it.
+const MAX_TIMEOUT: Duration = Duration::from_secs(600);
+/// The setting that does, in seconds.
+const MAX_TIMEOUT_SETTING: &str = "limits.maxTimeoutSeconds";
+/// The longest time limit that it can name: thirty days.
+const MAX_TIMEOUT_SECONDS: u64 = 30 * 24 * 3600;
+
+/// Size of a terminal when the request names none.
+const USUAL_SIZE: sandbox::Window = sandbox::Window { rows: 24, columns: 80 };
+
+/// A command that came through the door.
+#[derive(Debug, Clone)]
+pub struct Command {
+    /// The text that is parsed and judged.
+    pub text: String,
+    /// The literal words that run without a shell; none when a shell runs the text.
+    pub words: Option<Vec<String>>,
+    /// Time limit; none for a background task that names none.
+    pub timeout: Option<Duration>,
+    /// The size of the terminal that it gets, if it gets one.
+    pub terminal: Option<sandbox::Window>,
+    /// It is the file worker, which needs no network.
+    pub is_worker: bool,
+    /// Longest time limit of the settings.
+    longest: Duration,
+}
+
+impl Command {
+    /// Holds the time limit against the settings.
+    pub fn limited(self, settings: &stockade_policy::Settings) -> Result<Command, Failure> {
+        let longest = match settings.values.get(MAX_TIMEOUT_SETTING) {
+            None => MAX_TIMEOUT,
+            Some((value, origin)) => {
+                let digits = match &value.kind {
+                    stockade_parser::json::Kind::Number(digits) => digits.parse().ok(),
+                    _ => None,
+                };
+                let seconds = digits.filter(|it| (1..=MAX_TIMEOUT_SECONDS).contains(it));
+                Duration::from_secs(seconds.ok_or_else(|| {
+                    let place = format!("{}:{}", origin.file.display(), origin.line);
+                    let message = format!("`{MAX_TIMEOUT_SETTING}` in {place} is no time limit");
+                    let help = format!("write seconds, at most {MAX_TIMEOUT_SECONDS}");
+                    Failure::new(Code::SettingsRejected, message, help)
+                })?)
+            }
+        };
+        let timeout = match self.timeout {
+            Some(limit) if limit == Duration::from_millis(LONGEST_MS) => Some(longest),
+            limit => limit,
+        };
+        if timeout.is_some_and(|limit| limit > longest) {
+            let message = format!(
+                "the time limit must be above zero and at most {} seconds",
+                longest.as_secs()
+            );
+            let help = format!(
+                "give another `--timeout`, or raise `{MAX_TIMEOUT_SETTING}` in the settings"
+            );
+            return refuse(&message, &help);
+        }
+        Ok(Command { timeout, longest, ..self })
+    }
+
+    /// Returns the command as hooks left it: what was judged is what runs.
+    pub fn after_hooks(self, input: &Value, is_changed: bool) -> Result<Command, Failure> {
+        if !is_changed || self.is_worker {
+            return Ok(self);
+        }
+        let text = command_text(command_of(input)?)?;
+        let timeout = match input.get("timeout") {
+            None => self.timeout,
+            Some(limit) => limit.as_u64().map(Duration::from_millis).or(self.timeout),
+        };
+        let timeout = timeout.map(|limit| limit.min(self.longest));
+        Ok(Command { text, words: None, timeout, ..self })
+    }
+}
+
+/// Checks what a person or program asked to run.
+pub fn accept(request: &CommandRequest) -> Result<Command, Failure> {
+    if request.background && request.tool().is_some() {
+        return refuse(
+            "a file tool does not run in the background",
+            "ask for it without `background`",
+        );
+    }
+    if let Some(pair) =
+        request.context.environment.iter().find(|(name, value)| {
+            name.is_empty() || name.contains(['=', '\0']) || value.contains('\0')
+        })
+    {
+        let name = pair.0.escape_debug();
+        return refuse(&format!("the variable `{name}` cannot be passed to a program"), "unset it");
+    }
+    let (text, words) = match &request.command {
+        CommandText::Shell(text) => (text.clone(), None),
+        CommandText::Words(words) => (quoted(words), Some(words.clone())),
+        CommandText::Tool(call) => {
+            (file_call::text(call)?, Some(file_call::WORDS.map(String::from).into()))
+        }
+    };
+    let text = command_text(text)?;
+    if words.as_ref().is_some_and(|words| words.first().is_none_or(String::is_empty)) {
+        return refuse("the command has no program", "give at least one word");
+    }
+    let timeout = match request.timeout_ms {
+        Some(limit) => Some(Duration::from_millis(limit)),
+        None if request.background => None,
+        None => Some(DEFAULT_TIMEOUT),
+    };
+    if timeout == Some(Duration::ZERO) {
+        return refuse("the time limit must be above zero", "give another `--timeout`");
+    }
+    let terminal = request.pty.then(|| size(request.window));
+    let is_worker = request.tool().is_some();
+    Ok(Command { text, words, timeout, terminal, is_worker, longest: MAX_TIMEOUT })
+}
+
+/// Returns the size that a terminal gets.
+pub fn size(asked: Option<Window>) -> sandbox::Window {
+    match asked {
+        Some(Window { rows, columns }) if rows > 0 && columns > 0 => {
+            sandbox::Window { rows, columns }
+        }
+        Some(_) | None => USUAL_SIZE,
+    }
+}
+
+/// Checks a command text: not empty of bytes, not above the limit, without NUL.
+pub fn command_text(text: String) -> Result<String, Failure> {
+    if text.trim().is_empty() {
+        return refuse("the command is empty", "give a command");
+    }
+    if text.len() > MAX_COMMAND {
+        let message = format!("the command is longer than {MAX_COMMAND} bytes");
+        return refuse(&message, "put it into a script and run that");
+    }
+    if text.contains('\0') {
+        return refuse("the command holds a NUL byte", "a shell cannot be given one");
+    }
+    Ok(text)
+}
+
+/// Checks the names in a context that choose what counts.
+pub fn context(context: &Context) -> Result<(), Failure> {
+    for source in context.setting_sources.iter().flatten() {
+        if !matches!(source.as_str(), "user" | "project" | "local") {
+            let source = source.escape_debug();
+            return refuse(
+                &format!("`{source}` is no source of settings"),
+                "the sources are user, project and local",
+            );
+        }
+    }
+    for import in &context.import {
+        if import != "claude-code" {
+            let import = import.escape_debug();
+            return refuse(&format!("`{import}` cannot be imported"), "claude-code can");
+        }
+    }
+    Ok(())
+}
+
+/// Returns the command of a Bash input.
+pub fn command_of(input: &Value) -> Result<String, Failure> {
+    let text = input.get("command").and_then(Value::as_str);
+    text.map(str::to_string).ok_or_else(|| {
+        let message = "the input of `Bash` has no string `command`";
+        Failure::new(Code::InvalidRequest, message, "give an object with `command`")
+    })
+}
+
+fn refuse<T>(message: &str, help: &str) -> Result<T, Failure> {
+    Err(Failure::new(Code::InvalidRequest, message, help))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_command_is_refused() {
+        assert_eq!(command_text(" \n".into()).unwrap_err().message, "the command is empty");
+        assert_eq!(command_text("a\0".into()).unwrap_err().message, "the command holds a NUL byte");
+    }
+}
