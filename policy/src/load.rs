@@ -55,7 +55,16 @@ const TOP_KEYS: [&str; 32] = [
 ];
 
 /// Keys of objects whose meaning is the gateway's, as far as it reads them.
-const READ_KEYS: [&str; 2] = ["limits.maxTimeoutSeconds", "sandbox.network.allowAllUnixSockets"];
+const READ_KEYS: [&str; 8] = [
+    "limits.defaultTimeoutSeconds",
+    "limits.keepOutputBytes",
+    "limits.keepOutputDays",
+    "limits.maxTimeoutSeconds",
+    "limits.outputBytes",
+    "limits.outputCharacters",
+    "limits.whenOutputIsFull",
+    "sandbox.network.allowAllUnixSockets",
+];
 
 /// Keys of the sandbox that other products have for their own means: here they neither open nor close anything.
 const OTHERS_KEYS: [&str; 12] = [

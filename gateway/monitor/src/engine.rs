@@ -4,11 +4,13 @@ mod after;
 mod answered;
 pub mod calling;
 mod changes;
+mod due;
 mod failed;
 mod forward;
 mod hooked;
 mod loopbacks;
 mod opening;
+mod pruning;
 mod reviewed;
 mod session_list;
 pub mod sessions;
@@ -17,7 +19,7 @@ pub mod tasks;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use stockade_parser::Programs;
 use stockade_policy::Decision;
@@ -45,6 +47,7 @@ use crate::temporary::Temporary;
 use crate::{answer, request, view, worker};
 use answered::{Case, Going};
 use calling::Calling;
+use due::Due;
 use opening::Opening;
 use stockade_egress::broker::{Broker, Person};
 use stockade_egress::report::Report;
@@ -67,11 +70,15 @@ pub struct Gateway {
     /// What waits until the kernel has taken down what kept commands apart.
     remains: Mutex<Vec<JoinHandle<()>>>,
     /// Of a gateway that stays: when it looked last for temporary directories that others left behind.
-    swept: Option<Mutex<Option<Instant>>>,
+    swept: Option<Due>,
+    /// When output was pruned last.
+    pruned: Due,
 }
 
 /// How long a gateway that stays looks for nothing that others left behind, unless a run has to remove something anyway.
 const BETWEEN_SWEEPS: Duration = Duration::from_secs(60);
+/// Pause between two removals of old output.
+const BETWEEN_PRUNES: Duration = Duration::from_secs(600);
 
 impl std::fmt::Debug for Gateway {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -137,7 +144,8 @@ impl Gateway {
             hooked: hooked::Hooked::default(),
             tasks: Live::default(),
             remains,
-            swept: stays.then(Mutex::default),
+            swept: stays.then(|| Due::every(BETWEEN_SWEEPS)),
+            pruned: Due::every(BETWEEN_PRUNES),
         })
     }
 
@@ -174,6 +182,7 @@ impl Gateway {
         let begun = self.begin(&caller, &request.cwd, &request.context).await;
         let (scene, beside) = self.scene_and_more(&caller, &request).await?;
         let accepted = accepted.limited(scene.snapshot.rules.settings())?;
+        self.prune_output(&accepted.limits);
         let accepted = worker::find(accepted, &self.executable);
         let input = match request.tool() {
             Some(call) => call.input.clone(),
@@ -265,6 +274,7 @@ impl Gateway {
             stdin: request.stdin || request.tool().is_some() || (request.background && request.pty),
             one_stream: (request.one_stream || request.background) && request.tool().is_none(),
             directory: self.places.task(&receipt.id),
+            kept: command.limits.output,
             loopback,
             withheld,
         };
@@ -423,13 +433,7 @@ impl Gateway {
 impl Gateway {
     /// Says whether what others left behind is to be looked for.
     fn sweeps(&self) -> bool {
-        let Some(swept) = &self.swept else { return true };
-        let mut swept = swept.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_due = swept.is_none_or(|last| last.elapsed() >= BETWEEN_SWEEPS);
-        if is_due {
-            *swept = Some(Instant::now());
-        }
-        is_due
+        self.swept.as_ref().is_none_or(Due::is_due)
     }
 
     /// Does work that waits for the file system. Where this is the only call of the process, nobody else is held up, and

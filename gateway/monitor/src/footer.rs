@@ -24,14 +24,14 @@ const OUTSIDE: &str = "builtin: outside of the writable directories";
 /// Most names of processes that are told.
 const MOST_NAMES: usize = 3;
 
-/// Returns no line, or up to four.
+/// Returns no line, or up to five.
 pub fn of(execution: &Execution, judged: &Judged, scene: &Scene) -> String {
     let open = match judged.facts.sandbox {
         SandboxState::Unavailable => open_parts(&execution.enforced),
         SandboxState::Enforced | SandboxState::Off => String::new(),
     };
     let met = met(execution, judged, scene);
-    let lines = [met, open, withheld(execution), left(&execution.left)];
+    let lines = [met, open, withheld(execution), left(&execution.left), cut(execution)];
     lines.into_iter().filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
@@ -43,6 +43,14 @@ fn withheld(execution: &Execution) -> String {
         Some((first, [])) => format!("stockade: {}", one_line(first)),
         Some((first, more)) => format!("stockade: {} ({} more)", one_line(first), more.len()),
     }
+}
+
+/// Returns the line about output that is not in its file.
+fn cut(execution: &Execution) -> String {
+    let cut = execution.output.cut.as_deref();
+    cut.map_or_else(String::new, |cut| {
+        format!("stockade: the output is not kept whole: {}", one_line(cut))
+    })
 }
 
 /// Returns the line about processes that a command left running.

@@ -29,6 +29,7 @@ pub use launchers::Launchers;
 use output::{Collector, Output};
 use pty::Terminal;
 use readable::Readable;
+use stockade_scene::limits::Kept;
 use streams::{Inlet, Outlet, Streams};
 
 /// Between TERM and KILL.
@@ -60,6 +61,8 @@ pub struct Manner {
     pub one_stream: bool,
     /// Where long output goes.
     pub directory: PathBuf,
+    /// How much of it is kept.
+    pub kept: Kept,
     /// What the command has with others of its session.
     pub loopback: Option<Arc<sandbox::Loopback>>,
     /// What of the settings grants it nothing, for people.
@@ -223,7 +226,7 @@ pub async fn follow(
     let Running { stop, child, end, mut input, output, terminal, enforced, started, listeners } =
         running;
     drop(listeners);
-    let mut streams = Streams::new(output, Collector::new(manner.directory.clone()));
+    let mut streams = Streams::new(output, Collector::new(manner.directory.clone(), manner.kept));
     let mut announced = None;
     if let Some(task) = task.as_deref_mut() {
         task.folder.runs_below(child.monitor());
@@ -296,7 +299,12 @@ pub async fn follow(
                     stop.end();
                 }
             },
-            () = streams.read(listening), if !sending && streams.is_open() => {}
+            () = streams.read(listening), if !sending && streams.is_open() => {
+                if manner.kept.stops && !stopped && streams.collector.is_over() {
+                    stopped = true;
+                    stop.end();
+                }
+            }
             given = lines.input.recv(), if input.takes() => input.take(given),
             () = input.go_on() => {}
         }

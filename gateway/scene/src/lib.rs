@@ -12,6 +12,7 @@ pub mod environment;
 pub mod facts;
 pub mod file_call;
 pub mod known;
+pub mod limits;
 pub mod protections;
 pub mod regions;
 pub mod request;

@@ -8,20 +8,12 @@ pub use stockade_base::quoted::quoted;
 use stockade_sandbox as sandbox;
 
 use crate::file_call;
+use crate::limits::Limits;
 use stockade_wire::errors::{Code, Failure};
 use stockade_wire::types::{CommandRequest, CommandText, Context, LONGEST_MS, Window};
 
 /// Longest command text in bytes; longer ones are refused unread.
 const MAX_COMMAND: usize = 1 << 20;
-/// Time limit when the request names none.
-pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
-/// Longest time limit, unless settings raise it.
-const MAX_TIMEOUT: Duration = Duration::from_secs(600);
-/// The setting that does, in seconds.
-const MAX_TIMEOUT_SETTING: &str = "limits.maxTimeoutSeconds";
-/// The longest time limit that it can name: thirty days.
-const MAX_TIMEOUT_SECONDS: u64 = 30 * 24 * 3600;
-
 /// Size of a terminal when the request names none.
 const USUAL_SIZE: sandbox::Window = sandbox::Window { rows: 24, columns: 80 };
 
@@ -38,31 +30,20 @@ pub struct Command {
     pub terminal: Option<sandbox::Window>,
     /// It is the file worker, which needs no network.
     pub is_worker: bool,
-    /// Longest time limit of the settings.
-    longest: Duration,
+    /// Without a time limit it may run for ever.
+    is_endless: bool,
+    /// Limits of the settings.
+    pub limits: Limits,
 }
 
 impl Command {
     /// Holds the time limit against the settings.
     pub fn limited(self, settings: &stockade_policy::Settings) -> Result<Command, Failure> {
-        let longest = match settings.values.get(MAX_TIMEOUT_SETTING) {
-            None => MAX_TIMEOUT,
-            Some((value, origin)) => {
-                let digits = match &value.kind {
-                    stockade_parser::json::Kind::Number(digits) => digits.parse().ok(),
-                    _ => None,
-                };
-                let seconds = digits.filter(|it| (1..=MAX_TIMEOUT_SECONDS).contains(it));
-                Duration::from_secs(seconds.ok_or_else(|| {
-                    let place = format!("{}:{}", origin.file.display(), origin.line);
-                    let message = format!("`{MAX_TIMEOUT_SETTING}` in {place} is no time limit");
-                    let help = format!("write seconds, at most {MAX_TIMEOUT_SECONDS}");
-                    Failure::new(Code::SettingsRejected, message, help)
-                })?)
-            }
-        };
+        let limits = Limits::of(settings)?;
+        let longest = limits.longest;
         let timeout = match self.timeout {
             Some(limit) if limit == Duration::from_millis(LONGEST_MS) => Some(longest),
+            None if !self.is_endless => Some(limits.usual),
             limit => limit,
         };
         if timeout.is_some_and(|limit| limit > longest) {
@@ -70,12 +51,11 @@ impl Command {
                 "the time limit must be above zero and at most {} seconds",
                 longest.as_secs()
             );
-            let help = format!(
-                "give another `--timeout`, or raise `{MAX_TIMEOUT_SETTING}` in the settings"
-            );
-            return refuse(&message, &help);
+            let help =
+                "give another `--timeout`, or raise `limits.maxTimeoutSeconds` in the settings";
+            return refuse(&message, help);
         }
-        Ok(Command { timeout, longest, ..self })
+        Ok(Command { timeout, limits, ..self })
     }
 
     /// Returns the command as hooks left it: what was judged is what runs.
@@ -88,7 +68,7 @@ impl Command {
             None => self.timeout,
             Some(limit) => limit.as_u64().map(Duration::from_millis).or(self.timeout),
         };
-        let timeout = timeout.map(|limit| limit.min(self.longest));
+        let timeout = timeout.map(|limit| limit.min(self.limits.longest));
         Ok(Command { text, words: None, timeout, ..self })
     }
 }
@@ -120,17 +100,15 @@ pub fn accept(request: &CommandRequest) -> Result<Command, Failure> {
     if words.as_ref().is_some_and(|words| words.first().is_none_or(String::is_empty)) {
         return refuse("the command has no program", "give at least one word");
     }
-    let timeout = match request.timeout_ms {
-        Some(limit) => Some(Duration::from_millis(limit)),
-        None if request.background => None,
-        None => Some(DEFAULT_TIMEOUT),
-    };
+    let timeout = request.timeout_ms.map(Duration::from_millis);
+    let is_endless = request.background;
     if timeout == Some(Duration::ZERO) {
         return refuse("the time limit must be above zero", "give another `--timeout`");
     }
     let terminal = request.pty.then(|| size(request.window));
     let is_worker = request.tool().is_some();
-    Ok(Command { text, words, timeout, terminal, is_worker, longest: MAX_TIMEOUT })
+    let limits = Limits::default();
+    Ok(Command { text, words, timeout, terminal, is_worker, is_endless, limits })
 }
 
 /// Returns the size that a terminal gets.

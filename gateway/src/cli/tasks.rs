@@ -23,10 +23,6 @@ use crate::tasks::store::{Retention, Store};
 
 /// How long `wait` waits when nothing is said.
 const USUAL_WAIT: Duration = Duration::from_secs(600);
-/// How long output is kept when nothing is said: a week.
-const USUAL_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
-/// How much output is kept when nothing is said: 5 GiB.
-const USUAL_BYTES: u64 = 5 << 30;
 
 /// Where the tasks are, and which of them are meant.
 struct Tasks<'a> {
@@ -200,9 +196,10 @@ impl Tasks<'_> {
     }
 
     fn prune(&self, options: &Prune) -> Result<ExitCode, Failure> {
+        let usual = Retention::default();
         let keep = Retention {
-            age: options.older_than.unwrap_or(USUAL_AGE),
-            bytes: options.keep.unwrap_or(USUAL_BYTES),
+            age: options.older_than.unwrap_or(usual.age),
+            bytes: options.keep.unwrap_or(usual.bytes),
         };
         let outdated = self.store.outdated(keep)?;
         for pruned in &outdated {

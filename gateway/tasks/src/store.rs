@@ -24,12 +24,19 @@ pub struct Store {
 }
 
 /// What to remove.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
     /// Output of commands that ended longer ago goes.
     pub age: Duration,
     /// Of the rest the oldest goes until all that is kept has at most so many bytes.
     pub bytes: u64,
+}
+
+impl Default for Retention {
+    /// A week, and 5 GiB.
+    fn default() -> Retention {
+        Retention { age: Duration::from_secs(7 * 24 * 3600), bytes: 5 << 30 }
+    }
 }
 
 /// A folder that was, or would be, removed.

@@ -10,18 +10,10 @@ use sha2::{Digest as _, Sha256};
 
 use crate::protocol::types::Stream;
 use stockade_base::directories::private_directory;
+use stockade_scene::limits::Kept;
 
-/// Characters of both streams that are given back; longer output goes to a file.
-pub const LIMIT_CHARACTERS: usize = 30_000;
-/// Characters that are given back of each end of a longer output.
-const PART_CHARACTERS: usize = LIMIT_CHARACTERS / 2;
-/// Bytes that hold so many characters, whatever they are (RFC 3629: at most four each).
-const HEAD_BYTES: usize = LIMIT_CHARACTERS * 4;
 /// Bytes that are kept of each stream: a short one gets a keyed digest, which needs its bytes.
 pub const SHORT_BYTES: usize = 1 << 10;
-const TAIL_BYTES: usize = PART_CHARACTERS * 4;
-/// Largest file of kept output; what follows is counted and digested, but not kept.
-const MAX_SPILL_BYTES: u64 = 1 << 30;
 
 /// What one stream carried.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,6 +74,7 @@ impl Counted {
 pub struct Collector {
     /// Where the file goes, if it is needed.
     directory: PathBuf,
+    kept: Kept,
     head: Vec<u8>,
     tail: VecDeque<u8>,
     bytes: u64,
@@ -95,9 +88,10 @@ pub struct Collector {
 
 impl Collector {
     /// Returns a collector that makes a file in `directory` when the output is long.
-    pub fn new(directory: PathBuf) -> Collector {
+    pub fn new(directory: PathBuf, kept: Kept) -> Collector {
         Collector {
             directory,
+            kept,
             head: Vec::new(),
             tail: VecDeque::new(),
             bytes: 0,
@@ -121,7 +115,7 @@ impl Collector {
         self.bytes += length;
         self.newlines += bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
         self.last = bytes.last().copied().or(self.last);
-        let room = HEAD_BYTES.saturating_sub(self.head.len());
+        let room = self.kept.head_bytes().saturating_sub(self.head.len());
         let (first, rest) = bytes.split_at(room.min(bytes.len()));
         let had_file = self.spill.is_some();
         self.head.extend_from_slice(first);
@@ -134,7 +128,7 @@ impl Collector {
             }
         }
         self.tail.extend(rest);
-        let surplus = self.tail.len().saturating_sub(TAIL_BYTES);
+        let surplus = self.tail.len().saturating_sub(self.kept.tail_bytes());
         self.tail.drain(..surplus);
     }
 
@@ -167,18 +161,25 @@ impl Collector {
             return;
         }
         self.spilled += bytes.len() as u64;
-        if self.spilled > MAX_SPILL_BYTES {
-            self.cut = Some(format!("it is longer than {MAX_SPILL_BYTES} bytes"));
+        if self.is_over() {
+            let Kept { bytes: most, stops, .. } = self.kept;
+            let stopped = if stops { ", so the command was stopped" } else { "" };
+            self.cut = Some(format!("it is larger than {most} bytes{stopped}"));
         } else if let Some((_, file)) = &mut self.spill {
             self.cut = file.write_all(bytes).err().map(|error| error.to_string());
         }
+    }
+
+    /// Says whether the command wrote more than is kept.
+    pub(crate) fn is_over(&self) -> bool {
+        self.spilled > self.kept.bytes
     }
 
     /// Returns what was taken in.
     pub fn finish(mut self) -> Output {
         let whole = self.tail.is_empty();
         let text = String::from_utf8_lossy(&self.head).into_owned();
-        let truncated = !whole || text.chars().nth(LIMIT_CHARACTERS).is_some();
+        let truncated = !whole || text.chars().nth(self.kept.characters).is_some();
         if truncated && self.spill.is_none() && self.cut.is_none() {
             self.open();
         }
@@ -201,18 +202,18 @@ impl Collector {
 
     /// Returns the first and the last part, with a line between them that says what is left out.
     fn shortened(&mut self, head: &str, whole: bool) -> String {
-        let first: String = head.chars().take(PART_CHARACTERS).collect();
+        let first: String = head.chars().take(self.kept.part()).collect();
         let end = match whole {
             true => head.to_string(),
             // Near the limit the last part reaches back into the first bytes.
             false => {
-                let kept = self.head.len().saturating_sub(TAIL_BYTES);
+                let kept = self.head.len().saturating_sub(self.kept.tail_bytes());
                 let back = self.head.get(kept..).unwrap_or_default().to_vec();
                 String::from_utf8_lossy(&[&back, &*self.tail.make_contiguous()].concat())
                     .into_owned()
             }
         };
-        let skip = end.chars().count().saturating_sub(PART_CHARACTERS);
+        let skip = end.chars().count().saturating_sub(self.kept.part());
         let last: String = end.chars().skip(skip).collect();
         let left_out = self.bytes.saturating_sub((first.len() + last.len()) as u64);
         let place = match &self.spill {
@@ -226,10 +227,14 @@ impl Collector {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const LIMIT_CHARACTERS: usize = 30_000;
+    const PART_CHARACTERS: usize = LIMIT_CHARACTERS / 2;
+    const HEAD_BYTES: usize = LIMIT_CHARACTERS * 4;
     use crate::testing::Folder;
 
     fn output(folder: &Folder, chunks: &[(Stream, &[u8])]) -> Output {
-        let mut collector = Collector::new(folder.path().join("tasks/1"));
+        let mut collector = Collector::new(folder.path().join("tasks/1"), Kept::default());
         for (stream, bytes) in chunks {
             collector.push(*stream, bytes);
         }

@@ -1,0 +1,115 @@
+//! Limits of commands that settings set: time, output, and how long output is kept.
+
+use std::process::Output;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use stockade_tests::Place;
+use stockade_tests::gateway::Gateway;
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A place whose user settings have these limits.
+fn place(name: &str, limits: &Value) -> Place {
+    let place = Place::new(name);
+    let settings = json!({ "limits": limits }).to_string();
+    place.write("home/.config/stockade/settings.json", &settings);
+    place
+}
+
+fn run(place: &Place, line: &str) -> (Output, Value) {
+    let output = place.output(["run", "--json", "--", line]);
+    let object = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+    (output, object)
+}
+
+#[test]
+fn the_time_limit_of_a_command_that_names_none_is_a_setting() {
+    let place = place("li-time", &json!({ "defaultTimeoutSeconds": 1 }));
+    let (output, object) = run(&place, "sleep 1000");
+    assert_eq!((output.status.code(), &object["timed_out"]), (Some(124), &json!(true)));
+    // A command that names one has that.
+    let longer = place.output(["run", "--json", "--timeout", "60s", "--", "sleep 1.2"]);
+    assert_eq!(longer.status.code(), Some(0), "{}", text(&longer.stderr));
+}
+
+#[test]
+fn how_much_output_is_shown_is_a_setting_and_the_rest_is_in_the_file() {
+    let place = place("li-shown", &json!({ "outputCharacters": 1000 }));
+    let (_, object) = run(&place, "seq -w 1 9999");
+    let shown = object["output"].as_str().expect("text");
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!((lines.first(), lines.last()), (Some(&"0001"), Some(&"9999")));
+    let (head, tail) = shown.split_once("\n[... ").expect("what is left out is said");
+    let tail = tail.split_once("...]\n").expect("the end of that line").1;
+    assert_eq!((head.len(), tail.len()), (500, 500));
+    let spill = object["spill_path"].as_str().expect("a file");
+    assert_eq!(std::fs::metadata(spill).expect("the file").len(), 9999 * 5);
+}
+
+#[test]
+fn a_command_whose_output_is_too_large_is_stopped_or_runs_on_as_the_setting_says() {
+    let line = "head -c 3000000 /dev/zero; echo end >&2; sleep 1; echo later >&2";
+    for (word, status, ends) in [("discard", Some(0), true), ("stop", Some(143), false)] {
+        let limits = json!({ "outputBytes": 1_048_576, "whenOutputIsFull": word });
+        let place = place(&format!("li-full-{word}"), &limits);
+        let (output, object) = run(&place, line);
+        let later = object["output"].as_str().expect("text").contains("later");
+        assert_eq!((output.status.code(), later), (status, ends), "{word}");
+        let spill = object["spill_path"].as_str().expect("a file");
+        assert!(std::fs::metadata(spill).expect("the file").len() <= 1_048_576);
+        let footer = text(&output.stderr);
+        let stopped = if ends { "" } else { ", so the command was stopped" };
+        let told = format!(
+            "stockade: the output is not kept whole: it is larger than 1048576 bytes{stopped}"
+        );
+        assert!(footer.contains(&told), "{footer}");
+    }
+}
+
+#[test]
+fn an_invalid_limit_refuses_the_call_and_says_what_is_allowed() {
+    for (limits, message, help) in [
+        (
+            json!({ "outputBytes": 5 }),
+            "outputBytes",
+            "write a whole number from 1048576 to 1099511627776",
+        ),
+        (json!({ "keepOutputDays": "x" }), "keepOutputDays", "write a whole number from 1 to 3650"),
+        (json!({ "whenOutputIsFull": true }), "whenOutputIsFull", "write \"stop\" or \"discard\""),
+    ] {
+        let place = place("li-invalid", &limits);
+        let output = place.output(["run", "--", "touch made"]);
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(122), "{told}");
+        let first = format!("stockade: invalid `limits.{message}` in ");
+        assert!(told.starts_with(&first) && told.contains(help), "{told}");
+        assert!(!place.project().join("made").exists());
+    }
+}
+
+#[test]
+fn a_gateway_removes_the_output_of_commands_that_ended_long_ago() {
+    let place = place("li-prune", &json!({ "keepOutputDays": 2 }));
+    let (_, object) = run(&place, "seq 1 20000");
+    let (_, young) = run(&place, "seq 1 20001");
+    let spill =
+        |object: &Value| std::path::PathBuf::from(object["spill_path"].as_str().expect("a file"));
+    let (old, young) = (spill(&object), spill(&young));
+    let days = |count: u64| std::time::SystemTime::now() - Duration::from_secs(count * 86_400);
+    for (path, count) in [(&old, 3), (&young, 1)] {
+        let file = std::fs::File::options().append(true).open(path).expect("the file");
+        file.set_modified(days(count)).expect("its time");
+    }
+    let _gateway = Gateway::start(&place);
+    assert!(old.exists() && young.exists());
+    run(&place, "true");
+    let end = Instant::now() + Duration::from_secs(60);
+    while old.exists() {
+        assert!(Instant::now() < end, "old output stays");
+        std::thread::yield_now();
+    }
+    assert!(young.exists());
+}
