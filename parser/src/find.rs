@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
     pub(crate) fn test_expression(&mut self, words: &[Argument]) {
         for (at, argument) in words.iter().enumerate() {
             // A number, or nothing, is no option.
-            let number = is_number(&argument.word);
+            let number = argument.word.is_number();
             let many = is_many(&argument.word) && argument.word.may_start_with(b"-");
             if many && !number && !self.outside {
                 let detail = "could be `-v`, which evaluates a subscript";
@@ -197,10 +197,4 @@ fn many(word: &Word, prefix: &[u8]) -> Word {
     }
     let glob = vec![Glob::Literal(prefix.to_vec()), Glob::Other(b"{}".to_vec())].into();
     Word { span: word.span, class: WordClass::Pattern { glob, may_stay_literal: false } }
-}
-
-/// Says whether a word is nothing but numbers.
-fn is_number(word: &Word) -> bool {
-    matches!(&word.class, WordClass::Unknown { reason: Reason::Arithmetic, prefix, suffix, .. }
-        if prefix.is_empty() && suffix.is_empty())
 }

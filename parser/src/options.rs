@@ -461,8 +461,10 @@ pub(crate) fn reachable(word: &Word, body: &Body) -> Danger {
     if style != Style::Find && !body.commands.is_empty() {
         return body.danger;
     }
+    let is_number = word.is_number();
     let could_be = |option: &OptionRow| {
         option.names.iter().any(|name| match style {
+            _ if is_number => word.may_equal(name.as_bytes()),
             Style::Find => may_equal(word, name.as_bytes()),
             Style::Dashes if option.takes == Takes::Nothing && name.starts_with("--") => {
                 may_be_flag(word, name, body.grammar.abbrev)

@@ -92,6 +92,11 @@ impl Loaded {
     }
 }
 
+/// Says whether a command of these words prints one whole number and nothing else, or nothing at all.
+pub(crate) fn prints_number(words: &[&[u8]]) -> bool {
+    Names::builtin().is_some_and(|names| names.prints_number(words))
+}
+
 /// What the tables say about a name.
 #[derive(Clone, Copy)]
 pub(crate) enum Lookup<'a> {

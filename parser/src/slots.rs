@@ -476,6 +476,10 @@ fn fits(pattern: &str, word: &Word) -> Fit {
             WordClass::Unknown { .. } | WordClass::Pattern { .. } => Fit::Maybe,
         };
     }
+    let of_number = |it: char| it.is_ascii_digit() || matches!(it, '-' | '*');
+    if word.is_number() && !pattern.strip_suffix('$').unwrap_or(pattern).chars().all(of_number) {
+        return Fit::No;
+    }
     let pattern = pattern.as_bytes();
     let (pattern, anchored) = match pattern.strip_suffix(b"$") {
         Some(pattern) => (pattern, true),

@@ -79,8 +79,17 @@ impl Word {
         }
     }
 
+    /// Says whether every argument made from this word is made of digits, with a sign at most, or empty.
+    pub(crate) fn is_number(&self) -> bool {
+        matches!(&self.class, WordClass::Unknown { reason: Reason::Arithmetic, prefix, suffix, .. }
+            if prefix.is_empty() && suffix.is_empty())
+    }
+
     /// Says whether an argument made from this word could equal `bytes`; true when in doubt.
     pub fn may_equal(&self, bytes: &[u8]) -> bool {
+        if self.is_number() {
+            return bytes.iter().all(|byte| is_of_number(*byte));
+        }
         match &self.class {
             WordClass::Exact(value) => value.as_slice() == bytes,
             WordClass::Pattern { glob, .. } => glob_may_match(glob, bytes, false),
@@ -97,6 +106,9 @@ impl Word {
 
     /// Says whether an argument made from this word could begin with `bytes`; true when in doubt.
     pub fn may_start_with(&self, bytes: &[u8]) -> bool {
+        if self.is_number() {
+            return bytes.iter().all(|byte| is_of_number(*byte));
+        }
         match &self.class {
             WordClass::Exact(value) => value.starts_with(bytes),
             WordClass::Pattern { glob, .. } => glob_may_match(glob, bytes, true),
@@ -106,6 +118,10 @@ impl Word {
             }
         }
     }
+}
+
+fn is_of_number(byte: u8) -> bool {
+    byte.is_ascii_digit() || byte == b'-'
 }
 
 /// Says whether the leading literal of `glob` allows a name that equals (or, with `open`, begins with) `bytes`.

@@ -55,7 +55,8 @@ impl Walk<'_> {
         if let Some(known) = self.integers.get(&key) {
             return *known;
         }
-        let keeps = self.may_search(text) && only_numbers(text, name);
+        let clean = self.start.clean_environment;
+        let keeps = self.may_search(text) && only_numbers(text, name, clean);
         self.integers.insert(key, keeps);
         keeps
     }
@@ -412,7 +413,7 @@ fn declares_associative(text: &[u8], name: &[u8]) -> bool {
 }
 
 /// Says whether every mention of `name` in the text leaves it a number.
-fn only_numbers(text: &Text, name: &[u8]) -> bool {
+fn only_numbers(text: &Text, name: &[u8], clean: bool) -> bool {
     let bytes = text.bytes.as_slice();
     let mut at = 0;
     while let Some(found) = find_from(bytes, name, at) {
@@ -428,7 +429,8 @@ fn only_numbers(text: &Text, name: &[u8]) -> bool {
         let used = before.ends_with(b"$")
             || (before.ends_with(b"${") && !after.starts_with(b"=") && !after.starts_with(b":="))
             || before.ends_with(b"${#");
-        if !(used || in_arithmetic_span(text, found) || set_to_number(before, after)) {
+        let counted = || clean && set_to_count(bytes, before, after);
+        if !(used || in_arithmetic_span(text, found) || set_to_number(before, after) || counted()) {
             return false;
         }
     }
@@ -456,10 +458,9 @@ fn set_to_number(before: &[u8], after: &[u8]) -> bool {
         let other = list.iter().find(|byte| !(byte.is_ascii_digit() || b" {}.,-".contains(byte)));
         return other.is_none_or(|byte| matches!(byte, b';' | b'\n'));
     }
-    let starts = before
-        .last()
-        .is_none_or(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b';' | b'&' | b'(' | b'{'));
-    let Some(value) = after.strip_prefix(b"=").filter(|_| starts) else { return false };
+    let Some(value) = after.strip_prefix(b"=").filter(|_| starts_word(before)) else {
+        return false;
+    };
     if value.starts_with(b"$((") {
         return true;
     }
@@ -467,6 +468,94 @@ fn set_to_number(before: &[u8], after: &[u8]) -> bool {
     value
         .get(end)
         .is_none_or(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b')'))
+}
+
+fn starts_word(before: &[u8]) -> bool {
+    before
+        .last()
+        .is_none_or(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b';' | b'&' | b'(' | b'{'))
+}
+
+/// `name=$(ls | wc -l)`: the last command of one pipeline prints a number or nothing, which counts as 0.
+fn set_to_count(text: &[u8], before: &[u8], after: &[u8]) -> bool {
+    let Some(value) = after.strip_prefix(b"=").filter(|_| starts_word(before)) else {
+        return false;
+    };
+    let quoted = value.starts_with(b"\"");
+    let Some(inside) = value.get(usize::from(quoted)..).and_then(|it| it.strip_prefix(b"$("))
+    else {
+        return false;
+    };
+    let Some((end, last)) = last_of_pipeline(inside) else { return false };
+    let behind = inside.get(end + 1..).unwrap_or_default();
+    let behind = if quoted { behind.strip_prefix(b"\"") } else { Some(behind) };
+    let ends = behind.is_some_and(|it| {
+        it.first()
+            .is_none_or(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b')'))
+    });
+    let mut words: Vec<&[u8]> =
+        last.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty()).collect();
+    // What it reads is no matter.
+    if let Some(at) = words.iter().position(|word| word.starts_with(b"<")) {
+        let target = words.split_off(at).concat();
+        let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-/".contains(byte);
+        if !target.get(1..).is_some_and(|it| !it.is_empty() && it.iter().all(plain)) {
+            return false;
+        }
+    }
+    let Some(program) = words.first().filter(|_| ends && words.iter().all(|it| is_one(it))) else {
+        return false;
+    };
+    crate::program::prints_number(&words) && !may_be_redefined(text, program)
+}
+
+/// Says whether a word as it is typed is one word for the program, and no option where it does not look like one.
+fn is_one(word: &[u8]) -> bool {
+    match word {
+        [open @ (b'\'' | b'"'), first, rest @ ..] => {
+            *first != b'-'
+                && first != open
+                && rest.iter().position(|it| it == open) == rest.len().checked_sub(1)
+        }
+        _ => !word.iter().any(|byte| b"'\"*?[~<>".contains(byte)),
+    }
+}
+
+/// Returns where a substitution ends that is one pipeline, and its last command; none where it holds more than plain words,
+/// or may.
+fn last_of_pipeline(inside: &[u8]) -> Option<(usize, &[u8])> {
+    let (mut at, mut start, mut quote) = (0, 0, None);
+    while let Some(byte) = inside.get(at) {
+        match (quote, byte) {
+            (Some(open), byte) if *byte == open => quote = None,
+            (Some(b'"'), b'$' | b'`' | b'\\' | b'!') => return None,
+            (Some(_), _) => {}
+            (None, b'\'' | b'"') => quote = Some(*byte),
+            (None, b'$' | b'`' | b'\\' | b'(' | b'{' | b'#' | b';' | b'&' | b'\n' | b'!') => {
+                return None;
+            }
+            (None, b'|') if inside.get(at + 1) == Some(&b'|') => return None,
+            (None, b'|') => start = at + 1,
+            (None, b')') => return Some((at, inside.get(start..at)?)),
+            (None, _) => {}
+        }
+        at += 1;
+    }
+    None
+}
+
+/// Says whether a text may make something else of the name of a program: a function or an alias.
+fn may_be_redefined(text: &[u8], program: &[u8]) -> bool {
+    let holds = |word: &[u8]| find_from(text, word, 0).is_some();
+    let mut at = 0;
+    let mut is_function = false;
+    while let Some(found) = find_from(text, program, at) {
+        at = found + 1;
+        let behind = text.get(found + program.len()..).unwrap_or_default();
+        let behind = behind.iter().find(|byte| !matches!(byte, b' ' | b'\t' | b'\\' | b'\n'));
+        is_function |= behind == Some(&b'(');
+    }
+    is_function || [&b"function"[..], b"alias", b"BASH_ALIASES"].iter().any(|word| holds(word))
 }
 
 /// Says whether bash may give up the line at this expansion.

@@ -50,6 +50,18 @@ impl Walk<'_> {
         let Some(name) = name.map(<[u8]>::to_vec) else { return false };
         matches!(self.rows.look_up(&name), Lookup::Row(row) if row.one_word)
     }
+
+    /// Says whether the substitution at `span` is one command that prints a whole number, or nothing.
+    pub(crate) fn prints_number(&mut self, span: Span) -> bool {
+        let [.., before, last] = self.commands.as_slice() else { return false };
+        let alone = before.span.start < span.start && last.span.start > span.start;
+        let plain = last.kind == CommandKind::External
+            && last.position == Position::Substitution
+            && last.assignments.is_empty()
+            && last.redirects.is_empty();
+        let words: Option<Vec<&[u8]>> = last.words.iter().map(Word::exact).collect();
+        alone && plain && words.is_some_and(|words| crate::program::prints_number(&words))
+    }
 }
 
 #[cfg(test)]

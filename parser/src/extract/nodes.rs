@@ -281,6 +281,8 @@ impl Walk<'_> {
                     // What is printed beside other text is no word that could be missing.
                     let beside = self.building().is_some_and(|it| !it.bytes.is_empty());
                     let one = self.quoted() || filled || (beside && self.prints_one_word(span));
+                    let is_number = reason == Reason::Substitution && self.prints_number(span);
+                    let reason = if is_number { Reason::Arithmetic } else { reason };
                     self.unknown(reason, if one { Count::One } else { Count::Any });
                 }
             }

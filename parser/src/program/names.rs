@@ -27,6 +27,8 @@ pub(super) struct Names {
     same: BTreeMap<String, String>,
     /// Names of variables with a star for what varies in them.
     variables: BTreeSet<String>,
+    /// Commands that print a number, each as its words.
+    numbers: Vec<Vec<String>>,
 }
 
 impl Names {
@@ -55,7 +57,23 @@ impl Names {
             nameless: list("nameless")?,
             scripts: list("scripts")?,
             variables: list("variables")?,
+            numbers: list("numbers")?
+                .iter()
+                .map(|form| form.split(' ').map(str::to_owned).collect())
+                .collect(),
         })
+    }
+
+    /// Says whether a command of these words prints one whole number and nothing else, or nothing at all.
+    pub(super) fn prints_number(&self, words: &[&[u8]]) -> bool {
+        let fits = |(wanted, word): (&String, &&[u8])| match wanted.strip_suffix('*') {
+            Some("") => !word.starts_with(b"-"),
+            Some(beginning) => word.starts_with(beginning.as_bytes()),
+            None => wanted.as_bytes() == *word,
+        };
+        let is_form =
+            |form: &Vec<String>| form.len() == words.len() && form.iter().zip(words).all(fits);
+        self.numbers.iter().any(is_form)
     }
 
     /// Returns the program of which `name` is a version, a build or one for a certain machine.

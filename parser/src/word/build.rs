@@ -229,6 +229,15 @@ impl Building {
             let inside = start >= prefix_end as usize && end <= suffix_start;
             inside && !self.bytes.get(start..end).unwrap_or_default().iter().all(named)
         });
+        // Numbers with letters between them are no number.
+        let is_mixed = self.segments.iter().filter(known).any(|segment| {
+            let (start, end) = (segment.start as usize, segment.end as usize);
+            start >= prefix_end as usize && end <= suffix_start && start < end
+        });
+        let reason = match reason {
+            Reason::Arithmetic if is_mixed => Reason::Substitution,
+            reason => reason,
+        };
         let (prefix, suffix) = (prefix.to_vec().into(), suffix.to_vec().into());
         Word { span, class: WordClass::Unknown { reason, count, prefix, suffix, joined } }
     }

@@ -1,6 +1,7 @@
 //! Arithmetic, its look-alikes, and subscripts.
 
 use expect_test::expect;
+use stockade_parser::{Limits, Programs, StartState, parse};
 
 use crate::check;
 
@@ -144,4 +145,81 @@ fn numeric_tests_evaluate() {
             arith-name at "$x": a value that is evaluated as arithmetic is not known
         "#]],
     );
+}
+
+/// Returns the codes of what is not understood in a text that a gateway runs, but for the missing witness.
+fn doubts(text: &str) -> Vec<&'static str> {
+    let state = StartState {
+        plain_options: true,
+        clean_environment: true,
+        closed_environment: true,
+        ..StartState::default()
+    };
+    let draft = parse(text.as_bytes(), &state, Programs::builtin(), &Limits::default());
+    let tree = draft.confirm(&[]);
+    let codes = tree.opaque_spans().iter().map(|opaque| opaque.reason.code());
+    codes.filter(|code| !code.starts_with("witness")).collect()
+}
+
+#[test]
+fn what_counts_gives_a_variable_a_number() {
+    for text in [
+        "n=$(ls | wc -l); echo $((n+1))",
+        "n=\"$(ls *.c | grep -v 'a b' | wc -l)\"; echo $((n * 2)); if ((n > 3)); then echo many; fi",
+        "n=$(wc -l < src/a.txt); while ((n > 0)); do n=$((n-1)); done",
+        "n=$(grep -c 'x' a.log) && echo $((n + 1))",
+        "start=$(date +%s); make; end=$(date +%s); echo $((end - start))",
+        "n=$(git rev-list --count HEAD); echo $((n-1))",
+    ] {
+        assert_eq!(doubts(text), [""; 0], "{text}");
+    }
+}
+
+#[test]
+fn what_only_looks_like_a_count_does_not() {
+    for text in [
+        "n=$(ls | wc -l a); echo $((n+1))",
+        "n=$(ls | wc -L x); echo $((n+1))",
+        "n=$(ls | head -1); echo $((n+1))",
+        "n=$(ls | wc -l; cat x); echo $((n+1))",
+        "n=$(ls | wc -l\ncat x); echo $((n+1))",
+        "n=$(cat x || wc -l); echo $((n+1))",
+        "n=$(cat x & wc -l); echo $((n+1))",
+        "n=$(ls | wc -l)x; echo $((n+1))",
+        "n=$(ls | wc -l)$(cat x); echo $((n+1))",
+        "n=$(ls | grep -c x *); echo $((n+1))",
+        "n=$(grep -c '-H' x 'a[$(id)]'); echo $((n+1))",
+        "n=$(grep -c \"-H\" x y); echo $((n+1))",
+        "n=$(grep -c x y z); echo $((n+1))",
+        "n=$(ls | \\wc -l); echo $((n+1))",
+        "n=$(ls | wc -l < $x); echo $((n+1))",
+        "n=$(ls | wc -l > x); echo $((n+1))",
+        "wc() { cat x; }; n=$(ls | wc -l); echo $((n+1))",
+        "wc () { cat x; }; n=$(ls | wc -l); echo $((n+1))",
+        "function wc { cat x; }; n=$(ls | wc -l); echo $((n+1))",
+        "shopt -s expand_aliases\nalias wc='cat x #'\nn=$(ls | wc -l); echo $((n+1))",
+        "n=$(ls | wc -l); read n; echo $((n+1))",
+        "n=$(ls | wc -l); n=$(cat x); echo $((n+1))",
+        "n=$(ls | ./wc -l); echo $((n+1))",
+    ] {
+        assert!(!doubts(text).is_empty(), "{text}");
+    }
+}
+
+#[test]
+fn a_number_is_no_option() {
+    for text in ["make -j \"$(nproc)\"", "make -j $(nproc) all", "make -j \"$((2 * 3))\""] {
+        assert_eq!(doubts(text), [""; 0], "{text}");
+    }
+    for text in [
+        "make -j \"$(nproc)x\"",
+        "make -j \"$(nproc)-f$(nproc)\"",
+        "make -j \"$(nproc)$(cat x)\"",
+        "make -j \"$(cat x)\"",
+        "nproc() { cat x; }; make -j \"$(nproc)\"",
+        "make -j \"$(nproc | cat x)\"",
+        "make -j \"$(nproc; cat x)\"",
+    ] {
+        assert!(!doubts(text).is_empty(), "{text}");
+    }
 }
