@@ -91,6 +91,7 @@ fn facts() -> Facts {
         real_paths: BTreeMap::new(),
         expanded: BTreeMap::new(),
         repositories: BTreeMap::new(),
+        brought: Default::default(),
         asked: Vec::new(),
         mode: Mode::Default,
         interactive: true,

@@ -2,6 +2,7 @@
 
 mod asked;
 mod bounds;
+mod brought;
 mod command;
 mod context;
 mod cover;
@@ -39,6 +40,7 @@ use crate::verdict::{By, Decision, Part, RuleMatch, Verdict};
 use context::Context;
 use part::{Draft, Settled};
 
+pub(crate) use brought::brought_by_shell;
 pub(crate) use context::further_directories;
 pub use executed::{Executed, executed_by};
 pub(crate) use expanded::patterns_of_shell;

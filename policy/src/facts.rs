@@ -106,6 +106,8 @@ pub struct Facts {
     pub expanded: BTreeMap<Shape, Expanded>,
     /// For each place of [`crate::repositories_of`], the repository that git finds there.
     pub repositories: BTreeMap<GitPlace, Repository>,
+    /// For each of [`crate::brought_by`], the protected paths that it would write, absolute and real.
+    pub brought: BTreeMap<Bringing, Vec<PathBuf>>,
     /// Real paths of files that the call names, that hold secrets as a rule, and that no setting shows.
     pub asked: Vec<PathBuf>,
     /// The mode that was asked for; locks may change it.
@@ -140,6 +142,46 @@ pub enum GitPlace {
     Above(PathBuf),
     /// This is the git directory itself.
     At(PathBuf),
+}
+
+/// What writes files that its command does not name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Bringing {
+    /// git writes the working tree of the repository that it finds in a place.
+    Git(GitPlace, TreeChange),
+    /// An archive is unpacked.
+    Unpacked(Unpacked),
+}
+
+/// Which files of its working tree git writes (`git(1)` and the pages of its commands). Commits are as they are typed
+/// (`gitrevisions(7)`).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TreeChange {
+    /// Those in which this commit differs from the one that is checked out.
+    Switch(Vec<u8>),
+    /// The same if it is a commit, else the file of this name from the index.
+    Checkout(Vec<u8>),
+    /// Those in which this commit differs from the one that is checked out, and those that were changed since.
+    Reset(Vec<u8>),
+    /// Those that this commit changed since the last commit from which both were made.
+    Merge(Vec<u8>),
+    /// Those in which the second commit differs from the first.
+    Between(Vec<u8>, Vec<u8>),
+    /// Those below these absolute paths, or all, that differ from a commit, or from the index where there is none.
+    Paths(Option<Vec<u8>>, Vec<PathBuf>),
+}
+
+/// An archive that is unpacked.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Unpacked {
+    /// The archive, absolute.
+    pub archive: PathBuf,
+    /// The directory in which it is unpacked, absolute.
+    pub into: PathBuf,
+    /// Leading parts of each name that are left out.
+    pub strip: usize,
+    /// The names that are unpacked; all where there are none.
+    pub members: Vec<Vec<u8>>,
 }
 
 /// The repository that git finds in a place.

@@ -1,5 +1,7 @@
 //! What `policies/` says about paths, tools, variables and programs; read once.
 
+mod brings;
+
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -8,6 +10,8 @@ use stockade_parser::tables::{Table, view};
 
 /// What holds without any settings file, as the text of a settings file of [`crate::Layer::Builtin`].
 pub const DEFAULT_SETTINGS: &str = include_str!("../../policies/profiles/default.json");
+
+pub(crate) use brings::{Brings, Version};
 
 /// Where the sandbox keeps a protected name unwritable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -195,6 +199,8 @@ pub(crate) struct Knowledge {
     pub git_programs: Vec<&'static str>,
     /// Options of git in front of its sub-command whose value is the next word.
     pub git_valued: Vec<&'static str>,
+    /// Sub-commands of git that write files of the working tree.
+    pub git_brings: Vec<Brings>,
     pub protected: Vec<ProtectedName>,
     pub removers: Vec<Remover>,
     /// Beginnings of words that are the working directory.
@@ -344,6 +350,7 @@ fn read_all() -> Option<Knowledge> {
         },
         git_programs: git.get("programs")?.texts()?,
         git_valued: git.get("valued")?.texts()?,
+        git_brings: rows(git.get("brings")?, brings::read)?,
         safe_variables: texts("safe_variables")?,
         unsafe_variables: texts("unsafe_variables")?,
         unsafe_in_any_case: texts("unsafe_in_any_case")?,

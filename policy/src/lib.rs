@@ -30,8 +30,8 @@ pub use confine::sandbox_settings;
 pub use decide::evidence::{Change, Evidence, Form, PartEvidence, RuleFiles, Weighed, explain};
 pub use decide::{Executed, Named, evaluate, executed_by, named_by};
 pub use facts::{
-    Call, Changed, Doubt, Doubts, Expanded, Facts, GitPlace, HookOutcome, HookVerdict, Mode,
-    Repository, SandboxState,
+    Bringing, Call, Changed, Doubt, Doubts, Expanded, Facts, GitPlace, HookOutcome, HookVerdict,
+    Mode, Repository, SandboxState, TreeChange, Unpacked,
 };
 pub use hook::{CommandHook, Condition, Handler, Hook, HookEvent, HttpHook};
 pub use knowledge::{
@@ -90,6 +90,14 @@ pub fn patterns_of(call: &Call<'_>, facts: &Facts) -> BTreeSet<Shape> {
 pub fn repositories_of(call: &Call<'_>, facts: &Facts) -> BTreeSet<GitPlace> {
     match call {
         Call::Bash { tree, .. } => decide::repositories_of_shell(&decide::Shell::of(tree), facts),
+        Call::Tool { .. } => BTreeSet::new(),
+    }
+}
+
+/// Returns what commands of a call would write without naming it, for [`Facts::brought`].
+pub fn brought_by(call: &Call<'_>, facts: &Facts) -> BTreeSet<Bringing> {
+    match call {
+        Call::Bash { tree, .. } => decide::brought_by_shell(&decide::Shell::of(tree), facts),
         Call::Tool { .. } => BTreeSet::new(),
     }
 }

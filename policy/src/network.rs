@@ -344,6 +344,7 @@ mod tests {
             real_paths: std::collections::BTreeMap::new(),
             expanded: std::collections::BTreeMap::new(),
             repositories: std::collections::BTreeMap::new(),
+            brought: Default::default(),
             asked: Vec::new(),
             mode: crate::Mode::Default,
             interactive: false,

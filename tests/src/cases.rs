@@ -69,6 +69,7 @@ pub fn plain_facts() -> Facts {
         real_paths: BTreeMap::new(),
         expanded: BTreeMap::new(),
         repositories: BTreeMap::new(),
+        brought: Default::default(),
         asked: Vec::new(),
         mode: Mode::Default,
         interactive: true,

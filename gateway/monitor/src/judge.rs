@@ -181,6 +181,21 @@ impl Reading {
         Ok(())
     }
 
+    /// Looks for protected files that commands of the call would write without naming them.
+    async fn look_for_brought(&mut self, tool: &str) -> Result<(), Failure> {
+        let sought = match self.facts.sandbox {
+            SandboxState::Enforced => stockade_policy::brought_by(&self.call(tool), &self.facts),
+            // Nothing refuses such a file there.
+            SandboxState::Off | SandboxState::Unavailable => return Ok(()),
+        };
+        if sought.is_empty() {
+            return Ok(());
+        }
+        let looked = tokio::task::spawn_blocking(move || facts::brought::look(sought)).await;
+        self.facts.brought = looked.map_err(|_| broken("the git history cannot be looked at"))?;
+        Ok(())
+    }
+
     /// Looks for links among the files that patterns of the call name.
     async fn look_behind_patterns(&mut self, tool: &str) -> Result<(), Failure> {
         let shapes = stockade_policy::patterns_of(&self.call(tool), &self.facts);
@@ -196,6 +211,7 @@ impl Reading {
     /// Looks where the paths lead that the rules may ask about.
     async fn look(&mut self, scene: &Scene, tool: &str) -> Result<(), Failure> {
         self.look_for_repositories(scene, tool).await?;
+        self.look_for_brought(tool).await?;
         self.look_behind_patterns(tool).await?;
         let paths = stockade_policy::paths_of(&self.call(tool), &self.facts);
         if paths.is_empty() {

@@ -1,5 +1,6 @@
 //! Gathers what a decision depends on besides rules and text: directories and the real names of paths.
 
+pub mod brought;
 pub mod expand;
 pub mod git_index;
 pub mod repository;

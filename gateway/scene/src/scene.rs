@@ -187,6 +187,7 @@ impl Scene {
             real_paths: Default::default(),
             expanded: Default::default(),
             repositories: Default::default(),
+            brought: Default::default(),
             asked: Vec::new(),
             mode: self.mode,
             interactive: self.interactive,

@@ -12,6 +12,7 @@ use crate::pattern::path::{PathPattern, Shape};
 use crate::rule::Specifier;
 use crate::verdict::Decision;
 
+use super::brought;
 use super::context::Context;
 use super::expanded;
 use super::operands::{judge_operands, opens_operands, operands, pieces};
@@ -392,6 +393,7 @@ pub(super) fn judge_command(context: &Context<'_>, draft: &mut Draft, command: &
         }
     }
     protected::add_unnamed(context, draft, command);
+    brought::add(context, draft, command);
     let opens = opens_operands(command);
     if opens.is_some() {
         draft.add(invalid_rules(context));

@@ -75,7 +75,7 @@ fn begins_with(command: &SimpleCommand, by: &[&str]) -> bool {
 }
 
 /// Says whether a writable directory may begin at `directory`.
-fn is_top(context: &Context<'_>, directory: &Path) -> bool {
+pub(super) fn is_top(context: &Context<'_>, directory: &Path) -> bool {
     let facts = context.facts;
     let mut roots = facts.roots.iter().chain(&facts.additional_directories);
     facts.project == directory
@@ -84,7 +84,7 @@ fn is_top(context: &Context<'_>, directory: &Path) -> bool {
 }
 
 /// Says whether a setting names exactly this path, or a protected directory that it lies in.
-fn is_opened(context: &Context<'_>, path: &Path) -> bool {
+pub(super) fn is_opened(context: &Context<'_>, path: &Path) -> bool {
     let sandbox = sandbox_settings(context.rules, context.facts);
     sandbox.allow_write.iter().any(|(opened, origin)| {
         let is_narrow = || {

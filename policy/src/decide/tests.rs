@@ -162,6 +162,7 @@ pub(super) fn facts() -> Facts {
         real_paths: BTreeMap::new(),
         expanded: BTreeMap::new(),
         repositories: BTreeMap::new(),
+        brought: Default::default(),
         asked: Vec::new(),
         mode: Mode::Default,
         interactive: true,

@@ -18,16 +18,43 @@ pub fn gitlinks(
     name_bytes: usize,
     shared: impl Fn(&str) -> Option<Vec<u8>>,
 ) -> Option<Vec<Vec<u8>>> {
-    let (mut found, rest) = entries(index, name_bytes)?;
+    let found = whole(index, name_bytes, shared, |mode, _| mode == GITLINK)?;
+    Some(found.into_iter().map(|(path, _)| path).collect())
+}
+
+/// Returns the paths in an index that `is_wanted` names, each with its object.
+pub fn objects(
+    index: &[u8],
+    name_bytes: usize,
+    shared: impl Fn(&str) -> Option<Vec<u8>>,
+    is_wanted: impl Fn(&[u8]) -> bool,
+) -> Option<Vec<Object>> {
+    whole(index, name_bytes, shared, |mode, path| mode != GITLINK && is_wanted(path))
+}
+
+/// A path with the name of its object.
+type Object = (Vec<u8>, Vec<u8>);
+
+fn whole(
+    index: &[u8],
+    name_bytes: usize,
+    shared: impl Fn(&str) -> Option<Vec<u8>>,
+    is_wanted: impl Fn(u32, &[u8]) -> bool,
+) -> Option<Vec<Object>> {
+    let (mut found, rest) = entries(index, name_bytes, &is_wanted)?;
     if let Some(base) = split_from(rest, name_bytes)? {
-        let (more, _) = entries(&shared(&format!("sharedindex.{base}"))?, name_bytes)?;
-        found.extend(more);
+        let shared = shared(&format!("sharedindex.{base}"))?;
+        found.extend(entries(&shared, name_bytes, &is_wanted)?.0);
     }
     Some(found)
 }
 
-/// Returns the paths of the repositories in one file, and what is behind the entries.
-fn entries(index: &[u8], name_bytes: usize) -> Option<(Vec<Vec<u8>>, &[u8])> {
+/// Returns the wanted entries of one file, and what is behind the entries.
+fn entries<'a>(
+    index: &'a [u8],
+    name_bytes: usize,
+    is_wanted: &impl Fn(u32, &[u8]) -> bool,
+) -> Option<(Vec<Object>, &'a [u8])> {
     let number =
         |at: usize| Some(u32::from_be_bytes(index.get(at..at.checked_add(4)?)?.try_into().ok()?));
     let (version, count) = (number(4)?, number(8)?);
@@ -39,6 +66,7 @@ fn entries(index: &[u8], name_bytes: usize) -> Option<(Vec<Vec<u8>>, &[u8])> {
         let start = at;
         let mode = number(start + MODE)?;
         at = start + BEFORE_OBJECT + name_bytes;
+        let object = index.get(start + BEFORE_OBJECT..at)?;
         let flags = u16::from_be_bytes(index.get(at..at + 2)?.try_into().ok()?);
         at += if version > 2 && flags & EXTENDED != 0 { 4 } else { 2 };
         if version == 4 {
@@ -55,8 +83,8 @@ fn entries(index: &[u8], name_bytes: usize) -> Option<(Vec<Vec<u8>>, &[u8])> {
         if version < 4 {
             at = start + (at - start).next_multiple_of(8);
         }
-        if mode == GITLINK {
-            found.push(path.clone());
+        if is_wanted(mode, &path) {
+            found.push((path.clone(), object.to_vec()));
         }
     }
     Some((found, index.get(at..)?))

@@ -28,13 +28,13 @@ const LONGEST_INDEX: u64 = 64 << 20;
 
 /// A git directory that was found.
 #[derive(Debug, Clone)]
-struct Found {
+pub(super) struct Found {
     /// What belongs to this working tree alone.
-    git: PathBuf,
+    pub(super) git: PathBuf,
     /// What all working trees share, the configuration among it.
-    common: PathBuf,
+    pub(super) common: PathBuf,
     /// Where it was found: the root of the working tree, if it has one.
-    tree: PathBuf,
+    pub(super) tree: PathBuf,
 }
 
 /// Looks at repositories.
@@ -141,7 +141,7 @@ impl Look {
 }
 
 /// Returns the repository that git finds from a real directory upwards (`git(1)`, Discussion of `GIT_DIR`).
-fn above(directory: &Path) -> Result<Option<Found>, String> {
+pub(super) fn above(directory: &Path) -> Result<Option<Found>, String> {
     for tree in directory.ancestors() {
         if let Some(found) = here(tree)? {
             return Ok(Some(found));

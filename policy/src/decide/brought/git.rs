@@ -1,0 +1,225 @@
+//! Sub-commands of git that write files of the working tree.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use stockade_parser::{SimpleCommand, Word};
+
+use super::super::cover::program;
+use crate::facts::{Bringing, GitPlace, TreeChange};
+use crate::knowledge::{Brings, Version, knowledge, listed};
+use crate::paths;
+
+/// The words of a sub-command.
+struct Words<'a> {
+    row: &'static Brings,
+    options: Vec<&'a [u8]>,
+    operands: Vec<&'a [u8]>,
+    /// Those behind `--`.
+    behind: Option<Vec<&'a [u8]>>,
+    /// Values of the options in [`Brings::takes`].
+    taken: Vec<&'a [u8]>,
+    creates: bool,
+}
+
+/// Returns what git brings into the working tree; none for another program, and where a word is known only later.
+pub(super) fn of(command: &SimpleCommand, directory: &Path) -> Option<Vec<Bringing>> {
+    if program(command) != b"git" {
+        return None;
+    }
+    let (place, rest) = place(command, directory)?;
+    let words = Words::read(rest)?;
+    let changes = changes(&words, &place)?.into_iter();
+    let found = GitPlace::Above(place);
+    Some(changes.map(|change| Bringing::Git(found.clone(), change)).collect())
+}
+
+/// Returns where git looks for its repository, and the words from the sub-command on (`git(1)`, Options).
+fn place<'a>(command: &'a SimpleCommand, directory: &Path) -> Option<(PathBuf, &'a [Word])> {
+    let mut directory = directory.to_owned();
+    let mut at = 1;
+    loop {
+        let option = command.words.get(at)?.exact()?;
+        match option {
+            b"-C" => {
+                let inner = command.words.get(at + 1)?.exact()?;
+                directory = directory.join(OsStr::from_bytes(inner));
+                at += 2;
+            }
+            // Another place, or a configuration that may choose one.
+            b"--git-dir" | b"--work-tree" | b"--bare" => return None,
+            other if other.starts_with(b"--git-dir=") || other.starts_with(b"--work-tree=") => {
+                return None;
+            }
+            other if listed(&knowledge().git_valued, other) => at += 2,
+            other if other.starts_with(b"-") => at += 1,
+            _ => return Some((paths::normal(&directory), command.words.get(at..)?)),
+        }
+    }
+}
+
+impl<'a> Words<'a> {
+    fn read(words: &'a [Word]) -> Option<Words<'a>> {
+        let mut words = words.iter().map(Word::exact);
+        let name = words.next()??;
+        let row = knowledge().git_brings.iter().find(|row| row.command.as_bytes() == name)?;
+        let mut read = Words {
+            row,
+            options: Vec::new(),
+            operands: Vec::new(),
+            behind: None,
+            taken: Vec::new(),
+            creates: false,
+        };
+        while let Some(word) = words.next() {
+            let word = word?;
+            if let Some(behind) = &mut read.behind {
+                behind.push(word);
+            } else if word == b"--" {
+                read.behind = Some(Vec::new());
+            } else if word.starts_with(b"-") && word.len() > 1 {
+                read.option(word, &mut words)?;
+            } else {
+                read.operands.push(word);
+            }
+        }
+        Some(read)
+    }
+
+    fn option(
+        &mut self,
+        word: &'a [u8],
+        words: &mut impl Iterator<Item = Option<&'a [u8]>>,
+    ) -> Option<()> {
+        let equals = word.iter().position(|byte| *byte == b'=').filter(|_| word.starts_with(b"--"));
+        let (name, value) = match equals {
+            Some(at) => (word.get(..at)?, word.get(at + 1..)),
+            None => (word, None),
+        };
+        self.options.push(name);
+        self.creates |= listed(&self.row.creates, name);
+        let takes = listed(&self.row.takes, name);
+        if takes || listed(&self.row.creates, name) || listed(&self.row.valued, name) {
+            let value = match value {
+                Some(value) => value,
+                None => words.next()??,
+            };
+            self.taken.extend(takes.then_some(value));
+        }
+        Some(())
+    }
+
+    fn has(&self, options: &[&str]) -> bool {
+        self.options.iter().any(|option| listed(options, option))
+    }
+
+    fn is(&self, option: &str) -> bool {
+        self.has(&[option])
+    }
+}
+
+/// Returns which files a sub-command writes.
+fn changes(words: &Words<'_>, place: &Path) -> Option<Vec<TreeChange>> {
+    if words.has(&words.row.unless) {
+        return None;
+    }
+    let first = words.operands.first().map(|it| it.to_vec());
+    let head = || b"HEAD".to_vec();
+    let upstream = || b"@{u}".to_vec();
+    if words.is("--abort") {
+        let back: &[u8] = if words.row.version == Version::Base { b"ORIG_HEAD" } else { b"HEAD" };
+        return Some(vec![TreeChange::Reset(back.to_vec())]);
+    }
+    let whole = words.has(&words.row.whole);
+    let to = |rev: Vec<u8>| match whole {
+        true => TreeChange::Reset(rev),
+        false => TreeChange::Switch(rev),
+    };
+    let places = |words: &[&[u8]]| places(words, place);
+    match words.row.version {
+        Version::Operand => Some(vec![to(first?)]),
+        Version::OperandOrPaths => {
+            let behind = words.behind.as_deref();
+            Some(match (first, behind) {
+                (rev, Some(behind @ [_, ..])) => vec![TreeChange::Paths(rev, places(behind))],
+                (Some(rev), _) if words.creates || whole => vec![to(rev)],
+                (Some(rev), _) if words.operands.len() == 1 => vec![TreeChange::Checkout(rev)],
+                (Some(rev), _) => vec![
+                    TreeChange::Paths(None, places(&words.operands)),
+                    TreeChange::Paths(Some(rev), places(words.operands.get(1..)?)),
+                ],
+                (None, _) if whole => vec![to(head())],
+                (None, _) => return None,
+            })
+        }
+        Version::Paths => {
+            let only_index = words.has(&["-S", "--staged"]) && !words.has(&["-W", "--worktree"]);
+            let behind = words.behind.as_deref().unwrap_or_default();
+            let named = [words.operands.as_slice(), behind].concat();
+            let rev = words.taken.last().map(|it| it.to_vec());
+            (!only_index).then(|| vec![TreeChange::Paths(rev, places(&named))])
+        }
+        Version::Hard => {
+            let kept = words.has(&["--merge", "--keep"]);
+            (whole || kept).then(|| vec![to(first.unwrap_or_else(head))])
+        }
+        Version::Merged if words.operands.is_empty() => Some(vec![TreeChange::Merge(upstream())]),
+        Version::Merged => {
+            let all = words.operands.iter().map(|it| TreeChange::Merge(it.to_vec()));
+            Some(all.collect())
+        }
+        Version::Pulled => Some(vec![TreeChange::Merge(match words.operands.as_slice() {
+            [] => upstream(),
+            [remote, branch] => [remote, &b"/"[..], branch].concat(),
+            _ => return None,
+        })]),
+        Version::Base => {
+            let onto = words.taken.last().map(|it| it.to_vec()).or(first);
+            Some(vec![TreeChange::Switch(onto.unwrap_or_else(upstream))])
+        }
+        Version::Picked => Some(words.operands.iter().map(|it| picked(it)).collect()),
+        Version::Stashed => stashed(words),
+    }
+}
+
+/// Returns what picking a commit, or a range of them, writes.
+fn picked(text: &[u8]) -> TreeChange {
+    match text.windows(2).position(|it| it == b"..") {
+        Some(at) => {
+            let (from, to) = text.split_at(at);
+            TreeChange::Between(from.to_vec(), to.iter().skip(2).copied().collect())
+        }
+        None => TreeChange::Between([text, b"^"].concat(), text.to_vec()),
+    }
+}
+
+/// Returns what `git stash` writes: what was put away, or what stands there instead of it (`git-stash(1)`).
+fn stashed(words: &Words<'_>) -> Option<Vec<TreeChange>> {
+    let (what, rest) = match words.operands.split_first() {
+        Some((what, rest)) => (*what, rest),
+        None => (&b"push"[..], &[][..]),
+    };
+    let entry = match what {
+        b"push" | b"save" => return Some(vec![TreeChange::Reset(b"HEAD".to_vec())]),
+        b"pop" | b"apply" => rest.first(),
+        b"branch" => rest.get(1),
+        _ => return None,
+    };
+    let entry = match entry {
+        None => b"stash@{0}".to_vec(),
+        Some(number) if number.iter().all(u8::is_ascii_digit) => {
+            [b"stash@{", *number, b"}"].concat()
+        }
+        Some(name) => name.to_vec(),
+    };
+    Some(vec![TreeChange::Between([entry.as_slice(), b"^"].concat(), entry)])
+}
+
+/// Returns paths as far as they are spelled out; what git matches itself stands for all files.
+fn places(words: &[&[u8]], directory: &Path) -> Vec<PathBuf> {
+    if words.concat().iter().any(|byte| b"*?[:".contains(byte)) {
+        return Vec::new();
+    }
+    words.iter().map(|word| paths::normal(&directory.join(OsStr::from_bytes(word)))).collect()
+}
