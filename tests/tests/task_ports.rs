@@ -151,3 +151,33 @@ fn the_port_of_a_session_is_closed_to_another_session_and_to_the_forward_of_a_co
     assert_eq!(connect("b", &port), (false, String::new()));
     assert_eq!(ask(&address, "host").expect("an answer"), "hello host");
 }
+
+#[test]
+fn a_second_start_on_a_port_names_the_task_that_has_it() {
+    if !has_python() {
+        return;
+    }
+    let place = Place::new("tp-busy");
+    let _gateway = Gateway::start(&place);
+    let id = serve(&place, "a", 48_127);
+    let again = |session: &str| {
+        let line = "python3 -m http.server 48127 --bind 127.0.0.1 2>&1 || { echo port 48127 is taken; exit 9; }";
+        text(&place.output(["run", "--session", session, "--timeout", "2s", "--", line]).stderr)
+    };
+    let told = again("a");
+    let note = format!("stockade: port 48127 is in use by task {id}: python3 -c");
+    let end = format!("; to free it: stockade tasks stop {id}");
+    assert!(told.lines().any(|line| line.starts_with(&note) && line.ends_with(&end)), "{told}");
+    // In another session the port is free.
+    assert!(!again("b").contains(&id));
+}
+
+#[test]
+fn a_command_knows_its_session_and_a_trace_goes_on() {
+    let place = Place::new("tp-names");
+    let line = "echo $STOCKADE $STOCKADE_SESSION_ID ${AI_AGENT-none} $TRACEPARENT";
+    let mut command = place.stockade(["run", "--session", "s 1", "--", line]);
+    let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let output = command.env("TRACEPARENT", trace).output().expect("it starts");
+    assert_eq!(text(&output.stdout), format!("1 s 1 none {trace}\n"), "{}", text(&output.stderr));
+}

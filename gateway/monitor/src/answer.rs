@@ -75,10 +75,13 @@ pub fn ran(
     receipt: &Receipt,
     execution: &Execution,
     (scene, judged): (&Scene, &Judged),
-    cwd_after: Option<String>,
+    (cwd_after, note): (Option<String>, Option<String>),
 ) -> RunOutcome {
     let exit = execution.exit.unwrap_or_default();
     let output = &execution.output;
+    let footer = footer::of(execution, judged, scene);
+    let lines = [footer, note.unwrap_or_default()];
+    let footer = lines.into_iter().filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n");
     RunOutcome::Ran(Box::new(RunResult {
         decision: view,
         exit_code: exit.code,
@@ -100,7 +103,7 @@ pub fn ran(
         },
         violations: violations(execution, judged),
         left_running: execution.left.clone(),
-        footer: footer::of(execution, judged, scene),
+        footer,
         audit: reference(receipt),
     }))
 }

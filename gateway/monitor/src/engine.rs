@@ -2,6 +2,7 @@
 
 mod after;
 mod answered;
+mod busy_port;
 pub mod calling;
 mod changes;
 mod due;
@@ -301,7 +302,8 @@ impl Gateway {
             let _ = told.send(Event::Notice(notice.clone())).await; // a front end that is gone reads none
         }
         view::add_hooks(&mut view, said);
-        Ok(answer::ran(view, &receipt, &execution, (&scene, &judged), cwd_after))
+        let busy = self.busy_port(request.context.session.as_deref(), &execution).await;
+        Ok(answer::ran(view, &receipt, &execution, (&scene, &judged), (cwd_after, busy)))
     }
 
     /// Runs what was granted, and records how it ended before anybody learns of it. Also returns where its shell stood

@@ -54,6 +54,10 @@ pub struct Additions<'a> {
     pub home: &'a Path,
     /// Working directory.
     pub cwd: &'a Path,
+    /// The agent, as its front end says.
+    pub agent: Option<&'a str>,
+    /// The session, as its front end says.
+    pub session: Option<&'a str>,
 }
 
 /// Builds the environment of a confined command.
@@ -89,6 +93,11 @@ pub fn build(
     own("HOME", &additions.home.to_string_lossy());
     own("PWD", &additions.cwd.to_string_lossy());
     own("STOCKADE", "1");
+    for (name, value) in [("AI_AGENT", additions.agent), ("STOCKADE_SESSION_ID", additions.session)]
+    {
+        // A NUL byte ends a variable for the kernel (environ(7)).
+        value.iter().filter(|value| !value.contains('\0')).for_each(|value| own(name, value));
+    }
     built.variables.entry("PATH".into()).or_insert_with(|| DEFAULT_PATH.into());
     Ok(built)
 }
@@ -306,6 +315,8 @@ mod tests {
             deny: &["DENIED".to_string()],
             home: Path::new("/h"),
             cwd: Path::new("/p"),
+            agent: Some("tester"),
+            session: None,
         };
         build(&caller, &additions).unwrap()
     }
@@ -372,7 +383,7 @@ mod tests {
     fn settings_pass_and_set_by_exact_name() {
         let environment = built(&[("MY_TOKEN", "t"), ("OTHER_TOKEN", "t")], &["MY_TOKEN"]);
         let names: Vec<&str> = environment.variables.keys().map(String::as_str).collect();
-        assert_eq!(names, ["HOME", "MY_TOKEN", "PATH", "PWD", "SET", "STOCKADE"]);
+        assert_eq!(names, ["AI_AGENT", "HOME", "MY_TOKEN", "PATH", "PWD", "SET", "STOCKADE"]);
         assert_eq!(environment.dropped, ["LD_AUDIT", "OTHER_TOKEN"]);
         assert_eq!(environment.set, ["SET"]);
     }

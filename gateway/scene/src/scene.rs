@@ -90,6 +90,8 @@ impl Scene {
                 deny: &settings.sandbox.env_deny,
                 home: &place.home,
                 cwd: &place.cwd,
+                agent: context.agent.as_deref(),
+                session: context.session.as_deref(),
             },
         )?;
         let search = environment.variables.get("PATH").map(String::as_str).unwrap_or_default();
