@@ -15,7 +15,7 @@ use stockade_parser::json::{Kind as Json, Value};
 
 use crate::json_text;
 use crate::protocol::errors::{Code, Failure};
-use crate::serve::hook::Agent;
+use crate::serve::hook::{Agent, answer};
 use folders::Folders;
 use row::{What, Written};
 
@@ -77,6 +77,7 @@ pub(crate) fn install(
 ) -> Result<Vec<Change>, Failure> {
     let row = row::read(agent)?;
     let lines = Lines::of(agent, around)?;
+    elsewhere(agent, &row, around)?;
     let mut changes: Vec<Change> = Vec::new();
     for layer in &row.layers {
         let path = layer.path(agent, scope, around)?;
@@ -99,6 +100,23 @@ pub(crate) fn install(
         last.after_words = row.after;
     }
     Ok(changes)
+}
+
+/// Refuses where a file that is there makes the agent pass over the one that set-up writes.
+fn elsewhere(agent: Agent, row: &row::Row, around: &Surroundings) -> Result<(), Failure> {
+    let files = row.off.iter().filter(|(_, path, _)| path.is_empty());
+    let mut found = files.map(|(file, _, _)| row::placed(file, around)).filter(|it| it.exists());
+    match found.next() {
+        None => Ok(()),
+        Some(file) => {
+            let (name, file) = (agent.name(), file.display());
+            Err(Failure::new(
+                Code::InvalidRequest,
+                format!("{name} reads its hooks from `{file}` alone; nothing was written"),
+                format!("move the hooks of `{file}` into the settings file beside it"),
+            ))
+        }
+    }
 }
 
 /// Returns what taking `agent` out again would change; nothing when nothing of ours is there.
@@ -144,15 +162,31 @@ pub(crate) fn uninstall(
 /// Takes away the folders that set-up made for `agent` and in which nothing lies, after its changes were taken back.
 pub(crate) fn left(agent: Agent, scope: Scope, around: &Surroundings) -> Result<(), Failure> {
     let mut folders = Folders::of(around);
+    let others = of_others(agent, scope, around)?;
     for layer in &row::read(agent)?.layers {
-        folders.leave(&layer.path(agent, scope, around)?);
+        folders.leave(&layer.path(agent, scope, around)?, &others);
     }
     let link = link::path(agent, around);
     if link.symlink_metadata().is_err() {
-        folders.leave(&link);
+        folders.leave(&link, &others);
     }
     let _ = folders.keep(); // what then stays is a few empty folders, and no part of the gate
     Ok(())
+}
+
+/// Returns the files of other agents that hold something of ours: their folders are still needed.
+fn of_others(agent: Agent, scope: Scope, around: &Surroundings) -> Result<Vec<PathBuf>, Failure> {
+    let mut found = Vec::new();
+    for other in Agent::ALL.into_iter().filter(|other| *other != agent) {
+        for layer in row::read(other)?.layers {
+            let Ok(path) = layer.path(other, scope, around) else { continue };
+            let text = files::read(&path).ok().flatten();
+            if text.is_some_and(|text| !is_clean(other, &text, &layer, &path)) {
+                found.push(path);
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// Returns the change of the file at `path`, which begins as no change.
@@ -356,8 +390,8 @@ fn hook_command(agent: Agent, executable: &Path) -> Result<String, Failure> {
     let path = text_of(executable)?;
     let plain = path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-+".contains(&byte));
     let path = if plain { path } else { format!("'{}'", path.replace('\'', r#"'"'"'"#)) };
+    let rest = if answer::is_rewritten(agent) { " --rewrite" } else { "" };
     // Cline starts a script, which refuses in its own form.
-    let rest = if agent == Agent::Cline { "" } else { " --rewrite" };
     let refuses = if agent == Agent::Cline { "" } else { stockade_hooks::own::REFUSES };
     Ok(format!("{path} hook {}{rest}{refuses}", agent.name()))
 }

@@ -2,6 +2,8 @@
 //!
 //! `cargo run -p stockade-tests --bin agents` drives the agents themselves where they are installed.
 
+#[path = "agents/documented.rs"]
+mod documented;
 #[path = "agents/faults.rs"]
 mod faults;
 #[path = "agents/frames.rs"]
@@ -94,6 +96,11 @@ fn assert_blocked(agent: &str, output: &Output, what: &str) {
         let answer: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{what}: {out}"));
         assert_eq!(answer["cancel"], true, "{what}: {out}");
         assert!(answer["errorMessage"].as_str().is_some_and(|it| !it.is_empty()), "{what}: {out}");
+        assert_eq!(output.status.code(), Some(0), "{what}");
+        return;
+    }
+    if agent == "antigravity" {
+        assert_eq!(decision(output).0, "deny", "{what}: {out}");
         assert_eq!(output.status.code(), Some(0), "{what}");
         return;
     }

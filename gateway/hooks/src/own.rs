@@ -6,8 +6,20 @@ use stockade_base::executable::is_this_executable;
 use stockade_base::quoted::word;
 
 /// Names of agents whose hooks this executable is.
-pub const AGENTS: [&str; 7] =
-    ["claude", "codex", "gemini", "copilot", "opencode", "cline", "cursor"];
+pub const AGENTS: [&str; 12] = [
+    "claude",
+    "codex",
+    "gemini",
+    "copilot",
+    "opencode",
+    "cline",
+    "cursor",
+    "antigravity",
+    "vscode",
+    "droid",
+    "qwen",
+    "windsurf",
+];
 
 /// The end of a hook's line: agents take status 2 for a refusal, and any other failure for consent.
 pub const REFUSES: &str = " || exit 2";

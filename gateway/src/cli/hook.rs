@@ -141,7 +141,8 @@ struct Prepared {
 
 impl Prepared {
     async fn answer(&self, agent: Agent, client: &mut Route) -> Answer {
-        handle(agent, &self.frame, &self.call.context, &self.running, client).await
+        let frame = (self.frame.as_slice(), self.call.cwd.as_str());
+        handle(agent, frame, &self.call.context, &self.running, client).await
     }
 }
 

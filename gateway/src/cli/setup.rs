@@ -22,6 +22,14 @@ pub(super) fn setup(options: &args::agents::Setup) -> Result<ExitCode, Failure> 
     };
     match options.agent {
         Some(agent) => tried(agent, options.scope.unwrap_or(Scope::User)),
+        None if !options.undo => {
+            let scope = options.scope.unwrap_or(Scope::User);
+            let installed = installed(scope, &around)?;
+            if installed.is_empty() {
+                failure::tell("stockade: no known agent was found; use `stockade setup AGENT`");
+            }
+            installed.into_iter().for_each(|agent| tried(agent, scope));
+        }
         None => {
             let scopes = match options.scope {
                 Some(scope) => vec![scope],
@@ -33,6 +41,19 @@ pub(super) fn setup(options: &args::agents::Setup) -> Result<ExitCode, Failure> 
         }
     }
     Ok(status)
+}
+
+/// Returns the installed agents that can be set up in `scope`.
+fn installed(scope: Scope, around: &Surroundings) -> Result<Vec<Agent>, Failure> {
+    let path = context::variable("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let mut found = Vec::new();
+    for agent in Agent::ALL {
+        if row::is_installed(agent, around, &folders)? && row::has(agent, scope)? {
+            found.push(agent);
+        }
+    }
+    Ok(found)
 }
 
 /// Returns the folders and the executable that a set-up is about.

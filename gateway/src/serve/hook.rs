@@ -50,11 +50,22 @@ pub(crate) enum Agent {
     Cline,
     /// Cursor.
     Cursor,
+    /// Antigravity CLI, by its documentation.
+    Antigravity,
+    /// Agents of VS Code, by its documentation.
+    #[value(name = "vscode")]
+    VsCode,
+    /// Factory Droid, by its documentation.
+    Droid,
+    /// Qwen Code, by its documentation.
+    Qwen,
+    /// Windsurf, by its documentation.
+    Windsurf,
 }
 
 impl Agent {
     /// All agents.
-    pub(crate) const ALL: [Agent; 7] = [
+    pub(crate) const ALL: [Agent; 12] = [
         Agent::Claude,
         Agent::Codex,
         Agent::Gemini,
@@ -62,6 +73,11 @@ impl Agent {
         Agent::OpenCode,
         Agent::Cline,
         Agent::Cursor,
+        Agent::Antigravity,
+        Agent::VsCode,
+        Agent::Droid,
+        Agent::Qwen,
+        Agent::Windsurf,
     ];
 
     /// Returns the name on the command line and in `policies/agents.jsonc`.
@@ -74,6 +90,11 @@ impl Agent {
             Agent::OpenCode => "opencode",
             Agent::Cline => "cline",
             Agent::Cursor => "cursor",
+            Agent::Antigravity => "antigravity",
+            Agent::VsCode => "vscode",
+            Agent::Droid => "droid",
+            Agent::Qwen => "qwen",
+            Agent::Windsurf => "windsurf",
         }
     }
 }

@@ -51,15 +51,17 @@ impl Folders {
     }
 
     /// Takes away what set-up made above `path`, as far as nothing lies in it. What somebody else has put something
-    /// into is theirs from then on.
-    pub(super) fn leave(&mut self, path: &Path) {
+    /// into is theirs from then on; one of the files in `needed` is ours.
+    pub(super) fn leave(&mut self, path: &Path, needed: &[PathBuf]) {
         for folder in path.ancestors().skip(1) {
             let is = |made: &Made| made.path == folder;
             if !self.made.iter().any(is) {
                 continue;
             }
             let holds = |other: &Path| other.starts_with(folder) && other != folder;
-            let is_needed = || holds(&self.list) || self.made.iter().any(|made| holds(&made.path));
+            let made = self.made.iter().map(|made| &made.path);
+            let mut held = std::iter::once(&self.list).chain(made).chain(needed);
+            let mut is_needed = || held.any(|path| holds(path));
             if fs::remove_dir(folder).is_ok() || !is_needed() {
                 self.made.retain(|made| !is(made));
             }
@@ -74,7 +76,7 @@ impl Folders {
             if self.list.exists() {
                 fs::remove_file(&self.list)?;
             }
-            self.leave(&self.list.clone());
+            self.leave(&self.list.clone(), &[]);
             return Ok(());
         }
         self.make(&folder)?;

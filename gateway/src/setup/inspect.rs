@@ -96,6 +96,7 @@ pub(crate) fn inspect(agent: Agent, around: &Surroundings) -> Result<Inspected, 
             }
         }
     }
+    found.findings.extend(incomplete(agent, &row, around, &again));
     if found.commands.is_empty() {
         found.findings.push(Finding::bad("hook", "no settings of this agent name it", &again));
     }
@@ -103,6 +104,28 @@ pub(crate) fn inspect(agent: Agent, around: &Surroundings) -> Result<Inspected, 
     found.findings.extend(in_force(&row, around));
     found.findings.push(second_layer(agent, &row, around));
     Ok(found)
+}
+
+/// Says where our hook is registered for some of the events of an agent that has several, and not for the others.
+fn incomplete(agent: Agent, row: &Row, around: &Surroundings, help: &str) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for scope in [Scope::User, Scope::Project] {
+        let (mut there, mut missing) = (false, Vec::new());
+        for layer in &row.layers {
+            let What::Entry { list, .. } = &layer.what else { continue };
+            let Ok(path) = layer.path(agent, scope, around) else { continue };
+            let text = files::read(&path).ok().flatten();
+            match commands(agent, layer, text.as_deref(), &path).is_empty() {
+                true => missing.push(list.join(".")),
+                false => there = true,
+            }
+        }
+        if there && !missing.is_empty() {
+            let detail = format!("the hook is missing at `{}`", missing.join("`, `"));
+            found.push(Finding::bad("hook", detail, help));
+        }
+    }
+    found
 }
 
 /// Returns the command lines of our hook in the text of a settings file.
@@ -256,6 +279,12 @@ fn in_force(row: &Row, around: &Surroundings) -> Vec<Finding> {
     let mut found = Vec::new();
     for (file, path, value) in &row.off {
         let place = row::placed(file, around);
+        if path.is_empty() && place.exists() {
+            let shown = place.display();
+            let detail = format!("the agent reads its hooks from {shown} alone");
+            found.push(Finding::bad("in force", detail, format!("move the hooks of {shown}")));
+            continue;
+        }
         let Ok(Some(text)) = files::read(&place) else { continue };
         let member = json_text::at_path(&text, &keys(path));
         if member.is_some_and(|member| member.kind == Json::Bool(*value)) {

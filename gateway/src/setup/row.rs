@@ -11,6 +11,8 @@ use crate::serve::hook::{Agent, TABLE};
 /// The set-up of one agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Row {
+    /// Files, folders (`~/`) and programs of which an installed agent has one.
+    pub found: Vec<String>,
     /// What is written, one layer of the gate after the other: first the hook.
     pub layers: Vec<Written>,
     /// What a JSON file of the agent holds before anything is put into it.
@@ -79,19 +81,44 @@ pub(crate) fn has(agent: Agent, scope: Scope) -> Result<bool, Failure> {
     Ok(scope == Scope::User || layers.iter().any(|layer| layer.project.is_some()))
 }
 
+/// Says whether `agent` is installed for this user: a folder of its own is there, or its program is in one of `folders`.
+pub(crate) fn is_installed(
+    agent: Agent,
+    around: &Surroundings,
+    folders: &[PathBuf],
+) -> Result<bool, Failure> {
+    let found = read(agent)?.found;
+    Ok(found.iter().any(|mark| match mark.starts_with("~/") {
+        true => placed(mark, around).exists(),
+        false => folders.iter().any(|folder| folder.join(mark).is_file()),
+    }))
+}
+
 fn row(agent: Agent) -> Result<Row, String> {
     let table = json::read(TABLE.as_bytes(), Dialect::Commented).map_err(|error| error.message)?;
     let row = table.get(agent.name()).ok_or("the agent is missing")?;
     let setup = row.get("setup").ok_or("no `setup`")?;
     let text = |key: &str| setup.get(key).and_then(Value::text).map(str::to_owned);
-    let what = match (setup.get("list"), setup.get("entry"), text("content")) {
-        (Some(list), Some(entry), None) => {
-            What::Entry { list: strings(Some(list))?, entry: source(entry)? }
+    let lists = match (setup.get("list"), setup.get("lists").and_then(Value::elements)) {
+        (Some(list), None) => vec![strings(Some(list))?],
+        (None, Some(lists)) => {
+            lists.iter().map(|it| strings(Some(it))).collect::<Result<_, _>>()?
         }
-        (None, None, Some(content)) => What::Own(content),
-        _ => return Err("either `list` and `entry`, or `content`".into()),
+        (None, None) => Vec::new(),
+        (Some(_), Some(_)) => return Err("either `list` or `lists`".into()),
     };
-    let mut layers = vec![written(setup, what)?];
+    let mut layers = Vec::new();
+    match (setup.get("entry"), text("content")) {
+        (Some(entry), None) if !lists.is_empty() => {
+            for list in lists {
+                layers.push(written(setup, What::Entry { list, entry: source(entry)? })?);
+            }
+        }
+        (None, Some(content)) if lists.is_empty() => {
+            layers.push(written(setup, What::Own(content))?);
+        }
+        _ => return Err("either `list` and `entry`, or `content`".into()),
+    }
     if let Some(shell) = setup.get("shell") {
         layers.push(written(shell, What::Shell { path: strings(shell.get("path"))? })?);
     }
@@ -112,6 +139,7 @@ fn row(agent: Agent) -> Result<Row, String> {
         Some(Trust { file: text("file")?, key: text("key")?, identity: text("identity")? })
     });
     Ok(Row {
+        found: strings(row.get("found"))?,
         layers,
         empty: text("empty").unwrap_or_else(|| "{}\n".to_owned()),
         mode,

@@ -53,6 +53,26 @@ fn every_agent_goes_in_and_out_and_leaves_nothing() {
 }
 
 #[test]
+fn agents_that_share_a_folder_leave_it_with_the_last_one() {
+    for pair in [[Agent::Copilot, Agent::VsCode], [Agent::Gemini, Agent::Antigravity]] {
+        for scope in [Scope::User, Scope::Project] {
+            if !pair.into_iter().all(|agent| row::has(agent, scope).unwrap()) {
+                continue;
+            }
+            for [first, second] in [pair, [pair[1], pair[0]]] {
+                let folder = Folder::new();
+                let around = around(&folder);
+                pair.into_iter().for_each(|agent| drop(installed(agent, scope, &around)));
+                undone(first, scope, &around);
+                assert!(around.home.exists() || around.project.exists(), "{second:?} is set up");
+                undone(second, scope, &around);
+                assert!(!around.home.exists() && !around.project.exists(), "{first:?} {second:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn what_the_file_held_comes_back_to_the_byte() {
     let folder = Folder::new();
     let around = around(&folder);

@@ -47,8 +47,8 @@ pub(crate) struct Setup {
     /// The agent.
     #[arg(value_name = "AGENT", value_enum, required_unless_present = "all")]
     pub agent: Option<crate::serve::hook::Agent>,
-    /// Every agent; only with `--undo`.
-    #[arg(long, requires = "undo", conflicts_with = "agent")]
+    /// Every installed agent; with `--undo` every known one, in both scopes.
+    #[arg(long, conflicts_with = "agent")]
     pub all: bool,
     /// Whose sessions go through the gate [default: user].
     #[arg(long, value_enum)]

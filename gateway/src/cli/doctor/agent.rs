@@ -174,7 +174,7 @@ fn read(text: &str) -> Read {
     let word = keys.iter().find_map(|key| inner.get(key).or_else(|| answer.get(key))?.as_str());
     match (word, answer.get("cancel").and_then(Value::as_bool)) {
         (Some("allow"), _) | (None, Some(false)) => Read::Allowed,
-        (Some("ask"), _) => Read::Asked,
+        (Some("ask" | "force_ask"), _) => Read::Asked,
         (Some("deny"), _) | (None, Some(true)) => Read::Refused,
         (Some(_), _) | (None, None) => Read::Nothing,
     }

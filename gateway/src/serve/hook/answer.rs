@@ -44,16 +44,24 @@ pub(crate) struct Answer {
 impl Answer {
     /// Says whether every agent takes this for a refusal, as [`blocked`] makes it.
     pub(super) fn refuses(&self) -> bool {
-        let cancels = |body: Value| body.get("cancel").and_then(Value::as_bool) == Some(true);
-        self.status == 2 || serde_json::from_str(&self.stdout).is_ok_and(cancels)
+        let refuses = |body: Value| {
+            body.get("cancel").and_then(Value::as_bool) == Some(true)
+                || body.get("decision").and_then(Value::as_str) == Some("deny")
+        };
+        self.status == 2 || serde_json::from_str(&self.stdout).is_ok_and(refuses)
     }
 }
 
 /// Returns the answer for `ruling` at `event`.
 pub(crate) fn answer(agent: Agent, event: &str, ruling: &Ruling) -> Answer {
     let ruling = &downgraded(agent, event, ruling);
-    if let (Agent::Copilot, "permissionRequest", Ruling::Deny(reason)) = (agent, event, ruling) {
-        return blocked(agent, reason);
+    match (agent, event, ruling) {
+        // These read a refusal from the status alone, or other readers of the same file do.
+        (Agent::Copilot, "permissionRequest", Ruling::Deny(reason))
+        | (Agent::VsCode | Agent::Windsurf, _, Ruling::Deny(reason)) => {
+            return blocked(agent, reason);
+        }
+        (_, _, _) => {}
     }
     let body = match (agent, event) {
         (_, _) if *ruling == Ruling::NoObjection => None,
@@ -66,6 +74,10 @@ pub(crate) fn answer(agent: Agent, event: &str, ruling: &Ruling) -> Answer {
         (Agent::Copilot, _) => copilot(ruling),
         (Agent::Cline, _) => cline(ruling),
         (Agent::Cursor, _) => cursor(event, ruling),
+        (Agent::VsCode | Agent::Droid | Agent::Qwen, _) => pre_tool_use(ruling, true),
+        (Agent::Antigravity, _) => antigravity(ruling),
+        // Silence with status 0 is consent.
+        (Agent::Windsurf, _) => None,
     };
     let stdout = body.map(|body| format!("{body}\n")).unwrap_or_default();
     Answer { stdout, stderr: String::new(), status: 0 }
@@ -77,8 +89,18 @@ pub(crate) fn takes_new_input(agent: Agent, event: &str) -> bool {
         Agent::Claude | Agent::Codex | Agent::OpenCode => event == "PreToolUse",
         Agent::Gemini => event == "BeforeTool",
         Agent::Copilot | Agent::Cursor => event == "preToolUse",
-        Agent::Cline => false,
+        Agent::Cline
+        | Agent::Antigravity
+        | Agent::VsCode
+        | Agent::Droid
+        | Agent::Qwen
+        | Agent::Windsurf => false,
     }
+}
+
+/// Says whether the agent takes a new input at its event for tools.
+pub(crate) fn is_rewritten(agent: Agent) -> bool {
+    ["PreToolUse", "BeforeTool", "preToolUse"].iter().any(|event| takes_new_input(agent, event))
 }
 
 /// Returns the explicit refusal that stands for every failure of ours.
@@ -92,12 +114,22 @@ pub(crate) fn blocked(agent: Agent, reason: &str) -> Answer {
             stderr: String::new(),
             status: 0,
         },
+        // It refuses where no decision came, too, and reads the reason here.
+        Agent::Antigravity => Answer {
+            stdout: format!("{}\n", json!({ "decision": "deny", "reason": reason })),
+            stderr: String::new(),
+            status: 0,
+        },
         Agent::Claude
         | Agent::Codex
         | Agent::Gemini
         | Agent::Copilot
         | Agent::OpenCode
-        | Agent::Cursor => Answer {
+        | Agent::Cursor
+        | Agent::VsCode
+        | Agent::Droid
+        | Agent::Qwen
+        | Agent::Windsurf => Answer {
             stdout: String::new(),
             stderr: format!("stockade: blocked: {reason}\n"),
             status: 2,
@@ -121,17 +153,27 @@ pub(crate) fn takes_new_input_with_question(agent: Agent, event: &str) -> bool {
         | Agent::Copilot
         | Agent::OpenCode
         | Agent::Cline
-        | Agent::Cursor => false,
+        | Agent::Cursor
+        | Agent::Antigravity
+        | Agent::VsCode
+        | Agent::Droid
+        | Agent::Qwen
+        | Agent::Windsurf => false,
     }
 }
 
 /// Says whether the agent puts a question to its person at `event`, and goes on only after a yes.
 pub(crate) fn asks(agent: Agent, event: &str) -> bool {
     match agent {
-        Agent::Claude | Agent::Copilot | Agent::Cursor => true,
+        Agent::Claude | Agent::Copilot | Agent::Cursor | Agent::Antigravity | Agent::VsCode => true,
         // At this event no answer means that the agent puts its own question.
         Agent::Codex => event == "PermissionRequest",
-        Agent::Gemini | Agent::OpenCode | Agent::Cline => false,
+        Agent::Gemini
+        | Agent::OpenCode
+        | Agent::Cline
+        | Agent::Droid
+        | Agent::Qwen
+        | Agent::Windsurf => false,
     }
 }
 
@@ -203,6 +245,18 @@ fn copilot(ruling: &Ruling) -> Option<Value> {
         Ruling::Deny(reason) => Some(
             json!({ "permissionDecision": "deny", "permissionDecisionReason": spoken(reason) }),
         ),
+        Ruling::NoObjection => None,
+    }
+}
+
+/// `ask` would be skipped where its person once chose "always allow"; `force_ask` is not.
+fn antigravity(ruling: &Ruling) -> Option<Value> {
+    match ruling {
+        Ruling::Allow { .. } => Some(json!({ "decision": "allow" })),
+        Ruling::Ask { reason, .. } => {
+            Some(json!({ "decision": "force_ask", "reason": spoken(reason) }))
+        }
+        Ruling::Deny(reason) => Some(json!({ "decision": "deny", "reason": spoken(reason) })),
         Ruling::NoObjection => None,
     }
 }

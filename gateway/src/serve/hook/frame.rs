@@ -5,7 +5,7 @@
 use serde_json::{Map, Value};
 use stockade_parser::json::{self, Dialect};
 
-use super::table::{AgentRow, Split, ToolRow};
+use super::table::{self, AgentRow, Split, ToolRow};
 use super::{Agent, tools};
 
 /// Most bytes of one frame.
@@ -75,8 +75,56 @@ pub(crate) struct Call {
     pub cwd: String,
 }
 
+/// Reads one frame that came to the hook of `agent`, which runs in the directory `here`. Returns the agent that sent it:
+/// VS Code reads the hook files of two other agents, and its frames and answers are its own.
+pub(crate) fn read_from(agent: Agent, bytes: &[u8], here: &str) -> (Agent, Result<Frame, String>) {
+    let frame = match object(bytes) {
+        Ok(frame) => frame,
+        Err(error) => return (agent, Err(error)),
+    };
+    let rows =
+        table::row(agent.name()).and_then(|row| Ok((row, table::row(Agent::VsCode.name())?)));
+    match rows {
+        Err(error) => (agent, Err(error)),
+        Ok((row, code)) if is_of_code(agent, &row, &code, &frame) => {
+            (Agent::VsCode, read_object(Agent::VsCode, &code, &frame, here))
+        }
+        Ok((row, _)) => (agent, read_object(agent, &row, &frame, here)),
+    }
+}
+
+/// Says whether VS Code sent a frame to the hook of another agent: it names the event in its own way, or a tool that only
+/// VS Code has.
+fn is_of_code(agent: Agent, row: &AgentRow, code: &AgentRow, frame: &Value) -> bool {
+    let names_event = |field: &str| frame.get(field).is_some_and(Value::is_string);
+    let tool = text(frame, "tool_name").unwrap_or_default();
+    match agent {
+        Agent::Claude | Agent::Copilot => {
+            let own = row.tools.contains_key(tool);
+            let theirs = code.tools.contains_key(tool);
+            !own && (names_event("hookEventName") || (names_event("hook_event_name") && theirs))
+        }
+        Agent::Codex
+        | Agent::Gemini
+        | Agent::OpenCode
+        | Agent::Cline
+        | Agent::Cursor
+        | Agent::Antigravity
+        | Agent::VsCode
+        | Agent::Droid
+        | Agent::Qwen
+        | Agent::Windsurf => false,
+    }
+}
+
 /// Reads one frame; an error says what is wrong with it, one line without full stop.
+#[cfg(test)]
 pub(crate) fn read(agent: Agent, row: &AgentRow, bytes: &[u8]) -> Result<Frame, String> {
+    read_object(agent, row, &object(bytes)?, "/p")
+}
+
+/// Reads one JSON object and nothing else.
+fn object(bytes: &[u8]) -> Result<Value, String> {
     if bytes.len() > LIMIT_BYTES {
         return Err(format!("the frame is longer than {} MiB", LIMIT_BYTES >> 20));
     }
@@ -86,12 +134,13 @@ pub(crate) fn read(agent: Agent, row: &AgentRow, bytes: &[u8]) -> Result<Frame, 
     })?;
     let frame: Value = serde_json::from_slice(bytes)
         .map_err(|error| format!("the frame is no JSON object: {error}"))?;
-    if !frame.is_object() {
-        return Err("the frame is no JSON object".into());
-    }
-    let event = event(row, &frame)?;
+    if frame.is_object() { Ok(frame) } else { Err("the frame is no JSON object".into()) }
+}
+
+fn read_object(agent: Agent, row: &AgentRow, frame: &Value, here: &str) -> Result<Frame, String> {
+    let event = event(agent, row, frame)?;
     if let Some(ours) = row.told.get(event) {
-        return told(agent, row, (event, ours), &frame).map(|told| Frame::Told(Box::new(told)));
+        return told(agent, row, (event, ours), frame).map(|told| Frame::Told(Box::new(told)));
     }
     if row.others.iter().any(|known| known == event) {
         return Ok(Frame::Other);
@@ -101,9 +150,14 @@ pub(crate) fn read(agent: Agent, row: &AgentRow, bytes: &[u8]) -> Result<Frame, 
         return Err(format!("the event `{event}` is not known to this version of stockade"));
     }
     let event = event.to_owned();
-    let (name, input) = tool(agent, &event, &frame)?;
+    let (name, input) = tool(agent, &event, frame)?;
     let inner = is_inner(row, &name, &input);
-    let cwd = cwd(&frame)?;
+    let cwd = match (agent, frame.get("tool_info").and_then(|call| call.get("cwd"))) {
+        // Its frames about files name no directory; the hook runs in that of the workspace.
+        (Agent::Windsurf, None) => here.to_owned(),
+        (Agent::Windsurf, Some(_)) => cwd(frame.get("tool_info").unwrap_or(frame))?,
+        (_, _) => cwd(frame)?,
+    };
     let calls = tools::calls(row, &name, &input, &cwd)?;
     for call in &calls {
         let command = call.input.get("command");
@@ -111,8 +165,8 @@ pub(crate) fn read(agent: Agent, row: &AgentRow, bytes: &[u8]) -> Result<Frame, 
             return Err("the shell tool has no `command`".into());
         }
     }
-    let plan = text(&frame, "permission_mode") == Some("plan");
-    let (session, call_id) = (session(&frame), call_id(&frame));
+    let plan = text(frame, "permission_mode") == Some("plan");
+    let (session, call_id) = (session(frame), call_id(frame));
     let tool = row.tools.get(&name).cloned();
     let (raw_input, directory) = (input, cwd);
     let waiting =
@@ -147,7 +201,12 @@ fn told(
                 | Agent::Gemini
                 | Agent::Copilot
                 | Agent::OpenCode
-                | Agent::Cursor => tool(agent, event, frame)?,
+                | Agent::Cursor
+                | Agent::Antigravity
+                | Agent::VsCode
+                | Agent::Droid
+                | Agent::Qwen
+                | Agent::Windsurf => tool(agent, event, frame)?,
             };
             // Nothing waits here: a call that is not understood is told as it came.
             match tools::calls(row, &name, &input, &cwd).as_deref() {
@@ -180,7 +239,8 @@ fn told(
 }
 
 fn session(frame: &Value) -> Option<String> {
-    let keys = ["session_id", "sessionId", "taskId", "conversation_id"];
+    let keys =
+        ["session_id", "sessionId", "taskId", "conversation_id", "conversationId", "trajectory_id"];
     keys.iter().find_map(|key| frame.get(key)?.as_str()).map(str::to_owned)
 }
 
@@ -248,16 +308,24 @@ const EVENT_FIELDS: [&str; 6] = [
 const COMMON_FIELDS: [&str; 3] = ["sessionId", "timestamp", "cwd"];
 
 /// Returns the name of the event.
-fn event<'a>(row: &'a AgentRow, frame: &'a Value) -> Result<&'a str, String> {
-    let foreign = |field: &&&str| **field != row.named && frame.get(**field).is_some();
-    if let Some(field) = EVENT_FIELDS.iter().find(foreign) {
+fn event<'a>(agent: Agent, row: &'a AgentRow, frame: &'a Value) -> Result<&'a str, String> {
+    let is_named = |field: &&&str| frame.get(**field).is_some();
+    let foreign = |field: &&&str| !row.named.iter().any(|named| named == **field);
+    if let Some(field) = EVENT_FIELDS.iter().filter(is_named).find(foreign) {
         return Err(format!("the frame names its event in `{field}`, as another agent does"));
     }
-    match frame.get(&row.named) {
-        Some(Value::String(name)) => Ok(name),
-        Some(_) => Err(format!("`{}` is not a string", row.named)),
-        None if row.unnamed.is_empty() => Err("the frame does not name its event".into()),
-        None => unnamed(row, frame),
+    let mut named = row.named.iter().filter_map(|field| Some((field, frame.get(field)?)));
+    match (named.next(), named.next()) {
+        (Some((_, Value::String(name))), None) => Ok(name),
+        (Some((field, _)), None) => Err(format!("`{field}` is not a string")),
+        (_, Some(_)) => Err("the frame names its event twice".into()),
+        // Its frames name no event. One that tells of a call that ended has an error, or no call.
+        (None, None) if agent == Agent::Antigravity => match frame.get("error") {
+            None => Ok("PreToolUse"),
+            Some(_) => Err("the frame tells of a call that ended".into()),
+        },
+        (None, None) if row.unnamed.is_empty() => Err("the frame does not name its event".into()),
+        (None, None) => unnamed(row, frame),
     }
 }
 
@@ -326,7 +394,33 @@ fn tool(agent: Agent, event: &str, frame: &Value) -> Result<(String, Value), Str
             let path = frame.get("file_path").cloned().ok_or_else(|| missing("file_path"))?;
             Ok(("Read".into(), Value::Object(Map::from_iter([("file_path".to_owned(), path)]))))
         }
-        Agent::Claude | Agent::Codex | Agent::Gemini | Agent::OpenCode | Agent::Cursor => {
+        Agent::Antigravity => {
+            let call = frame.get("toolCall").ok_or_else(|| missing("toolCall"))?;
+            Ok((
+                name(text(call, "name"), "toolCall.name")?,
+                object(call.get("args"), "toolCall.args")?,
+            ))
+        }
+        Agent::Windsurf => {
+            let call = object(frame.get("tool_info"), "tool_info")?;
+            match event {
+                "pre_mcp_tool_use" => {
+                    let part = |key: &str| name(text(&call, key), key);
+                    let (server, tool) = (part("mcp_server_name")?, part("mcp_tool_name")?);
+                    let arguments = object(call.get("mcp_tool_arguments"), "mcp_tool_arguments")?;
+                    Ok((format!("mcp__{server}__{tool}"), arguments))
+                }
+                _ => Ok((event.to_owned(), call)),
+            }
+        }
+        Agent::Claude
+        | Agent::Codex
+        | Agent::Gemini
+        | Agent::OpenCode
+        | Agent::Cursor
+        | Agent::VsCode
+        | Agent::Droid
+        | Agent::Qwen => {
             let name = name(text(frame, "tool_name"), "tool_name")?;
             let name = of_server(agent, event, frame, name)?;
             Ok((name, object(frame.get("tool_input"), "tool_input")?))
@@ -350,9 +444,19 @@ fn of_server(agent: Agent, event: &str, frame: &Value, name: String) -> Result<S
             (None, "beforeMCPExecution") => Ok(format!("mcp__cursor__{name}")),
             (None, _) => Ok(name),
         },
-        (Agent::Claude | Agent::Codex | Agent::Copilot | Agent::OpenCode | Agent::Cline, _) => {
-            Ok(name)
-        }
+        (
+            Agent::Claude
+            | Agent::Codex
+            | Agent::Copilot
+            | Agent::OpenCode
+            | Agent::Cline
+            | Agent::Antigravity
+            | Agent::VsCode
+            | Agent::Droid
+            | Agent::Qwen
+            | Agent::Windsurf,
+            _,
+        ) => Ok(name),
     }
 }
 
@@ -363,7 +467,8 @@ fn cwd(frame: &Value) -> Result<String, String> {
         Some(Value::String(path)) => Some(path.as_str()),
         Some(_) => return Err("the working directory is no string".into()),
     };
-    let cwd = named.or_else(|| first("workspaceRoots")).or_else(|| first("workspace_roots"));
+    let lists = ["workspaceRoots", "workspace_roots", "workspacePaths"];
+    let cwd = named.or_else(|| lists.iter().find_map(|key| first(key)));
     match cwd {
         Some(path) if path.starts_with('/') => Ok(path.to_owned()),
         Some(_) => Err("the working directory is not absolute".into()),

@@ -6,8 +6,8 @@ use super::Agent;
 use super::answer::{
     Answer, Ruling, answer, asks, blocked, takes_new_input, takes_new_input_with_question,
 };
-use super::frame::{Call, Frame, Told, Waiting, given_back, read};
-use super::{said, table};
+use super::frame::{Call, Frame, Told, Waiting, given_back, read_from};
+use super::said;
 use crate::facts::Place;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{CheckRequest, Context, DecisionView, EventRequest};
@@ -26,15 +26,15 @@ pub(crate) enum Running {
     Rewritten(String),
 }
 
-/// Returns the answer to one frame. Total: what fails is a refusal.
+/// Returns the answer to one frame, of a hook that runs in the directory `here`. Total: what fails is a refusal.
 pub(crate) async fn handle(
     agent: Agent,
-    bytes: &[u8],
+    (bytes, here): (&[u8], &str),
     context: &Context,
     running: &Running,
     client: &mut Route,
 ) -> Answer {
-    let frame = table::row(agent.name()).and_then(|row| read(agent, &row, bytes));
+    let (agent, frame) = read_from(agent, bytes, here);
     match frame {
         Err(reason) => {
             let failure = Failure::new(Code::InvalidRequest, reason, "");
@@ -121,8 +121,8 @@ async fn judge(
                 };
                 Ruling::Ask { reason: told(asked, call), rewritten }
             }
-            // Its plugin goes on only after a plain yes.
-            (false, true, Agent::OpenCode) => {
+            // These go on only after a plain yes.
+            (false, true, Agent::OpenCode | Agent::Antigravity) => {
                 Ruling::Allow { reason: "a tool of the agent itself".into(), rewritten: None }
             }
             (false, true, _) => Ruling::NoObjection,

@@ -42,7 +42,16 @@ pub(super) fn of_event(agent: Agent, told: &Told, said: Result<EventView, String
     let silence = Answer { stdout: String::new(), stderr: String::new(), status: 0 };
     let reads = match agent {
         Agent::Claude | Agent::Codex => true,
-        Agent::Gemini | Agent::Copilot | Agent::OpenCode | Agent::Cline | Agent::Cursor => false,
+        Agent::Gemini
+        | Agent::Copilot
+        | Agent::OpenCode
+        | Agent::Cline
+        | Agent::Cursor
+        | Agent::Antigravity
+        | Agent::VsCode
+        | Agent::Droid
+        | Agent::Qwen
+        | Agent::Windsurf => false,
     };
     let said = match said {
         Ok(said) => said,

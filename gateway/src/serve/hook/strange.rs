@@ -61,11 +61,14 @@ fn value() -> impl Strategy<Value = Value> {
 }
 
 /// Fields that come together in the frames of one agent or another.
-const FAMILIES: [&[&str]; 4] = [
+const FAMILIES: [&[&str]; 7] = [
     &["hook_event_name", "tool_name", "tool_input", "command"],
     &["toolName", "toolArgs", "toolResult"],
     &["hookName", "toolName", "toolInput"],
     &["hookName", "tool_call", "workspaceRoots"],
+    &["hookEventName", "tool_name", "tool_input"],
+    &["toolCall", "workspacePaths", "error"],
+    &["agent_action_name", "tool_info"],
 ];
 
 /// Most of the fields of one family and of those that all frames have, and a few others.
@@ -89,15 +92,17 @@ fn frame() -> impl Strategy<Value = Value> {
 /// Says whether nothing can run at the event that a frame names, or has the shape of.
 fn cannot_run(row: &AgentRow, members: &Map<String, Value>) -> bool {
     let known = |name: &str| row.others.iter().any(|it| it == name) || row.told.contains_key(name);
-    match members.get(&row.named) {
-        Some(Value::String(name)) => known(name) && !row.events.contains(name),
-        Some(_) => false,
-        None if row.unnamed.is_empty() => false,
-        None => match (members.get("toolName"), members.get("toolResult")) {
-            (Some(_), Some(Value::Object(_))) => true,
-            (Some(_), _) => false,
-            (None, _) => members.keys().all(|key| !key.contains("tool") && key != "command"),
-        },
+    let named: Vec<&Value> = row.named.iter().filter_map(|field| members.get(field)).collect();
+    match named.as_slice() {
+        [Value::String(name)] => known(name) && !row.events.contains(name),
+        [] if !row.unnamed.is_empty() => {
+            match (members.get("toolName"), members.get("toolResult")) {
+                (Some(_), Some(Value::Object(_))) => true,
+                (Some(_), _) => false,
+                (None, _) => members.keys().all(|key| !key.contains("tool") && key != "command"),
+            }
+        }
+        _ => false,
     }
 }
 

@@ -14,8 +14,8 @@ const UNREADABLE: &str = "the table of agents cannot be read";
 /// What is known about one agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AgentRow {
-    /// The field that names the event.
-    pub named: String,
+    /// The fields that name the event; a frame has one of them.
+    pub named: Vec<String>,
     /// Events whose frames carry no name, and the fields of their frames; the first one must be present.
     pub unnamed: BTreeMap<String, Vec<String>>,
     /// Names of events at which a call waits for an answer.
@@ -66,7 +66,7 @@ pub(crate) fn row(name: &str) -> Result<AgentRow, String> {
     let table = view(Table::Agents).members().ok_or(UNREADABLE)?;
     let row = table.get(name).ok_or_else(|| format!("no agent is called `{name}`"))?;
     let row = row.value().ok_or(UNREADABLE)?;
-    let named = row.get("named").and_then(Value::text).ok_or("`named` is missing")?.to_owned();
+    let named = strings(row.get("named"))?;
     let mut unnamed = BTreeMap::new();
     for member in row.get("unnamed").and_then(Value::members).unwrap_or_default() {
         unnamed.insert(member.key.clone(), strings(Some(&member.value))?);

@@ -14,7 +14,12 @@ fn recorded(agent: Agent) -> Value {
         Agent::Copilot => include_str!("../../../../tests/fixtures/agents/hook_copilot.json"),
         Agent::OpenCode => include_str!("../../../../tests/fixtures/agents/hook_opencode.json"),
         Agent::Cline => include_str!("../../../../tests/fixtures/agents/hook_cline.json"),
-        Agent::Cursor => return json!({}),
+        Agent::Cursor
+        | Agent::Antigravity
+        | Agent::VsCode
+        | Agent::Droid
+        | Agent::Qwen
+        | Agent::Windsurf => return json!({}),
     };
     serde_json::from_str(text).unwrap()
 }
@@ -144,6 +149,11 @@ fn answers_hold_only_what_the_agent_reads() {
         (Agent::OpenCode, "PreToolUse"),
         (Agent::Cline, "tool_call"),
         (Agent::Cursor, "preToolUse"),
+        (Agent::Antigravity, "PreToolUse"),
+        (Agent::VsCode, "PreToolUse"),
+        (Agent::Droid, "PreToolUse"),
+        (Agent::Qwen, "PreToolUse"),
+        (Agent::Windsurf, "pre_run_command"),
     ] {
         for ruling in [&deny, &ask, &allow, &rewritten] {
             lines.push(format!("{} {}", agent.name(), shown(agent, event, ruling)));
@@ -182,7 +192,27 @@ fn answers_hold_only_what_the_agent_reads() {
         cursor 0 {"permission":"deny","user_message":"denied by `Bash(curl:*)`","agent_message":"denied by `Bash(curl:*)`"}
         cursor 0 {"permission":"ask","user_message":"no rule","agent_message":"no rule"}
         cursor 0 {"permission":"allow"}
-        cursor 0 {"permission":"allow","updated_input":{"command":"x"}}"#]].assert_eq(&lines.join("\n"));
+        cursor 0 {"permission":"allow","updated_input":{"command":"x"}}
+        antigravity 0 {"decision":"deny","reason":"denied by `Bash(curl:*)`"}
+        antigravity 0 {"decision":"force_ask","reason":"no rule"}
+        antigravity 0 {"decision":"allow"}
+        antigravity 0 {"decision":"allow"}
+        vscode 2 stockade: blocked: denied by `Bash(curl:*)`
+        vscode 0 {"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"ask","permissionDecisionReason":"no rule"}}
+        vscode 0 {"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","permissionDecisionReason":"read-only"}}
+        vscode 0 {"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","permissionDecisionReason":"read-only","updatedInput":{"command":"x"}}}
+        droid 0 {"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"denied by `Bash(curl:*)`"}}
+        droid 0 {"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"no rule"}}
+        droid 0 {"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","permissionDecisionReason":"read-only"}}
+        droid 0 {"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","permissionDecisionReason":"read-only","updatedInput":{"command":"x"}}}
+        qwen 0 {"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"denied by `Bash(curl:*)`"}}
+        qwen 0 {"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"no rule"}}
+        qwen 0 {"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","permissionDecisionReason":"read-only"}}
+        qwen 0 {"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","permissionDecisionReason":"read-only","updatedInput":{"command":"x"}}}
+        windsurf 2 stockade: blocked: denied by `Bash(curl:*)`
+        windsurf 2 stockade: blocked: no rule
+        windsurf 0 
+        windsurf 0 "#]].assert_eq(&lines.join("\n"));
 }
 
 #[test]
@@ -191,6 +221,9 @@ fn a_failure_of_ours_blocks_in_every_form() {
         let Answer { stdout, stderr, status } = blocked(agent, "");
         if agent == Agent::Cline {
             assert_eq!(stdout, "{\"cancel\":true,\"errorMessage\":\"not allowed by stockade\"}\n");
+            assert_eq!((stderr.as_str(), status), ("", 0));
+        } else if agent == Agent::Antigravity {
+            assert_eq!(stdout, "{\"decision\":\"deny\",\"reason\":\"not allowed by stockade\"}\n");
             assert_eq!((stderr.as_str(), status), ("", 0));
         } else {
             assert_eq!((stdout.as_str(), status), ("", 2));

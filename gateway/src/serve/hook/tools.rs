@@ -17,7 +17,8 @@ pub(super) fn calls(
 ) -> Result<Vec<Call>, String> {
     let Some(tool) = row.tools.get(name) else {
         // What it does is not known, so it must not be taken for the tool that we know by this name.
-        if !row.has_our_names && stockade_policy::is_known_tool(name) {
+        let is_inner = row.inner.iter().any(|inner| inner == name);
+        if !row.has_our_names && !is_inner && stockade_policy::is_known_tool(name) {
             return Err(format!("this agent is not known to have a tool `{name}`"));
         }
         return Ok(vec![Call { tool: name.into(), input: input.clone(), cwd: cwd.into() }]);

@@ -17,8 +17,15 @@ fn frame(agent: Agent, tool: &str, input: &Value) -> Value {
             "tool_input": input}),
         Agent::Cursor => json!({"hook_event_name": "preToolUse", "cwd": "/p", "tool_name": tool,
             "tool_input": input}),
-        Agent::Claude | Agent::Codex | Agent::OpenCode => json!({"hook_event_name": "PreToolUse",
-            "cwd": "/p", "tool_name": tool, "tool_input": input}),
+        Agent::Claude | Agent::Codex | Agent::OpenCode | Agent::Droid | Agent::Qwen => {
+            json!({"hook_event_name": "PreToolUse", "cwd": "/p", "tool_name": tool,
+                "tool_input": input})
+        }
+        Agent::VsCode => json!({"hookEventName": "PreToolUse", "cwd": "/p", "tool_name": tool,
+            "tool_input": input}),
+        Agent::Antigravity => json!({"conversationId": "c", "workspacePaths": ["/p"],
+            "toolCall": {"name": tool, "args": input}}),
+        Agent::Windsurf => json!({"agent_action_name": tool, "tool_info": input}),
     }
 }
 
@@ -258,7 +265,9 @@ fn an_element_is_what_the_agent_runs_and_nothing_beside_it() {
 
 #[test]
 fn a_tool_that_only_bears_a_name_of_ours_is_not_taken_for_it() {
-    for agent in Agent::ALL.into_iter().filter(|agent| *agent != Agent::Claude) {
+    // Two have such a tool, and one names no tools.
+    let others = [Agent::Claude, Agent::Droid, Agent::Windsurf];
+    for agent in Agent::ALL.into_iter().filter(|agent| !others.contains(agent)) {
         let name = "TodoWrite";
         let blocked = format!("blocked: this agent is not known to have a tool `{name}`");
         check(agent, name, json!({"command": "rm x"}), &blocked);
@@ -308,6 +317,11 @@ fn a_frame_cut_at_any_byte_blocks() {
             Agent::Copilot | Agent::OpenCode => ("bash", json!({"command": "echo \u{e9}"})),
             Agent::Cline => ("run_commands", json!({"commands": ["echo \u{e9}"]})),
             Agent::Cursor => ("Shell", json!({"command": "echo \u{e9}"})),
+            Agent::Antigravity => ("run_command", json!({"CommandLine": "echo \u{e9}"})),
+            Agent::VsCode => ("run_in_terminal", json!({"command": "echo \u{e9}"})),
+            Agent::Droid => ("Execute", json!({"command": "echo \u{e9}"})),
+            Agent::Qwen => ("run_shell_command", json!({"command": "echo \u{e9}"})),
+            Agent::Windsurf => ("pre_run_command", json!({"command_line": "echo \u{e9}"})),
         };
         let row = table::row(agent.name()).unwrap();
         let whole = frame(agent, tool, &input).to_string().into_bytes();

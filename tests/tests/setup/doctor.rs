@@ -1,0 +1,155 @@
+//! `stockade doctor --agent`: whether the gate is in force, and what puts it out of force.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use stockade_tests::{Place, stockade};
+
+use super::doctor;
+
+#[test]
+fn doctor_says_whether_the_gate_is_in_force() {
+    for agent in ["claude", "gemini", "copilot", "opencode", "cline", "cursor"] {
+        let place = Place::new("doctor");
+        let (status, _, told) = doctor(&place, agent);
+        assert_eq!(status, Some(122), "{agent}: {told}");
+        assert!(told.contains("no settings of this agent name it"), "{agent}: {told}");
+        assert_eq!(place.output(["setup", agent]).status.code(), Some(0), "{agent}");
+        let (status, findings, told) = doctor(&place, agent);
+        assert_eq!(status, Some(0), "{agent}: {told}");
+        assert!(findings.iter().all(|(_, state)| state != "bad"), "{agent}: {told}");
+        let tried =
+            findings.iter().filter(|(name, state)| name == "hook answers" && state == "good");
+        assert_eq!(tried.count(), 3, "{agent}: {told}");
+    }
+}
+
+#[test]
+fn doctor_finds_what_puts_the_gate_out_of_force() {
+    let place = Place::new("doctor-bad");
+    assert_eq!(place.output(["setup", "claude"]).status.code(), Some(0));
+    let file = "home/.claude/settings.json";
+    let written = std::fs::read_to_string(place.root.join(file)).expect("it");
+    let gate = stockade().canonicalize().expect("it").display().to_string();
+    for (change, said) in [
+        (written.replacen('{', "{\"disableAllHooks\":true,", 1), "`disableAllHooks` in"),
+        (written.replace(&gate, "/nowhere/stockade"), "`/nowhere/stockade` is not there"),
+        (written.replace(&gate, "stockade"), "is no absolute path"),
+        (written.replace("/claude/bash", "/claude/dash"), "the agent's shell is not ours"),
+    ] {
+        assert_ne!(change, written, "{said}");
+        place.write(file, &change);
+        let (status, _, told) = doctor(&place, "claude");
+        assert_eq!(status, Some(122), "{said}: {told}");
+        assert!(told.contains(said), "{said}: {told}");
+    }
+    place.write(file, &written);
+    let other = place.root.join("stockade");
+    std::fs::write(&other, "#!/bin/sh\nexit 0\n").expect("a file");
+    std::fs::set_permissions(&other, std::fs::Permissions::from_mode(0o755)).expect("chmod");
+    place.write(file, &written.replace(&gate, &other.display().to_string()));
+    let (status, _, told) = doctor(&place, "claude");
+    assert_eq!(status, Some(122), "{told}");
+    assert!(told.contains("is another executable than this one"), "{told}");
+    assert!(told.contains("a frame that is cut off is let through"), "{told}");
+    // The link of the second layer leads elsewhere.
+    place.write(file, &written);
+    let link = place.home().join(".local/share/stockade/claude/bash");
+    std::fs::remove_file(&link).expect("the link");
+    std::os::unix::fs::symlink("/bin/bash", &link).expect("a link");
+    let (status, _, told) = doctor(&place, "claude");
+    assert_eq!(status, Some(122), "{told}");
+    assert!(told.contains("is not this executable"), "{told}");
+}
+
+#[test]
+fn doctor_wants_the_trust_that_codex_wants() {
+    let place = Place::new("doctor-codex");
+    assert_eq!(place.output(["setup", "codex"]).status.code(), Some(0));
+    let (status, _, told) = doctor(&place, "codex");
+    assert_eq!(status, Some(122), "{told}");
+    assert!(told.contains("no trusted hash for this hook"), "{told}");
+    let hooks = place.home().canonicalize().expect("it").join(".codex/hooks.json");
+    let section = |hash: &str| {
+        let hooks = hooks.display();
+        format!(
+            "model = \"x\"\n[hooks.state.\"{hooks}:pre_tool_use:0:0\"]\ntrusted_hash = \"sha256:{hash}\"\n"
+        )
+    };
+    place.write("home/.codex/config.toml", &section("00"));
+    let (status, _, told) = doctor(&place, "codex");
+    assert_eq!(status, Some(122), "{told}");
+    assert!(told.contains("is not that of the hook as it stands"), "{told}");
+    let gate = stockade_tests::word(&stockade().canonicalize().expect("it"));
+    let identity = format!(
+        "{{\"event_name\":\"pre_tool_use\",\"hooks\":[{{\"async\":false,\"command\":\"{gate} hook codex --rewrite || exit 2\",\
+         \"timeout\":600,\"type\":\"command\"}}],\"matcher\":\"*\"}}"
+    );
+    let hash = sha256(&identity);
+    place.write("home/.codex/config.toml", &section(&hash));
+    let (status, _, told) = doctor(&place, "codex");
+    assert_eq!(status, Some(0), "{told}");
+    place.write("home/.codex/config.toml", &format!("{}enabled = false\n", section(&hash)));
+    let (status, _, told) = doctor(&place, "codex");
+    assert_eq!(status, Some(122), "{told}");
+    assert!(told.contains("the hook is switched off"), "{told}");
+}
+
+/// The digest of a text, by the program of coreutils.
+fn sha256(text: &str) -> String {
+    use std::io::Write as _;
+    use std::process::{Command, Stdio};
+    let mut child = Command::new("sha256sum")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("sha256sum of coreutils");
+    child.stdin.take().expect("its input").write_all(text.as_bytes()).expect("it reads");
+    let output = child.wait_with_output().expect("it ends");
+    String::from_utf8_lossy(&output.stdout).split(' ').next().expect("a digest").to_owned()
+}
+
+#[test]
+fn doctor_finds_what_is_wrong_with_the_program() {
+    let place = Place::new("doctor-program");
+    assert_eq!(place.output(["setup", "gemini"]).status.code(), Some(0));
+    let file = "home/.gemini/settings.json";
+    let written = std::fs::read_to_string(place.root.join(file)).expect("it");
+    let gate = stockade().canonicalize().expect("it").display().to_string();
+    // A copy is the same executable, wherever it lies.
+    let copy = place.root.join("bin/stockade");
+    std::fs::create_dir(place.root.join("bin")).expect("a folder");
+    stockade_tests::copy_program(stockade(), &copy);
+    place.write(file, &written.replace(&gate, &copy.display().to_string()));
+    let (status, _, told) = doctor(&place, "gemini");
+    assert_eq!(status, Some(0), "{told}");
+    let mode = |path: &std::path::Path, mode: u32| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("chmod");
+    };
+    let folder = place.root.join("bin");
+    for (file_mode, folder_mode, said) in [
+        (0o644, 0o755, "cannot be executed by this user"),
+        (0o775, 0o755, "can be changed by other users"),
+        (0o757, 0o755, "can be changed by other users"),
+        (0o755, 0o777, "other users can put another program into"),
+    ] {
+        mode(&copy, file_mode);
+        mode(&folder, folder_mode);
+        let (status, _, told) = doctor(&place, "gemini");
+        assert_eq!(status, Some(122), "{said}: {told}");
+        assert!(told.contains(said), "{said}: {told}");
+    }
+    mode(&copy, 0o755);
+    mode(&folder, 0o755);
+    for off in ["home/.gemini/settings.json", "project/.gemini/settings.json"] {
+        let held = std::fs::read_to_string(place.root.join(off)).unwrap_or_else(|_| "{}".into());
+        let empty = if held.trim() == "{}" { "" } else { "," };
+        place.write(
+            off,
+            &held.replacen('{', &format!("{{\"hooksConfig\":{{\"enabled\":false}}{empty}"), 1),
+        );
+        let (status, _, told) = doctor(&place, "gemini");
+        assert_eq!(status, Some(122), "{off}: {told}");
+        assert!(told.contains("`hooksConfig.enabled` in"), "{off}: {told}");
+        place.write(off, &held);
+    }
+}
