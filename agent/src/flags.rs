@@ -166,6 +166,11 @@ pub(crate) struct Accepted {
 }
 
 impl Flags {
+    /// Says whether a host speaks to the session on standard input.
+    pub(crate) fn streams(&self) -> bool {
+        self.input_format == "stream-json"
+    }
+
     /// Returns the layers that count; none means all.
     pub(crate) fn sources(&self) -> Option<Vec<String>> {
         let list = self.setting_sources.as_ref()?;

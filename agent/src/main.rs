@@ -3,6 +3,7 @@
 
 mod ask;
 mod flags;
+mod keep;
 mod models;
 mod print;
 mod prompt;
@@ -21,8 +22,8 @@ use stockade_wire::words;
 
 use crate::flags::Flags;
 
-/// The variable that tells where the gateway of this agent listens.
-const GATEWAY: &str = "STOCKADE_GATEWAY";
+/// The variable that tells a process that it is the agent of a gateway, in a directory with all that it may use.
+const PLACE: &str = "STOCKADE_AGENT_PLACE";
 /// Status of a command line that cannot be used.
 const USAGE: u8 = 2;
 
@@ -54,6 +55,9 @@ enum Command {
     /// Do one call of a file tool: a line of JSON on standard input, its answer on standard output.
     #[command(hide = true)]
     Files,
+    /// Hold the key and the session's file of one agent.
+    #[command(hide = true, override_usage = "stockade agent [OPTIONS] [PROMPT]")]
+    Keep(Box<keep::Keep>),
 }
 
 fn main() -> ExitCode {
@@ -62,6 +66,7 @@ fn main() -> ExitCode {
         Ok(Arguments { command: Some(Command::Files), .. }) => {
             ExitCode::from(stockade_files::serve())
         }
+        Ok(Arguments { command: Some(Command::Keep(options)), .. }) => keep::run(&options),
         Ok(Arguments { command: Some(Command::Run(options)), .. }) => run::run(options)
             .unwrap_or_else(|error| {
                 fail(&format!("{error:#}"), "");
@@ -93,20 +98,28 @@ fn fail(message: &str, help: &str) {
     view::tell(&words::failure(&Failure::new(Code::InvalidRequest, message, help)));
 }
 
-/// Is the agent. Without a gateway this process becomes `stockade agent`, which starts the agent with one.
-fn agent(flags: Flags) -> ExitCode {
-    let streams = flags.input_format == "stream-json";
+/// Says whether a front end exists for the options; else tells so.
+fn has_front_end(flags: &Flags) -> bool {
     let prints = flags.print.is_some() || flags.output_format != "text";
-    if !streams && !prints {
+    if !flags.streams() && !prints {
         fail(
             "the terminal front end is not built yet",
             "give one prompt with `stockade agent -p PROMPT`",
         );
+        return false;
+    }
+    true
+}
+
+/// Is the agent. Without a gateway this process becomes `stockade agent`, which starts the agent with one.
+fn agent(flags: Flags) -> ExitCode {
+    if !has_front_end(&flags) {
         return ExitCode::from(USAGE);
     }
-    if std::env::var_os(GATEWAY).is_none() {
+    if std::env::var_os(PLACE).is_none() {
         return become_gateway();
     }
+    let streams = flags.streams();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,

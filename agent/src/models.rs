@@ -1,8 +1,10 @@
 //! What is known about models, and which endpoint is asked.
 
+use std::path::Path;
 use std::sync::LazyLock;
 
 use anyhow::{Context as _, bail};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use stockade_model::{Client, Endpoint, Key, Prices, Provider, Retries};
 
@@ -48,35 +50,70 @@ pub(crate) fn whole(model: &str) -> String {
     whole.filter(|it| !it.is_empty()).unwrap_or(model).to_owned()
 }
 
-/// The endpoint of a session.
+/// The endpoint of a session, which is asked through a relay.
 #[derive(Debug)]
 pub(crate) struct Asks {
     pub(crate) client: Client,
     pub(crate) model: String,
     pub(crate) fallback: Option<String>,
     /// Where the key comes from, in the words of the protocol.
-    pub(crate) key_source: &'static str,
+    pub(crate) key_source: String,
 }
+
+/// What a session knows of its endpoint: neither the address nor the key.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Known {
+    provider: String,
+    model: String,
+    fallback: Option<String>,
+    key_source: String,
+}
+
+impl Known {
+    /// Asks the endpoint through the relay at `socket`.
+    pub(crate) fn through(self, socket: &Path) -> anyhow::Result<Asks> {
+        let mut endpoint = Endpoint::new(provider(&self.provider)?, "");
+        endpoint.relay = Some(socket.to_owned());
+        let client = Client::new(endpoint, retries())?;
+        let Known { model, fallback, key_source, .. } = self;
+        Ok(Asks { client, model, fallback, key_source })
+    }
+}
+
+/// Variables with keys of endpoints. Neither the agent nor a command gets them.
+pub(crate) const KEYS: [&str; 4] =
+    ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"];
 
 /// Returns a variable that is set and not empty.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Finds the endpoint: options first, then `model` of `--settings`, then the environment.
-pub(crate) fn find(flags: &Flags, settings: &Value) -> anyhow::Result<Asks> {
+fn provider(name: &str) -> anyhow::Result<Provider> {
+    match name {
+        "anthropic" => Ok(Provider::Anthropic),
+        "openai" => Ok(Provider::OpenAi),
+        "compatible" => Ok(Provider::Compatible),
+        other => {
+            bail!("the provider `{other}` is not known; it is anthropic, openai or compatible")
+        }
+    }
+}
+
+fn name(provider: Provider) -> &'static str {
+    match provider {
+        Provider::Anthropic => "anthropic",
+        Provider::OpenAi => "openai",
+        Provider::Compatible => "compatible",
+    }
+}
+
+/// Finds the endpoint with its key: options first, then `model` of `--settings`, then the environment.
+pub(crate) fn find(flags: &Flags, settings: &Value) -> anyhow::Result<(Endpoint, Known)> {
     let own = settings.get("model").cloned().unwrap_or_default();
     let set = |key: &str| own.get(key).and_then(Value::as_str).map(str::to_owned);
     let form = flags.provider.clone().or_else(|| set("provider"));
-    let provider = match form.as_deref() {
-        Some("anthropic") => Provider::Anthropic,
-        Some("openai") => Provider::OpenAi,
-        Some("compatible") => Provider::Compatible,
-        Some(other) => {
-            bail!("the provider `{other}` is not known; it is anthropic, openai or compatible")
-        }
-        None => guessed()?,
-    };
+    let provider = form.map_or_else(guessed, |form| provider(&form))?;
     let (base, key_name, default) = match provider {
         Provider::Anthropic => {
             ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", "https://api.anthropic.com")
@@ -115,21 +152,16 @@ pub(crate) fn find(flags: &Flags, settings: &Value) -> anyhow::Result<Asks> {
     };
     let fallback =
         flags.fallback_model.clone().or_else(|| set("fallbackModel")).map(|it| whole(&it));
-    let client = Client::new(endpoint, retries())?;
-    Ok(Asks { client, model, fallback, key_source })
+    let (provider, key_source) = (name(provider).to_owned(), key_source.to_owned());
+    Ok((endpoint, Known { provider, model, fallback, key_source }))
 }
 
 fn usual(provider: Provider) -> Option<String> {
-    let form = match provider {
-        Provider::Anthropic => "anthropic",
-        Provider::OpenAi => "openai",
-        Provider::Compatible => "compatible",
-    };
-    let model = KNOWN.get("default").and_then(|it| it.get(form)).and_then(Value::as_str);
+    let model = KNOWN.get("default").and_then(|it| it.get(name(provider))).and_then(Value::as_str);
     model.filter(|it| !it.is_empty()).map(str::to_owned)
 }
 
-/// Returns the provider that the environment speaks of.
+/// Returns the provider whose variables are set.
 fn guessed() -> anyhow::Result<Provider> {
     let anthropic = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"];
     if anthropic.iter().any(|name| variable(name).is_some()) {

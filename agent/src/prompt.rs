@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
 
 use crate::flags::Flags;
 
@@ -31,44 +32,59 @@ pub(crate) struct Given {
     pub(crate) exclude_dynamic: bool,
 }
 
+/// Texts for the model out of files and options, read before the session begins.
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
+pub(crate) struct Texts {
+    system: Option<String>,
+    append: Option<String>,
+    branch: Option<String>,
+    memory: String,
+}
+
+impl Texts {
+    /// Reads them.
+    pub(crate) fn read(flags: &Flags, cwd: &Path) -> anyhow::Result<Texts> {
+        let read = |text: &Option<String>, file: &Option<PathBuf>| match (text, file) {
+            (Some(text), _) => Ok(Some(text.clone())),
+            (None, Some(file)) => std::fs::read_to_string(file)
+                .map(Some)
+                .with_context(|| format!("`{}` cannot be read", file.display())),
+            (None, None) => Ok(None),
+        };
+        Ok(Texts {
+            system: read(&flags.system_prompt, &flags.system_prompt_file)?,
+            append: read(&flags.append_system_prompt, &flags.append_system_prompt_file)?,
+            branch: branch(cwd),
+            memory: memory(flags.sources().as_deref(), cwd),
+        })
+    }
+}
+
 /// Returns what the model is told.
 pub(crate) fn prompt(
     flags: &Flags,
-    given: &Given,
+    (given, texts): (&Given, &Texts),
     (cwd, model, mode): (&Path, &str, &str),
-) -> anyhow::Result<Prompt> {
-    let read = |file: &PathBuf| {
-        std::fs::read_to_string(file)
-            .with_context(|| format!("`{}` cannot be read", file.display()))
-    };
-    let own = match (&given.system, &flags.system_prompt, &flags.system_prompt_file) {
-        (Some(text), _, _) | (None, Some(text), _) => Some(text.clone()),
-        (None, None, Some(file)) => Some(read(file)?),
-        (None, None, None) => None,
-    };
-    let append =
-        match (&given.append, &flags.append_system_prompt, &flags.append_system_prompt_file) {
-            (Some(text), _, _) | (None, Some(text), _) => Some(text.clone()),
-            (None, None, Some(file)) => Some(read(file)?),
-            (None, None, None) => None,
-        };
-    let dynamic = dynamic(flags, (cwd, model, mode));
+) -> Prompt {
+    let own = given.system.clone().or_else(|| texts.system.clone());
+    let append = given.append.clone().or_else(|| texts.append.clone());
+    let dynamic = dynamic(flags, texts, (cwd, model, mode));
     let mut system = vec![own.unwrap_or_else(|| FIXED.trim_end().to_owned())];
     system.extend(append);
     let excluded = flags.exclude_dynamic_system_prompt_sections || given.exclude_dynamic;
     let first = excluded.then(|| dynamic.clone());
     system.extend((!excluded).then_some(dynamic));
     system.retain(|part| !part.is_empty());
-    Ok(Prompt { system, first })
+    Prompt { system, first }
 }
 
-fn dynamic(flags: &Flags, (cwd, model, mode): (&Path, &str, &str)) -> String {
+fn dynamic(flags: &Flags, texts: &Texts, (cwd, model, mode): (&Path, &str, &str)) -> String {
     let mut lines = vec![
         "# Environment".to_owned(),
         format!("Working directory: {}", cwd.display()),
         format!(
             "Git branch: {}",
-            branch(cwd).unwrap_or_else(|| "none, this is not a git repository".into())
+            texts.branch.as_deref().unwrap_or("none, this is not a git repository")
         ),
         format!("Platform: {}", std::env::consts::OS),
         format!("Date: {}", today()),
@@ -76,10 +92,10 @@ fn dynamic(flags: &Flags, (cwd, model, mode): (&Path, &str, &str)) -> String {
         format!("Permission mode: {mode}"),
     ];
     lines.extend(flags.add_dir.iter().map(|it| format!("Further directory: {}", it.display())));
-    let memory = memory(flags.sources().as_deref(), cwd);
-    if !memory.is_empty() {
+    if !texts.memory.is_empty() {
         lines.push(format!(
-            "\n# Memory\nThese files are instructions of the user and the project.\n{memory}"
+            "\n# Memory\nThese files are instructions of the user and the project.\n{}",
+            texts.memory
         ));
     }
     lines.join("\n")
@@ -127,6 +143,7 @@ fn memory(sources: Option<&[String]>, cwd: &Path) -> String {
     if let Some(home) = home.as_ref().filter(|_| counts("user")) {
         files.extend([".config/stockade/AGENTS.md", ".claude/CLAUDE.md"].map(|it| home.join(it)));
     }
+    let of_user = files.len();
     let mut folders: Vec<&Path> = cwd.ancestors().collect();
     folders.reverse();
     for folder in folders {
@@ -139,8 +156,11 @@ fn memory(sources: Option<&[String]>, cwd: &Path) -> String {
     }
     let allowed: Vec<PathBuf> = [Some(cwd.to_owned()), home].into_iter().flatten().collect();
     let (mut seen, mut parts) = (BTreeSet::new(), Vec::new());
-    for file in files {
-        let Some(text) = load(&file, &allowed, 0) else { continue };
+    for (number, file) in files.into_iter().enumerate() {
+        // A file of the project names files of the project: what lies in the home directory is the user's to show.
+        let allowed =
+            if number < of_user { &allowed } else { allowed.get(..1).unwrap_or_default() };
+        let Some(text) = load(&file, allowed, 0) else { continue };
         if seen.insert(text.trim().to_owned()) {
             parts.push(format!("\n## {}\n{}", file.display(), text.trim_end()));
         }
@@ -228,7 +248,8 @@ mod tests {
             exclude_dynamic_system_prompt_sections: true,
             ..Flags::default()
         };
-        let prompt = prompt(&flags, &Given::default(), (Path::new("/"), "m", "default")).unwrap();
+        let texts = Texts::read(&flags, Path::new("/")).unwrap();
+        let prompt = prompt(&flags, (&Given::default(), &texts), (Path::new("/"), "m", "default"));
         assert_eq!(prompt.system, ["be brief", "and kind"]);
         assert!(prompt.first.unwrap().contains("Working directory: /\n"));
     }

@@ -19,8 +19,9 @@ use source::{Problems, Source};
 use crate::rule::Rule;
 
 /// Keys at the top of a settings file, besides those with a reader of their own.
-const TOP_KEYS: [&str; 32] = [
+const TOP_KEYS: [&str; 33] = [
     "$schema",
+    "agent",
     "permissions",
     "sandbox",
     "hooks",
@@ -55,7 +56,8 @@ const TOP_KEYS: [&str; 32] = [
 ];
 
 /// Keys of objects whose meaning is the gateway's, as far as it reads them.
-const READ_KEYS: [&str; 8] = [
+const READ_KEYS: [&str; 9] = [
+    "agent.confine",
     "limits.defaultTimeoutSeconds",
     "limits.keepOutputBytes",
     "limits.keepOutputDays",
@@ -218,7 +220,7 @@ impl Merging {
                     }
                 }
                 "import" => self.import(source, &member.value, &pointer),
-                "audit" | "tasks" | "limits" | "profile" => {
+                "agent" | "audit" | "tasks" | "limits" | "profile" => {
                     self.further(source, &member.value, &pointer, &member.key);
                 }
                 key if TOP_KEYS.contains(&key) => {}

@@ -68,6 +68,9 @@ async fn dial(path: &Path) -> std::io::Result<UnixStream> {
     let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
         return UnixStream::connect(path).await;
     };
+    if directory.as_os_str().is_empty() {
+        return UnixStream::connect(path).await;
+    }
     let directory = std::fs::File::open(directory)?;
     UnixStream::connect(
         Path::new("/proc/self/fd").join(directory.as_raw_fd().to_string()).join(name),

@@ -4,21 +4,13 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use stockade_files::Facts;
 use stockade_wire::types::Context;
 
-/// Variables that no command gets: what the agent itself is given.
-const OWN: [&str; 5] = [
-    "ANTHROPIC_API_KEY",
-    "ANTHROPIC_AUTH_TOKEN",
-    "OPENAI_API_KEY",
-    "STOCKADE_GATEWAY",
-    "CLAUDE_CODE_OAUTH_TOKEN",
-];
-
 /// The first state of a session.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Setup {
     /// Identity of the session.
     pub id: String,
@@ -38,8 +30,6 @@ pub struct Setup {
     pub disallowed: Vec<String>,
     /// `--add-dir`, absolute.
     pub directories: Vec<String>,
-    /// Variables for commands.
-    pub environment: Vec<(String, String)>,
 }
 
 /// A call that was not run.
@@ -77,8 +67,7 @@ pub struct Session {
 impl Session {
     /// Begins a session.
     #[must_use]
-    pub fn new(mut setup: Setup) -> Session {
-        setup.environment.retain(|(name, _)| !OWN.contains(&name.as_str()));
+    pub fn new(setup: Setup) -> Session {
         let state = State {
             cwd: setup.cwd.clone(),
             mode: setup.mode.clone(),
@@ -182,7 +171,8 @@ impl Session {
         }
     }
 
-    /// Returns what decides about a call besides the call.
+    /// Returns what decides about a call besides the call. The variables for commands are not the agent's to say: whoever
+    /// starts it adds them on the way to the gateway.
     pub(crate) fn context(&self, interactive: bool) -> Context {
         let state = self.state();
         let mut settings = self.setup.settings.clone();
@@ -199,7 +189,6 @@ impl Session {
             session_directory: Some(self.setup.cwd.clone()),
             session: Some(self.setup.id.clone()),
             interactive,
-            environment: self.setup.environment.clone(),
             door: "agent".into(),
             agent: Some("stockade".into()),
             ..Context::default()
@@ -269,14 +258,6 @@ fn rule(rule: &Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn keys_of_the_agent_are_in_no_environment() {
-        let environment =
-            vec![("ANTHROPIC_API_KEY".into(), "k".into()), ("PATH".into(), "/bin".into())];
-        let session = Session::new(Setup { environment, ..Setup::default() });
-        assert_eq!(session.context(false).environment, [("PATH".into(), "/bin".into())]);
-    }
 
     #[test]
     fn changes_of_permissions_hold_for_the_session() {

@@ -14,11 +14,12 @@ use crate::endpoint::{Endpoint, Provider};
 use crate::error::{Error, Refusal};
 use crate::event::{Event, Stop};
 use crate::message::Request;
+use crate::relay::UNREACHED;
 use crate::retry::{Retries, asked_wait, is_worth_a_retry};
 use crate::wire::{self, Fault};
 
 /// Limit for opening a connection.
-const CONNECT: Duration = Duration::from_secs(30);
+pub(crate) const CONNECT: Duration = Duration::from_secs(30);
 /// Limit until the head of a response arrives: local servers read the whole prompt before.
 const HEAD: Duration = Duration::from_secs(600);
 /// Most bytes of one answer.
@@ -47,13 +48,17 @@ impl Client {
     /// key stays with the endpoint.
     pub fn new(endpoint: Endpoint, retries: Retries) -> Result<Client, Error> {
         let settings = |error: String| Error::Settings(error);
-        let http = reqwest::Client::builder()
+        let mut building = reqwest::Client::builder()
             .user_agent(concat!("stockade/", env!("CARGO_PKG_VERSION")))
             .redirect(redirect::Policy::none())
             .connect_timeout(CONNECT)
-            .default_headers(headers(&endpoint)?)
-            .build()
-            .map_err(|error| settings(told(&error)))?;
+            .default_headers(headers(&endpoint)?);
+        if let Some(socket) = &endpoint.relay {
+            // The relay checks the certificate of the endpoint; there is none on the way to it.
+            building =
+                building.unix_socket(socket.as_path()).no_proxy().tls_built_in_root_certs(false);
+        }
+        let http = building.build().map_err(|error| settings(told(&error)))?;
         Ok(Client { http, endpoint, retries })
     }
 
@@ -98,10 +103,9 @@ impl Client {
         id: &str,
         report: &mut (dyn FnMut(Event) + Send),
     ) -> Result<Answer, Failed> {
-        let base = self.endpoint.base_url.trim_end_matches('/');
         let sending = self
             .http
-            .post(format!("{base}{}", wire::path(self.endpoint.provider)))
+            .post(wire::address(&self.endpoint))
             .header("x-client-request-id", id)
             .header("content-type", "application/json")
             .header("accept", "text/event-stream")
@@ -116,6 +120,9 @@ impl Client {
             Ok(Err(error)) => return Err(again(told(&error))),
             Err(_) => return Err(again(format!("no response within {} s", HEAD.as_secs()))),
         };
+        if self.endpoint.relay.is_some() && header(&response, UNREACHED).is_some() {
+            return Err(again(body_of(response).await));
+        }
         if response.status().is_success() {
             self.read(response, id, report).await
         } else {
@@ -212,6 +219,12 @@ fn pieces(
     })
 }
 
+/// Reads a short text.
+async fn body_of(response: reqwest::Response) -> String {
+    let text = tokio::time::timeout(CONNECT, response.text()).await;
+    text.ok().and_then(Result::ok).map_or_else(|| "the request failed".to_owned(), |it| shown(&it))
+}
+
 /// Reads an error response.
 async fn refused(mut response: reqwest::Response, id: &str) -> Failed {
     let status = response.status().as_u16();
@@ -247,7 +260,7 @@ fn invalid(status: u16, message: String, id: &str) -> Error {
 }
 
 /// Returns the headers of every request.
-fn headers(endpoint: &Endpoint) -> Result<HeaderMap, Error> {
+pub(crate) fn headers(endpoint: &Endpoint) -> Result<HeaderMap, Error> {
     let mut headers = HeaderMap::new();
     let mut insert = |name: &str, value: &str, secret: bool| {
         let invalid =
@@ -277,7 +290,7 @@ fn header(response: &reqwest::Response, name: &str) -> Option<String> {
 }
 
 /// Returns an error with its causes, without the address, which may hold a password.
-fn told(error: &reqwest::Error) -> String {
+pub(crate) fn told(error: &reqwest::Error) -> String {
     let mut words = Vec::new();
     let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(error);
     while let Some(error) = cause {

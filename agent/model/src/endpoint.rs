@@ -1,6 +1,7 @@
 //! Where a model is asked.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use zeroize::Zeroizing;
@@ -29,6 +30,8 @@ pub struct Endpoint {
     pub headers: Vec<(String, String)>,
     /// A stream without any byte for this long is broken.
     pub silence: Duration,
+    /// The socket of a [`crate::relay`], relative to the working directory or absolute: requests go there and nowhere else.
+    pub relay: Option<PathBuf>,
 }
 
 impl Endpoint {
@@ -39,7 +42,14 @@ impl Endpoint {
     #[must_use]
     pub fn new(provider: Provider, base_url: impl Into<String>) -> Endpoint {
         let base_url = base_url.into();
-        Endpoint { provider, base_url, key: None, headers: Vec::new(), silence: Self::SILENCE }
+        Endpoint {
+            provider,
+            base_url,
+            key: None,
+            headers: Vec::new(),
+            silence: Self::SILENCE,
+            relay: None,
+        }
     }
 }
 
@@ -70,6 +80,14 @@ impl Key {
     #[must_use]
     pub fn bearer(text: &str) -> Key {
         Key { text: Zeroizing::new(text.trim().to_owned()), form: Form::Bearer }
+    }
+
+    /// Replaces the key in `text`, so that an endpoint that repeats it tells nobody.
+    pub(crate) fn mask(&self, text: &str) -> String {
+        match self.text.is_empty() {
+            true => text.to_owned(),
+            false => text.replace(self.text.as_str(), "[key]"),
+        }
     }
 
     /// Returns the header that carries the key to `provider`.

@@ -1,8 +1,8 @@
 //! Asks a language model and tells its answer as one stream of events, whichever of three wire forms the endpoint has.
 //!
 //! [`Client::ask`] sends a [`Request`], retries where that is safe, reports each [`Event`] as it arrives, and returns
-//! the whole [`Answer`]. This crate opens connections to the one endpoint of its settings. It reads no files, starts no
-//! programs, and knows nothing of sessions and tools.
+//! the whole [`Answer`]. This crate opens connections to the one endpoint of its settings, or has a
+//! [`relay`] open them that alone holds the key. It reads no files, starts no programs, and knows nothing of sessions and tools.
 #![forbid(unsafe_code)]
 
 mod answer;
@@ -12,6 +12,7 @@ mod endpoint;
 mod error;
 mod event;
 mod message;
+pub mod relay;
 mod retry;
 mod wire;
 

@@ -8,7 +8,7 @@ mod tests;
 
 use serde_json::{Map, Value};
 
-use crate::endpoint::Provider;
+use crate::endpoint::{Endpoint, Provider};
 use crate::event::{Event, Usage};
 use crate::message::Request;
 
@@ -39,6 +39,15 @@ pub(crate) fn path(provider: Provider) -> &'static str {
         Provider::Anthropic => "/v1/messages",
         Provider::OpenAi => "/responses",
         Provider::Compatible => "/chat/completions",
+    }
+}
+
+/// Returns the address for requests to an endpoint. A relay has one endpoint, so that it takes any address.
+pub(crate) fn address(endpoint: &Endpoint) -> String {
+    let base = endpoint.base_url.trim_end_matches('/');
+    match &endpoint.relay {
+        Some(_) => "http://relay/".to_owned(),
+        None => format!("{base}{}", path(endpoint.provider)),
     }
 }
 

@@ -5,4 +5,5 @@ mod start;
 mod transcript;
 
 pub(crate) use conversation::Conversation;
-pub(crate) use start::Plan;
+pub(crate) use start::{Begun, Plan};
+pub(crate) use transcript::file;

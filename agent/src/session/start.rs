@@ -1,27 +1,26 @@
 //! The first state of a session, from options, settings and environment.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use stockade_door::{Door, Gateway, Host, Session, Setup, Tool, server_tools, tools};
+use stockade_model::Endpoint;
 use stockade_sdk::{Frames, identity};
 
 use super::conversation::Conversation;
-use super::transcript::{Transcript, last, load};
+use super::transcript::{Transcript, kept, last, load};
 use crate::flags::{Flags, rules};
-use crate::models;
-use crate::prompt::{Given, prompt};
-
-/// The variable that tells where the gateway of this agent listens.
-const GATEWAY: &str = "STOCKADE_GATEWAY";
+use crate::keep::{self, Keeper};
+use crate::models::{self, Known};
+use crate::prompt::{Given, Texts, prompt};
 
 /// A session that is about to begin.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) flags: Flags,
-    pub(crate) settings: Value,
     pub(crate) session: Arc<Session>,
     pub(crate) cwd: PathBuf,
     /// What came with `initialize`.
@@ -32,8 +31,7 @@ pub(crate) struct Plan {
     pub(crate) servers: Vec<String>,
     /// Servers that cannot be used.
     pub(crate) failed: Vec<String>,
-    resumed: Option<String>,
-    is_new: bool,
+    begun: Begun,
 }
 
 /// Reads `--settings`: the members of all of them, later ones win.
@@ -53,11 +51,30 @@ fn settings(flags: &Flags) -> anyhow::Result<Value> {
     Ok(Value::Object(all))
 }
 
-impl Plan {
-    /// Finds out what the session begins with.
-    pub(crate) fn new(flags: Flags) -> anyhow::Result<Plan> {
+/// All that a session begins with, found out where files and variables can be read: the agent itself may read neither.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Begun {
+    pub(crate) cwd: PathBuf,
+    settings: Value,
+    schema: Option<Value>,
+    servers: Vec<String>,
+    failed: Vec<String>,
+    pub(crate) setup: Setup,
+    resumed: Option<String>,
+    is_new: bool,
+    texts: Texts,
+    endpoint: Option<Known>,
+    /// Lines of the session that goes on.
+    lines: Vec<Value>,
+    /// Why the session cannot begin, as far as its host is to be told.
+    hindrance: Option<String>,
+}
+
+impl Begun {
+    /// Reads files and variables; also returns the endpoint with its key.
+    pub(crate) fn read(flags: &Flags) -> anyhow::Result<(Begun, Option<Endpoint>)> {
         let cwd = std::env::current_dir().context("the working directory cannot be used")?;
-        let whole = settings(&flags)?;
+        let settings = settings(flags)?;
         let schema = match &flags.json_schema {
             Some(text) => Some(serde_json::from_str(text).context("`--json-schema` is not JSON")?),
             None => None,
@@ -73,28 +90,69 @@ impl Plan {
             (None, Some(id)) if !flags.fork_session => id.clone(),
             (None, _) => identity(),
         };
-        let (servers, failed) = servers(&flags)?;
-        let session = Arc::new(Session::new(setup(&flags, &whole, id, &cwd)?));
-        Ok(Plan {
-            flags,
-            settings: whole,
-            session,
+        let (servers, failed) = servers(flags)?;
+        let setup = setup(flags, &settings, id, &cwd)?;
+        let mut begun = Begun {
             cwd,
-            given: Given::default(),
+            settings,
             schema,
             servers,
             failed,
+            setup,
             resumed,
             is_new,
+            texts: Texts::default(),
+            endpoint: None,
+            lines: Vec::new(),
+            hindrance: None,
+        };
+        let endpoint = match begun.complete(flags) {
+            Ok(endpoint) => Some(endpoint),
+            Err(error) => {
+                begun.hindrance = Some(format!("{error:#}"));
+                None
+            }
+        };
+        Ok((begun, endpoint))
+    }
+
+    fn complete(&mut self, flags: &Flags) -> anyhow::Result<Endpoint> {
+        let (endpoint, known) = models::find(flags, &self.settings)?;
+        self.endpoint = Some(known);
+        self.texts = Texts::read(flags, &self.cwd)?;
+        if let Some(id) = &self.resumed {
+            self.lines = load(&self.cwd, id)?;
+        }
+        Ok(endpoint)
+    }
+}
+
+impl Plan {
+    /// Takes up what was found out for the session, from the directory that it was given.
+    pub(crate) fn new(flags: Flags) -> anyhow::Result<Plan> {
+        let text = std::fs::read_to_string(keep::BEGUN)
+            .context("there is no gateway; start the agent with `stockade agent`")?;
+        let begun: Begun = serde_json::from_str(&text).context("the session cannot begin")?;
+        Ok(Plan {
+            flags,
+            session: Arc::new(Session::new(begun.setup.clone())),
+            cwd: begun.cwd.clone(),
+            given: Given::default(),
+            schema: begun.schema.clone(),
+            servers: begun.servers.clone(),
+            failed: begun.failed.clone(),
+            begun,
         })
     }
 
     /// Begins the session.
     pub(crate) async fn begin(self, host: Arc<dyn Host>) -> anyhow::Result<Conversation> {
-        let asks = models::find(&self.flags, &self.settings)?;
-        let place = std::env::var_os(GATEWAY)
-            .context("there is no gateway; start the agent with `stockade agent`")?;
-        let gateway = Gateway::connect(&PathBuf::from(place))
+        let Begun { hindrance, endpoint, texts, lines, resumed, is_new, .. } = self.begun;
+        if let Some(hindrance) = hindrance {
+            bail!(hindrance);
+        }
+        let asks = endpoint.context("no model is set up")?.through(Path::new(keep::MODEL))?;
+        let gateway = Gateway::connect(Path::new(keep::GATEWAY))
             .await
             .map_err(|failure| anyhow::anyhow!("{}", failure.message))?;
         let mut failed = self.failed.clone();
@@ -106,36 +164,33 @@ impl Plan {
             }
         }
         let mode = self.session.mode();
-        let told = prompt(&self.flags, &self.given, (&self.cwd, &asks.model, &mode))?;
-        let keeps = !self.flags.no_session_persistence;
-        let mut transcript = Transcript::new(&self.cwd, self.session.id(), keeps);
+        let told = prompt(&self.flags, (&self.given, &texts), (&self.cwd, &asks.model, &mode));
+        let keeper = match self.flags.no_session_persistence {
+            true => None,
+            false => Some(Keeper::connect(Path::new(keep::SESSION))?),
+        };
+        let mut transcript = Transcript::new(&self.cwd, self.session.id(), keeper);
         let mut messages = Vec::new();
-        if let Some(id) = &self.resumed {
-            let kept = load(&self.cwd, id, self.flags.resume_session_at.as_deref())?;
-            transcript.go_on(&kept, self.is_new);
+        if resumed.is_some() {
+            let kept = kept(&lines, self.flags.resume_session_at.as_deref())?;
+            transcript.go_on(&kept, is_new);
             messages = kept.messages;
         }
         let frames = Frames::new(self.session.id());
         let door = Door::new(gateway, Arc::clone(&self.session), host, offered)
             .map_err(|error| anyhow::anyhow!(error))?;
         let servers = self.servers.iter().filter(|it| !failed.contains(it)).cloned().collect();
-        let resumed = self.resumed.is_some();
         Ok(Conversation::new(
             (self.flags, asks, told),
             door,
             (messages, transcript),
             (frames, servers, failed),
-            resumed,
+            resumed.is_some(),
         ))
     }
 }
 
-fn setup(
-    flags: &Flags,
-    settings: &Value,
-    id: String,
-    cwd: &std::path::Path,
-) -> anyhow::Result<Setup> {
+fn setup(flags: &Flags, settings: &Value, id: String, cwd: &Path) -> anyhow::Result<Setup> {
     let of_settings =
         settings.get("permissions").and_then(|it| it.get("defaultMode")).and_then(Value::as_str);
     let skips = flags.dangerously_skip_permissions;
@@ -147,23 +202,27 @@ fn setup(
     {
         bail!("the mode `bypassPermissions` needs `--allow-dangerously-skip-permissions`");
     }
-    let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
-        Some((name.into_string().ok()?, value.into_string().ok()?))
-    };
     let directories = flags.add_dir.iter().map(|it| cwd.join(it).to_string_lossy().into_owned());
     let asked = mode.as_deref() == Some("bypassPermissions");
     Ok(Setup {
         id,
         cwd: cwd.to_str().context("the working directory is not UTF-8")?.to_owned(),
-        settings: flags.settings.clone(),
+        settings: flags.settings.iter().map(|it| source(it, cwd)).collect(),
         setting_sources: flags.sources(),
         may_bypass: skips || flags.allow_dangerously_skip_permissions || asked,
         mode,
         allowed: rules(&flags.allowed_tools),
         disallowed: rules(&flags.disallowed_tools),
         directories: directories.collect(),
-        environment: std::env::vars_os().filter_map(text).collect(),
     })
+}
+
+/// Returns a source of settings: JSON text, or the absolute path of a file.
+fn source(source: &str, cwd: &Path) -> String {
+    match source.trim_start().starts_with('{') {
+        true => source.to_owned(),
+        false => cwd.join(source).to_string_lossy().into_owned(),
+    }
 }
 
 /// Returns the tools that the options leave: those of `--tools`, without those that a bare rule of `--disallowedTools`

@@ -1,14 +1,14 @@
 //! The file of a session: one JSON object a line, in the form that the readers of the SDK packages know.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 use stockade_model::{Block, Message, Outcome, Role};
 use stockade_sdk::{LEVEL, from_wire, identity, to_wire};
+
+use crate::keep::Keeper;
 
 /// Longest file that is read.
 const LONGEST: u64 = 1 << 30;
@@ -19,7 +19,7 @@ const UNFINISHED: &str =
 /// Where a session is kept.
 #[derive(Debug)]
 pub(crate) struct Transcript {
-    path: Option<PathBuf>,
+    keeper: Option<Keeper>,
     session: String,
     cwd: String,
     parent: Option<String>,
@@ -58,19 +58,22 @@ pub(crate) fn last(cwd: &Path) -> Option<String> {
     Some(newest.path().file_stem()?.to_string_lossy().into_owned())
 }
 
-/// Reads a session; `until` names its last message.
-pub(crate) fn load(cwd: &Path, session: &str, until: Option<&str>) -> anyhow::Result<Kept> {
+/// Returns the file of a session, if the name can be that of a file.
+pub(crate) fn file(cwd: &Path, session: &str) -> Option<PathBuf> {
     let is_name = !session.is_empty()
         && session.chars().all(|it| it.is_ascii_alphanumeric() || "-_".contains(it));
-    let path = folder(cwd).filter(|_| is_name).map(|it| it.join(format!("{session}.jsonl")));
+    folder(cwd).filter(|_| is_name).map(|it| it.join(format!("{session}.jsonl")))
+}
+
+/// Reads the lines of a session.
+pub(crate) fn load(cwd: &Path, session: &str) -> anyhow::Result<Vec<Value>> {
+    let path = file(cwd, session);
     let path = path.filter(|it| it.metadata().is_ok_and(|it| it.len() <= LONGEST));
     let Some(path) = path else { bail!("No conversation found with session ID: {session}") };
     let text = fs::read_to_string(&path)
         .with_context(|| format!("`{}` cannot be read", path.display()))?;
     // A line that was cut by a crash is left out.
-    let lines: Vec<Value> =
-        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-    kept(&lines, until)
+    Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
 }
 
 fn field<'a>(line: &'a Value, key: &str) -> &'a str {
@@ -78,7 +81,8 @@ fn field<'a>(line: &'a Value, key: &str) -> &'a str {
 }
 
 /// Follows the parents from the newest message, so that what was left behind by a fork or a rewind does not count.
-fn kept(lines: &[Value], until: Option<&str>) -> anyhow::Result<Kept> {
+/// `until` names the last message.
+pub(crate) fn kept(lines: &[Value], until: Option<&str>) -> anyhow::Result<Kept> {
     let is_message = |line: &&Value| {
         matches!(field(line, "type"), "user" | "assistant")
             && line.get("isSidechain") != Some(&json!(true))
@@ -160,11 +164,10 @@ fn unfinished(id: &str) -> Block {
 }
 
 impl Transcript {
-    /// Returns the file of a session; one that keeps nothing if `keeps` is false.
-    pub(crate) fn new(cwd: &Path, session: &str, keeps: bool) -> Transcript {
-        let path = folder(cwd).filter(|_| keeps).map(|it| it.join(format!("{session}.jsonl")));
+    /// Returns the file of a session behind its keeper; none keeps nothing.
+    pub(crate) fn new(cwd: &Path, session: &str, keeper: Option<Keeper>) -> Transcript {
         let cwd = cwd.to_string_lossy().into_owned();
-        Transcript { path, session: session.to_owned(), cwd, parent: None }
+        Transcript { keeper, session: session.to_owned(), cwd, parent: None }
     }
 
     /// Goes on behind what was kept. For a new identity, the messages so far are written under it first.
@@ -209,20 +212,10 @@ impl Transcript {
 
     /// A session whose file cannot be written goes on without it.
     fn write(&mut self, line: &Value) {
-        let Some(path) = &self.path else { return };
-        let written = (|| {
-            if let Some(folder) = path.parent() {
-                fs::create_dir_all(folder)?;
-            }
-            let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
-            file.write_all(format!("{line}\n").as_bytes())
-        })();
-        if let Err(error) = written {
-            eprintln!(
-                "stockade: the session is not kept: `{}` cannot be written: {error}",
-                path.display()
-            );
-            self.path = None;
+        let Some(keeper) = &mut self.keeper else { return };
+        if let Err(error) = keeper.append(line) {
+            eprintln!("stockade: the session is not kept: {error}");
+            self.keeper = None;
         }
     }
 }
@@ -262,6 +255,6 @@ mod tests {
         assert!(outcome.is_error && outcome.id == "t");
         assert_eq!(kept(&lines, Some("1")).expect("a part").messages, [Message::user("go")]);
         assert!(kept(&lines, Some("9")).is_err());
-        assert!(load(Path::new("/"), "../x", None).is_err());
+        assert!(load(Path::new("/"), "../x").is_err());
     }
 }

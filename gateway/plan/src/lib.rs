@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "fields whose names and types say what they are")]
 
+pub mod agent;
 pub mod caches;
 pub mod credentials;
 mod globs;

@@ -1,30 +1,54 @@
-//! `stockade agent`: starts the executable that lies beside this one and is the gateway of its session, on a socket of its
-//! own that ends with it. Where a gateway listens already, the agent uses that one.
+//! `stockade agent`: starts the executable that lies beside this one, and is the gateway of its session unless one listens
+//! already.
+//!
+//! The agent is two processes. The keeper reads files and variables and holds the key of the model. The agent proper runs
+//! confined to a directory with four files: what it begins with, and the sockets of gateway, model and session.
 
+use std::ffi::OsString;
+use std::fs::DirBuilder;
+use std::io::Write as _;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
+use stockade_base::sockets::Address;
+use stockade_client::Client;
+use stockade_sandbox as sandbox;
+use stockade_scene::protections::is_available;
+use stockade_scene::scene::Scene;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::net::UnixListener;
 use tokio::process::Child;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::args::Agent;
+use super::context;
 use crate::Gateway;
 use crate::audit::GatewayMode;
 use crate::cli::exit::ExitCode;
 use crate::places::Places;
+use crate::plan;
 use crate::protocol::errors::{Code, Failure};
 use crate::route::Options;
+use crate::serve::rights::{self, Rights};
 use crate::serve::socket::{Idle, Listener};
 use crate::spare::{Purpose, Spare};
-use stockade_client::Client;
 
 /// Name of the executable beside this one.
 const BESIDE: &str = "stockade-agent";
-/// The variable that tells the agent where its gateway listens.
-const PLACE: &str = "STOCKADE_GATEWAY";
+/// The variable that tells the agent its directory.
+const PLACE: &str = "STOCKADE_AGENT_PLACE";
+/// The setting that decides whether the agent's own process is confined.
+const CONFINE: &str = "agent.confine";
 /// First words of what `stockade-agent` does without a session: it becomes that at once.
 const PLAIN: [&str; 8] = ["run", "tls", "files", "help", "--help", "-h", "--version", "-V"];
+/// Longest line in which a keeper tells the rights of a session, in bytes.
+const LONGEST: u64 = 4 << 20;
+/// Signals that are handed on to the agent, which ends by itself with its last words.
+const HANDED_ON: [fn() -> SignalKind; 3] =
+    [SignalKind::interrupt, SignalKind::terminate, SignalKind::hangup];
 
 /// Starts `stockade-agent` and serves it until it ends; its status is the status of this process.
 pub(crate) fn start(options: &Agent) -> Result<ExitCode, Failure> {
@@ -36,61 +60,241 @@ pub(crate) fn start(options: &Agent) -> Result<ExitCode, Failure> {
     }
     let at = stockade_client::Options::from_environment();
     let gateway = Options { at, runs: true, ..Options::default() };
+    let places = Places::find(&gateway, |name| std::env::var_os(name))?;
     let listens = Client::reach(&gateway)?.is_some();
+    let agent = Session { beside, arguments: options.arguments.clone(), places };
     match gateway.default_socket.as_ref().filter(|_| listens) {
         Some(path) => {
             let path = gateway.real(path)?;
-            super::wait(async { status(spawn(&beside, &options.arguments, &path)?).await })?
+            super::wait(agent.run(&path))?
         }
         None => {
             let spare = Spare::fork(Purpose::Serve);
-            super::wait(serve(&beside, options, Options { spare, ..gateway }))?
+            super::wait(agent.serve(Options { spare, ..gateway }))?
         }
     }
 }
 
-/// Is the gateway of one agent, until that ends.
-async fn serve(beside: &Path, agent: &Agent, options: Options) -> Result<ExitCode, Failure> {
-    let places = Places::find(&options, |name| std::env::var_os(name))?;
-    let path = places.state.join(format!("run/agent-{}.sock", std::process::id()));
-    let gateway = Gateway::open_as(options, GatewayMode::Embedded).await?;
-    let listener = Listener::bind(&path)?;
-    let child = spawn(beside, &agent.arguments, &path)?;
-    let mut ended = None;
-    listener.serve(gateway, async { ended = Some(status(child).await) }, Idle::NEVER).await;
-    ended.unwrap_or_else(|| Err(failed("its end is not known")))
+/// One agent to start.
+struct Session {
+    beside: PathBuf,
+    arguments: Vec<String>,
+    places: Places,
 }
 
-/// Starts the agent, and tells it where its gateway listens.
-fn spawn(beside: &Path, arguments: &[String], gateway: &Path) -> Result<Child, Failure> {
-    let mut command = tokio::process::Command::new(beside);
-    command.args(arguments).env(PLACE, gateway);
-    command.spawn().map_err(|error| failed(&format!("{}: {error}", beside.display())))
-}
+/// The directory of an agent. It goes with the agent.
+struct Place(PathBuf);
 
-/// Waits for the end of the agent. Signals that would end this process are handed on: the agent ends by itself, with its
-/// last words, and this process with it.
-async fn status(mut child: Child) -> Result<ExitCode, Failure> {
-    let receive = |kind| signal(kind).map_err(|error| failed(&error.to_string()));
-    let mut terminate = receive(SignalKind::terminate())?;
-    let mut interrupt = receive(SignalKind::interrupt())?;
-    let mut hangup = receive(SignalKind::hangup())?;
-    loop {
-        let number = tokio::select! {
-            ended = child.wait() => {
-                let ended = ended.map_err(|error| failed(&error.to_string()))?;
-                let code = ended.code().or_else(|| ended.signal().map(|number| 128 + number));
-                return Ok(ExitCode::from(code.and_then(|it| u8::try_from(it).ok()).unwrap_or(1)));
-            }
-            _ = terminate.recv() => rustix::process::Signal::TERM,
-            _ = interrupt.recv() => rustix::process::Signal::INT,
-            _ = hangup.recv() => rustix::process::Signal::HUP,
+impl Place {
+    fn make(state: &Path) -> Result<Place, Failure> {
+        let run = state.join("run");
+        let path = run.join(format!("agent-{}", std::process::id()));
+        let unusable = |error: std::io::Error| {
+            let message = format!("the agent gets no directory: `{}`: {error}", path.display());
+            let help = "make room, or name another state directory with `XDG_STATE_HOME`";
+            Failure::new(Code::StateUnusable, message, help)
         };
-        let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
-        if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
-            let _ = rustix::process::kill_process(pid, number); // it may have ended meanwhile
+        DirBuilder::new().recursive(true).mode(0o700).create(&run).map_err(unusable)?;
+        match std::fs::remove_dir_all(&path) {
+            // One of a process that had this number and was killed.
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(unusable(error));
+            }
+            Ok(()) | Err(_) => {}
+        }
+        DirBuilder::new().mode(0o700).create(&path).map_err(unusable)?;
+        Ok(Place(path))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0); // the next agent with this number removes it
+    }
+}
+
+impl Session {
+    /// Is the gateway of the agent, until that ends.
+    async fn serve(&self, options: Options) -> Result<ExitCode, Failure> {
+        let path = self.places.state.join(format!("run/agent-{}.sock", std::process::id()));
+        let gateway = Gateway::open_as(options, GatewayMode::Embedded).await?;
+        let listener = Listener::bind(&path)?;
+        let mut ended = None;
+        listener.serve(gateway, async { ended = Some(self.run(&path).await) }, Idle::NEVER).await;
+        ended.unwrap_or_else(|| Err(failed("its end is not known")))
+    }
+
+    /// Runs keeper and agent to their end, with the gateway at `gateway`.
+    async fn run(&self, gateway: &Path) -> Result<ExitCode, Failure> {
+        let place = Place::make(&self.places.state)?;
+        let mut keeper = self.keeper(&place.0)?;
+        let rights = match self.told(&mut keeper).await? {
+            Told::Rights(rights) => *rights,
+            Told::Ended(code) => return Ok(code),
+        };
+        let path = place.0.join("gateway.sock");
+        let unusable = |error: std::io::Error| failed(&format!("`{}`: {error}", path.display()));
+        let address = Address::of(&path).map_err(unusable)?;
+        let listener = UnixListener::bind(address.path()).map_err(unusable)?;
+        let confines = self.confines(&rights)?;
+        let serving = rights::serve(listener, rights, gateway.to_path_buf());
+        let signals = Signals::new()?;
+        let code = tokio::select! {
+            code = async { match confines {
+                true => self.confined(&place.0, signals).await,
+                false => self.unconfined(&place.0, signals).await,
+            } } => code?,
+            () = serving => return Err(failed("its gateway cannot be reached")),
+        };
+        drop(keeper.stdin.take());
+        let _ = keeper.wait().await; // the session is over, however its keeper ends
+        Ok(code)
+    }
+
+    fn keeper(&self, place: &Path) -> Result<Child, Failure> {
+        let mut command = tokio::process::Command::new(&self.beside);
+        command.arg("keep").arg("--place").arg(place).args(&self.arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        // Ctrl-C is for the agent: the keeper stays until that has said its last words.
+        command.process_group(0);
+        command.spawn().map_err(|error| failed(&format!("{}: {error}", self.beside.display())))
+    }
+
+    /// Reads the rights that the session has. A keeper that ends before has told a person why, or printed help.
+    async fn told(&self, keeper: &mut Child) -> Result<Told, Failure> {
+        let stdout = keeper.stdout.take().ok_or_else(|| failed("its keeper says nothing"))?;
+        let mut stdout = BufReader::new(stdout.take(LONGEST));
+        let mut line = String::new();
+        let read = stdout.read_line(&mut line).await.map_err(|error| failed(&error.to_string()))?;
+        if read > 0
+            && let Ok(rights) = serde_json::from_str::<Rights>(&line)
+        {
+            return Ok(Told::Rights(Box::new(rights.with(context::environment()))));
+        }
+        stdout.read_to_string(&mut line).await.map_err(|error| failed(&error.to_string()))?;
+        let _ = std::io::stdout().write_all(line.as_bytes()); // nobody reads it
+        let status = keeper.wait().await.map_err(|error| failed(&error.to_string()))?;
+        Ok(Told::Ended(ExitCode::from(code(status.code(), status.signal()))))
+    }
+
+    /// Says whether the agent is to be confined. Settings that cannot be read do not open anything.
+    fn confines(&self, rights: &Rights) -> Result<bool, Failure> {
+        let scene = Scene::find(rights.directory(), &rights.context(), &self.places);
+        let set = scene.ok().and_then(|scene| {
+            let value = scene.snapshot.rules.settings().values.get(CONFINE);
+            value.map(|(value, _)| value.boolean() != Some(false))
+        });
+        match set {
+            Some(false) => Ok(false),
+            Some(true) | None if is_available() => Ok(true),
+            None => Ok(false),
+            Some(true) => {
+                let message = "the agent cannot be confined on this machine";
+                let help = "`stockade doctor` shows why; `\"agent\": {\"confine\": false}` in the user settings starts it unconfined";
+                Err(Failure::new(Code::InvalidRequest, message, help))
+            }
         }
     }
+
+    fn environment(&self, place: &Path) -> Vec<(OsString, OsString)> {
+        let mut environment = plan::agent::variables();
+        environment.push((PLACE.into(), place.into()));
+        environment
+    }
+
+    async fn confined(&self, place: &Path, mut signals: Signals) -> Result<ExitCode, Failure> {
+        let name = OsString::from(BESIDE);
+        let argv = std::iter::once(name).chain(self.arguments.iter().map(OsString::from));
+        let (argv, environment) = (argv.collect(), self.environment(place));
+        let spec = plan::agent::plan(&self.beside, argv, environment, place)
+            .map_err(|error| failed(&error.to_string()))?;
+        let launcher = std::env::current_exe().map_err(|error| failed(&error.to_string()))?;
+        let stdio = own_streams().map_err(|error| failed(&error.to_string()))?;
+        let started =
+            tokio::task::spawn_blocking(move || sandbox::spawn(&launcher, &spec, stdio)).await;
+        let started = started.map_err(|error| failed(&error.to_string()))?;
+        let (child, _) = started.map_err(|error| failed(&format!("confined: {error}")))?;
+        let stopper = child.stopper().map_err(|error| failed(&error.to_string()))?;
+        let mut end = tokio::task::spawn_blocking(move || child.wait());
+        loop {
+            tokio::select! {
+                ended = &mut end => {
+                    let exit = ended.map_err(|error| failed(&error.to_string()))?;
+                    let exit = exit.map_err(|error| failed(&error.to_string()))?;
+                    return Ok(ExitCode::from(code(exit.code, exit.signal)));
+                }
+                // One that has ended takes none.
+                number = signals.next() => drop(stopper.signal(number)),
+            }
+        }
+    }
+
+    async fn unconfined(&self, place: &Path, mut signals: Signals) -> Result<ExitCode, Failure> {
+        let mut command = tokio::process::Command::new(&self.beside);
+        command.args(&self.arguments).current_dir(place).env_clear();
+        command.envs(self.environment(place)).kill_on_drop(true);
+        let mut child = command
+            .spawn()
+            .map_err(|error| failed(&format!("{}: {error}", self.beside.display())))?;
+        loop {
+            let number = tokio::select! {
+                ended = child.wait() => {
+                    let ended = ended.map_err(|error| failed(&error.to_string()))?;
+                    return Ok(ExitCode::from(code(ended.code(), ended.signal())));
+                }
+                number = signals.next() => number,
+            };
+            let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
+            let pid = pid.and_then(rustix::process::Pid::from_raw);
+            if let (Some(pid), Some(number)) =
+                (pid, rustix::process::Signal::from_named_raw(number))
+            {
+                let _ = rustix::process::kill_process(pid, number); // it may have ended meanwhile
+            }
+        }
+    }
+}
+
+/// What a keeper tells.
+enum Told {
+    Rights(Box<Rights>),
+    Ended(ExitCode),
+}
+
+/// Signals to this process.
+struct Signals([Signal; 3]);
+
+impl Signals {
+    fn new() -> Result<Signals, Failure> {
+        let [interrupt, terminate, hangup] = HANDED_ON.map(|kind| signal(kind()));
+        let all = || Ok::<_, std::io::Error>([interrupt?, terminate?, hangup?]);
+        all().map(Signals).map_err(|error| failed(&error.to_string()))
+    }
+
+    /// Waits for the next one, and returns its number.
+    async fn next(&mut self) -> i32 {
+        let [interrupt, terminate, hangup] = &mut self.0;
+        let kind = tokio::select! {
+            _ = interrupt.recv() => SignalKind::interrupt(),
+            _ = terminate.recv() => SignalKind::terminate(),
+            _ = hangup.recv() => SignalKind::hangup(),
+        };
+        kind.as_raw_value()
+    }
+}
+
+fn own_streams() -> std::io::Result<sandbox::Stdio> {
+    Ok(sandbox::Stdio {
+        stdin: std::io::stdin().as_fd().try_clone_to_owned()?,
+        stdout: std::io::stdout().as_fd().try_clone_to_owned()?,
+        stderr: std::io::stderr().as_fd().try_clone_to_owned()?,
+    })
+}
+
+/// Returns the status of a process that ended so, as shells tell it.
+fn code(code: Option<i32>, signal: Option<i32>) -> u8 {
+    let code = code.or_else(|| signal.map(|number| 128 + number));
+    code.and_then(|it| u8::try_from(it).ok()).unwrap_or(1)
 }
 
 /// Returns the agent's executable.

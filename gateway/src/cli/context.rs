@@ -189,7 +189,7 @@ pub(crate) fn variable(name: &str) -> Option<String> {
 
 /// Returns the variables that are UTF-8, in order. One that is not cannot be handed on as JSON, and a
 /// command starts without it.
-fn environment() -> Vec<(String, String)> {
+pub(super) fn environment() -> Vec<(String, String)> {
     let text =
         |pair: (OsString, OsString)| Some((pair.0.into_string().ok()?, pair.1.into_string().ok()?));
     std::env::vars_os().filter_map(text).collect()

@@ -2,5 +2,6 @@
 
 mod connection;
 pub(crate) mod hook;
+pub(crate) mod rights;
 pub(crate) mod shell;
 pub(crate) mod socket;

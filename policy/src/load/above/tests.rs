@@ -50,6 +50,7 @@ const KEYS: &[(&str, Option<&str>)] = &[
     ("import", None),
     ("audit", None),
     ("tasks", None),
+    ("agent", None),
     ("limits", None),
     ("profile", None),
     ("disableAllHooks", None),

@@ -1,0 +1,172 @@
+//! The keeper of one agent: the process that reads files and variables before the session begins, holds the key of the
+//! endpoint, and appends to the session's file. The agent has none of these rights.
+//!
+//! The gateway starts `stockade-agent keep --place DIR OPTIONS`. The keeper writes what the session begins with to DIR,
+//! listens there at two sockets, tells the gateway in one line of JSON which rights the session has, and serves until its
+//! standard input ends and the agent has closed its connections.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use serde_json::{Value, json};
+use stockade_model::Endpoint;
+use stockade_model::relay::Relay;
+
+use crate::flags::Flags;
+use crate::models::KEYS;
+use crate::session::{Begun, file};
+
+/// What the session begins with, a file in the agent's directory.
+pub(crate) const BEGUN: &str = "begun.json";
+/// The socket of the gateway.
+pub(crate) const GATEWAY: &str = "gateway.sock";
+/// The socket of the relay to the endpoint.
+pub(crate) const MODEL: &str = "model.sock";
+/// The socket behind which the session's file is appended to.
+pub(crate) const SESSION: &str = "session.sock";
+/// Longest line of a session's file, in bytes.
+const LONGEST: u64 = 64 << 20;
+
+/// Options of the keeper.
+#[derive(Debug, Args)]
+pub(crate) struct Keep {
+    /// The agent's directory
+    #[arg(long, value_name = "DIR")]
+    place: PathBuf,
+    #[command(flatten)]
+    flags: Flags,
+}
+
+/// Keeps one agent to its end.
+pub(crate) fn run(options: &Keep) -> ExitCode {
+    if !crate::has_front_end(&options.flags) {
+        return ExitCode::from(crate::USAGE);
+    }
+    match keep(options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            crate::fail(&format!("{error:#}"), "");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn keep(Keep { place, flags }: &Keep) -> anyhow::Result<()> {
+    let (begun, endpoint) = Begun::read(flags)?;
+    let path = match flags.no_session_persistence {
+        true => None,
+        false => file(&begun.cwd, &begun.setup.id),
+    };
+    std::env::set_current_dir(place).context("the agent's directory cannot be used")?;
+    let private = |name: &str| {
+        std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(name)
+    };
+    private(BEGUN)
+        .and_then(|mut file| file.write_all(&serde_json::to_vec(&begun)?))
+        .context("the agent's directory cannot be written")?;
+    let listener = UnixListener::bind(SESSION).context("the keeper cannot listen")?;
+    std::thread::Builder::new().name("session".into()).spawn(move || appends(&listener, path))?;
+    let model = UnixListener::bind(MODEL).context("the keeper cannot listen")?;
+    println!("{}", rights(flags, &begun));
+    relay(model, endpoint)
+}
+
+/// Returns the rights of the session, for the gateway: whatever the agent says later, they do not grow.
+fn rights(flags: &Flags, begun: &Begun) -> Value {
+    let setup = &begun.setup;
+    json!({
+        "session": setup.id, "cwd": setup.cwd, "settings": setup.settings, "setting_sources": setup.setting_sources,
+        "mode": setup.mode, "may_bypass": setup.may_bypass, "allowed": setup.allowed, "disallowed": setup.disallowed,
+        "directories": setup.directories, "has_host": flags.streams(),
+        "asks": flags.permission_prompt_tool.as_deref() == Some("stdio"), "withheld": KEYS,
+    })
+}
+
+/// Relays requests of the agent until standard input ends, which says that the agent is gone.
+fn relay(listener: UnixListener, endpoint: Option<Endpoint>) -> anyhow::Result<()> {
+    let Some(endpoint) = endpoint else {
+        wait_for_the_end();
+        return Ok(());
+    };
+    let relay = Relay::new(&endpoint)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        listener.set_nonblocking(true)?;
+        let listener = tokio::net::UnixListener::from_std(listener)?;
+        tokio::select! {
+            () = relay.serve(listener) => {}
+            _ = tokio::task::spawn_blocking(wait_for_the_end) => {}
+        }
+        anyhow::Ok(())
+    })
+}
+
+fn wait_for_the_end() {
+    let mut nothing = [0; 64];
+    // An error is an end as well.
+    while std::io::stdin().lock().read(&mut nothing).is_ok_and(|count| count > 0) {}
+}
+
+/// Appends each line of the one agent to the session's file, and answers it: an empty line, or why it cannot.
+fn appends(listener: &UnixListener, path: Option<PathBuf>) {
+    let Some(path) = path else { return };
+    while let Ok((stream, _)) = listener.accept() {
+        let Ok(mut answers) = stream.try_clone() else { return };
+        let mut lines = BufReader::new(stream);
+        loop {
+            let mut line = Vec::new();
+            match (&mut lines).take(LONGEST).read_until(b'\n', &mut line) {
+                Ok(count) if count > 0 && line.ends_with(b"\n") => {}
+                Ok(_) | Err(_) => break,
+            }
+            let told = append(&path, &line).err().map(|error| {
+                format!("`{}` cannot be written: {error}", path.display()).replace('\n', " ")
+            });
+            if writeln!(answers, "{}", told.unwrap_or_default()).is_err() {
+                break;
+            }
+        }
+    }
+}
+
+fn append(path: &Path, line: &[u8]) -> std::io::Result<()> {
+    serde_json::from_slice::<Value>(line)?;
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let mut file = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+    file.write_all(line)
+}
+
+/// The agent's side of the session's file.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    lines: UnixStream,
+    answers: BufReader<UnixStream>,
+}
+
+impl Keeper {
+    /// Connects to the keeper.
+    pub(crate) fn connect(socket: &Path) -> anyhow::Result<Keeper> {
+        let lines = UnixStream::connect(socket).context("the session's file cannot be reached")?;
+        let answers = BufReader::new(lines.try_clone()?);
+        Ok(Keeper { lines, answers })
+    }
+
+    /// Appends a line, and returns when it is in the file.
+    pub(crate) fn append(&mut self, line: &Value) -> anyhow::Result<()> {
+        self.lines.write_all(format!("{line}\n").as_bytes()).context("its keeper is gone")?;
+        let mut told = String::new();
+        self.answers.read_line(&mut told).context("its keeper is gone")?;
+        match told.trim_end() {
+            "" if told.ends_with('\n') => Ok(()),
+            "" => bail!("its keeper is gone"),
+            error => bail!("{error}"),
+        }
+    }
+}
