@@ -51,6 +51,11 @@ pub struct SandboxSpec {
 }
 
 impl SandboxSpec {
+    /// Returns all of it as one text of bytes, as a launcher gets it.
+    pub fn bytes(&self) -> Vec<u8> {
+        codec::Wire::to_bytes(self)
+    }
+
     /// Says whether a rule is the supervisor's alone where there is one: what is to be replaced cannot be covered by a mount.
     pub(crate) fn leaves_to_supervisor(&self, rule: &FileRule) -> bool {
         self.mediation == Mediation::Writes

@@ -105,9 +105,28 @@ fn a_yes_still_counts_when_settings_changed_elsewhere_and_the_record_names_those
     let (decisions, approvals) = (records("decision"), records("approval"));
     assert_eq!((decisions.len(), approvals.len()), (2, 2));
     assert_ne!(decisions[0]["policy"]["sha256"], decisions[1]["policy"]["sha256"]);
+    // Each question and each yes names what would have run, and each of them names its own.
+    let named = |record: &Value| record.as_str().is_some_and(|it| it.starts_with("hmac:"));
+    assert!(named(&decisions[0]["sandbox"]["spec_hmac"]) && approvals[0]["spec_hmac"].is_null());
+    assert!(named(&approvals[1]["spec_hmac"]), "{}", approvals[1]);
+    assert_ne!(decisions[0]["sandbox"]["spec_hmac"], approvals[1]["spec_hmac"]);
     let agreements: Vec<Value> =
         records("result").iter().map(|it| it["agreement"].clone()).collect();
     assert_eq!(agreements, ["not_run", "as_decided"]);
+    assert_eq!(place.output(["audit", "verify"]).status.code(), Some(0));
+}
+
+#[test]
+fn the_record_of_a_decision_names_what_its_command_may_reach() {
+    let place = Place::new("named-spec");
+    settings(&place, r#"{"permissions": {"allow": ["Bash(true)"], "deny": ["Bash(false)"]}}"#);
+    for (command, is_named) in [("true", true), ("false", false)] {
+        place.output(["run", command]);
+        let output = place.output(["audit", "tail", "--json", "-n", "1", "--kind", "decision"]);
+        let record: Value = serde_json::from_slice(&output.stdout).expect("a record");
+        let digest = record["sandbox"]["spec_hmac"].as_str();
+        assert_eq!(digest.is_some_and(|it| it.starts_with("hmac:")), is_named, "{record}");
+    }
     assert_eq!(place.output(["audit", "verify"]).status.code(), Some(0));
 }
 

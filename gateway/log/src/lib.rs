@@ -109,32 +109,57 @@ pub struct Receipt {
     pub id: String,
 }
 
-/// A decision that is on disk. Only [`Log::decision`] makes one, from the verdict that it wrote; whoever starts a command
-/// takes it by value, so that no verdict but the recorded one can start anything, and none twice.
+/// What a command may reach, as far as the log has to know it: bytes whose digest a record names.
+pub trait Subject {
+    /// Returns all of it.
+    fn bytes(&self) -> Vec<u8>;
+}
+
+/// A decision that is on disk, with what the command may reach. Only [`Log::decision`] makes one, from the verdict that it wrote
+/// and the subject whose digest it wrote; whoever starts a command takes it by value, so that no verdict and no subject but the
+/// recorded ones can start anything, and none twice.
 ///
 /// Nobody else can make one:
 ///
 /// ```compile_fail,E0451
-/// fn forged(receipt: stockade_log::Receipt) -> stockade_log::Recorded {
-///     stockade_log::Recorded { receipt, verdict: stockade_policy::Decision::Allow }
+/// fn forged(receipt: stockade_log::Receipt) -> stockade_log::Recorded<()> {
+///     let verdict = stockade_policy::Decision::Allow;
+///     stockade_log::Recorded { receipt, verdict, subject: Some(()) }
 /// }
 /// ```
 ///
-/// and none can be used twice:
+/// change one:
+///
+/// ```compile_fail,E0616
+/// fn lifted(recorded: &mut stockade_log::Recorded<()>) {
+///     recorded.verdict = stockade_policy::Decision::Allow;
+/// }
+/// ```
+///
+/// put something else into one:
+///
+/// ```compile_fail,E0616
+/// fn exchanged<S>(recorded: &mut stockade_log::Recorded<S>, other: S) {
+///     recorded.subject = Some(other);
+/// }
+/// ```
+///
+/// or use one twice:
 ///
 /// ```compile_fail,E0382
-/// fn twice(recorded: stockade_log::Recorded) -> [stockade_log::Recorded; 2] {
+/// fn twice(recorded: stockade_log::Recorded<()>) -> [stockade_log::Recorded<()>; 2] {
 ///     [recorded, recorded]
 /// }
 /// ```
 #[derive(Debug)]
 #[must_use]
-pub struct Recorded {
+pub struct Recorded<S> {
     receipt: Receipt,
     verdict: stockade_policy::Decision,
+    subject: Option<S>,
 }
 
-impl Recorded {
+impl<S> Recorded<S> {
     /// Returns the receipt of the record.
     pub fn receipt(&self) -> &Receipt {
         &self.receipt
@@ -145,9 +170,41 @@ impl Recorded {
         self.verdict
     }
 
-    /// Gives the verdict up for the receipt: nothing can be started by it any more.
+    /// Gives the decision up for its receipt: nothing can be started by it any more.
     pub fn into_receipt(self) -> Receipt {
         self.receipt
+    }
+
+    /// Gives the decision up for its parts.
+    pub fn open(self) -> (Receipt, stockade_policy::Decision, Option<S>) {
+        (self.receipt, self.verdict, self.subject)
+    }
+}
+
+/// The yes of a person that is on disk, with what the command may reach after it. Only [`Log::approval`] makes one.
+///
+/// ```compile_fail,E0451
+/// fn forged(decision: String) -> stockade_log::Approved<()> {
+///     stockade_log::Approved { decision, subject: () }
+/// }
+/// ```
+///
+/// ```compile_fail,E0382
+/// fn twice(approved: stockade_log::Approved<()>) -> [stockade_log::Approved<()>; 2] {
+///     [approved, approved]
+/// }
+/// ```
+#[derive(Debug)]
+#[must_use]
+pub struct Approved<S> {
+    decision: String,
+    subject: S,
+}
+
+impl<S> Approved<S> {
+    /// Gives the yes up for the id of the decision that it answers, and what the command may reach.
+    pub fn open(self) -> (String, S) {
+        (self.decision, self.subject)
     }
 }
 
@@ -244,15 +301,37 @@ impl Log {
         Ok((log, Writer { journal, queue, running }))
     }
 
-    /// Records a decision as [`Log::record`] does, and returns it with the verdict that was written.
+    /// Records a decision as [`Log::record`] does, with the digest of `subject`, and returns it with the verdict that was written.
     ///
     /// # Errors
     ///
     /// Those of [`Log::record`].
-    pub async fn decision(&self, decision: record::Decision) -> Result<Recorded, Error> {
+    pub async fn decision<S: Subject>(
+        &self,
+        mut decision: record::Decision,
+        subject: Option<S>,
+    ) -> Result<Recorded<S>, Error> {
         let verdict = decision.verdict.decision;
+        decision.sandbox.spec_hmac = subject.as_ref().map(|it| self.redactor().digest(&it.bytes()));
         let receipt = self.record(Body::Decision(Box::new(decision))).await?;
-        Ok(Recorded { receipt, verdict })
+        Ok(Recorded { receipt, verdict, subject })
+    }
+
+    /// Records the yes of a person as [`Log::record`] does, and returns it with what the command may reach after it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Log::record`].
+    pub async fn approval<S: Subject>(
+        &self,
+        approval: record::Approval,
+        subject: S,
+    ) -> Result<Approved<S>, Error> {
+        let decision = approval.reference.clone();
+        let spec_hmac = Some(self.redactor().digest(&subject.bytes()));
+        let yes = record::Approval { answer: record::Answer::Allow, spec_hmac, ..approval };
+        self.record(Body::Approval(yes)).await?;
+        Ok(Approved { decision, subject })
     }
 
     /// Masks and records `body`; returns when it is on disk and covered by a signed checkpoint.

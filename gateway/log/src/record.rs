@@ -200,6 +200,9 @@ pub struct Approval {
     pub scope: Scope,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<String>,
+    /// Keyed digest of what the command may reach after this answer; [`super::Log::approval`] puts it in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spec_hmac: Option<String>,
 }
 
 /// What a person, or time, said to a question.

@@ -374,6 +374,7 @@ fn withdrawn(id: &str, redactor: &super::Redactor) -> Approval {
         shown_hmac: redactor.digest(b""),
         scope: Scope::Once,
         expires: None,
+        spec_hmac: None,
     }
 }
 

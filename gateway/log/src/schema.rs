@@ -232,6 +232,7 @@ const DECISION: &[Field] = &[
             Field("missing", List(&Text), M),
             Field("excluded_by", Null(&Bytes), M),
             Field("auto_allow", Bool, M),
+            Field("spec_hmac", Digest, O),
         ]),
         M,
     ),
@@ -316,6 +317,7 @@ const APPROVAL: &[Field] = &[
     Field("shown_hmac", Digest, M),
     Field("scope", One(&["once", "session", "always"]), M),
     Field("expires", Time, O),
+    Field("spec_hmac", Digest, O),
 ];
 const CONNECTION: &[Field] = &[
     Field("action", One(&["opened", "closed", "refused"]), M),

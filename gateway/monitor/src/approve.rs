@@ -12,19 +12,59 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::approve::asked::Agreed;
 use crate::audit::record::{self, Body};
-use crate::audit::{Log, Receipt};
+use crate::audit::{Approved, Log, Receipt};
 use crate::blocking::blocking;
 use crate::control::given_up;
+use crate::decide::Spec;
 use crate::failures::unrecorded;
 use crate::judge::Scene;
 use crate::protocol::errors::Failure;
 use crate::protocol::types::{AlwaysOffer, Answer, Control, DecisionView, Event, Question};
 use stockade_wire::conversation::PendingQuestion;
 
-/// The consent of a person to one command, durable in the log. Only [`ask`] and [`agreed`] make one.
+/// The consent of a person to one command. Only [`ask`] and [`agreed`] make one; what it lets run is not on disk before
+/// [`Consent::record`].
 #[derive(Debug)]
 #[must_use]
-pub struct Consent(());
+pub struct Consent {
+    channel: String,
+    waited_ms: u64,
+    shown_hmac: String,
+    scope: record::Scope,
+}
+
+impl Consent {
+    /// Records that it answers this decision, for a command that may reach what `spec` says.
+    pub async fn record(
+        self,
+        log: &Log,
+        decision: &Receipt,
+        spec: Spec,
+    ) -> Result<Approved<Spec>, Failure> {
+        let yes = self.answer(decision, record::Answer::Allow);
+        log.approval(yes, spec).await.map_err(|error| unrecorded(&error))
+    }
+
+    /// Records that it answered this decision, of which nothing came.
+    pub async fn record_unused(&self, log: &Log, decision: &Receipt) -> Result<(), Failure> {
+        let yes = Body::Approval(self.answer(decision, record::Answer::Allow));
+        log.record(yes).await.map(drop).map_err(|error| unrecorded(&error))
+    }
+
+    fn answer(&self, decision: &Receipt, answer: record::Answer) -> record::Approval {
+        record::Approval {
+            reference: decision.id.clone(),
+            answer,
+            who: Some(record::who()),
+            channel: self.channel.clone().into(),
+            waited_ms: self.waited_ms,
+            shown_hmac: self.shown_hmac.clone(),
+            scope: self.scope,
+            expires: None,
+            spec_hmac: None,
+        }
+    }
+}
 
 /// What came of a question.
 #[derive(Debug)]
@@ -37,7 +77,8 @@ pub enum Answered {
     Withdrawn,
 }
 
-/// Puts `question` to the person behind `door` and records the answer. Who gives the call up by `control` withdraws it.
+/// Puts `question` to the person behind `door`, and records the answer unless it is a yes: that is recorded with what the command
+/// may reach. Who gives the call up by `control` withdraws the question.
 pub async fn ask(
     log: &Log,
     decision: &Receipt,
@@ -64,73 +105,30 @@ pub async fn ask(
         said = said => said,
     };
     let always = rule.filter(|_| said == Answer::Always);
+    let consent = Consent {
+        channel: door.to_owned(),
+        waited_ms: u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX),
+        shown_hmac: shown,
+        scope: match always {
+            Some(_) => record::Scope::Always,
+            None => record::Scope::Once,
+        },
+    };
     let (answer, outcome) = match said {
-        Answer::Once | Answer::Always => {
-            (record::Answer::Allow, Answered::Yes(Consent(()), always.clone()))
-        }
+        Answer::Once | Answer::Always => return Ok(Answered::Yes(consent, always)),
         Answer::Deny => (record::Answer::Deny, Answered::No),
         Answer::Withdrawn => (record::Answer::Withdrawn, Answered::Withdrawn),
     };
-    let scope = match always {
-        Some(_) => record::Scope::Always,
-        None => record::Scope::Once,
-    };
-    let body = Body::Approval(record::Approval {
-        reference: decision.id.clone(),
-        answer,
-        who: Some(record::who()),
-        channel: door.into(),
-        waited_ms: u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX),
-        shown_hmac: shown,
-        scope,
-        expires: None,
-    });
+    let body = Body::Approval(consent.answer(decision, answer));
     log.record(body).await.map_err(|error| unrecorded(&error))?;
     Ok(outcome)
 }
 
-/// Records that the person of the agent said yes there, and gives their consent.
-pub async fn agreed(
-    log: &Log,
-    decision: &Receipt,
-    question: &Question,
-    _agreed: Agreed,
-) -> Result<Answered, Failure> {
-    given(log, decision, &question.command, "agent", None).await?;
-    Ok(Answered::Yes(Consent(()), None))
-}
-
-/// Records that a yes to the same question counts for a later decision, too.
-pub async fn carried(
-    log: &Log,
-    decision: &Receipt,
-    (command, door): (&str, &str),
-    rule: Option<&String>,
-    consent: Consent,
-) -> Result<Consent, Failure> {
-    given(log, decision, command, door, rule).await?;
-    Ok(consent)
-}
-
-/// Records a yes that was given before.
-async fn given(
-    log: &Log,
-    decision: &Receipt,
-    command: &str,
-    channel: &str,
-    rule: Option<&String>,
-) -> Result<(), Failure> {
-    let body = Body::Approval(record::Approval {
-        reference: decision.id.clone(),
-        answer: record::Answer::Allow,
-        who: Some(record::who()),
-        channel: channel.into(),
-        waited_ms: 0,
-        shown_hmac: log.redactor().digest(command.as_bytes()),
-        scope: rule.map_or(record::Scope::Once, |_| record::Scope::Always),
-        expires: None,
-    });
-    log.record(body).await.map(drop).map_err(|error| unrecorded(&error))
+/// Returns the consent of the person of an agent, who said yes there.
+pub fn agreed(log: &Log, question: &Question, _agreed: Agreed) -> Answered {
+    let shown_hmac = log.redactor().digest(question.command.as_bytes());
+    let (channel, scope) = ("agent".to_owned(), record::Scope::Once);
+    Answered::Yes(Consent { channel, waited_ms: 0, shown_hmac, scope }, None)
 }
 
 /// Returns the question about a call, with what "always" would write.

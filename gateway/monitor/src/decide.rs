@@ -1,10 +1,87 @@
-//! Verdict and person to outcome. The only maker of a [`Grant`], and nothing runs without one.
+//! The one door to running: what is on disk becomes an outcome. The only maker of a [`Grant`], and nothing runs without one.
+//!
+//! A grant comes from a [`Recorded`] decision that says allow, or from a [`Recorded`] question and the [`Approved`] yes to it.
+//! Both hold the spec whose digest their record names, and both are used up.
+//!
+//! Nobody else makes a grant:
+//!
+//! ```compile_fail,E0451
+//! fn forged(spec: stockade_sandbox::SandboxSpec) -> stockade_monitor::decide::Grant {
+//!     stockade_monitor::decide::Grant { spec }
+//! }
+//! ```
+//!
+//! keeps one for a second run:
+//!
+//! ```compile_fail,E0382
+//! fn twice(grant: stockade_monitor::decide::Grant) {
+//!     let _ = (grant.into_spec(), grant.into_spec());
+//! }
+//! ```
+//!
+//! ```compile_fail,E0599
+//! fn copied(grant: &stockade_monitor::decide::Grant) -> stockade_monitor::decide::Grant {
+//!     grant.clone()
+//! }
+//! ```
+//!
+//! changes what one allows:
+//!
+//! ```compile_fail,E0616
+//! fn widened(grant: &mut stockade_monitor::decide::Grant, spec: stockade_sandbox::SandboxSpec) {
+//!     grant.spec = spec;
+//! }
+//! ```
+//!
+//! answers a question without a person:
+//!
+//! ```compile_fail,E0451
+//! fn unasked() -> stockade_monitor::approve::Consent {
+//!     let (channel, shown_hmac) = (String::new(), String::new());
+//!     let scope = stockade_log::record::Scope::Once;
+//!     stockade_monitor::approve::Consent { channel, waited_ms: 0, shown_hmac, scope }
+//! }
+//! ```
+//!
+//! or decides about what is not recorded:
+//!
+//! ```compile_fail,E0308
+//! fn unrecorded(spec: stockade_monitor::decide::Spec) {
+//!     let _ = stockade_monitor::decide::decide(spec);
+//! }
+//! ```
+//!
+//! A recorded decision is the way:
+//!
+//! ```
+//! fn recorded(decision: stockade_log::Recorded<stockade_monitor::decide::Spec>) {
+//!     let _ = stockade_monitor::decide::decide(decision);
+//! }
+//! fn once(grant: stockade_monitor::decide::Grant) -> stockade_sandbox::SandboxSpec {
+//!     grant.into_spec()
+//! }
+//! ```
 
 use stockade_policy::Decision;
 use stockade_sandbox::SandboxSpec;
 
-use crate::approve::Consent;
-use crate::audit::{Receipt, Recorded};
+use crate::audit::{Approved, Receipt, Recorded, Subject};
+
+/// What a command may reach, to be recorded.
+#[derive(Debug)]
+pub struct Spec(SandboxSpec);
+
+impl From<SandboxSpec> for Spec {
+    fn from(spec: SandboxSpec) -> Spec {
+        Spec(spec)
+    }
+}
+
+impl Subject for Spec {
+    fn bytes(&self) -> Vec<u8> {
+        self.0.bytes()
+    }
+}
 
 /// The right to run one command once. Its fields are private: nobody else can make or copy one.
 #[derive(Debug)]
@@ -16,7 +93,9 @@ pub struct Grant {
 /// A command that a person has to allow before it may run. What it may reach is found after that, as things are then.
 #[derive(Debug)]
 #[must_use]
-pub struct Pending(());
+pub struct Pending {
+    decision: String,
+}
 
 /// What a verdict comes to.
 #[derive(Debug)]
@@ -32,20 +111,22 @@ pub enum Outcome {
 }
 
 /// Decides what a recorded verdict comes to, and returns the receipt of the record with it. The verdict is the one on disk, and it
-/// decides once.
-pub fn decide(recorded: Recorded, spec: SandboxSpec) -> (Receipt, Outcome) {
-    let outcome = match recorded.verdict() {
-        Decision::Allow => Outcome::Granted(Grant { spec }),
-        Decision::Ask => Outcome::Ask(Pending(())),
-        Decision::Deny => Outcome::Refused,
+/// decides once. INVARIANT: without a spec in the record nothing is granted.
+pub fn decide(recorded: Recorded<Spec>) -> (Receipt, Outcome) {
+    let (receipt, verdict, spec) = recorded.open();
+    let outcome = match (verdict, spec) {
+        (Decision::Allow, Some(Spec(spec))) => Outcome::Granted(Grant { spec }),
+        (Decision::Ask, _) => Outcome::Ask(Pending { decision: receipt.id.clone() }),
+        (Decision::Allow, None) | (Decision::Deny, _) => Outcome::Refused,
     };
-    (recorded.into_receipt(), outcome)
+    (receipt, outcome)
 }
 
 impl Pending {
-    /// Lifts the question by the consent of a person, which is on disk, too.
-    pub fn allowed(self, _consent: Consent, spec: SandboxSpec) -> Grant {
-        Grant { spec }
+    /// Lifts the question by the yes of a person, which is on disk, too. None if the yes answers another question.
+    pub fn allowed(self, approved: Approved<Spec>) -> Option<Grant> {
+        let (decision, Spec(spec)) = approved.open();
+        (decision == self.decision).then_some(Grant { spec })
     }
 }
 

@@ -221,12 +221,18 @@ impl Gateway {
         let planned = planned.transpose()?;
         let known = caller.caller().await?;
         let circumstances = Circumstances::of_run(known, &request, command.timeout, runs);
-        let recorded = self.record(&scene, &judged, circumstances).await?;
+        let (spec, rest) = match planned {
+            Some(Planned { spec, temporary, hosts, withheld }) => {
+                (Some(spec.into()), Some((temporary, hosts, withheld)))
+            }
+            None => (None, None),
+        };
+        let recorded = self.record(&scene, &judged, circumstances, spec).await?;
         asked.is_decided = true;
-        let Some(Planned { spec, temporary, hosts, withheld }) = planned else {
+        let Some((temporary, hosts, withheld)) = rest else {
             return Ok(answer::not_run(recorded.verdict(), view, recorded.receipt()));
         };
-        let (receipt, outcome) = decide::decide(recorded, spec);
+        let (receipt, outcome) = decide::decide(recorded);
         let case = Case { scene, judged, view, receipt };
         let going = match outcome {
             Outcome::Granted(grant) => Ok(Going { case, grant, temporary, hosts, withheld }),

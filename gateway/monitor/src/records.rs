@@ -16,6 +16,7 @@ use crate::audit::record::{
     self, Body, Decision, LoadedHook, LoadedLayer, Outcome, caller::Caller,
 };
 use crate::audit::{self, Log, Receipt, Recorded, clock};
+use crate::decide::Spec;
 use crate::hooks::{self, Ran, describe};
 use crate::judge::{Judged, Scene};
 use crate::protocol::types::{CheckRequest, CommandRequest, Context, Stream};
@@ -94,14 +95,15 @@ impl<'a> Circumstances<'a> {
     }
 }
 
-/// Records a decision; the receipt comes when it is on disk.
+/// Records a decision, with what the command may reach if it may run; returns when it is on disk.
 pub async fn decision(
     log: &Log,
     state: &Path,
     scene: &Scene,
     judged: &Judged,
     circumstances: Circumstances<'_>,
-) -> Result<Recorded, audit::Error> {
+    spec: Option<Spec>,
+) -> Result<Recorded<Spec>, audit::Error> {
     let reference = policy_load(log, &state.join("policy_load"), &scene.snapshot).await?;
     let context = circumstances.context;
     let settings = scene.snapshot.rules.settings();
@@ -153,10 +155,11 @@ pub async fn decision(
             missing: Vec::new(),
             excluded_by: None,
             auto_allow: judged.verdict.auto_allowed,
+            spec_hmac: None,
         },
         runs: circumstances.runs,
     };
-    log.decision(record).await
+    log.decision(record, spec).await
 }
 
 /// Records how a command ended.

@@ -133,6 +133,10 @@ pub struct Sandbox {
     pub missing: Vec<String>,
     pub excluded_by: Option<Text>,
     pub auto_allow: bool,
+    /// Keyed digest of what the command may reach, from [`super::super::Redactor::digest`]; [`super::super::Log::decision`] puts it
+    /// in. Keyed because the environment of the command is part of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spec_hmac: Option<String>,
 }
 
 /// Who runs the command.

@@ -10,7 +10,7 @@ use super::mask::Masked;
 use crate::record::Text;
 
 /// Members that hold no text from outside: digests, identities, times, and words of our own.
-const OURS: [&str; 36] = [
+const OURS: [&str; 37] = [
     "sha256",
     "file_sha256",
     "exe_sha256",
@@ -18,6 +18,7 @@ const OURS: [&str; 36] = [
     "command_hmac",
     "received_hmac",
     "shown_hmac",
+    "spec_hmac",
     "digest",
     "ref",
     "grant",

@@ -93,6 +93,7 @@ pub fn plain_decision(command: &str) -> Decision {
         sandbox: Sandbox {
             wanted: true,
             profile_sha256: None,
+            spec_hmac: None,
             landlock_abi: Some(7),
             network: "off".into(),
             enforced: vec!["write-outside".into()],

@@ -11,7 +11,7 @@ use crate::approve::{self, Answered, Consent, named};
 use crate::audit::Log;
 use crate::audit::Receipt;
 use crate::audit::record::decision::Runs;
-use crate::decide::{Grant, Pending};
+use crate::decide::{self, Grant, Outcome, Pending};
 use crate::facts::Place;
 use crate::hooks::Report;
 use crate::judge::{self, Asked, Given, Hooks, Judged, Recorded, Runner, Scene};
@@ -46,6 +46,17 @@ pub(super) struct Going {
     pub(super) withheld: Vec<String>,
 }
 
+/// What a yes comes to after the call was judged once more.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
+enum Counted {
+    /// It answers this question, the first one or a new one about the same.
+    Asked(Case, Pending),
+    /// Nobody has to be asked any more.
+    Granted(Going),
+    /// It does not count, and nothing runs.
+    Over(RunOutcome),
+}
+
 /// A call as it came.
 #[derive(Clone, Copy)]
 pub(super) struct Call<'a> {
@@ -74,7 +85,7 @@ impl Gateway {
         let (log, control) = (call.log, &mut conversation.control);
         let answered = match agreed {
             // That was before the call came.
-            Some(agreed) => approve::agreed(log, &case.receipt, &question, agreed).await?,
+            Some(agreed) => approve::agreed(log, &question, agreed),
             None => approve::ask(log, &case.receipt, question, door, people, control).await?,
         };
         let (consent, rule) = match answered {
@@ -82,11 +93,12 @@ impl Gateway {
             Answered::No => return Ok(Err(answer::declined(case.view, &case.receipt))),
             Answered::Withdrawn => return Ok(Err(answer::withdrawn(case.view, &case.receipt))),
         };
-        let (case, consent) =
-            match self.still(call, (case, files), (consent, rule.as_ref())).await? {
-                Ok(still) => still,
-                Err(outcome) => return Ok(Err(outcome)),
-            };
+        let counted = self.still(call, (case, files, pending), &consent).await?;
+        let (case, pending) = match counted {
+            Counted::Asked(case, pending) => (case, pending),
+            Counted::Granted(going) => return Ok(Ok(going)),
+            Counted::Over(outcome) => return Ok(Err(outcome)),
+        };
         approve::keep(log, &self.places.state, &case.scene, rule, &conversation.events).await?;
         let (builders, state) = (case.judged.builders.clone(), self.places.state.clone());
         let project = case.scene.place.project.clone();
@@ -95,15 +107,30 @@ impl Gateway {
             Ok(())
         };
         self.blocking(keep).await?;
-        // A person saw which protected files of the root the text names, and said yes.
-        let judged = (&case.judged, case.judged.verdict.opens.as_slice());
-        let planned = self.plan(call.request, (&case.scene, None), judged, call.command);
-        let Planned { spec, temporary, hosts, withheld } = match planned.await {
+        let planned = match self.plan_opened(call, &case.scene, &case.judged).await {
             Ok(planned) => planned,
-            Err(failure) => return Err(never_ran(log, &case.receipt, failure).await),
+            Err(failure) => {
+                return Err(never_ran(log, &case.receipt, Some(&consent), failure).await);
+            }
         };
-        let grant = pending.allowed(consent, spec);
+        let Planned { spec, temporary, hosts, withheld } = planned;
+        let approved = consent.record(log, &case.receipt, spec.into()).await?;
+        let Some(grant) = pending.allowed(approved) else {
+            let failure = judge::broken("the yes answers another question");
+            return Err(never_ran(log, &case.receipt, None, failure).await);
+        };
         Ok(Ok(Going { case, grant, temporary, hosts, withheld }))
+    }
+
+    /// Plans a call to which a person said yes: they saw which protected files of the root the text names.
+    async fn plan_opened(
+        &self,
+        call: Call<'_>,
+        scene: &Scene,
+        judged: &Judged,
+    ) -> Result<Planned, Failure> {
+        let judged = (judged, judged.verdict.opens.as_slice());
+        self.plan(call.request, (scene, None), judged, call.command).await
     }
 
     /// Judges a call once more after a yes, and returns what counts now: the same, or a new decision that the yes covers
@@ -111,44 +138,66 @@ impl Gateway {
     async fn still(
         &self,
         call: Call<'_>,
-        (case, files): (Case, [u8; 32]),
-        (consent, rule): (Consent, Option<&String>),
-    ) -> Result<Result<(Case, Consent), RunOutcome>, Failure> {
+        (case, files, pending): (Case, [u8; 32], Pending),
+        consent: &Consent,
+    ) -> Result<Counted, Failure> {
         let log = call.log;
         let (scene, judged) = match self.again(call, &case).await {
             Ok(again) => again,
-            Err(failure) => return Err(never_ran(log, &case.receipt, failure).await),
+            Err(failure) => return Err(never_ran(log, &case.receipt, Some(consent), failure).await),
         };
         let is_same = asks_the_same((&case.scene, &case.judged), (&scene, &judged))
             && files == named::files(&scene, &judged);
         if is_same && scene.snapshot.sha256 == case.scene.snapshot.sha256 {
-            return Ok(Ok((Case { scene, judged, ..case }, consent)));
+            return Ok(Counted::Asked(Case { scene, judged, ..case }, pending));
         }
+        consent.record_unused(log, &case.receipt).await?;
         let recorded = records::not_run(log, &case.receipt).await;
         recorded.map_err(|error| answer::unrecorded(&error))?;
-        let mut view = view::decision(&judged.verdict, &scene.snapshot, judged.input.clone());
-        view::add_hooks(&mut view, judged.hooks.clone());
-        let decision = judged.verdict.decision;
-        let may_run = match decision {
+        let may_run = match judged.verdict.decision {
             Decision::Allow => judged.input == case.judged.input,
             Decision::Ask => is_same,
             Decision::Deny => false,
         };
-        let runs = if may_run { Runs::Gateway } else { Runs::Nobody };
+        self.decided_anew(call, (scene, judged), may_run).await
+    }
+
+    /// Records what was decided anew after a yes, and returns what it comes to.
+    async fn decided_anew(
+        &self,
+        call: Call<'_>,
+        (scene, judged): (Scene, Judged),
+        may_run: bool,
+    ) -> Result<Counted, Failure> {
+        let mut view = view::decision(&judged.verdict, &scene.snapshot, judged.input.clone());
+        view::add_hooks(&mut view, judged.hooks.clone());
         let Call { caller, request, command, .. } = call;
-        let circumstances =
-            Circumstances::of_run(caller.caller().await?, request, command.timeout, runs);
-        let receipt = self.record(&scene, &judged, circumstances).await?.into_receipt();
+        let decision = judged.verdict.decision;
+        let (mut spec, mut rest) = (None, None);
+        if may_run && decision == Decision::Allow {
+            let planned = self.plan_opened(call, &scene, &judged).await?;
+            let Planned { spec: planned, temporary, hosts, withheld } = planned;
+            (spec, rest) = (Some(planned.into()), Some((temporary, hosts, withheld)));
+        }
+        let runs = if may_run { Runs::Gateway } else { Runs::Nobody };
+        let known = caller.caller().await?;
+        let circumstances = Circumstances::of_run(known, request, command.timeout, runs);
+        let recorded = self.record(&scene, &judged, circumstances, spec).await?;
         if !may_run {
             view.warnings.push(CHANGED.into());
-            return Ok(Err(answer::not_run(decision, view, &receipt)));
+            return Ok(Counted::Over(answer::not_run(decision, view, recorded.receipt())));
         }
-        let shown = (command.text.as_str(), request.context.door.as_str());
-        let consent = match decision {
-            Decision::Ask => approve::carried(log, &receipt, shown, rule, consent).await?,
-            Decision::Allow | Decision::Deny => consent,
-        };
-        Ok(Ok((Case { scene, judged, view, receipt }, consent)))
+        let (receipt, outcome) = decide::decide(recorded);
+        let case = Case { scene, judged, view, receipt };
+        Ok(match (outcome, rest) {
+            (Outcome::Granted(grant), Some((temporary, hosts, withheld))) => {
+                Counted::Granted(Going { case, grant, temporary, hosts, withheld })
+            }
+            (Outcome::Ask(pending), _) => Counted::Asked(case, pending),
+            (Outcome::Granted(_), None) | (Outcome::Refused, _) => {
+                Counted::Over(answer::not_run(Decision::Deny, case.view, &case.receipt))
+            }
+        })
     }
 
     /// Judges what was judged once more. Hooks are heard again only where settings changed.
@@ -193,8 +242,18 @@ fn asks_the_same(before: (&Scene, &Judged), now: (&Scene, &Judged)) -> bool {
     question(before) == question(now)
 }
 
-/// Records that a command that was allowed never ran, and returns why.
-async fn never_ran(log: &Log, receipt: &Receipt, failure: Failure) -> Failure {
+/// Records that a command that was allowed never ran, with a yes that is not recorded yet, and returns why.
+async fn never_ran(
+    log: &Log,
+    receipt: &Receipt,
+    consent: Option<&Consent>,
+    failure: Failure,
+) -> Failure {
+    if let Some(consent) = consent
+        && let Err(unrecorded) = consent.record_unused(log, receipt).await
+    {
+        return unrecorded;
+    }
     match records::not_run(log, receipt).await {
         Ok(_) => failure,
         Err(error) => answer::unrecorded(&error),

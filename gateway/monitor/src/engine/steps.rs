@@ -12,6 +12,7 @@ use crate::approve::asked::{self, Agreed};
 use crate::approve::named;
 use crate::audit::record::decision::Runs;
 use crate::audit::{GatewayMode, Recorded};
+use crate::decide::Spec;
 use crate::facts::roots;
 use crate::hooks::Means;
 use crate::judge::{self, Asked, Given, Hooks, Judged, Runner, Scene};
@@ -109,7 +110,7 @@ impl Gateway {
         if request.record {
             let runs = if request.caller_runs { Runs::Caller } else { Runs::Nobody };
             let circumstances = Circumstances::of_check(caller.caller().await?, &request, runs);
-            let receipt = self.record(&scene, &judged, circumstances).await?.into_receipt();
+            let receipt = self.record(&scene, &judged, circumstances, None).await?.into_receipt();
             self.note_edit(&scene, &judged, (&request, &receipt)).await?;
         }
         if request.caller_asks {
@@ -320,10 +321,11 @@ impl Gateway {
         scene: &Scene,
         judged: &Judged,
         circumstances: Circumstances<'_>,
-    ) -> Result<Recorded, Failure> {
+        spec: Option<Spec>,
+    ) -> Result<Recorded<Spec>, Failure> {
         let state = &self.places.audit_state;
         let log = self.log.log().await?;
-        let recorded = records::decision(&log, state, scene, judged, circumstances).await;
+        let recorded = records::decision(&log, state, scene, judged, circumstances, spec).await;
         recorded.map_err(|error| answer::unrecorded(&error))
     }
 }

@@ -86,6 +86,7 @@ pub async fn record(
             missing: Vec::new(),
             excluded_by: None,
             auto_allow: false,
+            spec_hmac: None,
         },
         runs: Runs::Nobody,
     };
