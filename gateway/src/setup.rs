@@ -26,6 +26,8 @@ pub(crate) enum Scope {
     User,
     /// Those in this project.
     Project,
+    /// All of this machine's, by the file of its administrator.
+    Managed,
 }
 
 /// The folders and the executable that a set-up is about.
@@ -37,6 +39,8 @@ pub(crate) struct Surroundings {
     pub project: PathBuf,
     /// This executable, absolute.
     pub executable: PathBuf,
+    /// Root of the file system.
+    pub system: PathBuf,
     /// Folders of agents that stand elsewhere, as the table names them, and where.
     pub moved: Vec<(String, PathBuf)>,
 }
@@ -79,7 +83,7 @@ pub(crate) fn install(
     let lines = Lines::of(agent, around)?;
     elsewhere(agent, &row, around)?;
     let mut changes: Vec<Change> = Vec::new();
-    for layer in &row.layers {
+    for layer in layers_of(&row, scope) {
         let path = layer.path(agent, scope, around)?;
         let change = change_of(&mut changes, path, &row)?;
         let text = change.after.as_deref();
@@ -92,7 +96,7 @@ pub(crate) fn install(
             }
         });
     }
-    if row.layers.iter().any(|layer| matches!(layer.what, What::Shell { .. })) {
+    if layers_of(&row, scope).any(|layer| matches!(layer.what, What::Shell { .. })) {
         // First, so that no settings name a shell that is not there.
         changes.insert(0, link::made(agent, around)?);
     }
@@ -127,7 +131,7 @@ pub(crate) fn uninstall(
 ) -> Result<Vec<Change>, Failure> {
     let row = row::read(agent)?;
     let mut changes: Vec<Change> = Vec::new();
-    for layer in &row.layers {
+    for layer in layers_of(&row, scope) {
         let path = layer.path(agent, scope, around)?;
         let change = change_of(&mut changes, path, &row)?;
         // Nothing of ours is in an empty file, which is no JSON.
@@ -150,7 +154,7 @@ pub(crate) fn uninstall(
         change.is_first = false;
         restore(agent, &row, scope, around, change)?;
     }
-    if row.layers.iter().any(|layer| matches!(layer.what, What::Shell { .. }))
+    if layers_of(&row, scope).any(|layer| matches!(layer.what, What::Shell { .. }))
         && !is_named_elsewhere(agent, &row.layers, scope, around)?
     {
         changes.push(link::removed(agent, around)?);
@@ -163,7 +167,7 @@ pub(crate) fn uninstall(
 pub(crate) fn left(agent: Agent, scope: Scope, around: &Surroundings) -> Result<(), Failure> {
     let mut folders = Folders::of(around);
     let others = of_others(agent, scope, around)?;
-    for layer in &row::read(agent)?.layers {
+    for layer in layers_of(&row::read(agent)?, scope) {
         folders.leave(&layer.path(agent, scope, around)?, &others);
     }
     let link = link::path(agent, around);
@@ -172,6 +176,13 @@ pub(crate) fn left(agent: Agent, scope: Scope, around: &Surroundings) -> Result<
     }
     let _ = folders.keep(); // what then stays is a few empty folders, and no part of the gate
     Ok(())
+}
+
+/// Returns the layers of the gate that set-up writes in `scope`. A project is asked about in full, so that an agent that
+/// reads nothing there is an error; an administrator's file holds what it can hold.
+fn layers_of(row: &row::Row, scope: Scope) -> impl Iterator<Item = &Written> {
+    let some = row.layers.iter().any(|layer| layer.is_for(scope));
+    row.layers.iter().filter(move |layer| scope != Scope::Managed || !some || layer.is_for(scope))
 }
 
 /// Returns the files of other agents that hold something of ours: their folders are still needed.
@@ -225,7 +236,7 @@ fn restore(
     let backup = files::backup(&change.path)?;
     let held = backup.clone().filter(|it| !it.trim().is_empty());
     let mut made = Some(held.unwrap_or_else(|| row.empty.clone()));
-    for layer in &row.layers {
+    for layer in layers_of(row, scope) {
         if layer.path(agent, scope, around)? != change.path {
             continue;
         }
@@ -259,7 +270,7 @@ fn is_named_elsewhere(
 ) -> Result<bool, Failure> {
     let other = match scope {
         Scope::User => Scope::Project,
-        Scope::Project => Scope::User,
+        Scope::Project | Scope::Managed => Scope::User,
     };
     for layer in layers {
         let What::Shell { path } = &layer.what else { continue };

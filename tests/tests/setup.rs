@@ -114,7 +114,7 @@ fn undo_all_takes_every_agent_out_and_leaves_every_byte() {
     for agent in ["claude", "codex", "gemini", "copilot", "opencode", "cline", "cursor"] {
         let shown = place.output(["setup", agent, "--dry-run"]);
         assert_eq!(shown.status.code(), Some(0), "{agent}: {}", text(&shown.stderr));
-        let told = text(&shown.stderr);
+        let told = text(&shown.stdout);
         assert!(told.contains("would change"), "{agent}: {told}");
         // The lines that come, and those of the agent that go for them.
         let gate = stockade().canonicalize().expect("it").display().to_string();

@@ -14,6 +14,7 @@ use crate::setup::{Change, Scope, Surroundings, install, left, row, uninstall};
 pub(super) fn setup(options: &args::agents::Setup) -> Result<ExitCode, Failure> {
     let call = context::call(&options.common, "setup")?;
     let around = surroundings(&call)?;
+    let scope = if options.managed { Some(Scope::Managed) } else { options.scope };
     let mut status = ExitCode::SUCCESS;
     let mut tried = |agent, scope| {
         if let Err(failure) = one(agent, scope, options, &around) {
@@ -21,9 +22,9 @@ pub(super) fn setup(options: &args::agents::Setup) -> Result<ExitCode, Failure> 
         }
     };
     match options.agent {
-        Some(agent) => tried(agent, options.scope.unwrap_or(Scope::User)),
+        Some(agent) => tried(agent, scope.unwrap_or(Scope::User)),
         None if !options.undo => {
-            let scope = options.scope.unwrap_or(Scope::User);
+            let scope = scope.unwrap_or(Scope::User);
             let installed = installed(scope, &around)?;
             if installed.is_empty() {
                 failure::tell("stockade: no known agent was found; use `stockade setup AGENT`");
@@ -31,7 +32,7 @@ pub(super) fn setup(options: &args::agents::Setup) -> Result<ExitCode, Failure> 
             installed.into_iter().for_each(|agent| tried(agent, scope));
         }
         None => {
-            let scopes = match options.scope {
+            let scopes = match scope {
                 Some(scope) => vec![scope],
                 None => vec![Scope::User, Scope::Project],
             };
@@ -78,6 +79,7 @@ pub(super) fn surroundings(call: &context::Call) -> Result<Surroundings, Failure
         home: place.home,
         project: place.project,
         executable,
+        system: "/".into(),
         moved: moved.collect(),
     })
 }
@@ -99,7 +101,7 @@ fn one(
         failure::tell(&format!("stockade: nothing of stockade is in the settings of {name}"));
     }
     for change in &changes {
-        tell(agent, options, change);
+        tell(agent, options, change)?;
         if !change.is_nothing() && !options.dry_run {
             change.apply(around)?;
         }
@@ -110,16 +112,23 @@ fn one(
     Ok(())
 }
 
-fn tell(agent: Agent, options: &args::agents::Setup, change: &Change) {
+/// Says what changed on standard error, or what would change on standard output.
+fn tell(agent: Agent, options: &args::agents::Setup, change: &Change) -> Result<(), Failure> {
     let name = agent.name();
+    let path = change.path.display();
     if change.is_nothing() {
-        let path = change.path.display();
-        return failure::tell(&format!("stockade: {name} is set up already in {path}"));
+        failure::tell(&format!("stockade: {name} is set up already in {path}"));
+        return Ok(());
     }
-    let verb = if options.dry_run { "would change" } else { "changed" };
-    failure::tell(&format!("stockade: {name}: {verb} {}", change.path.display()));
-    failure::tell(words::lines(change.difference().trim_end()).as_str());
+    let difference = words::lines(change.difference().trim_end());
+    if options.dry_run {
+        let text = format!("{name}: would change {path}\n{difference}");
+        return failure::print(&text).map_err(failure::unwritable);
+    }
+    failure::tell(&format!("stockade: {name}: changed {path}"));
+    failure::tell(difference.as_str());
     if !change.after_words.is_empty() {
         failure::tell(&format!("  then: {}", change.after_words));
     }
+    Ok(())
 }

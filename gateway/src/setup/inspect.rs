@@ -3,10 +3,12 @@
 
 use std::fs::Metadata;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+mod merged;
 
 use sha2::{Digest as _, Sha256};
-use stockade_parser::json::{Kind as Json, Value};
+use stockade_parser::json::Value;
 
 use super::row::{self, Row, What, Written};
 use super::{Scope, Surroundings, commands_of, files, is_our_command, keys, link, shell_of};
@@ -14,6 +16,9 @@ use crate::json_text;
 use crate::protocol::errors::Failure;
 use crate::serve::hook::Agent;
 use stockade_base::hex;
+
+/// Scopes in which a hook can be in force.
+const SCOPES: [Scope; 3] = [Scope::Managed, Scope::Project, Scope::User];
 
 /// How a finding is to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +85,7 @@ pub(crate) fn inspect(agent: Agent, around: &Surroundings) -> Result<Inspected, 
         if matches!(layer.what, What::Shell { .. }) {
             continue;
         }
-        for scope in [Scope::User, Scope::Project] {
+        for scope in SCOPES {
             let Ok(path) = layer.path(agent, scope, around) else { continue };
             let text = files::read(&path);
             let lines = text.map(|text| commands(agent, layer, text.as_deref(), &path));
@@ -101,7 +106,8 @@ pub(crate) fn inspect(agent: Agent, around: &Surroundings) -> Result<Inspected, 
         found.findings.push(Finding::bad("hook", "no settings of this agent name it", &again));
     }
     found.findings.extend(found.commands.iter().flat_map(|line| program(agent, line)));
-    found.findings.extend(in_force(&row, around));
+    found.findings.extend(merged::narrowed(agent, &row, around, &again));
+    found.findings.extend(merged::switched_off(agent, &row, around, &found.commands));
     found.findings.push(second_layer(agent, &row, around));
     Ok(found)
 }
@@ -109,7 +115,7 @@ pub(crate) fn inspect(agent: Agent, around: &Surroundings) -> Result<Inspected, 
 /// Says where our hook is registered for some of the events of an agent that has several, and not for the others.
 fn incomplete(agent: Agent, row: &Row, around: &Surroundings, help: &str) -> Vec<Finding> {
     let mut found = Vec::new();
-    for scope in [Scope::User, Scope::Project] {
+    for scope in SCOPES {
         let (mut there, mut missing) = (false, Vec::new());
         for layer in &row.layers {
             let What::Entry { list, .. } = &layer.what else { continue };
@@ -274,34 +280,6 @@ fn trust(row: &Row, hooks: &Path, lines: &[String], around: &Surroundings) -> Op
     }
 }
 
-/// Says whether a setting of the agent puts its hooks out of force.
-fn in_force(row: &Row, around: &Surroundings) -> Vec<Finding> {
-    let mut found = Vec::new();
-    for (file, path, value) in &row.off {
-        let place = row::placed(file, around);
-        if path.is_empty() && place.exists() {
-            let shown = place.display();
-            let detail = format!("the agent reads its hooks from {shown} alone");
-            found.push(Finding::bad("in force", detail, format!("move the hooks of {shown}")));
-            continue;
-        }
-        let Ok(Some(text)) = files::read(&place) else { continue };
-        let member = json_text::at_path(&text, &keys(path));
-        if member.is_some_and(|member| member.kind == Json::Bool(*value)) {
-            let (name, shown) = (path.join("."), place.display());
-            let detail = format!("`{name}` in {shown} puts hooks out of force");
-            found.push(Finding::bad("in force", detail, format!("take `{name}` out")));
-        }
-    }
-    if found.is_empty() {
-        found.push(Finding::good(
-            "in force",
-            "no setting of this agent puts its hooks out of force",
-        ));
-    }
-    found
-}
-
 /// Says whether the agent's shell is ours as well.
 fn second_layer(agent: Agent, row: &Row, around: &Surroundings) -> Finding {
     let name = "second layer";
@@ -313,16 +291,27 @@ fn second_layer(agent: Agent, row: &Row, around: &Surroundings) -> Finding {
     let Some((layer, path)) = layer else {
         return Finding::note(name, "none: this agent lets no setting choose its shell");
     };
-    for scope in [Scope::User, Scope::Project] {
-        let Ok(file) = layer.path(agent, scope, around) else { continue };
+    let files = match row.merged.is_empty() {
+        false => row.merged.iter().map(|file| row::placed(file, around)).collect(),
+        true => SCOPES.iter().filter_map(|it| layer.path(agent, *it, around).ok()).collect(),
+    };
+    let files: Vec<PathBuf> = files;
+    for file in files {
         let Ok(Some(text)) = files::read(&file) else { continue };
+        let Some(found) = json_text::at_path(&text, &keys(path)) else { continue };
+        let shown = file.display();
         if shell_of(agent, &text, path).is_none() {
-            continue;
+            let other = found.text().unwrap_or("another value").to_owned();
+            let detail = format!("`{}` in {shown} is `{other}`, not our shell", path.join("."));
+            return Finding::bad(name, detail, format!("take `{}` out there", path.join(".")));
         }
         let link = link::path(agent, around);
         let shown = link.display();
         return match stockade_base::executable::is_this_executable(&link) {
-            true => Finding::good(name, format!("the shell `{shown}` is this executable")),
+            true => {
+                let file = file.display();
+                Finding::good(name, format!("the shell `{shown}` of {file} is this executable"))
+            }
             false => {
                 Finding::bad(name, format!("the shell `{shown}` is not this executable"), help)
             }

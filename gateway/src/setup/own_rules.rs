@@ -99,7 +99,13 @@ mod tests {
         let folder = Folder::new();
         let (home, project) = (folder.path().join("home"), folder.path().join("project"));
         let executable = "/opt/stockade".into();
-        let around = Surroundings { home, project: project.clone(), executable, moved: Vec::new() };
+        let around = Surroundings {
+            home,
+            project: project.clone(),
+            executable,
+            system: "/".into(),
+            moved: Vec::new(),
+        };
         let of = |agent| settings(agent, &around, std::slice::from_ref(&project));
         assert_eq!(of(Agent::Claude), Ok(None));
         folder.write("home/.claude/settings.json",

@@ -23,6 +23,12 @@ pub(super) struct Row {
     pub after: String,
     /// Members of the agent's settings that put its hooks out of force: file, path, value.
     pub off: Vec<(String, Vec<String>, bool)>,
+    /// Settings files of the agent, the strongest first.
+    pub merged: Vec<String>,
+    /// The list in those files of hooks that do not run.
+    pub disabled: Option<Vec<String>>,
+    /// Files in TOML whose table `features` can switch hooks off, and the names of the switch.
+    pub features: Option<(Vec<String>, Vec<String>)>,
     /// Where the agent keeps that its person trusts a hook.
     pub trust: Option<Trust>,
     /// What the agent sends for a shell command, as JSON text with marks.
@@ -43,6 +49,7 @@ pub(super) struct Trust {
 /// One layer of the gate in the files of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Written {
+    managed: Option<String>,
     user: String,
     project: Option<String>,
     /// What is written.
@@ -77,8 +84,7 @@ pub(super) fn read(agent: Agent) -> Result<Row, Failure> {
 
 /// Says whether `agent` reads anything that set-up could write for `scope`.
 pub(crate) fn has(agent: Agent, scope: Scope) -> Result<bool, Failure> {
-    let layers = read(agent)?.layers;
-    Ok(scope == Scope::User || layers.iter().any(|layer| layer.project.is_some()))
+    Ok(read(agent)?.layers.iter().any(|layer| layer.is_for(scope)))
 }
 
 /// Says whether `agent` is installed for this user: a folder of its own is there, or its program is in one of `folders`.
@@ -138,7 +144,12 @@ fn row(agent: Agent) -> Result<Row, String> {
         let text = |key: &str| it.get(key).and_then(Value::text).map(str::to_owned);
         Some(Trust { file: text("file")?, key: text("key")?, identity: text("identity")? })
     });
+    let list = |value: &Value, key: &str| strings(value.get(key));
+    let features = row.get("features").map(|it| Ok((list(it, "files")?, list(it, "names")?)));
     Ok(Row {
+        merged: row.get("layers").map_or(Ok(Vec::new()), |it| strings(Some(it)))?,
+        disabled: row.get("disabled").map(|it| strings(Some(it))).transpose()?,
+        features: features.transpose().map_err(|error: String| error)?,
         found: strings(row.get("found"))?,
         layers,
         empty: text("empty").unwrap_or_else(|| "{}\n".to_owned()),
@@ -152,7 +163,8 @@ fn row(agent: Agent) -> Result<Row, String> {
 
 fn written(value: &Value, what: What) -> Result<Written, String> {
     let text = |key: &str| value.get(key).and_then(Value::text).map(str::to_owned);
-    Ok(Written { user: text("user").ok_or("no `user`")?, project: text("project"), what })
+    let user = text("user").ok_or("no `user`")?;
+    Ok(Written { managed: text("managed"), user, project: text("project"), what })
 }
 
 /// Returns the text of a value as it stands in the table.
@@ -188,13 +200,23 @@ pub(crate) fn placed(path: &str, around: &Surroundings) -> PathBuf {
     if let Some(path) = moved {
         return path;
     }
-    match path.strip_prefix("~/") {
-        Some(rest) => around.home.join(rest),
-        None => around.project.join(path),
+    match (path.strip_prefix("~/"), path.strip_prefix('/')) {
+        (Some(rest), _) => around.home.join(rest),
+        (None, Some(rest)) => around.system.join(rest),
+        (None, None) => around.project.join(path),
     }
 }
 
 impl Written {
+    /// Says whether the agent reads this in `scope`.
+    pub(super) fn is_for(&self, scope: Scope) -> bool {
+        match scope {
+            Scope::User => true,
+            Scope::Project => self.project.is_some(),
+            Scope::Managed => self.managed.is_some(),
+        }
+    }
+
     /// Returns the file that is changed for `scope`.
     pub(super) fn path(
         &self,
@@ -204,6 +226,15 @@ impl Written {
     ) -> Result<PathBuf, Failure> {
         match scope {
             Scope::User => Ok(placed(&self.user, around)),
+            Scope::Managed => {
+                self.managed.as_ref().map(|path| placed(path, around)).ok_or_else(|| {
+                    Failure::new(
+                        Code::InvalidRequest,
+                        format!("{} has no administrator file that set-up can write", agent.name()),
+                        "use `--scope user`",
+                    )
+                })
+            }
             Scope::Project => {
                 self.project.as_ref().map(|path| placed(path, around)).ok_or_else(|| {
                     Failure::new(

@@ -8,6 +8,7 @@ fn around(folder: &Folder) -> Surroundings {
         home: folder.path().join("home"),
         project: folder.path().join("project"),
         executable: "/opt/a b/stockade".into(),
+        system: folder.path().join("system"),
         moved: Vec::new(),
     }
 }
@@ -306,4 +307,39 @@ fn a_folder_that_the_agent_finds_elsewhere_is_the_one_that_counts() {
         undone(agent, Scope::User, &around);
         assert!(!place.join(file).exists());
     }
+}
+
+#[test]
+fn the_file_of_an_administrator_holds_the_hook_and_no_project_switches_it_off() {
+    let folder = Folder::new();
+    let around = around(&folder);
+    for (agent, file) in [
+        (Agent::Claude, "system/etc/claude-code/managed-settings.json"),
+        (Agent::Gemini, "system/etc/gemini-cli/settings.json"),
+        (Agent::Windsurf, "system/etc/windsurf/hooks.json"),
+    ] {
+        let changes = installed(agent, Scope::Managed, &around);
+        let paths: Vec<_> = changes.iter().map(|change| change.path.clone()).collect();
+        assert_eq!(paths, [folder.path().join(file)], "{agent:?}");
+        let named = |finding: &&inspect::Finding| finding.name == "in force";
+        let found = |around: &Surroundings| {
+            let found = inspect::inspect(agent, around).unwrap().findings;
+            found.iter().find(named).map(|it| it.state).unwrap()
+        };
+        assert_eq!(found(&around), inspect::State::Good, "{agent:?}");
+        folder.write("project/.claude/settings.json", r#"{"disableAllHooks": true}"#);
+        if agent == Agent::Claude {
+            assert_eq!(found(&around), inspect::State::Note);
+            let held = std::fs::read_to_string(folder.path().join(file)).unwrap();
+            folder.write(file, held.replacen('{', "{\"allowManagedHooksOnly\": true,", 1));
+            assert_eq!(found(&around), inspect::State::Note);
+            folder.write(file, held.replacen('{', "{\"disableAllHooks\": true,", 1));
+            assert_eq!(found(&around), inspect::State::Bad);
+            folder.write(file, &held);
+        }
+        std::fs::remove_dir_all(folder.path().join("project")).unwrap();
+        undone(agent, Scope::Managed, &around);
+        assert!(!folder.path().join("system").exists(), "{agent:?}");
+    }
+    assert!(install(Agent::Cline, Scope::Managed, &around).is_err());
 }

@@ -153,3 +153,73 @@ fn doctor_finds_what_is_wrong_with_the_program() {
         place.write(off, &held);
     }
 }
+
+/// Puts a JSON member or text into a file of the place and says what doctor finds then.
+fn with(
+    place: &Place,
+    agent: &str,
+    file: &str,
+    change: impl Fn(&str) -> String,
+) -> (Option<i32>, String) {
+    let path = place.root.join(file);
+    let held = std::fs::read_to_string(&path).ok();
+    place.write(file, &change(held.as_deref().unwrap_or("{}")));
+    let (status, _, told) = doctor(place, agent);
+    match held {
+        Some(held) => place.write(file, &held),
+        None => std::fs::remove_file(&path).expect("it goes"),
+    }
+    (status, told)
+}
+
+#[test]
+fn doctor_merges_the_layers_of_the_agent_and_finds_a_hook_that_is_not_called() {
+    let place = Place::new("doctor-merged");
+    for agent in ["claude", "gemini", "codex"] {
+        assert_eq!(place.output(["setup", agent]).status.code(), Some(0), "{agent}");
+    }
+    let (status, _, told) = doctor(&place, "claude");
+    assert_eq!(status, Some(0), "{told}");
+    let line = format!("in {} the hook of ", place.project().canonicalize().expect("it").display());
+    assert!(told.contains(&line) && told.contains("/.claude/settings.json holds"), "{told}");
+    // Called for one tool only.
+    let (status, told) = with(&place, "claude", "home/.claude/settings.json", |held| {
+        held.replace(r#""matcher": "*""#, r#""matcher": "Write""#)
+            .replace(r#""matcher":"*""#, r#""matcher":"Write""#)
+    });
+    assert_eq!(status, Some(122), "{told}");
+    assert!(told.contains("is called for `Write` alone"), "{told}");
+    // A stronger layer names another shell.
+    for file in ["project/.claude/settings.local.json", "project/.claude/settings.json"] {
+        let (status, told) = with(&place, "claude", file, |_| {
+            r#"{"env": {"CLAUDE_CODE_SHELL": "/bin/bash"}}"#.to_owned()
+        });
+        assert_eq!(status, Some(122), "{told}");
+        assert!(told.contains("`env.CLAUDE_CODE_SHELL` in"), "{told}");
+        assert!(told.contains("is `/bin/bash`, not our shell"), "{told}");
+    }
+    // A list of hooks that do not run, in the project.
+    let held = std::fs::read_to_string(place.root.join("home/.gemini/settings.json")).expect("it");
+    let held: serde_json::Value = serde_json::from_str(&held).expect("JSON");
+    let line = &held["hooks"]["BeforeTool"][0]["hooks"][0]["command"];
+    let (status, told) = with(&place, "gemini", "project/.gemini/settings.json", |_| {
+        serde_json::json!({"hooksConfig": {"disabled": [line]}}).to_string()
+    });
+    assert_eq!(status, Some(122), "{told}");
+    assert!(told.contains("`hooksConfig.disabled` in"), "{told}");
+    assert_eq!(doctor(&place, "gemini").0, Some(0));
+    // A switch in TOML, in each form.
+    for text in [
+        "[features]\nhooks = false\n",
+        "features.hooks = false # x\n",
+        "features = { hooks = false, x = 1 }\n",
+    ] {
+        let (status, told) = with(&place, "codex", "home/.codex/config.toml", |_| text.to_owned());
+        assert_eq!(status, Some(122), "{told}");
+        assert!(told.contains("`features.hooks` in"), "{text}: {told}");
+    }
+    let (_, told) = with(&place, "codex", "home/.codex/config.toml", |_| {
+        "[features]\nhooks = true\n".to_owned()
+    });
+    assert!(!told.contains("features"), "{told}");
+}

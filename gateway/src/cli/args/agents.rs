@@ -53,6 +53,9 @@ pub(crate) struct Setup {
     /// Whose sessions go through the gate [default: user].
     #[arg(long, value_enum)]
     pub scope: Option<crate::setup::Scope>,
+    /// Write the administrator's file of the agent, which a project cannot overrule.
+    #[arg(long, conflicts_with = "scope")]
+    pub managed: bool,
     /// Show what would change, and change nothing.
     #[arg(long)]
     pub dry_run: bool,
