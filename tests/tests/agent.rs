@@ -12,6 +12,8 @@ use stockade_tests::{Place, executable};
 mod confined;
 #[path = "agent/host.rs"]
 mod host;
+#[path = "agent/tasks.rs"]
+mod tasks;
 
 const SECRET: &str = "sk-secret-of-the-test";
 
@@ -404,29 +406,6 @@ fn a_session_begins_and_ends_for_hooks_of_the_settings() {
     assert_eq!(events, "start\nend\n");
     let first = server.received()[0].body["messages"][0].to_string();
     assert!(first.contains("the build is broken today"), "{first}");
-}
-
-#[test]
-fn a_background_command_is_read_and_stopped() {
-    let place = Place::new("ag-task");
-    let server = script(
-        Form::Anthropic,
-        &[
-            &[call(
-                "b",
-                "Bash",
-                json!({ "command": "echo ready; sleep 45.5", "run_in_background": true }),
-            )],
-            &[call("o", "BashOutput", json!({ "task_id": "b0001" }))],
-            &[call("k", "KillShell", json!({ "shell_id": "b0001" }))],
-            &[call("p", "TaskOutput", json!({ "task_id": "b0001", "block": true }))],
-            &[say("done")],
-        ],
-    );
-    run(&place, &server, &["-p", "go"]);
-    assert!(result(&server, "b").0.contains("b0001"), "{:?}", result(&server, "b"));
-    assert!(result(&server, "o").0.contains("running\nready"), "{:?}", result(&server, "o"));
-    assert!(result(&server, "p").0.contains("stopped"), "{:?}", result(&server, "p"));
 }
 
 #[test]

@@ -68,10 +68,10 @@ impl Door {
             input: tool.schema.clone(),
         });
         Ok(Door {
+            tasks: Arc::new(Tasks::new(gateway.clone(), Arc::clone(&host))),
             gateway,
             session,
             host,
-            tasks: Arc::default(),
             shown: shown.collect(),
             tools,
             validators,
@@ -99,7 +99,11 @@ impl Door {
     ///
     /// There is none of this name.
     pub fn stop_task(&self, id: &str) -> Result<(), String> {
-        self.tasks.stop(id)
+        self.tasks.identity(id)?;
+        let (tasks, id) = (Arc::clone(&self.tasks), id.to_owned());
+        // How it ends is told like every end.
+        tokio::spawn(async move { tasks.stop(&id).await });
+        Ok(())
     }
 
     /// Forgets the structured output of the turn before.
@@ -236,10 +240,16 @@ impl Door {
             Refused { message, ends: wrong >= OUTPUTS }
         })?;
         let heard = self.hear(valid).await?;
-        match heard.valid.tool().kind {
+        let kind = match &heard.valid.tool().kind {
+            // Without a command of its own it touches nothing but a task of the session.
+            Kind::Shell if heard.valid.input().get("command").is_none() => {
+                Kind::Own { harmless: true }
+            }
+            kind => kind.clone(),
+        };
+        match kind {
             Kind::Shell | Kind::File { .. } => through::run(self, heard).await,
             Kind::Own { .. } | Kind::Mcp { .. } => {
-                let kind = heard.valid.tool().kind.clone();
                 let granted = decided::decide(self, heard).await?;
                 let ran = own::run(self, &kind, &granted).await;
                 self.tell(&granted, &ran).await;
@@ -331,11 +341,14 @@ impl Hands for Door {
     async fn between(&self) -> Vec<Block> {
         let queued =
             std::mem::take(&mut *self.queued.lock().unwrap_or_else(PoisonError::into_inner));
-        let ended = self.tasks.take_ended();
-        let reminder = (!ended.is_empty()).then(|| {
+        let mut news = self.tasks.take_news();
+        if let Some(mode) = self.session.take_new_mode() {
+            news.push(format!("The permission mode is `{mode}` now."));
+        }
+        let reminder = (!news.is_empty()).then(|| {
             Block::Text(format!(
                 "<reminder>\nThis is not a word of the user.\n{}\n</reminder>",
-                ended.join("\n")
+                news.join("\n")
             ))
         });
         queued.into_iter().chain(reminder).collect()

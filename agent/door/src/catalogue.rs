@@ -71,7 +71,8 @@ pub fn tools(asks: bool, output: Option<&Value>) -> Vec<Tool> {
         tool(
             "TaskOutput",
             own.clone(),
-            "Returns what a background command wrote since the last call, and its state. `block` waits for its end.",
+            "Returns what a background command wrote since the last call, and its state. `block` waits for its end; `filter` \
+             is a regular expression that keeps matching lines.",
             &["task_id"],
             json!({ "task_id": text, "block": flag, "timeout": { "type": "number", "minimum": 0, "maximum": 600_000 },
                 "filter": text }),
@@ -82,6 +83,15 @@ pub fn tools(asks: bool, output: Option<&Value>) -> Vec<Tool> {
             "Ends a background command.",
             &[],
             json!({ "task_id": text, "shell_id": text }),
+        ),
+        tool(
+            "Monitor",
+            Kind::Shell,
+            "Tells you each line of a command, or of a running background command, that `pattern` matches, at most 10 a minute. \
+             Give `command` or `task_id`. It ends with the command, or after `timeout_ms` (300000 without) unless `persistent`.",
+            &[],
+            json!({ "command": text, "task_id": text, "pattern": text, "persistent": flag, "description": text,
+                "timeout_ms": { "type": "number", "minimum": 1_000, "maximum": 3_600_000 } }),
         ),
         tool(
             "Read",
@@ -157,6 +167,31 @@ pub fn tools(asks: bool, output: Option<&Value>) -> Vec<Tool> {
             json!({ "todos": { "type": "array", "items": { "type": "object", "properties": { "content": text,
                 "status": { "type": "string", "enum": ["pending", "in_progress", "completed"] },
                 "activeForm": text, "priority": text, "id": text }, "required": ["content", "status"] } } }),
+        ),
+        tool(
+            "TaskCreate",
+            own.clone(),
+            "Adds an item to the task list, in the state `pending`.",
+            &["subject", "description"],
+            json!({ "subject": text, "description": text, "activeForm": text, "metadata": { "type": "object" } }),
+        ),
+        tool(
+            "TaskGet",
+            own.clone(),
+            "Shows an item of the task list.",
+            &["taskId"],
+            json!({ "taskId": text }),
+        ),
+        tool("TaskList", own.clone(), "Shows the task list.", &[], json!({})),
+        tool(
+            "TaskUpdate",
+            own.clone(),
+            "Changes an item of the task list: its words, its status, its owner, and which items wait for which.",
+            &["taskId"],
+            json!({ "taskId": text, "subject": text, "description": text, "activeForm": text, "owner": text,
+                "status": { "type": "string", "enum": ["pending", "in_progress", "completed", "deleted"] },
+                "addBlocks": { "type": "array", "items": text }, "addBlockedBy": { "type": "array", "items": text },
+                "metadata": { "type": "object" } }),
         ),
         tool(
             "EnterPlanMode",

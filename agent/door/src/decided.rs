@@ -51,8 +51,10 @@ pub(crate) async fn decide(door: &Door, heard: Heard<'_>) -> Result<Granted, Ref
         if view.decision == "deny" {
             return Err(refusal(door, &heard.valid, &view));
         }
-        let harmless =
-            matches!(heard.valid.tool().kind, Kind::Own { harmless: true }) && !is_ask_rule(&view);
+        // A tool that runs commands comes here only without one: to watch a task of the session.
+        let touches_nothing =
+            matches!(heard.valid.tool().kind, Kind::Own { harmless: true } | Kind::Shell);
+        let harmless = touches_nothing && !is_ask_rule(&view);
         let allowed = view.decision == "allow" || harmless || (heard.allows && !is_ask_rule(&view));
         // The input that a hook of the settings changed is the one that runs.
         let input = if view.input.is_object() { view.input.clone() } else { input };

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use stockade_wire::errors::{Code, Failure};
 use stockade_wire::frames::{self, Frame, Id};
+use stockade_wire::tasks::{TaskAct, TaskAnswer, TaskRequest};
 use stockade_wire::types::{
     Answer, CheckRequest, CommandRequest, Control, DecisionView, Event, EventRequest, EventView,
     Question, RunOutcome, VERSION,
@@ -130,6 +131,11 @@ impl Gateway {
     /// The gateway does not know the event, or cannot record it.
     pub async fn tell(&self, request: &EventRequest) -> Result<EventView, Failure> {
         self.call("tell", request).await
+    }
+
+    /// Asks about a background task.
+    pub(crate) async fn task(&self, act: TaskAct) -> Result<TaskAnswer, Failure> {
+        self.call("task", &TaskRequest { session: None, act }).await
     }
 
     /// Asks for a command to be run.

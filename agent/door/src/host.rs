@@ -71,6 +71,15 @@ pub enum Note {
         /// The text that describes the task.
         description: String,
     },
+    /// A background command wrote what is watched for.
+    TaskEvent {
+        /// Identity of the task.
+        task: String,
+        /// Identity of the call that watches it.
+        call_id: String,
+        /// The line.
+        text: String,
+    },
     /// A background command ended.
     TaskEnded {
         /// Identity of the task.

@@ -11,6 +11,7 @@ mod catalogue;
 mod decided;
 mod gateway;
 mod host;
+mod list;
 mod own;
 mod schema;
 mod session;

@@ -10,6 +10,7 @@ use crate::boundary::Door;
 use crate::catalogue::{Kind, Tool};
 use crate::decided::Granted;
 use crate::host::{Host, Note};
+use crate::tasks::Watch;
 use crate::through::Ran;
 
 /// How long TaskOutput waits when it names no limit.
@@ -82,7 +83,7 @@ pub(crate) async fn run(door: &Door, kind: &Kind, granted: &Granted) -> Ran {
             let blocks = input.get("block").and_then(Value::as_bool).unwrap_or_default();
             let limit =
                 input.get("timeout").and_then(Value::as_u64).map_or(WAIT, Duration::from_millis);
-            match door.tasks.output(id, blocks.then_some(limit)).await {
+            match door.tasks.output(id, text("filter"), blocks.then_some(limit)).await {
                 Ok((output, state)) => {
                     let shown = if output.is_empty() { "(nothing new)" } else { &output };
                     ran(
@@ -94,16 +95,35 @@ pub(crate) async fn run(door: &Door, kind: &Kind, granted: &Granted) -> Ran {
             }
         }
         "TaskStop" => match text("task_id").or_else(|| text("shell_id")) {
-            Some(id) => match door.tasks.stop(id) {
+            Some(id) => match door.tasks.stop(id).await {
                 Ok(()) => ran(
-                    format!("The background command {id} is told to end."),
+                    format!("The background command {id} was stopped."),
                     json!({ "task_id": id }),
                 ),
                 Err(error) => failed(error),
             },
             None => failed("`task_id` is missing."),
         },
+        "Monitor" => watch(door, granted).await,
+        tool @ ("TaskCreate" | "TaskGet" | "TaskList" | "TaskUpdate") => {
+            match door.session.list(tool, input) {
+                Ok((told, result)) => ran(told, result),
+                Err(error) => failed(error),
+            }
+        }
         other => failed(format!("`{other}` is not done by the agent")),
+    }
+}
+
+/// Watches a background command that runs already.
+async fn watch(door: &Door, granted: &Granted) -> Ran {
+    let Some(name) = granted.input().get("task_id").and_then(Value::as_str) else {
+        return failed("`command` or `task_id` is missing.");
+    };
+    let watch = Watch::of(granted.input(), granted.call_id(), false);
+    match door.tasks.watch(name, watch).await {
+        Ok(()) => ran(format!("The lines of {name} are watched."), json!({ "taskId": name })),
+        Err(error) => failed(error),
     }
 }
 

@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 use stockade_files::Facts;
 use stockade_wire::types::Context;
 
+use crate::list::List;
+
 /// The first state of a session.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Setup {
@@ -52,6 +54,9 @@ struct State {
     /// By real path, and by the path that was named.
     known: HashMap<PathBuf, Facts>,
     todos: Value,
+    list: List,
+    /// The mode that the model was told last.
+    told_mode: Option<String>,
     denials: Vec<Denial>,
     structured: Option<Value>,
     before_plan: Option<String>,
@@ -227,6 +232,18 @@ impl Session {
 
     pub(crate) fn set_todos(&self, todos: Value) -> Value {
         std::mem::replace(&mut self.state().todos, todos)
+    }
+
+    /// Does a call of a tool of the task list.
+    pub(crate) fn list(&self, tool: &str, input: &Value) -> Result<(String, Value), String> {
+        self.state().list.call(tool, input)
+    }
+
+    /// Returns the mode if it is another than the model was told last.
+    pub(crate) fn take_new_mode(&self) -> Option<String> {
+        let mode = self.mode();
+        let before = self.state().told_mode.replace(mode.clone());
+        before.filter(|before| *before != mode).map(|_| mode)
     }
 
     /// The structured output that the model gave.

@@ -1,37 +1,36 @@
-//! Background commands of a session: each is a run of the gateway that goes on while the agent works.
+//! Background commands of a session: tasks of the gateway, under short names for the model, and what watches them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use serde_json::Value;
 use stockade_files::visible;
-use stockade_wire::types::{Event, RunOutcome};
-use tokio::sync::{Notify, watch};
+use stockade_wire::tasks::{OutputRequest, TaskAct, TaskState, TaskView};
+use tokio::time::Instant;
 
-use crate::gateway::{Heard, Run};
+use crate::gateway::Gateway;
 use crate::host::{Host, Note};
 
-/// Most bytes that are kept of a task's output.
-const KEPT: usize = 8 << 20;
-/// Most characters that one call returns.
-const CHARACTERS: usize = 30_000;
-/// Most tasks at once.
-const MOST: usize = 32;
+/// Longest wait of one request to the gateway.
+const WAIT: Duration = Duration::from_secs(600);
+/// How long a task is watched when the call names no time.
+const WATCHED: Duration = Duration::from_secs(300);
+/// How often a watched task is looked at.
+const LOOK: Duration = Duration::from_millis(250);
+/// Most lines of one watch that the model is told in a minute.
+const LINES: usize = 10;
+const MINUTE: Duration = Duration::from_secs(60);
+/// Most characters of such a line.
+const LONGEST_LINE: usize = 500;
 
 /// The tasks of a session.
-#[derive(Debug, Default)]
 pub(crate) struct Tasks {
-    known: Mutex<BTreeMap<String, Task>>,
-    /// Ends that the model has not been told of.
-    ended: Mutex<Vec<String>>,
-}
-
-#[derive(Debug)]
-struct Task {
-    output: Arc<Mutex<Vec<u8>>>,
-    read: usize,
-    state: watch::Receiver<Option<String>>,
-    stop: Arc<Notify>,
+    gateway: Gateway,
+    host: Arc<dyn Host>,
+    known: Mutex<BTreeMap<String, String>>,
+    /// Ends and lines that the model has not been told of.
+    news: Mutex<Vec<String>>,
 }
 
 /// The description of a task.
@@ -41,137 +40,290 @@ pub(crate) struct About {
     pub(crate) description: String,
 }
 
+/// A watch for lines of a task.
+#[derive(Debug, Clone)]
+pub(crate) struct Watch {
+    pub(crate) call_id: String,
+    /// Regular expression; empty for every line.
+    pub(crate) pattern: String,
+    /// How long it is watched; none to its end.
+    pub(crate) limit: Option<Duration>,
+    /// The task was started for this watch, and ends with it.
+    pub(crate) is_own: bool,
+}
+
+impl Watch {
+    /// Reads the input of a Monitor call.
+    pub(crate) fn of(input: &Value, call_id: &str, is_own: bool) -> Watch {
+        let number = input.get("timeout_ms").and_then(Value::as_f64).filter(|it| *it >= 1.0);
+        let limit = number.map_or(WATCHED, |it| Duration::from_secs_f64(it / 1_000.0));
+        let persists = input.get("persistent").and_then(Value::as_bool) == Some(true);
+        Watch {
+            call_id: call_id.to_owned(),
+            pattern: input.get("pattern").and_then(Value::as_str).unwrap_or_default().to_owned(),
+            limit: (!persists).then_some(limit),
+            is_own,
+        }
+    }
+}
+
 impl Tasks {
-    fn known(&self) -> MutexGuard<'_, BTreeMap<String, Task>> {
+    pub(crate) fn new(gateway: Gateway, host: Arc<dyn Host>) -> Tasks {
+        Tasks { gateway, host, known: Mutex::default(), news: Mutex::default() }
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a run going as a task; `output` is what it wrote so far. Returns the task's identity.
-    pub(crate) fn keep(
-        self: &Arc<Self>,
-        run: Run,
-        output: Vec<u8>,
-        (about, host): (About, Arc<dyn Host>),
-    ) -> Result<String, String> {
+    fn tell(&self, text: String) {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner).push(text);
+    }
+
+    /// Takes what the model has to be told.
+    pub(crate) fn take_news(&self) -> Vec<String> {
+        std::mem::take(&mut self.news.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes in a command that runs in the background now, and returns its name.
+    pub(crate) fn add(self: &Arc<Self>, task: &TaskView, about: About) -> String {
         let mut known = self.known();
-        let running = known.values().filter(|task| task.state.borrow().is_none()).count();
-        if running >= MOST {
-            return Err(format!(
-                "{MOST} background commands are running; stop one with TaskStop first"
-            ));
-        }
-        let id = format!("b{:04}", known.len() + 1);
-        let output = Arc::new(Mutex::new(output));
-        let (ending, state) = watch::channel(None);
-        host.note(Note::TaskStarted {
-            task: id.clone(),
+        let name = format!("b{:04}", known.len() + 1);
+        known.insert(name.clone(), task.task_id.clone());
+        drop(known);
+        self.host.note(Note::TaskStarted {
+            task: name.clone(),
             call_id: about.call_id.clone(),
             description: about.description.clone(),
         });
-        let (tasks, name, kept) = (Arc::clone(self), id.clone(), Arc::clone(&output));
-        let stop = Arc::new(Notify::new());
-        let stopped = Arc::clone(&stop);
+        let (tasks, id, told) = (Arc::clone(self), task.task_id.clone(), name.clone());
         tokio::spawn(async move {
-            let (status, how) = follow(run, &kept, &stopped).await;
+            let (status, how) = tasks.end(&id).await;
             let summary = format!("Background command \"{}\" {status} ({how})", about.description);
-            tasks
-                .ended
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(format!("{summary}; its id is {name}."));
-            ending.send_replace(Some(format!("{status} ({how})")));
-            host.note(Note::TaskEnded { task: name, call_id: about.call_id, status, summary });
+            tasks.tell(format!("{summary}; its id is {told}."));
+            tasks.host.note(Note::TaskEnded {
+                task: told,
+                call_id: about.call_id,
+                status: status.into(),
+                summary,
+            });
         });
-        known.insert(id.clone(), Task { output, read: 0, state, stop });
-        Ok(id)
+        name
+    }
+
+    /// Waits for the end of a task, and says in words what came of it.
+    async fn end(&self, id: &str) -> (&'static str, String) {
+        loop {
+            let timeout_ms = u64::try_from(WAIT.as_millis()).unwrap_or(u64::MAX);
+            let act = TaskAct::Wait { task_id: id.to_owned(), timeout_ms };
+            match self.gateway.task(act).await.map(|told| told.tasks.into_iter().next()) {
+                Ok(Some(task)) if task.state.has_ended() => {
+                    return (word(task.state), task.reason);
+                }
+                Ok(Some(_)) => {}
+                Ok(None) => return ("failed", "the gateway does not know it".to_owned()),
+                Err(failure) => return ("failed", failure.message),
+            }
+        }
+    }
+
+    /// Returns the gateway's identity of a task.
+    pub(crate) fn identity(&self, name: &str) -> Result<String, String> {
+        let known = self.known();
+        if let Some(id) = known.get(name) {
+            return Ok(id.clone());
+        }
+        if let Some(id) = known.values().find(|id| *id == name) {
+            return Ok(id.clone());
+        }
+        let names: Vec<&str> = known.keys().map(String::as_str).collect();
+        let names = if names.is_empty() { "there are none".to_owned() } else { names.join(", ") };
+        Err(format!(
+            "there is no background command `{}`; known ones: {names}",
+            name.escape_debug()
+        ))
     }
 
     /// Returns what a task wrote since the last call, and its state. Waits for its end for at most `wait`.
     pub(crate) async fn output(
         &self,
-        id: &str,
+        name: &str,
+        filter: Option<&str>,
         wait: Option<Duration>,
     ) -> Result<(String, String), String> {
-        let state = self.known().get(id).map(|task| task.state.clone());
-        let Some(mut state) = state else { return Err(self.unknown(id)) };
-        if let Some(wait) = wait {
-            let _ = tokio::time::timeout(wait, state.wait_for(Option::is_some)).await; // it may go on
+        let wait_ms = wait.map_or(0, |it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX));
+        let request = OutputRequest {
+            task_id: self.identity(name)?,
+            offset: None,
+            filter: filter.map(str::to_owned),
+            wait_ms,
+        };
+        let told = self.gateway.task(TaskAct::Output(request)).await;
+        let told = told.map_err(|failure| failure.message)?;
+        let task = told.tasks.into_iter().next().ok_or("the gateway does not know the task")?;
+        let output = told.output.ok_or("the gateway told no output")?;
+        let mut text = visible(output.text.trim_end_matches('\n'));
+        if output.left_out > 0 {
+            text = format!("({} bytes before this are left out)\n{text}", output.left_out);
         }
-        let mut known = self.known();
-        let Some(task) = known.get_mut(id) else { return Err(format!("there is no task `{id}`")) };
-        let output = task.output.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = output.get(task.read..).unwrap_or_default();
-        let text: String = String::from_utf8_lossy(new).chars().take(CHARACTERS).collect();
-        task.read = output.len();
-        let state = task.state.borrow().clone().unwrap_or_else(|| "running".into());
-        Ok((visible(&text), state))
+        let state = match task.state.has_ended() {
+            true => format!("{} ({})", word(task.state), task.reason),
+            false => "running".to_owned(),
+        };
+        Ok((text, state))
     }
 
     /// Ends a task: the command with its whole tree.
-    pub(crate) fn stop(&self, id: &str) -> Result<(), String> {
-        let stop = self.known().get(id).map(|task| Arc::clone(&task.stop));
-        match stop {
-            Some(stop) => {
-                stop.notify_one();
-                Ok(())
-            }
-            None => Err(self.unknown(id)),
-        }
+    pub(crate) async fn stop(&self, name: &str) -> Result<(), String> {
+        let task_id = self.identity(name)?;
+        let stopped = self.gateway.task(TaskAct::Stop { task_id }).await;
+        stopped.map(drop).map_err(|failure| failure.message)
     }
 
-    fn unknown(&self, id: &str) -> String {
-        let known = self.known();
-        let names: Vec<&str> = known.keys().map(String::as_str).collect();
-        let names = if names.is_empty() { "there are none".to_owned() } else { names.join(", ") };
-        format!("there is no background command `{}`; known ones: {names}", id.escape_debug())
+    /// Tells the model each line of a task that a pattern matches, at most [`LINES`] a minute; further ones are counted.
+    pub(crate) async fn watch(self: &Arc<Self>, name: &str, watch: Watch) -> Result<(), String> {
+        let id = self.identity(name)?;
+        let offset = if watch.is_own { 0 } else { self.written(&id).await? };
+        // A pattern that cannot be used is told at once.
+        self.lines(&id, &watch.pattern, offset).await?;
+        let (tasks, name) = (Arc::clone(self), name.to_owned());
+        tokio::spawn(async move { tasks.follow(&name, &id, (watch, offset)).await });
+        Ok(())
     }
 
-    /// Takes what the model has to be told.
-    pub(crate) fn take_ended(&self) -> Vec<String> {
-        std::mem::take(&mut self.ended.lock().unwrap_or_else(PoisonError::into_inner))
+    async fn written(&self, id: &str) -> Result<u64, String> {
+        let told = self.gateway.task(TaskAct::Show { task_id: id.to_owned() }).await;
+        let told = told.map_err(|failure| failure.message)?;
+        Ok(told.tasks.first().map_or(0, |task| task.output_bytes))
     }
-}
 
-async fn follow(mut run: Run, kept: &Mutex<Vec<u8>>, stop: &Notify) -> (String, String) {
-    loop {
-        let heard = tokio::select! {
-            heard = run.next() => heard,
-            () = stop.notified() => {
-                run.stop();
-                continue;
-            }
+    /// Returns matching lines from `offset` on, where to go on, and whether the task is over.
+    async fn lines(
+        &self,
+        id: &str,
+        pattern: &str,
+        offset: u64,
+    ) -> Result<(Vec<String>, u64, bool), String> {
+        let request = OutputRequest {
+            task_id: id.to_owned(),
+            offset: Some(offset),
+            filter: Some(pattern.to_owned()),
+            wait_ms: 0,
         };
-        match heard {
-            Heard::Event(Event::Output { bytes, .. }) => {
-                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-                let room = KEPT.saturating_sub(kept.len());
-                kept.extend(bytes.iter().take(room));
+        let told = self.gateway.task(TaskAct::Output(request)).await;
+        let told = told.map_err(|failure| failure.message)?;
+        let output = told.output.ok_or("the gateway told no output")?;
+        let lines = output.text.lines().map(str::to_owned).collect();
+        let is_over = told.tasks.first().is_some_and(|task| task.state.has_ended());
+        Ok((lines, output.next_offset, is_over))
+    }
+
+    async fn follow(self: Arc<Self>, name: &str, id: &str, (watch, mut offset): (Watch, u64)) {
+        let until = watch.limit.map(|limit| Instant::now() + limit);
+        let mut rate = Rate::new(Instant::now());
+        loop {
+            let Ok((lines, next, is_over)) = self.lines(id, &watch.pattern, offset).await else {
+                return;
+            };
+            offset = next;
+            for line in &lines {
+                if rate.takes(Instant::now()) {
+                    let line: String = line.chars().take(LONGEST_LINE).collect();
+                    self.event(name, &watch.call_id, &visible(&line));
+                }
             }
-            Heard::Event(Event::Notice(_) | Event::Terminal | Event::Background(_)) => {}
-            // Nobody is there for a question of a command that runs by itself.
-            Heard::Question(id, _) => run.answer(&id, stockade_wire::types::Answer::Withdrawn),
-            Heard::Ended(outcome) => return ended(&outcome),
+            if let Some(count) = rate.left_out(Instant::now(), is_over) {
+                let text = format!("{count} further lines matched; TaskOutput shows them");
+                self.event(name, &watch.call_id, &text);
+            }
+            if is_over {
+                return;
+            }
+            if until.is_some_and(|until| Instant::now() >= until) {
+                self.event(name, &watch.call_id, "the time of this watch is over");
+                if watch.is_own {
+                    let _ = self.stop(name).await; // it may have ended meanwhile
+                }
+                return;
+            }
+            tokio::time::sleep(LOOK).await;
         }
+    }
+
+    fn event(&self, name: &str, call_id: &str, text: &str) {
+        self.tell(format!("Monitor of {name}: {text}"));
+        self.host.note(Note::TaskEvent {
+            task: name.to_owned(),
+            call_id: call_id.to_owned(),
+            text: text.to_owned(),
+        });
     }
 }
 
-fn ended(outcome: &RunOutcome) -> (String, String) {
-    match outcome {
-        RunOutcome::Ran(result) => match (&result.signal, result.exit_code) {
-            _ if result.timed_out => ("failed".into(), "it ran out of time".into()),
-            _ if result.interrupted => ("stopped".into(), "it was stopped".into()),
-            (_, Some(0)) => ("completed".into(), "exit code 0".into()),
-            (_, Some(code)) => ("failed".into(), format!("exit code {code}")),
-            (signal, None) => {
-                ("failed".into(), signal.clone().unwrap_or_else(|| "no exit code".into()))
-            }
-        },
-        RunOutcome::Denied(refusal) | RunOutcome::NeedsPerson(refusal) => {
-            ("failed".into(), refusal.decision.reason.clone())
+/// How many lines were told in the running minute.
+#[derive(Debug)]
+struct Rate {
+    begun: Instant,
+    told: usize,
+    left_out: usize,
+}
+
+impl Rate {
+    fn new(now: Instant) -> Rate {
+        Rate { begun: now, told: 0, left_out: 0 }
+    }
+
+    /// Says whether one more line is told; else it is counted.
+    fn takes(&mut self, now: Instant) -> bool {
+        if now.duration_since(self.begun) >= MINUTE && self.left_out == 0 {
+            *self = Rate::new(now);
         }
-        RunOutcome::Background(task) => {
-            ("failed".into(), format!("the gateway keeps it as {}", task.task_id))
+        let takes = self.told < LINES;
+        if takes {
+            self.told += 1;
+        } else {
+            self.left_out += 1;
         }
-        RunOutcome::Failed(failure) => ("failed".into(), failure.message.clone()),
+        takes
+    }
+
+    /// Returns how many lines were only counted, once their minute or the task is over.
+    fn left_out(&mut self, now: Instant, is_over: bool) -> Option<usize> {
+        let is_due = is_over || now.duration_since(self.begun) >= MINUTE;
+        if self.left_out == 0 || !is_due {
+            return None;
+        }
+        let count = self.left_out;
+        *self = Rate::new(now);
+        Some(count)
+    }
+}
+
+/// Returns the word that agents' users know for a state.
+fn word(state: TaskState) -> &'static str {
+    match state {
+        TaskState::Completed => "completed",
+        TaskState::Stopped => "stopped",
+        TaskState::Failed | TaskState::Lost => "failed",
+        TaskState::Pending | TaskState::Running => "running",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ten_lines_a_minute_are_told_and_the_rest_is_counted() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut rate = Rate::new(start);
+        let told = (0..25).filter(|_| rate.takes(at(1))).count();
+        assert_eq!((told, rate.left_out(at(2), false)), (10, None));
+        assert_eq!(rate.left_out(at(61), false), Some(15));
+        assert!(rate.takes(at(62)));
+        assert_eq!(rate.left_out(at(200), true), None);
+        let told = (0..12).filter(|_| rate.takes(at(300))).count();
+        assert_eq!((told, rate.left_out(at(301), true)), (10, Some(2)));
     }
 }

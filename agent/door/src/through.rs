@@ -1,12 +1,10 @@
 //! Commands and file tools: the gateway decides them, asks through the host, runs them and tells the result.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use serde_json::{Value, json};
 use stockade_files::{Answer as Worked, Content};
 use stockade_model::{Block, Image};
 use stockade_wire::errors::Failure;
+use stockade_wire::tasks::TaskView;
 use stockade_wire::types::{
     Answer, AtLimit, CommandRequest, CommandText, DecisionView, Event, LONGEST_MS, Question,
     RunOutcome, RunResult, ToolCall,
@@ -19,14 +17,12 @@ use crate::gateway::{self, Run};
 use crate::host::{Asked, Note, Reply};
 use crate::schema::Valid;
 use crate::session::Denial;
-use crate::tasks::About;
+use crate::tasks::{About, Watch};
 
 /// Time limit of a command that names none, in milliseconds.
 const TIMEOUT: u64 = 120_000;
 /// Most bytes of a worker's answer.
 const ANSWER: usize = 64 << 20;
-/// How long a background command has to be refused before it counts as started.
-const STARTS: Duration = Duration::from_millis(400);
 
 /// A call that the hooks of the host have heard.
 #[derive(Debug, Clone)]
@@ -208,7 +204,8 @@ fn request(door: &Door, valid: &Valid<'_>) -> CommandRequest {
             conditions: path(input).map(|path| door.session.known(path)).unwrap_or_default(),
         }),
     };
-    let timeout = match (is_shell, flag("run_in_background")) {
+    let background = is_shell && is_background(valid);
+    let timeout = match (is_shell, background) {
         (true, true) => LONGEST_MS,
         (_, _) => limit(input),
     };
@@ -216,7 +213,7 @@ fn request(door: &Door, valid: &Valid<'_>) -> CommandRequest {
         command,
         cwd: door.session.cwd(),
         timeout_ms: Some(timeout),
-        background: false,
+        background,
         at_limit: AtLimit::Stop,
         one_stream: false,
         pty: false,
@@ -228,7 +225,7 @@ fn request(door: &Door, valid: &Valid<'_>) -> CommandRequest {
             .filter(|_| is_shell),
         unsandboxed: is_shell && flag("dangerouslyDisableSandbox"),
         stdin: false,
-        report_cwd: is_shell && !flag("run_in_background"),
+        report_cwd: is_shell && !background,
         call_id: Some(valid.call_id().to_owned()),
         context: door.session.context(door.host.can_be_asked()),
     }
@@ -258,18 +255,8 @@ async fn once(
     let mut run = door.gateway.run(&request).map_err(|failure| Refused::failure(&failure))?;
     let mut streams = Streams::default();
     let is_shell = valid.tool().kind == Kind::Shell;
-    let background =
-        is_shell && valid.input().get("run_in_background").and_then(Value::as_bool) == Some(true);
     let outcome = loop {
-        let next = run.next();
-        let next = match background {
-            true => match tokio::time::timeout(STARTS, next).await {
-                Ok(next) => next,
-                Err(_) => return Ok(keep(door, valid, run, streams)),
-            },
-            false => next.await,
-        };
-        match next {
+        match run.next().await {
             gateway::Heard::Event(Event::Output { stream, bytes }) => match is_shell {
                 true => streams.push_short(stream, &bytes),
                 false => streams.push(stream, &bytes, ANSWER),
@@ -302,11 +289,7 @@ async fn once(
         RunOutcome::Denied(refused) | RunOutcome::NeedsPerson(refused) => {
             Err(refusal(door, valid, &refused.decision))
         }
-        // The agent keeps a command in the background by itself, so it asks for none.
-        RunOutcome::Background(task) => Err(Refused::invalid(format!(
-            "The gateway keeps this command as its task {}.",
-            task.task_id
-        ))),
+        RunOutcome::Background(task) => Ok(Ok(keep(door, valid, &task).await)),
         RunOutcome::Failed(failure) => Err(Refused::failure(&failure)),
     }
 }
@@ -377,28 +360,35 @@ fn same(valid: &Valid<'_>, agreed: &Value, now: &Value) -> bool {
     }
 }
 
-/// Keeps a run that goes on in the background.
-fn keep(door: &Door, valid: &Valid<'_>, run: Run, streams: Streams) -> Result<Ran, Value> {
+/// Says whether a call goes on while the model works.
+fn is_background(valid: &Valid<'_>) -> bool {
+    let asks = valid.input().get("run_in_background").and_then(Value::as_bool) == Some(true);
+    asks || valid.tool().name == "Monitor"
+}
+
+/// Takes in a command that goes on in the background, and watches it where that was asked for.
+async fn keep(door: &Door, valid: &Valid<'_>, task: &TaskView) -> Ran {
     let command = valid.input().get("command").and_then(Value::as_str).unwrap_or_default();
     let description = valid.input().get("description").and_then(Value::as_str).unwrap_or(command);
     let about = About { call_id: valid.call_id().to_owned(), description: description.to_owned() };
-    let output = [streams.stdout, streams.stderr].concat();
-    Ok(match door.tasks.keep(run, output, (about, Arc::clone(&door.host))) {
-        Ok(id) => Ran {
-            content: vec![Block::Text(format!(
-                "The command runs in the background with the id {id}. TaskOutput shows what it writes; you are told when it \
-                 ends."
-            ))],
-            is_error: false,
-            result: json!({ "stdout": "", "stderr": "", "interrupted": false, "isImage": false,
-                "noOutputExpected": false, "backgroundTaskId": id }),
-        },
-        Err(message) => Ran {
-            content: vec![Block::Text(message.clone())],
-            is_error: true,
-            result: json!(message),
-        },
-    })
+    let id = door.tasks.add(task, about);
+    let mut text = format!(
+        "The command runs in the background with the id {id}. TaskOutput shows what it writes; you are told when it ends."
+    );
+    let mut is_error = false;
+    if valid.tool().name == "Monitor" {
+        let watch = Watch::of(valid.input(), valid.call_id(), true);
+        match door.tasks.watch(&id, watch).await {
+            Ok(()) => text.push_str(" Its lines are watched."),
+            Err(error) => {
+                text.push_str(&format!(" It is not watched: {error}"));
+                is_error = true;
+            }
+        }
+    }
+    let result = json!({ "stdout": "", "stderr": "", "interrupted": false, "isImage": false,
+        "noOutputExpected": false, "backgroundTaskId": id, "gatewayTaskId": task.task_id });
+    Ran { content: vec![Block::Text(text)], is_error, result }
 }
 
 fn shell(door: &Door, result: &RunResult, streams: &Streams, limit: u64) -> Ran {

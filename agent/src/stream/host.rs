@@ -178,6 +178,9 @@ impl Program {
                 "task_id": task, "tool_use_id": call_id, "description": description, "is_backgrounded": true,
                 "task_type": "local_bash",
             })),
+            Note::TaskEvent { task, call_id, text } => frames.system("task_progress", json!({
+                "task_id": task, "tool_use_id": call_id, "description": text,
+            })),
             Note::TaskEnded { task, call_id, status, summary } => {
                 self.send(frames.system("task_updated", json!({ "task_id": task, "patch": { "status": status } })));
                 frames.system("task_notification", json!({
@@ -245,7 +248,7 @@ impl Host for Program {
     }
 
     fn note(&self, note: Note) {
-        let wakes = matches!(note, Note::TaskEnded { .. });
+        let wakes = matches!(note, Note::TaskEnded { .. } | Note::TaskEvent { .. });
         self.told(note).into_iter().for_each(|frame| self.send(frame));
         if wakes {
             let _ = self.woken.send(()); // a session that is over needs nothing

@@ -68,6 +68,8 @@ pub struct Gateway {
     loopbacks: loopbacks::Loopbacks,
     hooked: hooked::Hooked,
     tasks: Live,
+    /// It stays as long as the tasks of its sessions.
+    keeps_tasks: bool,
     /// What waits until the kernel has taken down what kept commands apart.
     remains: Mutex<Vec<JoinHandle<()>>>,
     /// Of a gateway that stays: when it looked last for temporary directories that others left behind.
@@ -144,10 +146,18 @@ impl Gateway {
             loopbacks: loopbacks::Loopbacks::default(),
             hooked: hooked::Hooked::default(),
             tasks: Live::default(),
+            keeps_tasks: stays,
             remains,
             swept: stays.then(|| Due::every(BETWEEN_SWEEPS)),
             pruned: Due::every(BETWEEN_PRUNES),
         })
+    }
+
+    /// Has commands become background tasks although the gateway shares the log: for one that ends with its only session.
+    #[must_use]
+    pub fn keeping_tasks(mut self) -> Gateway {
+        self.keeps_tasks = true;
+        self
     }
 
     /// Decides one command, runs it if it may, and records both.

@@ -117,7 +117,7 @@ impl Session {
     /// Is the gateway of the agent, until that ends.
     async fn serve(&self, options: Options) -> Result<ExitCode, Failure> {
         let path = self.places.state.join(format!("run/agent-{}.sock", std::process::id()));
-        let gateway = Gateway::open_as(options, GatewayMode::Embedded).await?;
+        let gateway = Gateway::open_as(options, GatewayMode::Embedded).await?.keeping_tasks();
         let listener = Listener::bind(&path)?;
         let mut ended = None;
         listener.serve(gateway, async { ended = Some(self.run(&path).await) }, Idle::NEVER).await;

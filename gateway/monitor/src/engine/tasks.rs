@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::sessions::Sessions;
 use super::{Gateway, blocking};
-use crate::audit::{GatewayMode, Log, Receipt};
+use crate::audit::{Log, Receipt};
 use crate::judge::{Judged, Scene};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::tasks::{
@@ -40,9 +40,8 @@ impl Gateway {
         (command, scene, judged): (&Command, &Scene, &Judged),
         (log, receipt): (&Log, &Receipt),
     ) -> Option<Task> {
-        match self.mode {
-            GatewayMode::Embedded => return None,
-            GatewayMode::Daemon | GatewayMode::System => {}
+        if !self.keeps_tasks {
+            return None;
         }
         let view = TaskView {
             task_id: receipt.id.clone(),
