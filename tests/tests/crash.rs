@@ -88,7 +88,7 @@ fn killing_stockade_ends_its_command_and_the_log_verifies() {
 }
 
 #[test]
-fn killing_every_process_of_stockade_at_once_leaves_nothing() {
+fn i9_killing_every_process_of_stockade_at_once_leaves_nothing() {
     let place = Place::new("crash-all");
     for round in 0..10_u64 {
         let mark = format!("32{:05}.{round}", std::process::id());

@@ -49,7 +49,7 @@ fn check(samples: &[Sample]) {
 }
 
 #[test]
-fn every_program_that_bash_starts_is_in_the_tree() {
+fn i6_every_program_that_bash_starts_is_in_the_tree() {
     let mut numbers = Numbers::new(SEED);
     let samples: Vec<Sample> = corpus::FILES
         .into_iter()

@@ -52,8 +52,8 @@ fn steps(trace: &str, mark: &str) -> Vec<Step> {
 }
 
 #[test]
-fn each_record_is_durable_before_what_it_permits() {
-    let name = "each_record_is_durable_before_what_it_permits";
+fn i1_each_record_is_durable_before_what_it_permits() {
+    let name = "i1_each_record_is_durable_before_what_it_permits";
     if Command::new("strace").arg("-V").output().is_err() {
         return skip(name, "strace is not installed");
     }

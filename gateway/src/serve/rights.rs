@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_an_agent_says_its_rights_are_those_of_its_beginning() {
+    fn i8_whatever_an_agent_says_its_rights_are_those_of_its_beginning() {
         let mut expected = rights(false).context();
         expected.disallowed_tools.push("Write".into());
         assert_eq!(rights(false).narrow(&greedy()), Ok(expected.clone()));

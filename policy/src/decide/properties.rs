@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::evidence::Change;
 use super::tests::{Text, evidence, facts, rules, show, verdict};
-use crate::facts::{Facts, Mode, SandboxState};
-use crate::layer::Layer;
+use crate::facts::{Facts, HookOutcome, HookVerdict, Mode, SandboxState};
+use crate::layer::{Layer, Origin};
 use crate::verdict::Decision;
 
 fn rule() -> impl Strategy<Value = String> {
@@ -132,6 +132,18 @@ fn lists() -> impl Strategy<Value = Lists> {
     })
 }
 
+/// Returns what a hook of the person says that allows a call.
+fn yes_of_a_hook() -> HookOutcome {
+    let origin = Origin {
+        layer: Layer::User,
+        file: "/home/dev/.config/stockade/settings.json".into(),
+        line: 1,
+        column: 1,
+        pointer: "/hooks".into(),
+    };
+    HookOutcome { verdict: HookVerdict::Allow, reason: "it is fine".into(), origin }
+}
+
 /// Returns allow rules that could let a command or a part of it run.
 fn candidates(command: &str) -> Vec<String> {
     let parts = command.split(';').map(str::trim).filter(|part| !part.is_empty());
@@ -252,6 +264,25 @@ proptest! {
         let facts = facts();
         let decision = lists.decide(&facts, &(command + " ; ?"));
         prop_assert!(decision >= Decision::Ask);
+    }
+
+    #[test]
+    fn i4_no_hook_lifts_a_refusal_or_what_a_rule_or_an_opaque_part_asks(lists in lists(), facts in any_facts(), command in command()) {
+        let rules = rules(&[(Layer::User, &lists.settings())]);
+        // Where nobody is asked, a question is a refusal by another name.
+        let mode = if facts.mode == Mode::DontAsk { Mode::Default } else { facts.mode };
+        let facts = Facts { interactive: true, mode, ..facts };
+        let yes = Facts { hook: Some(yes_of_a_hook()), ..facts.clone() };
+        for text in [command.clone(), format!("? ; {command}")] {
+            let without = verdict(&rules, &facts, &Text::new(&text));
+            let with = verdict(&rules, &yes, &Text::new(&text));
+            if without.decision == Decision::Deny {
+                prop_assert_eq!(with.decision, Decision::Deny);
+            }
+            if without.code == "rule_ask" || text.starts_with('?') && without.decision > Decision::Allow {
+                prop_assert!(with.decision >= Decision::Ask, "{}", text);
+            }
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::{read, sources_in};
+use super::{read, sources_in, tests_by_name};
 
 /// Folder, and the most lines that it may hold without tests, comments and blank lines. A limit goes down when
 /// code goes away.
@@ -216,4 +216,17 @@ fn modules_and_stops_exist() {
     };
     let missing: Vec<&&str> = rows.iter().filter(is_missing).collect();
     assert_eq!(missing, Vec::<&&str>::new());
+}
+
+#[test]
+fn each_invariant_has_a_test_that_is_named_after_it() {
+    let page = read(Path::new("docs/internals/architecture.md"));
+    let rows = page.lines().filter_map(|row| row.strip_prefix("| I")?.split_once(" |"));
+    let numbers: Vec<&str> = rows.map(|(number, _)| number).collect();
+    assert_eq!(numbers, ["1", "2", "3", "4", "5", "6", "7", "8", "9", "10"]);
+    let tests = tests_by_name();
+    let has_test = |number: &&&str| tests.keys().any(|it| it.starts_with(&format!("i{number}_")));
+    let missing: Vec<&&str> = numbers.iter().filter(|it| !has_test(it)).collect();
+    assert_eq!(missing, Vec::<&&str>::new());
+    assert!(!has_test(&&"11"), "what is not there is missed");
 }

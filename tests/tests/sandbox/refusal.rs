@@ -24,8 +24,8 @@ fn without_namespaces_nothing_starts() {
 }
 
 #[test]
-fn a_required_protection_that_is_missing_stops_the_start() {
-    let test = "refusal::a_required_protection_that_is_missing_stops_the_start";
+fn i7_a_required_protection_that_is_missing_stops_the_start() {
+    let test = "refusal::i7_a_required_protection_that_is_missing_stops_the_start";
     with_covered_proc(test, || {
         let place = Place::new("required");
         let mut spec = place.spec("touch ran");
