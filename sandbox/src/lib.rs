@@ -3,6 +3,7 @@
 //! Synchronous, reads no settings and no environment, and decides nothing. [`launch`] is the other half:
 //! the executable started again as `stockade launch` confines itself step by step and becomes the command.
 #![deny(unsafe_code)]
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests start what they look at"))]
 #![warn(clippy::too_many_lines)]
 
 #[cfg(target_os = "linux")]

@@ -64,6 +64,10 @@ const DISMISSAL: Duration = Duration::from_secs(1);
 
 impl Launcher {
     /// Starts `executable` (this same one) as `stockade launch`, which makes ready what needs no spec.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this executable as a launcher, which confines itself before anything else"
+    )]
     pub fn start(executable: &Path) -> Result<Launcher, Error> {
         let started = |source| Error::Launcher { path: executable.to_path_buf(), source };
         let (control, theirs) = UnixStream::pair().map_err(started)?;

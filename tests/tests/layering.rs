@@ -6,6 +6,8 @@
 mod crates;
 #[path = "layering/house.rs"]
 mod house;
+#[path = "layering/starters.rs"]
+mod starters;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

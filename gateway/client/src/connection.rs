@@ -92,6 +92,10 @@ impl Client {
     }
 
     /// Starts a gateway as a process that serves this connection alone.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this executable as the gateway of this connection alone"
+    )]
     fn start(options: &Options) -> Result<Client, Failure> {
         let executable = options.executable()?;
         let failed = |error: std::io::Error| {

@@ -19,6 +19,7 @@ const LOCK: &str = "start.lock";
 const IDLE: &str = "10m";
 
 /// Makes sure that a gateway runs where `options` say. Several callers at once start one.
+#[expect(clippy::disallowed_methods, reason = "this executable as a gateway")]
 pub fn gateway(options: &Options) -> Result<(), Failure> {
     if options.embedded || options.state_directory.is_some() || options.audit_directory.is_some() {
         return Err(Failure::new(

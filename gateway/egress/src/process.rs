@@ -15,6 +15,10 @@ pub struct Process(Child);
 
 /// Starts `executable` as `stockade proxy` and gives it the listeners, of which nothing is kept here: when it
 /// is gone, nothing answers the command.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this executable as the proxy, which gives up all rights but its sockets"
+)]
 pub fn start(executable: &Path, listeners: Listeners) -> io::Result<(Process, UnixStream)> {
     let (ours, theirs) = UnixStream::pair()?;
     let child = Command::new(executable)

@@ -92,6 +92,10 @@ impl Order {
         })
     }
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the keeper becomes the hook that settings of a person name"
+    )]
     fn keep(&self) -> Result<Ended, String> {
         setsid().map_err(|error| format!("it cannot be given a session of its own: {error}"))?;
         set_child_subreaper(Some(getpid()))

@@ -5,6 +5,7 @@
 //!
 //! Starts the processes of hooks and sends requests to their addresses; reads no settings and grants nothing.
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests start what they look at"))]
 #![allow(missing_docs, reason = "fields whose names and types say what they are")]
 
 mod answer;

@@ -131,6 +131,7 @@ fn mark() -> Result<String, String> {
 }
 
 /// Returns the keeper of a hook, not yet started.
+#[expect(clippy::disallowed_methods, reason = "the keeper of a hook, which is this executable")]
 fn kept(job: &Job, mark: &str, limit: u64, report: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(&job.executable);
     command.arg(keeper::ROLE).arg(limit.to_string()).arg(report);

@@ -10,6 +10,7 @@
 //!
 //! May touch the folder of the log and the folder of its keys; starts no process.
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests start what they look at"))]
 #![allow(
     missing_docs,
     reason = "the fields of a record are explained in docs/audit-log.md, under the names that they have here"

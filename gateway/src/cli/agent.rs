@@ -51,6 +51,10 @@ const HANDED_ON: [fn() -> SignalKind; 3] =
     [SignalKind::interrupt, SignalKind::terminate, SignalKind::hangup];
 
 /// Starts `stockade-agent` and serves it until it ends; its status is the status of this process.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the executable of the agent, which has no rights of the gateway"
+)]
 pub(crate) fn start(options: &Agent) -> Result<ExitCode, Failure> {
     let beside = beside()?;
     let first = options.arguments.first().map(String::as_str);
@@ -151,6 +155,10 @@ impl Session {
         Ok(code)
     }
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the executable of the agent, which has no rights of the gateway"
+    )]
     fn keeper(&self, place: &Path) -> Result<Child, Failure> {
         let mut command = tokio::process::Command::new(&self.beside);
         command.arg("keep").arg("--place").arg(place).args(&self.arguments);
@@ -229,6 +237,10 @@ impl Session {
         }
     }
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the executable of the agent, which has no rights of the gateway"
+    )]
     async fn unconfined(&self, place: &Path, mut signals: Signals) -> Result<ExitCode, Failure> {
         let mut command = tokio::process::Command::new(&self.beside);
         command.args(&self.arguments).current_dir(place).env_clear();

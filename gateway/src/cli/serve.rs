@@ -79,6 +79,10 @@ pub(crate) async fn serve(serving: args::Serve, spare: Spare) -> Result<ExitCode
 
 /// Starts the gateway in a session of its own and returns when it listens. It has no descriptor of the caller, none of its
 /// variables but those that name the person and the places, and no terminal.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this executable once more, as the gateway that stays"
+)]
 pub(crate) fn detach(options: &args::Serve) -> Result<ExitCode, Failure> {
     let broken = |error: std::io::Error| {
         let message = format!("the gateway cannot be started: {error}");

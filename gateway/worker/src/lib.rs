@@ -4,6 +4,7 @@
 //!
 //! Total: whatever happens to the worker, there is a tree, and what the worker did not confirm is opaque.
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests start what they look at"))]
 
 mod plain;
 pub mod scan;

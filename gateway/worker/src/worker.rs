@@ -198,6 +198,10 @@ impl Worker {
     }
 
     /// Starts the executable once more.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this executable as the scan worker, which gives up all rights"
+    )]
     fn execute(executable: &Path) -> Option<Worker> {
         let mut process = Command::new(executable)
             .arg("scan")
