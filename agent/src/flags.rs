@@ -106,10 +106,10 @@ pub(crate) struct Flags {
     /// Schema of the result
     #[arg(long, value_name = "JSON")]
     pub(crate) json_schema: Option<String>,
-    /// Go on with the last session of this directory
+    /// Go on with the session that is nearest to here: same branch, repository, or directory; the newest of those
     #[arg(short = 'c', long = "continue")]
     pub(crate) continue_last: bool,
-    /// Go on with this session
+    /// Go on with this session: its identity, the beginning of one, or its name
     #[arg(short, long, value_name = "ID")]
     pub(crate) resume: Option<String>,
     /// Go on under a new identity; the session stays as it is
@@ -121,6 +121,9 @@ pub(crate) struct Flags {
     /// Identity of the new session
     #[arg(long, value_name = "UUID")]
     pub(crate) session_id: Option<String>,
+    /// Name of the new session
+    #[arg(short, long, value_name = "NAME", conflicts_with_all = ["continue_last", "resume", "no_session_persistence"])]
+    pub(crate) name: Option<String>,
     /// Keep nothing of the session
     #[arg(long)]
     pub(crate) no_session_persistence: bool,

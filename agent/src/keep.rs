@@ -1,5 +1,5 @@
 //! The keeper of one agent: the process that reads files and variables before the session begins, holds the key of the
-//! endpoint, and appends to the session's file. The agent has none of these rights.
+//! endpoint, and keeps the session's log. The agent has none of these rights.
 //!
 //! The gateway starts `stockade-agent keep --place DIR OPTIONS`. The keeper writes what the session begins with to DIR,
 //! listens there at two sockets, tells the gateway in one line of JSON which rights the session has, and serves until its
@@ -19,7 +19,7 @@ use stockade_model::relay::Relay;
 
 use crate::flags::Flags;
 use crate::models::KEYS;
-use crate::session::{Begun, file};
+use crate::session::{Begun, Record};
 
 /// What the session begins with, a file in the agent's directory.
 pub(crate) const BEGUN: &str = "begun.json";
@@ -57,11 +57,8 @@ pub(crate) fn run(options: &Keep) -> ExitCode {
 }
 
 fn keep(Keep { place, flags }: &Keep) -> anyhow::Result<()> {
-    let (begun, endpoint) = Begun::read(flags)?;
-    let path = match flags.no_session_persistence {
-        true => None,
-        false => file(&begun.cwd, &begun.setup.id),
-    };
+    let (mut begun, endpoint) = Begun::read(flags)?;
+    let record = begun.record(flags);
     std::env::set_current_dir(place).context("the agent's directory cannot be used")?;
     let private = |name: &str| {
         std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(name)
@@ -70,7 +67,7 @@ fn keep(Keep { place, flags }: &Keep) -> anyhow::Result<()> {
         .and_then(|mut file| file.write_all(&serde_json::to_vec(&begun)?))
         .context("the agent's directory cannot be written")?;
     let listener = UnixListener::bind(SESSION).context("the keeper cannot listen")?;
-    std::thread::Builder::new().name("session".into()).spawn(move || appends(&listener, path))?;
+    std::thread::Builder::new().name("session".into()).spawn(move || appends(&listener, record))?;
     let model = UnixListener::bind(MODEL).context("the keeper cannot listen")?;
     println!("{}", rights(flags, &begun));
     relay(model, endpoint)
@@ -112,9 +109,9 @@ fn wait_for_the_end() {
     while std::io::stdin().lock().read(&mut nothing).is_ok_and(|count| count > 0) {}
 }
 
-/// Appends each line of the one agent to the session's file, and answers it: an empty line, or why it cannot.
-fn appends(listener: &UnixListener, path: Option<PathBuf>) {
-    let Some(path) = path else { return };
+/// Records each line of the one agent, and answers it: an empty line, or why it cannot.
+fn appends(listener: &UnixListener, record: Option<Record>) {
+    let Some(mut record) = record else { return };
     while let Ok((stream, _)) = listener.accept() {
         let Ok(mut answers) = stream.try_clone() else { return };
         let mut lines = BufReader::new(stream);
@@ -124,23 +121,13 @@ fn appends(listener: &UnixListener, path: Option<PathBuf>) {
                 Ok(count) if count > 0 && line.ends_with(b"\n") => {}
                 Ok(_) | Err(_) => break,
             }
-            let told = append(&path, &line).err().map(|error| {
-                format!("`{}` cannot be written: {error}", path.display()).replace('\n', " ")
-            });
+            let told =
+                record.take(&line).err().map(|error| format!("{error:#}").replace('\n', " "));
             if writeln!(answers, "{}", told.unwrap_or_default()).is_err() {
                 break;
             }
         }
     }
-}
-
-fn append(path: &Path, line: &[u8]) -> std::io::Result<()> {
-    serde_json::from_slice::<Value>(line)?;
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
-    let mut file = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
-    file.write_all(line)
 }
 
 /// The agent's side of the session's file.

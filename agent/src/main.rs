@@ -9,6 +9,7 @@ mod print;
 mod prompt;
 mod run;
 mod session;
+mod sessions;
 mod stream;
 mod tls;
 mod view;
@@ -55,6 +56,11 @@ enum Command {
     /// Do one call of a file tool: a line of JSON on standard input, its answer on standard output.
     #[command(hide = true)]
     Files,
+    /// List, show, name and remove sessions.
+    #[command(
+        after_help = "Example:\n  stockade agent sessions prune --older-than 30d --keep-named --dry-run"
+    )]
+    Sessions(sessions::Sessions),
     /// Hold the key and the session's file of one agent.
     #[command(hide = true, override_usage = "stockade agent [OPTIONS] [PROMPT]")]
     Keep(Box<keep::Keep>),
@@ -67,6 +73,7 @@ fn main() -> ExitCode {
             ExitCode::from(stockade_files::serve())
         }
         Ok(Arguments { command: Some(Command::Keep(options)), .. }) => keep::run(&options),
+        Ok(Arguments { command: Some(Command::Sessions(options)), .. }) => sessions::run(&options),
         Ok(Arguments { command: Some(Command::Run(options)), .. }) => run::run(options)
             .unwrap_or_else(|error| {
                 fail(&format!("{error:#}"), "");

@@ -102,7 +102,7 @@ fn dynamic(flags: &Flags, texts: &Texts, (cwd, model, mode): (&Path, &str, &str)
 }
 
 /// Returns the branch of the repository around a directory.
-fn branch(cwd: &Path) -> Option<String> {
+pub(crate) fn branch(cwd: &Path) -> Option<String> {
     let git = cwd.ancestors().map(|it| it.join(".git")).find(|it| it.exists())?;
     let git = match std::fs::read_to_string(&git) {
         // A worktree: the file names the folder.

@@ -12,6 +12,8 @@ use stockade_tests::{Place, executable};
 mod confined;
 #[path = "agent/host.rs"]
 mod host;
+#[path = "agent/sessions.rs"]
+mod sessions;
 #[path = "agent/tasks.rs"]
 mod tasks;
 

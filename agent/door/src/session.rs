@@ -234,6 +234,18 @@ impl Session {
         std::mem::replace(&mut self.state().todos, todos)
     }
 
+    /// The task list.
+    pub fn task_list(&self) -> Value {
+        serde_json::to_value(&self.state().list).unwrap_or_default()
+    }
+
+    /// Takes over both lists of things to do from the session that goes on. One that cannot be read is empty.
+    pub fn restore(&self, todos: Value, list: &Value) {
+        let mut state = self.state();
+        state.todos = todos;
+        state.list = List::deserialize(list).unwrap_or_default();
+    }
+
     /// Does a call of a tool of the task list.
     pub(crate) fn list(&self, tool: &str, input: &Value) -> Result<(String, Value), String> {
         self.state().list.call(tool, input)

@@ -123,7 +123,10 @@ impl Conversation {
             }
         }
         self.say(blocks);
+        self.transcript.changes(self.door.session());
+        let spent = self.ledger.dollars();
         let (end, asked, usage, api) = self.go(interrupt, emit).await;
+        self.transcript.end_turn(self.ledger.dollars() - spent);
         let wants = self.door.tools().iter().any(|tool| tool.name == "StructuredOutput");
         let end = match end {
             End::Finished { .. } if wants && self.door.session().structured().is_none() => {
@@ -178,6 +181,7 @@ impl Conversation {
             prices: models::prices,
         };
         let (frames, transcript) = (&self.frames, &mut self.transcript);
+        let door = Arc::clone(&self.door);
         let partial = self.flags.include_partial_messages;
         let (mut raw, mut usage, mut api, mut asked) =
             (Partial::default(), Usage::default(), 0, Instant::now());
@@ -204,6 +208,7 @@ impl Conversation {
                     &[Block::Outcome(done.outcome.clone())],
                     Some(&done.result),
                 );
+                transcript.changes(door.session());
                 emit(frames.done(&done));
             }
             Step::Added(blocks) => {

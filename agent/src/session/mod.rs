@@ -1,9 +1,10 @@
 //! A session: everything that the ways in have in common.
 
 mod conversation;
+mod record;
 mod start;
 mod transcript;
 
 pub(crate) use conversation::Conversation;
+pub(crate) use record::{Record, store};
 pub(crate) use start::{Begun, Plan};
-pub(crate) use transcript::file;

@@ -11,7 +11,8 @@ use stockade_model::Endpoint;
 use stockade_sdk::{Frames, identity};
 
 use super::conversation::Conversation;
-use super::transcript::{Transcript, kept, last, load};
+use super::record::{Before, Record, before};
+use super::transcript::{Transcript, kept};
 use crate::flags::{Flags, rules};
 use crate::keep::{self, Keeper};
 use crate::models::{self, Known};
@@ -64,8 +65,8 @@ pub(crate) struct Begun {
     is_new: bool,
     texts: Texts,
     endpoint: Option<Known>,
-    /// Lines of the session that goes on.
-    lines: Vec<Value>,
+    /// The session that goes on.
+    before: Before,
     /// Why the session cannot begin, as far as its host is to be told.
     hindrance: Option<String>,
 }
@@ -79,10 +80,11 @@ impl Begun {
             Some(text) => Some(serde_json::from_str(text).context("`--json-schema` is not JSON")?),
             None => None,
         };
-        let resumed = match (&flags.resume, flags.continue_last) {
-            (Some(id), _) => Some(id.clone()),
-            (None, true) => last(&cwd),
-            (None, false) => None,
+        let (resumed, before, mut hindrance) = match before(flags, &cwd) {
+            Ok(Some((id, before))) => (Some(id), before, None),
+            Ok(None) => (None, Before::default(), None),
+            // The host is told when it begins.
+            Err(error) => (flags.resume.clone(), Before::default(), Some(format!("{error:#}"))),
         };
         let is_new = flags.fork_session || resumed.is_none() || flags.session_id.is_some();
         let id = match (&flags.session_id, &resumed) {
@@ -103,16 +105,17 @@ impl Begun {
             is_new,
             texts: Texts::default(),
             endpoint: None,
-            lines: Vec::new(),
+            before,
             hindrance: None,
         };
         let endpoint = match begun.complete(flags) {
             Ok(endpoint) => Some(endpoint),
             Err(error) => {
-                begun.hindrance = Some(format!("{error:#}"));
+                hindrance = hindrance.or_else(|| Some(format!("{error:#}")));
                 None
             }
         };
+        begun.hindrance = hindrance;
         Ok((begun, endpoint))
     }
 
@@ -120,10 +123,22 @@ impl Begun {
         let (endpoint, known) = models::find(flags, &self.settings)?;
         self.endpoint = Some(known);
         self.texts = Texts::read(flags, &self.cwd)?;
-        if let Some(id) = &self.resumed {
-            self.lines = load(&self.cwd, id)?;
-        }
         Ok(endpoint)
+    }
+
+    /// Opens the record of the session; none where nothing is kept. A session that cannot be opened does not begin.
+    pub(crate) fn record(&mut self, flags: &Flags) -> Option<Record> {
+        if flags.no_session_persistence || self.hindrance.is_some() {
+            return None;
+        }
+        let resumed = self.resumed.as_deref().map(|id| (id, &self.before));
+        match Record::begin((flags, &self.cwd, &self.setup.id), resumed, self.is_new) {
+            Ok(record) => Some(record),
+            Err(error) => {
+                self.hindrance = Some(format!("{error:#}"));
+                None
+            }
+        }
     }
 }
 
@@ -147,7 +162,7 @@ impl Plan {
 
     /// Begins the session.
     pub(crate) async fn begin(self, host: Arc<dyn Host>) -> anyhow::Result<Conversation> {
-        let Begun { hindrance, endpoint, texts, lines, resumed, is_new, .. } = self.begun;
+        let Begun { hindrance, endpoint, texts, before, resumed, is_new, .. } = self.begun;
         if let Some(hindrance) = hindrance {
             bail!(hindrance);
         }
@@ -172,9 +187,10 @@ impl Plan {
         let mut transcript = Transcript::new(&self.cwd, self.session.id(), keeper);
         let mut messages = Vec::new();
         if resumed.is_some() {
-            let kept = kept(&lines, self.flags.resume_session_at.as_deref())?;
+            let kept = kept(&before.lines, self.flags.resume_session_at.as_deref())?;
             transcript.go_on(&kept, is_new);
             messages = kept.messages;
+            self.session.restore(before.todos, &before.list);
         }
         let frames = Frames::new(self.session.id());
         let door = Door::new(gateway, Arc::clone(&self.session), host, offered)

@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
+use stockade_door::Session;
 use stockade_model::{Block, Message, Outcome, Role};
 use stockade_sdk::{LEVEL, from_wire, identity, to_wire};
 
+use super::record::EVENT;
 use crate::keep::Keeper;
 
 /// Longest file that is read.
@@ -23,6 +25,8 @@ pub(crate) struct Transcript {
     session: String,
     cwd: String,
     parent: Option<String>,
+    /// Mode, and lists of things to do, as the log has them.
+    told: (Value, Value, Value),
 }
 
 /// A session that was kept.
@@ -167,7 +171,8 @@ impl Transcript {
     /// Returns the file of a session behind its keeper; none keeps nothing.
     pub(crate) fn new(cwd: &Path, session: &str, keeper: Option<Keeper>) -> Transcript {
         let cwd = cwd.to_string_lossy().into_owned();
-        Transcript { keeper, session: session.to_owned(), cwd, parent: None }
+        let told = <(Value, Value, Value)>::default();
+        Transcript { keeper, session: session.to_owned(), cwd, parent: None, told }
     }
 
     /// Goes on behind what was kept. For a new identity, the messages so far are written under it first.
@@ -208,6 +213,28 @@ impl Transcript {
         self.write(&line);
         self.parent = Some(uuid.clone());
         uuid
+    }
+
+    /// Records what changed of the session besides its messages.
+    pub(crate) fn changes(&mut self, session: &Session) {
+        let now = (json!(session.mode()), session.todos(), session.task_list());
+        if now.0 != self.told.0 {
+            self.event("mode.changed", json!({ "mode": now.0 }));
+        }
+        if (&now.1, &now.2) != (&self.told.1, &self.told.2) {
+            self.event("todo.changed", json!({ "todos": now.1, "list": now.2 }));
+        }
+        self.told = now;
+    }
+
+    /// Records the end of a turn, and what it cost in US dollars.
+    pub(crate) fn end_turn(&mut self, dollars: f64) {
+        self.event("usage", json!({ "dollars": dollars }));
+    }
+
+    fn event(&mut self, kind: &str, data: Value) {
+        let event = json!({ "type": kind, "data": data });
+        self.write(&json!({ EVENT: event }));
     }
 
     /// A session whose file cannot be written goes on without it.

@@ -43,7 +43,8 @@ const PLACE: &str = "STOCKADE_AGENT_PLACE";
 /// The setting that decides whether the agent's own process is confined.
 const CONFINE: &str = "agent.confine";
 /// First words of what `stockade-agent` does without a session: it becomes that at once.
-const PLAIN: [&str; 8] = ["run", "tls", "files", "help", "--help", "-h", "--version", "-V"];
+const PLAIN: [&str; 9] =
+    ["run", "sessions", "tls", "files", "help", "--help", "-h", "--version", "-V"];
 /// Longest line in which a keeper tells the rights of a session, in bytes.
 const LONGEST: u64 = 4 << 20;
 /// Signals that are handed on to the agent, which ends by itself with its last words.

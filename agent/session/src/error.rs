@@ -1,0 +1,60 @@
+//! Why a session cannot be used.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::lock::Holder;
+
+/// Why a session cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file or folder cannot be used.
+    #[error("`{}` cannot be {act}: {source}", .path.display())]
+    File {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was to be done with it, such as `read`.
+        act: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The log does not begin as one does.
+    #[error("`{}` is not the log of a session: its first event must be `session.start`", .path.display())]
+    NoLog {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The log was written by a later version.
+    #[error("`{}` was written by a later version (event format {version})", .path.display())]
+    Later {
+        /// The file.
+        path: PathBuf,
+        /// The format of its first event that is not known here.
+        version: u64,
+    },
+    /// No session has this identity, prefix or name.
+    #[error("No conversation found with session ID: {0}")]
+    Unknown(String),
+    /// Several sessions have this prefix or name.
+    #[error("several sessions are called `{wanted}`: {}; name one by its identity", .found.join(", "))]
+    Ambiguous {
+        /// The prefix or name.
+        wanted: String,
+        /// Identities with their names.
+        found: Vec<String>,
+    },
+    /// Another process has the session open.
+    #[error("the session is in use by {0}; end that, or go on in a copy with `--fork-session`")]
+    InUse(Holder),
+    /// A name that cannot be one.
+    #[error(
+        "`{0}` cannot be the name of a session: 1 to 100 characters without line breaks and control characters"
+    )]
+    Name(String),
+}
+
+impl Error {
+    pub(crate) fn file(path: &Path, act: &'static str) -> impl FnOnce(io::Error) -> Error {
+        move |source| Error::File { path: path.to_owned(), act, source }
+    }
+}

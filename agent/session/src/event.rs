@@ -1,0 +1,89 @@
+//! Events: one line of the log each.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Format of events that this version writes.
+pub(crate) const VERSION: u64 = 1;
+
+/// A kind of event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Kind {
+    /// The session begins: `session`, `cwd`.
+    #[serde(rename = "session.start")]
+    Start,
+    /// A message in the role of the user: `uuid`, `content`; results of calls are such messages.
+    #[serde(rename = "user.message")]
+    User,
+    /// A message of the model: `uuid`, `content`.
+    #[serde(rename = "assistant.message")]
+    Assistant,
+    /// The permission mode: `mode`.
+    #[serde(rename = "mode.changed")]
+    Mode,
+    /// The model that is asked: `model`.
+    #[serde(rename = "model.changed")]
+    Model,
+    /// The list of things to do: `todos`, or `list`.
+    #[serde(rename = "todo.changed")]
+    Todos,
+    /// Tokens and dollars of one answer: `dollars`, `model`.
+    #[serde(rename = "usage")]
+    Usage,
+    /// The session has a name: `name`.
+    #[serde(rename = "session.name")]
+    Name,
+    /// The session is a copy: `from` and the message `at` which it parts.
+    #[serde(rename = "fork")]
+    Fork,
+    /// The conversation goes on behind an earlier message: `uuid`.
+    #[serde(rename = "rewind")]
+    Rewind,
+    /// Something else, of a later version: kept and skipped.
+    #[serde(untagged)]
+    Other(String),
+}
+
+/// One event.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Format.
+    pub v: u64,
+    /// Identity (UUID version 7, RFC 9562).
+    pub id: String,
+    /// Identity of the event before.
+    pub parent: Option<String>,
+    /// When, as RFC 3339 has it, in UTC.
+    pub at: String,
+    /// Kind.
+    #[serde(rename = "type")]
+    pub kind: Kind,
+    /// Members that depend on the kind.
+    #[serde(default)]
+    pub data: Value,
+}
+
+impl Event {
+    /// Makes an event of now.
+    #[must_use]
+    pub fn now(parent: Option<&str>, kind: Kind, data: Value) -> Event {
+        Event {
+            v: VERSION,
+            id: uuid::Uuid::now_v7().to_string(),
+            parent: parent.map(str::to_owned),
+            at: now(),
+            kind,
+            data,
+        }
+    }
+
+    /// Says whether a crash of the machine must not lose the event: words of a person, and what changes something.
+    pub(crate) fn is_precious(&self) -> bool {
+        matches!(self.kind, Kind::Start | Kind::User | Kind::Name | Kind::Fork | Kind::Rewind)
+    }
+}
+
+/// Returns the time as RFC 3339 has it, in UTC.
+pub(crate) fn now() -> String {
+    format!("{:.3}", jiff::Timestamp::now())
+}

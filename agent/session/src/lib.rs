@@ -1,0 +1,23 @@
+//! Sessions of the agent. Each is a folder with an event log, which is the truth, a `workspace.yaml` for people, and a lock.
+//!
+//! [`State::apply`] folds events into the state of a session. It is pure: resume, fork and every list use this one function.
+//! [`Log`] appends events and reads them again after a crash. [`Store`] finds, names and removes sessions.
+#![forbid(unsafe_code)]
+
+mod error;
+mod event;
+mod lock;
+mod log;
+mod relevance;
+mod state;
+mod store;
+mod workspace;
+
+pub use error::Error;
+pub use event::{Event, Kind};
+pub use lock::{Holder, Lock};
+pub use log::{Log, Read, read};
+pub use relevance::{Here, Nearness, nearness};
+pub use state::{Said, State};
+pub use store::{Found, Pruned, Store};
+pub use workspace::Workspace;

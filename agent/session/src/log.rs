@@ -1,0 +1,143 @@
+//! The log of a session: one event a line, appended to and never changed.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::error::Error;
+use crate::event::{Event, Kind, VERSION};
+
+/// Longest event that is read, in bytes.
+const LONGEST: u64 = 64 << 20;
+
+/// What a log holds.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Read {
+    /// Events in order.
+    pub events: Vec<Event>,
+    /// What was left out, one sentence each.
+    pub notes: Vec<String>,
+    /// Bytes up to the end of the last whole line.
+    pub whole: u64,
+}
+
+/// Reads a log. A last line that was cut is left out, a bad line in the middle is skipped; both are noted.
+///
+/// # Errors
+///
+/// The file cannot be read, does not begin with `session.start`, or was written by a later version.
+pub fn read(path: &Path) -> Result<Read, Error> {
+    let file = File::open(path).map_err(Error::file(path, "read"))?;
+    let mut input = BufReader::new(file);
+    let (mut found, mut number) = (Read::default(), 0_u64);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let count = (&mut input).take(LONGEST).read_until(b'\n', &mut line);
+        let count = count.map_err(Error::file(path, "read"))?;
+        if count == 0 {
+            break;
+        }
+        number += 1;
+        if line.last() != Some(&b'\n') {
+            let at_end = input.fill_buf().map_err(Error::file(path, "read"))?.is_empty();
+            if at_end {
+                found.notes.push(format!("the last event, line {number}, was cut and is left out"));
+                break;
+            }
+            input.skip_until(b'\n').map_err(Error::file(path, "read"))?;
+        }
+        found.whole = input.stream_position().map_err(Error::file(path, "read"))?;
+        match event(&line) {
+            Ok(event) if event.v > VERSION => {
+                return Err(Error::Later { path: path.to_owned(), version: event.v });
+            }
+            Ok(event) if found.events.is_empty() && event.kind != Kind::Start => {
+                return Err(Error::NoLog { path: path.to_owned() });
+            }
+            Ok(event) => found.events.push(event),
+            Err(()) if found.events.is_empty() => {
+                return Err(Error::NoLog { path: path.to_owned() });
+            }
+            Err(()) => found.notes.push(format!("line {number} is not an event and is skipped")),
+        }
+    }
+    Ok(found)
+}
+
+/// Reads one line. A format that is not known needs to have no more than its number.
+fn event(line: &[u8]) -> Result<Event, ()> {
+    let value: Value = serde_json::from_slice(line).map_err(drop)?;
+    if let Some(version) = value.get("v").and_then(Value::as_u64).filter(|it| *it > VERSION) {
+        return Ok(Event {
+            v: version,
+            ..Event::now(None, Kind::Other(String::new()), Value::Null)
+        });
+    }
+    serde_json::from_value(value).map_err(drop)
+}
+
+/// A log that is appended to.
+#[derive(Debug)]
+pub struct Log {
+    file: File,
+    path: PathBuf,
+    last: Option<String>,
+}
+
+impl Log {
+    /// Opens the log at `path`, which is made if it is missing; what was cut is taken off. Returns what it holds as well.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be opened, or is not a log of this version.
+    pub fn open(path: &Path) -> Result<(Log, Read), Error> {
+        let found = match path.exists() {
+            true => read(path)?,
+            false => Read::default(),
+        };
+        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
+        let file = file.map_err(Error::file(path, "written"))?;
+        let length = file.metadata().map_err(Error::file(path, "read"))?.len();
+        if length > found.whole {
+            file.set_len(found.whole).map_err(Error::file(path, "written"))?;
+        }
+        let last = found.events.last().map(|event| event.id.clone());
+        Ok((Log { file, path: path.to_owned(), last }, found))
+    }
+
+    /// Appends an event, and returns when it is in the file: words of a person on the disk itself.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written. What was written of the event is taken off again.
+    pub fn append(&mut self, kind: Kind, data: Value) -> Result<Event, Error> {
+        let event = Event::now(self.last.as_deref(), kind, data);
+        let mut line = serde_json::to_vec(&event).unwrap_or_default();
+        line.push(b'\n');
+        let before =
+            self.file.seek(SeekFrom::End(0)).map_err(Error::file(&self.path, "written"))?;
+        let written = self.file.write_all(&line).and_then(|()| match event.is_precious() {
+            true => self.file.sync_data(),
+            false => Ok(()),
+        });
+        if let Err(error) = written {
+            let _ = self.file.set_len(before); // a line that stays cut is taken off by whoever opens the log
+            return Err(Error::file(&self.path, "written")(error));
+        }
+        self.last = Some(event.id.clone());
+        Ok(event)
+    }
+
+    /// Brings everything to the disk: at the end of a turn.
+    ///
+    /// # Errors
+    ///
+    /// The disk does not take it.
+    pub fn sync(&self) -> Result<(), Error> {
+        self.file.sync_data().map_err(Error::file(&self.path, "written"))
+    }
+}

@@ -1,0 +1,120 @@
+//! The state of a session: a fold over its events.
+
+use serde_json::Value;
+
+use crate::event::{Event, Kind};
+
+/// One message of the conversation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Said {
+    /// Identity.
+    pub uuid: String,
+    /// The model said it.
+    pub by_model: bool,
+    /// Blocks or text, in the form of the Messages API.
+    pub content: Value,
+}
+
+/// The state of a session.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct State {
+    /// Identity of the session.
+    pub session: String,
+    /// Directory in which it began.
+    pub cwd: String,
+    /// Name, if a person gave one.
+    pub name: Option<String>,
+    /// Messages in order.
+    pub messages: Vec<Said>,
+    /// Permission mode.
+    pub mode: Option<String>,
+    /// Model.
+    pub model: Option<String>,
+    /// The list of things to do, as TodoWrite has it.
+    pub todos: Value,
+    /// The list of things to do, as the Task list tools have it.
+    pub list: Value,
+    /// Cost in US dollars.
+    pub dollars: f64,
+    /// Identity of the session from which this one is a copy.
+    pub forked_from: Option<String>,
+    /// Identity of the last event.
+    pub last: Option<String>,
+    /// When the first event was, and the last.
+    pub times: Option<(String, String)>,
+    /// How many events there are.
+    pub events: u64,
+}
+
+impl State {
+    /// Takes one more event. Pure: nothing is read but the event.
+    pub fn apply(&mut self, event: &Event) {
+        let text = |key: &str| event.data.get(key).and_then(Value::as_str).map(str::to_owned);
+        match &event.kind {
+            Kind::Start => {
+                self.session = text("session").unwrap_or_default();
+                self.cwd = text("cwd").unwrap_or_default();
+            }
+            Kind::User | Kind::Assistant => self.messages.push(Said {
+                uuid: text("uuid").unwrap_or_else(|| event.id.clone()),
+                by_model: event.kind == Kind::Assistant,
+                content: event.data.get("content").cloned().unwrap_or_default(),
+            }),
+            Kind::Mode => self.mode = text("mode"),
+            Kind::Model => self.model = text("model"),
+            Kind::Todos => {
+                for (kept, key) in [(&mut self.todos, "todos"), (&mut self.list, "list")] {
+                    if let Some(value) = event.data.get(key) {
+                        kept.clone_from(value);
+                    }
+                }
+            }
+            Kind::Usage => {
+                let dollars = event.data.get("dollars").and_then(Value::as_f64);
+                self.dollars += dollars.filter(|it| it.is_finite() && *it > 0.0).unwrap_or(0.0);
+            }
+            Kind::Name => self.name = text("name").filter(|name| !name.is_empty()),
+            Kind::Fork => self.forked_from = text("from"),
+            Kind::Rewind => self.rewind(&text("uuid").unwrap_or_default()),
+            // Of a later version: its meaning is not known here.
+            Kind::Other(_) => {}
+        }
+        self.events += 1;
+        self.last = Some(event.id.clone());
+        let begun = self.times.take().map_or_else(|| event.at.clone(), |times| times.0);
+        self.times = Some((begun, event.at.clone()));
+    }
+
+    /// Forgets the messages behind one. One that is not there changes nothing.
+    fn rewind(&mut self, uuid: &str) {
+        if let Some(place) = self.messages.iter().position(|said| said.uuid == uuid) {
+            self.messages.truncate(place + 1);
+        }
+    }
+
+    /// Folds events into a state.
+    #[must_use]
+    pub fn of(events: &[Event]) -> State {
+        let mut state = State::default();
+        events.iter().for_each(|event| state.apply(event));
+        state
+    }
+
+    /// Returns the first words of the user, in one line.
+    #[must_use]
+    pub fn first_words(&self) -> String {
+        let Some(said) = self.messages.iter().find(|said| !said.by_model) else {
+            return String::new();
+        };
+        let text = match &said.content {
+            Value::String(text) => text.clone(),
+            content => {
+                let blocks = content.as_array().into_iter().flatten();
+                let texts = blocks.filter_map(|block| block.get("text")?.as_str());
+                texts.collect::<Vec<_>>().join(" ")
+            }
+        };
+        let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        line.chars().filter(|it| !it.is_control()).take(80).collect()
+    }
+}

@@ -1,0 +1,232 @@
+//! All sessions of a user: the folder that holds one folder for each.
+
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use crate::error::Error;
+use crate::event::Kind;
+use crate::lock::Lock;
+use crate::log::{Log, read};
+use crate::relevance::{Here, Nearness, nearness};
+use crate::state::State;
+use crate::workspace::Workspace;
+
+/// Name of the log in the folder of a session.
+const LOG: &str = "events.jsonl";
+/// Name of the lock.
+const LOCK: &str = "lock";
+/// Most characters of a name.
+const LONGEST_NAME: usize = 100;
+
+/// The sessions below one folder.
+#[derive(Debug, Clone)]
+pub struct Store {
+    root: PathBuf,
+}
+
+/// A session that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Identity.
+    pub id: String,
+    /// Its folder.
+    pub folder: PathBuf,
+    /// What `workspace.yaml` says; empty where there is none.
+    pub workspace: Workspace,
+    /// Bytes of its files.
+    pub bytes: u64,
+    /// When its log was written last.
+    pub written: SystemTime,
+}
+
+/// What a removal freed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Sessions that were removed, or would be.
+    pub sessions: Vec<Found>,
+    /// Sessions that are in use and stay.
+    pub in_use: Vec<String>,
+}
+
+impl Store {
+    /// Returns the store below `root`, which need not exist.
+    #[must_use]
+    pub fn new(root: PathBuf) -> Store {
+        Store { root }
+    }
+
+    /// Returns the folder of a session. An identity that is a path, or no name of a file, has none.
+    #[must_use]
+    pub fn folder(&self, id: &str) -> Option<PathBuf> {
+        let is_plain = !id.is_empty() && id.len() <= 128;
+        let plain = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_');
+        (is_plain && id.chars().all(plain)).then(|| self.root.join(id))
+    }
+
+    /// Returns the path of a session's log.
+    #[must_use]
+    pub fn log(folder: &Path) -> PathBuf {
+        folder.join(LOG)
+    }
+
+    /// Opens a session for writing, and makes its folder if there is none. Returns its lock, its log and its state.
+    ///
+    /// # Errors
+    ///
+    /// Another process has it open, or its files cannot be used.
+    pub fn open(&self, id: &str) -> Result<(Lock, Log, State), Error> {
+        let folder = self.folder(id).ok_or_else(|| Error::Unknown(id.to_owned()))?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&folder)
+            .map_err(Error::file(&folder, "made"))?;
+        let lock = Lock::take(&folder.join(LOCK))?;
+        let (log, found) = Log::open(&Store::log(&folder))?;
+        Ok((lock, log, State::of(&found.events)))
+    }
+
+    /// Returns every session, newest first. What cannot be read is left out.
+    #[must_use]
+    pub fn list(&self) -> Vec<Found> {
+        let entries = std::fs::read_dir(&self.root).into_iter().flatten().flatten();
+        let mut found: Vec<Found> = entries
+            .filter_map(|entry| {
+                let id = entry.file_name().into_string().ok()?;
+                self.found(&id)
+            })
+            .collect();
+        found.sort_by(|one, other| other.written.cmp(&one.written).then(one.id.cmp(&other.id)));
+        found
+    }
+
+    fn found(&self, id: &str) -> Option<Found> {
+        let folder = self.folder(id)?;
+        let log = Store::log(&folder).metadata().ok().filter(std::fs::Metadata::is_file)?;
+        let workspace = Workspace::read(&folder).unwrap_or_default();
+        let entries = std::fs::read_dir(&folder).ok()?.flatten();
+        let bytes = entries.filter_map(|entry| Some(entry.metadata().ok()?.len())).sum();
+        let written = log.modified().ok()?;
+        Some(Found { id: id.to_owned(), folder, workspace, bytes, written })
+    }
+
+    /// Finds the session with this identity, this beginning of one, or this name (letter case does not matter).
+    ///
+    /// # Errors
+    ///
+    /// There is none, or there are several.
+    pub fn find(&self, wanted: &str) -> Result<Found, Error> {
+        if let Some(found) = self.found(wanted) {
+            return Ok(found);
+        }
+        let unknown = || Error::Unknown(wanted.escape_debug().to_string());
+        if wanted.is_empty() {
+            return Err(unknown());
+        }
+        let name = wanted.to_lowercase();
+        let fits = |found: &Found| {
+            let named = found.workspace.user_named
+                && found.workspace.name.as_ref().is_some_and(|it| it.to_lowercase() == name);
+            named || found.id.starts_with(wanted)
+        };
+        let mut found: Vec<Found> = self.list().into_iter().filter(fits).collect();
+        match found.len() {
+            0 => Err(unknown()),
+            1 => found.pop().ok_or_else(unknown),
+            _ => Err(Error::Ambiguous {
+                wanted: wanted.escape_debug().to_string(),
+                found: found.iter().map(Found::line).collect(),
+            }),
+        }
+    }
+
+    /// Returns the session that is nearest to here, and of those the newest.
+    #[must_use]
+    pub fn nearest(&self, here: &Here) -> Option<(Nearness, Found)> {
+        let all = self.list().into_iter();
+        // The first of equals is the newest.
+        all.map(|found| (nearness(&found.workspace, here), found)).min_by_key(|it| it.0)
+    }
+
+    /// Gives a session a name.
+    ///
+    /// # Errors
+    ///
+    /// The name cannot be one, the session is in use, or its files cannot be written.
+    pub fn rename(&self, found: &Found, name: &str) -> Result<(), Error> {
+        let name = checked(name)?;
+        let (_lock, mut log, _) = self.open(&found.id)?;
+        log.append(Kind::Name, serde_json::json!({ "name": name }))?;
+        let mut workspace = Workspace::read(&found.folder).unwrap_or_default();
+        workspace.id.clone_from(&found.id);
+        (workspace.name, workspace.user_named) = (Some(name.to_owned()), true);
+        workspace.write(&found.folder)
+    }
+
+    /// Removes a session with all its files.
+    ///
+    /// # Errors
+    ///
+    /// The session is in use, or its files cannot be removed.
+    pub fn delete(&self, found: &Found) -> Result<(), Error> {
+        let lock = Lock::take(&found.folder.join(LOCK))?;
+        let removed = std::fs::remove_dir_all(&found.folder);
+        drop(lock);
+        removed.map_err(Error::file(&found.folder, "removed"))
+    }
+
+    /// Removes the sessions whose log was not written for `age`, or returns which those are.
+    ///
+    /// # Errors
+    ///
+    /// Files of a session cannot be removed.
+    pub fn prune(&self, age: Duration, keeps_named: bool, dry: bool) -> Result<Pruned, Error> {
+        let now = SystemTime::now();
+        let is_old = |found: &Found| now.duration_since(found.written).is_ok_and(|it| it >= age);
+        let stays = |found: &Found| keeps_named && found.workspace.user_named;
+        let mut pruned = Pruned::default();
+        for found in self.list().into_iter().filter(|it| is_old(it) && !stays(it)) {
+            match if dry { Ok(()) } else { self.delete(&found) } {
+                Ok(()) => pruned.sessions.push(found),
+                Err(Error::InUse(_)) => pruned.in_use.push(found.id),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(pruned)
+    }
+
+    /// Reads the state of a session without opening it for writing.
+    ///
+    /// # Errors
+    ///
+    /// Its log cannot be read.
+    pub fn state(&self, found: &Found) -> Result<(State, Vec<String>), Error> {
+        let read = read(&Store::log(&found.folder))?;
+        Ok((State::of(&read.events), read.notes))
+    }
+}
+
+impl Found {
+    /// Returns identity and name in one line.
+    #[must_use]
+    pub fn line(&self) -> String {
+        match &self.workspace.name {
+            Some(name) => format!("{} ({name})", self.id),
+            None => self.id.clone(),
+        }
+    }
+}
+
+/// Returns a name that a session may have.
+fn checked(name: &str) -> Result<&str, Error> {
+    let name = name.trim();
+    let is_usable = !name.is_empty()
+        && name.chars().count() <= LONGEST_NAME
+        && !name.chars().any(char::is_control);
+    match is_usable {
+        true => Ok(name),
+        false => Err(Error::Name(name.escape_debug().to_string())),
+    }
+}

@@ -1,0 +1,177 @@
+//! Sessions on disk: the log as the truth, names, and what is cut, foreign, in use or gone.
+#![allow(clippy::expect_used, clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+
+use std::path::Path;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use stockade_session::{Error, Event, Here, Kind, Log, Nearness, State, Store, Workspace, read};
+
+fn kinds() -> impl Strategy<Value = (Kind, Value)> {
+    let word = "[a-c]{1,2}";
+    prop_oneof![
+        word.prop_map(|it| (Kind::User, json!({ "uuid": it, "content": it }))),
+        word.prop_map(|it| (
+            Kind::Assistant,
+            json!({ "uuid": it, "content": [{ "type": "text", "text": it }] })
+        )),
+        word.prop_map(|it| (Kind::Rewind, json!({ "uuid": it }))),
+        word.prop_map(|it| (Kind::Mode, json!({ "mode": it }))),
+        word.prop_map(|it| (Kind::Name, json!({ "name": it }))),
+        word.prop_map(|it| (Kind::Todos, json!({ "todos": [it] }))),
+        (0_u32..9).prop_map(|it| (Kind::Usage, json!({ "dollars": it }))),
+        word.prop_map(|it| (Kind::Other(format!("later.{it}")), json!({ "x": it }))),
+        Just((Kind::User, Value::Null)),
+    ]
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let start = Event::now(None, Kind::Start, json!({ "session": "s", "cwd": "/p" }));
+    prop::collection::vec(kinds(), 0..30).prop_map(move |rest| {
+        let rest = rest.into_iter().map(|(kind, data)| Event::now(None, kind, data));
+        std::iter::once(start.clone()).chain(rest).collect()
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_prefix_and_the_rest_come_to_the_same_as_all(events in events(), cut in 0_usize..31) {
+        let (prefix, rest) = events.split_at(cut.min(events.len()));
+        let mut state = State::of(prefix);
+        rest.iter().for_each(|event| state.apply(event));
+        prop_assert_eq!(state, State::of(&events));
+    }
+
+    #[test]
+    fn what_is_written_is_what_is_read(events in events()) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events.jsonl");
+        let (mut log, _) = Log::open(&path).unwrap();
+        let written: Vec<Event> =
+            events.into_iter().map(|it| log.append(it.kind, it.data).unwrap()).collect();
+        let found = read(&path).unwrap();
+        prop_assert_eq!((found.events, found.notes), (written, vec![]));
+    }
+}
+
+/// A session with a message, and its store.
+fn store(folder: &Path) -> Store {
+    Store::new(folder.join("sessions"))
+}
+
+fn begin(store: &Store, id: &str, words: &str) {
+    let (_lock, mut log, _) = store.open(id).expect("a session");
+    log.append(Kind::Start, json!({ "session": id, "cwd": "/p" })).expect("an event");
+    log.append(Kind::User, json!({ "uuid": format!("{id}-1"), "content": words }))
+        .expect("an event");
+}
+
+#[test]
+fn a_log_that_is_cut_at_any_byte_of_its_last_line_goes_on_behind_the_one_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(folder.path());
+    begin(&store, "a", "first words");
+    let path = Store::log(&store.folder("a").unwrap());
+    let before = std::fs::metadata(&path).unwrap().len();
+    let (_, mut log, _) = store.open("a").unwrap();
+    log.append(Kind::User, json!({ "uuid": "last", "content": "é words \u{1f600} that are cut" }))
+        .unwrap();
+    drop(log);
+    let whole = std::fs::read(&path).unwrap();
+    for cut in usize::try_from(before).unwrap()..whole.len() {
+        std::fs::write(&path, &whole[..cut]).unwrap();
+        let found = read(&path).unwrap();
+        let notes = usize::from(cut > usize::try_from(before).unwrap());
+        assert_eq!(
+            (found.events.len(), found.notes.len(), found.whole),
+            (2, notes, before),
+            "{cut}"
+        );
+        let (_lock, mut log, state) = store.open("a").unwrap();
+        assert_eq!(state.messages.len(), 1, "{cut}");
+        log.append(Kind::User, json!({ "uuid": "more", "content": "more" })).unwrap();
+        let found = read(&path).unwrap();
+        assert_eq!((found.events.len(), found.notes), (3, vec![]), "{cut}");
+    }
+}
+
+#[test]
+fn bad_lines_are_skipped_and_later_or_foreign_logs_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(folder.path());
+    begin(&store, "a", "words");
+    let path = Store::log(&store.folder("a").unwrap());
+    let whole = std::fs::read_to_string(&path).unwrap();
+    let (first, second) = whole.split_once('\n').unwrap();
+    std::fs::write(&path, format!("{first}\nno event\n{{\"v\":1}}\n{second}")).unwrap();
+    let found = read(&path).unwrap();
+    assert_eq!(found.events.len(), 2);
+    let told = ["line 2 is not an event and is skipped", "line 3 is not an event and is skipped"];
+    assert_eq!(found.notes, told);
+    std::fs::write(&path, second).unwrap();
+    assert!(matches!(read(&path), Err(Error::NoLog { .. })));
+    std::fs::write(&path, format!("{first}\n{{\"v\":2,\"new\":true}}\n")).unwrap();
+    assert!(matches!(read(&path), Err(Error::Later { version: 2, .. })));
+    assert!(matches!(store.open("a"), Err(Error::Later { .. })));
+    assert!(std::fs::read_to_string(&path).unwrap().contains("\"new\":true"), "it was changed");
+}
+
+#[test]
+fn a_session_is_found_by_identity_prefix_and_name_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(folder.path());
+    for id in ["aa-1", "aa-2", "bb-1"] {
+        begin(&store, id, id);
+    }
+    let id = |wanted: &str| store.find(wanted).map(|found| found.id).map_err(|it| it.to_string());
+    assert_eq!(id("aa-1"), Ok("aa-1".into()));
+    assert_eq!(id("b"), Ok("bb-1".into()));
+    assert!(id("aa").unwrap_err().contains("several sessions are called `aa`"));
+    for unknown in ["c", "", "../sessions/aa-1", "/", "aa-1/"] {
+        assert!(id(unknown).unwrap_err().starts_with("No conversation found"), "{unknown}");
+    }
+    store.rename(&store.find("bb-1").unwrap(), "My Task").unwrap();
+    assert_eq!(id("my task"), Ok("bb-1".into()));
+    store.rename(&store.find("aa-1").unwrap(), "my task").unwrap();
+    assert!(id("My task").unwrap_err().contains("several"));
+    for name in ["", "a\nb", "\u{1b}[2J", &"x".repeat(101)] {
+        assert!(store.rename(&store.find("aa-1").unwrap(), name).is_err(), "{name:?}");
+    }
+    let (state, _) = store.state(&store.find("bb-1").unwrap()).unwrap();
+    assert_eq!((state.name.as_deref(), state.first_words().as_str()), (Some("My Task"), "bb-1"));
+}
+
+#[test]
+fn the_nearest_session_goes_on_and_old_ones_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(folder.path());
+    for (id, cwd) in [("a", "/p"), ("b", "/q"), ("c", "/q")] {
+        begin(&store, id, id);
+        let mut workspace = Workspace { id: id.into(), cwd: cwd.into(), ..Workspace::default() };
+        workspace.write(&store.folder(id).unwrap()).unwrap();
+        let log =
+            std::fs::File::options().append(true).open(Store::log(&store.folder(id).unwrap()));
+        let age = Duration::from_secs(if id == "c" { 7_200 } else { 60 });
+        log.unwrap().set_modified(std::time::SystemTime::now() - age).unwrap();
+    }
+    let here = |cwd: &str| Here { cwd: cwd.into(), ..Here::default() };
+    let nearest = |cwd: &str| store.nearest(&here(cwd)).map(|(near, found)| (near, found.id));
+    assert_eq!(nearest("/q"), Some((Nearness::Directory, "b".into())));
+    assert_eq!(nearest("/p"), Some((Nearness::Directory, "a".into())));
+    let hour = Duration::from_secs(3_600);
+    let ids = |dry| {
+        let pruned = store.prune(hour, true, dry).unwrap();
+        pruned.sessions.into_iter().map(|found| found.id).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(true), ["c"]);
+    assert_eq!(store.list().len(), 3);
+    let (lock, _, _) = store.open("c").unwrap();
+    let busy = store.prune(hour, true, false).unwrap();
+    assert_eq!((busy.sessions.len(), busy.in_use), (0, vec!["c".to_owned()]));
+    drop(lock);
+    store.rename(&store.find("c").unwrap(), "keep").unwrap();
+    assert_eq!(store.prune(Duration::ZERO, true, true).unwrap().sessions.len(), 2);
+    store.delete(&store.find("a").unwrap()).unwrap();
+    assert!(store.find("a").is_err() && store.list().len() == 2);
+}

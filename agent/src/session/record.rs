@@ -1,0 +1,271 @@
+//! The keeper's side of a session: the event log, which is the truth, and beside it the file that readers of the SDK
+//! packages know, which is a projection.
+
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use stockade_session::{Error, Here, Kind, Lock, Log, Nearness, State, Store, Workspace};
+
+use super::transcript::{file, last, load};
+use crate::flags::Flags;
+
+/// Member of a line that is an event and no message.
+pub(crate) const EVENT: &str = "stockade_event";
+
+/// The session that goes on, as far as the agent has to know it.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Before {
+    /// Messages, as lines of the projection.
+    pub(crate) lines: Vec<Value>,
+    pub(crate) todos: Value,
+    pub(crate) list: Value,
+    /// They come from a projection, and are in no log yet.
+    is_import: bool,
+}
+
+/// Returns where sessions are kept: below the state directory, as the XDG Base Directory Specification has it.
+pub(crate) fn store() -> anyhow::Result<Store> {
+    let absolute =
+        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = absolute("XDG_STATE_HOME")
+        .or_else(|| Some(absolute("HOME")?.join(".local/state")))
+        .context("sessions have no place; set `HOME` or `XDG_STATE_HOME`")?;
+    Ok(Store::new(state.join("stockade/agent/sessions")))
+}
+
+/// Finds out where a directory lies: repository, address of its `origin`, branch.
+pub(crate) fn here(cwd: &Path) -> Here {
+    let root = cwd.ancestors().find(|it| it.join(".git").exists());
+    let config = root.map(|it| it.join(".git/config"));
+    let config = config.and_then(|it| std::fs::read_to_string(it).ok()).unwrap_or_default();
+    Here {
+        cwd: cwd.to_string_lossy().into_owned(),
+        git_root: root.map(|it| it.to_string_lossy().into_owned()),
+        repository: origin(&config),
+        branch: crate::prompt::branch(cwd),
+    }
+}
+
+/// Returns the address of `origin` in a configuration of git (git-config(1)).
+fn origin(config: &str) -> Option<String> {
+    let mut lines = config.lines().map(str::trim).skip_while(|it| *it != "[remote \"origin\"]");
+    lines.next()?;
+    let values = lines.take_while(|it| !it.starts_with('['));
+    let mut addresses = values.filter_map(|it| it.strip_prefix("url")?.trim().strip_prefix('='));
+    addresses.next().map(|it| it.trim().to_owned())
+}
+
+/// Finds the session that goes on: the one that is named, or the one that is nearest to here.
+pub(crate) fn before(flags: &Flags, cwd: &Path) -> anyhow::Result<Option<(String, Before)>> {
+    let store = store()?;
+    let of_file = |id: String| {
+        let lines = load(cwd, &id)?;
+        anyhow::Ok(Some((id, Before { lines, is_import: true, ..Before::default() })))
+    };
+    let found = match (&flags.resume, flags.continue_last) {
+        (Some(wanted), _) => match store.find(wanted) {
+            Ok(found) => found,
+            Err(Error::Unknown(_)) => return of_file(wanted.clone()),
+            Err(error) => return Err(error.into()),
+        },
+        (None, true) => match store.nearest(&here(cwd)) {
+            Some((near, found)) if near < Nearness::Other => found,
+            Some(_) | None => return last(cwd).map_or(Ok(None), of_file),
+        },
+        (None, false) => return Ok(None),
+    };
+    let (state, notes) = store.state(&found)?;
+    for note in notes {
+        eprintln!("stockade: {}: {note}", found.line());
+    }
+    let before = Before {
+        lines: lines(&state),
+        todos: state.todos.clone(),
+        list: state.list.clone(),
+        is_import: false,
+    };
+    Ok(Some((found.id, before)))
+}
+
+/// Returns the messages of a state as lines of the projection.
+fn lines(state: &State) -> Vec<Value> {
+    let mut parent = Value::Null;
+    let line = |said: &stockade_session::Said| {
+        let role = if said.by_model { "assistant" } else { "user" };
+        let line = json!({
+            "type": role, "uuid": said.uuid, "parentUuid": parent,
+            "message": { "role": role, "content": said.content },
+        });
+        parent = json!(said.uuid);
+        line
+    };
+    state.messages.iter().map(line).collect()
+}
+
+/// A session that is written.
+#[derive(Debug)]
+pub(crate) struct Record {
+    store: Store,
+    id: String,
+    workspace: Workspace,
+    projection: Option<PathBuf>,
+    /// What the log begins with, besides its start.
+    first: Vec<(Kind, Value)>,
+    open: Option<(Lock, Log)>,
+}
+
+impl Record {
+    /// Prepares the record of a session. One that goes on is opened at once; a new one with its first message.
+    pub(crate) fn begin(
+        (flags, cwd, id): (&Flags, &Path, &str),
+        resumed: Option<(&str, &Before)>,
+        is_new: bool,
+    ) -> anyhow::Result<Record> {
+        let Here { cwd: directory, git_root, repository, branch } = here(cwd);
+        let workspace = Workspace {
+            id: id.to_owned(),
+            cwd: directory,
+            git_root,
+            repository,
+            branch,
+            ..Workspace::default()
+        };
+        let mut first = Vec::new();
+        match resumed {
+            Some((from, _)) if is_new => first.push((Kind::Fork, json!({ "from": from }))),
+            Some((_, before)) if before.is_import => {
+                first.extend(before.lines.iter().filter_map(message));
+            }
+            Some(_) | None => {}
+        }
+        if let Some(name) = &flags.name {
+            first.push((Kind::Name, json!({ "name": name })));
+        }
+        let projection = file(cwd, id).filter(|_| is_projected());
+        let mut record =
+            Record { store: store()?, id: id.to_owned(), workspace, projection, first, open: None };
+        if let Some((_, before)) = resumed.filter(|_| !is_new) {
+            let rewinds = flags.resume_session_at.as_ref().filter(|_| !before.is_import);
+            let log = record.log()?;
+            if let Some(uuid) = rewinds {
+                log.append(Kind::Rewind, json!({ "uuid": uuid }))?;
+            }
+        }
+        Ok(record)
+    }
+
+    /// Opens the log, and begins it if it is empty.
+    fn log(&mut self) -> anyhow::Result<&mut Log> {
+        if self.open.is_none() {
+            let (lock, mut log, state) = self.store.open(&self.id)?;
+            if state.events == 0 {
+                let start = json!({ "session": self.id, "cwd": self.workspace.cwd });
+                log.append(Kind::Start, start)?;
+                for (kind, data) in std::mem::take(&mut self.first) {
+                    log.append(kind, data)?;
+                }
+            }
+            self.open = Some((lock, log));
+            self.note()?;
+        }
+        let (_, log) = self.open.as_mut().context("the session is not open")?;
+        Ok(log)
+    }
+
+    /// Writes `workspace.yaml`: the name is that of a person, or the first words.
+    fn note(&mut self) -> anyhow::Result<()> {
+        let found = self.store.find(&self.id)?;
+        let (state, _) = self.store.state(&found)?;
+        let words = Some(state.first_words()).filter(|it| !it.is_empty());
+        self.workspace.user_named = state.name.is_some();
+        self.workspace.name = state.name.or(words);
+        self.workspace.created_at = state.times.map(|times| times.0).unwrap_or_default();
+        Ok(self.workspace.write(&found.folder)?)
+    }
+
+    /// Takes a line of the agent: a message, or an event of another kind.
+    pub(crate) fn take(&mut self, line: &[u8]) -> anyhow::Result<()> {
+        let value: Value = serde_json::from_slice(line)?;
+        if let Some(event) = value.get(EVENT) {
+            let kind = serde_json::from_value(event.get("type").cloned().unwrap_or_default())?;
+            let ends = kind == Kind::Usage;
+            // A session without a message is none.
+            if self.open.is_some() {
+                let data = event.get("data").cloned().unwrap_or_default();
+                self.log()?.append(kind, data)?;
+            }
+            if ends && self.open.is_some() {
+                self.log()?.sync()?;
+                self.note()?;
+            }
+            return Ok(());
+        }
+        let (kind, data) = message(&value).context("the line is not a message")?;
+        self.log()?.append(kind, data)?;
+        self.project(line)
+    }
+
+    fn project(&self, line: &[u8]) -> anyhow::Result<()> {
+        let Some(path) = &self.projection else { return Ok(()) };
+        let written = (|| {
+            if let Some(folder) = path.parent() {
+                std::fs::create_dir_all(folder)?;
+            }
+            let mut file =
+                std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+            file.write_all(line)
+        })();
+        written.with_context(|| format!("`{}` cannot be written", path.display()))
+    }
+}
+
+/// Says whether the packages' own readers are to find the session: where an SDK started it.
+fn is_projected() -> bool {
+    ["CLAUDE_CONFIG_DIR", "CLAUDE_CODE_ENTRYPOINT"]
+        .iter()
+        .any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
+}
+
+/// Returns the event of a line of the projection, if it is a message of the conversation.
+fn message(line: &Value) -> Option<(Kind, Value)> {
+    let kind = match line.get("type")?.as_str()? {
+        "user" => Kind::User,
+        "assistant" => Kind::Assistant,
+        _ => return None,
+    };
+    if line.get("isSidechain") == Some(&json!(true)) {
+        return None;
+    }
+    let content = line.get("message")?.get("content")?;
+    Some((kind, json!({ "uuid": line.get("uuid")?, "content": content })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_of_a_repository_is_that_of_origin() {
+        let config = "[core]\n\turl = x\n[remote \"up\"]\n\turl = y\n[remote \"origin\"]\n\tfetch = z\n\turl = git@h:p.git\n[a]\n";
+        assert_eq!(origin(config), Some("git@h:p.git".into()));
+        assert_eq!(origin("[remote \"origin\"]\n[branch]\nurl = x\n"), None);
+    }
+
+    #[test]
+    fn messages_alone_are_events() {
+        let line = json!({ "type": "user", "uuid": "1", "message": { "content": "hi" } });
+        let data = json!({ "uuid": "1", "content": "hi" });
+        assert_eq!(message(&line), Some((Kind::User, data)));
+        for line in [
+            json!({ "type": "summary" }),
+            json!({ "type": "user", "uuid": "1" }),
+            json!({ "type": "user", "uuid": "1", "isSidechain": true, "message": { "content": "" } }),
+        ] {
+            assert_eq!(message(&line), None);
+        }
+    }
+}

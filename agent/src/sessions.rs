@@ -1,0 +1,205 @@
+//! `stockade agent sessions`: lists, shows, names and removes sessions.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context as _, bail};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use stockade_session::{Found, Store};
+
+use crate::session::store;
+
+/// Options of `stockade agent sessions`.
+#[derive(Debug, Args)]
+pub(crate) struct Sessions {
+    /// Print JSON
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    act: Option<Act>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Act {
+    /// List sessions, newest first.
+    List,
+    /// Show one session: its messages, one line each.
+    Show {
+        /// Identity, beginning of one, or name
+        session: String,
+    },
+    /// Give a session a name.
+    Rename {
+        /// Identity, beginning of one, or name
+        session: String,
+        /// The name
+        name: String,
+    },
+    /// Remove a session with all its files.
+    Delete {
+        /// Identity, beginning of one, or name
+        session: String,
+    },
+    /// Remove sessions that were not used for some time.
+    Prune {
+        /// Age, such as 30d, 12h or 0d
+        #[arg(long, value_name = "AGE", default_value = "30d")]
+        older_than: String,
+        /// Keep those that have a name
+        #[arg(long)]
+        keep_named: bool,
+        /// Only tell which
+        #[arg(long)]
+        dry_run: bool,
+    },
+}
+
+/// Does what is asked for.
+pub(crate) fn run(options: &Sessions) -> ExitCode {
+    match perform(options) {
+        Ok(text) => {
+            let _ = std::io::stdout().write_all(text.as_bytes()); // nobody reads it
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            crate::fail(&format!("{error:#}"), "`stockade agent sessions list` shows all");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn perform(Sessions { json, act }: &Sessions) -> anyhow::Result<String> {
+    let store = store()?;
+    match act.as_ref().unwrap_or(&Act::List) {
+        Act::List => Ok(told(&store.list(), *json, "There are no sessions.\n")),
+        Act::Show { session } => show(&store, session, *json),
+        Act::Rename { session, name } => {
+            store.rename(&store.find(session)?, name)?;
+            Ok(told(&[store.find(session).or_else(|_| store.find(name))?], *json, ""))
+        }
+        Act::Delete { session } => {
+            let found = store.find(session)?;
+            store.delete(&found)?;
+            Ok(format!("{} is removed; {} bytes are free\n", plain(&found.line()), found.bytes))
+        }
+        Act::Prune { older_than, keep_named, dry_run } => {
+            let pruned = store.prune(age(older_than)?, *keep_named, *dry_run)?;
+            let mut text = told(&pruned.sessions, *json, "Nothing is that old.\n");
+            for id in &pruned.in_use {
+                text.push_str(&format!("{id} is in use and stays\n"));
+            }
+            if !pruned.sessions.is_empty() && !json {
+                let bytes: u64 = pruned.sessions.iter().map(|found| found.bytes).sum();
+                let word = if *dry_run { "would be" } else { "are" };
+                text.push_str(&format!("{bytes} bytes {word} free\n"));
+            }
+            Ok(text)
+        }
+    }
+}
+
+/// Reads an age: a number with `d`, `h` or `m`.
+fn age(text: &str) -> anyhow::Result<Duration> {
+    let units = [('d', 86_400), ('h', 3_600), ('m', 60)];
+    let found = units.iter().find_map(|(unit, seconds)| {
+        let number: u64 = text.strip_suffix(*unit)?.parse().ok()?;
+        number.checked_mul(*seconds)
+    });
+    match found {
+        Some(seconds) => Ok(Duration::from_secs(seconds)),
+        None => bail!("`{}` is not an age; write 30d, 12h or 45m", text.escape_debug()),
+    }
+}
+
+/// Returns text without what could deceive a reader.
+fn plain(text: &str) -> String {
+    text.chars().filter(|it| !it.is_control()).collect()
+}
+
+fn told(all: &[Found], json: bool, none: &str) -> String {
+    if json {
+        let values: Vec<Value> = all.iter().map(object).collect();
+        return format!("{}\n", json!({ "sessions": values }));
+    }
+    if all.is_empty() {
+        return none.to_owned();
+    }
+    let mut text = String::new();
+    for found in all {
+        let name = found.workspace.name.as_deref().unwrap_or_default();
+        let branch = found.workspace.branch.as_deref().unwrap_or("-");
+        let (id, cwd) = (&found.id, plain(&found.workspace.cwd));
+        let (since, kib) = (ago(found.written), found.bytes.div_ceil(1024));
+        text.push_str(&format!(
+            "{id}  {since:>4}  {kib:>6} KiB  {}  {}  {cwd}\n",
+            plain(branch),
+            plain(name)
+        ));
+    }
+    text
+}
+
+fn object(found: &Found) -> Value {
+    let workspace = &found.workspace;
+    json!({
+        "id": found.id, "name": workspace.name, "user_named": workspace.user_named, "cwd": workspace.cwd,
+        "branch": workspace.branch, "repository": workspace.repository, "bytes": found.bytes,
+        "created_at": workspace.created_at, "updated_at": workspace.updated_at,
+    })
+}
+
+/// Returns how long ago something was, in the largest unit.
+fn ago(then: SystemTime) -> String {
+    let seconds = SystemTime::now().duration_since(then).unwrap_or_default().as_secs();
+    match seconds {
+        0..60 => "now".to_owned(),
+        60..3_600 => format!("{}m", seconds / 60),
+        3_600..86_400 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+fn show(store: &Store, session: &str, json: bool) -> anyhow::Result<String> {
+    let found = store.find(session)?;
+    let (state, notes) = store.state(&found).context("the session cannot be read")?;
+    if json {
+        let messages: Vec<Value> = state
+            .messages
+            .iter()
+            .map(|said| json!({ "uuid": said.uuid, "by_model": said.by_model, "content": said.content }))
+            .collect();
+        let mut object = object(&found);
+        if let Some(object) = object.as_object_mut() {
+            object.insert("messages".into(), json!(messages));
+            object.insert("events".into(), json!(state.events));
+            object.insert("cost_usd".into(), json!(state.dollars));
+            object.insert("notes".into(), json!(notes));
+        }
+        return Ok(format!("{object}\n"));
+    }
+    let mut text = format!("{}\n{}\n", plain(&found.line()), plain(&found.workspace.cwd));
+    text.push_str(&format!("{} events, {:.4} USD\n", state.events, state.dollars));
+    notes.iter().for_each(|note| text.push_str(&format!("{note}\n")));
+    for said in &state.messages {
+        let who = if said.by_model { "model" } else { "user" };
+        let words: String = plain(&said.content.to_string()).chars().take(200).collect();
+        text.push_str(&format!("{}  {who:5}  {words}\n", plain(&said.uuid)));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_read_in_days_hours_and_minutes() {
+        let seconds = |text: &str| age(text).map(|it| it.as_secs()).ok();
+        assert_eq!(
+            ["2d", "3h", "0m", "d", "2", "-1d", "99999999999999999999d"].map(seconds),
+            [Some(172_800), Some(10_800), Some(0), None, None, None, None]
+        );
+    }
+}

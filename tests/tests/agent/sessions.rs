@@ -1,0 +1,150 @@
+//! Sessions of the agent: found again by name, nearness and prefix, kept whole through a kill, and used by one at a time.
+
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use stockade_model_server::{Form, Server, Turn};
+use stockade_tests::Place;
+
+use super::{agent, call, run, say, script, text};
+
+fn one(turns: &[Turn]) -> Server {
+    script(Form::Anthropic, &[turns])
+}
+
+/// Begins a session with these words and options, and returns its identity.
+fn begin(place: &Place, words: &str, options: &[&str]) -> String {
+    let arguments = [&["-p", words, "--output-format", "json"], options].concat();
+    let output = run(place, &one(&[say("done")]), &arguments);
+    let result: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
+    result["session_id"].as_str().expect("an identity").to_owned()
+}
+
+/// Goes on with a session, and returns what the model was told and what the agent said.
+fn go_on(place: &Place, options: &[&str]) -> (String, Output) {
+    let server = one(&[say("more")]);
+    let arguments = [&["-p", "go on"], options].concat();
+    let output = run(place, &server, &arguments);
+    let told = server.received().pop().map(|it| it.body["messages"].to_string());
+    (told.unwrap_or_default(), output)
+}
+
+fn sessions(place: &Place, arguments: &[&str]) -> Output {
+    let arguments = [&["agent", "sessions"], arguments].concat();
+    place.output(arguments)
+}
+
+#[test]
+fn a_session_is_found_again_by_name_prefix_and_nearness() {
+    let place = Place::new("ag-find");
+    let first = begin(&place, "blue words", &["--name", "The Task"]);
+    let second = begin(&place, "green words", &[]);
+    for (option, words) in
+        [("the task", "blue words"), (&first[..13], "blue words"), (&second, "green words")]
+    {
+        let (told, output) = go_on(&place, &["--resume", option]);
+        assert!(told.contains(words), "{option}: {told} {}", text(&output.stderr));
+    }
+    // The newest here, and nothing from elsewhere.
+    assert!(go_on(&place, &["--continue"]).0.contains("green words"));
+    let other = place.root.join("other");
+    std::fs::create_dir_all(&other).expect("a folder");
+    let server = one(&[say("new")]);
+    let elsewhere = agent(&place, &server, Form::Anthropic, &["-p", "hi", "--continue"])
+        .current_dir(&other)
+        .output()
+        .expect("it starts");
+    assert_eq!(text(&elsewhere.stdout), "new", "{}", text(&elsewhere.stderr));
+    let told = server.received()[0].body["messages"].to_string();
+    assert!(!told.contains("words"), "{told}");
+    let (_, unknown) = go_on(&place, &["--resume", "no such"]);
+    assert!(text(&unknown.stderr).contains("No conversation found"), "{}", text(&unknown.stderr));
+    assert_eq!(unknown.status.code(), Some(1));
+}
+
+#[test]
+fn sessions_are_listed_shown_named_and_removed() {
+    let place = Place::new("ag-list-sessions");
+    let id = begin(&place, "blue words", &[]);
+    let listed = text(&sessions(&place, &["list"]).stdout);
+    assert!(listed.contains(&id) && listed.contains("blue words"), "{listed}");
+    let shown = text(&sessions(&place, &["show", &id]).stdout);
+    assert!(shown.contains("user") && shown.contains("done"), "{shown}");
+    assert!(sessions(&place, &["rename", &id, "Blue"]).status.success());
+    let json: Value =
+        serde_json::from_slice(&sessions(&place, &["--json"]).stdout).expect("one object");
+    assert_eq!(json["sessions"][0]["name"], "Blue");
+    let dry = text(&sessions(&place, &["prune", "--older-than", "0d", "--dry-run"]).stdout);
+    assert!(dry.contains(&id) && dry.contains("would be free"), "{dry}");
+    let kept = text(&sessions(&place, &["prune", "--older-than", "0d", "--keep-named"]).stdout);
+    assert_eq!(kept, "Nothing is that old.");
+    let removed = text(&sessions(&place, &["delete", "blue"]).stdout);
+    assert!(removed.contains("is removed"), "{removed}");
+    assert_eq!(text(&sessions(&place, &[]).stdout), "There are no sessions.");
+    let gone = sessions(&place, &["show", &id]);
+    assert_eq!(gone.status.code(), Some(1));
+    assert!(text(&gone.stderr).contains("No conversation found"), "{}", text(&gone.stderr));
+}
+
+#[test]
+fn nothing_is_stored_without_a_message_or_when_nothing_is_to_be() {
+    let place = Place::new("ag-nothing");
+    drop(run(&place, &one(&[say("x")]), &["-p", "hi", "--no-session-persistence"]));
+    assert_eq!(text(&sessions(&place, &[]).stdout), "There are no sessions.");
+    let id = "22222222-2222-4222-8222-222222222222";
+    assert_eq!(begin(&place, "hi", &["--session-id", id]), id);
+    assert!(text(&sessions(&place, &[]).stdout).contains(id));
+}
+
+#[test]
+fn a_session_that_is_in_use_is_not_opened_and_one_that_was_killed_goes_on_whole() {
+    let place = Place::new("ag-kill");
+    let todos = json!({ "todos": [{ "content": "keep me", "status": "pending" }] });
+    let server = script(
+        Form::Anthropic,
+        &[
+            &[
+                call("t", "TodoWrite", todos),
+                call("i", "TaskCreate", json!({ "subject": "and me", "description": "" })),
+            ],
+            &[call("a", "Bash", json!({ "command": "echo begun > begun; sleep 45.8" }))],
+            &[say("no")],
+        ],
+    );
+    let id = "33333333-3333-4333-8333-333333333333";
+    let mut child =
+        agent(&place, &server, Form::Anthropic, &["-p", "first words", "--session-id", id])
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("the agent starts");
+    let begun = Instant::now();
+    while !place.project().join("begun").exists() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the command does not begin");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let (_, second) = go_on(&place, &["--resume", id]);
+    let told = text(&second.stderr);
+    assert!(told.contains("the session is in use by process"), "{told}");
+    child.kill().expect("a kill");
+    child.wait().expect("an end");
+    // The keeper holds the lock until it sees that the agent is gone.
+    let killed = Instant::now();
+    let told = loop {
+        let server =
+            script(Form::Anthropic, &[&[call("l", "TaskList", json!({}))], &[say("more")]]);
+        let output = run(&place, &server, &["-p", "go on", "--resume", id]);
+        match server.received().pop() {
+            Some(last) => break last.body["messages"].to_string(),
+            None => assert!(killed.elapsed() < Duration::from_secs(60), "{}", text(&output.stderr)),
+        }
+    };
+    for words in
+        ["first words", "The session ended before this call was finished", "#1 [pending] and me"]
+    {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+    let left = Command::new("pgrep").args(["-f", "sleep 45.8"]).output().expect("pgrep");
+    assert_eq!(text(&left.stdout), "");
+}
