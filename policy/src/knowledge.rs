@@ -11,6 +11,15 @@ use stockade_parser::tables::{Table, view};
 /// What holds without any settings file, as the text of a settings file of [`crate::Layer::Builtin`].
 pub const DEFAULT_SETTINGS: &str = include_str!("../../policies/profiles/default.json");
 
+/// Built-in profiles by name, in JSON: each adds to [`DEFAULT_SETTINGS`].
+pub const PROFILES: [(&str, &str); 5] = [
+    ("default", "{}"),
+    ("read-only", include_str!("../../policies/profiles/read-only.json")),
+    ("project", include_str!("../../policies/profiles/project.json")),
+    ("network", include_str!("../../policies/profiles/network.json")),
+    ("none", include_str!("../../policies/profiles/none.json")),
+];
+
 pub(crate) use brings::{Brings, Version};
 
 /// Where the sandbox keeps a protected name unwritable.

@@ -35,7 +35,7 @@ pub use facts::{
 };
 pub use hook::{CommandHook, Condition, Handler, Hook, HookEvent, HttpHook};
 pub use knowledge::{
-    DEFAULT_SETTINGS, GitKeys, ProtectedName, Unwritable, git_keys, protected_names,
+    DEFAULT_SETTINGS, GitKeys, PROFILES, ProtectedName, Unwritable, git_keys, protected_names,
 };
 pub use layer::{Layer, Origin};
 pub use lint::{lint, misplaced};

@@ -56,7 +56,7 @@ const TOP_KEYS: [&str; 33] = [
 ];
 
 /// Keys of objects whose meaning is the gateway's, as far as it reads them.
-const READ_KEYS: [&str; 9] = [
+const READ_KEYS: [&str; 10] = [
     "agent.confine",
     "limits.defaultTimeoutSeconds",
     "limits.keepOutputBytes",
@@ -65,6 +65,7 @@ const READ_KEYS: [&str; 9] = [
     "limits.outputBytes",
     "limits.outputCharacters",
     "limits.whenOutputIsFull",
+    "profile",
     "sandbox.network.allowAllUnixSockets",
 ];
 

@@ -189,12 +189,12 @@ fn what_a_command_leaves_running_is_named_when_it_is_ended() {
         let stderr = self::text(&output.stderr);
         (object["left_running"].clone(), stderr.trim_end().to_owned())
     };
-    let left = "in the background: `sleep`; it ends with its call, so let that go on as long as it is needed";
+    let left = "in the background: `sleep`; background processes stop when the command returns; use `--background` to keep them";
     assert_eq!(
         told(&one),
         (json!(["sleep"]), format!("stockade: ended 1 process that the command left {left}"))
     );
-    let left = "in the background: `perl`, `sleep`; they end with their call, so let that go on as long as they are needed";
+    let left = "in the background: `perl`, `sleep`; background processes stop when the command returns; use `--background` to keep them";
     let (names, footer) = told(&two);
     assert_eq!(names.as_array().map(Vec::len), Some(2), "{names}");
     assert_eq!(footer, format!("stockade: ended 2 processes that the command left {left}"));

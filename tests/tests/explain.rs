@@ -136,7 +136,7 @@ fn what_no_rule_changes_is_said() {
         expect![[r#"
             stockade: needs a person: `rm -rf /`
               because `rm` on `/` always needs a person
-              try: name what is to go, further down
+              try: specify a path below it
             `rm -rf /`: asked
               because `rm` on `/` always needs a person
               compared: rm -rf /

@@ -84,7 +84,7 @@ fn a_host_without_a_rule_is_refused_and_named_with_the_line_that_would_allow_it(
         json!([{
             "kind": "network", "syscall": "connect", "path_or_host": rule, "errno": 0, "pid": 0,
             "program": "", "rule": "no rule", "file": null, "line": null,
-            "reason": "no rule speaks of this host",
+            "reason": "no rule matches this host",
             "remedy": {
                 "change": "add", "setting": "sandbox.network.allowedDomains", "value": [rule],
                 "layer": "local", "text": change,
@@ -95,7 +95,7 @@ fn a_host_without_a_rule_is_refused_and_named_with_the_line_that_would_allow_it(
     let output = run(&place, &line);
     assert!(
         text(&output.stderr).ends_with(&format!(
-            "stockade: refused connection to {rule}: no rule speaks of this host; {change}\n"
+            "stockade: refused connection to {rule}: no rule matches this host; {change}\n"
         )),
         "{output:?}"
     );
@@ -536,7 +536,7 @@ fn where_questions_are_refusals_a_host_is_not_asked_about_either() {
     };
     let (_, screen) = terminal.end();
     assert!(!screen.contains("wants to reach"), "{screen}");
-    assert!(screen.contains("no rule speaks of this host"), "{screen}");
+    assert!(screen.contains("no rule matches this host"), "{screen}");
     assert_eq!(server.requests(), Vec::<String>::new());
 }
 

@@ -182,7 +182,7 @@ read -r answer <&3; echo \"answer ${answer:0:12}\"";
         terminal.wait_for("first one");
         place.write("project/seen", "");
         terminal.wait_for("wants to reach `host.example:443`");
-        terminal.wait_for("let it, for this run?");
+        terminal.wait_for("allow for this run?");
         terminal.press("deny\n");
         terminal.wait_for("answer HTTP/1.1 403");
         terminal.press("two\r");
@@ -208,7 +208,7 @@ for key in 1 2 3; do read -rsn1 key; echo \"key <$key>\"; done; read -r line; ec
         let _gateway = serves.then(|| Gateway::start(&place));
         let line = "$STOCKADE run --quiet --pty 'bash script.sh'; echo \"status $?\"";
         let Some(mut terminal) = on_a_terminal(test, &place, line) else { return };
-        terminal.wait_for("let it, for this run?");
+        terminal.wait_for("allow for this run?");
         // While a person is asked it is a signal to all in front of the terminal.
         terminal.press("\x03");
         terminal.wait_for("answer HTTP/1.1 403");
@@ -221,7 +221,7 @@ for key in 1 2 3; do read -rsn1 key; echo \"key <$key>\"; done; read -r line; ec
         let (_, screen) = terminal.end();
         assert!(screen.contains("status 0"), "{serves}: {screen}");
         // The colours of the question end with it, and it is not put again.
-        let (_, behind) = screen.split_once("let it, for this run?").expect("the question");
+        let (_, behind) = screen.split_once("allow for this run?").expect("the question");
         let (question, rest) = behind.split_once("\u{1b}[0m").expect("its end");
         assert!(!question.contains("answer") && !rest.contains("let it"), "{serves}: {screen}");
     }

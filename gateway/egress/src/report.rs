@@ -86,9 +86,9 @@ impl Cause {
     /// Returns why, as one sentence without an end.
     pub fn reason(&self) -> String {
         match self {
-            Cause::Unlisted { by: None, .. } => "no rule speaks of this host".to_owned(),
+            Cause::Unlisted { by: None, .. } => "no rule matches this host".to_owned(),
             Cause::Unlisted { by: Some(setting), .. } => {
-                format!("no rule speaks of this host, and `{setting}` forbids asking")
+                format!("no rule matches this host, and `{setting}` forbids asking")
             }
             Cause::Denied(rule) => {
                 let origin = &rule.origin;
@@ -235,7 +235,7 @@ mod tests {
         check(
             Cause::Unlisted { rule: "a.example".into(), by: None },
             expect![[
-                r#"stockade: refused connection to a.example:443: no rule speaks of this host; to allow: sandbox.network.allowedDomains: ["a.example"] (local settings)"#
+                r#"stockade: refused connection to a.example:443: no rule matches this host; to allow: sandbox.network.allowedDomains: ["a.example"] (local settings)"#
             ]],
             expect![[
                 r#""no rule" {"change":"add","setting":"sandbox.network.allowedDomains","value":["a.example"],"layer":"local","text":"to allow: sandbox.network.allowedDomains: [\"a.example\"] (local settings)"}"#
@@ -247,7 +247,7 @@ mod tests {
                 by: Some("sandbox.network.allowManagedDomainsOnly"),
             },
             expect![
-                "stockade: refused connection to a.example:443: no rule speaks of this host, and `sandbox.network.allowManagedDomainsOnly` forbids asking; only the managed settings can allow a host"
+                "stockade: refused connection to a.example:443: no rule matches this host, and `sandbox.network.allowManagedDomainsOnly` forbids asking; only the managed settings can allow a host"
             ],
             expect!["only the managed settings can allow a host"],
         );

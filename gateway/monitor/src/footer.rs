@@ -59,19 +59,17 @@ fn left(names: &[String]) -> String {
         names.iter().map(|name| format!("`{}`", one_line(name))).collect();
     let shown: Vec<String> = distinct.iter().take(MOST_NAMES).cloned().collect();
     let more = if distinct.len() > MOST_NAMES { ", …" } else { "" };
-    let (count, it) = match names.len() {
+    let count = match names.len() {
         0 => return String::new(),
-        1 => (
-            "1 process".to_owned(),
-            "it ends with its call, so let that go on as long as it is needed",
-        ),
-        count => (
-            format!("{count} processes"),
-            "they end with their call, so let that go on as long as they are needed",
-        ),
+        1 => "1 process".to_owned(),
+        count => format!("{count} processes"),
     };
+    let help =
+        "background processes stop when the command returns; use `--background` to keep them";
     let shown = shown.join(", ");
-    format!("stockade: ended {count} that the command left in the background: {shown}{more}; {it}")
+    format!(
+        "stockade: ended {count} that the command left in the background: {shown}{more}; {help}"
+    )
 }
 
 /// Returns the line about what the command met, if there is one.

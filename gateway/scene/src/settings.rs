@@ -155,12 +155,12 @@ fn digest(texts: &[SettingsText]) -> String {
 
 /// Finds the settings texts of all layers, weakest first; blocks on the file system.
 pub fn collect(sources: &Sources<'_>) -> Result<Vec<SettingsText>, Failure> {
-    let mut texts = vec![profile(sources.context.profile.as_deref())?];
     let policy = managed(sources, sources.managed)?;
     let user = match counts(sources.context, "user") {
         true => own(sources, &user_directory(sources.context, sources.place))?,
         false => None,
     };
+    let mut texts = profile(sources, user.iter().chain(&policy))?;
     let import = |text: &SettingsText| imports(&text.text);
     let import = !sources.context.import.is_empty()
         || policy.iter().any(import)
@@ -193,16 +193,46 @@ fn counts(context: &Context, source: &str) -> bool {
     context.setting_sources.as_ref().is_none_or(|sources| sources.iter().any(|s| s == source))
 }
 
-fn profile(name: Option<&str>) -> Result<SettingsText, Failure> {
-    let (file, text) = match name {
-        None | Some("default") => ("<default>", stockade_policy::DEFAULT_SETTINGS),
-        Some(name) => {
-            let message = format!("there is no profile `{}`", name.escape_debug());
-            let help = "leave `--profile` out, or name the only one there is, `default`";
-            return Err(Failure::new(Code::InvalidRequest, message, help));
-        }
+/// Returns the built-in settings, and those of the profile that the call names, or else the setting `profile` of the user
+/// or of the managed files.
+fn profile<'t>(
+    sources: &Sources<'_>,
+    texts: impl Iterator<Item = &'t SettingsText>,
+) -> Result<Vec<SettingsText>, Failure> {
+    let default =
+        made(Layer::Builtin, "<default>", stockade_policy::DEFAULT_SETTINGS, Path::new("/"));
+    let set = texts.filter_map(|text| profile_of(&text.text)).last();
+    let Some(name) = sources.context.profile.clone().or(set) else { return Ok(vec![default]) };
+    let built_in = stockade_policy::PROFILES.iter().find(|(known, _)| *known == name);
+    if let Some((known, text)) = built_in {
+        let file = format!("<profile {known}>");
+        return Ok(vec![default, made(Layer::Builtin, &file, text, Path::new("/"))]);
+    }
+    let names: Vec<&str> = stockade_policy::PROFILES.iter().map(|(known, _)| *known).collect();
+    let help = format!("use one of {}, or the path of a settings file", names.join(", "));
+    if !name.contains('/') {
+        let message = format!("there is no profile `{}`", name.escape_debug());
+        return Err(Failure::new(Code::InvalidRequest, message, help));
+    }
+    let cwd = sources.place.anchor();
+    let path = match name.strip_prefix("~/") {
+        Some(rest) => sources.place.home.join(rest),
+        None => cwd.join(&name),
     };
-    Ok(made(Layer::Builtin, file, text, Path::new("/")))
+    let Some(text) = file::read(&path, file::Links::Follow)? else {
+        let message = format!("the profile `{}` does not exist", path.display());
+        return Err(Failure::new(Code::SettingsUnreadable, message, help));
+    };
+    bounds::check_settings(&path, sources.regions)?;
+    let anchor = path.parent().unwrap_or(cwd).to_path_buf();
+    let (layer, trusted, above) = (Layer::Builtin, true, false);
+    Ok(vec![default, SettingsText { layer, file: path, text, anchor, trusted, above }])
+}
+
+/// Returns the setting `profile` of a text.
+fn profile_of(text: &[u8]) -> Option<String> {
+    let value = json::read(text, json::Dialect::Strict).ok()?;
+    value.get("profile")?.text().map(str::to_owned)
 }
 
 fn made(layer: Layer, name: &str, text: &str, anchor: &Path) -> SettingsText {

@@ -1,6 +1,7 @@
 //! The command line as types; help, completions and manual pages come from here.
 
 pub(crate) mod agents;
+pub(crate) mod amend;
 mod filter;
 pub(crate) mod policy;
 pub(crate) mod review;
@@ -62,6 +63,12 @@ pub(crate) enum Command {
     /// Show the rules, look for mistakes in them, test and compare them; trust the files of a project.
     #[command(after_help = policy::EXAMPLE)]
     Policy(Box<policy::Policy>),
+    /// Allow a rule, a host or a path in this project, after a yes at the terminal.
+    #[command(after_help = amend::EXAMPLE_ALLOW)]
+    Allow(amend::Amend),
+    /// Block a rule, a host or a path in this project.
+    #[command(after_help = amend::EXAMPLE_BLOCK)]
+    Block(amend::Amend),
     /// Show what commands and agents changed of the files that your own tools execute.
     #[command(after_help = review::EXAMPLE)]
     Review(review::Review),
@@ -144,8 +151,8 @@ pub(crate) struct Common {
     /// Work in this directory.
     #[arg(long, value_name = "DIR")]
     pub cwd: Option<PathBuf>,
-    /// Start from this built-in profile, below all layers.
-    #[arg(long, value_name = "NAME")]
+    /// Start from a profile below all layers: read-only, project, network, none, or the path of a settings file.
+    #[arg(long, value_name = "NAME|FILE")]
     pub profile: Option<String>,
     /// Belong to this session [env: STOCKADE_SESSION].
     #[arg(long, value_name = "ID")]
@@ -159,7 +166,7 @@ pub(crate) struct Common {
     /// Use the gateway that listens on this socket.
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
-    /// Be the gateway for this call, even if one listens.
+    /// Don't use a running gateway.
     #[arg(long)]
     pub no_daemon: bool,
     /// Print one JSON object on standard output.
@@ -508,6 +515,7 @@ impl Arguments {
             Command::Hook(options) => &options.common,
             Command::Setup(options) => &options.common,
             Command::Review(options) => &options.common,
+            Command::Allow(options) | Command::Block(options) => &options.common,
             Command::Tasks(options) if options.common.json => &options.common,
             Command::Tasks(options) => match &options.command {
                 Some(command) => command.common(),

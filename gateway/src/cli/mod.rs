@@ -145,6 +145,14 @@ fn dispatch(arguments: Arguments, foreseen: Option<Spare>) -> Result<ExitCode, F
             // A repair writes, and has to meet a limit as an error as well.
             wait(async { audit::audit(common, command) })?
         }
+        Command::Allow(mut options) => {
+            options.common = join(options.common)?;
+            wait(policy::amend::amend(options, policy::amend::Effect::Allow))?
+        }
+        Command::Block(mut options) => {
+            options.common = join(options.common)?;
+            wait(policy::amend::amend(options, policy::amend::Effect::Block))?
+        }
         Command::Policy(options) => policy::policy(*options, join),
         Command::Review(mut options) => {
             options.common = join(options.common)?;

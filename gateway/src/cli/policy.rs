@@ -1,6 +1,7 @@
 //! `stockade policy`: what the rules are, what is wrong with them, what a change would change, and
 //! a person's trust in the files of a project.
 
+pub(super) mod amend;
 mod diff;
 mod lint;
 mod own;

@@ -99,7 +99,7 @@ fn connection_question(question: &Question, connection: &ConnectionAsked) -> Str
         // The command may stand in the middle of a line.
         String::new(),
         format!("stockade: needs a person: {command} wants to reach `{host}:{port}`"),
-        "  because no rule speaks of this host".to_owned(),
+        "  because no rule matches this host".to_owned(),
     ];
     if let Some(always) = &question.always {
         let (rule, file) = (one_line(&always.rule), one_line(&always.file));
@@ -135,8 +135,8 @@ pub fn prompt(question: &Question) -> &'static str {
     match (&question.connection, &question.always) {
         (None, Some(_)) => "  run it? once, always, deny: ",
         (None, None) => "  run it? once, deny: ",
-        (Some(_), Some(_)) => "  let it, for this run? once, always, deny: ",
-        (Some(_), None) => "  let it, for this run? once, deny: ",
+        (Some(_), Some(_)) => "  allow for this run? once, always, deny: ",
+        (Some(_), None) => "  allow for this run? once, deny: ",
     }
 }
 
@@ -318,13 +318,13 @@ mod tests {
     fn a_question_without_a_rule_says_why() {
         let decision = DecisionView {
             decision: "ask".into(),
-            reason: "no rule speaks of it".into(),
+            reason: "no rule matches it".into(),
             commands: vec![part("ls", 0, "allow"), part("make", 3, "ask")],
             ..DecisionView::default()
         };
         assert_eq!(
             verdict(&decision, "ls;make", "/p"),
-            "stockade: needs a person: `make` (second of 2 parts)\n  because no rule speaks of it"
+            "stockade: needs a person: `make` (second of 2 parts)\n  because no rule matches it"
         );
     }
 
@@ -332,7 +332,7 @@ mod tests {
         Question {
             decision: DecisionView {
                 decision: "ask".into(),
-                reason: "no rule speaks of it".into(),
+                reason: "no rule matches it".into(),
                 commands: vec![part("rm \u{202e}txt", 0, "ask")],
                 ..DecisionView::default()
             },
@@ -347,7 +347,7 @@ mod tests {
         let offer = AlwaysOffer { rule: "Bash(rm:*)".into(), file: "/p/x\u{1b}[2J".into() };
         assert_eq!(
             question(&asked(Some(offer))),
-            "stockade: needs a person: `rm \\u{202e}txt`\n  because no rule speaks of it\n  \
+            "stockade: needs a person: `rm \\u{202e}txt`\n  because no rule matches it\n  \
              always writes the allow rule `Bash(rm:*)` to /p/x\\u{1b}[2J\n"
         );
     }
@@ -369,7 +369,7 @@ mod tests {
             [
                 format!("stockade: a command of {count} characters:").as_str(),
                 "stockade: needs a person: `echo` (first of 2 parts)",
-                "  because no rule speaks of it",
+                "  because no rule matches it",
             ]
         );
         assert!(theirs.iter().all(|line| line.chars().count() <= 4 + COLUMNS), "{shown}");
@@ -439,9 +439,9 @@ mod tests {
         assert_eq!(
             question(&asked),
             "\nstockade: needs a person: `rm \\u{202e}txt` wants to reach `a.example:443`\n  \
-             because no rule speaks of this host\n  \
+             because no rule matches this host\n  \
              always adds `a.example` to `sandbox.network.allowedDomains` in /p/x\n"
         );
-        assert_eq!(prompt(&asked), "  let it, for this run? once, always, deny: ");
+        assert_eq!(prompt(&asked), "  allow for this run? once, always, deny: ");
     }
 }

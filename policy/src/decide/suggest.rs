@@ -135,7 +135,7 @@ fn help(verdict: &Verdict) -> String {
             "a person can allow it once; no allow rule goes before this one".to_owned()
         }
         (By::Hook, _, _) => "see what the hook says, or ask whoever configured it".to_owned(),
-        (By::Builtin, "critical_path", _) => "name what is to go, further down".to_owned(),
+        (By::Builtin, "critical_path", _) => "specify a path below it".to_owned(),
         (By::Builtin, "lost_history" | "fork_bomb", _) => {
             "a person can allow it once; no allow rule does".to_owned()
         }
