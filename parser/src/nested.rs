@@ -160,7 +160,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) strict: bool,
     /// Words that are not known do no more than what the row says.
     pure: bool,
-    /// The row is that of a builtin, and the command is the harmless program of the same name.
+    /// Words that the row does not know say nothing: it is that of a builtin, and the command is the harmless program of the
+    /// same name; or it tells of a few options alone.
     pub(crate) outside: bool,
     /// It just reads, as far as its form tells.
     read_only: bool,
@@ -194,7 +195,7 @@ impl<'a> Reader<'a> {
             strip: trusted && row.strip == Strip::Always,
             strict: row.body.strict,
             pure: row.body.pure,
-            outside: row.builtin && command.kind == CommandKind::External,
+            outside: row.loose || (row.builtin && command.kind == CommandKind::External),
             read_only: false,
             locality: Locality::Here,
             directory: None,

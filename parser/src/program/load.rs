@@ -78,12 +78,14 @@ pub(super) fn row<'a>(
     let one_word = value.get("one_word").map(|value| loader.boolean(value)).transpose()?;
     let one_word = one_word.unwrap_or(false);
     let partial = value.get("partial").map(|value| loader.boolean(value)).transpose()?;
-    let partial = partial.unwrap_or(false);
+    let loose = value.get("loose").map(|value| loader.boolean(value)).transpose()?;
+    let loose = loose.unwrap_or(false);
+    let partial = partial.unwrap_or(loose);
     if let Some(cases) = value.get("match") {
         loader.read_matches(cases)?;
     }
     let body = loader.body(&value, defaults.clone(), true, MAX_COMMANDS)?;
-    Ok(Row { name: name.clone(), strip, builtin, input, one_word, partial, body, tests })
+    Ok(Row { name: name.clone(), strip, builtin, input, one_word, partial, loose, body, tests })
 }
 
 impl Loader<'_> {
@@ -195,7 +197,7 @@ impl Loader<'_> {
             let value = &member.value;
             match member.key.as_str() {
                 "names" | "strip" | "source" | "checked" | "tests" | "match" | "builtin"
-                | "input" | "one_word" | "partial" => {
+                | "input" | "one_word" | "partial" | "loose" => {
                     if !is_row {
                         return Err(self.error(value, "this key stands at a row only"));
                     }

@@ -20,6 +20,8 @@ pub(crate) struct Row {
     pub one_word: bool,
     /// It tells only some of what the program does: effects are never taken for complete.
     pub partial: bool,
+    /// Options that it does not list are the word of who allows the program, as where it has no row.
+    pub loose: bool,
     /// Options and operands.
     pub body: Body,
     /// Examples, each with what must come out; checked by a unit test.
