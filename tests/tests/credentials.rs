@@ -170,6 +170,22 @@ fn what_variables_put_elsewhere_is_hidden_there() {
     });
 }
 
+#[test]
+fn a_file_of_the_home_with_another_name_is_shown_without_its_secrets() {
+    as_both("credentials-renamed", |place, stockade| {
+        let text =
+            format!("npmRegistryServer: \"http://127.0.0.1:9/npm\"\nnpmAuthToken: {SECRET}\n");
+        place.write("home/.mine.yml", &text);
+        open_to_all(place);
+        let mut command = stockade(&["run", "--no-daemon", "--", "cat ~/.mine.yml"]);
+        // Without the variable the file is like any other.
+        let told = both(&command.output().expect("stockade"));
+        assert!(told.contains(SECRET), "{told}");
+        let told = both(&command.env("YARN_RC_FILENAME", ".mine.yml").output().expect("stockade"));
+        assert!(!told.contains(SECRET) && told.contains("http://127.0.0.1:9/npm"), "{told}");
+    });
+}
+
 /// Files with settings and secrets, and what is to be seen of them.
 const MIXED: [(&str, &str, &str); 11] = [
     (

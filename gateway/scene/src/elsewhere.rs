@@ -14,6 +14,7 @@ use crate::facts::Place;
 #[derive(Debug, Default)]
 struct Known {
     moved: Vec<(&'static str, &'static str)>,
+    renamed: Vec<(&'static str, &'static str)>,
     named: Vec<&'static str>,
 }
 
@@ -25,10 +26,13 @@ fn known() -> &'static Known {
 
 fn read() -> Option<Known> {
     let table = view(Table::Credentials).members()?;
-    let moved = table.get("moved")?.members()?;
-    let moved = moved.iter().map(|(name, folder)| Some((name, folder.text()?)));
+    let pairs = |key: &str| {
+        let pairs = table.get(key)?.members()?;
+        pairs.iter().map(|(name, folder)| Some((name, folder.text()?))).collect::<Option<_>>()
+    };
     Some(Known {
-        moved: moved.collect::<Option<_>>()?,
+        moved: pairs("moved")?,
+        renamed: pairs("renamed")?,
         named: table.get("named").and_then(View::texts)?,
     })
 }
@@ -53,6 +57,12 @@ impl Elsewhere {
         let of_caller = caller.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let mut found = Elsewhere::default();
         for (variable, value) in of_caller.chain(of_command) {
+            for (_, file) in known().renamed.iter().filter(|(name, _)| *name == variable) {
+                // It is one name: with more parts it means nothing to who reads it.
+                let homes = std::iter::once(&place.home).chain(&place.homes);
+                let there = homes.map(|home| (*file, home.join(value)));
+                found.moved.extend(there.filter(|(_, path)| !value.is_empty() && path.is_file()));
+            }
             let values =
                 std::iter::once(value).chain(value.split(':').filter(|_| value.contains(':')));
             for value in values.filter(|value| !value.is_empty()) {
