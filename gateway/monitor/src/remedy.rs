@@ -203,6 +203,11 @@ fn remedy(found: &Violation, around: Around<'_>) -> Remedy {
                     "no setting allows it: move its parts one by one, and give yourself the right to list them (`chmod u+rwx`)",
                 )
             }
+            None if found.rule.starts_with("builtin: directory with too many files") => {
+                Remedy::Nothing(
+                    "move what the patterns refuse into a directory below it, which is refused as a whole",
+                )
+            }
             None if found.rule.starts_with(LINK) => link(&found.rule, around),
             None => Remedy::Nothing(
                 "no setting allows it: it is protected always, and only a call outside of the sandbox can",

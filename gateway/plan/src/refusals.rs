@@ -22,6 +22,12 @@ const MOST: usize = 15_000;
 /// What a rule says of a directory that is read-only since so many directories in it are closed.
 const CLOSED: &str = "builtin: directories that cannot be looked through";
 
+/// What a rule says of a directory that is read-only since so many files in it are refused.
+const CROWDED: &str = "builtin: directory with too many files that patterns refuse";
+
+/// Directories with fewer refused files are not the reason that there are too many.
+const CROWD: usize = 100;
+
 /// One entry of the settings.
 type Entry<'a> = (&'a str, &'a Origin, Access);
 
@@ -42,7 +48,15 @@ pub(super) fn add(
             list.iter().map(|(path, origin)| (path.as_str(), origin, *access))
         })
         .collect();
-    let (expanded, fixed) = expanded(&entries, targets)?;
+    let (expanded, fixed, named) = expanded(&entries, targets)?;
+    for (directory, count) in &named {
+        rules.add(directory, Access::ReadOnly, CROWDED);
+        rules.tell(format!(
+            "{name} cannot be written by this command: patterns refuse writing {count} files in it, too many to refuse each; \
+             move them into a directory below it, which is refused as a whole",
+            name = shown(directory)
+        ));
+    }
     for directory in &fixed {
         // What is closed in it can be opened by nobody then, and needs no rule of its own.
         rules.add(directory, Access::ReadOnly, CLOSED);
@@ -80,12 +94,12 @@ pub(super) fn add(
     Ok(())
 }
 
-/// Finds what patterns stand for, all at once, and directories that are to be read-only in the place of what is closed in
-/// them.
-fn expanded(
-    entries: &[Entry<'_>],
-    targets: &Targets,
-) -> Result<(Vec<Found>, Vec<PathBuf>), Failure> {
+/// What patterns stand for, directories that are to be read-only in the place of what is closed in them, and those in the place
+/// of the files that are refused in them, with their number.
+type Expanded = (Vec<Found>, Vec<PathBuf>, Vec<(PathBuf, usize)>);
+
+/// Finds what patterns stand for, all at once.
+fn expanded(entries: &[Entry<'_>], targets: &Targets) -> Result<Expanded, Failure> {
     let asked: Vec<(&str, Unlisted)> = entries
         .iter()
         .map(|(pattern, _, access)| match access {
@@ -106,12 +120,46 @@ fn expanded(
     })?;
     let mut found = found;
     let fixed = fix(&mut found);
+    let named = join_crowds(&mut found, entries, fixed.len());
     let all: BTreeSet<&Path> =
         found.iter().flat_map(|it| &it.paths).map(PathBuf::as_path).collect();
-    match all.len() + fixed.len() > most() {
+    match all.len() + fixed.len() + named.len() > most() {
         true => Err(too_many(&all)),
-        false => Ok((found, fixed)),
+        false => Ok((found, fixed, named)),
     }
+}
+
+/// Takes the files of crowded directories that may not be written out of more paths than can be refused, and returns these
+/// directories with the number of the files: what lies in a directory that is read-only is so, too.
+fn join_crowds(found: &mut [Found], entries: &[Entry<'_>], others: usize) -> Vec<(PathBuf, usize)> {
+    let mut named = Vec::new();
+    loop {
+        let all: BTreeSet<&Path> =
+            found.iter().flat_map(|it| &it.paths).map(PathBuf::as_path).collect();
+        if all.len() + others + named.len() <= most() || !super::is_available() {
+            return named;
+        }
+        let mut held: BTreeMap<&Path, usize> = BTreeMap::new();
+        let of_patterns = found.iter().zip(entries).filter(|(_, entry)| is_by_name(entry));
+        let files: BTreeSet<&PathBuf> = of_patterns.flat_map(|(it, _)| &it.paths).collect();
+        for above in files.iter().filter(|path| !path.is_dir()).filter_map(|path| path.parent()) {
+            *held.entry(above).or_default() += 1;
+        }
+        let most = held.into_iter().max_by_key(|(_, count)| *count);
+        let Some((directory, count)) = most.filter(|(_, count)| *count >= CROWD) else {
+            return named;
+        };
+        let directory = directory.to_path_buf();
+        for (each, _) in found.iter_mut().zip(entries).filter(|(_, entry)| is_by_name(entry)) {
+            each.paths.retain(|path| path.parent() != Some(&directory) || path.is_dir());
+        }
+        named.push((directory, count));
+    }
+}
+
+/// Says whether an entry is a pattern that refuses writing. What may not be read is hidden one by one.
+fn is_by_name((pattern, _, access): &Entry<'_>) -> bool {
+    Pattern::is(pattern) && *access == Access::ReadOnly
 }
 
 /// Takes closed directories out of more paths than can be refused, and returns the ones that hold them, which are to be

@@ -21,7 +21,7 @@ const LINES: &[(&str, usize)] = &[
     ("gateway/scene", 3_500),
     ("gateway/review", 1_100),
     ("gateway/tasks", 900),
-    ("gateway/plan", 3_600),
+    ("gateway/plan", 3_700),
     ("gateway/hooks", 2_100),
     ("gateway/monitor", 6_100),
     ("gateway/src", 11_500),

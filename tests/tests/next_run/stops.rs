@@ -242,6 +242,43 @@ fn a_directory_with_too_many_closed_ones_is_read_only_and_the_next_command_runs(
 }
 
 #[test]
+fn a_directory_with_too_many_refused_files_is_read_only_and_the_next_command_runs() {
+    as_each("refused-too-many", |runs| {
+        runs.settings(&json!({"permissions": {"deny": ["Edit(./**/kept-*)"]}}));
+        let project = runs.place.project();
+        for number in 0..900 {
+            runs.place.write(&format!("project/kept-{number}"), "old");
+        }
+        runs.place.write("project/below/plain", "");
+        let run = |text: &str| with_descriptors(runs, (1_024, 1_024), text);
+        let tries = "echo x > kept-7; echo x >> /proc/self/cwd/kept-8; mv kept-9 moved; rm -f kept-1; cp act.sh kept-2; ln kept-3 l; \
+                     ln -s kept-4 s; touch new below/new; mkdir d; sed -i s/old/x/ kept-5; : > kept-900; truncate -s 0 kept-6; echo ran";
+        runs.place.write("project/act.sh", tries);
+        // Over more than one command.
+        for _ in 0..2 {
+            let (code, told) = run("bash act.sh");
+            assert!(code == 0 && told.contains("ran\n"), "{told}");
+            assert!(
+                told.contains("move what the patterns refuse into a directory below it"),
+                "{told}"
+            );
+            let made = ["new", "moved", "l", "s", "d", "kept-900", "below/new"];
+            assert_eq!(made.map(|name| project.join(name).exists()), [false; 7], "{told}");
+            let held = |number| fs::read_to_string(project.join(format!("kept-{number}")));
+            assert!((0..900).all(|it| held(it).is_ok_and(|text| text == "old")), "{told}");
+        }
+        // What it tells helps.
+        let mut moves = Command::new("sh");
+        moves.args(["-c", "mv kept-* below/"]).current_dir(&project);
+        assert!(moves.status().expect("sh starts").success());
+        runs.place.write("project/act.sh", "echo ran; touch new; echo x > below/kept-7");
+        let (_, told) = run("bash act.sh");
+        assert!(told.starts_with("ran\n") && project.join("new").exists(), "{told}");
+        assert_eq!(fs::read_to_string(project.join("below/kept-7")).expect("a file"), "old");
+    });
+}
+
+#[test]
 fn a_directory_that_is_gone_is_told_with_what_helps() {
     as_each("directory-gone", |runs| {
         let (place, project) = (runs.place, runs.place.project());
