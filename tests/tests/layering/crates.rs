@@ -139,6 +139,7 @@ pub const RULES: &[(&str, &[&str], Option<usize>)] = &[
     ),
     ("stockade-sdk", &["stockade-model", "stockade-turn"], None),
     ("stockade-model-server", &[], Some(15)),
+    ("stockade-xtask", &[], Some(0)),
     (
         "stockade-tests",
         &[
