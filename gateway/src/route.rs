@@ -1,6 +1,7 @@
 //! The one way in: a gateway in this process, or one behind a socket, through the same calls.
 
 use stockade_client::Client;
+use stockade_wire::approvals::{ApprovalAnswer, ApprovalRequest};
 use stockade_wire::conversation::Conversation;
 use stockade_wire::sessions::{SessionAnswer, SessionRequest};
 
@@ -94,6 +95,14 @@ impl Route {
                 "start one with `stockade serve`",
             )),
             Way::Socket(connection) => connection.task(request),
+        }
+    }
+
+    /// Asks about questions that wait at the gateway behind the socket, or answers one. A gateway in this process has none.
+    pub fn approval(&mut self, request: &ApprovalRequest) -> Result<ApprovalAnswer, Failure> {
+        match &mut self.way {
+            Way::Embedded(_) => Ok(ApprovalAnswer { approvals: Vec::new() }),
+            Way::Socket(connection) => connection.approval(request),
         }
     }
 

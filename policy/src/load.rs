@@ -19,7 +19,7 @@ use source::{Problems, Source};
 use crate::rule::Rule;
 
 /// Keys at the top of a settings file, besides those with a reader of their own.
-const TOP_KEYS: [&str; 33] = [
+const TOP_KEYS: [&str; 34] = [
     "$schema",
     "agent",
     "permissions",
@@ -53,11 +53,13 @@ const TOP_KEYS: [&str; 33] = [
     "disabledMcpjsonServers",
     "apiKeyHelper",
     "limits",
+    "approvals",
 ];
 
 /// Keys of objects whose meaning is the gateway's, as far as it reads them.
-const READ_KEYS: [&str; 10] = [
+const READ_KEYS: [&str; 11] = [
     "agent.confine",
+    "approvals.waitSeconds",
     "limits.defaultTimeoutSeconds",
     "limits.keepOutputBytes",
     "limits.keepOutputDays",
@@ -221,7 +223,7 @@ impl Merging {
                     }
                 }
                 "import" => self.import(source, &member.value, &pointer),
-                "agent" | "audit" | "tasks" | "limits" | "profile" => {
+                "agent" | "approvals" | "audit" | "tasks" | "limits" | "profile" => {
                     self.further(source, &member.value, &pointer, &member.key);
                 }
                 key if TOP_KEYS.contains(&key) => {}

@@ -27,6 +27,7 @@ use super::peer;
 use super::talk::Talk;
 use stockade_base::places::Options;
 use stockade_base::sockets::Address;
+use stockade_wire::approvals::{ApprovalAnswer, ApprovalRequest};
 use stockade_wire::conversation::Conversation;
 use stockade_wire::errors::{Code, Failure};
 use stockade_wire::frames::{self, Lines};
@@ -179,6 +180,11 @@ impl Client {
     /// Asks about background tasks.
     pub fn task(&mut self, request: &TaskRequest) -> Result<TaskAnswer, Failure> {
         self.call("task", request)
+    }
+
+    /// Asks about questions that wait, or answers one.
+    pub fn approval(&mut self, request: &ApprovalRequest) -> Result<ApprovalAnswer, Failure> {
+        self.call("approval", request)
     }
 
     /// Asks about the sessions of this user.

@@ -1,6 +1,7 @@
 //! Puts a question to a person, records the answer, and remembers what they allowed for good.
 
 pub mod asked;
+pub mod elsewhere;
 pub mod named;
 pub mod remember;
 mod unnamed;

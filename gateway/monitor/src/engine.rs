@@ -2,6 +2,7 @@
 
 mod after;
 mod answered;
+mod approvals;
 mod busy_port;
 pub mod calling;
 mod changes;
@@ -31,6 +32,7 @@ use crate::audit::record::decision::Runs;
 use crate::audit::{GatewayMode, Log, Receipt};
 use stockade_wire::conversation::Conversation;
 
+use crate::approve::elsewhere::{Approvals, CHANNEL};
 use crate::blocking::blocking;
 use crate::control::was_given_up;
 use crate::decide::{self, Grant, Outcome};
@@ -74,6 +76,8 @@ pub struct Gateway {
     remains: Mutex<Vec<JoinHandle<()>>>,
     /// Of a gateway that stays: when it looked last for temporary directories that others left behind.
     swept: Option<Due>,
+    /// Questions that wait for an answer through the socket.
+    approvals: Approvals,
     /// When output was pruned last.
     pruned: Due,
 }
@@ -149,6 +153,7 @@ impl Gateway {
             keeps_tasks: stays,
             remains,
             swept: stays.then(|| Due::every(BETWEEN_SWEEPS)),
+            approvals: Approvals::default(),
             pruned: Due::every(BETWEEN_PRUNES),
         })
     }
@@ -214,6 +219,8 @@ impl Gateway {
         view::add_hooks(&mut view, judged.hooks.clone());
         view::add_beginning(&mut view, begun);
         let asking = conversation.questions.take().filter(|_| request.context.interactive);
+        let channel = if asking.is_some() { &request.context.door } else { CHANNEL };
+        let asking = asking.or_else(|| self.elsewhere(&caller, &request, command.limits.approval?));
         let agreed = self.agreed_elsewhere(caller.pid, &request, &scene, &judged).await?;
         let runs = match (judged.verdict.decision, &asking, &agreed) {
             (Decision::Allow, _, _) => Runs::Gateway,
@@ -254,6 +261,7 @@ impl Gateway {
                     request: &request,
                     command: &command,
                     log: &log,
+                    channel,
                 };
                 let person = (agreed, asking.clone(), &mut conversation);
                 // Apart: it holds more than all the rest, and most calls ask nobody.

@@ -14,6 +14,7 @@ const MAX_TIMEOUT: (&str, u64, u64) = ("limits.maxTimeoutSeconds", 1, 30 * DAY);
 const DEFAULT_TIMEOUT: (&str, u64, u64) = ("limits.defaultTimeoutSeconds", 1, 30 * DAY);
 const OUTPUT_CHARACTERS: (&str, u64, u64) = ("limits.outputCharacters", 1_000, 1_000_000);
 const OUTPUT_BYTES: (&str, u64, u64) = ("limits.outputBytes", 1 << 20, 1 << 40);
+const APPROVAL: (&str, u64, u64) = ("approvals.waitSeconds", 0, DAY);
 const KEEP_DAYS: (&str, u64, u64) = ("limits.keepOutputDays", 1, 3_650);
 const KEEP_BYTES: (&str, u64, u64) = ("limits.keepOutputBytes", 1 << 20, 1 << 50);
 /// `stop` ends a command whose output is larger than `limits.outputBytes`; `discard` lets it run on.
@@ -68,6 +69,8 @@ pub struct Limits {
     pub longest: Duration,
     /// How much output is shown and kept.
     pub output: Kept,
+    /// How long a question waits for an answer from elsewhere where nobody can be asked at the call; none where it does not.
+    pub approval: Option<Duration>,
     /// Output of commands that ended longer ago is removed; none where settings say nothing.
     pub keep_age: Option<Duration>,
     /// Most bytes of output of commands that have ended; none where settings say nothing.
@@ -80,6 +83,7 @@ impl Default for Limits {
             usual: USUAL,
             longest: LONGEST,
             output: Kept::default(),
+            approval: None,
             keep_age: None,
             keep_bytes: None,
         }
@@ -105,6 +109,7 @@ impl Limits {
             limits.output.bytes = bytes;
         }
         limits.output.stops = stops(settings)?;
+        limits.approval = read(APPROVAL)?.filter(|seconds| *seconds > 0).map(Duration::from_secs);
         limits.keep_age = read(KEEP_DAYS)?.map(|days| Duration::from_secs(days * DAY));
         limits.keep_bytes = read(KEEP_BYTES)?;
         Ok(limits)

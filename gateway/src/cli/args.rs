@@ -2,6 +2,7 @@
 
 pub(crate) mod agents;
 pub(crate) mod amend;
+pub(crate) mod approvals;
 mod filter;
 pub(crate) mod policy;
 pub(crate) mod review;
@@ -75,6 +76,9 @@ pub(crate) enum Command {
     /// List, read, wait for and stop background tasks.
     #[command(after_help = tasks::EXAMPLE)]
     Tasks(Box<tasks::Tasks>),
+    /// List and answer questions that wait because nobody could be asked at the call.
+    #[command(after_help = approvals::EXAMPLE)]
+    Approvals(Box<approvals::Approvals>),
     /// List and close the open sessions of a gateway.
     #[command(after_help = sessions::EXAMPLE)]
     Sessions(Box<sessions::Sessions>),
@@ -518,6 +522,11 @@ impl Arguments {
             Command::Allow(options) | Command::Block(options) => &options.common,
             Command::Tasks(options) if options.common.json => &options.common,
             Command::Tasks(options) => match &options.command {
+                Some(command) => command.common(),
+                None => &options.common,
+            },
+            Command::Approvals(options) if options.common.json => &options.common,
+            Command::Approvals(options) => match &options.command {
                 Some(command) => command.common(),
                 None => &options.common,
             },

@@ -1,6 +1,7 @@
 //! The command line of the `stockade` executable.
 
 mod agent;
+mod approvals;
 mod args;
 mod ask;
 mod attend;
@@ -126,6 +127,10 @@ fn dispatch(arguments: Arguments, foreseen: Option<Spare>) -> Result<ExitCode, F
         Command::Tasks(options) => {
             let args::tasks::Tasks { common, command } = *options;
             tasks::tasks(&join(common)?, command)
+        }
+        Command::Approvals(options) => {
+            let args::approvals::Approvals { common, command } = *options;
+            approvals::approvals(&join(common)?, command)
         }
         Command::Sessions(options) => {
             let args::sessions::Sessions { common, command } = *options;

@@ -25,6 +25,7 @@ use crate::protocol::types::{
     VERSION,
 };
 use crate::tasks::live::{Stopping, Ways};
+use stockade_wire::approvals::ApprovalRequest;
 use stockade_wire::conversation::{Conversation, PendingQuestion, WINDOW};
 use stockade_wire::sessions::SessionRequest;
 
@@ -182,6 +183,7 @@ impl Connection {
             "tell" => self.tell(id, typed(params)?),
             "task" => self.task(id, typed(params)?),
             "session" => self.session(id, typed(params)?),
+            "approval" => self.approval(id, typed(params)?),
             _ => Err(RpcError::new(
                 frames::METHOD_NOT_FOUND,
                 format!("the method `{method}` is not known"),
@@ -268,6 +270,20 @@ impl Connection {
         let caller = self.caller.clone();
         self.requests.spawn(async move {
             let line = match gateway.about_sessions(&caller, request).await {
+                Ok(told) => answer(&id, &told),
+                Err(failure) => refusal(id, &failure),
+            };
+            deliver(&outgoing, line).await;
+        });
+        Ok(())
+    }
+
+    fn approval(&mut self, id: &Id, request: ApprovalRequest) -> Result<(), RpcError> {
+        let (gateway, outgoing, id) =
+            (Arc::clone(&self.gateway), self.outgoing.clone(), id.clone());
+        let caller = self.caller.clone();
+        self.requests.spawn(async move {
+            let line = match gateway.about_approvals(&caller, request).await {
                 Ok(told) => answer(&id, &told),
                 Err(failure) => refusal(id, &failure),
             };

@@ -3,6 +3,7 @@
 //! Touches nothing: bytes come in, values go out, and the other way round.
 #![forbid(unsafe_code)]
 
+pub mod approvals;
 pub mod conversation;
 pub mod errors;
 pub mod frames;

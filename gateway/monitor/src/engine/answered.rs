@@ -64,6 +64,8 @@ pub(super) struct Call<'a> {
     pub(super) request: &'a CommandRequest,
     pub(super) command: &'a Command,
     pub(super) log: &'a Log,
+    /// Where the question is put: the door of the call, or elsewhere.
+    pub(super) channel: &'a str,
 }
 
 impl Gateway {
@@ -81,12 +83,13 @@ impl Gateway {
     ) -> Result<Result<Going, RunOutcome>, Failure> {
         let files = named::files(&case.scene, &case.judged);
         let question = approve::question(&case.view, &call.command.text, &case.scene);
-        let door = &call.request.context.door;
         let (log, control) = (call.log, &mut conversation.control);
         let answered = match agreed {
             // That was before the call came.
             Some(agreed) => approve::agreed(log, &question, agreed),
-            None => approve::ask(log, &case.receipt, question, door, people, control).await?,
+            None => {
+                approve::ask(log, &case.receipt, question, call.channel, people, control).await?
+            }
         };
         let (consent, rule) = match answered {
             Answered::Yes(consent, rule) => (consent, rule),

@@ -1,0 +1,148 @@
+//! `stockade approvals`: questions that wait at the gateway that runs.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::json;
+use stockade_wire::approvals::{ApprovalRequest, ApprovalView};
+
+use super::args::Common;
+use super::args::approvals::{ApprovalsCommand, List};
+use super::tasks::shown::since;
+use super::{context, failure};
+use crate::cli::exit::ExitCode;
+use crate::protocol::errors::{Code, Failure};
+use crate::protocol::words;
+use crate::route::Route;
+use crate::serve::shell::inside::own_confinement;
+
+/// How often `watch` looks.
+const LOOK: Duration = Duration::from_millis(500);
+/// Most characters of a command in the list.
+const WIDEST: usize = 60;
+
+/// Does what the options say.
+pub(super) fn approvals(
+    common: &Common,
+    command: Option<ApprovalsCommand>,
+) -> Result<ExitCode, Failure> {
+    if own_confinement() {
+        let message = "a sandboxed command cannot see or answer questions";
+        let help = "run `stockade approvals` in your own shell";
+        return Err(Failure::new(Code::InvalidRequest, message, help));
+    }
+    let command = command.unwrap_or_else(|| ApprovalsCommand::List(List::default()));
+    let common = &common.clone().join(command.common().clone()).map_err(super::twice)?;
+    match command {
+        ApprovalsCommand::List(_) => {
+            let found = match context::running(common)? {
+                Some(mut gateway) => gateway.approval(&ApprovalRequest::List)?.approvals,
+                None => Vec::new(),
+            };
+            print(common, &found, |found| (!found.is_empty()).then(|| table(found)))
+        }
+        ApprovalsCommand::Watch(_) => watch(common),
+        ApprovalsCommand::Show(options) => {
+            let mut found = gateway(common)?.approval(&ApprovalRequest::List)?.approvals;
+            found.retain(|view| view.id == options.id);
+            if found.is_empty() {
+                let message = format!("no question `{}` waits", options.id.escape_debug());
+                let help = "`stockade approvals` lists those that do";
+                return Err(Failure::new(Code::InvalidRequest, message, help));
+            }
+            print(common, &found, |found| found.first().map(whole))
+        }
+        ApprovalsCommand::Allow(options) => {
+            let request = ApprovalRequest::Allow { id: options.id, always: options.always };
+            answer(common, &request, "allowed")
+        }
+        ApprovalsCommand::Deny(options) => {
+            answer(common, &ApprovalRequest::Deny { id: options.id }, "denied")
+        }
+    }
+}
+
+fn gateway(common: &Common) -> Result<Route, Failure> {
+    context::running(common)?.ok_or_else(|| {
+        let message = "no gateway of yours is running, so no question waits";
+        Failure::new(Code::GatewayUnreachable, message, "")
+    })
+}
+
+fn answer(common: &Common, request: &ApprovalRequest, how: &str) -> Result<ExitCode, Failure> {
+    let answered = gateway(common)?.approval(request)?.approvals;
+    if !common.json {
+        for view in &answered {
+            failure::tell(&format!("stockade: {how} {}", command(view)));
+        }
+    }
+    print(common, &answered, |_| None)
+}
+
+fn print(
+    common: &Common,
+    found: &[ApprovalView],
+    text: impl Fn(&[ApprovalView]) -> Option<String>,
+) -> Result<ExitCode, Failure> {
+    let text = match common.json {
+        true => Some(json!({ "approvals": found }).to_string()),
+        false => text(found),
+    };
+    if let Some(text) = text {
+        failure::print(&text).map_err(failure::unwritable)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints each question once, until nobody reads or the gateway is gone.
+fn watch(common: &Common) -> Result<ExitCode, Failure> {
+    let mut gateway = gateway(common)?;
+    let mut seen = BTreeSet::new();
+    loop {
+        for view in gateway.approval(&ApprovalRequest::List)?.approvals {
+            if !seen.insert(view.id.clone()) {
+                continue;
+            }
+            let text = match common.json {
+                true => json!(view).to_string(),
+                false => whole(&view),
+            };
+            if failure::print(&text).is_err() {
+                return Ok(ExitCode::SUCCESS);
+            }
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+fn table(found: &[ApprovalView]) -> String {
+    let rows = found.iter().map(|view| {
+        let (age, front) = (since(view.asked_ms), view.agent.as_ref().unwrap_or(&view.door));
+        let front = words::one_line(front);
+        format!("{:8}  {age:>6}  {front:10}  {}", view.id, command(view))
+    });
+    let head = format!("{:8}  {:>6}  {:10}  COMMAND", "ID", "AGE", "FROM");
+    std::iter::once(head).chain(rows).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns a question as a terminal shows it, and who asks.
+fn whole(view: &ApprovalView) -> String {
+    let ApprovalView { id, cwd, pid, question, .. } = view;
+    let text = words::question(question);
+    let front = words::one_line(view.agent.as_ref().unwrap_or(&view.door));
+    let mut lines = vec![text.trim_end().to_owned()];
+    lines.push(format!("asked by  {front} (process {pid}) in {}", words::one_line(cwd)));
+    if let Some(offer) = &question.always {
+        lines.push(format!("always    writes `{}` to {}", offer.rule, offer.file));
+    }
+    lines.push(format!("answer    stockade approvals allow {id}, or deny {id}"));
+    lines.join("\n")
+}
+
+fn command(view: &ApprovalView) -> String {
+    let text = words::one_line(&view.question.command);
+    match text.chars().count() > WIDEST {
+        true => format!("{}…", text.chars().take(WIDEST - 1).collect::<String>()),
+        false => text,
+    }
+}

@@ -1,0 +1,75 @@
+//! The options of `stockade approvals`.
+
+use clap::{Args, Subcommand};
+
+use super::Common;
+
+/// Examples of `stockade approvals`.
+pub(crate) const EXAMPLE: &str = "Examples:\n  stockade approvals\n  stockade approvals allow 1f2e3d4c\n\n\
+    Questions wait where `approvals.waitSeconds` is set in the user or managed settings and nobody can be asked at the call.";
+
+/// `stockade approvals`.
+#[derive(Debug, Args)]
+pub(crate) struct Approvals {
+    #[command(flatten)]
+    pub common: Common,
+    /// What to do; without one, list the questions.
+    #[command(subcommand)]
+    pub command: Option<ApprovalsCommand>,
+}
+
+/// What to do with questions that wait.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ApprovalsCommand {
+    /// List the questions that wait, oldest first.
+    List(List),
+    /// Show one question.
+    Show(One),
+    /// Allow what a question asks.
+    Allow(Allow),
+    /// Deny what a question asks.
+    Deny(One),
+    /// Print each question when it comes up, until interrupted.
+    Watch(List),
+}
+
+/// `stockade approvals list`.
+#[derive(Debug, Args, Default)]
+pub(crate) struct List {
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// A subcommand about one question.
+#[derive(Debug, Args)]
+pub(crate) struct One {
+    #[command(flatten)]
+    pub common: Common,
+    /// The question.
+    #[arg(value_name = "ID")]
+    pub id: String,
+}
+
+/// `stockade approvals allow`.
+#[derive(Debug, Args)]
+pub(crate) struct Allow {
+    #[command(flatten)]
+    pub common: Common,
+    /// The question.
+    #[arg(value_name = "ID")]
+    pub id: String,
+    /// Write the rule that `show` names, so that the same is not asked again.
+    #[arg(long)]
+    pub always: bool,
+}
+
+impl ApprovalsCommand {
+    /// Returns the common options behind the subcommand.
+    pub(crate) fn common(&self) -> &Common {
+        match self {
+            ApprovalsCommand::List(options) | ApprovalsCommand::Watch(options) => &options.common,
+            ApprovalsCommand::Show(options) | ApprovalsCommand::Deny(options) => &options.common,
+            ApprovalsCommand::Allow(options) => &options.common,
+        }
+    }
+}
