@@ -16,7 +16,7 @@ use super::scenery::Scenery;
 use super::trace::{self, Trace};
 
 /// The home and working directory of every text.
-pub const HOME: &str = "/work";
+pub const HOME: &str = "/desk";
 
 /// Where the stubs are, which is all of `PATH`.
 pub const STUBS: &str = "/stubs";
@@ -43,7 +43,7 @@ const SETUP: &str = r#"
 set -e
 mount --bind "$ROOT" "$ROOT"
 mount -o remount,bind,ro "$ROOT"
-for folder in work tmp stubs; do mount -t tmpfs -o size=16m tmpfs "$ROOT/$folder"; done
+for folder in desk tmp stubs; do mount -t tmpfs -o size=16m tmpfs "$ROOT/$folder"; done
 mount --bind /dev/null "$ROOT/dev/null"
 mount -t proc proc "$ROOT/proc"
 ulimit -f 65536
@@ -95,7 +95,7 @@ impl Cage {
 
     fn furnish(&self, oracle: &Path) -> io::Result<()> {
         let root = self.root();
-        for folder in ["work", "tmp", "stubs", "dev", "proc", "usr/bin", "etc"] {
+        for folder in ["desk", "tmp", "stubs", "dev", "proc", "usr/bin", "etc"] {
             fs::create_dir_all(root.join(folder))?;
         }
         symlink("usr/bin", root.join("bin"))?;

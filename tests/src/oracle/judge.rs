@@ -100,7 +100,7 @@ fn is_helper(started: &Started) -> bool {
 
 /// Files that bash opens for itself: the terminal at its start, and texts of here-documents.
 fn is_own(path: &[u8]) -> bool {
-    path == b"/dev/tty" || path.starts_with(b"/tmp/sh-thd") || path.starts_with(b"/work/sh-thd")
+    path == b"/dev/tty" || path.starts_with(b"/tmp/sh-thd") || path.starts_with(b"/desk/sh-thd")
 }
 
 fn predicts(command: &SimpleCommand, started: &Started) -> bool {

@@ -200,7 +200,7 @@ impl World {
             "outside/dir/inner",
             "home/.config/app/settings",
             "home/.bashrc",
-            "home/work/file",
+            "home/desk/file",
         ] {
             place.write(file, "text\n");
         }

@@ -107,12 +107,12 @@ fn denied_paths_can_be_neither_read_nor_listed_nor_looked_at() {
 fn what_lies_beneath_a_denied_directory_can_be_shown_again() {
     as_root_and_user("files::what_lies_beneath_a_denied_directory_can_be_shown_again", || {
         let place = Place::new("complement");
-        let inner = place.outside.join("home/work");
+        let inner = place.outside.join("home/desk");
         fs::create_dir_all(&inner).unwrap();
         fs::write(place.outside.join("home/secret"), "").unwrap();
         fs::write(inner.join("notes"), "notes").unwrap();
         let mut spec = place
-            .spec("cat $O/home/work/notes && ! test -e $O/home/secret && echo > $O/home/work/new");
+            .spec("cat $O/home/desk/notes && ! test -e $O/home/secret && echo > $O/home/desk/new");
         spec.files
             .rules
             .extend([rule(&place.outside.join("home"), Access::None), rule(&inner, Access::Write)]);
