@@ -308,7 +308,7 @@ fn an_interrupt_ends_the_whole_tree_of_a_command() {
     rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("a signal");
     let then = Instant::now();
     assert_eq!(child.wait().expect("an end").code(), Some(130));
-    assert!(then.elapsed() < Duration::from_secs(10), "{:?}", then.elapsed());
+    assert!(then.elapsed() < Duration::from_secs(30), "{:?}", then.elapsed());
     let left = Command::new("pgrep").args(["-f", "sleep 45.25"]).output().expect("pgrep");
     assert_eq!(text(&left.stdout), "");
     assert!(!place.project().join("late").exists());

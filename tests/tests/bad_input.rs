@@ -77,7 +77,7 @@ fn check_as(
     let mut command = command(&place, user, &arguments);
     let start = Instant::now();
     let output = command.output().expect("it starts");
-    assert!(start.elapsed() < Duration::from_secs(10), "it took {:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(60), "it took {:?}", start.elapsed());
     assert_refused(&place, &output, begins, code);
 }
 
@@ -357,7 +357,7 @@ fn text_that_is_too_long_or_holds_a_nul_is_refused() {
         command.stdin(fs::File::open(place.root.join(file)).expect("a file"));
         let start = Instant::now();
         let output = command.output().expect("it starts");
-        assert!(start.elapsed() < Duration::from_secs(10), "it took {:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(60), "it took {:?}", start.elapsed());
         assert_refused(&place, &output, begins, code);
     }
 }

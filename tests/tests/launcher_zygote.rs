@@ -114,7 +114,7 @@ impl Drop for Place {
 /// Waits until the launcher has made ready what needs no spec, and returns the number of its confined side.
 fn confined_side(launcher: &Launcher) -> u32 {
     let monitor = launcher.monitor();
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let text = fs::read_to_string(format!("/proc/{monitor}/task/{monitor}/children")).unwrap();
         if let Some(child) = text.split_whitespace().next() {
@@ -163,7 +163,7 @@ fn a_forked_launcher_has_no_descriptors_but_its_own() {
     let of_session = zygote.launcher(Some(&loopback)).unwrap();
     for (launcher, more) in [(of_none, &[][..]), (of_session, &["net", "user"])] {
         confined_side(&launcher);
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(60);
         loop {
             let found = descriptors(launcher.monitor());
             let mounts = format!("/proc/{}/mountinfo", mountinfo_of(&found));

@@ -337,7 +337,7 @@ fn proxy_of(gateway: u32) -> Option<u32> {
 
 /// Waits until a process has ended, reaped or not.
 fn await_end(process: u32) {
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
     let state = || std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     loop {
         let state = state();

@@ -22,7 +22,7 @@ pub const HOME: &str = "/desk";
 pub const STUBS: &str = "/stubs";
 
 /// How long the answer about one text may take. Beyond it, something went wrong with the room.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Texts that run in one room, which keeps its traces small.
 const TEXTS: usize = 1_000;

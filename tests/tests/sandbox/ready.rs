@@ -31,7 +31,7 @@ fn run(launcher: Launcher, spec: &SandboxSpec) -> String {
 fn confined_side(launcher: &Launcher) -> u32 {
     let monitor = launcher.monitor();
     let children = format!("/proc/{monitor}/task/{monitor}/children");
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let text = fs::read_to_string(&children).unwrap();
         if let Some(child) = text.split_whitespace().next() {
@@ -62,7 +62,7 @@ fn a_launcher_that_is_not_used_leaves_nothing() {
         let waiting = Launcher::start(launcher()).unwrap();
         let processes = [waiting.monitor(), confined_side(&waiting)];
         drop(waiting);
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while processes.iter().any(|number| Path::new(&format!("/proc/{number}")).exists()) {
             assert!(Instant::now() < deadline, "something is left of it");
             std::thread::yield_now();
