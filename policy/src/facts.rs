@@ -142,6 +142,9 @@ pub enum GitPlace {
     Above(PathBuf),
     /// This is the git directory itself.
     At(PathBuf),
+    /// In each directory of the working tree that is found from here: git goes into those that its index names, and a command
+    /// before may have added any.
+    Within(PathBuf),
 }
 
 /// What writes files that its command does not name.
@@ -230,7 +233,7 @@ impl GitPlace {
     /// Returns the path.
     pub fn path(&self) -> &Path {
         match self {
-            GitPlace::Above(path) | GitPlace::At(path) => path,
+            GitPlace::Above(path) | GitPlace::At(path) | GitPlace::Within(path) => path,
         }
     }
 }

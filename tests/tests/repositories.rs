@@ -84,11 +84,27 @@ fn a_harmless_repository_inside_and_the_projects_own_programs_need_no_question()
         let (status, told) = run(&place, line);
         assert_eq!(status, Some(0), "{line}: {told}");
     }
+    // A text that adds is looked at with all that lies in the tree.
+    std::fs::remove_dir_all(place.project().join("vendor/evil")).expect("a repository");
+    let (status, told) = run(&place, "git add vendor && git status && cd vendor && git diff");
+    assert_eq!(status, Some(0), "{told}");
 }
 
 #[test]
 fn git_in_the_project_does_not_run_the_programs_of_a_repository_that_was_added() {
     let (place, mark) = place("added", &json!({ "allow": ["Bash(git:*)"] }));
+    for line in [
+        "git add -A && git commit -m x",
+        "git add vendor; git status",
+        "for i in 1 2; do git status; git add .; done",
+        "git add -A && cd vendor && git diff",
+        "git add -A && git -C . commit -qm x && git push",
+    ] {
+        let (status, told) = run(&place, line);
+        assert_eq!(status, Some(121), "{line}: {told}");
+        assert!(!mark.exists(), "{line}");
+        assert!(told.contains("core.fsmonitor"), "{line}: {told}");
+    }
     git(&place.project(), &["-c", "advice.addEmbeddedRepo=false", "add", "vendor/evil"]);
     git(&place.project(), &["status"]);
     assert!(mark.exists(), "the act succeeds where nothing is in its way");

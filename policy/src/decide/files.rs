@@ -18,6 +18,7 @@ use super::expanded;
 use super::operands::{judge_operands, opens_operands, operands, pieces};
 use super::part::{Certainty, Cover, Draft, Hit, Own};
 use super::protected::{self, unwritable};
+use super::repositories;
 use super::shell::{self, Shell};
 use super::trees;
 
@@ -391,6 +392,14 @@ pub(super) fn judge_command(context: &Context<'_>, draft: &mut Draft, command: &
                 }
             }
         }
+    }
+    if let Some(made) = directory.and_then(|directory| repositories::made(command, directory)) {
+        let names = paths::names(&made, context.facts, directory);
+        for effect in [Decision::Deny, Decision::Ask] {
+            draft.add(hits(context, effect, Access::Write, &names));
+        }
+        let own = unwritable(context, draft, &names);
+        draft.own = draft.own.take().or(own);
     }
     protected::add_unnamed(context, draft, command);
     brought::add(context, draft, command);

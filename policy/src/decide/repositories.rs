@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use stockade_parser::{CommandKind, Directory, SimpleCommand, Word};
+use stockade_parser::{CommandKind, Directory, EffectKind, SimpleCommand, Word};
 
-use crate::facts::{Facts, GitPlace, Repository};
+use crate::facts::{Facts, GitPlace, Repository, SandboxState};
 use crate::knowledge::{knowledge, listed};
 use crate::paths;
 
@@ -53,6 +53,9 @@ fn doubtful(
             return Some(format!("it is not known which repository git finds in `{shown}`"));
         }
         Some(Repository::Harmless | Repository::Missing) => {}
+    }
+    if let GitPlace::Within(_) = place {
+        return None;
     }
     if *place == GitPlace::Above(context.facts.cwd.clone()) {
         return None;
@@ -101,7 +104,50 @@ fn sought(
     };
     let Some(directories) = found else { return Some(Err(())) };
     let places = directories.into_iter().map(|directory| chosen(command, directory));
-    Some(places.collect::<Option<Vec<_>>>().ok_or(()))
+    let mut places: Vec<GitPlace> = match places.collect() {
+        Some(places) => places,
+        None => return Some(Err(())),
+    };
+    if facts.sandbox != SandboxState::Enforced && shell.commands.iter().any(|it| adds(it, command))
+    {
+        let within = |place: &GitPlace| match place {
+            GitPlace::Above(directory) => Some(GitPlace::Within(directory.clone())),
+            GitPlace::At(_) | GitPlace::Within(_) => None,
+        };
+        let inner: Vec<GitPlace> = places.iter().filter_map(within).collect();
+        places.extend(inner);
+    }
+    Some(Ok(places))
+}
+
+/// Says whether a command other than `user` may make git's index name a repository.
+fn adds(command: &SimpleCommand, user: &SimpleCommand) -> bool {
+    let only_reads = command.effects.iter().any(|effect| effect.kind == EffectKind::ReadOnly);
+    command.kind == CommandKind::External
+        && !std::ptr::eq(command, user)
+        && !only_reads
+        && listed(&knowledge().git_programs, program(command))
+}
+
+/// Returns the git directory that `git init` makes where an option or `GIT_DIR` says so (`git-init(1)`).
+pub(super) fn made(command: &SimpleCommand, directory: &Path) -> Option<PathBuf> {
+    if command.kind != CommandKind::External || program(command) != b"git" {
+        return None;
+    }
+    let variable = command.assignments.iter().rev().find(|it| it.name.as_slice() == b"GIT_DIR");
+    let mut chosen = variable.and_then(|it| it.value.exact());
+    let mut words = command.words.iter().skip(1).map(|word| word.exact().unwrap_or_default());
+    while let Some(word) = words.next() {
+        match word {
+            b"init" => break,
+            b"--git-dir" => chosen = words.next(),
+            other if other.starts_with(b"--git-dir=") => chosen = other.get(b"--git-dir=".len()..),
+            other if listed(&knowledge().git_valued, other) || other == b"-C" => drop(words.next()),
+            other if other.starts_with(b"-") => {}
+            _ => return None,
+        }
+    }
+    paths::written(chosen?, Some(directory))
 }
 
 /// Returns where git looks for the repository of a command that runs in `directory` (`git(1)`, Options).

@@ -18,7 +18,7 @@ const LINES: &[(&str, usize)] = &[
     ("gateway/log", 8_500),
     ("gateway/worker", 600),
     ("gateway/egress", 2_700),
-    ("gateway/scene", 3_500),
+    ("gateway/scene", 3_700),
     ("gateway/review", 1_100),
     ("gateway/tasks", 900),
     ("gateway/plan", 3_700),

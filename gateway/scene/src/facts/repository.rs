@@ -9,6 +9,7 @@ use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use stockade_policy::{GitPlace, Repository};
 use stockade_sandbox::{GitVariable, git_variables};
@@ -21,6 +22,9 @@ use stockade_base::files::plain;
 const MOST_LEVELS: usize = 8;
 /// Submodules that are looked at for one place.
 const MOST_SUBMODULES: usize = 256;
+/// How long a working tree is looked through, and how many entries of it.
+const LIMIT: Duration = Duration::from_secs(2);
+const MOST_ENTRIES: usize = 1_000_000;
 /// Longest configuration and longest pointer that are read, in bytes.
 const LONGEST_TEXT: u64 = 1 << 16;
 /// Longest index that is read, in bytes.
@@ -68,6 +72,9 @@ impl Look {
             Err(error) if error.kind() == ErrorKind::NotFound => return Repository::Missing,
             Err(error) => return unreadable(sought.path(), &error.to_string()),
         };
+        if let GitPlace::Within(_) = sought {
+            return self.judge_tree(&real);
+        }
         if let GitPlace::Above(_) = sought {
             if let Some(known) = self.known.get(&real) {
                 return known.clone();
@@ -82,6 +89,42 @@ impl Look {
         };
         let tree = real.parent().unwrap_or(&real).to_path_buf();
         self.judge_found(directory.and_then(|git| found(git, tree)).map(Some))
+    }
+
+    /// Says whether one of the repositories below the root of a working tree may start programs, whether git knows it or not.
+    fn judge_tree(&mut self, directory: &Path) -> Repository {
+        let root = match above(directory) {
+            Ok(Some(found)) => found.tree,
+            Ok(None) => return Repository::Harmless,
+            Err(why) => return Repository::Doubtful(why),
+        };
+        let until = Instant::now() + LIMIT;
+        let (mut rest, mut seen) = (vec![root.clone()], 0_usize);
+        while let Some(directory) = rest.pop() {
+            // What cannot be listed git does not list either.
+            for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
+                seen += 1;
+                if seen > MOST_ENTRIES || Instant::now() >= until {
+                    let root = root.display();
+                    return Repository::Doubtful(format!(
+                        "`{root}` is too large to look for the repositories in it"
+                    ));
+                }
+                let is_git = entry.file_name() == ".git";
+                if entry.file_type().is_ok_and(|kind| kind.is_dir()) && !is_git {
+                    rest.push(entry.path());
+                } else if is_git && directory != root {
+                    let judged = here(&directory).and_then(|found| match found {
+                        Some(found) => self.judge(&found, 1),
+                        None => Ok(()),
+                    });
+                    if let Err(why) = judged {
+                        return Repository::Doubtful(why);
+                    }
+                }
+            }
+        }
+        Repository::Harmless
     }
 
     fn judge_found(&mut self, found: Result<Option<Found>, String>) -> Repository {
