@@ -13,12 +13,12 @@ mod beside;
 mod confined;
 mod frame;
 mod http;
-pub mod keeper;
 pub mod merge;
 pub mod own;
 pub mod pipes;
 mod prepared;
 mod process;
+pub mod reaper;
 mod standing;
 
 use std::path::PathBuf;

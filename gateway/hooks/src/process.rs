@@ -11,7 +11,7 @@ use stockade_policy::CommandHook;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdin, Command};
 
-use super::keeper;
+use super::reaper;
 
 /// Most bytes that are read of each stream of a hook.
 pub(super) const MAX_OUTPUT: u64 = 1 << 20;
@@ -71,7 +71,7 @@ pub(super) async fn run(job: Job) -> Ended {
 
 async fn attempt(job: &Job) -> Result<Ended, String> {
     let mark = mark()?;
-    let mut command = kept(job, &mark, 0, keeper::NO_FILE);
+    let mut command = kept(job, &mark, 0, reaper::NO_FILE);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| format!("it cannot be started: {error}"))?;
     let (Some(mut stdin), Some(stdout), Some(stderr)) =
@@ -114,7 +114,7 @@ pub(super) async fn start_beside(
     report: Option<&std::path::Path>,
 ) -> Result<(), String> {
     let report = report.map(|path| path.as_os_str().to_owned());
-    let report = report.unwrap_or_else(|| keeper::NO_FILE.into());
+    let report = report.unwrap_or_else(|| reaper::NO_FILE.into());
     let limit = u64::try_from(job.limit.as_millis()).unwrap_or(u64::MAX).max(1);
     let mut command = kept(job, &mark()?, limit, report);
     command.stdout(Stdio::null()).stderr(Stdio::null());
@@ -134,7 +134,7 @@ fn mark() -> Result<String, String> {
 #[expect(clippy::disallowed_methods, reason = "the keeper of a hook, which is this executable")]
 fn kept(job: &Job, mark: &str, limit: u64, report: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(&job.executable);
-    command.arg(keeper::ROLE).arg(limit.to_string()).arg(report);
+    command.arg(reaper::ROLE).arg(limit.to_string()).arg(report);
     command.args(arguments(&job.command, &job.variables));
     command.env_clear().envs(&job.variables).env(MARK, mark).current_dir(&job.cwd);
     command.stdin(Stdio::piped());
@@ -192,7 +192,7 @@ async fn finish(child: &mut Child, mark: &str) {
 /// Returns what a keeper said before it ended itself.
 fn own_words(stderr: &[u8]) -> String {
     let text = String::from_utf8_lossy(stderr);
-    let said = text.lines().rev().find_map(|line| line.strip_prefix(keeper::VOICE));
+    let said = text.lines().rev().find_map(|line| line.strip_prefix(reaper::VOICE));
     said.unwrap_or("it was ended by a signal").to_owned()
 }
 

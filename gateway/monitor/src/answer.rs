@@ -6,7 +6,6 @@ use stockade_sandbox as sandbox;
 
 use crate::audit::{self, Receipt};
 pub use crate::failures::unrecorded;
-use crate::footer::{self, around};
 use crate::judge::{Judged, Scene};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{
@@ -14,6 +13,7 @@ use crate::protocol::types::{
 };
 use crate::remedy;
 use crate::run::Execution;
+use crate::run_notice::{self, around};
 use crate::view;
 use stockade_base::signals::signal_name;
 use stockade_egress::report::Refused;
@@ -79,7 +79,7 @@ pub fn ran(
 ) -> RunOutcome {
     let exit = execution.exit.unwrap_or_default();
     let output = &execution.output;
-    let footer = footer::of(execution, judged, scene);
+    let footer = run_notice::of(execution, judged, scene);
     let lines = [footer, note.unwrap_or_default()];
     let footer = lines.into_iter().filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n");
     RunOutcome::Ran(Box::new(RunResult {

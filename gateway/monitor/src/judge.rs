@@ -1,7 +1,7 @@
 //! Judges one call: the tree, the facts, the hooks, then the rules.
 
 mod changes;
-mod hearing;
+mod pre_tool_hooks;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -233,14 +233,14 @@ impl Reading {
 /// Judges a call.
 pub async fn judge(scanner: &Scanner, scene: &Scene, asked: Asked<'_>) -> Result<Judged, Failure> {
     let reading = read(scanner, scene, (asked.tool, asked.runner), &asked.input).await?;
-    let mut hearing = hearing::Hearing::open(scanner, scene, &asked, reading).await?;
+    let mut hearing = pre_tool_hooks::PreToolHooks::open(scanner, scene, &asked, reading).await?;
     // Hooks take their time, and others may have put links there meanwhile.
     if !hearing.report.ran.is_empty() {
         hearing.reading.look(scene, asked.tool).await?;
         hearing.reading.look_for_changes(scene, asked.tool).await?;
     }
     let mut took = Duration::ZERO;
-    let mut weigh = |hearing: &hearing::Hearing<'_>| {
+    let mut weigh = |hearing: &pre_tool_hooks::PreToolHooks<'_>| {
         let Reading { facts, .. } = &hearing.reading;
         let facts = Facts { hook: hearing.report.outcome.clone(), ..facts.clone() };
         let start = Instant::now();
@@ -255,7 +255,7 @@ pub async fn judge(scanner: &Scanner, scene: &Scene, asked: Asked<'_>) -> Result
     }
     hearing.told(&verdict).await?;
     let id = asked.id.to_owned();
-    let hearing::Hearing { input, received, reading, mut report, .. } = hearing;
+    let pre_tool_hooks::PreToolHooks { input, received, reading, mut report, .. } = hearing;
     let Reading { tree, value, notices, builders, .. } = reading;
     report.notices.extend(notices);
     let tool = asked.tool.to_owned();

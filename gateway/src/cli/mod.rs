@@ -59,7 +59,7 @@ fn role() -> ExitCode {
         Some("launch") => std::process::exit(stockade_sandbox::launch()),
         Some("proxy") => std::process::exit(stockade_egress::worker::main()),
         Some("scan") => std::process::exit(stockade_worker::scan::main()),
-        Some(crate::hooks::keeper::ROLE) => ExitCode::from(crate::hooks::keeper::main(&arguments)),
+        Some(crate::hooks::reaper::ROLE) => ExitCode::from(crate::hooks::reaper::main(&arguments)),
         Some("hook") => hook::guarded(&arguments),
         Some(_) | None => command_line(&arguments),
     }

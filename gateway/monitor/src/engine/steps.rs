@@ -21,7 +21,7 @@ use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{CheckRequest, CommandRequest, Context, DecisionView, EventView};
 use crate::records::{self, Circumstances};
 use crate::request::Command;
-use crate::{answer, cases, plan, view};
+use crate::{answer, dry_run, plan, view};
 
 /// What a command gets, which another thread finds while its text is read.
 pub(super) type Beside = JoinHandle<Option<Ahead>>;
@@ -64,10 +64,10 @@ impl Gateway {
         request: CheckRequest,
     ) -> Result<DecisionView, Failure> {
         let mut scene = match self.mode {
-            GatewayMode::Embedded => cases::scene(&request, &self.places)?,
+            GatewayMode::Embedded => dry_run::scene(&request, &self.places)?,
             GatewayMode::Daemon | GatewayMode::System => {
                 let (asked, places) = (request.clone(), self.places.clone());
-                blocking(move || cases::scene(&asked, &places)).await?
+                blocking(move || dry_run::scene(&asked, &places)).await?
             }
         };
         let mut begun = EventView::default();
@@ -95,7 +95,7 @@ impl Gateway {
             input: request.input.clone(),
             id: &id,
             context: &request.context,
-            hooks: cases::hooks(&request, &scene, self.means()),
+            hooks: dry_run::hooks(&request, &scene, self.means()),
             // Whoever asks may run it elsewhere.
             runner: Runner::Caller,
         };
@@ -116,7 +116,7 @@ impl Gateway {
         if request.caller_asks {
             self.put_elsewhere(pid, &request.context, &scene, &judged).await?;
         }
-        let mut view = cases::answer(&request, &scene, judged);
+        let mut view = dry_run::answer(&request, &scene, judged);
         view::add_beginning(&mut view, begun);
         Ok(view)
     }

@@ -1,4 +1,4 @@
-//! What is told under a command that ran: what a layer refused, or that one without eyes may be why it failed.
+//! The notice under a command that ran: what a layer refused, or that one without eyes may be why it failed.
 //!
 //! The output of the command is never read for that.
 

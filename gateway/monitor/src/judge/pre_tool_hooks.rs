@@ -1,4 +1,4 @@
-//! What hooks make of a call while it is judged: before the rules are asked, when a question would be put, and after
+//! Hooks of a call while it is judged: before the rules are asked, when a question would be put, and after
 //! a refusal. Whatever a hook changes is read, heard by the other hooks and judged like what came through the door.
 
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use crate::parse::Scanner;
 use crate::protocol::errors::Failure;
 
 /// A call with what its hooks made of it so far.
-pub(super) struct Hearing<'a> {
+pub(super) struct PreToolHooks<'a> {
     scanner: &'a Scanner,
     scene: &'a Scene,
     asked: &'a Asked<'a>,
@@ -26,17 +26,18 @@ pub(super) struct Hearing<'a> {
     pub(super) report: Report,
 }
 
-impl<'a> Hearing<'a> {
+impl<'a> PreToolHooks<'a> {
     /// Hears the hooks of PreToolUse.
     pub(super) async fn open(
         scanner: &'a Scanner,
         scene: &'a Scene,
         asked: &'a Asked<'a>,
         reading: Reading,
-    ) -> Result<Hearing<'a>, Failure> {
+    ) -> Result<PreToolHooks<'a>, Failure> {
         let input = asked.input.clone();
         let report = Report::default();
-        let mut hearing = Hearing { scanner, scene, asked, input, received: None, reading, report };
+        let mut hearing =
+            PreToolHooks { scanner, scene, asked, input, received: None, reading, report };
         match &asked.hooks {
             Hooks::Recorded(recorded) => {
                 hearing.report = recorded.before.clone();

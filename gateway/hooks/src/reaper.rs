@@ -1,4 +1,4 @@
-//! `stockade hook-keeper`: the process between the gateway and one hook. It gives the hook a session of its own,
+//! `stockade hook-reaper`: the process between the gateway and one hook. It gives the hook a session of its own,
 //! adopts whatever the hook leaves behind (prctl(2), `PR_SET_CHILD_SUBREAPER`), and ends all of it when the hook has
 //! ended or the gateway wants it ended. No process of a hook gets away from it: changing the session, the group or
 //! the environment does not change whose descendant it is.
@@ -28,7 +28,7 @@ use rustix::process::{
 };
 
 /// Word that tells the executable to be the keeper.
-pub const ROLE: &str = "hook-keeper";
+pub const ROLE: &str = "hook-reaper";
 /// Stands for "no file" in the arguments.
 pub(super) const NO_FILE: &str = "-";
 /// Begins each line in which the keeper speaks for itself on standard error.
