@@ -56,6 +56,8 @@ pub(crate) struct Asks {
     pub(crate) client: Client,
     pub(crate) model: String,
     pub(crate) fallback: Option<String>,
+    /// Context window, in tokens.
+    pub(crate) window: u64,
     /// Where the key comes from, in the words of the protocol.
     pub(crate) key_source: String,
 }
@@ -66,6 +68,7 @@ pub(crate) struct Known {
     provider: String,
     model: String,
     fallback: Option<String>,
+    window: Option<u64>,
     key_source: String,
 }
 
@@ -75,8 +78,9 @@ impl Known {
         let mut endpoint = Endpoint::new(provider(&self.provider)?, "");
         endpoint.relay = Some(socket.to_owned());
         let client = Client::new(endpoint, retries())?;
-        let Known { model, fallback, key_source, .. } = self;
-        Ok(Asks { client, model, fallback, key_source })
+        let Known { model, fallback, window, key_source, .. } = self;
+        let window = window.unwrap_or_else(|| windows(&model).0);
+        Ok(Asks { client, model, fallback, window, key_source })
     }
 }
 
@@ -153,7 +157,8 @@ pub(crate) fn find(flags: &Flags, settings: &Value) -> anyhow::Result<(Endpoint,
     let fallback =
         flags.fallback_model.clone().or_else(|| set("fallbackModel")).map(|it| whole(&it));
     let (provider, key_source) = (name(provider).to_owned(), key_source.to_owned());
-    Ok((endpoint, Known { provider, model, fallback, key_source }))
+    let window = own.get("contextWindow").and_then(Value::as_u64).filter(|it| *it > 0);
+    Ok((endpoint, Known { provider, model, fallback, window, key_source }))
 }
 
 fn usual(provider: Provider) -> Option<String> {

@@ -19,9 +19,10 @@ use source::{Problems, Source};
 use crate::rule::Rule;
 
 /// Keys at the top of a settings file, besides those with a reader of their own.
-const TOP_KEYS: [&str; 34] = [
+const TOP_KEYS: [&str; 35] = [
     "$schema",
     "agent",
+    "autoCompactEnabled",
     "permissions",
     "sandbox",
     "hooks",

@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 use stockade_model_server::{Form, Reply, Server, Turn};
 use stockade_tests::{Place, executable};
 
+#[path = "agent/compaction.rs"]
+mod compaction;
 #[path = "agent/confined.rs"]
 mod confined;
 #[path = "agent/host.rs"]

@@ -86,6 +86,9 @@ impl Ended {
             End::Turns => {
                 error("error_max_turns", "max_turns", "the limit of turns was reached".into())
             }
+            End::Full => {
+                error("error_during_execution", "model_error", "the context window is full".into())
+            }
             End::Budget => {
                 error("error_max_budget_usd", "max_budget", "the budget is spent".into())
             }

@@ -36,6 +36,12 @@ pub enum Kind {
     /// The session is a copy: `from` and the message `at` which it parts.
     #[serde(rename = "fork")]
     Fork,
+    /// A message in the role of the user takes the place of all before: `uuid`, `content`.
+    #[serde(rename = "compaction.complete")]
+    Compaction,
+    /// Results of calls are lines now: `results`, an object of lines by the identity of the call.
+    #[serde(rename = "compaction.micro")]
+    TakenOut,
     /// The conversation goes on behind an earlier message: `uuid`.
     #[serde(rename = "rewind")]
     Rewind,
@@ -79,7 +85,10 @@ impl Event {
 
     /// Says whether a crash of the machine must not lose the event: words of a person, and what changes something.
     pub(crate) fn is_precious(&self) -> bool {
-        matches!(self.kind, Kind::Start | Kind::User | Kind::Name | Kind::Fork | Kind::Rewind)
+        matches!(
+            self.kind,
+            Kind::Start | Kind::User | Kind::Name | Kind::Fork | Kind::Rewind | Kind::Compaction
+        )
     }
 }
 

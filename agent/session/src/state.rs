@@ -55,11 +55,20 @@ impl State {
                 self.session = text("session").unwrap_or_default();
                 self.cwd = text("cwd").unwrap_or_default();
             }
-            Kind::User | Kind::Assistant => self.messages.push(Said {
-                uuid: text("uuid").unwrap_or_else(|| event.id.clone()),
-                by_model: event.kind == Kind::Assistant,
-                content: event.data.get("content").cloned().unwrap_or_default(),
-            }),
+            Kind::User | Kind::Assistant | Kind::Compaction => {
+                if event.kind == Kind::Compaction {
+                    self.messages.clear();
+                }
+                self.messages.push(Said {
+                    uuid: text("uuid").unwrap_or_else(|| event.id.clone()),
+                    by_model: event.kind == Kind::Assistant,
+                    content: event.data.get("content").cloned().unwrap_or_default(),
+                });
+            }
+            Kind::TakenOut => {
+                let lines = event.data.get("results").and_then(Value::as_object);
+                lines.into_iter().flatten().for_each(|(id, line)| self.take_out(id, line));
+            }
             Kind::Mode => self.mode = text("mode"),
             Kind::Model => self.model = text("model"),
             Kind::Todos => {
@@ -83,6 +92,18 @@ impl State {
         self.last = Some(event.id.clone());
         let begun = self.times.take().map_or_else(|| event.at.clone(), |times| times.0);
         self.times = Some((begun, event.at.clone()));
+    }
+
+    /// Puts a line in the place of a call's result.
+    fn take_out(&mut self, id: &str, line: &Value) {
+        let blocks = self.messages.iter_mut().filter_map(|said| said.content.as_array_mut());
+        for block in blocks.flatten() {
+            if block.get("tool_use_id").and_then(Value::as_str) == Some(id)
+                && let Some(content) = block.get_mut("content")
+            {
+                content.clone_from(line);
+            }
+        }
     }
 
     /// Forgets the messages behind one. One that is not there changes nothing.

@@ -16,6 +16,12 @@ fn kinds() -> impl Strategy<Value = (Kind, Value)> {
             Kind::Assistant,
             json!({ "uuid": it, "content": [{ "type": "text", "text": it }] })
         )),
+        word.prop_map(|it| (Kind::Compaction, json!({ "uuid": it, "content": it }))),
+        word.prop_map(|it| (
+            Kind::User,
+            json!({ "content": [{ "type": "tool_result", "tool_use_id": it, "content": "long" }] })
+        )),
+        word.prop_map(|it| (Kind::TakenOut, json!({ "results": { it: "short" } }))),
         word.prop_map(|it| (Kind::Rewind, json!({ "uuid": it }))),
         word.prop_map(|it| (Kind::Mode, json!({ "mode": it }))),
         word.prop_map(|it| (Kind::Name, json!({ "name": it }))),
@@ -174,4 +180,26 @@ fn the_nearest_session_goes_on_and_old_ones_go() {
     assert_eq!(store.prune(Duration::ZERO, true, true).unwrap().sessions.len(), 2);
     store.delete(&store.find("a").unwrap()).unwrap();
     assert!(store.find("a").is_err() && store.list().len() == 2);
+}
+
+#[test]
+fn a_compaction_takes_the_place_of_all_before_and_lines_that_of_results() {
+    let result =
+        |id: &str| json!([{ "type": "tool_result", "tool_use_id": id, "content": "long" }]);
+    let event = |kind, data| Event::now(None, kind, data);
+    let mut events = vec![
+        event(Kind::Start, json!({ "session": "s" })),
+        event(Kind::User, json!({ "uuid": "1", "content": "go" })),
+        event(Kind::User, json!({ "uuid": "2", "content": result("a") })),
+        event(Kind::User, json!({ "uuid": "3", "content": result("b") })),
+        event(Kind::TakenOut, json!({ "results": { "a": "short" } })),
+    ];
+    let contents = |events: &[Event]| {
+        State::of(events).messages.into_iter().map(|said| said.content).collect::<Vec<_>>()
+    };
+    let short = json!([{ "type": "tool_result", "tool_use_id": "a", "content": "short" }]);
+    assert_eq!(contents(&events), [json!("go"), short, result("b")]);
+    events.push(event(Kind::Compaction, json!({ "uuid": "4", "content": "all of it" })));
+    events.push(event(Kind::User, json!({ "uuid": "5", "content": "more" })));
+    assert_eq!(contents(&events), [json!("all of it"), json!("more")]);
 }

@@ -5,10 +5,12 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 use stockade_door::{Door, WRONG_OUTPUTS};
-use stockade_model::{Block, Event, Ledger, Message, Request, Role, Usage};
+use stockade_model::{Block, Event, Ledger, Message, Request, Role, Stop, Usage};
 use stockade_sdk::{Ended, Frames, LEVEL, Partial, Result as Outcome};
 use stockade_turn::{End, Hands as _, Interrupt, Limits, Step, Turn};
 
+use super::compact;
+use super::room::Room;
 use super::transcript::Transcript;
 use crate::flags::Flags;
 use crate::models::{self, Asks};
@@ -20,13 +22,14 @@ const OUTPUT: u64 = 32_000;
 /// A running session.
 pub(crate) struct Conversation {
     flags: Flags,
-    asks: Asks,
+    pub(super) asks: Asks,
     prompt: Prompt,
     pub(crate) door: Arc<Door>,
-    messages: Vec<Message>,
-    ledger: Ledger,
-    transcript: Transcript,
-    frames: Frames,
+    pub(super) messages: Vec<Message>,
+    pub(super) ledger: Ledger,
+    pub(super) transcript: Transcript,
+    pub(super) room: Room,
+    pub(super) frames: Frames,
     servers: Vec<String>,
     failed: Vec<String>,
     started: Option<&'static str>,
@@ -38,7 +41,7 @@ impl Conversation {
         door: Door,
         (messages, transcript): (Vec<Message>, Transcript),
         (frames, servers, failed): (Frames, Vec<String>, Vec<String>),
-        resumed: bool,
+        (resumed, compacts): (bool, bool),
     ) -> Conversation {
         let started = Some(if resumed { "resume" } else { "startup" });
         let (ledger, door) = (Ledger::default(), Arc::new(door));
@@ -50,6 +53,7 @@ impl Conversation {
             messages,
             ledger,
             transcript,
+            room: Room::new(compacts),
             frames,
             servers,
             failed,
@@ -97,6 +101,18 @@ impl Conversation {
         self.door.begin_turn();
         emit(self.init());
         let mut blocks = message.unwrap_or_default();
+        if let Some(words) = compact::command(&blocks) {
+            let done = match self.messages.is_empty() {
+                true => Err("there is nothing to sum up yet".to_owned()),
+                false => self.compact(("manual", &words), interrupt, emit).await,
+            };
+            let text = "The conversation is summed up.".to_owned();
+            let end = match done {
+                Ok(()) => End::Finished { text, stop: Stop::EndTurn },
+                Err(reason) => End::Ended(reason),
+            };
+            return self.told((&end, 0), (begun, Usage::default(), 0), emit);
+        }
         if let Some(source) = self.started.take() {
             let told = self.door.session_event("SessionStart", source).await;
             blocks.extend(told.into_iter().map(Block::Text));
@@ -125,7 +141,7 @@ impl Conversation {
         self.say(blocks);
         self.transcript.changes(self.door.session());
         let spent = self.ledger.dollars();
-        let (end, asked, usage, api) = self.go(interrupt, emit).await;
+        let (end, asked, usage, api) = self.work(interrupt, emit).await;
         self.transcript.end_turn(self.ledger.dollars() - spent);
         let wants = self.door.tools().iter().any(|tool| tool.name == "StructuredOutput");
         let end = match end {
@@ -156,8 +172,10 @@ impl Conversation {
         }
     }
 
-    async fn go(
+    /// Runs the turn until it ends or pauses; `before` are its requests so far.
+    pub(super) async fn go(
         &mut self,
+        before: u64,
         interrupt: &Interrupt,
         emit: &mut (dyn FnMut(Value) + Send),
     ) -> (End, u64, Usage, u64) {
@@ -177,11 +195,15 @@ impl Conversation {
             client: &self.asks.client,
             request,
             fallback: self.asks.fallback.clone(),
-            limits: Limits { turns: self.flags.max_turns, dollars: self.flags.max_budget_usd },
+            limits: Limits {
+                turns: self.flags.max_turns.map(|most| most.saturating_sub(before)),
+                dollars: self.flags.max_budget_usd,
+                context: self.room.limit(self.asks.window),
+            },
             prices: models::prices,
         };
         let (frames, transcript) = (&self.frames, &mut self.transcript);
-        let door = Arc::clone(&self.door);
+        let (door, room) = (Arc::clone(&self.door), &mut self.room);
         let partial = self.flags.include_partial_messages;
         let (mut raw, mut usage, mut api, mut asked) =
             (Partial::default(), Usage::default(), 0, Instant::now());
@@ -199,6 +221,8 @@ impl Conversation {
             Step::Answered(answer) => {
                 api += u64::try_from(asked.elapsed().as_millis()).unwrap_or(u64::MAX);
                 usage = sum(usage, answer.usage);
+                let Usage { input, cache_write, cache_read, output } = answer.usage;
+                room.tokens = input + cache_write + cache_read + output;
                 transcript.add(Role::Assistant, &answer.message.blocks, None);
                 frames.answer(&answer).into_iter().for_each(&mut *emit);
             }
@@ -252,7 +276,7 @@ impl Conversation {
     }
 }
 
-fn sum(one: Usage, other: Usage) -> Usage {
+pub(super) fn sum(one: Usage, other: Usage) -> Usage {
     Usage {
         input: one.input + other.input,
         cache_write: one.cache_write + other.cache_write,

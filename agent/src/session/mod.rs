@@ -1,7 +1,9 @@
 //! A session: everything that the ways in have in common.
 
+mod compact;
 mod conversation;
 mod record;
+mod room;
 mod start;
 mod transcript;
 

@@ -241,6 +241,10 @@ fn message(line: &Value) -> Option<(Kind, Value)> {
         return None;
     }
     let content = line.get("message")?.get("content")?;
+    let kind = match line.get("isCompactSummary") == Some(&json!(true)) {
+        true => Kind::Compaction,
+        false => kind,
+    };
     Some((kind, json!({ "uuid": line.get("uuid")?, "content": content })))
 }
 

@@ -162,7 +162,8 @@ impl Plan {
 
     /// Begins the session.
     pub(crate) async fn begin(self, host: Arc<dyn Host>) -> anyhow::Result<Conversation> {
-        let Begun { hindrance, endpoint, texts, before, resumed, is_new, .. } = self.begun;
+        let Begun { settings, hindrance, endpoint, texts, before, resumed, is_new, .. } =
+            self.begun;
         if let Some(hindrance) = hindrance {
             bail!(hindrance);
         }
@@ -201,7 +202,7 @@ impl Plan {
             door,
             (messages, transcript),
             (frames, servers, failed),
-            resumed.is_some(),
+            (resumed.is_some(), settings.get("autoCompactEnabled") != Some(&Value::Bool(false))),
         ))
     }
 }

@@ -1,5 +1,6 @@
 //! The file of a session: one JSON object a line, in the form that the readers of the SDK packages know.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -188,17 +189,11 @@ impl Transcript {
 
     /// Appends a message, and returns its identity.
     pub(crate) fn add(&mut self, role: Role, blocks: &[Block], result: Option<&Value>) -> String {
-        let uuid = identity();
-        let kind = if role == Role::User { "user" } else { "assistant" };
         let content: Value = match blocks {
             [Block::Text(text)] if role == Role::User => json!(text),
             blocks => blocks.iter().map(to_wire).collect(),
         };
-        let mut line = json!({
-            "parentUuid": self.parent, "isSidechain": false, "userType": "external", "cwd": self.cwd,
-            "sessionId": self.session, "version": LEVEL, "gitBranch": "", "type": kind,
-            "message": { "role": kind, "content": content }, "uuid": uuid, "timestamp": now(),
-        });
+        let mut line = self.line(role, content);
         if let (Some(fields), Some(result)) = (line.as_object_mut(), result) {
             fields.insert("toolUseResult".into(), result.clone());
         }
@@ -207,10 +202,24 @@ impl Transcript {
             .and_then(Value::as_object_mut)
             .filter(|_| role == Role::Assistant)
         {
-            message.insert("id".into(), json!(format!("msg_{}", uuid.replace('-', ""))));
+            message.insert("id".into(), json!(format!("msg_{}", identity().replace('-', ""))));
             message.insert("type".into(), json!("message"));
         }
-        self.write(&line);
+        self.said(&line)
+    }
+
+    fn line(&self, role: Role, content: Value) -> Value {
+        let kind = if role == Role::User { "user" } else { "assistant" };
+        json!({
+            "parentUuid": self.parent, "isSidechain": false, "userType": "external", "cwd": self.cwd,
+            "sessionId": self.session, "version": LEVEL, "gitBranch": "", "type": kind,
+            "message": { "role": kind, "content": content }, "uuid": identity(), "timestamp": now(),
+        })
+    }
+
+    fn said(&mut self, line: &Value) -> String {
+        self.write(line);
+        let uuid = field(line, "uuid").to_owned();
         self.parent = Some(uuid.clone());
         uuid
     }
@@ -225,6 +234,20 @@ impl Transcript {
             self.event("todo.changed", json!({ "todos": now.1, "list": now.2 }));
         }
         self.told = now;
+    }
+
+    /// Puts a message in the place of all before.
+    pub(crate) fn summed_up(&mut self, text: &str) {
+        self.parent = None;
+        let line = self.line(Role::User, json!(text));
+        let summary = json!({ "isCompactSummary": true });
+        let whole = [line, summary].into_iter().filter_map(|it| it.as_object().cloned()).flatten();
+        self.said(&whole.collect());
+    }
+
+    /// Records which results are lines now.
+    pub(crate) fn taken_out(&mut self, lines: &BTreeMap<String, String>) {
+        self.event("compaction.micro", json!({ "results": lines }));
     }
 
     /// Records the end of a turn, and what it cost in US dollars.

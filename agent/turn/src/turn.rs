@@ -48,6 +48,8 @@ pub struct Limits {
     pub turns: Option<u64>,
     /// Most US dollars, those of former turns included.
     pub dollars: Option<f64>,
+    /// Tokens of one request and its answer from which the turn pauses, so that somebody can make room.
+    pub context: Option<u64>,
 }
 
 /// How a turn ended.
@@ -71,6 +73,8 @@ pub enum End {
     },
     /// A tool, a hook or the host ended the turn.
     Ended(String),
+    /// The context is as full as [`Limits::context`] says. The turn goes on when it is run again.
+    Full,
     /// The model did not answer.
     Failed(Error),
     /// The model's calls were wrong too often.
@@ -121,7 +125,8 @@ impl Turn<'_> {
             let mut answer = answer;
             let calls = calls::sent(&mut answer.message.blocks, hands);
             report(Step::Answered(Box::new(answer.clone())));
-            let Answer { message, stop, .. } = answer;
+            let Answer { message, stop, usage, .. } = answer;
+            let used = usage.input + usage.cache_write + usage.cache_read + usage.output;
             let text = text_of(&message);
             if !message.blocks.is_empty() {
                 messages.push(message);
@@ -158,6 +163,9 @@ impl Turn<'_> {
             }
             if hands.is_over() {
                 return (End::Finished { text, stop }, asked);
+            }
+            if self.limits.context.is_some_and(|most| used >= most) {
+                return (End::Full, asked);
             }
         }
     }

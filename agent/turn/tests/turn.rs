@@ -191,12 +191,12 @@ async fn what_is_wrong_with_a_call_is_told_and_five_in_a_row_end_the_turn() {
 #[tokio::test]
 async fn limits_end_a_turn() {
     let calls = || (0..9).map(|_| says(&[call("a", "echo", "{}")])).collect();
-    let limits = Limits { turns: Some(2), dollars: None };
+    let limits = Limits { turns: Some(2), ..Limits::default() };
     let ran = run(calls(), &fake(), limits, &interrupt().1).await;
     assert!(matches!(ran.end, End::Turns) && ran.asked == 2);
     is_valid(&ran.messages);
     // Each answer has 10 input tokens: a cent.
-    let limits = Limits { turns: None, dollars: Some(0.025) };
+    let limits = Limits { dollars: Some(0.025), ..Limits::default() };
     let ran = run(calls(), &fake(), limits, &interrupt().1).await;
     assert!(matches!(ran.end, End::Budget) && ran.asked == 3);
 }

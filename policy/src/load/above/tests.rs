@@ -51,6 +51,7 @@ const KEYS: &[(&str, Option<&str>)] = &[
     ("audit", None),
     ("tasks", None),
     ("agent", None),
+    ("autoCompactEnabled", None),
     ("approvals", None),
     ("limits", None),
     ("profile", None),
