@@ -8,7 +8,7 @@ mod sandbox;
 mod source;
 pub(crate) mod values;
 
-use stockade_parser::json::{Dialect, Value, read};
+use stockade_parser::json::{Value, read};
 
 use crate::knowledge::{is_unsafe, knowledge, listed};
 use crate::layer::Layer;
@@ -124,7 +124,7 @@ pub fn load(texts: &[SettingsText]) -> LoadedSettings {
     }
     for text in texts {
         let source = Source::new(text);
-        match read(&text.text, Dialect::Strict) {
+        match read(&text.text, text.dialect()) {
             Ok(value) if value.members().is_some() => values.push((source, value)),
             Ok(value) => problems.refuse(
                 &source,

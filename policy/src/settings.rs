@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use stockade_parser::json::Value;
+use stockade_parser::json::{Dialect, Value};
 
 use crate::facts::Mode;
 use crate::hook::Hook;
@@ -26,6 +26,16 @@ pub struct SettingsText {
     pub trusted: bool,
     /// It is that of a directory above the project: what tightens counts, and nothing else.
     pub above: bool,
+}
+
+impl SettingsText {
+    /// Returns how the text is read: with comments, unless it is a file of the product that is read beside ours, which
+    /// takes plain JSON.
+    #[must_use]
+    pub fn dialect(&self) -> Dialect {
+        let names = self.file.iter().any(|name| name == ".claude" || name == "claude-code");
+        if names { Dialect::Strict } else { Dialect::Commented }
+    }
 }
 
 /// How bad a problem is.

@@ -7,7 +7,16 @@ use stockade_parser::json::{self, Dialect, Kind, Value};
 ///
 /// `element` is JSON text. A list that holds an equal string already is left as it is.
 pub fn append(text: &str, path: &[&str], element: &str) -> Option<String> {
-    let root = json::read(text.as_bytes(), Dialect::Strict).ok()?;
+    appended(Dialect::Strict, text, path, element)
+}
+
+/// Does the same in a text that may hold comments, which stay.
+pub fn append_commented(text: &str, path: &[&str], element: &str) -> Option<String> {
+    appended(Dialect::Commented, text, path, element)
+}
+
+fn appended(dialect: Dialect, text: &str, path: &[&str], element: &str) -> Option<String> {
+    let root = json::read(text.as_bytes(), dialect).ok()?;
     root.members()?;
     let added = json::read(element.as_bytes(), Dialect::Strict).ok()?;
     let mut place = &root;
@@ -18,7 +27,7 @@ pub fn append(text: &str, path: &[&str], element: &str) -> Option<String> {
                 let value = format!("[{element}]");
                 let (at, insertion) =
                     into_object(text, place, &nested(path.get(depth..)?, &value)?)?;
-                return checked(text, at, at, &insertion, path, &added);
+                return checked(dialect, text, (at, at, &insertion), path, &added);
             }
         }
     }
@@ -26,8 +35,8 @@ pub fn append(text: &str, path: &[&str], element: &str) -> Option<String> {
     if elements.iter().any(|found| found.text().is_some() && found.kind == added.kind) {
         return Some(text.into());
     }
-    let (at, insertion) = into_list(text, place, elements, element)?;
-    checked(text, at, at, &insertion, path, &added)
+    let (from, to, new) = into_list(text, place, elements, element)?;
+    checked(dialect, text, (from, to, &new), path, &added)
 }
 
 /// Returns `text` without the elements of the list at `path` that `is_ours` holds for; the same text when there
@@ -110,15 +119,14 @@ pub fn at_path(text: &str, path: &[&str]) -> Option<Value> {
 
 /// Replaces a piece of `text`, and sees that the list at `path` then holds what was added.
 fn checked(
+    dialect: Dialect,
     text: &str,
-    from: usize,
-    to: usize,
-    new: &str,
+    (from, to, new): (usize, usize, &str),
     path: &[&str],
     added: &Value,
 ) -> Option<String> {
     let made = format!("{}{new}{}", text.get(..from)?, text.get(to..)?);
-    let root = json::read(made.as_bytes(), Dialect::Strict).ok()?;
+    let root = json::read(made.as_bytes(), dialect).ok()?;
     let list = path.iter().try_fold(&root, |place, key| place.get(key))?;
     let is_there = list.elements()?.iter().any(|found| plain(found) == plain(added));
     is_there.then_some(made)
@@ -151,19 +159,32 @@ fn nested(path: &[&str], value: &str) -> Option<String> {
     })
 }
 
-/// Returns where and what to insert so that a list ends with `value`, spaced as its other elements are.
-fn into_list(text: &str, list: &Value, elements: &[Value], value: &str) -> Option<(usize, String)> {
+/// Returns what to replace, from where to where, so that a list ends with `value`, spaced as its other elements are. A
+/// comment behind the last element stays behind it.
+fn into_list(
+    text: &str,
+    list: &Value,
+    elements: &[Value],
+    value: &str,
+) -> Option<(usize, usize, String)> {
     let start = list.span.start as usize + 1;
     let Some(last) = elements.last() else {
         let inside = text.get(start..list.span.end as usize - 1)?;
         let indent = inside.rsplit_once('\n').map(|(_, indent)| indent);
-        return Some((start, indent.map_or(value.into(), |indent| format!("\n{indent}  {value}"))));
+        let new = indent.map_or(value.into(), |indent| format!("\n{indent}  {value}"));
+        return Some((start, start, new));
     };
     let before = text.get(..last.span.start as usize)?;
     let blank = before.len() - before.trim_end().len();
     let spacing = before.get(before.len() - blank..)?;
     let spacing = if elements.len() == 1 && spacing.is_empty() { " " } else { spacing };
-    Some((last.span.end as usize, format!(",{spacing}{value}")))
+    let end = last.span.end as usize;
+    let line = text.get(end..list.span.end as usize)?.split('\n').next()?;
+    if line.trim_start().starts_with("//") {
+        let spacing = if spacing.contains('\n') { spacing } else { "\n" };
+        return Some((end, end + line.len(), format!(",{line}{spacing}{value}")));
+    }
+    Some((end, end, format!(",{spacing}{value}")))
 }
 
 /// Returns where and what to insert so that an object begins with `member`.
@@ -172,6 +193,10 @@ fn into_object(text: &str, object: &Value, member: &str) -> Option<(usize, Strin
     let start = object.span.start as usize + 1;
     let Some(first) = members.first() else { return Some((start, format!(" {member} "))) };
     let spacing = text.get(start..first.key_span.start as usize)?;
+    // A comment there is the next member's.
+    let blank = spacing.len() - spacing.trim_end().len();
+    let spacing =
+        if spacing.contains('/') { spacing.get(spacing.len() - blank..)? } else { spacing };
     Some((start, format!("{spacing}{member},")))
 }
 
@@ -196,6 +221,21 @@ mod tests {
         for wrong in ["", "[]", "{", r#"{"a":1}"#, r#"{"a":{"b":{}}}"#, "// c\n{}"] {
             assert_eq!(append(wrong, &["a", "b"], "1"), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn comments_stay_where_they_were() {
+        let check = |before: &str, after: &str| {
+            let made = append_commented(before, &["a", "b"], "1");
+            assert_eq!(made.as_deref(), Some(after), "{before}");
+            assert_eq!(append(before, &["a", "b"], "1"), None, "{before}");
+        };
+        check("// c\n{}", "// c\n{ \"a\": { \"b\": [1] } }");
+        check("{ // c\n}", "{ \"a\": { \"b\": [1] }  // c\n}");
+        check("{\n  // c\n  \"x\": 0\n}", "{\n  \"a\": { \"b\": [1] },\n  // c\n  \"x\": 0\n}");
+        check("{\"a\": {\"b\": [\n  0 // c\n]}}", "{\"a\": {\"b\": [\n  0, // c\n  1\n]}}");
+        check("{\"a\": {\"b\": [0] /* c */}}", "{\"a\": {\"b\": [0, 1] /* c */}}");
+        check("{\"a\": {\"b\": [\n  // c\n]}}", "{\"a\": {\"b\": [\n  1\n  // c\n]}}");
     }
 
     #[test]

@@ -128,7 +128,7 @@ fn holds_nul(text: &[u8]) -> bool {
     if !text.windows(6).any(|six| six.eq_ignore_ascii_case(b"\\u0000")) {
         return false;
     }
-    let Ok(value) = json::read(text, json::Dialect::Strict) else { return false };
+    let Ok(value) = json::read(text, json::Dialect::Commented) else { return false };
     let mut values = vec![&value];
     while let Some(value) = values.pop() {
         let members = value.members().unwrap_or_default();
@@ -231,7 +231,7 @@ fn profile<'t>(
 
 /// Returns the setting `profile` of a text.
 fn profile_of(text: &[u8]) -> Option<String> {
-    let value = json::read(text, json::Dialect::Strict).ok()?;
+    let value = json::read(text, json::Dialect::Commented).ok()?;
     value.get("profile")?.text().map(str::to_owned)
 }
 
@@ -335,7 +335,7 @@ fn managed(sources: &Sources<'_>, directory: &Path) -> Result<Vec<SettingsText>,
 
 /// Says whether a settings text asks for the files of the product that is read beside ours.
 fn imports(text: &[u8]) -> bool {
-    let Ok(value) = json::read(text, json::Dialect::Strict) else { return false };
+    let Ok(value) = json::read(text, json::Dialect::Commented) else { return false };
     let names = value.get("import").and_then(json::Value::elements).unwrap_or_default();
     names.iter().any(|name| name.text() == Some("claude-code"))
 }

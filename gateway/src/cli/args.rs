@@ -8,6 +8,7 @@ pub(crate) mod policy;
 pub(crate) mod review;
 mod serve;
 pub(crate) mod sessions;
+pub(crate) mod settings;
 pub(crate) mod tasks;
 #[cfg(test)]
 mod tests;
@@ -100,6 +101,9 @@ pub(crate) enum Command {
     /// Be an agent that works in this project, with every command and file access behind the gate.
     #[command(after_help = EXAMPLE_AGENT)]
     Agent(Agent),
+    /// Describe the keys of settings files.
+    #[command(after_help = settings::EXAMPLE)]
+    Settings(settings::Settings),
     /// Print the completions of a shell.
     #[command(after_help = EXAMPLE_COMPLETIONS)]
     Completions(Completions),
@@ -547,7 +551,11 @@ impl Arguments {
                 AuditCommand::Checkpoint(options) => &options.common,
                 AuditCommand::Repair(options) => &options.common,
             },
-            Command::Agent(_) | Command::Shell(_) | Command::Completions(_) | Command::Man(_) => {
+            Command::Settings(_)
+            | Command::Agent(_)
+            | Command::Shell(_)
+            | Command::Completions(_)
+            | Command::Man(_) => {
                 return self.before.json;
             }
         };

@@ -14,6 +14,7 @@ mod failure;
 mod generate;
 mod hook;
 mod interrupts;
+mod keys;
 mod parse;
 mod policy;
 mod refused;
@@ -173,6 +174,7 @@ fn dispatch(arguments: Arguments, foreseen: Option<Spare>) -> Result<ExitCode, F
         }
         Command::Shell(options) => end_now(shell::shell(before, "bash", options.arguments)?),
         Command::Agent(options) => agent::start(&options),
+        Command::Settings(options) => keys::keys(options.command),
         Command::Completions(options) => generate::completions(&options),
         Command::Man(options) => generate::manual(&options),
     }

@@ -1,7 +1,7 @@
 //! Every value of settings texts besides rules and hooks, with the place where it stands.
 
 use stockade_parser::Span;
-use stockade_parser::json::{Dialect, Value, read};
+use stockade_parser::json::{Value, read};
 
 use super::source::{Source, join};
 use crate::layer::{Layer, Origin};
@@ -33,7 +33,7 @@ struct Waiting<'v> {
 pub fn settings_values(texts: &[SettingsText]) -> Vec<SettingsValue> {
     let mut found: Vec<SettingsValue> = Vec::new();
     for text in texts {
-        let Ok(value) = read(&text.text, Dialect::Strict) else { continue };
+        let Ok(value) = read(&text.text, text.dialect()) else { continue };
         let source = Source::new(text);
         let top =
             Waiting { key: String::new(), pointer: String::new(), value: &value, listed: false };

@@ -106,7 +106,7 @@ fn replace(file: &Path, text: &str) -> io::Result<()> {
 /// Returns `text` with `rule` in its list at `keys`; every other byte stays as it is. None when the text is no
 /// settings object.
 fn with_rule(text: &str, keys: &[&str], rule: &str) -> Option<String> {
-    json_text::append(text, keys, &serde_json::to_string(rule).ok()?)
+    json_text::append_commented(text, keys, &serde_json::to_string(rule).ok()?)
 }
 
 /// Lists the file in `info/exclude` of the repository, which no commit carries.
