@@ -64,7 +64,7 @@ pub enum Held {
     Content {
         digest: String,
     },
-    /// A symbolic link, and the content of the file that it leads to where that is known: [`NOWHERE`] if there is none.
+    /// A symbolic link, and the content of the file that it leads to where that is known: `NOWHERE` if there is none.
     Link {
         text: OsString,
         digest: Option<String>,

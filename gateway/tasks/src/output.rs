@@ -38,7 +38,7 @@ pub fn filter(text: &str) -> Result<Regex, Failure> {
 
 /// Returns the output of the task in `folder` from `offset` on, or from where the last reading without an offset ended.
 ///
-/// The text is the end of that part, at most [`LONGEST_TEXT`] characters. With a filter it is made of the matching
+/// The text is the end of that part, at most `LONGEST_TEXT` characters. With a filter it is made of the matching
 /// lines, and ends at the last whole line while the task runs.
 pub fn read(
     folder: &Path,
