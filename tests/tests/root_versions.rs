@@ -155,3 +155,28 @@ fn what_no_command_may_write_is_told_before_the_run() {
     assert_eq!((ran.status.code(), branch.as_str()), (Some(121), "main\na\n"), "{told}");
     assert!(told.contains("/.envrc`, which no command in the sandbox may"), "{told}");
 }
+
+#[test]
+fn what_earlier_commands_left_in_the_objects_neither_stops_nor_forges_a_question() {
+    let place = place("root-versions-forged");
+    let forge = "git switch -q side; mkdir '.vscode/a\", \"'; echo x > '.vscode/a\", \"/b'; git add .; git commit -qm x; git switch -q main
+         mkfifo .git/refs/heads/fifo; echo 'ref: refs/heads/loop' > .git/refs/heads/loop; ln -s /etc/passwd .git/refs/heads/out
+         mkdir -p .git/objects/pack; head -c 3000 /dev/urandom > .git/objects/pack/pack-x.pack; head -c 3000 /dev/urandom > .git/objects/pack/pack-x.idx
+         chmod 0 .git/objects/pack/pack-x.idx";
+    plain(&place, forge);
+    for rev in ["fifo", "loop", "out", "side~99999999", "side^{tree}", "@{-99999}", "stash@{7}"] {
+        let start = std::time::Instant::now();
+        let ran = place.output(["check", &format!("git switch --detach {rev}")]);
+        let told = String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned();
+        assert!(ran.status.success() && told.contains("allowed"), "{rev}: {told}");
+        assert!(start.elapsed().as_secs() < 30, "{rev}");
+    }
+    plain(&place, "rm -f .git/objects/pack/pack-x.*");
+    let ran = place.output(["run", "git switch side"]);
+    let told = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert_eq!(ran.status.code(), Some(121), "{told}");
+    // The name ends no string of the settings that are shown.
+    let (_, settings) = told.split_once("to allow: ").expect("what allows it");
+    let is_whole = settings.contains(r#".vscode/a\", \"/b""#) && !settings.contains(r#"a", ""#);
+    assert!(is_whole, "{told}");
+}

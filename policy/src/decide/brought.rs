@@ -92,6 +92,6 @@ fn listed(paths: &[PathBuf]) -> String {
 }
 
 fn settings(paths: &[PathBuf]) -> String {
-    let all: Vec<String> = paths.iter().map(|path| format!("\"{}\"", path.display())).collect();
+    let all: Vec<String> = paths.iter().map(|path| protected::quoted(path)).collect();
     format!("[{}]", all.join(", "))
 }

@@ -96,12 +96,17 @@ pub(super) fn is_opened(context: &Context<'_>, path: &Path) -> bool {
 }
 
 fn at_top(own: Own, path: &Path) -> Own {
-    let shown = path.display();
     let reason = format!(
-        "{}; to allow: sandbox.filesystem.allowWrite: [\"{shown}\"] (user settings)",
-        own.reason
+        "{}; to allow: sandbox.filesystem.allowWrite: [{}] (user settings)",
+        own.reason,
+        quoted(path)
     );
     Own { reason, ..own }
+}
+
+/// Returns a path as one string of settings: a quote in a name, which a commit or an archive may bring, does not end it.
+pub(super) fn quoted(path: &Path) -> String {
+    format!("\"{}\"", path.display().to_string().escape_debug())
 }
 
 fn of_protected(name: &ProtectedName) -> Own {
