@@ -4,6 +4,7 @@ pub(crate) mod agents;
 pub(crate) mod amend;
 pub(crate) mod approvals;
 mod filter;
+mod generate;
 pub(crate) mod policy;
 pub(crate) mod review;
 mod serve;
@@ -19,6 +20,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 pub(crate) use filter::Conditions;
+pub(crate) use generate::{Completions, Man};
 pub(crate) use serve::Serve;
 
 use crate::audit::query;
@@ -446,22 +448,6 @@ pub(crate) struct Agent {
     /// Arguments of `stockade-agent`.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
     pub arguments: Vec<String>,
-}
-
-/// `stockade completions`.
-#[derive(Debug, Args)]
-pub(crate) struct Completions {
-    /// The shell.
-    #[arg(value_name = "SHELL", value_enum)]
-    pub shell: clap_complete::Shell,
-}
-
-/// `stockade man`.
-#[derive(Debug, Args)]
-pub(crate) struct Man {
-    /// The subcommand whose page is printed [default: the page of stockade itself].
-    #[arg(value_name = "SUBCOMMAND")]
-    pub subcommand: Option<String>,
 }
 
 /// Reads a length of time: a whole number with `ms`, `s`, `m` or `h`; without a unit, seconds.
