@@ -48,7 +48,9 @@ pub fn executable(name: &str) -> PathBuf {
     let folder = folder.expect("the folder that cargo builds into").to_path_buf();
     let release = folder.file_name().is_some_and(|profile| profile == "release");
     let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    build.args(["build", "--quiet", "--offline", "--package", name, "--bin", name]);
+    // The whole workspace and a test with it: these choose the features with which `cargo test --workspace` has built
+    // everything, so that nothing is compiled twice.
+    build.args(["build", "--quiet", "--offline", "--workspace", "--bin", name, "--test", "layering"]);
     build.args(release.then_some("--release"));
     build
         .env_remove("CARGO_TARGET_DIR")
