@@ -21,7 +21,7 @@ use crate::flags::Flags;
 use crate::models::KEYS;
 use crate::session::{Begun, Record};
 
-/// What the session begins with, a file in the agent's directory.
+/// The file in the agent's directory with which a session begins.
 pub(crate) const BEGUN: &str = "begun.json";
 /// The socket of the gateway.
 pub(crate) const GATEWAY: &str = "gateway.sock";

@@ -62,7 +62,7 @@ pub(crate) struct Asks {
     pub(crate) key_source: String,
 }
 
-/// What a session knows of its endpoint: neither the address nor the key.
+/// The part of an endpoint that a session knows: neither the address nor the key.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Known {
     provider: String,

@@ -147,7 +147,7 @@ pub enum GitPlace {
     Within(PathBuf),
 }
 
-/// What writes files that its command does not name.
+/// The reason why a command writes files that it does not name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Bringing {
     /// git writes the working tree of the repository that it finds in a place.

@@ -50,7 +50,16 @@ pub fn executable(name: &str) -> PathBuf {
     let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     // The whole workspace and a test with it: these choose the features with which `cargo test --workspace` has built
     // everything, so that nothing is compiled twice.
-    build.args(["build", "--quiet", "--offline", "--workspace", "--bin", name, "--test", "layering"]);
+    build.args([
+        "build",
+        "--quiet",
+        "--offline",
+        "--workspace",
+        "--bin",
+        name,
+        "--test",
+        "layering",
+    ]);
     build.args(release.then_some("--release"));
     build
         .env_remove("CARGO_TARGET_DIR")

@@ -174,7 +174,7 @@ fn commands_that_a_hook_leaves_for_every_command_run_and_are_judged_with_it() {
     let before = "export FIRST=one\nexport SECOND='and two'";
     let (status, out, told) = run(&place, &["-c", &line(before, "echo $FIRST $SECOND")]);
     assert_eq!((status, out.as_str()), (Some(0), "one and two\n"), "{told}");
-    // What the hook of this agent rewrote is the command itself.
+    // The hook of this agent rewrote the command itself.
     let through = format!("{} run --for-agent -- 'echo \"$FIRST\"'", stockade_word());
     let (status, out, told) = run(&place, &["-c", &line(before, &through)]);
     assert_eq!((status, out.as_str()), (Some(0), "one\n"), "{told}");

@@ -14,7 +14,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Whose end comes.
+/// The process that is killed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Victim {
     Gateway,

@@ -14,7 +14,7 @@ const STATES: [&str; 4] = ["pending", "in_progress", "completed", "deleted"];
 pub struct Item {
     /// Number of the item as text.
     pub id: String,
-    /// What is to be done.
+    /// The work to do.
     pub subject: String,
     /// More about it.
     pub description: String,

@@ -13,9 +13,9 @@ pub enum Error {
     File {
         /// The file or folder.
         path: PathBuf,
-        /// What was to be done with it, such as `read`.
+        /// The operation that failed, such as `read`.
         act: &'static str,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The log does not begin as one does.

@@ -1,4 +1,4 @@
-//! Who has a session open.
+//! The lock of a session, and its holder.
 
 use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};

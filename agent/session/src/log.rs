@@ -13,12 +13,12 @@ use crate::event::{Event, Kind, VERSION};
 /// Longest event that is read, in bytes.
 const LONGEST: u64 = 64 << 20;
 
-/// What a log holds.
+/// The content of a log.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Read {
     /// Events in order.
     pub events: Vec<Event>,
-    /// What was left out, one sentence each.
+    /// Lines that were left out, one sentence each.
     pub notes: Vec<String>,
     /// Bytes up to the end of the last whole line.
     pub whole: u64,

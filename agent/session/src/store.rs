@@ -33,7 +33,7 @@ pub struct Found {
     pub id: String,
     /// Its folder.
     pub folder: PathBuf,
-    /// What `workspace.yaml` says; empty where there is none.
+    /// The content of `workspace.yaml`; empty where there is none.
     pub workspace: Workspace,
     /// Bytes of its files.
     pub bytes: u64,
@@ -41,7 +41,7 @@ pub struct Found {
     pub written: SystemTime,
 }
 
-/// What a removal freed.
+/// The space that a removal freed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pruned {
     /// Sessions that were removed, or would be.

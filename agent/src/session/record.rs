@@ -113,7 +113,7 @@ pub(crate) struct Record {
     id: String,
     workspace: Workspace,
     projection: Option<PathBuf>,
-    /// What the log begins with, besides its start.
+    /// The first events of the log, besides its start.
     first: Vec<(Kind, Value)>,
     open: Option<(Lock, Log)>,
 }

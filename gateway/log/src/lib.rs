@@ -110,7 +110,7 @@ pub struct Receipt {
     pub id: String,
 }
 
-/// What a command may reach, as far as the log has to know it: bytes whose digest a record names.
+/// The reach of a command, as far as the log has to know it: bytes whose digest a record names.
 pub trait Subject {
     /// Returns all of it.
     fn bytes(&self) -> Vec<u8>;

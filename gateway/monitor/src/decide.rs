@@ -67,7 +67,7 @@ use stockade_sandbox::SandboxSpec;
 
 use crate::audit::{Approved, Receipt, Recorded, Subject};
 
-/// What a command may reach, to be recorded.
+/// The reach of a command, to be recorded.
 #[derive(Debug)]
 pub struct Spec(SandboxSpec);
 
@@ -97,7 +97,7 @@ pub struct Pending {
     decision: String,
 }
 
-/// What a verdict comes to.
+/// The outcome of a verdict.
 #[derive(Debug)]
 #[must_use]
 #[expect(clippy::large_enum_variant, reason = "there is one at a time")]

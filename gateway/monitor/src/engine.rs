@@ -295,7 +295,7 @@ impl Gateway {
         let manner = Manner {
             timeout: command.timeout,
             at_limit: request.at_limit,
-            // Whoever attaches to a background process types at its terminal later.
+            // A background process gets keys later, from a terminal that attaches.
             stdin: request.stdin || request.tool().is_some() || (request.background && request.pty),
             one_stream: (request.one_stream || request.background) && request.tool().is_none(),
             directory: self.places.task(&receipt.id),

@@ -1,4 +1,4 @@
-//! What the process of an agent gets: its own directory, the programs of the system, and no way out but the sockets that
+//! The reach of an agent's process: its own directory, the programs of the system, and no way out but the sockets that
 //! lie in that directory.
 
 use std::ffi::OsString;

@@ -19,7 +19,7 @@ use stockade_wire::errors::{Code, Failure};
 /// Most paths that all patterns stand for, each of which is a mount.
 const MOST: usize = 15_000;
 
-/// What a rule says of a directory that is read-only since so many directories in it are closed.
+/// The reason of a rule for a directory that is read-only since so many directories in it are closed.
 const CLOSED: &str = "builtin: directories that cannot be looked through";
 
 /// What a rule says of a directory that is read-only since so many files in it are refused.
@@ -94,7 +94,7 @@ pub(super) fn add(
     Ok(())
 }
 
-/// What patterns stand for, directories that are to be read-only in the place of what is closed in them, and those in the place
+/// The paths that patterns match, directories that are to be read-only in the place of what is closed in them, and those in the place
 /// of the files that are refused in them, with their number.
 type Expanded = (Vec<Found>, Vec<PathBuf>, Vec<(PathBuf, usize)>);
 

@@ -10,7 +10,7 @@ use stockade_parser::tables::{Table, view};
 
 use crate::facts::Place;
 
-/// What the table says about variables.
+/// The rows of the table about variables.
 #[derive(Debug, Default)]
 struct Known {
     moved: Vec<(&'static str, &'static str)>,

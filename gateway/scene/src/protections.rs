@@ -2,7 +2,7 @@
 
 use stockade_sandbox::Protection;
 
-/// What must hold before a command starts, when the settings say so.
+/// The protections that must hold before a command starts, when the settings say so.
 pub const REQUIRED: &[Protection] = &[
     Protection::WriteOutside,
     Protection::Protected,

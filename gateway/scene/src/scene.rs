@@ -206,7 +206,7 @@ impl Scene {
 fn confinement(settings: &Settings) -> SandboxState {
     match (settings.sandbox.enabled, settings.sandbox.fail_if_unavailable) {
         (false, _) => SandboxState::Off,
-        // What cannot be had stops the start, so a command that runs is confined.
+        // A protection that cannot be had stops the start, so a command that runs is confined.
         (true, true) => SandboxState::Enforced,
         (true, false) if is_available() => SandboxState::Enforced,
         (true, false) => SandboxState::Unavailable,
@@ -219,7 +219,7 @@ fn search(context: &Context, scene: &Scene) -> String {
     variable(context, "PATH").map_or_else(own, |it| it.to_string_lossy().into_owned())
 }
 
-/// What a command reads from.
+/// The source of a command's input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Given {
     /// The empty device.
@@ -241,7 +241,7 @@ impl Given {
     }
 }
 
-/// Who runs a call that is allowed.
+/// The process that runs a call that is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Runner {
     /// This gateway, with the environment that it builds.

@@ -268,7 +268,7 @@ impl Session {
     }
 }
 
-/// What a keeper tells.
+/// A message of a keeper.
 enum Told {
     Rights(Box<Rights>),
     Ended(ExitCode),

@@ -28,7 +28,7 @@ const NARROW: [&str; 2] = ["plan", "dontAsk"];
 /// Lists of rules that a host may add to.
 const RULES: [&str; 3] = ["allow", "ask", "deny"];
 
-/// What one agent may ask of its gateway, as its keeper found it out before the agent began.
+/// The requests that one agent may make, as its keeper found it out before the agent began.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub(crate) struct Rights {
     session: String,

@@ -49,7 +49,7 @@ pub struct Ways {
 #[derive(Debug, Default)]
 pub struct Live {
     running: Mutex<BTreeMap<String, Ways>>,
-    /// What serves the forwards of each task.
+    /// The servers of each task's forwards.
     forwards: Mutex<BTreeMap<String, Vec<AbortHandle>>>,
     work: Mutex<JoinSet<()>>,
 }

@@ -9,7 +9,7 @@ use crate::types::Question;
 pub struct ApprovalView {
     /// Its identity, which no other question of this gateway has.
     pub id: String,
-    /// What is asked.
+    /// The question.
     pub question: Question,
     /// Working directory of the command.
     pub cwd: String,

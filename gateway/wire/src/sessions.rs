@@ -19,7 +19,7 @@ pub struct SessionView {
     pub used_ms: u64,
     /// Tasks of it that run.
     pub tasks: usize,
-    /// It ends with the connection that began it.
+    /// Whether it ends with the connection that began it.
     pub ends_with_connection: bool,
 }
 

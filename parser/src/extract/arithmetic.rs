@@ -495,7 +495,7 @@ fn set_to_count(text: &[u8], before: &[u8], after: &[u8]) -> bool {
     });
     let mut words: Vec<&[u8]> =
         last.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty()).collect();
-    // What it reads is no matter.
+    // Its input does not matter.
     if let Some(at) = words.iter().position(|word| word.starts_with(b"<")) {
         let target = words.split_off(at).concat();
         let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-/".contains(byte);

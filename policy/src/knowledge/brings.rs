@@ -30,15 +30,15 @@ pub(crate) enum Version {
     Paths,
     /// The operand or what is checked out, with some options alone.
     Hard,
-    /// What each operand changed.
+    /// The changes of each operand.
     Merged,
-    /// What the branch changed that is fetched.
+    /// The changes of the branch that is fetched.
     Pulled,
     /// The commit on which others are put.
     Base,
-    /// What each operand changed in its parent.
+    /// The changes of each operand against its parent.
     Picked,
-    /// What was put away.
+    /// The changes that were put away.
     Stashed,
 }
 

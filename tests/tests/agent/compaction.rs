@@ -45,7 +45,7 @@ fn a_prompt_that_is_too_long_is_summed_up_and_asked_again() {
         assert!(told(&server, 2).contains(is_there), "{is_there}: {}", told(&server, 2));
     }
     assert!(!told(&server, 2).contains("the long first answer"));
-    // What goes on later goes on from the summary.
+    // A later resume goes on from the summary.
     let server = answers([words("three")]);
     run(&place, &server, &["-p", "and more", "--resume", ID]);
     let last = told(&server, 0);
@@ -92,7 +92,7 @@ fn a_window_that_fills_up_within_a_turn_is_made_free_and_the_work_goes_on() {
     for is_there in ["SUMMARY TWO", "keep this item", "never touch x.rs", "the result"] {
         assert!(last.contains(is_there), "{is_there}: {last}");
     }
-    // Who does not want it has it not.
+    // A setting switches it off.
     let settings =
         json!({ "model": { "contextWindow": 18 }, "autoCompactEnabled": false }).to_string();
     let server = scripted(&[&[call("t", "TodoWrite", todos)], &[say("done")]]);

@@ -1,4 +1,4 @@
-//! What each crate may import and pull in, and under which licences.
+//! The crates that each crate may import and pull in, and under which licences.
 
 /// Crate, the crates of ours that it may import, and how many crates it may pull in, build scripts included.
 pub const RULES: &[(&str, &[&str], Option<usize>)] = &[

@@ -1,4 +1,4 @@
-//! Who may start a process.
+//! The files that may start a process.
 
 use std::path::{Path, PathBuf};
 

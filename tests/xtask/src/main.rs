@@ -1,4 +1,4 @@
-//! What a developer does daily, each as one command: `cargo xtask` lists them.
+//! The daily work of a developer, each task as one command: `cargo xtask` lists them.
 #![forbid(unsafe_code)]
 
 mod case;

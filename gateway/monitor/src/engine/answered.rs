@@ -46,7 +46,7 @@ pub(super) struct Going {
     pub(super) withheld: Vec<String>,
 }
 
-/// What a yes comes to after the call was judged once more.
+/// The effect of a yes after the call was judged once more.
 #[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 enum Counted {
     /// It answers this question, the first one or a new one about the same.

@@ -23,7 +23,7 @@ impl Gateway {
         };
         let store = Store::of(&self.places.state);
         drop(tokio::task::spawn_blocking(move || {
-            // What cannot be removed now is tried again later, and `stockade tasks prune` says why.
+            // A folder that cannot be removed now is tried again later; `stockade tasks prune` says why.
             for pruned in store.outdated(keep).unwrap_or_default() {
                 let _ = store.remove(&pruned.id);
             }

@@ -71,7 +71,7 @@ fn in_tree(
     budget: &mut Budget,
 ) -> Option<Vec<PathBuf>> {
     let GitPlace::Above(directory) = place else { return None };
-    // What the text makes first lies in the same repository.
+    // Objects that the text makes first are in the same repository.
     let real = directory.ancestors().find_map(|it| it.canonicalize().ok())?;
     let found = repository::above(&real).ok()??;
     let paths = change::paths(&found, change, budget)?;

@@ -101,7 +101,7 @@ impl Look {
         let until = Instant::now() + LIMIT;
         let (mut rest, mut seen) = (vec![root.clone()], 0_usize);
         while let Some(directory) = rest.pop() {
-            // What cannot be listed git does not list either.
+            // Git does not list a directory that cannot be read either.
             for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
                 seen += 1;
                 if seen > MOST_ENTRIES || Instant::now() >= until {

@@ -13,12 +13,12 @@ pub(crate) const EXAMPLE: &str = "Examples:\n  stockade approvals\n  stockade ap
 pub(crate) struct Approvals {
     #[command(flatten)]
     pub common: Common,
-    /// What to do; without one, list the questions.
+    /// The subcommand [default: list].
     #[command(subcommand)]
     pub command: Option<ApprovalsCommand>,
 }
 
-/// What to do with questions that wait.
+/// The subcommands about questions that wait.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ApprovalsCommand {
     /// List the questions that wait, oldest first.

@@ -13,12 +13,12 @@ pub(crate) const EXAMPLE: &str =
 pub(crate) struct Sessions {
     #[command(flatten)]
     pub common: Common,
-    /// What to do; without one, list the sessions.
+    /// The subcommand [default: list].
     #[command(subcommand)]
     pub command: Option<SessionsCommand>,
 }
 
-/// What to do with the sessions of a gateway.
+/// The subcommands about the sessions of a gateway.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsCommand {
     /// List open sessions, oldest first.

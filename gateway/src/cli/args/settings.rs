@@ -9,12 +9,12 @@ pub(crate) const EXAMPLE: &str = "Example:\n  stockade settings schema > ~/.conf
 /// `stockade settings`.
 #[derive(Debug, Args)]
 pub(crate) struct Settings {
-    /// What to print.
+    /// The text to print.
     #[command(subcommand)]
     pub command: SettingsCommand,
 }
 
-/// What to print.
+/// The texts that can be printed.
 #[derive(Debug, Clone, Copy, Subcommand)]
 pub(crate) enum SettingsCommand {
     /// Print a JSON Schema of settings files.

@@ -64,7 +64,7 @@ pub(crate) async fn amend(options: Amend, effect: Effect) -> Result<ExitCode, Fa
         return Ok(ExitCode::SUCCESS);
     }
     if effect == Effect::Allow {
-        // What widens is a person's word: an agent that calls this gets no further.
+        // Only a person widens: an agent that calls this gets no further.
         let Some(terminal) = Terminal::open() else {
             let told = format!("stockade: needs a person: allow {entry} in {file}");
             failure::tell(&format!("{told}\n  try: run the same command at a terminal"));

@@ -180,7 +180,7 @@ fn piece(text: &str) -> Piece {
 /// Most places at which commands in front of a wrapped command are looked for the end of.
 const MOST_ENDS: usize = 256;
 
-/// What joins the commands in front to the rest of the wrapping.
+/// The text between the commands in front and the rest of the wrapping.
 const JOINT: &str = " && ";
 
 /// Reads `text` as the template `pieces`. Commands in front of the rest of a wrapping can be any text: where they end

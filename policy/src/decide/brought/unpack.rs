@@ -92,7 +92,7 @@ fn unzip(words: &[&[u8]], directory: &Path) -> Option<Unpacked> {
         match word {
             b"-d" => found.into = paths::written(words.next()?, Some(directory))?,
             b"-P" => drop(words.next()?),
-            // What is left out is a pattern: all that is there is looked at.
+            // A name that is left out is a pattern: everything is looked at.
             b"-x" => break,
             [b'-', letters @ ..] if letters.iter().any(|it| b"lptvzZ".contains(it)) => return None,
             [b'-', ..] => {}

@@ -144,7 +144,7 @@ fn read(file: &File, at: u64, count: usize) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// What a file holds that was compressed with gzip.
+/// The content of a file that was compressed with gzip.
 struct Gzip {
     file: File,
     state: Box<InflateState>,

@@ -18,7 +18,7 @@ const DIRECTORY: &[u8] = b"40000";
 /// Longest index that is read, in bytes.
 const LONGEST_INDEX: u64 = 64 << 20;
 
-/// What is written at a path: relative, as bytes.
+/// The writes at a path: relative, as bytes.
 type Written = BTreeSet<Vec<u8>>;
 
 /// An entry of a tree: mode and object.

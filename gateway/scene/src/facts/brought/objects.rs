@@ -20,7 +20,7 @@ const MOST_DIRECTORIES: usize = 16;
 /// The name of an object, as bytes.
 pub(super) type Name = Vec<u8>;
 
-/// What an object is.
+/// The kind of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Commit,

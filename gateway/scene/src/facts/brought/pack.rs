@@ -32,7 +32,7 @@ enum Stored {
     Changed(Base, Vec<u8>),
 }
 
-/// What an object is a change of.
+/// The base of an object that is stored as a change.
 enum Base {
     At(u64),
     Named(Vec<u8>),
