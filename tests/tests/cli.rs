@@ -116,12 +116,11 @@ fn options_stand_before_or_after_the_subcommand() {
 #[test]
 fn bad_arguments_are_122_with_one_clear_first_line() {
     let place = Place::new("bad");
-    let cases: [(&[&str], &str); 14] = [
+    let cases: [(&[&str], &str); 13] = [
         (&[], "stockade: a subcommand is missing"),
         (&["run"], "stockade: the following required arguments were not provided:"),
         (&["run", "--bogus", "ls"], "stockade: unexpected argument '--bogus' found"),
         (&["bogus"], "stockade: unrecognized subcommand 'bogus'"),
-        (&["approvals"], "stockade: unrecognized subcommand 'approvals'"),
         (
             &["run", "--timeout", "soon", "ls"],
             "stockade: invalid value 'soon' for '--timeout <TIME>'",

@@ -20,7 +20,7 @@ use stockade_base::sockets::Address;
 
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::frames::{self, Frame, Id, RpcError};
-use crate::protocol::tasks::TaskRequest;
+use crate::protocol::tasks::{TaskAct, TaskRequest};
 use crate::protocol::types::{CheckRequest, CommandRequest, Context, EventRequest};
 
 /// Modes that allow no more than any other mode.
@@ -175,6 +175,10 @@ impl Rights {
             }
             "task" => {
                 let asked: TaskRequest = typed(params)?;
+                if matches!(asked.act, TaskAct::Open { .. }) {
+                    // A person opens ports of this machine.
+                    return Err(RpcError::failure(&refused("a port of this machine")));
+                }
                 value(&TaskRequest { session: Some(self.session.clone()), ..asked })
             }
             other => Err(RpcError::new(
@@ -305,6 +309,20 @@ mod tests {
         assert_eq!(rights(false).narrow(&greedy()), Ok(expected.clone()));
         expected.additional_directories = vec!["/".into()];
         assert_eq!(rights(true).narrow(&greedy()), Ok(expected));
+    }
+
+    #[test]
+    fn an_agent_answers_no_question_closes_no_session_and_opens_no_port() {
+        let asked = |method: &str, params: Value| rights(true).params(method, params);
+        for (method, params) in [
+            ("approval", json!({ "act": "list" })),
+            ("session", json!({ "act": "close", "session": "s" })),
+            ("task", json!({ "act": "open", "task_id": "x" })),
+        ] {
+            assert!(asked(method, params).is_err(), "{method}");
+        }
+        let tasks = asked("task", json!({ "act": "list", "session": "other" }));
+        assert_eq!(tasks, Ok(json!({ "act": "list", "session": "s" })));
     }
 
     #[test]
