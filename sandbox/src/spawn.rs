@@ -131,10 +131,7 @@ impl Launcher {
             .and_then(|()| frames::send_with(&control, &spec.to_bytes(), &streams))
             .and_then(|()| control.set_write_timeout(None))
             .and_then(|()| control.set_read_timeout(Some(START_LIMIT)));
-        sent.map_err(|error| match error.kind() {
-            io::ErrorKind::InvalidInput => Error::Spec { reason: error.to_string() },
-            _ => Error::Report { source: error },
-        })?;
+        sent.map_err(|source| unsent(&control, source, &spec.program.path))?;
         // The pipes must close when the command's own copies do.
         drop(stdio);
         let proxy = matches!(spec.network, Network::Proxy { .. });
@@ -149,6 +146,22 @@ impl Launcher {
             listens: proxy && spec.confine,
             fallback: spec.fallback,
         })
+    }
+}
+
+/// Returns why the spec could not be sent. A launcher that failed at once has told why before it closed its end.
+fn unsent(control: &UnixStream, source: io::Error, program: &Path) -> Error {
+    let is_closed =
+        matches!(source.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset);
+    if is_closed
+        && control.set_read_timeout(Some(START_LIMIT)).is_ok()
+        && let Ok(Report::Failed(failure)) = receive_start(control, (&mut None, &mut None))
+    {
+        return error(failure, program);
+    }
+    match source.kind() {
+        io::ErrorKind::InvalidInput => Error::Spec { reason: source.to_string() },
+        _ => Error::Report { source },
     }
 }
 

@@ -34,7 +34,7 @@ fn doctor_finds_what_puts_the_gate_out_of_force() {
         (written.replacen('{', "{\"disableAllHooks\":true,", 1), "`disableAllHooks` in"),
         (written.replace(&gate, "/nowhere/stockade"), "`/nowhere/stockade` is not there"),
         (written.replace(&gate, "stockade"), "is no absolute path"),
-        (written.replace("/claude/bash", "/claude/dash"), "the agent's shell is not ours"),
+        (written.replace("/claude/bash", "/claude/dash"), "/claude/dash`, not our shell"),
     ] {
         assert_ne!(change, written, "{said}");
         place.write(file, &change);
