@@ -13,7 +13,7 @@ use super::foreign::Foreign;
 use super::landlock::Grant;
 use super::layout::{self, Mount, View};
 use super::overlay::Overlays;
-use super::sources::{Left, Sources, Tree, open_in};
+use super::sources::{Left, Sources, Tree, exchanged, open_in};
 use super::syscalls::{self, ATTRIBUTE_NO_DEVICES, ATTRIBUTE_NO_EXECUTION, ATTRIBUTE_NO_SET_ID};
 use super::syscalls::{ATTRIBUTE_READ_ONLY, NO_LINKS};
 use crate::spec::Limits;
@@ -84,6 +84,15 @@ pub(super) fn failed<T>(what: &str, path: &Path, result: io::Result<T>) -> Resul
         step: "mounts".to_owned(),
         reason: format!("{what} `{}`: {error}", path.display()),
     })
+}
+
+/// The same for a tree that was attached. A directory goes on a directory alone, and nothing else does (`EINVAL` of
+/// `move_mount(2)`): an object of the other kind came to the path after it was looked at.
+fn attached(what: &str, path: &Path, result: io::Result<()>) -> Result<(), Failure> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Err(exchanged(path)),
+        result => failed(what, path, result),
+    }
 }
 
 /// Opens an absolute path, following nothing.
@@ -297,7 +306,7 @@ impl Stage {
             let target = self.target(path, is_directory)?;
             match (mount, view) {
                 (Some(tree), _) => {
-                    failed("attach", path, syscalls::attach(tree.as_fd(), target.as_fd()))?;
+                    attached("attach", path, syscalls::attach(tree.as_fd(), target.as_fd()))?;
                     if *view == View::Writable {
                         let grant = if is_directory { Grant::Write } else { Grant::File };
                         grants.push((tree, grant));
@@ -366,7 +375,7 @@ impl Stage {
     /// Covers `target` with an empty object of ours that nobody may open.
     fn mask(&mut self, path: &Path, target: &OwnedFd, is_directory: bool) -> Result<(), Failure> {
         let tree = self.take_mask(path, is_directory)?;
-        failed("mask", path, syscalls::attach(tree.as_fd(), target.as_fd()))
+        attached("mask", path, syscalls::attach(tree.as_fd(), target.as_fd()))
     }
 
     fn place_devices(&mut self) -> Result<(), Failure> {

@@ -159,7 +159,7 @@ fn raise_limit() {
 }
 
 /// The failure of a rule whose path is no real one any more.
-fn exchanged(path: &Path) -> Failure {
+pub(super) fn exchanged(path: &Path) -> Failure {
     let path = path.display();
     let reason =
         format!("`{path}` became a symbolic link, or goes over one, after it was looked at");

@@ -344,12 +344,14 @@ fn a_path_that_is_exchanged_meanwhile_leads_nowhere_and_stops_one_call_at_most()
                     exchanged.expect("both are there");
                 }
             });
-            for _ in 0..8 {
-                let (code, told) = runs.run("echo > src/planted; echo ran");
+            let told = (0..8).map(|_| runs.run("echo > src/planted; echo ran"));
+            let told: Vec<(i32, String)> = told.collect();
+            over.store(true, Ordering::Relaxed);
+            // Checked when the other thread ends: it would go on for ever after a panic.
+            for (code, told) in told {
                 let looked_anew = told.contains("give the call again");
                 assert!((code == 0 && told.contains("ran\n")) || looked_anew, "{code} {told}");
             }
-            over.store(true, Ordering::Relaxed);
         });
         runs.goes_on("exchanged");
         assert!(!place.home().join("kept/planted").exists());
