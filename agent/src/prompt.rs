@@ -157,7 +157,7 @@ fn memory(sources: Option<&[String]>, cwd: &Path) -> String {
     let allowed: Vec<PathBuf> = [Some(cwd.to_owned()), home].into_iter().flatten().collect();
     let (mut seen, mut parts) = (BTreeSet::new(), Vec::new());
     for (number, file) in files.into_iter().enumerate() {
-        // A file of the project names files of the project: what lies in the home directory is the user's to show.
+        // A file of the project may name files of the project alone: only the user shows those of the home directory.
         let allowed =
             if number < of_user { &allowed } else { allowed.get(..1).unwrap_or_default() };
         let Some(text) = load(&file, allowed, 0) else { continue };

@@ -65,7 +65,7 @@ pub struct Call<'a> {
     pub mode: &'a str,
     /// Where it happens.
     pub place: &'a Place,
-    /// What came with it.
+    /// The context that came with it.
     pub context: &'a Context,
     /// Says whether the `if` of a hook covers it.
     pub covers: &'a (dyn Fn(&Hook) -> bool + Sync),
@@ -99,7 +99,7 @@ pub struct Report {
     pub updated: Option<(Value, Origin)>,
     /// Every hook that ran, in the order of the settings.
     pub ran: Vec<Ran>,
-    /// What to tell whoever reads along, one line each: what follows, and the failures.
+    /// Notices for people, one line each: consequences and failures.
     pub notices: Vec<String>,
     /// What hooks want the agent to know.
     pub context: Vec<String>,

@@ -37,7 +37,7 @@ pub struct Judged {
     pub tree: Option<CommandTree>,
     /// The input with its positions.
     pub value: strict::Value,
-    /// What the verdict depends on besides rules and tree.
+    /// The facts on which the verdict depends besides rules and tree.
     pub facts: Facts,
     /// The verdict.
     pub verdict: Verdict,
@@ -45,7 +45,7 @@ pub struct Judged {
     pub builders: changes::Builders,
     /// How long the rules took.
     pub took: Duration,
-    /// What the hooks said.
+    /// The answers of the hooks.
     pub hooks: Report,
 }
 
@@ -72,7 +72,7 @@ pub enum Hooks {
 /// Outcomes of hooks that were written down.
 #[derive(Debug, Clone, Default)]
 pub struct Recorded {
-    /// What those of PreToolUse come to.
+    /// The outcome of those of PreToolUse.
     pub before: Report,
     /// Those of PermissionRequest.
     pub requests: Vec<Ran>,
@@ -103,9 +103,9 @@ pub struct Asked<'a> {
     pub input: Value,
     /// Identity of the call, for hooks.
     pub id: &'a str,
-    /// What came with it.
+    /// The context that came with it.
     pub context: &'a Context,
-    /// What its hooks do.
+    /// The way in which its hooks are heard.
     pub hooks: Hooks,
     /// Who runs it.
     pub runner: Runner,
@@ -118,9 +118,9 @@ pub struct Reading {
     pub tree: Option<CommandTree>,
     /// The input with its positions.
     value: strict::Value,
-    /// What the verdict depends on besides rules and tree; nothing of hooks yet.
+    /// The facts on which the verdict depends besides rules and tree; nothing of hooks yet.
     facts: Facts,
-    /// What to tell whoever reads along.
+    /// Notices for people.
     notices: Vec<String>,
     /// Its builders that leave the sandbox.
     builders: changes::Builders,

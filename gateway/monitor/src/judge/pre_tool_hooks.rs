@@ -22,7 +22,7 @@ pub(super) struct PreToolHooks<'a> {
     pub(super) received: Option<(Value, Origin)>,
     /// The input as it is now, read.
     pub(super) reading: Reading,
-    /// What the hooks said.
+    /// The answers of the hooks.
     pub(super) report: Report,
 }
 
