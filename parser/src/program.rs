@@ -1,7 +1,7 @@
 //! The program tables: which programs start others, and what options and operands do.
 //!
 //! A table is JSONC text. Loading it only finds where each row stands; a row is read when a command
-//! names its program, and kept. The format of a row is in `docs/programs.md`.
+//! names its program, and kept. The format of a row is in `docs/internals/programs.md`.
 
 mod index;
 mod load;

@@ -57,7 +57,9 @@ impl Facts {
             say("this is WSL 1, which has no namespaces: use WSL 2");
         }
         if self.in_container {
-            say("this is a container: namespaces inside one need its consent (docs/containers.md)");
+            say(
+                "this is a container: namespaces inside one need its consent (docs/guide/containers.md)",
+            );
         }
         if self.masked {
             say(
@@ -67,7 +69,7 @@ impl Facts {
         }
         if self.apparmor.trim() == "1" {
             say(
-                "AppArmor keeps user namespaces from programs without a profile (docs/containers.md has one)",
+                "AppArmor keeps user namespaces from programs without a profile (docs/guide/containers.md has one)",
             );
         }
         let filters = self.status.lines().find_map(|line| line.strip_prefix("Seccomp_filters:"));

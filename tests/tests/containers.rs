@@ -1,4 +1,4 @@
-//! In a container of a real engine: what its defaults allow, and what the flags of `docs/containers.md` give.
+//! In a container of a real engine: what its defaults allow, and what the flags of `docs/guide/containers.md` give.
 //!
 //! Needs root and Podman; the container is made of this machine's own programs, so no image is fetched.
 
@@ -276,9 +276,9 @@ fn where_settings_allow_less_it_runs_asks_and_says_what_is_open() {
     }
 }
 
-/// Returns the calls that `docs/containers.md` names.
+/// Returns the calls that `docs/guide/containers.md` names.
 fn listed() -> Vec<String> {
-    let page = std::fs::read_to_string(stockade_tests::root().join("docs/containers.md"))
+    let page = std::fs::read_to_string(stockade_tests::root().join("docs/guide/containers.md"))
         .expect("the page");
     let (_, list) = page.split_once("without a condition is enough: ").expect("the list");
     let (list, _) = list.split_once(". What").expect("its end");

@@ -141,8 +141,8 @@ fn every_dependency_has_a_fitting_licence() {
 
 #[test]
 fn every_direct_dependency_has_a_reason() {
-    let reasons =
-        std::fs::read_to_string(root().join("docs/dependencies.md")).expect("docs/dependencies.md");
+    let reasons = std::fs::read_to_string(root().join("docs/internals/dependencies.md"))
+        .expect("docs/internals/dependencies.md");
     let metadata = metadata();
     let members = members(&metadata);
     let ours: BTreeSet<&str> = RULES.iter().map(|rule| rule.0).collect();
@@ -157,7 +157,7 @@ fn every_direct_dependency_has_a_reason() {
             }
         }
     }
-    assert_eq!(silent, BTreeSet::new(), "each needs a row in docs/dependencies.md");
+    assert_eq!(silent, BTreeSet::new(), "each needs a row in docs/internals/dependencies.md");
 }
 
 /// The crates that ship.
@@ -462,7 +462,7 @@ fn missing_tests(cell: &str, tests: &BTreeMap<String, Vec<PathBuf>>) -> Vec<Stri
 
 #[test]
 fn every_known_attack_names_a_test_that_is_there() {
-    let text = read(&root().join("docs/threats.md"));
+    let text = read(&root().join("docs/internals/threats.md"));
     let tests = tests_by_name();
     let rows = text.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| Shape"));
     let cells: Vec<&str> = rows.filter_map(|row| row.rsplit('|').nth(1)).map(str::trim).collect();

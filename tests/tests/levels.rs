@@ -1,5 +1,5 @@
 //! How far the protections between commands hold with the supervisor, without it, and with the sandbox off: each row of the
-//! table in `docs/threats.md` is tried on each of the three, and `stockade doctor` says there what was found.
+//! table in `docs/internals/threats.md` is tried on each of the three, and `stockade doctor` says there what was found.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -68,13 +68,16 @@ fn line_matches(pattern: &str, line: &str) -> bool {
 #[test]
 fn console_blocks_of_the_manual_run_as_written() {
     let mut documents = vec![root().join("README.md")];
-    if let Ok(entries) = std::fs::read_dir(root().join("docs")) {
-        documents.extend(
-            entries
-                .flatten()
-                .map(|entry| entry.path())
-                .filter(|path| path.extension().is_some_and(|it| it == "md")),
-        );
+    let mut waiting = vec![root().join("docs")];
+    while let Some(folder) = waiting.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder of pages").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                waiting.push(path);
+            } else if path.extension().is_some_and(|it| it == "md") {
+                documents.push(path);
+            }
+        }
     }
     documents.sort();
     let beside = stockade().parent().expect("a folder").to_owned();

@@ -13,7 +13,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests start what they look at"))]
 #![allow(
     missing_docs,
-    reason = "the fields of a record are explained in docs/audit-log.md, under the names that they have here"
+    reason = "the fields of a record are explained in docs/internals/audit-log.md, under the names that they have here"
 )]
 
 mod checkpoint;

@@ -121,8 +121,10 @@ fn page(keys: &[Key]) -> String {
     let mut lines = vec![
         "# Settings".to_owned(),
         String::new(),
-        "All keys of settings files, for people who write them. `stockade settings page` prints this page, and".to_owned(),
-        "`stockade settings schema` the JSON Schema of the same table.".to_owned(),
+        "*For people who write settings files.*".to_owned(),
+        String::new(),
+        "This page lists all keys of settings files. `stockade settings page` prints it, and".to_owned(),
+        "`stockade settings schema` prints the JSON Schema of the same table.".to_owned(),
         String::new(),
         "Files, the weakest first: `~/.config/stockade/settings.json` (user), `.stockade/settings.json` (project),".to_owned(),
         "`.stockade/settings.local.json` (local), `--settings`, `/etc/stockade/managed-settings.json` (managed). They are JSON with `//` comments,".to_owned(),

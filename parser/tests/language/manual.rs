@@ -4,7 +4,7 @@ use stockade_parser::Reason;
 
 #[test]
 fn the_manual_lists_each_reason_with_its_help() {
-    let manual = include_str!("../../../docs/parser.md");
+    let manual = include_str!("../../../docs/internals/parser.md");
     let rows = manual
         .lines()
         .skip_while(|line| *line != "| code | meaning | what to write instead |")

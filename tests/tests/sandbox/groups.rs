@@ -1,5 +1,5 @@
 //! Limits that the kernel counts, where a control group of version 2 is delegated. Where none is, these tests say why
-//! they are not run; `docs/sandbox.md` says how to have one.
+//! they are not run; `docs/internals/sandbox.md` says how to have one.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};

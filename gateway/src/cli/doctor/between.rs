@@ -1,5 +1,5 @@
 //! What one command leaves behind for the next: which of the protections against it hold on this machine. The table in
-//! `docs/threats.md` says the same for every machine.
+//! `docs/internals/threats.md` says the same for every machine.
 
 use serde_json::{Value, json};
 use stockade_sandbox::{Enforced, Protection, State};
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn the_documentation_has_a_row_for_each() {
-        let page = include_str!("../../../../docs/threats.md");
+        let page = include_str!("../../../../docs/internals/threats.md");
         for Row { name, .. } in ROWS {
             let count =
                 page.lines().filter(|line| line.starts_with(&format!("| `{name}`"))).count();
