@@ -109,7 +109,7 @@ fn wait_for_the_end() {
     while std::io::stdin().lock().read(&mut nothing).is_ok_and(|count| count > 0) {}
 }
 
-/// Records each line of the one agent, and answers it: an empty line, or why it cannot.
+/// Records each line of the one agent, and answers it: an empty line, why it cannot, or what was asked for.
 fn appends(listener: &UnixListener, record: Option<Record>) {
     let Some(mut record) = record else { return };
     while let Ok((stream, _)) = listener.accept() {
@@ -121,9 +121,11 @@ fn appends(listener: &UnixListener, record: Option<Record>) {
                 Ok(count) if count > 0 && line.ends_with(b"\n") => {}
                 Ok(_) | Err(_) => break,
             }
-            let told =
-                record.take(&line).err().map(|error| format!("{error:#}").replace('\n', " "));
-            if writeln!(answers, "{}", told.unwrap_or_default()).is_err() {
+            let told = match record.take(&line) {
+                Ok(answer) => answer.map(|answer| answer.to_string()).unwrap_or_default(),
+                Err(error) => format!("{error:#}").replace('\n', " "),
+            };
+            if writeln!(answers, "{told}").is_err() {
                 break;
             }
         }
@@ -147,12 +149,18 @@ impl Keeper {
 
     /// Appends a line, and returns when it is in the file.
     pub(crate) fn append(&mut self, line: &Value) -> anyhow::Result<()> {
+        self.ask(line).map(drop)
+    }
+
+    /// Sends a line, and returns the answer; null for one that has none.
+    pub(crate) fn ask(&mut self, line: &Value) -> anyhow::Result<Value> {
         self.lines.write_all(format!("{line}\n").as_bytes()).context("its keeper is gone")?;
         let mut told = String::new();
         self.answers.read_line(&mut told).context("its keeper is gone")?;
         match told.trim_end() {
-            "" if told.ends_with('\n') => Ok(()),
+            "" if told.ends_with('\n') => Ok(Value::Null),
             "" => bail!("its keeper is gone"),
+            answer if answer.starts_with('{') => Ok(serde_json::from_str(answer)?),
             error => bail!("{error}"),
         }
     }

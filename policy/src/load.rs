@@ -19,10 +19,11 @@ use source::{Problems, Source};
 use crate::rule::Rule;
 
 /// Keys at the top of a settings file, besides those with a reader of their own.
-const TOP_KEYS: [&str; 35] = [
+const TOP_KEYS: [&str; 36] = [
     "$schema",
     "agent",
     "autoCompactEnabled",
+    "fileCheckpointingEnabled",
     "permissions",
     "sandbox",
     "hooks",
@@ -58,9 +59,10 @@ const TOP_KEYS: [&str; 35] = [
 ];
 
 /// Keys of objects whose meaning is the gateway's, as far as it reads them.
-const READ_KEYS: [&str; 11] = [
+const READ_KEYS: [&str; 12] = [
     "agent.confine",
     "approvals.waitSeconds",
+    "fileCheckpointingEnabled",
     "limits.defaultTimeoutSeconds",
     "limits.keepOutputBytes",
     "limits.keepOutputDays",
@@ -224,7 +226,13 @@ impl Merging {
                     }
                 }
                 "import" => self.import(source, &member.value, &pointer),
-                "agent" | "approvals" | "audit" | "tasks" | "limits" | "profile" => {
+                "agent"
+                | "approvals"
+                | "audit"
+                | "tasks"
+                | "limits"
+                | "profile"
+                | "fileCheckpointingEnabled" => {
                     self.further(source, &member.value, &pointer, &member.key);
                 }
                 key if TOP_KEYS.contains(&key) => {}

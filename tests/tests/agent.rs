@@ -14,6 +14,8 @@ mod compaction;
 mod confined;
 #[path = "agent/host.rs"]
 mod host;
+#[path = "agent/rewind.rs"]
+mod rewind;
 #[path = "agent/sessions.rs"]
 mod sessions;
 #[path = "agent/tasks.rs"]

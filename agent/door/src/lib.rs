@@ -13,6 +13,7 @@ mod gateway;
 mod host;
 mod list;
 mod own;
+mod restore;
 mod schema;
 mod session;
 mod tasks;

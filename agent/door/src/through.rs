@@ -169,6 +169,16 @@ pub(crate) async fn run(door: &Door, mut heard: Heard<'_>) -> Result<Ran, Refuse
     }
 }
 
+/// Has a call done to which the host has agreed already.
+pub(crate) async fn agreed(door: &Door, valid: Valid<'_>) -> Result<Ran, Refused> {
+    let agreed = valid.input().clone();
+    let heard = Heard { valid, allows: false, asks: false, reason: None };
+    match once(door, &heard, Some(&agreed)).await? {
+        Ok(ran) => Ok(ran),
+        Err(_) => Err(Refused::invalid("the input was changed".to_owned())),
+    }
+}
+
 /// Asks the host before the gateway does, as a hook wants. Returns another input, if the host gives one.
 async fn before(door: &Door, heard: &Heard<'_>) -> Result<Option<Value>, Refused> {
     let asked = Asked {

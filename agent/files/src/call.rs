@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::error::{Error, refuse};
+use crate::keep::Keep;
 use crate::{edit, glob, grep, list, notebook, read, write};
 
 /// Most bytes of a call.
@@ -19,6 +20,9 @@ struct Call {
     input: Value,
     #[serde(default)]
     conditions: Option<Conditions>,
+    /// Where the gateway wants the old content of a file kept.
+    #[serde(default)]
+    keep: Option<Keep>,
 }
 
 /// Conditions of the front end: a call that does not meet them is refused.
@@ -105,15 +109,16 @@ fn done(line: &[u8], cwd: &Path) -> Result<Answer, Error> {
     let call: Call = serde_json::from_slice(line)
         .map_err(|error| Error::Call(format!("the call cannot be read: {error}")))?;
     let known = call.conditions.as_ref().and_then(|conditions| conditions.known.as_ref());
+    let keep = call.keep.as_ref();
     match call.tool.as_str() {
         "Read" => read::read(&input(&call)?, cwd),
-        "Write" => write::write(&input(&call)?, cwd, known),
-        "Edit" => edit::edit(&input(&call)?, cwd, known),
-        "MultiEdit" => edit::edits(&input(&call)?, cwd, known),
+        "Write" => write::write(&input(&call)?, cwd, (known, keep)),
+        "Edit" => edit::edit(&input(&call)?, cwd, (known, keep)),
+        "MultiEdit" => edit::edits(&input(&call)?, cwd, (known, keep)),
         "Glob" => glob::glob(&input(&call)?, cwd),
         "Grep" => grep::grep(&input(&call)?, cwd),
         "LS" => list::list(&input(&call)?, cwd),
-        "NotebookEdit" => notebook::edit(&input(&call)?, cwd, known),
+        "NotebookEdit" => notebook::edit(&input(&call)?, cwd, (known, keep)),
         other => refuse(format!("`{}` is not a file tool", other.escape_debug())),
     }
 }

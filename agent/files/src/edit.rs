@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::call::{Answer, Known, absolute};
 use crate::error::{Error, refuse};
+use crate::keep::Keep;
 use crate::patch;
 use crate::read::{Found, numbered};
 use crate::text::Text;
@@ -38,8 +39,12 @@ pub(crate) struct Change {
     replace_all: bool,
 }
 
-pub(crate) fn edit(input: &Input, cwd: &Path, known: Option<&Known>) -> Result<Answer, Error> {
-    let mut answer = change(&input.file_path, std::slice::from_ref(&input.change), cwd, known)?;
+pub(crate) fn edit(
+    input: &Input,
+    cwd: &Path,
+    given: (Option<&Known>, Option<&Keep>),
+) -> Result<Answer, Error> {
+    let mut answer = change(&input.file_path, std::slice::from_ref(&input.change), cwd, given)?;
     if let Some(result) = answer.result.as_object_mut() {
         result.insert("oldString".into(), json!(input.change.old_string));
         result.insert("newString".into(), json!(input.change.new_string));
@@ -48,11 +53,15 @@ pub(crate) fn edit(input: &Input, cwd: &Path, known: Option<&Known>) -> Result<A
     Ok(answer)
 }
 
-pub(crate) fn edits(input: &Inputs, cwd: &Path, known: Option<&Known>) -> Result<Answer, Error> {
+pub(crate) fn edits(
+    input: &Inputs,
+    cwd: &Path,
+    given: (Option<&Known>, Option<&Keep>),
+) -> Result<Answer, Error> {
     if input.edits.is_empty() {
         return refuse("`edits` is empty; give at least one");
     }
-    let mut answer = change(&input.file_path, &input.edits, cwd, known)?;
+    let mut answer = change(&input.file_path, &input.edits, cwd, given)?;
     if let Some(result) = answer.result.as_object_mut() {
         let edits = input.edits.iter().map(|it| {
             json!({ "old_string": it.old_string, "new_string": it.new_string, "replace_all": it.replace_all })
@@ -66,7 +75,7 @@ fn change(
     path: &str,
     changes: &[Change],
     cwd: &Path,
-    known: Option<&Known>,
+    (known, keep): (Option<&Known>, Option<&Keep>),
 ) -> Result<Answer, Error> {
     let file_path = path;
     let path = absolute(cwd, path)?;
@@ -93,7 +102,8 @@ fn change(
     let Some(bytes) = before.encode(&after) else {
         return refuse(format!("{} is Latin-1 and cannot hold the new text.", path.display()));
     };
-    let real = replace(&path, &bytes)?;
+    let old = found.as_ref().map(Found::before);
+    let real = replace(&path, (old.as_ref(), &bytes), keep)?;
     let original = Some(&before.text).filter(|text| text.len() <= MAX_ORIGINAL);
     let result = json!({
         "filePath": file_path, "originalFile": original, "structuredPatch": patch::hunks(&before.text, &after),

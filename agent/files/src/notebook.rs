@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::call::{Answer, Facts, Known, absolute};
 use crate::error::{Error, refuse};
+use crate::keep::Keep;
 use crate::read::{Found, load};
 use crate::text::{digest, visible};
 use crate::write::{all_known, is_known, replace};
@@ -94,7 +95,11 @@ fn output_text(output: &Value) -> String {
     }
 }
 
-pub(crate) fn edit(input: &Input, cwd: &Path, known: Option<&Known>) -> Result<Answer, Error> {
+pub(crate) fn edit(
+    input: &Input,
+    cwd: &Path,
+    (known, keep): (Option<&Known>, Option<&Keep>),
+) -> Result<Answer, Error> {
     let path = absolute(cwd, &input.notebook_path)?;
     let found = load(&path)?;
     is_known(&found, known)?;
@@ -125,7 +130,7 @@ pub(crate) fn edit(input: &Input, cwd: &Path, known: Option<&Known>) -> Result<A
         }
     };
     let bytes = written(&notebook, &found.bytes)?;
-    let real = replace(&path, &bytes)?;
+    let real = replace(&path, (Some(&found.before()), &bytes), keep)?;
     let result = json!({
         "notebook_path": input.notebook_path, "cell_id": cell_id, "edit_mode": mode, "new_source": input.new_source,
         "cell_type": input.cell_type,

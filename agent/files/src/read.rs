@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -9,6 +10,7 @@ use serde_json::json;
 
 use crate::call::{Answer, Facts, absolute};
 use crate::error::{Error, refuse};
+use crate::keep::Before;
 use crate::text::{Text, digest, visible};
 use crate::{media, notebook};
 
@@ -38,6 +40,14 @@ pub(crate) struct Found {
     /// The real path.
     pub(crate) path: PathBuf,
     pub(crate) bytes: Vec<u8>,
+    pub(crate) mode: u32,
+}
+
+impl Found {
+    /// Returns the file as it is before a change.
+    pub(crate) fn before(&self) -> Before<'_> {
+        Before { bytes: &self.bytes, mode: self.mode }
+    }
 }
 
 /// Reads a regular file whole. Pipes and devices are refused, so nothing waits.
@@ -61,7 +71,7 @@ pub(crate) fn load(path: &Path) -> Result<Found, Error> {
     let mut bytes = Vec::new();
     let file = File::open(&real).map_err(failed)?;
     file.take(MAX_FILE).read_to_end(&mut bytes).map_err(failed)?;
-    Ok(Found { path: real, bytes })
+    Ok(Found { path: real, bytes, mode: found.mode() })
 }
 
 pub(crate) fn read(input: &Input, cwd: &Path) -> Result<Answer, Error> {

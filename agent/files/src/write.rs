@@ -10,22 +10,36 @@ use serde_json::json;
 
 use crate::call::{Answer, Facts, Known, absolute};
 use crate::error::{Error, refuse};
+use crate::keep::{Before, Keep};
 use crate::patch;
 use crate::read::{Found, load};
+use crate::restore::{Restore, restore};
 use crate::text::{Encoding, Text, digest};
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Input {
     file_path: String,
+    #[serde(default)]
     content: String,
+    /// Instead of a content: the file becomes again what it was.
+    #[serde(default)]
+    restore: Option<Restore>,
 }
 
-pub(crate) fn write(input: &Input, cwd: &Path, known: Option<&Known>) -> Result<Answer, Error> {
+pub(crate) fn write(
+    input: &Input,
+    cwd: &Path,
+    (known, keep): (Option<&Known>, Option<&Keep>),
+) -> Result<Answer, Error> {
+    if let Some(wanted) = &input.restore {
+        return restore(&input.file_path, wanted, cwd, keep);
+    }
     let path = absolute(cwd, &input.file_path)?;
-    let (before, bytes, verb) = match present(&path)? {
+    let found = present(&path)?;
+    let (before, bytes, verb) = match &found {
         Some(found) => {
             let text = Text::decode(&found.bytes);
-            is_known(&found, known)?;
+            is_known(found, known)?;
             let lines = text.as_ref().map_or(0, |text| text.text.lines().count() as u64);
             if lines > 0 && !covers(known, 1, lines) {
                 return refuse(format!(
@@ -39,7 +53,8 @@ pub(crate) fn write(input: &Input, cwd: &Path, known: Option<&Known>) -> Result<
         }
         None => (None, input.content.clone().into_bytes(), "Created"),
     };
-    let real = replace(&path, &bytes)?;
+    let old = found.as_ref().map(Found::before);
+    let real = replace(&path, (old.as_ref(), &bytes), keep)?;
     let kind = if verb == "Created" { "create" } else { "update" };
     let result = json!({
         "type": kind, "filePath": input.file_path, "content": input.content, "originalFile": before,
@@ -93,9 +108,13 @@ pub(crate) fn all_known(path: PathBuf, bytes: &[u8]) -> Facts {
     Facts { path, digest: digest(bytes), ranges: vec![(1, u64::from(u32::MAX))] }
 }
 
-/// Puts `bytes` in the place of a file in one step, with its mode and owner; makes a new file, and its directories.
-/// Returns the real path.
-pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<PathBuf, Error> {
+/// Puts `bytes` in the place of a file in one step, with its mode and owner; makes a new file, and its directories. The
+/// content from before is kept where the gateway wants that. Returns the real path.
+pub(crate) fn replace(
+    path: &Path,
+    (before, bytes): (Option<&Before<'_>>, &[u8]),
+    keep: Option<&Keep>,
+) -> Result<PathBuf, Error> {
     let failed = |error: std::io::Error| Error::of("Writing", path, &error);
     let old = path.metadata().ok();
     let real = match &old {
@@ -105,6 +124,9 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<PathBuf, Error> {
     let Some(folder) = real.parent() else { return refuse("the root directory is not a file") };
     if old.is_none() {
         fs::create_dir_all(folder).map_err(failed)?;
+    }
+    if let Some(keep) = keep {
+        keep.change(&real, before, Some(&digest(bytes)))?;
     }
     let name = real.file_name().unwrap_or_default().to_string_lossy();
     let beside = folder.join(format!(".{name}.{}.stockade", std::process::id()));

@@ -83,6 +83,17 @@ impl Frames {
         self.of(json!({ "type": "user", "message": { "role": "user", "content": content }, "parent_tool_use_id": null }))
     }
 
+    /// Returns the frame that repeats a message of the user under the identity that it has in the session.
+    #[must_use]
+    pub fn replayed(&self, uuid: &str, blocks: &[Block]) -> Value {
+        let mut frame = self.added(blocks);
+        if let Some(fields) = frame.as_object_mut() {
+            fields.insert("uuid".into(), json!(uuid));
+            fields.insert("isReplay".into(), json!(true));
+        }
+        frame
+    }
+
     /// Returns the frame of a raw event.
     #[must_use]
     pub fn raw(&self, event: Value) -> Value {

@@ -43,6 +43,9 @@ pub enum Error {
         /// Identities with their names.
         found: Vec<String>,
     },
+    /// The session has no such message of the user.
+    #[error("the session has no message of the user `{0}`; `/rewind` lists them")]
+    NoMessage(String),
     /// Another process has the session open.
     #[error("the session is in use by {0}; end that, or go on in a copy with `--fork-session`")]
     InUse(Holder),

@@ -33,7 +33,7 @@ pub enum Kind {
     /// The session has a name: `name`.
     #[serde(rename = "session.name")]
     Name,
-    /// The session is a copy: `from` and the message `at` which it parts.
+    /// The session is a copy: `from` and the message `at` which it parts; or another one is a copy of it: `to`.
     #[serde(rename = "fork")]
     Fork,
     /// A message in the role of the user takes the place of all before: `uuid`, `content`.
@@ -42,7 +42,12 @@ pub enum Kind {
     /// Results of calls are lines now: `results`, an object of lines by the identity of the call.
     #[serde(rename = "compaction.micro")]
     TakenOut,
-    /// The conversation goes on behind an earlier message: `uuid`.
+    /// A file tool changed a file: `path`, `call`, digests of the content `before` and `after`, its `mode` before, and `seen`,
+    /// the bytes of the list of changes so far.
+    #[serde(rename = "file.changed")]
+    Changed,
+    /// The conversation goes on behind an earlier message, `uuid`, or in front of one, `before`. With `files` the changes of
+    /// files since are taken back; `conversation: false` leaves the messages.
     #[serde(rename = "rewind")]
     Rewind,
     /// Something else, of a later version: kept and skipped.
@@ -87,12 +92,19 @@ impl Event {
     pub(crate) fn is_precious(&self) -> bool {
         matches!(
             self.kind,
-            Kind::Start | Kind::User | Kind::Name | Kind::Fork | Kind::Rewind | Kind::Compaction
+            Kind::Start
+                | Kind::User
+                | Kind::Name
+                | Kind::Fork
+                | Kind::Rewind
+                | Kind::Changed
+                | Kind::Compaction
         )
     }
 }
 
 /// Returns the time as RFC 3339 has it, in UTC.
-pub(crate) fn now() -> String {
+#[must_use]
+pub fn now() -> String {
     format!("{:.3}", jiff::Timestamp::now())
 }

@@ -6,18 +6,21 @@
 
 mod error;
 mod event;
+mod fork;
 mod lock;
 mod log;
 mod relevance;
+mod rewind;
 mod state;
 mod store;
 mod workspace;
 
 pub use error::Error;
-pub use event::{Event, Kind};
+pub use event::{Event, Kind, now};
 pub use lock::{Holder, Lock};
 pub use log::{Log, Read, read};
 pub use relevance::{Here, Nearness, nearness};
-pub use state::{Said, State};
+pub use rewind::{Change, Step, new_changes, steps};
+pub use state::{Mark, Said, State};
 pub use store::{Found, Pruned, Store};
 pub use workspace::Workspace;

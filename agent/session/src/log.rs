@@ -118,9 +118,33 @@ impl Log {
         let event = Event::now(self.last.as_deref(), kind, data);
         let mut line = serde_json::to_vec(&event).unwrap_or_default();
         line.push(b'\n');
+        self.write(&line, event.is_precious())?;
+        self.last = Some(event.id.clone());
+        Ok(event)
+    }
+
+    /// Appends events in one step, and returns when they are on the disk.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written. What was written is taken off again.
+    pub fn append_all(&mut self, all: Vec<(Kind, Value)>) -> Result<(), Error> {
+        let (mut lines, mut last) = (Vec::new(), self.last.clone());
+        for (kind, data) in all {
+            let event = Event::now(last.as_deref(), kind, data);
+            lines.extend(serde_json::to_vec(&event).unwrap_or_default());
+            lines.push(b'\n');
+            last = Some(event.id);
+        }
+        self.write(&lines, true)?;
+        self.last = last;
+        Ok(())
+    }
+
+    fn write(&mut self, lines: &[u8], to_disk: bool) -> Result<(), Error> {
         let before =
             self.file.seek(SeekFrom::End(0)).map_err(Error::file(&self.path, "written"))?;
-        let written = self.file.write_all(&line).and_then(|()| match event.is_precious() {
+        let written = self.file.write_all(lines).and_then(|()| match to_disk {
             true => self.file.sync_data(),
             false => Ok(()),
         });
@@ -128,8 +152,7 @@ impl Log {
             let _ = self.file.set_len(before); // a line that stays cut is taken off by whoever opens the log
             return Err(Error::file(&self.path, "written")(error));
         }
-        self.last = Some(event.id.clone());
-        Ok(event)
+        Ok(())
     }
 
     /// Brings everything to the disk: at the end of a turn.

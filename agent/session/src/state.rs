@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::event::{Event, Kind};
+use crate::rewind::Change;
 
 /// One message of the conversation.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,6 +14,17 @@ pub struct Said {
     pub by_model: bool,
     /// Blocks or text, in the form of the Messages API.
     pub content: Value,
+}
+
+/// A message of the user, as a place to which a session can be rewound.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mark {
+    /// Identity of the message.
+    pub uuid: String,
+    /// Its first words.
+    pub words: String,
+    /// How many changes of files there were before it.
+    pub changes: usize,
 }
 
 /// The state of a session.
@@ -34,6 +46,12 @@ pub struct State {
     pub todos: Value,
     /// The list of things to do, as the Task list tools have it.
     pub list: Value,
+    /// Changes of files by file tools, in order, without those that were taken back.
+    pub changes: Vec<Change>,
+    /// Words of the user: the identity of each message, its beginning, and how many changes there were before.
+    pub marks: Vec<Mark>,
+    /// Bytes of the list of changes that the events tell of.
+    pub seen: u64,
     /// Cost in US dollars.
     pub dollars: f64,
     /// Identity of the session from which this one is a copy.
@@ -59,11 +77,16 @@ impl State {
                 if event.kind == Kind::Compaction {
                     self.messages.clear();
                 }
-                self.messages.push(Said {
+                let said = Said {
                     uuid: text("uuid").unwrap_or_else(|| event.id.clone()),
                     by_model: event.kind == Kind::Assistant,
                     content: event.data.get("content").cloned().unwrap_or_default(),
-                });
+                };
+                if event.kind == Kind::User && !is_result(&said.content) {
+                    let (uuid, words) = (said.uuid.clone(), words(&said.content));
+                    self.marks.push(Mark { uuid, words, changes: self.changes.len() });
+                }
+                self.messages.push(said);
             }
             Kind::TakenOut => {
                 let lines = event.data.get("results").and_then(Value::as_object);
@@ -83,8 +106,13 @@ impl State {
                 self.dollars += dollars.filter(|it| it.is_finite() && *it > 0.0).unwrap_or(0.0);
             }
             Kind::Name => self.name = text("name").filter(|name| !name.is_empty()),
-            Kind::Fork => self.forked_from = text("from"),
-            Kind::Rewind => self.rewind(&text("uuid").unwrap_or_default()),
+            Kind::Fork => self.forked_from = text("from").or(self.forked_from.take()),
+            Kind::Changed => {
+                self.changes.extend(Change::of(&event.data));
+                let seen = event.data.get("seen").and_then(Value::as_u64);
+                self.seen = self.seen.max(seen.unwrap_or_default());
+            }
+            Kind::Rewind => self.rewind(&event.data),
             // Of a later version: its meaning is not known here.
             Kind::Other(_) => {}
         }
@@ -106,10 +134,26 @@ impl State {
         }
     }
 
-    /// Forgets the messages behind one. One that is not there changes nothing.
-    fn rewind(&mut self, uuid: &str) {
+    /// Forgets the messages behind one, or from one on, and changes of files. One that is not there changes nothing.
+    fn rewind(&mut self, data: &Value) {
+        let text = |key: &str| data.get(key).and_then(Value::as_str);
+        let flag = |key: &str| data.get(key).and_then(Value::as_bool);
+        let (uuid, kept) = match text("before") {
+            Some(uuid) => (uuid, 0),
+            None => (text("uuid").unwrap_or_default(), 1),
+        };
+        let mark = self.marks.iter().position(|mark| mark.uuid == uuid);
+        if let Some(mark) = mark.filter(|_| flag("files") == Some(true)) {
+            let changes = self.marks.get(mark).map_or(0, |mark| mark.changes);
+            self.changes.truncate(changes);
+            self.marks.iter_mut().for_each(|mark| mark.changes = mark.changes.min(changes));
+        }
+        if flag("conversation") == Some(false) {
+            return;
+        }
         if let Some(place) = self.messages.iter().position(|said| said.uuid == uuid) {
-            self.messages.truncate(place + 1);
+            self.messages.truncate(place + kept);
+            self.marks.truncate(mark.map_or(usize::MAX, |mark| mark + kept));
         }
     }
 
@@ -127,15 +171,27 @@ impl State {
         let Some(said) = self.messages.iter().find(|said| !said.by_model) else {
             return String::new();
         };
-        let text = match &said.content {
-            Value::String(text) => text.clone(),
-            content => {
-                let blocks = content.as_array().into_iter().flatten();
-                let texts = blocks.filter_map(|block| block.get("text")?.as_str());
-                texts.collect::<Vec<_>>().join(" ")
-            }
-        };
-        let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        line.chars().filter(|it| !it.is_control()).take(80).collect()
+        words(&said.content)
     }
+}
+
+/// Says whether a message in the role of the user is the result of a call.
+fn is_result(content: &Value) -> bool {
+    let blocks = content.as_array().into_iter().flatten();
+    blocks.clone().next().is_some()
+        && blocks.clone().all(|block| block.get("tool_use_id").is_some())
+}
+
+/// Returns the first words of a message, in one line.
+fn words(content: &Value) -> String {
+    let text = match content {
+        Value::String(text) => text.clone(),
+        content => {
+            let blocks = content.as_array().into_iter().flatten();
+            let texts = blocks.filter_map(|block| block.get("text")?.as_str());
+            texts.collect::<Vec<_>>().join(" ")
+        }
+    };
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.chars().filter(|it| !it.is_control()).take(80).collect()
 }

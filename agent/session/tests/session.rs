@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use stockade_session::{Error, Event, Here, Kind, Log, Nearness, State, Store, Workspace, read};
+use stockade_session::{
+    Error, Event, Here, Kind, Log, Nearness, State, Store, Workspace, read, steps,
+};
 
 fn kinds() -> impl Strategy<Value = (Kind, Value)> {
     let word = "[a-c]{1,2}";
@@ -23,6 +25,11 @@ fn kinds() -> impl Strategy<Value = (Kind, Value)> {
         )),
         word.prop_map(|it| (Kind::TakenOut, json!({ "results": { it: "short" } }))),
         word.prop_map(|it| (Kind::Rewind, json!({ "uuid": it }))),
+        word.prop_map(|it| (Kind::Rewind, json!({ "before": it, "files": true }))),
+        word.prop_map(|it| (
+            Kind::Changed,
+            json!({ "path": it, "before": null, "after": it, "seen": 9 })
+        )),
         word.prop_map(|it| (Kind::Mode, json!({ "mode": it }))),
         word.prop_map(|it| (Kind::Name, json!({ "name": it }))),
         word.prop_map(|it| (Kind::Todos, json!({ "todos": [it] }))),
@@ -202,4 +209,50 @@ fn a_compaction_takes_the_place_of_all_before_and_lines_that_of_results() {
     events.push(event(Kind::Compaction, json!({ "uuid": "4", "content": "all of it" })));
     events.push(event(Kind::User, json!({ "uuid": "5", "content": "more" })));
     assert_eq!(contents(&events), [json!("all of it"), json!("more")]);
+}
+
+#[test]
+fn files_go_back_to_a_message_in_one_step_each() {
+    let event = |kind, data| Event::now(None, kind, data);
+    let user = |uuid: &str| event(Kind::User, json!({ "uuid": uuid, "content": uuid }));
+    let change = |path: &str, before: Value, after: Value| {
+        event(
+            Kind::Changed,
+            json!({ "path": path, "before": before, "mode": 420, "after": after, "seen": 1 }),
+        )
+    };
+    let mut events = vec![
+        event(Kind::Start, json!({ "session": "s" })),
+        user("1"),
+        change("/a", json!("A"), json!("B")),
+        user("2"),
+        change("/a", json!("B"), json!("C")),
+        change("/new", Value::Null, json!("N")),
+        change("/b", json!("X"), json!("Y")),
+        change("/b", json!("Z"), json!("W")),
+        change("/gone", json!("G"), json!("H")),
+        change("/gone", json!("H"), json!("G")),
+    ];
+    let told = |events: &[Event], uuid: &str| {
+        let steps = steps(&State::of(events), uuid).unwrap();
+        let line = |step: stockade_session::Step| {
+            let change = step.change;
+            (change.path, change.before, change.after, step.is_foreign)
+        };
+        steps.into_iter().map(line).collect::<Vec<_>>()
+    };
+    let some = |text: &str| Some(text.to_owned());
+    let new = ("/new".to_owned(), None, some("N"), false);
+    let other = ("/b".to_owned(), some("X"), some("W"), true);
+    let both = [("/a".to_owned(), some("A"), some("C"), false), other.clone(), new.clone()];
+    assert_eq!(told(&events, "1"), both);
+    assert_eq!(told(&events, "2"), [("/a".to_owned(), some("B"), some("C"), false), other, new]);
+    assert!(matches!(steps(&State::of(&events), "3"), Err(Error::NoMessage(_))));
+    events
+        .push(event(Kind::Rewind, json!({ "before": "2", "conversation": false, "files": true })));
+    assert_eq!(told(&events, "2"), []);
+    assert_eq!(State::of(&events).messages.len(), 2);
+    events.push(event(Kind::Rewind, json!({ "before": "2", "files": true })));
+    let state = State::of(&events);
+    assert_eq!((state.messages.len(), state.marks.len(), state.changes.len()), (1, 1, 1));
 }

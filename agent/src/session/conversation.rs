@@ -6,10 +6,11 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use stockade_door::{Door, WRONG_OUTPUTS};
 use stockade_model::{Block, Event, Ledger, Message, Request, Role, Stop, Usage};
-use stockade_sdk::{Ended, Frames, LEVEL, Partial, Result as Outcome};
+use stockade_sdk::{Ended, Frames, LEVEL, Partial, Result as Outcome, identity};
 use stockade_turn::{End, Hands as _, Interrupt, Limits, Step, Turn};
 
 use super::compact;
+use super::rewind;
 use super::room::Room;
 use super::transcript::Transcript;
 use crate::flags::Flags;
@@ -33,6 +34,8 @@ pub(crate) struct Conversation {
     servers: Vec<String>,
     failed: Vec<String>,
     started: Option<&'static str>,
+    /// Identity that a host gave the next message of the user.
+    pub(crate) uuid: Option<String>,
 }
 
 impl Conversation {
@@ -58,6 +61,7 @@ impl Conversation {
             servers,
             failed,
             started,
+            uuid: None,
         }
     }
 
@@ -101,6 +105,13 @@ impl Conversation {
         self.door.begin_turn();
         emit(self.init());
         let mut blocks = message.unwrap_or_default();
+        if let Some(command) = rewind::command(&blocks) {
+            let end = match self.rewound(command).await {
+                Ok(text) => End::Finished { text, stop: Stop::EndTurn },
+                Err(reason) => End::Ended(reason),
+            };
+            return self.told((&end, 0), (begun, Usage::default(), 0), emit);
+        }
         if let Some(words) = compact::command(&blocks) {
             let done = match self.messages.is_empty() {
                 true => Err("there is nothing to sum up yet".to_owned()),
@@ -138,7 +149,7 @@ impl Conversation {
                 return self.told((&end, 0), (begun, Usage::default(), 0), emit);
             }
         }
-        self.say(blocks);
+        self.say(blocks, emit);
         self.transcript.changes(self.door.session());
         let spent = self.ledger.dollars();
         let (end, asked, usage, api) = self.work(interrupt, emit).await;
@@ -161,11 +172,15 @@ impl Conversation {
     }
 
     /// Puts blocks of the user into the conversation.
-    fn say(&mut self, blocks: Vec<Block>) {
+    fn say(&mut self, blocks: Vec<Block>, emit: &mut (dyn FnMut(Value) + Send)) {
+        let uuid = self.uuid.take().unwrap_or_else(identity);
         if blocks.is_empty() {
             return;
         }
-        self.transcript.add(Role::User, &blocks, None);
+        self.transcript.add_as(uuid.clone(), (Role::User, &blocks), None);
+        if self.flags.replay_user_messages {
+            emit(self.frames.replayed(&uuid, &blocks));
+        }
         match self.messages.last_mut().filter(|last| last.role == Role::User) {
             Some(last) => last.blocks.extend(blocks),
             None => self.messages.push(Message { role: Role::User, blocks }),

@@ -3,10 +3,12 @@
 mod compact;
 mod conversation;
 mod record;
+mod rewind;
 mod room;
 mod start;
 mod transcript;
 
 pub(crate) use conversation::Conversation;
 pub(crate) use record::{Record, store};
+pub(crate) use rewind::Wish;
 pub(crate) use start::{Begun, Plan};

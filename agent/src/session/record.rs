@@ -8,13 +8,18 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use stockade_session::{Error, Here, Kind, Lock, Log, Nearness, State, Store, Workspace};
+use stockade_sdk::LEVEL;
+use stockade_session::{
+    Error, Here, Kind, Lock, Log, Nearness, State, Step, Store, Workspace, new_changes, steps,
+};
 
 use super::transcript::{file, last, load};
 use crate::flags::Flags;
 
 /// Member of a line that is an event and no message.
 pub(crate) const EVENT: &str = "stockade_event";
+/// Member of a line that is a question.
+pub(crate) const ASK: &str = "stockade_ask";
 
 /// The session that goes on, as far as the agent has to know it.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -24,7 +29,7 @@ pub(crate) struct Before {
     pub(crate) todos: Value,
     pub(crate) list: Value,
     /// They come from a projection, and are in no log yet.
-    is_import: bool,
+    pub(crate) is_import: bool,
 }
 
 /// Returns where sessions are kept: below the state directory, as the XDG Base Directory Specification has it.
@@ -116,6 +121,10 @@ pub(crate) struct Record {
     /// The first events of the log, besides its start.
     first: Vec<(Kind, Value)>,
     open: Option<(Lock, Log)>,
+    /// The session of which this one is a copy, and its last message that counts.
+    from: Option<(String, Option<String>)>,
+    /// Bytes of the list of changed files that the log tells of.
+    seen: u64,
 }
 
 impl Record {
@@ -134,9 +143,14 @@ impl Record {
             branch,
             ..Workspace::default()
         };
-        let mut first = Vec::new();
+        let (mut first, mut copied) = (Vec::new(), None);
         match resumed {
-            Some((from, _)) if is_new => first.push((Kind::Fork, json!({ "from": from }))),
+            Some((from, before)) if is_new && before.is_import => {
+                first.push((Kind::Fork, json!({ "from": from })));
+            }
+            Some((from, _)) if is_new => {
+                copied = Some((from.to_owned(), flags.resume_session_at.clone()));
+            }
             Some((_, before)) if before.is_import => {
                 first.extend(before.lines.iter().filter_map(message));
             }
@@ -146,8 +160,16 @@ impl Record {
             first.push((Kind::Name, json!({ "name": name })));
         }
         let projection = file(cwd, id).filter(|_| is_projected());
-        let mut record =
-            Record { store: store()?, id: id.to_owned(), workspace, projection, first, open: None };
+        let mut record = Record {
+            store: store()?,
+            id: id.to_owned(),
+            workspace,
+            projection,
+            first,
+            open: None,
+            from: copied,
+            seen: 0,
+        };
         if let Some((_, before)) = resumed.filter(|_| !is_new) {
             let rewinds = flags.resume_session_at.as_ref().filter(|_| !before.is_import);
             let log = record.log()?;
@@ -162,9 +184,16 @@ impl Record {
     fn log(&mut self) -> anyhow::Result<&mut Log> {
         if self.open.is_none() {
             let (lock, mut log, state) = self.store.open(&self.id)?;
+            self.seen = state.seen;
             if state.events == 0 {
                 let start = json!({ "session": self.id, "cwd": self.workspace.cwd });
                 log.append(Kind::Start, start)?;
+                if let Some((from, until)) = self.from.take() {
+                    let from = self.store.find(&from)?;
+                    let state = self.store.fork((&from, until.as_deref()), (&self.id, &mut log))?;
+                    self.seen = state.seen;
+                    self.project_all(&state)?;
+                }
                 for (kind, data) in std::mem::take(&mut self.first) {
                     log.append(kind, data)?;
                 }
@@ -187,9 +216,42 @@ impl Record {
         Ok(self.workspace.write(&found.folder)?)
     }
 
-    /// Takes a line of the agent: a message, or an event of another kind.
-    pub(crate) fn take(&mut self, line: &[u8]) -> anyhow::Result<()> {
+    /// Records what file tools changed since the last time. The list is the file worker's, so that no agent can say otherwise.
+    fn changes(&mut self) -> anyhow::Result<()> {
+        let folder = self.store.folder(&self.id).context("the session has no folder")?;
+        for data in new_changes(&folder, self.seen) {
+            self.seen = data.get("seen").and_then(Value::as_u64).unwrap_or(self.seen);
+            self.log()?.append(Kind::Changed, data)?;
+        }
+        Ok(())
+    }
+
+    /// Answers a question of the agent about its own session.
+    fn answer(&mut self, asked: &Value) -> anyhow::Result<Value> {
+        let found = self.store.find(&self.id)?;
+        let (state, _) = self.store.state(&found)?;
+        let text = |key: &str| asked.get(key).and_then(Value::as_str);
+        if let Some(uuid) = text("steps") {
+            let steps: Vec<Value> = steps(&state, uuid)?.iter().map(Step::object).collect();
+            let is_there = state.messages.iter().any(|said| said.uuid == uuid);
+            return Ok(json!({ "steps": steps, "is_there": is_there }));
+        }
+        let marks = state.marks.iter().map(|mark| {
+            let changed = state.changes.len().saturating_sub(mark.changes);
+            json!({ "uuid": mark.uuid, "words": mark.words, "changes": changed })
+        });
+        Ok(json!({ "marks": marks.collect::<Vec<_>>(), "lines": lines(&state) }))
+    }
+
+    /// Takes a line of the agent: a message, an event of another kind, or a question, which has an answer.
+    pub(crate) fn take(&mut self, line: &[u8]) -> anyhow::Result<Option<Value>> {
         let value: Value = serde_json::from_slice(line)?;
+        if self.open.is_some() {
+            self.changes()?;
+        }
+        if let Some(asked) = value.get(ASK) {
+            return self.answer(asked).map(Some);
+        }
         if let Some(event) = value.get(EVENT) {
             let kind = serde_json::from_value(event.get("type").cloned().unwrap_or_default())?;
             let ends = kind == Kind::Usage;
@@ -202,11 +264,27 @@ impl Record {
                 self.log()?.sync()?;
                 self.note()?;
             }
-            return Ok(());
+            return Ok(None);
         }
         let (kind, data) = message(&value).context("the line is not a message")?;
         self.log()?.append(kind, data)?;
-        self.project(line)
+        self.project(line)?;
+        Ok(None)
+    }
+
+    /// Writes what a copy begins with for the packages' readers.
+    fn project_all(&self, state: &State) -> anyhow::Result<()> {
+        for mut line in lines(state) {
+            let more = json!({
+                "isSidechain": false, "userType": "external", "cwd": self.workspace.cwd, "sessionId": self.id,
+                "version": LEVEL, "gitBranch": "", "timestamp": stockade_session::now(),
+            });
+            if let (Some(line), Some(more)) = (line.as_object_mut(), more.as_object()) {
+                line.extend(more.clone());
+            }
+            self.project(format!("{line}\n").as_bytes())?;
+        }
+        Ok(())
     }
 
     fn project(&self, line: &[u8]) -> anyhow::Result<()> {

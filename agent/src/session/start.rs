@@ -189,7 +189,8 @@ impl Plan {
         let mut messages = Vec::new();
         if resumed.is_some() {
             let kept = kept(&before.lines, self.flags.resume_session_at.as_deref())?;
-            transcript.go_on(&kept, is_new);
+            // A copy of a log is made by the keeper.
+            transcript.go_on(&kept, is_new && before.is_import);
             messages = kept.messages;
             self.session.restore(before.todos, &before.list);
         }

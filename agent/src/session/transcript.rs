@@ -10,7 +10,7 @@ use stockade_door::Session;
 use stockade_model::{Block, Message, Outcome, Role};
 use stockade_sdk::{LEVEL, from_wire, identity, to_wire};
 
-use super::record::EVENT;
+use super::record::{ASK, EVENT};
 use crate::keep::Keeper;
 
 /// Longest file that is read.
@@ -189,11 +189,24 @@ impl Transcript {
 
     /// Appends a message, and returns its identity.
     pub(crate) fn add(&mut self, role: Role, blocks: &[Block], result: Option<&Value>) -> String {
+        self.add_as(identity(), (role, blocks), result)
+    }
+
+    /// Appends a message with this identity.
+    pub(crate) fn add_as(
+        &mut self,
+        uuid: String,
+        (role, blocks): (Role, &[Block]),
+        result: Option<&Value>,
+    ) -> String {
         let content: Value = match blocks {
             [Block::Text(text)] if role == Role::User => json!(text),
             blocks => blocks.iter().map(to_wire).collect(),
         };
         let mut line = self.line(role, content);
+        if let Some(fields) = line.as_object_mut() {
+            fields.insert("uuid".into(), json!(uuid));
+        }
         if let (Some(fields), Some(result)) = (line.as_object_mut(), result) {
             fields.insert("toolUseResult".into(), result.clone());
         }
@@ -243,6 +256,24 @@ impl Transcript {
         let summary = json!({ "isCompactSummary": true });
         let whole = [line, summary].into_iter().filter_map(|it| it.as_object().cloned()).flatten();
         self.said(&whole.collect());
+    }
+
+    /// Asks the keeper about the session.
+    pub(super) fn ask(&mut self, asked: Value) -> Result<Value, String> {
+        let Some(keeper) = &mut self.keeper else {
+            return Err("the session is not stored, so it cannot be rewound".to_owned());
+        };
+        keeper.ask(&json!({ ASK: asked })).map_err(|error| format!("{error:#}"))
+    }
+
+    /// Records that the session goes back, and takes up what is left of its conversation.
+    pub(super) fn rewound(&mut self, data: Value) -> Result<Vec<Message>, String> {
+        self.event("rewind", data);
+        let answer = self.ask(json!({}))?;
+        let lines = answer.get("lines").and_then(Value::as_array).cloned().unwrap_or_default();
+        let kept = kept(&lines, None).map_err(|error| format!("{error:#}"))?;
+        self.parent = kept.last;
+        Ok(kept.messages)
     }
 
     /// Records which results are lines now.

@@ -15,10 +15,20 @@ use tokio::sync::mpsc;
 use super::host::Program;
 use crate::flags::Flags;
 use crate::print::line;
-use crate::session::{Conversation, Plan};
+use crate::session::{Conversation, Plan, Wish};
 
 /// Longest line that is read, in bytes.
 const LONGEST: u64 = 64 << 20;
+
+/// What waits for its turn.
+#[derive(Debug, Default)]
+struct Waiting {
+    blocks: Vec<Block>,
+    /// Identity that the host gave the message.
+    uuid: Option<String>,
+    /// Instead of a message: a request to restore files, and the message to which they go back.
+    rewind: Option<(String, String)>,
+}
 
 /// A session under a host.
 struct Served {
@@ -26,7 +36,7 @@ struct Served {
     /// Until the first message the session has not begun: `initialize` comes before.
     plan: Option<Plan>,
     session: Option<Conversation>,
-    queue: VecDeque<Vec<Block>>,
+    queue: VecDeque<Waiting>,
     model: Option<String>,
     failed: bool,
     state: Arc<stockade_door::Session>,
@@ -97,6 +107,23 @@ pub(crate) async fn serve(flags: Flags) -> anyhow::Result<ExitCode> {
             if let Some(model) = served.model.take() {
                 session.set_model(&model);
             }
+            let message = match message {
+                Some(Waiting { rewind: Some((id, uuid)), .. }) => {
+                    let wish = Wish { uuid, conversation: false, files: true, forced: false };
+                    let answer = session.rewind(&wish).await;
+                    host.send(response(&id, answer.map(|text| json!({ "rewound": text }))));
+                    served.session = Some(session);
+                    if served.queue.is_empty() {
+                        host.state("idle");
+                    }
+                    continue;
+                }
+                Some(Waiting { blocks, uuid, .. }) => {
+                    session.uuid = uuid;
+                    Some(blocks)
+                }
+                None => None,
+            };
             let sender = Arc::clone(&host);
             let mut emit = move |frame: Value| sender.send(frame);
             let ended = {
@@ -128,7 +155,7 @@ pub(crate) async fn serve(flags: Flags) -> anyhow::Result<ExitCode> {
                 Some(text) => served.take(&text, None),
                 None => { open = false; host.gone(); }
             },
-            _ = wakes.recv() => served.queue.push_back(Vec::new()),
+            _ = wakes.recv() => served.queue.push_back(Waiting::default()),
             _ = terminate.recv() => break,
             _ = ctrl_c.recv() => break,
         }
@@ -164,6 +191,12 @@ fn read() -> mpsc::UnboundedReceiver<String> {
     receiver
 }
 
+/// Says whether a text has the form of a UUID (RFC 9562).
+fn is_uuid(text: &str) -> bool {
+    let parts: Vec<usize> = text.split('-').map(str::len).collect();
+    parts == [8, 4, 4, 4, 12] && text.chars().all(|it| it == '-' || it.is_ascii_hexdigit())
+}
+
 impl Served {
     fn begun(&mut self, session: Conversation) {
         self.door = Some(Arc::clone(&session.door));
@@ -192,7 +225,14 @@ impl Served {
                     .and_then(|it| it.get("content"))
                     .cloned()
                     .unwrap_or_default();
-                self.queue.push_back(from_wire(&content));
+                let uuid = frame.get("uuid").and_then(Value::as_str).filter(|it| is_uuid(it));
+                let (blocks, uuid) = (from_wire(&content), uuid.map(str::to_owned));
+                self.queue.push_back(Waiting { blocks, uuid, rewind: None });
+            }
+            Incoming::Request(id, subtype, request) if subtype == "rewind_files" => {
+                let message = request.get("user_message_id").and_then(Value::as_str);
+                let rewind = Some((id, message.unwrap_or_default().to_owned()));
+                self.queue.push_back(Waiting { rewind, ..Waiting::default() });
             }
             Incoming::Request(id, subtype, request) => {
                 let answer = self.request(&subtype, &request, running);

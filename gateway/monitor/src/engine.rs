@@ -23,6 +23,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use serde_json::json;
 use stockade_parser::Programs;
 use stockade_policy::Decision;
 use tokio::sync::oneshot;
@@ -40,7 +41,7 @@ use crate::judge;
 use crate::options::Options;
 use crate::parse::Scanner;
 use crate::places::Places;
-use crate::plan::Planned;
+use crate::plan::{self, Planned};
 use crate::protocol::errors::Failure;
 use crate::protocol::types::{CommandRequest, Event, RunOutcome};
 use crate::records::{self, Circumstances};
@@ -306,7 +307,9 @@ impl Gateway {
         let task = self.task(&request, (&command, &scene, &judged), (&log, &receipt));
         let Conversation { events, mut input, control, .. } = conversation;
         if let Some(call) = request.tool() {
-            input = worker::input(call, &judged.input);
+            let keep = plan::kept::folder(&self.places.state, &scene, &request);
+            let keep = keep.map(|folder| json!({ "folder": folder, "call": request.call_id }));
+            input = worker::input(call, &judged.input, &keep.unwrap_or_default());
         }
         let told = events.clone();
         let broker = Broker {

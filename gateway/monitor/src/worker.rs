@@ -27,9 +27,10 @@ pub fn find(mut command: Command, executable: &Path) -> Command {
     command
 }
 
-/// Returns the worker's input: the call as it was judged, hooks included.
-pub fn input(call: &ToolCall, judged: &Value) -> mpsc::Receiver<Input> {
-    let call = json!({ "tool": call.name, "input": judged, "conditions": call.conditions });
+/// Returns the worker's input: the call as it was judged, hooks included, and where it keeps what it changes.
+pub fn input(call: &ToolCall, judged: &Value, keep: &Value) -> mpsc::Receiver<Input> {
+    let call =
+        json!({ "tool": call.name, "input": judged, "conditions": call.conditions, "keep": keep });
     let line = format!("{call}\n").into_bytes();
     let pieces = line.chunks(PIECE).map(|piece| Input::Stdin(piece.to_vec()));
     let pieces: Vec<Input> = pieces.chain([Input::StdinEnd]).collect();
@@ -73,11 +74,10 @@ mod tests {
     #[test]
     fn the_worker_is_given_what_was_judged() {
         let asked = call("Edit", json!({ "file_path": "/x/a.rs" }));
-        let mut input = input(&asked, &json!({ "file_path": "/x/b.rs" }));
+        let mut input = input(&asked, &json!({ "file_path": "/x/b.rs" }), &Value::Null);
         let Ok(Input::Stdin(line)) = input.try_recv() else { panic!("no input") };
         let line: Value = serde_json::from_slice(&line).unwrap();
-        let expected =
-            json!({ "tool": "Edit", "input": { "file_path": "/x/b.rs" }, "conditions": null });
+        let expected = json!({ "tool": "Edit", "input": { "file_path": "/x/b.rs" }, "conditions": null, "keep": null });
         assert_eq!(line, expected);
         assert_eq!(input.try_recv(), Ok(Input::StdinEnd));
     }

@@ -11,6 +11,7 @@ pub mod caches;
 pub mod credentials;
 mod globs;
 pub mod hook;
+pub mod kept;
 pub mod leads;
 mod limits;
 mod programs;
@@ -159,6 +160,9 @@ pub fn prepare(
     credentials::show(&mut files, &facts.asked);
     if let (Some(_), Some(ending)) = (confined, ending) {
         files.rules.extend(files_of(ending));
+    }
+    if confined.is_some() {
+        files.rules.extend(kept::folder(&places.state, scene, request).map(kept::rule));
     }
     files.watched = watched;
     let spec = plan(Ground {

@@ -11,13 +11,13 @@ use stockade_tests::Place;
 use super::{agent, call, result, say, script};
 
 /// A host that speaks the protocol over pipes.
-struct Host {
+pub(super) struct Host {
     child: Child,
     lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
 }
 
 impl Host {
-    fn start(place: &Place, server: &Server, arguments: &[&str]) -> Host {
+    pub(super) fn start(place: &Place, server: &Server, arguments: &[&str]) -> Host {
         let whole =
             ["--output-format", "stream-json", "--verbose", "--input-format", "stream-json"];
         let mut command = agent(place, server, Form::Anthropic, &[&whole[..], arguments].concat());
@@ -28,7 +28,7 @@ impl Host {
         Host { child, lines }
     }
 
-    fn send(&mut self, frame: &Value) {
+    pub(super) fn send(&mut self, frame: &Value) {
         let stdin = self.child.stdin.as_mut().expect("its input");
         stdin.write_all(format!("{frame}\n").as_bytes()).expect("a line");
     }
@@ -37,7 +37,7 @@ impl Host {
         self.send(&json!({ "type": "user", "message": { "role": "user", "content": text }, "session_id": "default" }));
     }
 
-    fn request(&mut self, request: Value) {
+    pub(super) fn request(&mut self, request: Value) {
         self.send(&json!({ "type": "control_request", "request_id": "h1", "request": request }));
     }
 
@@ -48,7 +48,7 @@ impl Host {
     }
 
     /// Reads until a frame of this type, or a request of this subtype.
-    fn until(&mut self, kind: &str) -> Value {
+    pub(super) fn until(&mut self, kind: &str) -> Value {
         loop {
             let line =
                 self.lines.next().unwrap_or_else(|| panic!("no `{kind}` came")).expect("a line");
@@ -62,7 +62,7 @@ impl Host {
         }
     }
 
-    fn end(mut self) -> Option<i32> {
+    pub(super) fn end(mut self) -> Option<i32> {
         drop(self.child.stdin.take());
         self.child.wait().expect("an end").code()
     }

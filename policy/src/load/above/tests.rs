@@ -52,6 +52,7 @@ const KEYS: &[(&str, Option<&str>)] = &[
     ("tasks", None),
     ("agent", None),
     ("autoCompactEnabled", None),
+    ("fileCheckpointingEnabled", None),
     ("approvals", None),
     ("limits", None),
     ("profile", None),
