@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::Decision;
+use crate::Rules;
+use crate::SandboxSettings;
 use crate::decide::further_directories;
 use crate::facts::Facts;
-use crate::layer::{Layer, Origin};
-use crate::merged::Rules;
 use crate::pattern::path::{Anchors, verbatim};
 use crate::rule::{Rule, Specifier};
-use crate::settings::SandboxSettings;
-use crate::verdict::Decision;
+use crate::{Layer, Origin};
 
 /// Returns the sandbox settings for one call: every path absolute, with what Edit, Read and WebFetch rules
 /// add and the further working directories as writable paths. A path may be a pattern with `*` and `**`.
@@ -110,7 +110,7 @@ fn anchored(path: String, anchors: &Anchors) -> Vec<String> {
         (None, None) if path == "~" => (&anchors.homes, ""),
         (None, None) => return vec![path],
     };
-    let joined = |base: &PathBuf| crate::paths::normal(&base.join(Path::new(rest)));
+    let joined = |base: &PathBuf| stockade_rules::normal(&base.join(Path::new(rest)));
     bases.iter().map(|base| joined(base).to_string_lossy().into_owned()).collect()
 }
 
@@ -119,5 +119,34 @@ fn push(list: &mut Vec<(String, Origin)>, text: String, origin: &Origin) {
         Some((_, known)) if known.layer == Layer::Builtin => known.clone_from(origin),
         Some(_) => {}
         None => list.push((text, origin.clone())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::decide::tests::{facts, rules};
+    use crate::{Host, Layer, NetworkRules, Reach, sandbox_settings};
+
+    #[test]
+    fn under_the_managed_lock_only_managed_hosts_count_and_nobody_is_asked() {
+        let user = "{'permissions': {'allow': ['WebFetch(domain:u.other)']}, 'sandbox': {'network':
+            {'allowedDomains': ['a.other'], 'deniedDomains': ['d.example'], 'strictAllowlist': false}}}";
+        let policy =
+            "{'permissions': {'allow': ['WebFetch(domain:w.example)']}, 'sandbox': {'network':
+            {'allowManagedDomainsOnly': true, 'allowedDomains': ['*.example']}}}";
+        let rules = rules(&[(Layer::User, user), (Layer::Policy, policy)]);
+        let network = NetworkRules::new(&sandbox_settings(&rules, &facts()));
+        let decided = |host: &str| match network.decide(&Host::parse(host.as_bytes()).unwrap(), 443)
+        {
+            Reach::Allowed { rule, names_port } => format!("allowed by {} {names_port}", rule.text),
+            Reach::Denied(rule) => format!("denied by {}", rule.text),
+            Reach::Unlisted => "unlisted".to_owned(),
+        };
+        assert_eq!(decided("a.example"), "allowed by *.example false");
+        assert_eq!(decided("d.example"), "denied by d.example");
+        assert_eq!(decided("w.example"), "allowed by *.example false");
+        assert_eq!(network.never_asks, Some("sandbox.network.allowManagedDomainsOnly"));
+        assert_eq!(decided("u.other"), "unlisted");
+        assert_eq!(decided("a.other"), "unlisted");
     }
 }

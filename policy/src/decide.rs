@@ -34,9 +34,11 @@ mod trees;
 
 use stockade_parser::json::Value;
 
-use crate::facts::{Call, Facts, HookVerdict, Mode};
-use crate::merged::Rules;
-use crate::verdict::{By, Decision, Part, RuleMatch, Verdict};
+use crate::Decision;
+use crate::Mode;
+use crate::Rules;
+use crate::facts::{Call, Facts, HookVerdict};
+use crate::verdict::{By, Part, RuleMatch, Verdict};
 use context::Context;
 use part::{Draft, Settled};
 

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use stockade_parser::CommandTree;
 use stockade_parser::json::Value;
 
-use crate::layer::Origin;
+use crate::Origin;
 use crate::pattern::path::{Anchors, Shape};
-use crate::verdict::Decision;
+use crate::{Decision, Mode};
 
 /// What is to be decided.
 #[derive(Debug, Clone, Copy)]
@@ -27,23 +27,6 @@ pub enum Call<'a> {
         /// Its input.
         input: &'a Value,
     },
-}
-
-/// A permission mode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Mode {
-    /// Ask for what no rule allows.
-    Default,
-    /// Edits and file commands inside the working directories run.
-    AcceptEdits,
-    /// Nothing is written.
-    Plan,
-    /// An outside reviewer answers questions.
-    Auto,
-    /// Questions are refusals.
-    DontAsk,
-    /// No questions but those of rules.
-    BypassPermissions,
 }
 
 /// Whether the command will run confined.
@@ -260,32 +243,5 @@ impl Facts {
             }
         }
         Anchors { places, homes }
-    }
-}
-
-impl Mode {
-    /// Returns the mode with this name.
-    pub fn named(name: &str) -> Option<Mode> {
-        match name {
-            "default" | "manual" => Some(Mode::Default),
-            "acceptEdits" => Some(Mode::AcceptEdits),
-            "plan" => Some(Mode::Plan),
-            "auto" => Some(Mode::Auto),
-            "dontAsk" => Some(Mode::DontAsk),
-            "bypassPermissions" => Some(Mode::BypassPermissions),
-            _ => None,
-        }
-    }
-
-    /// Returns the name used in settings, records and messages.
-    pub fn name(self) -> &'static str {
-        match self {
-            Mode::Default => "default",
-            Mode::AcceptEdits => "acceptEdits",
-            Mode::Plan => "plan",
-            Mode::Auto => "auto",
-            Mode::DontAsk => "dontAsk",
-            Mode::BypassPermissions => "bypassPermissions",
-        }
     }
 }

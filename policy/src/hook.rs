@@ -1,202 +1,26 @@
-//! Hooks: programs and services of the user that are told of a call and may have a say in it.
-
-use std::path::PathBuf;
-use std::time::Duration;
+//! The calls at which a hook runs.
 
 use stockade_parser::CommandTree;
+use stockade_rules::{Condition, Hook};
 
+use crate::Mode;
 use crate::decide::evaluate;
-use crate::facts::{Call, Facts, Mode};
-use crate::layer::Origin;
-use crate::merged::Rules;
+use crate::facts::{Call, Facts};
 
-/// Time limit of a handler that names none.
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
-
-/// An event at which hooks run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum HookEvent {
-    /// Before a call is decided.
-    PreToolUse,
-    /// After a call succeeded.
-    PostToolUse,
-    /// After a call failed.
-    PostToolUseFailure,
-    /// When a question is about to be put.
-    PermissionRequest,
-    /// After a refusal in auto mode.
-    PermissionDenied,
-    /// A session begins.
-    SessionStart,
-    /// A session ends.
-    SessionEnd,
-    /// Settings changed.
-    ConfigChange,
+/// Says whether the `if` of a hook, where it has one, covers a call.
+pub fn hook_covers(hook: &Hook, call: &Call<'_>, facts: &Facts) -> bool {
+    hook.condition.as_ref().is_none_or(|condition| covers(condition, call, facts))
 }
 
-/// One configured handler.
-#[derive(Debug, Clone)]
-pub struct Hook {
-    /// When it runs.
-    pub event: HookEvent,
-    /// Matcher text; empty matches all.
-    pub matcher: String,
-    /// Where it is configured.
-    pub origin: Origin,
-    /// What runs.
-    pub handler: Handler,
-    /// `if`: the calls at which it runs.
-    pub condition: Option<Condition>,
-    /// `timeout`, where it is given.
-    pub timeout: Option<Duration>,
-    /// `async`: nothing waits for it, and it decides nothing.
-    pub runs_beside: bool,
-    /// `statusMessage`: what a screen may show while it runs.
-    pub status: Option<String>,
-    /// The directory above the project whose settings name it: it refuses and asks, and allows nothing.
-    pub above: Option<PathBuf>,
-}
-
-/// What a hook runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Handler {
-    /// A command, with its input on standard input.
-    Command(CommandHook),
-    /// A service, with its input as the body of a request.
-    Http(HttpHook),
-}
-
-/// A handler that is a command.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CommandHook {
-    /// Shell text, or the program when `arguments` is present.
-    pub command: String,
-    /// Exec form: literal arguments, no shell.
-    pub arguments: Option<Vec<String>>,
-    /// `shell: "bash"`: the text is for bash, not for `sh`.
-    pub bash: bool,
-}
-
-/// A handler that is a service.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HttpHook {
-    /// Where the request goes: `http://…` or `https://…`.
-    pub url: String,
-    /// Further headers, in which `$NAME` and `${NAME}` stand for variables.
-    pub headers: Vec<(String, String)>,
-    /// `allowedEnvVars`: the variables that headers may name.
-    pub variables: Vec<String>,
-}
-
-/// The rule of an `if`.
-#[derive(Debug, Clone)]
-pub struct Condition {
-    text: String,
-    rules: Box<Rules>,
-}
-
-impl HookEvent {
-    /// Returns the event with this name.
-    pub fn named(name: &str) -> Option<HookEvent> {
-        match name {
-            "PreToolUse" => Some(HookEvent::PreToolUse),
-            "PostToolUse" => Some(HookEvent::PostToolUse),
-            "PostToolUseFailure" => Some(HookEvent::PostToolUseFailure),
-            "PermissionRequest" => Some(HookEvent::PermissionRequest),
-            "PermissionDenied" => Some(HookEvent::PermissionDenied),
-            "SessionStart" => Some(HookEvent::SessionStart),
-            "SessionEnd" => Some(HookEvent::SessionEnd),
-            "ConfigChange" => Some(HookEvent::ConfigChange),
-            _ => None,
-        }
-    }
-
-    /// Returns its name in settings.
-    pub fn name(self) -> &'static str {
-        match self {
-            HookEvent::PreToolUse => "PreToolUse",
-            HookEvent::PostToolUse => "PostToolUse",
-            HookEvent::PostToolUseFailure => "PostToolUseFailure",
-            HookEvent::PermissionRequest => "PermissionRequest",
-            HookEvent::PermissionDenied => "PermissionDenied",
-            HookEvent::SessionStart => "SessionStart",
-            HookEvent::SessionEnd => "SessionEnd",
-            HookEvent::ConfigChange => "ConfigChange",
-        }
-    }
-
-    /// Says whether it is about the call of a tool, which a matcher and an `if` then name.
-    pub fn is_about_a_tool(self) -> bool {
-        match self {
-            HookEvent::PreToolUse
-            | HookEvent::PostToolUse
-            | HookEvent::PostToolUseFailure
-            | HookEvent::PermissionRequest
-            | HookEvent::PermissionDenied => true,
-            HookEvent::SessionStart | HookEvent::SessionEnd | HookEvent::ConfigChange => false,
-        }
-    }
-}
-
-impl Hook {
-    /// Returns the time limit of the handler.
-    pub fn time_limit(&self) -> Duration {
-        self.timeout.unwrap_or(DEFAULT_TIMEOUT)
-    }
-
-    /// Says whether its `if`, where it has one, covers a call.
-    pub fn covers(&self, call: &Call<'_>, facts: &Facts) -> bool {
-        self.condition.as_ref().is_none_or(|condition| condition.covers(call, facts))
-    }
-
-    /// Says whether two hooks are the same handler, whatever files they stand in.
-    pub(crate) fn is_same(&self, other: &Hook) -> bool {
-        let condition = |hook: &Hook| hook.condition.as_ref().map(|it| it.text.clone());
-        self.event == other.event
-            && self.matcher == other.matcher
-            && self.handler == other.handler
-            && self.timeout == other.timeout
-            && self.runs_beside == other.runs_beside
-            && condition(self) == condition(other)
-    }
-}
-
-impl Handler {
-    /// Returns the handler as people know it: its command line or its address.
-    pub fn text(&self) -> String {
-        match self {
-            Handler::Command(CommandHook { command, arguments: Some(arguments), .. }) => {
-                let words = std::iter::once(command).chain(arguments);
-                words.map(String::as_str).collect::<Vec<_>>().join(" ")
-            }
-            Handler::Command(CommandHook { command, arguments: None, .. }) => command.clone(),
-            Handler::Http(http) => http.url.clone(),
-        }
-    }
-}
-
-impl Condition {
-    /// Returns the condition that the one deny rule in `rules` makes.
-    pub(crate) fn new(text: &str, rules: Rules) -> Condition {
-        Condition { text: text.to_owned(), rules: Box::new(rules) }
-    }
-
-    /// Returns the rule as it is written.
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// Says whether the rule, taken as a deny rule, reaches a part of the call or could, once its words are
-    /// known. What is not understood or not read is covered: a hook that runs too often harms less than one that
-    /// does not.
-    fn covers(&self, call: &Call<'_>, facts: &Facts) -> bool {
-        let facts = Facts { hook: None, mode: Mode::Default, interactive: true, ..facts.clone() };
-        let opaque =
-            |tree: &CommandTree| !tree.opaque_spans().is_empty() || !tree.unread().is_empty();
-        let unclear = match call {
-            Call::Bash { tree, .. } => opaque(tree),
-            Call::Tool { .. } => false,
-        };
-        unclear || !evaluate(&self.rules, call, &facts).rules.is_empty()
-    }
+/// Says whether the rule, taken as a deny rule, reaches a part of the call or could, once its words are known.
+/// A call that is not understood or not read is covered: a hook that runs too often harms less than one that
+/// does not.
+fn covers(condition: &Condition, call: &Call<'_>, facts: &Facts) -> bool {
+    let facts = Facts { hook: None, mode: Mode::Default, interactive: true, ..facts.clone() };
+    let opaque = |tree: &CommandTree| !tree.opaque_spans().is_empty() || !tree.unread().is_empty();
+    let unclear = match call {
+        Call::Bash { tree, .. } => opaque(tree),
+        Call::Tool { .. } => false,
+    };
+    unclear || !evaluate(condition.rules(), call, &facts).rules.is_empty()
 }

@@ -8,47 +8,35 @@ mod confine;
 mod decide;
 mod facts;
 mod hook;
-mod index;
-mod knowledge;
-mod layer;
-mod lint;
-mod load;
-mod merged;
-mod network;
 mod paths;
-mod pattern;
-mod rule;
-mod settings;
 mod verdict;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use stockade_parser::json::Value;
+use stockade_rules::{index, knowledge, pattern, rule};
 
 pub use confine::sandbox_settings;
 pub use decide::evidence::{Change, Evidence, Form, PartEvidence, RuleFiles, Weighed, explain};
 pub use decide::{Executed, Named, evaluate, executed_by, named_by};
 pub use facts::{
     Bringing, Call, Changed, Doubt, Doubts, Expanded, Facts, GitPlace, HookOutcome, HookVerdict,
-    Mode, Repository, SandboxState, TreeChange, Unpacked,
+    Repository, SandboxState, TreeChange, Unpacked,
 };
-pub use hook::{CommandHook, Condition, Handler, Hook, HookEvent, HttpHook};
-pub use knowledge::{
+pub use hook::hook_covers;
+pub use stockade_rules::knowledge::{
     DEFAULT_SETTINGS, GitKeys, PROFILES, ProtectedName, Unwritable, git_keys, protected_names,
 };
-pub use layer::{Layer, Origin};
-pub use lint::{lint, misplaced};
-pub use load::load;
-pub use load::values::{SettingsValue, settings_values};
-pub use merged::Rules;
-pub use network::name::{Host, HostError, HostName};
-pub use network::{HostRule, NetworkRules, Reach};
-pub use paths::{protected_part, protected_part_in};
-pub use pattern::path::{Shape, ShapeSegment, verbatim};
-pub use rule::Rule;
-pub use settings::{LoadedSettings, Problem, SandboxSettings, Settings, SettingsText, Severity};
-pub use verdict::{By, Decision, Part, RuleMatch, Verdict};
+pub use stockade_rules::pattern::path::{Shape, ShapeSegment, verbatim};
+pub use stockade_rules::protected::{protected_part, protected_part_in};
+pub use stockade_rules::{
+    CommandHook, Condition, Decision, Handler, Hook, HookEvent, Host, HostError, HostName,
+    HostRule, HttpHook, Layer, LoadedSettings, Mode, NetworkRules, Origin, Problem, Reach, Rule,
+    Rules, SandboxSettings, Settings, SettingsText, SettingsValue, Severity, lint, load, misplaced,
+    settings_values,
+};
+pub use verdict::{By, Part, RuleMatch, Verdict};
 
 /// Returns the paths that [`evaluate`] may ask about, absolute and as they are written, so that the
 /// gateway can resolve them into [`Facts::real_paths`] before.

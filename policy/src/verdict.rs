@@ -2,20 +2,9 @@
 
 use std::path::PathBuf;
 
-use crate::layer::Origin;
 use stockade_parser::Span;
 
-/// A decision; the strictest is the maximum.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[must_use]
-pub enum Decision {
-    /// It may run.
-    Allow,
-    /// A person decides.
-    Ask,
-    /// It does not run.
-    Deny,
-}
+use crate::{Decision, Origin};
 
 /// Who decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -99,17 +88,6 @@ pub struct Verdict {
     /// Real paths that the sandbox keeps unwritable in the root alone, that the call writes, and that a person is asked about:
     /// their yes makes them writable for it.
     pub opens: Vec<PathBuf>,
-}
-
-impl Decision {
-    /// Returns `allow`, `ask` or `deny`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Decision::Allow => "allow",
-            Decision::Ask => "ask",
-            Decision::Deny => "deny",
-        }
-    }
 }
 
 impl By {

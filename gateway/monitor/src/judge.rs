@@ -56,7 +56,7 @@ impl Judged {
             Some(tree) => Call::Bash { tree, input: &self.value },
             None => Call::Tool { name: tool, input: &self.value },
         };
-        hook.covers(&call, &self.facts)
+        stockade_policy::hook_covers(hook, &call, &self.facts)
     }
 }
 
@@ -137,7 +137,7 @@ impl Reading {
 
     /// Says whether the `if` of a hook covers the call.
     pub fn is_covered(&self, tool: &str, hook: &Hook) -> bool {
-        hook.covers(&self.call(tool), &self.facts)
+        stockade_policy::hook_covers(hook, &self.call(tool), &self.facts)
     }
 
     /// Finds out whether the call leaves the sandbox, and what may not be believed of its programs.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::verdict::Decision;
+use crate::Decision;
 
 use super::context::Context;
 use super::files::{self, Access};

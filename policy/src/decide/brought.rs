@@ -74,7 +74,7 @@ pub(super) fn add(context: &Context<'_>, draft: &mut Draft, command: &SimpleComm
 
 /// Says whether the sandbox keeps a path unwritable whatever a person says.
 fn is_refused(context: &Context<'_>, path: &Path) -> bool {
-    let found = paths::protected_part_in(&context.facts.project, path);
+    let found = crate::protected_part_in(&context.facts.project, path);
     found.is_some_and(|(part, name)| {
         let below = path.strip_prefix(&part).ok().and_then(|it| it.iter().next());
         let is_ordinary = below.is_some_and(|it| name.except.iter().any(|except| it == *except));

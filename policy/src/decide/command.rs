@@ -2,10 +2,10 @@
 
 use stockade_parser::SimpleCommand;
 
-use crate::facts::Mode;
+use crate::Decision;
+use crate::Mode;
 use crate::index::RuleId;
 use crate::pattern::command::Strike;
-use crate::verdict::Decision;
 
 use super::context::Context;
 use super::part::{Certainty, Cover, Draft, Hit, Own, Subject};

@@ -4,13 +4,14 @@ use std::path::PathBuf;
 
 use stockade_parser::json::Value;
 
-use crate::facts::{Facts, Mode, SandboxState};
+use crate::Decision;
+use crate::Mode;
+use crate::Rules;
+use crate::facts::{Facts, SandboxState};
 use crate::index::RuleId;
-use crate::merged::Rules;
 use crate::pattern::path::Anchors;
 use crate::pattern::tool::NameGlob;
 use crate::rule::Specifier;
-use crate::verdict::Decision;
 
 use super::known;
 use super::links::{self, Links};

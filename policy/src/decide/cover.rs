@@ -5,12 +5,12 @@ use stockade_parser::{
     Word,
 };
 
-use crate::facts::Mode;
+use crate::Decision;
+use crate::Mode;
 use crate::index::RuleId;
 use crate::knowledge::{is_unsafe, knowledge, listed};
 use crate::paths;
 use crate::pattern::command::base_name;
-use crate::verdict::Decision;
 
 use super::context::Context;
 use super::expanded;
@@ -108,7 +108,7 @@ pub(super) fn is_inside(
         Some(bytes) => paths::written(bytes, directory.as_deref()).is_some_and(|written| {
             let names = paths::names(&written, context.facts, directory.as_deref());
             paths::is_inside(&names, context.facts, &context.directories)
-                && !context.made.goes_through(Some(command), &paths::normal(&written))
+                && !context.made.goes_through(Some(command), &stockade_rules::normal(&written))
         }),
         None => paths::shape(word, directory.as_deref()).is_some_and(|shape| {
             let fixed = paths::fixed_directory(&shape);
@@ -212,7 +212,7 @@ fn is_read_only(context: &Context<'_>, command: &SimpleCommand) -> bool {
     };
     let moved = (command.directory != Directory::Start || context.facts.session.is_some())
         && paths::directory(&command.directory, context.facts)
-            .is_none_or(|directory| paths::normal(&directory) != context.facts.anchor());
+            .is_none_or(|directory| stockade_rules::normal(&directory) != context.facts.anchor());
     !tables.broken
         && command.effects_known
         && command.locality == Locality::Here

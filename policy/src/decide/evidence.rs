@@ -10,10 +10,12 @@ mod weigh;
 
 use std::path::{Path, PathBuf};
 
-use crate::facts::{Call, Facts, HookVerdict, Mode, SandboxState};
-use crate::layer::Origin;
-use crate::merged::Rules;
-use crate::verdict::{Decision, Verdict};
+use crate::Decision;
+use crate::Mode;
+use crate::Origin;
+use crate::Rules;
+use crate::facts::{Call, Facts, HookVerdict, SandboxState};
+use crate::verdict::Verdict;
 
 use super::context::Context;
 use super::part::{self, Draft};

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use stockade_parser::{EffectKind, SimpleCommand, Word, WordClass};
 
+use crate::Decision;
 use crate::facts::{Expanded, Facts};
 use crate::paths;
 use crate::pattern::path::{Shape, ShapeSegment};
-use crate::verdict::Decision;
 
 use super::context::Context;
 use super::files::{self, Access};

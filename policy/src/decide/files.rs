@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use stockade_parser::{EffectKind, SimpleCommand, Target, Word, WordClass};
 
-use crate::facts::Mode;
+use crate::Decision;
+use crate::Mode;
 use crate::index::PathIndex;
 use crate::knowledge::{knowledge, listed};
 use crate::paths::{self, Passage};
 use crate::pattern::path::{PathPattern, Shape};
 use crate::rule::Specifier;
-use crate::verdict::Decision;
 
 use super::brought;
 use super::context::Context;
@@ -271,7 +271,7 @@ pub(super) fn judge_target(
         draft.add(hits(context, effect, access, &names));
     }
     add_passed(context, draft, &names);
-    let place = paths::normal(&written);
+    let place = stockade_rules::normal(&written);
     add_linked(context, draft, None, (&place, Extent::Path), access);
     draft.confinable = true;
     if access == Access::Write {
@@ -374,7 +374,7 @@ pub(super) fn judge_command(context: &Context<'_>, draft: &mut Draft, command: &
                     draft.add(hits(context, effect, access, &names));
                 }
                 add_passed(context, draft, &names);
-                let place = paths::normal(&written);
+                let place = stockade_rules::normal(&written);
                 add_linked(context, draft, Some(command), (&place, Extent::Path), access);
                 add_pieces(context, draft, word, directory, access);
                 trees::add_quoted(context, draft, (command, word, directory), access);

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use stockade_parser::{CommandKind, EffectKind, Position, SimpleCommand, Word};
 
+use crate::Rules;
 use crate::facts::{Doubt, Facts, SandboxState};
 use crate::index::RuleId;
 use crate::knowledge::{is_unsafe, knowledge, listed};
-use crate::layer::{Layer, Origin};
-use crate::merged::Rules;
+use crate::{Layer, Origin};
 
 use super::context::Context;
 use super::cover;

@@ -54,7 +54,7 @@ fn places<'a>(command: &'a SimpleCommand, facts: &Facts) -> Vec<Made<'a>> {
     for effect in writes.iter().filter(|effect| !sources.contains(&effect.word)) {
         let object = effect.object(&command.words).and_then(|word| word.exact());
         let written = object.and_then(|bytes| paths::written(bytes, directory.as_deref()));
-        let place = written.map(|path| paths::normal(&path));
+        let place = written.map(|path| stockade_rules::normal(&path));
         found.push(Made { by: command, place });
     }
     if found.is_empty() { vec![anywhere] } else { found }

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use stockade_parser::{Effect, EffectKind, SimpleCommand, Word};
 
+use crate::Decision;
 use crate::knowledge::{knowledge, listed};
 use crate::paths;
-use crate::verdict::Decision;
 
 use super::context::Context;
 use super::expanded;
@@ -56,7 +56,7 @@ pub(super) fn judge_operands(
     for bytes in operands(command) {
         let Some(written) = paths::written(&bytes, directory) else { continue };
         let names = paths::names(&written, context.facts, directory);
-        let place = paths::normal(&written);
+        let place = stockade_rules::normal(&written);
         add_linked(context, draft, Some(command), (&place, Extent::Path), Access::Read);
         for effect in [Decision::Deny, Decision::Ask] {
             let hits = hits(context, effect, Access::Read, &names).into_iter();

@@ -5,11 +5,13 @@ use std::path::PathBuf;
 
 use stockade_parser::Span;
 
-use crate::facts::{HookVerdict, Mode};
+use crate::Decision;
+use crate::Layer;
+use crate::Mode;
+use crate::facts::HookVerdict;
 use crate::index::RuleId;
-use crate::layer::Layer;
 use crate::rule::Specifier;
-use crate::verdict::{By, Decision};
+use crate::verdict::By;
 
 use super::context::Context;
 use super::said;

@@ -63,7 +63,7 @@ fn goes_on(found: &mut Vec<PathBuf>, facts: &Facts, mover: &SimpleCommand) -> bo
             _ => {}
         }
         let further: Vec<PathBuf> =
-            found.iter().map(|from| paths::normal(&from.join(text))).collect();
+            found.iter().map(|from| stockade_rules::normal(&from.join(text))).collect();
         found.extend(further.into_iter().filter(|path| path != &facts.cwd));
         found.sort();
         found.dedup();

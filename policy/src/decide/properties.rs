@@ -4,9 +4,10 @@ use proptest::prelude::*;
 
 use super::evidence::Change;
 use super::tests::{Text, evidence, facts, rules, show, verdict};
-use crate::facts::{Facts, HookOutcome, HookVerdict, Mode, SandboxState};
-use crate::layer::{Layer, Origin};
-use crate::verdict::Decision;
+use crate::Decision;
+use crate::Mode;
+use crate::facts::{Facts, HookOutcome, HookVerdict, SandboxState};
+use crate::{Layer, Origin};
 
 fn rule() -> impl Strategy<Value = String> {
     let bash = prop::sample::select(vec![

@@ -3,11 +3,11 @@
 
 use stockade_parser::{Effect, EffectKind, Object, SimpleCommand, Word};
 
-use crate::facts::Mode;
+use crate::Decision;
+use crate::Mode;
 use crate::index::RuleId;
 use crate::knowledge::{knowledge, listed};
 use crate::pattern::command::{CommandPattern, base_name};
-use crate::verdict::Decision;
 
 use super::context::Context;
 use super::cover::{are_safe, is_inside, program, started_by};

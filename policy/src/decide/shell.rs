@@ -6,14 +6,14 @@ use stockade_parser::{
     CommandTree, Directory, Opaque, Position, SimpleCommand, Span, Target, Unread, Word,
 };
 
+use crate::Decision;
+use crate::Rules;
 use crate::facts::Facts;
 use crate::index::RuleId;
 use crate::knowledge::knowledge;
-use crate::merged::Rules;
 use crate::paths;
 use crate::pattern::command::{CommandForms, CommandPattern, Strike, TypedText};
 use crate::rule::Specifier;
-use crate::verdict::Decision;
 
 use super::bounds::{self, Inside};
 use super::command;
@@ -185,7 +185,7 @@ impl ToolHits {
 
 /// Returns the allow rule that covers every command.
 pub(super) fn blanket(context: &Context<'_>) -> Option<RuleId> {
-    if context.mode == crate::facts::Mode::Auto {
+    if context.mode == crate::Mode::Auto {
         return None;
     }
     let every = |hit: &Hit| {

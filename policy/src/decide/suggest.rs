@@ -2,8 +2,9 @@
 
 use stockade_parser::{SimpleCommand, Word};
 
+use crate::Decision;
 use crate::pattern::command::CommandPattern;
-use crate::verdict::{By, Decision, Verdict};
+use crate::verdict::{By, Verdict};
 
 use super::context::Context;
 use super::cover;
@@ -32,7 +33,7 @@ pub(super) fn add_tool(mut verdict: Verdict, context: &Context<'_>) -> Verdict {
                 let path = super::path_of_tool(context.tool, context.input, context.facts);
                 let verb = if context.tool == "Read" { "Read" } else { "Edit" };
                 let plain = |text: &String| !text.contains(['*', '?', '[', '\\', '!']);
-                path.map(|path| crate::paths::normal(&path).display().to_string())
+                path.map(|path| stockade_rules::normal(&path).display().to_string())
                     .filter(plain)
                     .map(|path| format!("{verb}(/{path})"))
             }

@@ -10,9 +10,9 @@ use stockade_parser::{
 
 use super::evidence::{Evidence, Question, RuleFiles};
 use super::*;
+use crate::SettingsText;
 use crate::facts::{HookOutcome, SandboxState};
-use crate::layer::{Layer, Origin};
-use crate::settings::SettingsText;
+use crate::{Layer, Origin};
 
 /// A text of simple commands split at ` ; `, each of words split at blanks. `$x` is a word that is not known,
 /// `> file` a redirection, `NAME=value` in front an assignment, `?text` something not understood.
@@ -150,7 +150,7 @@ fn effects(program: &[u8], words: &[Word]) -> (Vec<Effect>, bool) {
     (found, true)
 }
 
-pub(super) fn facts() -> Facts {
+pub(crate) fn facts() -> Facts {
     Facts {
         cwd: "/p".into(),
         session: None,
@@ -186,7 +186,7 @@ pub(crate) fn rules(layers: &[(Layer, &str)]) -> Rules {
             above: false,
         })
         .collect();
-    crate::load::load(&texts).rules
+    stockade_rules::load(&texts).rules
 }
 
 pub(super) fn show(verdict: &Verdict) -> String {

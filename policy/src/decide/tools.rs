@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use stockade_parser::Span;
 use stockade_parser::json::Value;
 
+use crate::Decision;
 use crate::facts::Facts;
 use crate::index::RuleId;
 use crate::knowledge::{FileTool, knowledge};
@@ -12,7 +13,6 @@ use crate::paths::{self, Passage};
 use crate::pattern::domain::{Host, host_of};
 use crate::pattern::path::{Shape, ShapeSegment};
 use crate::rule::Specifier;
-use crate::verdict::Decision;
 
 use super::context::Context;
 use super::files::{self, Access};
@@ -61,8 +61,7 @@ pub(super) fn parts(context: &Context<'_>) -> Vec<Draft> {
 
 /// Returns the strongest allow rule for every call of the tool.
 fn allow_of(context: &Context<'_>, draft: &Draft) -> Option<RuleId> {
-    let broad =
-        context.mode == crate::facts::Mode::Auto && matches!(context.tool, "Agent" | "Monitor");
+    let broad = context.mode == crate::Mode::Auto && matches!(context.tool, "Agent" | "Monitor");
     let allows = |hit: &&Hit| {
         context.rules.rule(hit.rule).is_some_and(|rule| rule.effect == Decision::Allow)
     };
@@ -177,8 +176,8 @@ fn pattern_shape(context: &Context<'_>, row: &FileTool) -> Option<Shape> {
         return None;
     }
     let field = context.input.get(row.field).and_then(Value::text).unwrap_or(".");
-    let base = paths::normal(&expand(field, context.facts));
-    let whole = paths::normal(&base.join(pattern));
+    let base = stockade_rules::normal(&expand(field, context.facts));
+    let whole = stockade_rules::normal(&base.join(pattern));
     let segment = |part: &std::ffi::OsStr| {
         let bytes = part.as_encoded_bytes();
         match bytes.iter().any(|byte| b"*?[{".contains(byte)) {

@@ -4,7 +4,8 @@
 pub const RULES: &[(&str, &[&str], Option<usize>)] = &[
     ("stockade-parser", &[], Some(0)),
     ("stockade-witness", &[], Some(30)),
-    ("stockade-policy", &["stockade-parser"], Some(25)),
+    ("stockade-rules", &["stockade-parser"], Some(25)),
+    ("stockade-policy", &["stockade-parser", "stockade-rules"], Some(25)),
     ("stockade-sandbox", &[], Some(25)),
     ("stockade-wire", &["stockade-parser"], Some(40)),
     ("stockade-base", &["stockade-parser", "stockade-wire"], Some(50)),

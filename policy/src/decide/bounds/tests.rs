@@ -2,11 +2,12 @@ use stockade_parser::json::{Dialect, Value, read};
 use stockade_parser::{CommandTree, Limits, Opaque, Programs, Span, StartState, parse};
 
 use super::*;
+use crate::Layer;
+use crate::Mode;
 use crate::decide::context::Context;
 use crate::decide::evaluate_shell;
 use crate::decide::tests::{Text, evidence, facts, rules, show, verdict};
-use crate::facts::{Facts, Mode};
-use crate::layer::Layer;
+use crate::facts::Facts;
 use crate::verdict::Verdict;
 
 const WIDE: &str =

@@ -9,7 +9,6 @@ use stockade_parser::{SimpleCommand, Word};
 use super::super::cover::program;
 use crate::facts::{Bringing, GitPlace, TreeChange};
 use crate::knowledge::{Brings, Version, knowledge, listed};
-use crate::paths;
 
 /// The words of a sub-command.
 struct Words<'a> {
@@ -54,7 +53,7 @@ fn place<'a>(command: &'a SimpleCommand, directory: &Path) -> Option<(PathBuf, &
             }
             other if listed(&knowledge().git_valued, other) => at += 2,
             other if other.starts_with(b"-") => at += 1,
-            _ => return Some((paths::normal(&directory), command.words.get(at..)?)),
+            _ => return Some((stockade_rules::normal(&directory), command.words.get(at..)?)),
         }
     }
 }
@@ -221,5 +220,8 @@ fn places(words: &[&[u8]], directory: &Path) -> Vec<PathBuf> {
     if words.concat().iter().any(|byte| b"*?[:".contains(byte)) {
         return Vec::new();
     }
-    words.iter().map(|word| paths::normal(&directory.join(OsStr::from_bytes(word)))).collect()
+    words
+        .iter()
+        .map(|word| stockade_rules::normal(&directory.join(OsStr::from_bytes(word))))
+        .collect()
 }

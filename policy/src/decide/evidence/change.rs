@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use crate::layer::{Layer, Origin};
-use crate::merged::Rules;
+use crate::Decision;
+use crate::Rules;
 use crate::rule::{self, Reading};
-use crate::verdict::{By, Decision, Verdict};
+use crate::verdict::{By, Verdict};
+use crate::{Layer, Origin};
 
 use super::{Change, Question, RuleFiles};
 use crate::decide::context::Context;
@@ -164,7 +165,7 @@ fn with<'a>(
             }
         }
     }
-    Ok((Rules::new(question.context.rules.settings().clone(), rules), file))
+    Ok((question.context.rules.with(rules), file))
 }
 
 fn add(question: &Question<'_>, effect: Decision, texts: Vec<String>, at: RuleFiles<'_>) -> Change {
@@ -191,14 +192,14 @@ fn judge(question: &Question<'_>, rules: &Rules) -> Verdict {
 
 fn without(rules: &Rules, text: &str, origin: &Origin) -> Rules {
     let kept = rules.rules().iter().filter(|rule| rule.text != text || rule.origin != *origin);
-    Rules::new(rules.settings().clone(), kept.cloned().collect())
+    rules.with(kept.cloned().collect())
 }
 
 /// Returns the text of the narrowest rule that speaks of a part.
 fn narrowest(question: &Question<'_>, draft: &Draft) -> Option<String> {
     let context = question.context;
     let path = |verb: &str, path: &std::path::Path| {
-        let shown = crate::paths::normal(path).display().to_string();
+        let shown = stockade_rules::normal(path).display().to_string();
         (!shown.contains(['*', '?', '[', '\\', '!'])).then(|| format!("{verb}(/{shown})"))
     };
     match draft.subject {

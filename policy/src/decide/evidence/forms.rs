@@ -66,10 +66,11 @@ fn command(question: &Question<'_>, command: &SimpleCommand) -> Vec<Form> {
     let facts = question.context.facts;
     match &command.directory {
         Directory::Start => {}
-        Directory::Known(_) => found
-            .extend(paths::directory(&command.directory, facts).map(|directory| {
-                form("in directory", paths::normal(&directory).to_string_lossy())
-            })),
+        Directory::Known(_) => {
+            found.extend(paths::directory(&command.directory, facts).map(|directory| {
+                form("in directory", stockade_rules::normal(&directory).to_string_lossy())
+            }))
+        }
         Directory::Unknown => found.push(form("in directory", "known only later")),
     }
     let directory = paths::directory(&command.directory, facts);

@@ -1,8 +1,8 @@
 use expect_test::{Expect, expect};
 
 use super::*;
+use crate::Layer;
 use crate::decide::tests::{Text, evidence, facts, rules, verdict};
-use crate::layer::Layer;
 
 fn check(layers: &[(Layer, &str)], facts: &Facts, command: &str, expected: Expect) {
     let rules = rules(layers);

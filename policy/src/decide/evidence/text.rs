@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use super::{Change, Evidence, PartEvidence, Weighed};
-use crate::layer::Origin;
-use crate::verdict::{By, Decision, Part, Verdict};
+use crate::Decision;
+use crate::Origin;
+use crate::verdict::{By, Part, Verdict};
 
 /// Longest text of a part or form that is shown whole, in characters.
 const SHOWN: usize = 240;

@@ -3,15 +3,16 @@
 use stockade_parser::{EffectKind, SimpleCommand, Word};
 
 use super::{Question, Weighed, forms};
+use crate::Decision;
+use crate::Mode;
 use crate::decide::files::{Access, related};
 use crate::decide::part::{Certainty, Draft, Hit, Settled, Subject};
 use crate::decide::reach::{self, Obstacle};
 use crate::decide::shell::{Shell, pattern};
 use crate::decide::{context::Context, cover, repositories};
-use crate::facts::Mode;
 use crate::index::RuleId;
 use crate::rule::{Rule, Specifier};
-use crate::verdict::{By, Decision};
+use crate::verdict::By;
 
 /// How many rules that do not match are listed for a part.
 const LISTED: usize = 8;

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use expect_test::expect;
 
 use super::super::tests::{Text, facts, rules, show, verdict};
-use crate::facts::{Doubt, Doubts, Facts, Mode, SandboxState};
-use crate::layer::Layer;
-use crate::merged::Rules;
+use crate::Layer;
+use crate::Mode;
+use crate::Rules;
+use crate::facts::{Doubt, Doubts, Facts, SandboxState};
 
 fn check(settings: &str, facts: &Facts, lines: &[&str], expected: expect_test::Expect) {
     let rules = rules(&[(Layer::User, settings)]);

@@ -1,0 +1,143 @@
+//! Tools that nobody knows, and the one that was meant.
+
+use crate::decision::Decision;
+use crate::knowledge::knowledge;
+
+/// Returns the tool that a rule which refuses or asks is likely to mean, or the empty name where that cannot be told, with
+/// what is wrong and what to write; none if the tool is known.
+pub(super) fn unknown(
+    tool: &str,
+    inside: Option<&str>,
+    effect: Decision,
+) -> Option<(&'static str, String, String)> {
+    if is_known(tool) {
+        return None;
+    }
+    let message = format!("no tool is called `{tool}`");
+    let until = match effect {
+        Decision::Deny => "refused",
+        Decision::Ask | Decision::Allow => "asked",
+    };
+    match near(tool) {
+        Some(near) => {
+            let meant = inside.map_or(near.to_owned(), |inside| format!("{near}({inside})"));
+            let help = format!(
+                "did you mean `{meant}`? Until it is corrected, every call of {near} is {until}"
+            );
+            Some((near, message, help))
+        }
+        None => {
+            let help = format!(
+                "write a tool by its exact name, such as `Bash` or `Read`; until then, every call is {until}"
+            );
+            Some(("", message, help))
+        }
+    }
+}
+
+/// Returns the tool that a rule is about which cannot be read: the known one that its text begins with, or the nearest;
+/// the empty name where that cannot be told.
+pub(super) fn meant(text: &str) -> &str {
+    let letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '*');
+    let text = text.trim_start_matches(|c: char| !letter(c));
+    let end = text.find(|c: char| !letter(c)).unwrap_or(text.len());
+    let name = text.get(..end).unwrap_or_default();
+    match is_known(name) && !name.is_empty() {
+        true => name,
+        false => near(name).unwrap_or_default(),
+    }
+}
+
+/// Says whether a tool may be called so.
+fn is_known(tool: &str) -> bool {
+    let tables = knowledge();
+    tables.known_tools.contains(&tool)
+        || tables.agent_tools.contains(&tool)
+        || tool.contains(['_', '*'])
+}
+
+/// Returns the one known tool that is called nearly so.
+fn near(tool: &str) -> Option<&'static str> {
+    let lower = tool.to_ascii_lowercase();
+    let tools = || knowledge().known_tools.iter();
+    let same = |known: &&&str| known.to_ascii_lowercase() == lower;
+    let close = |known: &&&str| {
+        known.len() > 3 && is_one_off(known.to_ascii_lowercase().as_bytes(), lower.as_bytes())
+    };
+    let mut close = tools().filter(close);
+    let one = tools().find(same).or_else(|| close.next().filter(|_| close.next().is_none()));
+    one.copied()
+}
+
+/// Says whether one letter more, less, other or exchanged with its neighbour makes one of the other.
+fn is_one_off(a: &[u8], b: &[u8]) -> bool {
+    let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
+    let same = short.iter().zip(long).take_while(|(a, b)| a == b).count();
+    let rest = |text: &[u8], from: usize| text.get(from..).unwrap_or_default().to_vec();
+    match long.len() - short.len() {
+        0 => {
+            let swapped = short.get(same) == long.get(same + 1)
+                && short.get(same + 1) == long.get(same)
+                && rest(short, same + 2) == rest(long, same + 2);
+            swapped || rest(short, same + 1) == rest(long, same + 1)
+        }
+        1 => rest(short, same) == rest(long, same + 1),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_tool_is_named() {
+        let nearest = |tool: &str| unknown(tool, Some("x"), Decision::Deny).map(|(tool, ..)| tool);
+        for (typed, wanted) in [
+            ("bash", "Bash"),
+            ("BASH", "Bash"),
+            ("Bsh", "Bash"),
+            ("Bahs", "Bash"),
+            ("Bashh", "Bash"),
+            ("webfetch", "WebFetch"),
+            ("Raed", "Read"),
+            ("ls", "LS"),
+            ("Shell", ""),
+        ] {
+            assert_eq!(nearest(typed), Some(wanted), "{typed}");
+        }
+        for known in ["Bash", "mcp__a__b", "TaskCreate", "CronCreate", "todowrite"] {
+            assert_eq!(nearest(known), None, "{known}");
+            assert_eq!(unknown(known, None, Decision::Deny), None, "{known}");
+        }
+        let (_, message, help) = unknown("bash", Some("curl:*"), Decision::Deny).unwrap();
+        assert_eq!(message, "no tool is called `bash`");
+        assert_eq!(
+            help,
+            "did you mean `Bash(curl:*)`? Until it is corrected, every call of Bash is refused"
+        );
+        let (tool, _, help) = unknown("Shell", None, Decision::Ask).unwrap();
+        assert_eq!(tool, "");
+        assert_eq!(
+            help,
+            "write a tool by its exact name, such as `Bash` or `Read`; until then, every call is asked"
+        );
+    }
+
+    #[test]
+    fn a_rule_that_cannot_be_read_is_about_the_tool_that_it_begins_with() {
+        for (text, tool) in [
+            ("Bash(git push", "Bash"),
+            ("Bash curl:*", "Bash"),
+            ("Bash[curl:*]", "Bash"),
+            ("\"Bash(curl:*)\"", "Bash"),
+            ("bsh(curl", "Bash"),
+            ("mcp__a__b(", "mcp__a__b"),
+            ("Frobnicate(x", ""),
+            ("(x)", ""),
+            ("", ""),
+        ] {
+            assert_eq!(meant(text), tool, "{text}");
+        }
+    }
+}
