@@ -31,6 +31,18 @@ const LINES: &[(&str, usize)] = &[
 /// What the trusted parts are to come down to.
 const AIMS: &[(&str, usize)] = &[("parser/src", 13_000), ("sandbox/src", 11_500)];
 
+/// Parts of a crate, the lowest first: modules, and the most lines that they may hold together. A module imports those of its own
+/// part and of the parts before it. The part without names holds all other modules.
+const PARTS: &[(&str, &[(&str, &[&str], usize)])] = &[(
+    "gateway/log/src",
+    &[
+        ("record", &["checkpoint", "hash", "keys", "error", "files", "record"], 1_200),
+        ("redact", &["redact"], 1_400),
+        ("write", &[], 3_000),
+        ("read", &["query", "verify", "schema", "escape"], 3_200),
+    ],
+)];
+
 /// Root of a crate, and the most modules of its top level that may be in one circle.
 const CIRCLES: &[(&str, usize)] = &[
     ("gateway/wire/src", 0),
@@ -195,6 +207,39 @@ fn modules_import_one_way() {
         ("b".to_owned(), BTreeSet::from(["a".to_owned()])),
     ]);
     assert!(reach(&two, "a").contains("a"), "a circle of two is found");
+}
+
+/// Returns the number of the part that a module belongs to.
+fn part_of(parts: &[(&str, &[&str], usize)], module: &str) -> usize {
+    let named = parts.iter().position(|(_, modules, _)| modules.contains(&module));
+    let rest = || parts.iter().position(|(_, modules, _)| modules.is_empty());
+    named.or_else(rest).unwrap_or_else(|| panic!("`{module}` belongs to no part"))
+}
+
+#[test]
+fn parts_of_a_crate_import_one_way_and_stay_small() {
+    let mut wrong = Vec::new();
+    for (root, parts) in PARTS {
+        for (module, targets) in imports(root) {
+            let own = part_of(parts, &module);
+            let above = targets.iter().filter(|target| part_of(parts, target) > own);
+            wrong.extend(above.map(|target| format!("{root}: {module} imports {target}")));
+        }
+        let mut lines = vec![0; parts.len()];
+        for file in sources_in(&[root]).into_iter().filter(|path| !is_test(path)) {
+            let below = file.strip_prefix(root).expect("below the root").with_extension("");
+            let module = below.iter().next().expect("a module").to_string_lossy().into_owned();
+            lines[part_of(parts, &module)] += shipped(&read(&file)).filter(is_code).count();
+        }
+        for ((name, modules, limit), lines) in parts.iter().zip(lines) {
+            println!("{root}: part {name} holds {lines} of {limit} lines");
+            assert!(lines > 0, "{name}: {modules:?}");
+            if lines > *limit {
+                wrong.push(format!("{root}: {name} holds {lines} lines, {limit} are allowed"));
+            }
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
 }
 
 #[test]
