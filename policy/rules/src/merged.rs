@@ -54,7 +54,7 @@ impl Rules {
     }
 
     /// Returns the rules with this effect, by the calls that they may be about.
-    pub fn index(&self, effect: Decision) -> &Index {
+    pub fn by_effect(&self, effect: Decision) -> &Index {
         match effect {
             Decision::Deny => &self.deny,
             Decision::Ask => &self.ask,

@@ -98,7 +98,7 @@ fn strikes(context: &Context<'_>, shell: &Shell<'_>, command: &SimpleCommand) ->
     let first_words = forms.first_words();
     let mut found = Vec::new();
     for effect in [Decision::Deny, Decision::Ask] {
-        for rule in context.rules.index(effect).commands(&first_words) {
+        for rule in context.rules.by_effect(effect).commands(&first_words) {
             let Some(pattern) = pattern(context, rule) else { continue };
             match pattern.strikes(&forms) {
                 Strike::No => {}
@@ -121,7 +121,7 @@ fn exact_rule(context: &Context<'_>, command: &SimpleCommand) -> Option<RuleId> 
         Some([assignment.name.as_slice(), b"=", value].concat())
     });
     let first_words = [Some(program.to_vec()), assigned.or_else(|| Some(program.to_vec()))];
-    let candidates = context.rules.index(Decision::Allow).commands(&first_words);
+    let candidates = context.rules.by_effect(Decision::Allow).commands(&first_words);
     candidates.into_iter().find(|id| {
         pattern(context, *id).is_some_and(|pattern| {
             let plain = cover::are_safe(&command.assignments) && pattern.covers(&command.words);

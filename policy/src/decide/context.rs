@@ -92,7 +92,7 @@ impl<'a> Context<'a> {
 
     /// Returns the rules of `effect` that speak of every call of the tool, or of one of its fields.
     pub fn tool_hits(&self, effect: Decision) -> Vec<Hit> {
-        let index = self.rules.index(effect);
+        let index = self.rules.by_effect(effect);
         index
             .every(self.tool)
             .chain(index.named(self.tool))

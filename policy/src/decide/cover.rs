@@ -56,7 +56,7 @@ pub(super) fn rules(
         return found;
     }
     let Some(program) = command.words.first().and_then(Word::exact) else { return found };
-    let candidates = context.rules.index(Decision::Allow).commands(&[Some(program.to_vec())]);
+    let candidates = context.rules.by_effect(Decision::Allow).commands(&[Some(program.to_vec())]);
     found.extend(candidates.into_iter().filter(|id| {
         pattern(context, *id).is_some_and(|pattern| {
             pattern.covers(&command.words)

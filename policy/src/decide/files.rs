@@ -32,7 +32,7 @@ pub(super) enum Access {
 /// Says whether rules refuse or ask about some paths.
 pub(super) fn has_strict_rules(context: &Context<'_>) -> bool {
     [Decision::Deny, Decision::Ask].iter().any(|effect| {
-        let index = context.rules.index(*effect);
+        let index = context.rules.by_effect(*effect);
         !index.read().is_empty() || !index.edit().is_empty()
     })
 }
@@ -176,7 +176,7 @@ fn indices<'a>(
     effect: Decision,
     access: Access,
 ) -> Vec<(&'a PathIndex, Needs)> {
-    let index = context.rules.index(effect);
+    let index = context.rules.by_effect(effect);
     match (effect, access) {
         (Decision::Allow, Access::Read) => vec![(index.read(), Needs::All)],
         (Decision::Allow, Access::Write) => vec![(index.edit(), Needs::All)],
@@ -195,7 +195,7 @@ fn tool_level(context: &Context<'_>, effect: Decision, access: Access) -> Vec<Hi
         (Decision::Allow | Decision::Ask, Access::Write) => &["Edit"],
         (Decision::Allow | Decision::Ask | Decision::Deny, Access::Read) => &["Read"],
     };
-    let index = context.rules.index(effect);
+    let index = context.rules.by_effect(effect);
     tools
         .iter()
         .flat_map(|tool| index.every(tool))

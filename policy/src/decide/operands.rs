@@ -63,7 +63,7 @@ pub(super) fn judge_operands(
             let about_paths = hits.filter(|hit| pattern(context, hit.rule).is_some());
             draft.add(about_paths.map(|hit| Hit { certainty, ..hit }));
         }
-        let index = context.rules.index(Decision::Deny).edit();
+        let index = context.rules.by_effect(Decision::Deny).edit();
         let strikes = |id: &usize| {
             pattern(context, *id).is_some_and(|p| {
                 names.iter().any(|n| p.matches(n, context.anchors(Decision::Deny)))

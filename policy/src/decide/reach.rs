@@ -153,7 +153,7 @@ pub(super) fn from_runner(
     let (Some(place), Some(name)) = (place, runner.words.first().and_then(Word::exact)) else {
         return Vec::new();
     };
-    let mut found = context.rules.index(Decision::Allow).commands(&[Some(name.to_vec())]);
+    let mut found = context.rules.by_effect(Decision::Allow).commands(&[Some(name.to_vec())]);
     found.retain(|id| {
         pattern(context, *id).is_some_and(|pattern| {
             place < pattern.literal_words()

@@ -204,7 +204,7 @@ fn raw_hits(context: &Context<'_>, shell: &Shell<'_>) -> Vec<Hit> {
     };
     let mut found = Vec::new();
     for effect in [Decision::Deny, Decision::Ask] {
-        let index = context.rules.index(effect);
+        let index = context.rules.by_effect(effect);
         let rules = if shell.opaque.is_empty() { index.separated() } else { index.all_commands() };
         found.extend(rules.iter().copied().filter(|id| {
             let texts = texts.get_or_insert_with(read);

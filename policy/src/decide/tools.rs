@@ -214,7 +214,7 @@ fn web(context: &Context<'_>, draft: &mut Draft) {
         draft.text = format!("WebFetch({url})");
     }
     for effect in [Decision::Deny, Decision::Ask, Decision::Allow] {
-        for id in context.rules.index(effect).named("WebFetch") {
+        for id in context.rules.by_effect(effect).named("WebFetch") {
             let Some(Specifier::Domain(pattern)) =
                 context.rules.rule(id).map(|rule| &rule.specifier)
             else {
@@ -249,7 +249,7 @@ fn name(context: &Context<'_>, draft: &mut Draft, tool: &str, field: &str) {
     let whole = if arguments.is_empty() { name.to_owned() } else { format!("{name} {arguments}") };
     draft.text = format!("{tool}({whole})");
     for effect in [Decision::Deny, Decision::Ask, Decision::Allow] {
-        for id in context.rules.index(effect).named(tool) {
+        for id in context.rules.by_effect(effect).named(tool) {
             let Some(rule) = context.rules.rule(id) else { continue };
             let Specifier::Name(pattern) = &rule.specifier else { continue };
             let strict = effect != Decision::Allow;
@@ -271,7 +271,7 @@ fn foreign_text(context: &Context<'_>, draft: &mut Draft) {
     let text = context.input.get("command").and_then(Value::text).unwrap_or_default();
     draft.text = text.to_owned();
     for effect in [Decision::Deny, Decision::Ask] {
-        for id in context.rules.index(effect).named(context.tool) {
+        for id in context.rules.by_effect(effect).named(context.tool) {
             let Some(Specifier::Command(pattern)) =
                 context.rules.rule(id).map(|rule| &rule.specifier)
             else {

@@ -104,7 +104,7 @@ fn near(question: &Question<'_>, draft: &Draft) -> Vec<RuleId> {
     let context = question.context;
     let mut found = Vec::new();
     for effect in [Decision::Deny, Decision::Ask, Decision::Allow] {
-        let index = context.rules.index(effect);
+        let index = context.rules.by_effect(effect);
         match (draft.subject, question.shell) {
             (Subject::Command(place), Some(shell)) => {
                 let Some(command) = shell.commands.get(place) else { continue };
