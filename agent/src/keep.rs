@@ -19,7 +19,7 @@ use stockade_model::relay::Relay;
 
 use crate::flags::Flags;
 use crate::models::KEYS;
-use crate::session::{Begun, Record};
+use crate::session::{Begun, Record, retention, store};
 
 /// The file in the agent's directory with which a session begins.
 pub(crate) const BEGUN: &str = "begun.json";
@@ -70,6 +70,14 @@ fn keep(Keep { place, flags }: &Keep) -> anyhow::Result<()> {
     std::thread::Builder::new().name("session".into()).spawn(move || appends(&listener, record))?;
     let model = UnixListener::bind(MODEL).context("the keeper cannot listen")?;
     println!("{}", rights(flags, &begun));
+    if let (Some(days), Ok(store)) = (retention::period(&begun.settings), store()) {
+        // Nobody waits for it.
+        std::thread::Builder::new().name("retention".into()).spawn(move || {
+            if let Some(told) = retention::clean(&store, days) {
+                eprintln!("stockade: {told}");
+            }
+        })?;
+    }
     relay(model, endpoint)
 }
 
@@ -132,6 +140,18 @@ fn appends(listener: &UnixListener, record: Option<Record>) {
     }
 }
 
+/// The keeper's word that it cannot do something now.
+#[derive(Debug)]
+pub(crate) struct Refused(String);
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Refused {}
+
 /// The agent's side of the session's file.
 #[derive(Debug)]
 pub(crate) struct Keeper {
@@ -161,7 +181,7 @@ impl Keeper {
             "" if told.ends_with('\n') => Ok(Value::Null),
             "" => bail!("its keeper is gone"),
             answer if answer.starts_with('{') => Ok(serde_json::from_str(answer)?),
-            error => bail!("{error}"),
+            error => Err(Refused(error.to_owned()).into()),
         }
     }
 }

@@ -1,13 +1,16 @@
 //! `stockade agent sessions`: lists, shows, names and removes sessions.
 
+use std::fs::{File, OpenOptions};
 use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use stockade_session::{Found, Store};
+use stockade_session::{Exported, Found, Store};
 
 use crate::session::store;
 
@@ -41,6 +44,18 @@ enum Act {
     Delete {
         /// Identity, beginning of one, or name
         session: String,
+    },
+    /// Write a session as one file, without secrets and without old contents of files.
+    Export {
+        /// Identity, beginning of one, or name
+        session: String,
+        /// File to make, such as session.tar.zst
+        file: PathBuf,
+    },
+    /// Make a session of such a file; it works in the current directory.
+    Import {
+        /// The file
+        file: PathBuf,
     },
     /// Remove sessions that were not used for some time.
     Prune {
@@ -84,6 +99,14 @@ fn perform(Sessions { json, act }: &Sessions) -> anyhow::Result<String> {
             store.delete(&found)?;
             Ok(format!("{} is removed; {} bytes are free\n", plain(&found.line()), found.bytes))
         }
+        Act::Export { session, file } => export(&store, session, file),
+        Act::Import { file } => {
+            let cwd = std::env::current_dir().context("the working directory cannot be used")?;
+            let cwd = cwd.to_str().context("the working directory is not UTF-8")?;
+            let mut input = File::open(file).with_context(|| shown(file))?;
+            let id = store.import(&mut input, cwd).with_context(|| shown(file))?;
+            Ok(format!("{id}\n`stockade agent -p PROMPT --resume {id}` goes on with it\n"))
+        }
         Act::Prune { older_than, keep_named, dry_run } => {
             let pruned = store.prune(age(older_than)?, *keep_named, *dry_run)?;
             let mut text = told(&pruned.sessions, *json, "Nothing is that old.\n");
@@ -96,6 +119,30 @@ fn perform(Sessions { json, act }: &Sessions) -> anyhow::Result<String> {
                 text.push_str(&format!("{bytes} bytes {word} free\n"));
             }
             Ok(text)
+        }
+    }
+}
+
+fn shown(file: &Path) -> String {
+    format!("`{}`", plain(&file.to_string_lossy()))
+}
+
+/// Writes a session to a file that must not exist yet. One that cannot be written whole goes again.
+fn export(store: &Store, session: &str, file: &Path) -> anyhow::Result<String> {
+    let found = store.find(session)?;
+    let mut output = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(file)
+        .with_context(|| shown(file))?;
+    match store.export(&found, &mut output) {
+        Ok(Exported { files, masked }) => {
+            Ok(format!("{}: {files} files, {masked} secrets masked\n", shown(file)))
+        }
+        Err(error) => {
+            let _ = std::fs::remove_file(file); // the error says what happened
+            Err(error.into())
         }
     }
 }

@@ -247,6 +247,15 @@ impl Door {
             }
             kind => kind.clone(),
         };
+        let changes = match &kind {
+            Kind::Shell | Kind::File { writes: true } | Kind::Mcp { reads: false, .. } => true,
+            Kind::File { writes: false } | Kind::Mcp { .. } | Kind::Own { .. } => false,
+        };
+        if let Some(reason) = self.session.hindrance().filter(|_| changes) {
+            let message =
+                format!("{reason}. Nothing that changes something runs until that is mended.");
+            return Err(Refused { message, ends: false });
+        }
         match kind {
             Kind::Shell | Kind::File { .. } => through::run(self, heard).await,
             Kind::Own { .. } | Kind::Mcp { .. } => {

@@ -60,6 +60,8 @@ struct State {
     denials: Vec<Denial>,
     structured: Option<Value>,
     before_plan: Option<String>,
+    /// Why nothing that changes something may run.
+    hindrance: Option<String>,
 }
 
 /// A session.
@@ -223,6 +225,16 @@ impl Session {
         let facts = Facts { ranges, ..facts };
         state.known.insert(facts.path.clone(), facts.clone());
         state.known.insert(named, facts);
+    }
+
+    /// Has nothing that changes something run for a reason, or again.
+    pub fn set_hindrance(&self, reason: Option<String>) {
+        self.state().hindrance = reason;
+    }
+
+    /// Returns why nothing that changes something may run.
+    pub fn hindrance(&self) -> Option<String> {
+        self.state().hindrance.clone()
     }
 
     /// The list of things to do.

@@ -46,6 +46,9 @@ pub enum Error {
     /// The session has no such message of the user.
     #[error("the session has no message of the user `{0}`; `/rewind` lists them")]
     NoMessage(String),
+    /// A session cannot be exported or imported.
+    #[error("the archive cannot be used: {0}")]
+    Archive(String),
     /// Another process has the session open.
     #[error("the session is in use by {0}; end that, or go on in a copy with `--fork-session`")]
     InUse(Holder),

@@ -50,6 +50,9 @@ pub enum Kind {
     /// files since are taken back; `conversation: false` leaves the messages.
     #[serde(rename = "rewind")]
     Rewind,
+    /// The session was brought here from elsewhere: directories `from` and `to`.
+    #[serde(rename = "session.handoff")]
+    HandOff,
     /// Something else, of a later version: kept and skipped.
     #[serde(untagged)]
     Other(String),

@@ -4,6 +4,7 @@
 //! [`Log`] appends events and reads them again after a crash. [`Store`] finds, names and removes sessions.
 #![forbid(unsafe_code)]
 
+mod archive;
 mod error;
 mod event;
 mod fork;
@@ -11,10 +12,12 @@ mod lock;
 mod log;
 mod relevance;
 mod rewind;
+mod secrets;
 mod state;
 mod store;
 mod workspace;
 
+pub use archive::Exported;
 pub use error::Error;
 pub use event::{Event, Kind, now};
 pub use lock::{Holder, Lock};

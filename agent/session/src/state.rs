@@ -114,7 +114,7 @@ impl State {
             }
             Kind::Rewind => self.rewind(&event.data),
             // Of a later version: its meaning is not known here.
-            Kind::Other(_) => {}
+            Kind::HandOff | Kind::Other(_) => {}
         }
         self.events += 1;
         self.last = Some(event.id.clone());

@@ -14,7 +14,7 @@ use crate::state::State;
 use crate::workspace::Workspace;
 
 /// Name of the log in the folder of a session.
-const LOG: &str = "events.jsonl";
+pub(crate) const LOG: &str = "events.jsonl";
 /// Name of the lock.
 const LOCK: &str = "lock";
 /// Most characters of a name.
@@ -55,6 +55,12 @@ impl Store {
     #[must_use]
     pub fn new(root: PathBuf) -> Store {
         Store { root }
+    }
+
+    /// Returns the folder that holds them all.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
     }
 
     /// Returns the folder of a session. An identity that is a path, or no name of a file, has none.

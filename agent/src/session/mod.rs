@@ -3,6 +3,7 @@
 mod compact;
 mod conversation;
 mod record;
+pub(crate) mod retention;
 mod rewind;
 mod room;
 mod start;

@@ -56,7 +56,7 @@ fn settings(flags: &Flags) -> anyhow::Result<Value> {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Begun {
     pub(crate) cwd: PathBuf,
-    settings: Value,
+    pub(crate) settings: Value,
     schema: Option<Value>,
     servers: Vec<String>,
     failed: Vec<String>,
@@ -185,7 +185,7 @@ impl Plan {
             true => None,
             false => Some(Keeper::connect(Path::new(keep::SESSION))?),
         };
-        let mut transcript = Transcript::new(&self.cwd, self.session.id(), keeper);
+        let mut transcript = Transcript::new(&self.cwd, &self.session, keeper);
         let mut messages = Vec::new();
         if resumed.is_some() {
             let kept = kept(&before.lines, self.flags.resume_session_at.as_deref())?;

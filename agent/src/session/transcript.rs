@@ -1,8 +1,9 @@
 //! The file of a session: one JSON object a line, in the form that the readers of the SDK packages know.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
@@ -11,7 +12,7 @@ use stockade_model::{Block, Message, Outcome, Role};
 use stockade_sdk::{LEVEL, from_wire, identity, to_wire};
 
 use super::record::{ASK, EVENT};
-use crate::keep::Keeper;
+use crate::keep::{Keeper, Refused};
 
 /// Longest file that is read.
 const LONGEST: u64 = 1 << 30;
@@ -23,6 +24,9 @@ const UNFINISHED: &str =
 #[derive(Debug)]
 pub(crate) struct Transcript {
     keeper: Option<Keeper>,
+    /// Lines that could not be written yet, the oldest first.
+    pending: VecDeque<Value>,
+    hinders: Arc<Session>,
     session: String,
     cwd: String,
     parent: Option<String>,
@@ -170,10 +174,19 @@ fn unfinished(id: &str) -> Block {
 
 impl Transcript {
     /// Returns the file of a session behind its keeper; none keeps nothing.
-    pub(crate) fn new(cwd: &Path, session: &str, keeper: Option<Keeper>) -> Transcript {
+    pub(crate) fn new(cwd: &Path, session: &Arc<Session>, keeper: Option<Keeper>) -> Transcript {
+        let (hinders, session, pending) = (Arc::clone(session), session.id(), VecDeque::new());
         let cwd = cwd.to_string_lossy().into_owned();
         let told = <(Value, Value, Value)>::default();
-        Transcript { keeper, session: session.to_owned(), cwd, parent: None, told }
+        Transcript {
+            keeper,
+            pending,
+            hinders,
+            session: session.to_owned(),
+            cwd,
+            parent: None,
+            told,
+        }
     }
 
     /// Goes on behind what was kept. For a new identity, the messages so far are written under it first.
@@ -291,13 +304,33 @@ impl Transcript {
         self.write(&json!({ EVENT: event }));
     }
 
-    /// A session whose file cannot be written goes on without it.
+    /// Writes a line behind those that wait. While a line cannot be written, as on a full disk, it waits with all behind it,
+    /// and nothing that changes something runs; a session without its keeper goes on unkept.
     fn write(&mut self, line: &Value) {
-        let Some(keeper) = &mut self.keeper else { return };
-        if let Err(error) = keeper.append(line) {
-            eprintln!("stockade: the session is not kept: {error}");
-            self.keeper = None;
+        if self.keeper.is_none() {
+            return;
         }
+        self.pending.push_back(line.clone());
+        self.retry();
+    }
+
+    /// Writes what waits, as far as that works now.
+    fn retry(&mut self) {
+        while let (Some(keeper), Some(line)) = (&mut self.keeper, self.pending.front()) {
+            match keeper.append(line) {
+                Ok(()) => drop(self.pending.pop_front()),
+                Err(error) if error.downcast_ref::<Refused>().is_some() => {
+                    let reason = format!("the session cannot be stored: {error}");
+                    eprintln!("stockade: {reason}");
+                    return self.hinders.set_hindrance(Some(reason));
+                }
+                Err(error) => {
+                    eprintln!("stockade: the session is not kept: {error}");
+                    self.keeper = None;
+                }
+            }
+        }
+        self.hinders.set_hindrance(None);
     }
 }
 
@@ -318,6 +351,43 @@ fn now() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_cannot_be_written_waits_in_order_and_hinders_meanwhile() {
+        use std::io::{BufRead as _, Write as _};
+        let folder = std::env::temp_dir().join(format!("stockade-full-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let socket = folder.join("s");
+        let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        let full = std::thread::spawn(move || {
+            let (stream, _) = listener.accept().unwrap();
+            let mut answers = stream.try_clone().unwrap();
+            let mut kept = Vec::new();
+            for (number, line) in std::io::BufReader::new(stream).lines().enumerate() {
+                let line: Value = serde_json::from_str(&line.unwrap()).unwrap();
+                match number {
+                    0 => {
+                        writeln!(answers, "`x` cannot be written: No space left on device").unwrap()
+                    }
+                    _ => {
+                        kept.push(line["message"]["content"].clone());
+                        writeln!(answers).unwrap();
+                    }
+                }
+            }
+            kept
+        });
+        let session = Arc::new(Session::new(stockade_door::Setup::default()));
+        let keeper = Keeper::connect(&socket).unwrap();
+        let mut transcript = Transcript::new(Path::new("/"), &session, Some(keeper));
+        transcript.add(Role::User, &[Block::Text("one".into())], None);
+        assert!(session.hindrance().is_some_and(|it| it.contains("No space left")));
+        transcript.add(Role::User, &[Block::Text("two".into())], None);
+        assert_eq!(session.hindrance(), None);
+        drop(transcript);
+        assert_eq!(full.join().unwrap(), [json!("one"), json!("two")]);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
 
     #[test]
     fn a_session_is_read_along_its_parents_and_each_call_has_a_result() {

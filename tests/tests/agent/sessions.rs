@@ -89,6 +89,50 @@ fn sessions_are_listed_shown_named_and_removed() {
 }
 
 #[test]
+fn a_session_goes_to_another_machine_and_goes_on_there() {
+    let place = Place::new("ag-export");
+    let key = "ghp_abcdefghijklmnopqrstuvwxyz0123456789";
+    let id = begin(&place, &format!("blue words {key}"), &[]);
+    let file = place.project().join("s.tar.zst");
+    let path = file.to_str().expect("a path");
+    let told = sessions(&place, &["export", &id, path]);
+    assert!(text(&told.stdout).contains("2 secrets masked"), "{told:?}");
+    let again = sessions(&place, &["export", &id, path]);
+    assert_eq!(again.status.code(), Some(1), "it overwrites");
+    let here = sessions(&place, &["import", path]);
+    assert!(text(&here.stderr).contains("is here already"), "{here:?}");
+    let other = Place::new("ag-import");
+    std::fs::copy(&file, other.project().join("s.tar.zst")).expect("a copy");
+    let imported = sessions(&other, &["import", "s.tar.zst"]);
+    assert!(text(&imported.stdout).starts_with(&id), "{imported:?}");
+    let (told, _) = go_on(&other, &["--resume", &id]);
+    assert!(told.contains("blue words [redacted]") && !told.contains(key), "{told}");
+    let broken = sessions(&other, &["import", "/etc/hostname"]);
+    assert!(text(&broken.stderr).contains("not an archive of a session"), "{broken:?}");
+}
+
+#[test]
+fn old_sessions_without_a_name_go_by_themselves_where_settings_say_so() {
+    let place = Place::new("ag-retention");
+    let named = begin(&place, "named words", &["--name", "Keep"]);
+    let [old, new] = ["old words", "new words"].map(|words| begin(&place, words, &[]));
+    let folder = place.root.join("state/stockade/agent/sessions");
+    for id in [&named, &old] {
+        let log = std::fs::File::options().append(true).open(folder.join(id).join("events.jsonl"));
+        let then = std::time::SystemTime::now() - Duration::from_secs(3 * 86_400);
+        log.expect("a log").set_modified(then).expect("a time");
+    }
+    let settings = "{\n// two days\n\"cleanupPeriodDays\": 2\n}";
+    place.write("home/.config/stockade/settings.json", settings);
+    let begun = Instant::now();
+    while folder.join(&old).exists() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it stays");
+        begin(&place, "more words", &[]);
+    }
+    assert!(folder.join(&named).exists() && folder.join(&new).exists());
+}
+
+#[test]
 fn nothing_is_stored_without_a_message_or_when_nothing_is_to_be() {
     let place = Place::new("ag-nothing");
     drop(run(&place, &one(&[say("x")]), &["-p", "hi", "--no-session-persistence"]));

@@ -1,0 +1,87 @@
+//! Old sessions go by themselves where the settings say after how many days.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+use stockade_session::{Pruned, Store};
+
+/// A day.
+const DAY: Duration = Duration::from_secs(86_400);
+/// The setting.
+const SETTING: &str = "cleanupPeriodDays";
+/// The file whose time says when somebody looked last.
+const LOOKED: &str = ".pruned";
+/// Settings of whoever manages the machine: they count last.
+const MANAGED: &str = "/etc/stockade/managed-settings.json";
+
+/// Takes comments out of a settings text (`//` to the end of the line, outside of strings).
+fn plain(text: &str) -> String {
+    let (mut kept, mut in_string, mut escaped) = (String::new(), false, false);
+    let mut rest = text.chars().peekable();
+    while let Some(it) = rest.next() {
+        if !in_string && it == '/' && rest.peek() == Some(&'/') {
+            while rest.peek().is_some_and(|next| *next != '\n') {
+                rest.next();
+            }
+            continue;
+        }
+        in_string ^= it == '"' && !escaped;
+        escaped = in_string && it == '\\' && !escaped;
+        kept.push(it);
+    }
+    kept
+}
+
+/// Returns the days of a settings text; none where it says nothing or cannot be read, so that nothing is removed.
+fn days(settings: &Value) -> Option<u64> {
+    settings.get(SETTING)?.as_u64().filter(|days| *days > 0)
+}
+
+fn of_file(path: &Path) -> Option<u64> {
+    let text = std::fs::read_to_string(path).ok()?;
+    days(&serde_json::from_str(&plain(&text)).ok()?)
+}
+
+/// Returns after how many days a session goes: of the managed settings, else of `--settings`, else of the user's.
+pub(crate) fn period(given: &Value) -> Option<u64> {
+    let variable =
+        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|it| it.is_absolute());
+    let user = variable("XDG_CONFIG_HOME").or_else(|| Some(variable("HOME")?.join(".config")));
+    let user = || of_file(&user?.join("stockade/settings.json"));
+    of_file(Path::new(MANAGED)).or_else(|| days(given)).or_else(user)
+}
+
+/// Removes sessions that nobody used for so many days and that have no name, once a day at most. Returns a word about what
+/// is gone.
+pub(crate) fn clean(store: &Store, days: u64) -> Option<String> {
+    let looked = store.root().join(LOOKED);
+    let is_recent = |time: SystemTime| time.elapsed().is_ok_and(|age| age < DAY);
+    if looked.metadata().and_then(|it| it.modified()).is_ok_and(is_recent) {
+        return None;
+    }
+    let age = Duration::from_secs(days.saturating_mul(DAY.as_secs()));
+    let Pruned { sessions, .. } = store.prune(age, true, false).ok()?;
+    std::fs::write(&looked, "").ok()?;
+    let list: Vec<String> = sessions.iter().map(stockade_session::Found::line).collect();
+    let plain = |text: String| text.chars().filter(|it| !it.is_control()).collect::<String>();
+    (!list.is_empty()).then(|| {
+        plain(format!(
+            "sessions without a name that were not used for {days} days are removed: {}",
+            list.join(", ")
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_go_and_strings_stay() {
+        let text = "{ // days\n\"a\": \"http://x \\\" // y\", \"cleanupPeriodDays\": 30 // more\n}";
+        let value: Value = serde_json::from_str(&plain(text)).unwrap();
+        assert_eq!((days(&value), &value["a"]), (Some(30), &Value::from("http://x \" // y")));
+        assert_eq!(days(&serde_json::json!({ "cleanupPeriodDays": 0 })), None);
+    }
+}
