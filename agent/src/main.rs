@@ -2,11 +2,14 @@
 #![forbid(unsafe_code)]
 
 mod ask;
+mod editor;
 mod flags;
+mod hosted;
 mod keep;
 mod models;
 mod print;
 mod prompt;
+mod rpc;
 mod run;
 mod session;
 mod sessions;
@@ -56,6 +59,12 @@ enum Command {
     /// Do one call of a file tool: a line of JSON on standard input, its answer on standard output.
     #[command(hide = true)]
     Files,
+    /// Serve an editor: the Agent Client Protocol on standard input and output.
+    #[command(after_help = "Example, in the settings of an editor:\n  stockade acp --model opus")]
+    Acp(editor::Acp),
+    /// Serve sessions to other programs: JSON-RPC on standard input and output, or on a socket.
+    #[command(after_help = "Example:\n  stockade rpc --socket \"$XDG_RUNTIME_DIR/sessions.sock\"")]
+    Rpc(rpc::Rpc),
     /// List, show, name and remove sessions.
     #[command(
         after_help = "Example:\n  stockade agent sessions prune --older-than 30d --keep-named --dry-run"
@@ -74,6 +83,8 @@ fn main() -> ExitCode {
         }
         Ok(Arguments { command: Some(Command::Keep(options)), .. }) => keep::run(&options),
         Ok(Arguments { command: Some(Command::Sessions(options)), .. }) => sessions::run(&options),
+        Ok(Arguments { command: Some(Command::Acp(options)), .. }) => ended(editor::run(options)),
+        Ok(Arguments { command: Some(Command::Rpc(options)), .. }) => ended(rpc::run(options)),
         Ok(Arguments { command: Some(Command::Run(options)), .. }) => run::run(options)
             .unwrap_or_else(|error| {
                 fail(&format!("{error:#}"), "");
@@ -99,6 +110,14 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
     }
+}
+
+/// Returns the status of a server, after it told why it failed.
+fn ended(done: anyhow::Result<ExitCode>) -> ExitCode {
+    done.unwrap_or_else(|error| {
+        fail(&format!("{error:#}"), "");
+        ExitCode::FAILURE
+    })
 }
 
 fn fail(message: &str, help: &str) {

@@ -16,6 +16,8 @@ mod confined;
 mod host;
 #[path = "agent/rewind.rs"]
 mod rewind;
+#[path = "agent/rpc.rs"]
+mod rpc;
 #[path = "agent/sessions.rs"]
 mod sessions;
 #[path = "agent/tasks.rs"]

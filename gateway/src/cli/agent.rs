@@ -43,8 +43,8 @@ const PLACE: &str = "STOCKADE_AGENT_PLACE";
 /// The setting that decides whether the agent's own process is confined.
 const CONFINE: &str = "agent.confine";
 /// First words of what `stockade-agent` does without a session: it becomes that at once.
-const PLAIN: [&str; 9] =
-    ["run", "sessions", "tls", "files", "help", "--help", "-h", "--version", "-V"];
+const PLAIN: [&str; 11] =
+    ["acp", "rpc", "run", "sessions", "tls", "files", "help", "--help", "-h", "--version", "-V"];
 /// Longest line in which a keeper tells the rights of a session, in bytes.
 const LONGEST: u64 = 4 << 20;
 /// Signals that are handed on to the agent, which ends by itself with its last words.
@@ -78,6 +78,12 @@ pub(crate) fn start(options: &Agent) -> Result<ExitCode, Failure> {
             super::wait(agent.serve(Options { spare, ..gateway }))?
         }
     }
+}
+
+/// Starts one of the servers of `stockade-agent`.
+pub(crate) fn start_as(word: &str, mut options: Agent) -> Result<ExitCode, Failure> {
+    options.arguments.insert(0, word.to_owned());
+    start(&options)
 }
 
 /// One agent to start.

@@ -103,6 +103,12 @@ pub(crate) enum Command {
     /// Be an agent that works in this project, with every command and file access behind the gate.
     #[command(after_help = EXAMPLE_AGENT)]
     Agent(Agent),
+    /// Serve an editor: the Agent Client Protocol on standard input and output.
+    #[command(after_help = agents::EXAMPLE_ACP)]
+    Acp(Agent),
+    /// Serve sessions to other programs: JSON-RPC on standard input and output, or on a socket.
+    #[command(after_help = agents::EXAMPLE_RPC)]
+    Rpc(Agent),
     /// Describe the keys of settings files.
     #[command(after_help = settings::EXAMPLE)]
     Settings(settings::Settings),
@@ -539,6 +545,8 @@ impl Arguments {
             },
             Command::Settings(_)
             | Command::Agent(_)
+            | Command::Acp(_)
+            | Command::Rpc(_)
             | Command::Shell(_)
             | Command::Completions(_)
             | Command::Man(_) => {

@@ -174,6 +174,8 @@ fn dispatch(arguments: Arguments, foreseen: Option<Spare>) -> Result<ExitCode, F
         }
         Command::Shell(options) => end_now(shell::shell(before, "bash", options.arguments)?),
         Command::Agent(options) => agent::start(&options),
+        Command::Acp(options) => agent::start_as("acp", options),
+        Command::Rpc(options) => agent::start_as("rpc", options),
         Command::Settings(options) => keys::keys(options.command),
         Command::Completions(options) => generate::completions(&options),
         Command::Man(options) => generate::manual(&options),

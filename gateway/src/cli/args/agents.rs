@@ -23,6 +23,13 @@ pub(crate) const EXAMPLE_SHELL: &str = "Example:\n  stockade shell -lc 'git stat
     called `bash`: put it where an agent looks for its shell (`stockade setup` does). Without a\n\
     command on a terminal it becomes the real bash. Exit status as for `stockade run`.";
 
+/// Shown below the help.
+pub(crate) const EXAMPLE_ACP: &str =
+    "Example, as the command of an agent in an editor:\n  stockade acp --model opus";
+
+/// Shown below the help.
+pub(crate) const EXAMPLE_RPC: &str = "Example:\n  stockade rpc --session-idle-timeout 600";
+
 /// `stockade hook`.
 #[derive(Debug, Args)]
 pub(crate) struct Hook {
