@@ -1,7 +1,7 @@
 //! Write: a whole file, and the guards that every change of a file passes.
 
 use std::fs::{self, OpenOptions};
-use std::io::Write as _;
+use std::io::{ErrorKind, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 
@@ -144,11 +144,32 @@ pub(crate) fn replace(
         file.sync_all()?;
         fs::rename(&beside, &real)
     })();
-    if let Err(error) = written {
-        let _ = fs::remove_file(&beside); // it may not have come to be
-        return Err(failed(error));
+    match written {
+        Ok(()) => {}
+        // Only the file itself may be written, not its directory.
+        Err(error) if error.kind() == ErrorKind::ReadOnlyFilesystem && old.is_some() => {
+            overwrite(&real, bytes).map_err(failed)?;
+        }
+        Err(error) => {
+            let _ = fs::remove_file(&beside); // it may not have come to be
+            return Err(failed(error));
+        }
     }
     Ok(real.canonicalize().unwrap_or(real))
+}
+
+/// Writes `bytes` over the content of a file. What was there comes back if that fails, as on a full disk.
+fn overwrite(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut file = OpenOptions::new().read(true).write(true).open(path)?;
+    let mut before = Vec::new();
+    file.read_to_end(&mut before)?;
+    let mut put = |bytes: &[u8]| {
+        file.rewind()?;
+        file.write_all(bytes)?;
+        file.set_len(bytes.len() as u64)?;
+        file.sync_all()
+    };
+    put(bytes).inspect_err(|_| drop(put(&before)))
 }
 
 /// Returns the form of a new file.

@@ -41,7 +41,7 @@ use crate::judge;
 use crate::options::Options;
 use crate::parse::Scanner;
 use crate::places::Places;
-use crate::plan::{self, Planned};
+use crate::plan::{self, NOBODY, Planned};
 use crate::protocol::errors::Failure;
 use crate::protocol::types::{CommandRequest, Event, RunOutcome};
 use crate::records::{self, Circumstances};
@@ -230,7 +230,7 @@ impl Gateway {
         };
         let planned = match runs {
             Runs::Gateway => {
-                Some(self.plan(&request, (&scene, ahead), (&judged, &[]), &command).await)
+                Some(self.plan(&request, (&scene, ahead), (&judged, &NOBODY), &command).await)
             }
             Runs::Caller | Runs::Nobody => None,
         };

@@ -2,7 +2,7 @@
 //! about links and races. It does one call of a file tool and ends. The gateway chooses the program and writes its input
 //! from the call that was judged; a front end adds conditions, which can only make the worker refuse.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use stockade_policy::HookEvent;
@@ -25,6 +25,20 @@ pub fn find(mut command: Command, executable: &Path) -> Command {
     let rest = WORDS.iter().skip(1).map(|word| (*word).to_owned());
     command.words = Some(std::iter::once(program).chain(rest).collect());
     command
+}
+
+/// Tools that change the file that they name, with the field that has its path.
+const CHANGES: [(&str, &str); 4] = [
+    ("Edit", "file_path"),
+    ("MultiEdit", "file_path"),
+    ("Write", "file_path"),
+    ("NotebookEdit", "notebook_path"),
+];
+
+/// Returns the path of the file that a call of a file tool changes.
+pub fn changed(tool: &str, input: &Value, cwd: &Path) -> Option<PathBuf> {
+    let (_, field) = CHANGES.iter().find(|(name, _)| *name == tool)?;
+    Some(cwd.join(input.get(*field)?.as_str()?))
 }
 
 /// Returns the worker's input: the call as it was judged, hooks included, and where it keeps what it changes.

@@ -94,11 +94,10 @@ impl Ahead {
     }
 }
 
-/// Makes the private temporary directory and the spec of a command; blocks on the file system. `opened` is protected in the
-/// root alone, and a person said yes to it.
+/// Makes the private temporary directory and the spec of a command; blocks on the file system.
 pub fn prepare(
     (scene, ahead): (&Scene, Option<Ahead>),
-    (facts, opened): (&Facts, &[PathBuf]),
+    (facts, yes): (&Facts, &Yes),
     (command, wanted): (&Command, &Wanted),
     places: &Places,
     request: &CommandRequest,
@@ -151,7 +150,7 @@ pub fn prepare(
         true => Some(temporary.ask_for_cwd(&places.state).map_err(unusable)?),
         false => None,
     };
-    let around = Around { opened, ..Around::of(scene, &sandbox, places) };
+    let around = Around { yes, ..Around::of(scene, &sandbox, places) };
     let Opened { mut files, withheld } = match (confined, files) {
         (Some(_), Some(files)) => files,
         (Some(_), None) => self::files(&around)?,
@@ -188,6 +187,18 @@ fn files_of(ending: &Ending) -> [FileRule; 2] {
     };
     [rule(ending.start(), Access::Read), rule(ending.told(), Access::Write)]
 }
+
+/// What a person said yes to in one call, besides what the settings open.
+#[derive(Debug, Clone, Default)]
+pub struct Yes {
+    /// Paths that are protected in the root alone.
+    pub opened: Vec<PathBuf>,
+    /// The file that a file tool changes.
+    pub edited: Option<PathBuf>,
+}
+
+/// Nobody was asked.
+pub static NOBODY: Yes = Yes { opened: Vec::new(), edited: None };
 
 /// What is needed to run a command.
 #[derive(Debug)]
@@ -233,8 +244,8 @@ struct Around<'a> {
     elsewhere: &'a stockade_scene::elsewhere::Elsewhere,
     /// Directories of tools that variables of the caller name.
     tools: &'a [PathBuf],
-    /// What is protected in the root alone, and a person said yes to.
-    opened: &'a [PathBuf],
+    /// What a person said yes to.
+    yes: &'a Yes,
 }
 
 impl<'a> Around<'a> {
@@ -251,7 +262,7 @@ impl<'a> Around<'a> {
             environment: &scene.environment,
             elsewhere: &scene.elsewhere,
             tools: &scene.tools,
-            opened: &[],
+            yes: &NOBODY,
         }
     }
 }

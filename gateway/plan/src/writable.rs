@@ -1,5 +1,6 @@
 //! The directories in which a command may write.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use stockade_policy::{Origin, ProtectedName, Unwritable};
@@ -42,7 +43,7 @@ pub(super) fn regions(around: &Around<'_>) -> Result<Writable, Failure> {
         }
         rules.add(directory, Access::Write, "builtin: working directory");
     }
-    let mut opened = around.opened.to_vec();
+    let mut opened = around.yes.opened.clone();
     let roots = writable.clone();
     for (region, (pattern, origin)) in rules.settled(&around.sandbox.allow_write) {
         let place = place_of(pattern, origin);
@@ -65,6 +66,12 @@ pub(super) fn regions(around: &Around<'_>) -> Result<Writable, Failure> {
             Some(tree) => return Err(refused_rule((pattern, origin), &tree.path)),
         }
     }
+    if let Some(file) = around.yes.edited.as_deref().and_then(|file| edited(&mut rules, file))
+        && closed(&file).is_none()
+    {
+        rules.add(&file, Access::Write, "builtin: a person said yes to a change of this file");
+        writable.push(file);
+    }
     bounds::remember(&places.state, &writable, &known).map_err(|error| {
         let state = places.state.display();
         let message = format!("it cannot be kept in `{state}` where commands may write: {error}");
@@ -77,6 +84,14 @@ pub(super) fn regions(around: &Around<'_>) -> Result<Writable, Failure> {
         }
     }
     Ok(Writable { rules, regions: writable, opened })
+}
+
+/// Returns the real path of a file that may be written because a person said yes to its change: a regular file with one
+/// name, to which no command can have led.
+fn edited(rules: &mut Rules, file: &Path) -> Option<PathBuf> {
+    let real = rules.led(file)?;
+    let found = real.symlink_metadata().ok()?;
+    (found.is_file() && found.nlink() == 1).then_some(real)
 }
 
 /// Says whether `path` is protected only because one of `roots` begins there, or leads to what is.

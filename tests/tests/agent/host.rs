@@ -191,3 +191,88 @@ fn hooks_of_a_host_decide_and_a_lying_one_blocks() {
     assert!(result(&server, "a").0.contains("NO_1"));
     assert_eq!(host.end(), Some(0));
 }
+
+/// Answers each question with a yes until the turn ends. Returns the paths that were asked about.
+fn agree(host: &mut Host) -> Vec<String> {
+    let mut asked = Vec::new();
+    loop {
+        let line = host.lines.next().expect("a frame").expect("a line");
+        let frame: Value = serde_json::from_str(&line).expect("a frame");
+        if frame["request"]["subtype"] == "can_use_tool" {
+            let input = frame["request"]["input"].clone();
+            asked.extend(input["file_path"].as_str().map(str::to_owned));
+            host.answer(&frame, json!({ "behavior": "allow", "updatedInput": input }));
+        }
+        if frame["type"] == "result" {
+            return asked;
+        }
+    }
+}
+
+#[test]
+fn a_yes_opens_one_file_outside_for_one_change() {
+    let place = Place::new("ag-outside");
+    place.write("home/notes.txt", "old\n");
+    let file = place.home().join("notes.txt");
+    let path = file.to_str().expect("UTF-8").to_owned();
+    let write = |id: &str, content: &str| {
+        call(id, "Write", json!({ "file_path": path, "content": content }))
+    };
+    let shell = format!("echo shell > '{path}'; echo ended");
+    let server = script(
+        Form::Anthropic,
+        &[
+            &[call("a", "Read", json!({ "file_path": path }))],
+            &[write("b", "new and longer\n")],
+            &[call("c", "Bash", json!({ "command": shell }))],
+            &[write("d", "end\n")],
+            &[say("done")],
+        ],
+    );
+    let mut host = Host::start(&place, &server, &["--permission-prompt-tool", "stdio"]);
+    host.user("go");
+    let asked = agree(&mut host);
+    assert_eq!(host.end(), Some(0));
+    assert_eq!(asked.iter().filter(|it| **it == path).count(), asked.len());
+    let [b, c, d] = ["b", "c", "d"].map(|id| result(&server, id));
+    assert!(!b.1 && !d.1, "{b:?} {d:?}");
+    assert!(c.0.contains("Read-only file system") && c.0.contains("ended"), "{c:?}");
+    assert_eq!(std::fs::read_to_string(&file).expect("a file"), "end\n");
+    let beside = std::fs::read_dir(place.home()).expect("a directory");
+    let mut names = beside.map(|it| it.expect("an entry").file_name()).filter(|it| it != "notes.txt");
+    assert!(names.all(|it| !it.to_string_lossy().contains("notes")), "a file was left");
+}
+
+#[test]
+fn a_yes_opens_no_second_name_no_link_of_a_command_and_nothing_protected() {
+    let place = Place::new("ag-second");
+    for name in ["kept/first.txt", ".bashrc", "plain.txt"] {
+        place.write(&format!("home/{name}"), "kept\n");
+    }
+    let [outside, second, protected, plain] =
+        ["kept/first.txt", "second.txt", ".bashrc", "plain.txt"]
+            .map(|name| place.home().join(name));
+    std::fs::hard_link(&outside, &second).expect("a second name");
+    let link = place.project().join("link.txt");
+    std::os::unix::fs::symlink(&plain, &link).expect("a link");
+    let paths = [second, protected.clone(), link].map(|it| it.to_str().expect("UTF-8").to_owned());
+    let mut answers = Vec::new();
+    for (index, path) in paths.iter().enumerate() {
+        let input = json!({ "file_path": path, "content": "changed\n" });
+        answers.push([call(&format!("r{index}"), "Read", json!({ "file_path": path }))]);
+        answers.push([call(&format!("w{index}"), "Write", input)]);
+    }
+    answers.push([say("done")]);
+    let answers: Vec<&[stockade_model_server::Turn]> = answers.iter().map(|it| &it[..]).collect();
+    let server = script(Form::Anthropic, &answers);
+    let mut host = Host::start(&place, &server, &["--permission-prompt-tool", "stdio"]);
+    host.user("go");
+    agree(&mut host);
+    assert_eq!(host.end(), Some(0));
+    let read = |path: &std::path::Path| std::fs::read_to_string(path).expect("a file");
+    assert_eq!([read(&outside), read(&protected), read(&plain)], ["kept\n"; 3]);
+    for index in 0..paths.len() {
+        let (told, is_error) = result(&server, &format!("w{index}"));
+        assert!(is_error, "{index}: {told}");
+    }
+}

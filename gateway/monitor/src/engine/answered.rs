@@ -15,13 +15,13 @@ use crate::decide::{self, Grant, Outcome, Pending};
 use crate::facts::Place;
 use crate::hooks::Report;
 use crate::judge::{self, Asked, Given, Hooks, Judged, Recorded, Runner, Scene};
-use crate::plan::Planned;
+use crate::plan::{Planned, Yes};
 use crate::protocol::errors::Failure;
 use crate::protocol::types::{CommandRequest, DecisionView, RunOutcome};
 use crate::records::{self, Circumstances};
 use crate::request::Command;
 use crate::temporary::Temporary;
-use crate::{answer, view};
+use crate::{answer, view, worker};
 use stockade_wire::conversation::{Conversation, PendingQuestion};
 
 /// What is told of a yes that does not count.
@@ -125,15 +125,18 @@ impl Gateway {
         Ok(Ok(Going { case, grant, temporary, hosts, withheld }))
     }
 
-    /// Plans a call to which a person said yes: they saw which protected files of the root the text names.
+    /// Plans a call to which a person said yes: they saw which file it changes, and which protected files of the root the
+    /// text names.
     async fn plan_opened(
         &self,
         call: Call<'_>,
         scene: &Scene,
         judged: &Judged,
     ) -> Result<Planned, Failure> {
-        let judged = (judged, judged.verdict.opens.as_slice());
-        self.plan(call.request, (scene, None), judged, call.command).await
+        let opened = judged.verdict.opens.clone();
+        let edited = worker::changed(&judged.tool, &judged.input, &scene.place.cwd);
+        let yes = Yes { opened, edited };
+        self.plan(call.request, (scene, None), (judged, &yes), call.command).await
     }
 
     /// Judges a call once more after a yes, and returns what counts now: the same, or a new decision that the yes covers

@@ -1,7 +1,5 @@
 //! The steps of the pipeline that wait for files, hooks or the log, and calls that are only judged.
 
-use std::path::PathBuf;
-
 use stockade_policy::{Decision, SandboxState};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -16,7 +14,7 @@ use crate::decide::Spec;
 use crate::facts::roots;
 use crate::hooks::Means;
 use crate::judge::{self, Asked, Given, Hooks, Judged, Runner, Scene};
-use crate::plan::{Ahead, Planned, caches};
+use crate::plan::{Ahead, Planned, Yes, caches};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{CheckRequest, CommandRequest, Context, DecisionView, EventView};
 use crate::records::{self, Circumstances};
@@ -285,7 +283,7 @@ impl Gateway {
         &self,
         request: &CommandRequest,
         (scene, ahead): (&Scene, Option<Ahead>),
-        (judged, opened): (&Judged, &[PathBuf]),
+        (judged, yes): (&Judged, &Yes),
         command: &Command,
     ) -> Result<Planned, Failure> {
         let confined = judged.facts.sandbox != SandboxState::Off;
@@ -294,19 +292,13 @@ impl Gateway {
         let is_all = ahead.as_ref().is_some_and(is_all);
         if is_all || self.mode == GatewayMode::Embedded {
             let scene = (scene, ahead);
-            let facts = (&judged.facts, opened);
+            let facts = (&judged.facts, yes);
             return plan::prepare(scene, facts, (command, &wanted), &self.places, request);
         }
         let (scene, command, places) = (scene.clone(), command.clone(), self.places.clone());
-        let (request, facts, opened) = (request.clone(), judged.facts.clone(), opened.to_vec());
+        let (request, facts, yes) = (request.clone(), judged.facts.clone(), yes.clone());
         let prepare = move || {
-            plan::prepare(
-                (&scene, ahead),
-                (&facts, &opened),
-                (&command, &wanted),
-                &places,
-                &request,
-            )
+            plan::prepare((&scene, ahead), (&facts, &yes), (&command, &wanted), &places, &request)
         };
         blocking(prepare).await
     }
