@@ -5,10 +5,12 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::place_of;
 use stockade_sandbox::{
     Access, Fallback, FileRule, Files, Limits, Mediation, Network, Program, SandboxSpec,
 };
 use stockade_scene::protections::REQUIRED;
+use stockade_scene::scene::Scene;
 
 /// Directories at the root in which programs and libraries of the system lie (hier(7), and the stores of Nix and Guix).
 const SHOWN: [&str; 8] = ["bin", "gnu", "lib", "lib32", "lib64", "nix", "sbin", "usr"];
@@ -28,6 +30,16 @@ const VARIABLES: [&str; 9] = [
     "TERM",
     "TZ",
 ];
+
+/// The setting that decides whether the agent's own process is confined.
+const CONFINE: &str = "agent.confine";
+
+/// Returns where the settings of a scene say that the agent runs unconfined: key, value, file and line.
+#[must_use]
+pub fn unconfined_by(scene: &Scene) -> Option<String> {
+    let (value, origin) = scene.snapshot.rules.settings().values.get(CONFINE)?;
+    (value.boolean() == Some(false)).then(|| place_of("false", origin))
+}
 
 /// Returns the variables that an agent gets of those of this process.
 #[must_use]

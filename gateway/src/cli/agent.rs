@@ -25,12 +25,14 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::args::Agent;
 use super::context;
+use super::failure;
 use crate::Gateway;
 use crate::audit::GatewayMode;
 use crate::cli::exit::ExitCode;
 use crate::places::Places;
 use crate::plan;
 use crate::protocol::errors::{Code, Failure};
+use crate::protocol::words;
 use crate::route::Options;
 use crate::serve::rights::{self, Rights};
 use crate::serve::socket::{Idle, Listener};
@@ -40,8 +42,6 @@ use crate::spare::{Purpose, Spare};
 const BESIDE: &str = "stockade-agent";
 /// The variable that tells the agent its directory.
 const PLACE: &str = "STOCKADE_AGENT_PLACE";
-/// The setting that decides whether the agent's own process is confined.
-const CONFINE: &str = "agent.confine";
 /// First words of what `stockade-agent` does without a session: it becomes that at once.
 const PLAIN: [&str; 11] =
     ["acp", "rpc", "run", "sessions", "tls", "files", "help", "--help", "-h", "--version", "-V"];
@@ -192,21 +192,22 @@ impl Session {
         Ok(Told::Ended(ExitCode::from(code(status.code(), status.signal()))))
     }
 
-    /// Says whether the agent is to be confined. Settings that cannot be read do not open anything.
+    /// Says whether the agent is to be confined, which settings alone decide. Settings that cannot be read do not open
+    /// anything.
     fn confines(&self, rights: &Rights) -> Result<bool, Failure> {
         let scene = Scene::find(rights.directory(), &rights.context(), &self.places);
-        let set = scene.ok().and_then(|scene| {
-            let value = scene.snapshot.rules.settings().values.get(CONFINE);
-            value.map(|(value, _)| value.boolean() != Some(false))
-        });
-        match set {
-            Some(false) => Ok(false),
-            Some(true) | None if is_available() => Ok(true),
-            None => Ok(false),
-            Some(true) => {
-                let message = "the agent cannot be confined on this machine";
-                let help = "`stockade doctor` shows why; `\"agent\": {\"confine\": false}` in the user settings starts it unconfined";
-                Err(Failure::new(Code::InvalidRequest, message, help))
+        let place = scene.ok().and_then(|scene| plan::agent::unconfined_by(&scene));
+        match place {
+            Some(place) => {
+                let line = format!("stockade: the agent runs without a sandbox, by {place}");
+                failure::tell(&words::one_line(&line));
+                Ok(false)
+            }
+            None if is_available() => Ok(true),
+            None => {
+                let message = "the agent cannot be sandboxed on this machine";
+                let help = "`stockade doctor` shows why; `\"agent\": {\"confine\": false}` in the user settings starts it without a sandbox";
+                Err(Failure::new(Code::SandboxUnavailable, message, help))
             }
         }
     }

@@ -84,10 +84,40 @@ fn a_program_in_the_place_of_the_agent_gains_no_file_host_or_process() {
     assert!(told.contains("its own variables: no"), "{told}");
     assert_eq!((count(&output, ": yes"), count(&output, ": no")), (11, 1), "{told}");
     assert!(free.project().join("written").exists(), "{told}");
+    let line = "stockade: the agent runs without a sandbox, by agent.confine false (";
+    assert!(text(&output.stderr).contains(line), "{told}");
     let (place, output) = tried("ag-confined", "{}");
     let told = format!("{}\n{}", text(&output.stdout), text(&output.stderr));
     assert_eq!((count(&output, ": yes"), count(&output, ": no")), (0, 12), "{told}");
     for written in ["project/written", "home/written", "written"] {
         assert!(!place.root.join(written).exists(), "{written}");
     }
+}
+
+#[test]
+fn an_agent_that_cannot_be_sandboxed_starts_only_where_the_user_says_so() {
+    let name = "an_agent_that_cannot_be_sandboxed_starts_only_where_the_user_says_so";
+    let start = |settings: &str| {
+        let place = Place::new("ag-less");
+        place.write("home/.config/stockade/settings.json", settings);
+        let server = script(Form::Anthropic, &[&[say("started")]]);
+        let inner = super::agent(&place, &server, Form::Anthropic, &["-p", "go"]);
+        let mut command = Command::new("unshare");
+        let line = "echo 0 > /proc/sys/user/max_user_namespaces; exec \"$@\"";
+        command.args(["-Ur", "bash", "-c", line, "bash"]).arg(inner.get_program());
+        command.args(inner.get_args()).current_dir(place.project()).env_clear();
+        command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let output = command.stdin(Stdio::null()).output().expect("unshare");
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let (code, stdout, stderr) = start("{}");
+    if stderr.contains("unshare:") {
+        println!("skipped: {name}: no user namespace can be made to hide them in");
+        return;
+    }
+    assert_eq!((code, stdout.as_str()), (Some(122), ""), "{stderr}");
+    assert!(stderr.contains("the agent cannot be sandboxed on this machine"), "{stderr}");
+    assert!(stderr.contains("`\"agent\": {\"confine\": false}` in the user settings"), "{stderr}");
+    let (code, stdout, stderr) = start(r#"{"agent": {"confine": false}}"#);
+    assert_eq!((code, stdout.as_str()), (Some(0), "started"), "{stderr}");
 }

@@ -239,7 +239,8 @@ fn a_yes_opens_one_file_outside_for_one_change() {
     assert!(c.0.contains("Read-only file system") && c.0.contains("ended"), "{c:?}");
     assert_eq!(std::fs::read_to_string(&file).expect("a file"), "end\n");
     let beside = std::fs::read_dir(place.home()).expect("a directory");
-    let mut names = beside.map(|it| it.expect("an entry").file_name()).filter(|it| it != "notes.txt");
+    let mut names =
+        beside.map(|it| it.expect("an entry").file_name()).filter(|it| it != "notes.txt");
     assert!(names.all(|it| !it.to_string_lossy().contains("notes")), "a file was left");
 }
 

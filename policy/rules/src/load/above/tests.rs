@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use super::super::{MANAGED_KEYS, TOP_KEYS, load};
+use super::super::{MANAGED_KEYS, READ_KEYS, TOP_KEYS, load};
 use crate::layer::Layer;
 use crate::settings::{Problem, SettingsText};
 
@@ -186,6 +186,27 @@ fn a_project_that_is_trusted_does_not_take_back_what_holds_above_it() {
     assert!(untrusted.rules.settings().hooks.is_empty());
     let said: Vec<Problem> = untrusted.problems;
     assert_eq!(said, []);
+}
+
+#[test]
+fn every_key_of_the_gateway_is_in_the_table_of_settings() {
+    let table = include_str!("../../../../policies/settings.jsonc");
+    let missing = READ_KEYS.iter().filter(|key| !table.contains(&format!("\"key\": \"{key}\"")));
+    assert_eq!(missing.collect::<Vec<_>>(), Vec::<&&str>::new());
+}
+
+#[test]
+fn managed_settings_have_the_last_word_about_the_agent_and_shared_ones_none() {
+    let set = |layer, value: &str| text(layer, &object("agent.confine", value), true, false);
+    let confined = |texts: &[SettingsText]| {
+        let loaded = load(texts);
+        let value = loaded.rules.settings().values.get("agent.confine");
+        value.and_then(|(value, _)| value.boolean())
+    };
+    let user = || set(Layer::User, "false");
+    assert_eq!(confined(&[user()]), Some(false));
+    assert_eq!(confined(&[user(), set(Layer::Policy, "true")]), Some(true));
+    assert_eq!(confined(&[set(Layer::Project, "false"), set(Layer::Local, "false")]), None);
 }
 
 /// A key that is new gets a row, or nobody knows whether it holds below as well.
