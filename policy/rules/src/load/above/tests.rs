@@ -190,7 +190,7 @@ fn a_project_that_is_trusted_does_not_take_back_what_holds_above_it() {
 
 #[test]
 fn every_key_of_the_gateway_is_in_the_table_of_settings() {
-    let table = include_str!("../../../../policies/settings.jsonc");
+    let table = include_str!("../../../../../policies/settings.jsonc");
     let missing = READ_KEYS.iter().filter(|key| !table.contains(&format!("\"key\": \"{key}\"")));
     assert_eq!(missing.collect::<Vec<_>>(), Vec::<&&str>::new());
 }
