@@ -64,6 +64,9 @@ impl ForkedWorker {
 /// Leaves the worker nothing but its end of the socket.
 fn settle(socket: &UnixStream, strings: &StartStrings) -> io::Result<()> {
     strings.wipe();
+    // A gateway of the machine's service is closed to its own user. Nothing of it is in here, and who is closed cannot map
+    // the ids of a namespace (proc(5), `uid_map`).
+    syscalls::prctl(libc::PR_SET_DUMPABLE, 1, 0)?;
     take(socket)
 }
 

@@ -47,7 +47,7 @@ pub use other::{
     Branch, Child, ForkedWorker, Launcher, LauncherZygote, Listeners, Loopback, Progress, Starting,
     Stopper, confine_proxy, confine_worker, launch, spawn,
 };
-pub use peer::peer_process;
+pub use peer::{peer_groups, peer_process};
 pub use signals::{HeldSignals, close_inherited, end_now, ending_signals, let_end};
 #[cfg(target_os = "linux")]
 pub use spawn::{

@@ -23,3 +23,19 @@ pub fn peer_process(socket: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
 pub fn peer_process(_: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
     Err(io::ErrorKind::Unsupported.into())
 }
+
+/// Returns the further groups of the process at the other end of a connected Unix socket, as they were when it connected.
+///
+/// # Errors
+///
+/// The kernel does not tell.
+#[cfg(target_os = "linux")]
+pub fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
+    crate::kernel::syscalls::peer_groups(socket)
+}
+
+/// Refuses.
+#[cfg(not(target_os = "linux"))]
+pub fn peer_groups(_: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
+    Err(io::ErrorKind::Unsupported.into())
+}

@@ -227,6 +227,7 @@ fn crates_forbid_unsafe_code() {
         "gateway/monitor/src/lib.rs",
         "gateway/plan/src/lib.rs",
         "gateway/review/src/lib.rs",
+        "gateway/system/src/lib.rs",
         "gateway/tasks/src/lib.rs",
         "gateway/scene/src/lib.rs",
         "gateway/worker/src/lib.rs",

@@ -13,6 +13,27 @@ use crate::{hex, links};
 /// Directory of the managed settings; no option and no variable moves it.
 pub const MANAGED: &str = "/etc/stockade";
 
+/// Where the gateway of the machine listens; root alone can put anything there.
+pub const SYSTEM_SOCKET: &str = "/run/stockade/gateway.sock";
+/// The log of the machine.
+pub const SYSTEM_LOG: &str = "/var/log/stockade";
+/// Keys and state of the log of the machine.
+pub const SYSTEM_LOG_STATE: &str = "/var/lib/stockade/log";
+
+/// Says whether the gateway of the machine is there for this process: for all but root.
+fn is_served_by_the_system() -> bool {
+    use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+    let socket = Path::new(SYSTEM_SOCKET);
+    let is_roots = |folder: &Path| {
+        folder
+            .symlink_metadata()
+            .is_ok_and(|it| it.is_dir() && it.uid() == 0 && it.mode() & 0o022 == 0)
+    };
+    !rustix::process::geteuid().is_root()
+        && socket.parent().is_some_and(is_roots)
+        && socket.symlink_metadata().is_ok_and(|it| it.file_type().is_socket())
+}
+
 /// Words for paths in messages.
 const STATE: &str = "state directory";
 const LOG: &str = "directory of the log";
@@ -70,9 +91,12 @@ impl Options {
     }
 }
 
-/// Returns where a gateway of this user listens: `stockade/gateway.sock` in `XDG_RUNTIME_DIR`, else in
-/// `run/` of the state directory. None when there is neither.
+/// Returns where a gateway listens: that of the machine if there is one, else that of this user at `stockade/gateway.sock` in
+/// `XDG_RUNTIME_DIR`, else in `run/` of the state directory. None when there is neither.
 pub fn default_socket(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    if is_served_by_the_system() {
+        return Some(SYSTEM_SOCKET.into());
+    }
     let absolute = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     if let Some(runtime) = absolute("XDG_RUNTIME_DIR") {
         return Some(runtime.join("stockade/gateway.sock"));

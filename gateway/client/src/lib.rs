@@ -17,6 +17,7 @@ use std::time::Duration;
 pub use attended::Attended;
 pub use connection::Client;
 pub use message::left;
+pub use peer::is_beside;
 pub use stockade_base::places::Options;
 pub use stockade_wire::conversation::{Conversation, PendingQuestion};
 pub use talk::Said;

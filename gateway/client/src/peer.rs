@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::io::Read as _;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -59,6 +59,25 @@ pub(super) fn check(stream: &UnixStream, pid: Pid, path: &Path) -> Result<(), St
     if same { Ok(()) } else { Err(unknown(&"it is gone")) }
 }
 
+/// Says whether the process that connected is in the process namespace and the user namespace of this one: a command that
+/// is confined is not, although it has the same user. Anything that cannot be found out is a no.
+pub fn is_beside(stream: impl AsFd) -> bool {
+    let Ok(process) = process_of(&stream) else { return false };
+    let Ok(peer) = rustix::net::sockopt::socket_peercred(&stream) else { return false };
+    let pid = peer.pid.as_raw_nonzero();
+    let is_same = |name: &&str| {
+        let own = fs::read_link(format!("/proc/self/ns/{name}"));
+        let its = fs::read_link(format!("/proc/{pid}/ns/{name}"));
+        matches!((own, its), (Ok(own), Ok(its)) if own == its)
+    };
+    let is_there = |process: OwnedFd| {
+        let mut events = [PollFd::new(&process, PollFlags::IN)];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut events, Some(&at_once)).is_ok_and(|ended| ended == 0)
+    };
+    NAMESPACES.iter().all(is_same) && process.is_none_or(is_there)
+}
+
 /// Says whether this process is confined or restrained: a gateway that it started would be so as well, and no client would
 /// trust it. What cannot be read is a yes.
 pub(super) fn is_restrained() -> bool {
@@ -72,7 +91,7 @@ pub(super) fn is_restrained() -> bool {
 
 /// Returns a descriptor of the process that was at the other end when it began to listen: unlike its number it never comes
 /// to mean another process. None where the kernel has no such thing (before Linux 6.5).
-fn process_of(stream: &UnixStream) -> std::io::Result<Option<OwnedFd>> {
+fn process_of(stream: &impl AsFd) -> std::io::Result<Option<OwnedFd>> {
     match nix::sys::socket::getsockopt(stream, nix::sys::socket::sockopt::PeerPidfd) {
         Ok(process) => Ok(Some(process)),
         Err(nix::errno::Errno::ENOPROTOOPT) => Ok(None),

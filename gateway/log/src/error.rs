@@ -82,6 +82,14 @@ pub enum Error {
         /// Why.
         cause: String,
     },
+    /// The process that keeps the log cannot be used, or refused the record.
+    #[error("audit log {} is kept by the recorder: {cause}; nothing was run", .directory.display())]
+    Recorder {
+        /// The folder of the log.
+        directory: PathBuf,
+        /// The words of the recorder, or of the system.
+        cause: String,
+    },
     /// The redaction rules cannot be used.
     #[error("the redaction rules cannot be used: {cause}; nothing was run")]
     Rules {
@@ -94,6 +102,16 @@ impl Error {
     /// Returns the error of a log in `directory` whose disk did not answer in time.
     pub fn slow(directory: &Path) -> Error {
         Error::Slow { directory: directory.to_path_buf(), seconds: super::PATIENCE.as_secs() }
+    }
+
+    /// Returns why, for another process that tells it.
+    pub(super) fn cause(&self) -> String {
+        match self {
+            Error::Write { step, cause, .. } | Error::Read { step, cause, .. } => {
+                format!("{step}: {cause}")
+            }
+            other => other.to_string(),
+        }
     }
 
     /// Returns what a person can do about it, one sentence.
@@ -123,6 +141,9 @@ impl Error {
             }
             Error::Slow { .. } => "look at the disk that holds the log".into(),
             Error::Record { .. } => "shorten the request".into(),
+            Error::Recorder { .. } => {
+                "try again in a moment; `sudo stockade doctor --system` tells the administrator what is wrong".into()
+            }
             Error::Rules { .. } => "correct the rule named above".into(),
         }
     }

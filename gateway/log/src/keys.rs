@@ -34,6 +34,10 @@ impl RedactKey {
         RedactKey { key: Zeroizing::new(key), id: format!("k{}", hex(&[a, b, c, d])) }
     }
 
+    pub(super) fn bytes(&self) -> [u8; 32] {
+        *self.key
+    }
+
     /// Returns the tag of a masked value: equal values have equal tags, and only who holds the key can
     /// test a guess.
     pub fn tag(&self, value: &[u8]) -> String {

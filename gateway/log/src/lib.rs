@@ -16,6 +16,7 @@
     reason = "the fields of a record are explained in docs/internals/audit-log.md, under the names that they have here"
 )]
 
+pub mod apart;
 mod checkpoint;
 pub mod clock;
 mod cut;
@@ -44,6 +45,7 @@ pub mod verify;
 mod wire;
 mod writer;
 
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -52,6 +54,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
 
+use apart::Pen;
 pub use error::Error;
 use journal::Journal;
 use record::Body;
@@ -227,6 +230,8 @@ struct Shared {
     is_stuck: AtomicBool,
     /// Closed by the end of the writer.
     ended: Mutex<std::sync::mpsc::Receiver<()>>,
+    /// Where another process keeps the log: the settings that were recorded last, by digest, and the id of their record.
+    settings: Option<Mutex<Option<(String, String)>>>,
 }
 
 impl Drop for Shared {
@@ -243,16 +248,26 @@ impl Drop for Shared {
 /// What appends to a log.
 #[derive(Debug)]
 pub struct Writer {
-    journal: Journal,
+    means: Means,
     queue: mpsc::Receiver<Job>,
     running: std::sync::mpsc::Sender<()>,
+}
+
+/// Where records go.
+#[derive(Debug)]
+enum Means {
+    Journal(Box<Journal>),
+    Recorder(Pen),
 }
 
 impl Writer {
     /// Appends until every [`Log`] is gone, then ends in order.
     pub fn run(self) {
-        let Writer { journal, queue, running } = self;
-        writer::run(journal, queue);
+        let Writer { means, queue, running } = self;
+        match means {
+            Means::Journal(journal) => writer::run(*journal, queue),
+            Means::Recorder(pen) => pen.run(queue),
+        }
         drop(running);
     }
 }
@@ -287,19 +302,41 @@ impl Log {
         rotation: Rotation,
     ) -> Result<(Log, Writer), Error> {
         let journal = writer::open(places, mode, rotation)?;
+        let (redactor, head) = (journal.redactor.clone(), journal.head.clone());
+        Ok(Log::of(places, Means::Journal(Box::new(journal)), redactor, head))
+    }
+
+    /// Returns the log that the recorder at the other end of `recorder` keeps.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Recorder`] where it does not greet.
+    pub fn attach(places: &Places, recorder: UnixStream) -> Result<(Log, Writer), Error> {
+        let pen = Pen::open(recorder, &places.directory)?;
+        let (redactor, head) = (pen.redactor.clone(), pen.head.clone());
+        Ok(Log::of(places, Means::Recorder(pen), redactor, head))
+    }
+
+    fn of(
+        places: &Places,
+        means: Means,
+        redactor: Redactor,
+        head: Map<String, Value>,
+    ) -> (Log, Writer) {
         let (jobs, queue) = mpsc::channel(QUEUE);
         let (running, ended) = std::sync::mpsc::channel();
         let shared = Shared {
             directory: places.directory.clone(),
-            redactor: journal.redactor.clone(),
-            head: journal.head.clone(),
+            redactor,
+            head,
             jobs: Some(jobs),
             unanswered: AtomicUsize::new(0),
             is_stuck: AtomicBool::new(false),
             ended: Mutex::new(ended),
+            settings: matches!(means, Means::Recorder(_)).then(Mutex::default),
         };
         let log = Log { shared: Arc::new(shared) };
-        Ok((log, Writer { journal, queue, running }))
+        (log, Writer { means, queue, running })
     }
 
     /// Records a decision as [`Log::record`] does, with the digest of `subject`, and returns it with the verdict that was written.
@@ -376,6 +413,25 @@ impl Log {
     /// Says whether somebody waited in vain for a record: the disk hangs.
     pub fn is_stuck(&self) -> bool {
         self.shared.is_stuck.load(Ordering::Relaxed)
+    }
+
+    /// Says whether another process keeps the log: a note beside it would be the user's, and is not believed.
+    pub fn is_apart(&self) -> bool {
+        self.shared.settings.is_some()
+    }
+
+    /// Returns the id of the record of the settings with `sha256`, if this gateway recorded those last.
+    pub fn settings_recorded(&self, sha256: &str) -> Option<String> {
+        let known = self.shared.settings.as_ref()?.lock().ok()?;
+        let (digest, id) = known.as_ref()?;
+        (digest == sha256).then(|| id.clone())
+    }
+
+    /// Remembers the record of the settings with `sha256`, where another process keeps the log.
+    pub fn note_settings(&self, sha256: &str, id: &str) {
+        if let Some(Ok(mut known)) = self.shared.settings.as_ref().map(Mutex::lock) {
+            *known = Some((sha256.to_owned(), id.to_owned()));
+        }
     }
 
     /// Returns what masks text and makes digests.

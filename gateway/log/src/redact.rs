@@ -36,6 +36,11 @@ impl Redactor {
         Ok(Redactor { key, rules: Arc::new(Rules::built_in()?) })
     }
 
+    /// Returns the key, for a gateway whose log another process keeps.
+    pub(super) fn key_bytes(&self) -> [u8; 32] {
+        self.key.bytes()
+    }
+
     fn rules(&self) -> &Rules {
         &self.rules
     }

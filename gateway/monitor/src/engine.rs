@@ -19,6 +19,7 @@ pub mod sessions;
 mod steps;
 pub mod tasks;
 
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -30,7 +31,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::audit::record::decision::Runs;
-use crate::audit::{GatewayMode, Log, Receipt};
+use crate::audit::{self, GatewayMode, Log, Receipt, Writer};
 use stockade_wire::conversation::Conversation;
 
 use crate::approve::elsewhere::{Approvals, CHANNEL};
@@ -40,7 +41,7 @@ use crate::decide::{self, Grant, Outcome};
 use crate::judge;
 use crate::options::Options;
 use crate::parse::Scanner;
-use crate::places::Places;
+use crate::places::{LogPlaces, Places};
 use crate::plan::{self, NOBODY, Planned};
 use crate::protocol::errors::Failure;
 use crate::protocol::types::{CommandRequest, Event, RunOutcome};
@@ -88,6 +89,15 @@ const BETWEEN_SWEEPS: Duration = Duration::from_secs(60);
 /// Pause between two removals of old output.
 const BETWEEN_PRUNES: Duration = Duration::from_secs(600);
 
+/// Returns the log that the recorder keeps.
+fn attached(places: &LogPlaces, recorder: &UnixStream) -> Result<(Log, Writer), audit::Error> {
+    let failed = |error: std::io::Error| audit::Error::Recorder {
+        directory: places.directory.clone(),
+        cause: error.to_string(),
+    };
+    Log::attach(places, recorder.try_clone().map_err(failed)?)
+}
+
 impl std::fmt::Debug for Gateway {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Gateway").field("places", &self.places).finish_non_exhaustive()
@@ -119,8 +129,14 @@ impl Gateway {
         }
         let opening = places.clone();
         let prepared = places.clone();
-        let open =
-            move || Log::begin(&opening.of_log(), mode).map_err(|error| answer::unrecorded(&error));
+        let recorder = options.recorder.clone();
+        let open = move || {
+            let opened = match recorder {
+                Some(recorder) => attached(&opening.of_log(), &recorder),
+                None => Log::begin(&opening.of_log(), mode),
+            };
+            opened.map_err(|error| answer::unrecorded(&error))
+        };
         let log = Opening::start(&places.audit, move || prepared.prepare(), open)?;
         let launchers = Arc::new(Launchers::new(executable.clone(), &options.spare));
         if options.runs {

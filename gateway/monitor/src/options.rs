@@ -1,5 +1,8 @@
 //! How a gateway is opened.
 
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
 use stockade_base::places;
 
 use crate::Spare;
@@ -13,6 +16,8 @@ pub struct Options {
     pub runs: bool,
     /// Processes that were forked when this one began.
     pub spare: Spare,
+    /// The connection to the recorder, for a gateway whose log another process keeps.
+    pub recorder: Option<Arc<UnixStream>>,
 }
 
 impl std::ops::Deref for Options {

@@ -5,6 +5,7 @@ pub(crate) mod amend;
 pub(crate) mod approvals;
 mod filter;
 mod generate;
+pub(crate) mod install;
 pub(crate) mod policy;
 pub(crate) mod review;
 mod serve;
@@ -97,6 +98,9 @@ pub(crate) enum Command {
     /// Put an agent behind the gate, or take it out again.
     #[command(after_help = agents::EXAMPLE_SETUP)]
     Setup(agents::Setup),
+    /// Install the gateway as a service of this machine, or take it away again.
+    #[command(after_help = install::EXAMPLE)]
+    Install(install::Install),
     /// Be the shell of an agent: judge what it is given, and run it as `run` does.
     #[command(after_help = agents::EXAMPLE_SHELL)]
     Shell(agents::Shell),
@@ -445,6 +449,12 @@ pub(crate) struct Doctor {
     /// Say instead whether the gate is in force for this agent, and try its hook.
     #[arg(long, value_name = "AGENT", value_enum)]
     pub agent: Option<crate::serve::hook::Agent>,
+    /// Say instead whether the service of this machine is out of reach, found by trying as an ordinary user.
+    #[arg(long, conflicts_with = "agent")]
+    pub system: bool,
+    /// The user who tries, if root asks [default: who called sudo, else the first person of /etc/passwd].
+    #[arg(long, value_name = "NAME", requires = "system")]
+    pub user: Option<String>,
 }
 
 /// `stockade agent`.
@@ -514,6 +524,7 @@ impl Arguments {
             Command::Serve(options) => &options.common,
             Command::Hook(options) => &options.common,
             Command::Setup(options) => &options.common,
+            Command::Install(options) => &options.common,
             Command::Review(options) => &options.common,
             Command::Allow(options) | Command::Block(options) => &options.common,
             Command::Tasks(options) if options.common.json => &options.common,

@@ -2,6 +2,7 @@
 
 mod agent;
 mod between;
+pub(super) mod system;
 
 use crate::cli::exit::ExitCode;
 use std::time::{Duration, Instant};
@@ -19,6 +20,9 @@ use stockade_scene::protections::REQUIRED;
 pub(crate) fn doctor(options: &args::Doctor) -> Result<ExitCode, Failure> {
     if let Some(agent) = options.agent {
         return agent::doctor(options, agent);
+    }
+    if options.system {
+        return system::doctor(options);
     }
     let begun = Instant::now();
     let mut host = Host::probe();

@@ -13,6 +13,7 @@ mod exit;
 mod failure;
 mod generate;
 mod hook;
+mod install;
 mod interrupts;
 mod keys;
 mod parse;
@@ -25,6 +26,7 @@ mod sessions;
 mod setup;
 mod shell;
 mod streams;
+mod system;
 mod tasks;
 
 use crate::cli::exit::ExitCode;
@@ -62,6 +64,7 @@ fn role() -> ExitCode {
         Some("scan") => std::process::exit(stockade_worker::scan::main()),
         Some(crate::hooks::reaper::ROLE) => ExitCode::from(crate::hooks::reaper::main(&arguments)),
         Some("hook") => hook::guarded(&arguments),
+        Some(role) if system::is_role(role) => system::main(role, &arguments),
         Some(_) | None => command_line(&arguments),
     }
 }
@@ -167,6 +170,10 @@ fn dispatch(arguments: Arguments, foreseen: Option<Spare>) -> Result<ExitCode, F
         Command::Hook(mut options) => {
             options.common = join(options.common)?;
             Ok(hook::run(&options))
+        }
+        Command::Install(mut options) => {
+            options.common = join(options.common)?;
+            install::install(&options)
         }
         Command::Setup(mut options) => {
             options.common = join(options.common)?;

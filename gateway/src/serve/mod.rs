@@ -2,6 +2,7 @@
 
 mod connection;
 pub(crate) mod hook;
+pub(crate) mod machine;
 pub(crate) mod rights;
 pub(crate) mod shell;
 pub(crate) mod socket;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use stockade_base::sockets::Address;
@@ -34,6 +34,56 @@ pub(crate) struct Listener {
     path: PathBuf,
     /// Device and inode of the file, so that only this file is removed at the end.
     file: (u64, u64),
+}
+
+/// Where connections come from.
+enum Source {
+    Listener(Listener),
+    /// Another process takes them, for all users.
+    Handed(mpsc::Receiver<std::os::unix::net::UnixStream>),
+}
+
+impl Source {
+    /// Waits for the next connection.
+    async fn next(&mut self) -> std::io::Result<UnixStream> {
+        match self {
+            Source::Listener(it) => it.listener.accept().await.map(|(stream, _)| stream),
+            Source::Handed(handed) => match handed.recv().await {
+                Some(stream) => {
+                    stream.set_nonblocking(true)?;
+                    UnixStream::from_std(stream)
+                }
+                // The keeper is gone: the end is told in another way.
+                None => std::future::pending().await,
+            },
+        }
+    }
+
+    /// Says whether the process at the other end may be served.
+    fn serves(&self, stream: &UnixStream) -> bool {
+        match self {
+            Source::Listener(_) => is_ours(stream),
+            // The socket is open to everybody, and a command that is confined has the same user.
+            Source::Handed(_) => is_ours(stream) && stockade_client::is_beside(stream),
+        }
+    }
+
+    fn remove(&self) {
+        match self {
+            Source::Listener(listener) => listener.remove(),
+            Source::Handed(_) => {}
+        }
+    }
+}
+
+/// Serves the connections that `handed` brings until `end`, as [`Listener::serve`] does.
+pub(crate) async fn serve_handed(
+    handed: mpsc::Receiver<std::os::unix::net::UnixStream>,
+    gateway: Gateway,
+    end: impl Future<Output = ()>,
+    idle: Idle,
+) {
+    serve(Source::Handed(handed), gateway, end, idle).await;
 }
 
 impl Listener {
@@ -65,41 +115,7 @@ impl Listener {
     ///
     /// It also ends where `idle` says so.
     pub(crate) async fn serve(self, gateway: Gateway, end: impl Future<Output = ()>, idle: Idle) {
-        let gateway = Arc::new(gateway);
-        let (ending, ended) = watch::channel(false);
-        let mut connections = JoinSet::new();
-        tokio::pin!(end);
-        let mut used = Instant::now();
-        loop {
-            if !connections.is_empty() || gateway.is_used() {
-                used = Instant::now();
-            }
-            gateway.end_idle_sessions(idle.session).await;
-            let is_idle = idle.gateway.is_some_and(|idle| used.elapsed() >= idle);
-            tokio::select! {
-                () = &mut end => break,
-                () = std::future::ready(()), if is_idle => break,
-                () = tokio::time::sleep(LOOK) => {}
-                accepted = self.listener.accept() => match accepted {
-                    Ok((stream, _)) if connections.len() < MOST_CONNECTIONS && is_ours(&stream) => {
-                        connections.spawn(connection::serve(stream, Arc::clone(&gateway), ended.clone()));
-                    }
-                    // A stranger, or one too many: closing the connection is the answer.
-                    Ok(_) => {}
-                    // The peer went away: the next one may do better. Without a free descriptor it would not, at once.
-                    Err(_) => tokio::select! {
-                        () = &mut end => break,
-                        () = tokio::time::sleep(AGAIN) => {}
-                    },
-                },
-                Some(_) = connections.join_next(), if !connections.is_empty() => {}
-            }
-        }
-        self.remove();
-        let _ = ending.send(true); // without a connection nobody waits for it
-        while connections.join_next().await.is_some() {}
-        gateway.tasks().end().await;
-        gateway.end_sessions().await;
+        serve(Source::Listener(self), gateway, end, idle).await;
     }
 
     /// Removes the socket file, if it is still the one that was made.
@@ -109,6 +125,44 @@ impl Listener {
             let _ = std::fs::remove_file(&self.path); // a stale file is replaced by the next gateway
         }
     }
+}
+
+async fn serve(mut source: Source, gateway: Gateway, end: impl Future<Output = ()>, idle: Idle) {
+    let gateway = Arc::new(gateway);
+    let (ending, ended) = watch::channel(false);
+    let mut connections = JoinSet::new();
+    tokio::pin!(end);
+    let mut used = Instant::now();
+    loop {
+        if !connections.is_empty() || gateway.is_used() {
+            used = Instant::now();
+        }
+        gateway.end_idle_sessions(idle.session).await;
+        let is_idle = idle.gateway.is_some_and(|idle| used.elapsed() >= idle);
+        tokio::select! {
+            () = &mut end => break,
+            () = std::future::ready(()), if is_idle => break,
+            () = tokio::time::sleep(LOOK) => {}
+            accepted = source.next() => match accepted {
+                Ok(stream) if connections.len() < MOST_CONNECTIONS && source.serves(&stream) => {
+                    connections.spawn(connection::serve(stream, Arc::clone(&gateway), ended.clone()));
+                }
+                // A stranger, or one too many: closing the connection is the answer.
+                Ok(_) => {}
+                // The peer went away: the next one may do better. Without a free descriptor it would not, at once.
+                Err(_) => tokio::select! {
+                    () = &mut end => break,
+                    () = tokio::time::sleep(AGAIN) => {}
+                },
+            },
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+        }
+    }
+    source.remove();
+    let _ = ending.send(true); // without a connection nobody waits for it
+    while connections.join_next().await.is_some() {}
+    gateway.tasks().end().await;
+    gateway.end_sessions().await;
 }
 
 /// Times without use.

@@ -91,8 +91,12 @@ const OTHERS_KEYS: [&str; 12] = [
 ];
 
 /// Keys that count in the policy layer alone.
-const MANAGED_KEYS: [&str; 3] =
-    ["allowManagedPermissionRulesOnly", "allowManagedHooksOnly", "allowManagedMcpServersOnly"];
+const MANAGED_KEYS: [&str; 4] = [
+    "allowManagedPermissionRulesOnly",
+    "allowManagedHooksOnly",
+    "allowManagedMcpServersOnly",
+    "requireGateway",
+];
 
 /// What the policy layer keeps others from.
 #[derive(Debug, Clone, Copy, Default)]
@@ -103,6 +107,7 @@ struct Locks {
     read_paths: bool,
     unsandboxed: bool,
     files: bool,
+    gateway: bool,
 }
 
 /// What is merged so far.
@@ -178,6 +183,7 @@ fn locks(values: &[(Source<'_>, Value)]) -> Locks {
         };
         put(&mut locks.rules, &["allowManagedPermissionRulesOnly"]);
         put(&mut locks.hooks, &["allowManagedHooksOnly"]);
+        put(&mut locks.gateway, &["requireGateway"]);
         put(&mut locks.domains, &["sandbox", "network", "allowManagedDomainsOnly"]);
         put(&mut locks.read_paths, &["sandbox", "filesystem", "allowManagedReadPathsOnly"]);
         let allowed = value.get("sandbox").and_then(|v| v.get("allowUnsandboxedCommands"));
@@ -391,6 +397,7 @@ impl Merging {
     fn finish(mut self) -> LoadedSettings {
         let locks = self.locks;
         self.settings.managed_rules_only = locks.rules;
+        self.settings.require_gateway = locks.gateway;
         self.hooks.finish(locks.hooks, &mut self.settings);
         let sandbox = &mut self.settings.sandbox;
         if locks.unsandboxed {

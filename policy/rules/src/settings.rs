@@ -99,6 +99,8 @@ pub struct Settings {
     pub additional_directories: Vec<PathBuf>,
     /// "Always allow" may not be offered, nor any rule saved.
     pub managed_rules_only: bool,
+    /// Nothing runs but through the gateway of the machine.
+    pub require_gateway: bool,
     /// Further values that the schema knows, by key such as `audit.retentionDays` or `sandbox.backend`:
     /// that of the strongest layer whose word counts.
     pub values: BTreeMap<String, (Value, Origin)>,

@@ -44,6 +44,7 @@ pub const RULES: &[(&str, &[&str], Option<usize>)] = &[
         Some(80),
     ),
     ("stockade-tasks", &["stockade-base", "stockade-wire"], Some(80)),
+    ("stockade-system", &["stockade-base", "stockade-log", "stockade-sandbox"], Some(120)),
     (
         "stockade-plan",
         &[
@@ -111,6 +112,7 @@ pub const RULES: &[(&str, &[&str], Option<usize>)] = &[
             "stockade-egress",
             "stockade-worker",
             "stockade-scene",
+            "stockade-system",
         ],
         Some(140),
     ),

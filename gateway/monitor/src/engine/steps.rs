@@ -82,6 +82,7 @@ impl Gateway {
                 scene.sandbox = sandbox;
                 scene = scene.run_by_caller(&request.context);
             }
+            self.may_decide(&scene)?;
             roots::remember(&self.places.state, &scene.place);
         }
         let id = match &request.call_id {
@@ -204,11 +205,26 @@ impl Gateway {
         };
         let sha256 = found.snapshot.sha256.clone();
         let scene = self.settled(caller, found, &request.context).await?;
+        self.may_decide(&scene)?;
         roots::remember(&self.places.state, &scene.place);
         // What was found for other settings than those that count is of no use.
         let beside = beside.filter(|_| scene.snapshot.sha256 == sha256);
         // Whether a person is there to answer is seen when a question comes up.
         Ok((Scene { interactive: true, ..scene }, beside))
+    }
+
+    /// Refuses where the managed settings want the gateway of the machine, and this is another one. Root is no user of it.
+    fn may_decide(&self, scene: &Scene) -> Result<(), Failure> {
+        let is_another = self.mode != GatewayMode::System && !scene.root;
+        match scene.snapshot.rules.settings().require_gateway && is_another {
+            false => Ok(()),
+            true => Err(Failure::new(
+                Code::GatewayUnreachable,
+                "the managed settings require the gateway of the machine (`requireGateway`), and this process is another one",
+                "leave `--no-daemon`, `--socket`, `--state-dir` and `--audit-dir` out; `sudo stockade doctor --system` says whether \
+                 the gateway of the machine runs",
+            )),
+        }
     }
 
     async fn find_beside(

@@ -38,6 +38,29 @@ pub(crate) fn peer_process(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     owned(process.into())
 }
 
+/// Most groups that a user of Linux has (`NGROUPS_MAX`).
+const MOST_GROUPS: usize = 65_536;
+
+/// Returns the further groups of the process at the other end of a Unix socket, as they were when it connected.
+pub(crate) fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
+    let mut groups: Vec<libc::gid_t> = vec![0; MOST_GROUPS];
+    let size = size_of::<libc::gid_t>();
+    let mut length = libc::socklen_t::try_from(groups.len() * size).unwrap_or(0);
+    // SAFETY: `groups` has `length` bytes, and both live through the call.
+    let status = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERGROUPS,
+            groups.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    check(status.into())?;
+    groups.truncate(usize::try_from(length).unwrap_or(0) / size);
+    Ok(groups)
+}
+
 /// Writes what the socket takes of `bytes` without waiting, and returns how much that is.
 pub(crate) fn send_now(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     Ok(rustix::net::send(socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?)

@@ -60,6 +60,7 @@ const KEYS: &[(&str, Option<&str>)] = &[
     ("allowManagedPermissionRulesOnly", None),
     ("allowManagedHooksOnly", None),
     ("allowManagedMcpServersOnly", None),
+    ("requireGateway", None),
     ("sandbox.network.allowManagedDomainsOnly", None),
     ("sandbox.filesystem.allowManagedReadPathsOnly", None),
 ];

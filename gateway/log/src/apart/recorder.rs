@@ -1,0 +1,221 @@
+//! The recorder's end: takes the records of one user, and believes none of them.
+
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Receiver, sync_channel};
+
+use serde_json::{Map, Value};
+use tokio::sync::oneshot;
+
+use super::ledger::Ledger;
+use super::{Following, LONGEST, Told, Wanted, receive, send};
+use crate::clock::is_ulid;
+use crate::error::Error;
+use crate::hash::hex;
+use crate::record::{Agreement, Body, Outcome};
+use crate::wire::{self, Follow, Prepared};
+use crate::writer::Job;
+use crate::{Log, Receipt, line, schema};
+
+/// Most records of one connection that wait to be written.
+const WAITING: usize = 64;
+
+/// Kinds of records that come from a gateway; the others are the recorder's own.
+const KINDS: [&str; 7] =
+    ["policy_load", "decision", "approval", "connection", "result", "grant", "hooks"];
+
+/// Members that name a user: they have to name the one that the connection is for.
+const USERS: [&str; 2] = ["/caller/uid", "/who/uid"];
+
+/// A record that was handed to the writer, or was not.
+struct Pending {
+    follow: Following,
+    reference: Option<String>,
+    /// Room was made for its command.
+    begins: bool,
+    answer: Result<oneshot::Receiver<Result<Receipt, Error>>, String>,
+}
+
+/// Serves the gateway of `uid` at the other end of `stream` until it leaves. Commands of which no end was told get a
+/// result that says so.
+///
+/// # Errors
+///
+/// The error of the socket; records that came before it are written.
+pub fn serve(log: &Log, ledger: &Ledger, stream: &UnixStream, uid: u32) -> io::Result<()> {
+    let shared = &log.shared;
+    let redact = hex(&shared.redactor.key_bytes());
+    send(stream, &Told::Hello { redact, head: shared.head.clone() })?;
+    let (handed, pending) = sync_channel(WAITING);
+    let mut open = Vec::new();
+    let ended = std::thread::scope(|scope| {
+        let answering = scope.spawn(move || answer(ledger, stream, uid, &pending));
+        let ended = loop {
+            let wanted: Wanted = match receive(stream) {
+                Ok(wanted) => wanted,
+                Err(error) => break error,
+            };
+            let pending = take(log, ledger, wanted, uid);
+            if handed.send(pending).is_err() {
+                break io::Error::other("nobody answers");
+            }
+        };
+        drop(handed);
+        open = answering.join().unwrap_or_default();
+        ended
+    });
+    for id in open.iter().filter(|id| ledger.runs(uid, id)) {
+        let body = Body::Result(Box::new(Outcome::bare(id, Agreement::Unknown, "nobody")));
+        let record = wire::prepare(&body, &shared.head, &shared.redactor);
+        let answer = record.and_then(|record| give(log, record));
+        // A result that cannot be written now is made from the mark of the command when the log is opened again.
+        let _ = answer.map(oneshot::Receiver::blocking_recv);
+        ledger.end(id);
+    }
+    match ended.kind() {
+        io::ErrorKind::UnexpectedEof => Ok(()),
+        _ => Err(ended),
+    }
+}
+
+/// Answers in order, and returns the decisions whose commands may have run.
+fn answer(
+    ledger: &Ledger,
+    stream: &UnixStream,
+    uid: u32,
+    pending: &Receiver<Pending>,
+) -> Vec<String> {
+    let mut open = Vec::new();
+    let mut is_gone = false;
+    for Pending { follow, reference, begins, answer } in pending {
+        let written = match answer {
+            Ok(answer) => match answer.blocking_recv() {
+                Ok(written) => written.map_err(|error| error.cause()),
+                Err(_) => Err("the writer has ended".to_owned()),
+            },
+            Err(cause) => Err(cause),
+        };
+        if begins {
+            ledger.begun(uid);
+        }
+        if let Ok(receipt) = &written {
+            ledger.note(uid, &receipt.id, follow == Following::Opens);
+            match (follow, reference) {
+                (Following::Opens, _) => open.push(receipt.id.clone()),
+                (Following::Closes, Some(reference)) => ledger.end(&reference),
+                (Following::Closes | Following::None, _) => {}
+            }
+        }
+        let told = match written {
+            Ok(Receipt { sequence, id }) => Told::Written { sequence, id },
+            Err(cause) => Told::Refused { cause },
+        };
+        is_gone = is_gone || send(stream, &told).is_err();
+    }
+    open
+}
+
+fn take(log: &Log, ledger: &Ledger, wanted: Wanted, uid: u32) -> Pending {
+    let (follow, reference) = (wanted.follow, wanted.reference.clone());
+    let checked = checked(log, ledger, wanted, uid);
+    let begins = follow == Following::Opens && checked.is_ok();
+    let answer = checked.and_then(|record| give(log, record));
+    Pending { follow, reference, begins, answer }
+}
+
+/// Hands a record to the writer.
+fn give(log: &Log, record: Prepared) -> Result<oneshot::Receiver<Result<Receipt, Error>>, String> {
+    let (answer, answered) = oneshot::channel();
+    let jobs = log.shared.jobs.as_ref().ok_or("the writer has ended")?;
+    jobs.blocking_send(Job { record, answer }).map_err(|_| "the writer has ended")?;
+    Ok(answered)
+}
+
+/// Returns the record as it may be written for `uid`, or why it may not.
+fn checked(log: &Log, ledger: &Ledger, wanted: Wanted, uid: u32) -> Result<Prepared, String> {
+    let Wanted { kind, reference, members, follow } = wanted;
+    let kind = KINDS.into_iter().find(|it| *it == kind).ok_or("no gateway writes that kind")?;
+    if members.len() > LONGEST / 2 {
+        return Err("the record is too long".into());
+    }
+    ledger.spend(uid, members.len())?;
+    if let Some(reference) = &reference {
+        if !is_ulid(reference) {
+            return Err("it refers to what is no id".into());
+        }
+        if ledger.is_anothers(uid, reference) {
+            return Err("it refers to another user's decision".into());
+        }
+    }
+    let members: Map<String, Value> = serde_json::from_str(&format!("{{{members}}}"))
+        .map_err(|error| format!("its members cannot be read: {error}"))?;
+    let mut members = Value::Object(members);
+    for pointer in USERS {
+        match members.pointer(pointer) {
+            None => {}
+            Some(named) if named.as_u64() == Some(u64::from(uid)) => {}
+            Some(_) => return Err("it names another user".into()),
+        }
+    }
+    // The consequence for a command is read off the record, and not believed.
+    if follow != followed(kind, &members) {
+        return Err("it means something else for its command".into());
+    }
+    match follow {
+        Following::Closes if kind == "result" => {
+            let runs = reference.as_ref().is_some_and(|id| ledger.runs(uid, id));
+            if !runs {
+                return Err("no command of that decision runs".into());
+            }
+        }
+        Following::Opens | Following::Closes | Following::None => {}
+    }
+    if kind == "decision" {
+        stamp(&log.shared.head, &mut members);
+    }
+    let text = serde_json::to_string(&members).map_err(|error| error.to_string())?;
+    let inner = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or_default();
+    fits(kind, reference.as_deref(), inner)?;
+    let members = inner.as_bytes().to_vec();
+    if follow == Following::Opens {
+        ledger.begin(uid)?;
+    }
+    Ok(Prepared { kind, reference, members, follow: Follow::from(follow) })
+}
+
+/// Returns what a record of `kind` means for the command that it is about.
+fn followed(kind: &str, members: &Value) -> Following {
+    let text = |pointer: &str| members.pointer(pointer).and_then(Value::as_str);
+    match (kind, text("/runs"), text("/answer")) {
+        ("decision", Some("gateway"), _) => Following::Opens,
+        ("approval", _, Some("deny" | "withdrawn")) | ("result", _, _) => Following::Closes,
+        _ => Following::None,
+    }
+}
+
+/// Puts in what the recorder knows of this machine; of the gateway its own process number stays.
+fn stamp(head: &Map<String, Value>, members: &mut Value) {
+    let pid = members.pointer("/gateway/pid").and_then(Value::as_u64);
+    for (name, value) in head {
+        if let Some(member) = members.get_mut(name) {
+            *member = value.clone();
+        }
+    }
+    if let (Some(pid), Some(member)) = (pid, members.pointer_mut("/gateway/pid")) {
+        *member = pid.into();
+    }
+}
+
+/// Checks a record against the table of members, with stand-ins for what its place in the chain gives it.
+fn fits(kind: &str, reference: Option<&str>, inner: &str) -> Result<(), String> {
+    let reference = reference.map(|id| format!(r#""ref":"{id}","#)).unwrap_or_default();
+    let line = format!(
+        r#"{{"v":1,"kind":"{kind}","chain":"{}","seq":0,"prev":"{}","id":"{}",{reference}"time":"{}","mono_us":0,"boot":"-",{inner}}}"#,
+        "0".repeat(32),
+        "0".repeat(64),
+        "0".repeat(26),
+        "2000-01-01T00:00:00.000000000Z",
+    );
+    let (_, record) = line::read(line.as_bytes())?;
+    schema::check(kind, &record)
+}

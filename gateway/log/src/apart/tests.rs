@@ -1,0 +1,230 @@
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use stockade_scratch::Folder;
+
+use super::ledger::{Ledger, MOST_RUNNING};
+use super::*;
+use crate::record::{self, Agreement, Body, Outcome};
+use crate::{GatewayMode, Log, Places};
+
+/// A recorder with a log of its own.
+struct Recorder {
+    _folder: Folder,
+    places: Places,
+    log: Log,
+    ledger: Arc<Ledger>,
+}
+
+impl Recorder {
+    fn new() -> Recorder {
+        let folder = Folder::new();
+        let places =
+            Places { directory: folder.path().join("log"), state: folder.path().join("state") };
+        let log = Log::open(&places, GatewayMode::System).unwrap();
+        Recorder { _folder: folder, places, log, ledger: Arc::default() }
+    }
+
+    /// Connects a gateway of `uid`; the recorder's thread ends with it.
+    fn connect(&self, uid: u32) -> (UnixStream, std::thread::JoinHandle<()>) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (log, ledger) = (self.log.clone(), Arc::clone(&self.ledger));
+        let serving = move || serve(&log, &ledger, &theirs, uid).unwrap();
+        (ours, std::thread::spawn(serving))
+    }
+
+    fn lines(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.places.directory.join("00000001.jsonl")).unwrap();
+        let text = text.trim_end_matches('\0');
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+/// Says `wanted` as a gateway that is in wrong hands could, and returns the answer.
+fn say(stream: &UnixStream, kind: &str, reference: Option<&str>, members: &str) -> Told {
+    let follow = match kind {
+        "decision" => Following::Opens,
+        "result" => Following::Closes,
+        _ => Following::None,
+    };
+    let reference = reference.map(str::to_owned);
+    send(stream, &Wanted { kind: kind.into(), reference, members: members.into(), follow })
+        .unwrap();
+    receive(stream).unwrap()
+}
+
+fn cause(told: Told) -> String {
+    match told {
+        Told::Refused { cause } => cause,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn id(told: Told) -> String {
+    match told {
+        Told::Written { id, .. } => id,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn grant(uid: u32) -> String {
+    format!(
+        r#""rule":"Bash(ls)","layer":"user","action":"made","who":{{"uid":{uid},"name":"ada"}},"redacted":[]"#
+    )
+}
+
+/// The members of a decision that lets a command run.
+fn decision(uid: u32) -> String {
+    let mut decision = crate::tests::sample::plain_decision("ls");
+    decision.caller.uid = uid;
+    let head = serde_json::json!({
+        "host": {"id": "h-0", "name": "forged", "os": "linux", "kernel": "0"},
+        "gateway": {"version": "9", "exe_sha256": "0".repeat(64), "mode": "embedded", "pid": 7},
+    });
+    let redactor = crate::Redactor::new(crate::keys::RedactKey::new([7; 32])).unwrap();
+    let body = Body::Decision(Box::new(decision));
+    let prepared = crate::wire::prepare(&body, head.as_object().unwrap(), &redactor).unwrap();
+    String::from_utf8(prepared.members).unwrap()
+}
+
+fn result() -> String {
+    let body = Body::Result(Box::new(Outcome::bare("", Agreement::AsDecided, "gateway")));
+    let redactor = crate::Redactor::new(crate::keys::RedactKey::new([7; 32])).unwrap();
+    let prepared = crate::wire::prepare(&body, &Map::new(), &redactor).unwrap();
+    String::from_utf8(prepared.members).unwrap()
+}
+
+fn greeted(stream: &UnixStream) {
+    assert!(matches!(receive(stream).unwrap(), Told::Hello { .. }));
+}
+
+#[tokio::test]
+async fn a_gateway_has_its_records_written_by_the_recorder() {
+    let recorder = Recorder::new();
+    let (stream, serving) = recorder.connect(1000);
+    let (log, writer) = Log::attach(&recorder.places, stream).unwrap();
+    let writing = std::thread::spawn(|| writer.run());
+    let body = || {
+        Body::Grant(record::Grant {
+            rule: "Bash(ls)".into(),
+            layer: "user",
+            action: "made",
+            who: Some(record::Who { uid: 1000, name: "ada".into() }),
+            expires: None,
+        })
+    };
+    let first = log.record(body()).await.unwrap();
+    let second = log.record(body()).await.unwrap();
+    assert_eq!(second.sequence, first.sequence + 1);
+    assert_eq!(log.redactor().tag(b"x"), recorder.log.redactor().tag(b"x"));
+    drop(log);
+    writing.join().unwrap();
+    serving.join().unwrap();
+    assert_eq!(recorder.lines().last().unwrap()["id"], second.id);
+}
+
+#[test]
+fn a_gateway_in_wrong_hands_writes_for_its_own_user_alone() {
+    let recorder = Recorder::new();
+    let (ada, _serving) = recorder.connect(1000);
+    let (bob, _serving) = recorder.connect(1001);
+    greeted(&ada);
+    greeted(&bob);
+    assert_eq!(cause(say(&ada, "grant", None, &grant(1001))), "it names another user");
+    assert_eq!(cause(say(&ada, "decision", None, &decision(1001))), "it names another user");
+    for kind in ["segment", "key", "repair", "prune", "gap", "nonsense"] {
+        assert_eq!(cause(say(&ada, kind, None, &grant(1000))), "no gateway writes that kind");
+    }
+    let of_bob = id(say(&bob, "decision", None, &decision(1001)));
+    let other = "it refers to another user's decision";
+    assert_eq!(cause(say(&ada, "result", Some(&of_bob), &result())), other);
+    assert_eq!(
+        cause(say(&ada, "result", Some(&"0".repeat(26)), &result())),
+        "no command of that decision runs"
+    );
+    id(say(&bob, "result", Some(&of_bob), &result()));
+    let again = cause(say(&bob, "result", Some(&of_bob), &result()));
+    assert_eq!(again, "no command of that decision runs");
+}
+
+#[test]
+fn a_record_that_the_table_does_not_have_is_refused() {
+    let recorder = Recorder::new();
+    let (ada, _serving) = recorder.connect(1000);
+    greeted(&ada);
+    let more = format!("{},\"more\":1", grant(1000));
+    let seq = format!("\"seq\":5,{}", grant(1000));
+    let line = grant(1000).replace("Bash(ls)", "a\\nb\"},{\"");
+    for members in [more.as_str(), seq.as_str(), line.as_str(), "", "}{"] {
+        cause(say(&ada, "grant", None, members));
+    }
+    // The consequence for a command is read off the decision.
+    let wanted = Wanted {
+        kind: "decision".into(),
+        reference: None,
+        members: decision(1000),
+        follow: Following::None,
+    };
+    send(&ada, &wanted).unwrap();
+    let told = cause(receive(&ada).unwrap());
+    assert_eq!(told, "it means something else for its command");
+    let before = recorder.lines().len();
+    id(say(&ada, "grant", None, &grant(1000)));
+    assert_eq!(recorder.lines().len(), before + 1);
+}
+
+#[test]
+fn what_the_recorder_knows_stands_in_a_decision_and_not_what_a_gateway_says() {
+    let recorder = Recorder::new();
+    let (ada, _serving) = recorder.connect(1000);
+    greeted(&ada);
+    id(say(&ada, "decision", None, &decision(1000)));
+    let line = recorder.lines().pop().unwrap();
+    assert_eq!(line["gateway"]["mode"], "system");
+    assert_eq!(line["gateway"]["pid"], 7);
+    assert_ne!(line["host"]["name"], "forged");
+}
+
+#[test]
+fn commands_of_a_gateway_that_is_gone_get_a_result() {
+    let recorder = Recorder::new();
+    let (ada, serving) = recorder.connect(1000);
+    greeted(&ada);
+    let decision = id(say(&ada, "decision", None, &decision(1000)));
+    drop(ada);
+    serving.join().unwrap();
+    let line = recorder.lines().pop().unwrap();
+    assert_eq!((&line["kind"], &line["ref"]), (&"result".into(), &decision.into()));
+    assert_eq!(line["agreement"], "unknown");
+}
+
+#[test]
+fn one_user_has_so_many_commands_at_once_and_takes_nothing_from_another() {
+    let recorder = Recorder::new();
+    let (ada, _serving) = recorder.connect(1000);
+    let (bob, _serving) = recorder.connect(1001);
+    greeted(&ada);
+    greeted(&bob);
+    let members = decision(1000);
+    let ids: Vec<String> =
+        (0..MOST_RUNNING).map(|_| id(say(&ada, "decision", None, &members))).collect();
+    let told = cause(say(&ada, "decision", None, &members));
+    assert_eq!(told, "uid 1000 has 64 commands already");
+    id(say(&bob, "decision", None, &decision(1001)));
+    id(say(&ada, "result", ids.first().map(String::as_str), &result()));
+    id(say(&ada, "decision", None, &members));
+}
+
+#[test]
+fn one_user_has_a_share_of_the_log() {
+    let ledger = Ledger::default();
+    let piece = 1 << 20;
+    let most = usize::try_from(super::ledger::BURST).unwrap() / piece;
+    for _ in 0..most {
+        ledger.spend(1000, piece).unwrap();
+    }
+    // A slow machine gains some in the meantime.
+    let refused = (0..1000).find_map(|_| ledger.spend(1000, 8 * piece).err());
+    assert_eq!(refused.unwrap(), "uid 1000 writes more than its share of the log");
+    ledger.spend(1001, piece).unwrap();
+}

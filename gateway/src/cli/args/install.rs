@@ -1,0 +1,49 @@
+//! The options of `stockade install`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::Common;
+
+/// Examples of `stockade install`.
+pub(crate) const EXAMPLE: &str = "Examples:\n  sudo stockade install --system --policy managed-settings.json\n  \
+    sudo stockade install --system --undo --keep-log\n\n\
+    Without --policy the managed settings that are there stay; where there are none, they say `requireGateway`.";
+
+/// `stockade install`.
+#[derive(Debug, Args)]
+pub(crate) struct Install {
+    #[command(flatten)]
+    pub common: Common,
+    /// Install for all users of this machine, as root.
+    #[arg(long, required = true)]
+    pub system: bool,
+    /// Managed settings of this machine.
+    #[arg(long, value_name = "FILE", conflicts_with = "undo")]
+    pub policy: Option<PathBuf>,
+    /// Take away what was installed, with the log.
+    #[arg(long)]
+    pub undo: bool,
+    /// Leave the log and its keys where they are.
+    #[arg(long, requires = "undo")]
+    pub keep_log: bool,
+    /// Say what would be done, and do nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Install below this directory, and start nothing.
+    #[arg(long, value_name = "DIR")]
+    pub root: Option<PathBuf>,
+    /// The manager that starts the service [default: systemd where it runs, else a service script].
+    #[arg(long, value_enum, value_name = "MANAGER")]
+    pub manager: Option<Manager>,
+}
+
+/// The manager that starts the service.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Manager {
+    /// Units of systemd.
+    Systemd,
+    /// A script in /etc/init.d.
+    Script,
+}

@@ -1,0 +1,53 @@
+//! Connections from the keeper to the gateway of a user, as descriptors.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
+};
+
+/// The one message: a connection comes with it.
+const CONNECTION: u8 = 1;
+
+/// Hands `connection` over without waiting.
+pub(crate) fn give(to: &UnixStream, connection: BorrowedFd<'_>) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let descriptors = [connection];
+    if !control.push(SendAncillaryMessage::ScmRights(&descriptors)) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    rustix::net::sendmsg(to, &[IoSlice::new(&[CONNECTION])], &mut control, flags)?;
+    Ok(())
+}
+
+/// Waits for a connection; none when the keeper is gone.
+///
+/// # Errors
+///
+/// The socket cannot be read, or something else than one connection came.
+pub fn take(from: impl AsFd) -> io::Result<Option<UnixStream>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let received = rustix::io::retry_on_intr(|| {
+        let mut parts = [IoSliceMut::new(&mut byte)];
+        rustix::net::recvmsg(from.as_fd(), &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)
+    })?;
+    let mut descriptors: Vec<OwnedFd> = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(some) = message {
+            descriptors.extend(some);
+        }
+    }
+    match (received.bytes, byte, descriptors.pop()) {
+        (0, _, _) => Ok(None),
+        (1, [CONNECTION], Some(connection)) => Ok(Some(UnixStream::from(connection))),
+        (_, _, _) => Err(io::ErrorKind::InvalidData.into()),
+    }
+}

@@ -1,0 +1,72 @@
+//! The manager that starts the service: systemd where it runs, else the service script.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::units::{SCRIPT, SERVICES, SOCKETS};
+
+/// The manager that starts the service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Manager {
+    /// Units.
+    Systemd,
+    /// A plain script in `/etc/init.d`.
+    Script,
+}
+
+impl Manager {
+    /// Returns who manages services on this machine (`sd_booted(3)`).
+    pub fn of_this_machine() -> Manager {
+        match Path::new("/run/systemd/system").is_dir() {
+            true => Manager::Systemd,
+            false => Manager::Script,
+        }
+    }
+}
+
+/// Starts the service, and has it start with the machine.
+///
+/// # Errors
+///
+/// Says which command failed.
+pub fn start(manager: Manager) -> Result<(), String> {
+    match manager {
+        Manager::Systemd => {
+            run("systemctl", &["daemon-reload"])?;
+            run("systemctl", &["enable", "--now", SOCKETS[0], SOCKETS[1]])
+        }
+        Manager::Script => run(&format!("/{SCRIPT}"), &["start"]),
+    }
+}
+
+/// Ends the service. A service that does not run needs no end.
+///
+/// # Errors
+///
+/// Says which command failed.
+pub fn stop(manager: Manager) -> Result<(), String> {
+    match manager {
+        Manager::Systemd => {
+            run("systemctl", &["disable", "--now", SOCKETS[0], SOCKETS[1]])?;
+            run("systemctl", &["stop", SERVICES[0], SERVICES[1]])
+        }
+        Manager::Script if Path::new("/").join(SCRIPT).exists() => {
+            run(&format!("/{SCRIPT}"), &["stop"])
+        }
+        Manager::Script => Ok(()),
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the service manager, which starts the processes of the service"
+)]
+fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
+    let line = format!("{program} {}", arguments.join(" "));
+    let status = Command::new(program).args(arguments).stdin(std::process::Stdio::null()).status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("`{line}` failed: {status}")),
+        Err(error) => Err(format!("`{line}` cannot be started: {error}")),
+    }
+}

@@ -1,0 +1,122 @@
+use std::collections::BTreeMap;
+
+use stockade_scratch::Folder;
+
+use super::*;
+
+/// Names, modes and contents of all below `root`.
+fn tree(root: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
+    let mut found = BTreeMap::new();
+    let mut waiting = vec![root.to_path_buf()];
+    while let Some(path) = waiting.pop() {
+        let about = path.symlink_metadata().unwrap();
+        let content = match about.is_dir() {
+            true => {
+                waiting.extend(fs::read_dir(&path).unwrap().map(|it| it.unwrap().path()));
+                Vec::new()
+            }
+            false => fs::read(&path).unwrap(),
+        };
+        found.insert(path, (about.mode(), content));
+    }
+    found
+}
+
+fn machine() -> Folder {
+    let folder = Folder::new();
+    let root = folder.path();
+    for path in ["etc", "var/lib", "var/log", "etc/init.d"] {
+        fs::create_dir_all(root.join(path)).unwrap();
+    }
+    fs::write(root.join("etc/passwd"), "root:x:0:0:root:/root:/bin/sh\n").unwrap();
+    fs::write(root.join("etc/group"), "root:x:0:\n").unwrap();
+    fs::write(root.join("etc/shadow"), "root:*:19000::::::\n").unwrap();
+    folder
+}
+
+fn plan(root: &Path, policy: Option<&str>) -> Plan {
+    Plan {
+        root: root.to_path_buf(),
+        executable: "/usr/bin/stockade".into(),
+        policy: policy.map(str::to_owned),
+        manager: Manager::Script,
+    }
+}
+
+fn is_root() -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        println!("skipped: files of root can be made by root alone");
+    }
+    is_root
+}
+
+#[test]
+fn a_try_tells_all_and_changes_nothing() {
+    let folder = machine();
+    let before = tree(folder.path());
+    let told = install(&plan(folder.path(), Some("{}")), true).unwrap();
+    assert!(told.iter().any(|line| line.contains("etc/init.d/stockade")), "{told:?}");
+    assert!(told.iter().any(|line| line.contains("stockade-log:x:")), "{told:?}");
+    assert_eq!(tree(folder.path()), before);
+}
+
+#[test]
+fn what_was_installed_is_taken_away_to_the_byte() {
+    if !is_root() {
+        return;
+    }
+    let folder = machine();
+    let root = folder.path();
+    fs::create_dir(root.join("etc/stockade")).unwrap();
+    fs::write(root.join(POLICY), "{\"old\": true}").unwrap();
+    fs::set_permissions(root.join(POLICY), Permissions::from_mode(0o640)).unwrap();
+    let before = tree(root);
+    install(&plan(root, Some("{}")), false).unwrap();
+    // Once more, with another policy: what was there at first is what comes back.
+    install(&plan(root, Some("{\"model\": \"x\"}")), false).unwrap();
+    assert_eq!(fs::read_to_string(root.join(POLICY)).unwrap(), "{\"model\": \"x\"}");
+    fs::write(root.join("var/log/stockade/00000001.jsonl"), "a record").unwrap();
+    assert_ne!(tree(root), before);
+    undo(root, false, false).unwrap();
+    assert_eq!(tree(root), before);
+    assert!(undo(root, false, false).is_err());
+}
+
+#[test]
+fn the_log_can_stay_and_is_taken_up_again() {
+    if !is_root() {
+        return;
+    }
+    let folder = machine();
+    let root = folder.path();
+    let before = tree(root);
+    install(&plan(root, None), false).unwrap();
+    let record = root.join("var/log/stockade/00000001.jsonl");
+    fs::write(&record, "a record").unwrap();
+    undo(root, false, true).unwrap();
+    assert!(record.exists() && !root.join("etc/stockade").exists());
+    install(&plan(root, None), false).unwrap();
+    assert!(record.exists() && root.join(POLICY).exists());
+    undo(root, false, false).unwrap();
+    assert_eq!(tree(root), before);
+}
+
+#[test]
+fn what_somebody_else_put_there_is_not_believed() {
+    if !is_root() {
+        return;
+    }
+    let folder = machine();
+    let root = folder.path();
+    let log = root.join("var/log/stockade");
+    fs::create_dir(&log).unwrap();
+    fs::set_permissions(&log, Permissions::from_mode(0o777)).unwrap();
+    let told = install(&plan(root, None), false).unwrap_err();
+    assert!(told.contains("others can write it"), "{told}");
+    undo(root, false, false).unwrap();
+    assert!(log.exists(), "it was not ours");
+    fs::remove_dir(&log).unwrap();
+    std::os::unix::fs::symlink("/etc", &log).unwrap();
+    assert!(install(&plan(root, None), false).unwrap_err().contains("is no directory"));
+}

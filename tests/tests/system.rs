@@ -1,0 +1,325 @@
+//! The gateway as a service of the machine, on a machine of the test's own with ordinary users.
+//!
+//! Each test needs root and a mount namespace, and says so where it has neither.
+#![cfg(target_os = "linux")]
+
+#[path = "system/machine.rs"]
+mod machine;
+
+use std::fs;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use machine::{Machine, USERS, done, told};
+use serde_json::Value;
+
+/// Managed settings under which commands run without questions.
+const POLICY: &str = r#"{"requireGateway": true, "permissions": {"allow": ["Bash(*)"], "deny": ["Bash(touch /home/*/forbidden)"]}}"#;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < end, "in vain: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn kill(pid: i32) {
+    let pid = rustix::process::Pid::from_raw(pid).expect("a process");
+    let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL); // it may be gone
+}
+
+fn status(pid: i32, name: &str) -> Vec<String> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).expect("a process");
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.expect("a line").split_whitespace().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_command_runs_as_the_calling_user_and_nothing_else() {
+    let Some(machine) = Machine::new() else { return };
+    machine.install(POLICY);
+    for (name, id) in USERS {
+        let shown = "id -u; id -g; id -G; grep -E '^(Uid|Gid|CapPrm|CapEff|NoNewPrivs)' /proc/self/status; echo $HOME";
+        let output = machine.run(name, shown);
+        let text = told(&output);
+        assert_eq!(output.status.code(), Some(0), "{text}");
+        let lines: Vec<&str> = text.lines().skip(1).collect();
+        let groups = if name == "ada" { format!("{id} 2100") } else { id.to_string() };
+        assert_eq!(lines[..2], [id.to_string(), id.to_string()], "{text}");
+        // Groups that a user namespace cannot map are shown as those of nobody.
+        assert_eq!(lines[2].split(' ').count(), groups.split(' ').count(), "{text}");
+        assert!(text.contains("CapPrm:\t0000000000000000"), "{text}");
+        assert!(text.contains("NoNewPrivs:\t1"), "{text}");
+        assert!(text.contains(&format!("/home/{name}")), "{text}");
+    }
+    let refused = machine.run("ada", "touch /home/ada/forbidden");
+    assert_eq!(refused.status.code(), Some(120), "{}", told(&refused));
+    let of = |record: &Value, pointer: &str| record.pointer(pointer).cloned().unwrap_or_default();
+    let records = machine.records();
+    for (_, id) in USERS {
+        let own =
+            records.iter().filter(|it| it["kind"] == "decision" && of(it, "/caller/uid") == id);
+        let own: Vec<&Value> = own.collect();
+        assert!(!own.is_empty());
+        assert!(own.iter().all(|it| of(it, "/gateway/mode") == "system"), "{own:?}");
+        let results = records.iter().filter(|it| it["kind"] == "result");
+        assert!(results.into_iter().any(|it| it["ref"] == own[0]["id"]));
+    }
+}
+
+#[test]
+fn each_process_has_the_rights_of_its_work_and_no_others() {
+    let Some(machine) = Machine::new() else { return };
+    machine.install(POLICY);
+    done(Ok(machine.run("ada", "true")));
+    let [keeper] = machine.processes("system-keeper")[..] else { panic!("one keeper") };
+    let [recorder] = machine.processes("system-recorder")[..] else { panic!("one recorder") };
+    let [gateway] = machine.processes("system-gateway")[..] else { panic!("one gateway") };
+    // Bits 6 and 7 of capabilities(7): CAP_SETGID and CAP_SETUID.
+    for set in ["CapPrm", "CapEff", "CapBnd"] {
+        assert_eq!(status(keeper, set), ["00000000000000c0"], "{set}");
+    }
+    let log_user = done(machine.root(&["id", "-u", "stockade-log"]).output());
+    assert_eq!(status(recorder, "Uid"), vec![log_user.trim(); 4]);
+    assert_eq!(status(gateway, "Uid"), ["2001"; 4]);
+    assert_eq!(status(gateway, "Groups"), ["2001", "2100"]);
+    for pid in [recorder, gateway] {
+        for set in ["CapPrm", "CapEff", "CapInh", "CapAmb"] {
+            assert_eq!(status(pid, set), ["0000000000000000"], "{set} of {pid}");
+        }
+        assert_eq!(status(pid, "NoNewPrivs"), ["1"]);
+    }
+}
+
+#[test]
+fn an_ordinary_user_reaches_neither_rules_nor_keys_nor_log_nor_processes() {
+    let Some(machine) = Machine::new() else { return };
+    machine.install(POLICY);
+    let output = machine
+        .root(&["stockade", "doctor", "--system", "--json", "--user", "ada"])
+        .output()
+        .unwrap();
+    let object: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", told(&output)));
+    assert_eq!(object["ok"], true, "{object:#}");
+    assert_eq!(object["tries"].as_array().map(Vec::len), Some(8));
+    let own = machine.user("bob", &["stockade", "doctor", "--system"]).output().unwrap();
+    assert_eq!(own.status.code(), Some(0), "{}", told(&own));
+    // The same attempts succeed where somebody was careless, and that is told.
+    for (careless, promise) in [
+        ("chmod o+w /etc/stockade/managed-settings.json", "the rules are out of reach"),
+        (
+            "chmod 755 /var/lib/stockade/log /var/lib/stockade/log/keys; chmod 644 /var/lib/stockade/log/keys/sign.key",
+            "the keys are out of reach",
+        ),
+        ("chmod o+rx /var/log/stockade", "the log is out of reach"),
+        ("chmod 777 /run/stockade", "nobody else listens in the place of the gateway"),
+        ("printf '{}' > /etc/stockade/managed-settings.json", "without the gateway of the machine"),
+    ] {
+        machine.root_does("cp -a /etc/stockade /etc/kept");
+        machine.root_does(careless);
+        let output =
+            machine.root(&["stockade", "doctor", "--system", "--user", "ada"]).output().unwrap();
+        let text = told(&output);
+        assert!(output.status.code() == Some(122) && text.contains(promise), "{careless}: {text}");
+        machine
+            .root_does("rm -rf /etc/stockade; mv /etc/kept /etc/stockade; chmod 755 /run/stockade");
+        machine.root_does("chmod o-rx /var/log/stockade; chmod 700 /var/lib/stockade/log /var/lib/stockade/log/keys");
+        machine.root_does("chmod 600 /var/lib/stockade/log/keys/sign.key");
+    }
+}
+
+#[test]
+fn nothing_runs_without_the_gateway_of_the_machine() {
+    let Some(machine) = Machine::new() else { return };
+    machine.install(POLICY);
+    let made = "/home/ada/work/made";
+    let line = format!("touch {made}");
+    for words in [
+        vec!["stockade", "run", "--no-daemon", "--", &line],
+        vec!["stockade", "run", "--state-dir", "/home/ada/s", "--", &line],
+        vec!["env", "XDG_CONFIG_HOME=/home/ada/c", "stockade", "run", "--no-daemon", "--", &line],
+    ] {
+        let output = machine.user("ada", &words).output().unwrap();
+        let text = told(&output);
+        assert_eq!(output.status.code(), Some(122), "{text}");
+        assert!(text.contains("requireGateway"), "{text}");
+    }
+    let frame = r#"{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls"},"session_id":"s","cwd":"/home/ada/work"}"#;
+    let hook = format!("printf '%s' '{frame}' | stockade hook claude");
+    machine.root_does("/etc/init.d/stockade stop");
+    for (words, what) in
+        [(vec!["stockade", "run", "--", &line], "run"), (vec!["sh", "-c", &hook], "hook")]
+    {
+        let text = told(&machine.user("ada", &words).output().unwrap());
+        assert!(text.contains("requireGateway"), "{what}: {text}");
+        assert!(!text.contains(r#""permissionDecision":"allow""#), "{what}: {text}");
+    }
+    machine.root_does(&format!("test ! -e {made}"));
+    machine.root_does("/etc/init.d/stockade start");
+    done(Ok(machine.run("ada", &line)));
+    machine.root_does(&format!("test -e {made}"));
+}
+
+#[test]
+fn whichever_process_is_killed_nothing_runs_unrecorded_and_the_rest_goes_on() {
+    let Some(machine) = Machine::new() else { return };
+    machine.install(POLICY);
+    done(Ok(machine.run("bob", "true")));
+    for (turn, role) in
+        ["system-gateway", "system-recorder", "system-keeper"].iter().cycle().take(6).enumerate()
+    {
+        let made = format!("/home/ada/work/made-{turn}");
+        let line = format!("touch {made}; sleep 1000");
+        let mut command = machine.user("ada", &["stockade", "run", "--", &line]);
+        let mut running = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        until("the command runs", || {
+            machine.root(&["test", "-e", &made]).status().unwrap().success()
+        });
+        machine.processes(role).into_iter().for_each(kill);
+        let mut code = None;
+        until("its end is told", || {
+            code = running.try_wait().unwrap();
+            code.is_some()
+        });
+        assert_ne!(code.and_then(|it| it.code()), Some(0));
+        // The service goes on for both, with a process that begins again.
+        for user in ["ada", "bob"] {
+            until("a command runs again", || machine.run(user, "true").status.success());
+        }
+        let records = machine.records();
+        let is_it = |it: &&Value| {
+            it["request"]["command"].as_str().is_some_and(|text| text.contains(&made))
+        };
+        let decision = records.iter().find(is_it).expect("a decision of what ran");
+        until("a result of it", || {
+            machine.records().iter().any(|it| it["kind"] == "result" && it["ref"] == decision["id"])
+        });
+        let processes = done(machine.root(&["sh", "-c", "ps -eo args"]).output());
+        assert!(!processes.contains(&made), "{processes}");
+    }
+    let verified = machine
+        .root(&[
+            "stockade",
+            "audit",
+            "verify",
+            "/var/log/stockade",
+            "--state-dir",
+            "/var/lib/stockade/log",
+        ])
+        .output()
+        .unwrap();
+    assert_eq!(verified.status.code(), Some(0), "{}", told(&verified));
+}
+
+#[test]
+fn a_user_with_a_shell_gets_nothing_from_the_processes_that_are_his() {
+    let Some(machine) = Machine::new() else { return };
+    machine.install(POLICY);
+    let mut command = machine.user("ada", &["stockade", "run", "--", "sleep 1000"]);
+    let mut running = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    until("a gateway runs", || !machine.processes("system-gateway").is_empty());
+    let gateway = machine.processes("system-gateway")[0];
+    // Each attempt succeeds on a process of the user's own, so that its failure says something.
+    let attempts = |pid: &str| {
+        format!(
+            "for it in environ maps; do test -n \"$(cat /proc/{pid}/$it 2> /dev/null)\" && echo $it; done; \
+             ls /proc/{pid}/fd > /dev/null 2>&1 && echo fd; \
+             dd if=/proc/{pid}/mem bs=1 count=0 2> /dev/null && echo mem; \
+             ls /proc/{pid}/root/ > /dev/null 2>&1 && echo root"
+        )
+    };
+    let own = format!("sleep 1000 & {}; kill $!", attempts("$!"));
+    let own = done(machine.user("ada", &["sh", "-c", &own]).output());
+    assert_eq!(
+        own.split_whitespace().collect::<Vec<_>>(),
+        ["environ", "maps", "fd", "mem", "root"]
+    );
+    let its = machine.user("ada", &["sh", "-c", &attempts(&gateway.to_string())]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&its.stdout), "");
+    // Neither with a role of the service nor with its sockets.
+    for words in [
+        vec!["stockade", "system-gateway", "2001:2001:"],
+        vec!["stockade", "system-gateway", "0:0:"],
+        vec!["stockade", "system-keeper"],
+        vec!["stockade", "system-recorder"],
+        vec!["stockade", "system-tries", "0:0:"],
+        vec!["stockade", "install", "--system"],
+        vec!["stockade", "install", "--system", "--undo"],
+    ] {
+        let output = machine.user("ada", &words).output().unwrap();
+        assert_eq!(output.status.code(), Some(122), "{words:?}: {}", told(&output));
+    }
+    // A process of another user namespace, as a confined command is, has the same user and is not served.
+    let apart = machine.user(
+        "ada",
+        &["unshare", "--user", "--map-current-user", "stockade", "run", "--", "echo it ran"],
+    );
+    let mut apart = apart;
+    let output = apart.output().unwrap();
+    assert!(!told(&output).contains("it ran"), "{}", told(&output));
+    let _ = running.kill();
+    let _ = running.wait();
+}
+
+#[test]
+fn installing_and_taking_away_leaves_the_machine_as_it_was() {
+    let Some(machine) = Machine::new() else { return };
+    let look = "cd / && find etc var/lib var/log run usr/local home -xdev ! -type d -printf '%p %m %U %G %y %l\\n' | sort; \
+        find etc var/lib/stockade var/log run usr/local home -xdev -type f -exec sha256sum {} + 2> /dev/null | sort; \
+        find etc var/lib var/log run usr/local -xdev -type d -printf '%p %m %U %G\\n' | sort";
+    machine.root_does(&format!("printf '%s' '{POLICY}' > /etc/policy.json"));
+    let before = machine.root_does(look);
+    let tried = machine.root_does(
+        "stockade install --system --dry-run --manager script --policy /etc/policy.json",
+    );
+    assert!(tried.contains("would make /var/log/stockade (mode 0750"), "{tried}");
+    assert_eq!(machine.root_does(look), before);
+    machine.root_does("stockade install --system --manager script --policy /etc/policy.json");
+    done(Ok(machine.run("ada", "true")));
+    machine.root_does("rm -rf /home/ada/.local /home/ada/.cache");
+    machine.root_does("stockade install --system --manager script --undo");
+    assert_eq!(machine.root_does(look), before);
+    assert_eq!(machine.processes("system-keeper"), [] as [i32; 0]);
+    assert_eq!(machine.processes("system-recorder"), [] as [i32; 0]);
+}
+
+#[test]
+fn one_user_who_has_too_much_does_not_hold_up_another() {
+    let Some(machine) = Machine::new() else { return };
+    machine.install(POLICY);
+    let line =
+        "for i in $(seq 70); do stockade run -- 'sleep 1000' > /dev/null 2> ~/said.$i & done; wait";
+    let mut many = machine.user("ada", &["sh", "-c", line]).spawn().unwrap();
+    until("some are refused", || {
+        let said = machine.root_does("cat /home/ada/said.* 2> /dev/null || :");
+        said.contains("has 64 commands already")
+    });
+    done(Ok(machine.run("bob", "true")));
+    let _ = many.kill();
+    let _ = many.wait();
+    let _ = machine.user("ada", &["sh", "-c", "kill -KILL -1"]).status(); // it ends itself, too
+    until("it goes on for the first as well", || machine.run("ada", "true").status.success());
+}
+
+#[test]
+fn the_units_are_read_by_systemd_and_the_recorder_is_closed() {
+    let Some(machine) = Machine::new() else { return };
+    let analyzes = machine.root(&["systemd-analyze", "--version"]).output();
+    if !analyzes.is_ok_and(|it| it.status.success()) {
+        println!("skipped: there is no systemd-analyze");
+        return;
+    }
+    machine.root_does(
+        "mkdir -p /run/r/etc /run/r/var/lib /run/r/var/log; cp /etc/passwd /etc/group /run/r/etc; \
+         mkdir -p /run/r/etc/systemd; stockade install --system --root /run/r --manager systemd",
+    );
+    let units = "cd /run/r/etc/systemd/system && systemd-analyze verify ./stockade*.service ./stockade*.socket 2>&1";
+    let said = machine.root_does(units);
+    assert!(!said.contains("stockade"), "{said}");
+    let closed = "cd /run/r/etc/systemd/system && systemd-analyze security --offline=true --threshold=10 ./stockade-recorder.service";
+    machine.root_does(closed);
+}
