@@ -18,6 +18,8 @@ use crate::flags::Flags;
 
 /// Member of a line that is an event and no message.
 pub(crate) const EVENT: &str = "stockade_event";
+/// Modes that allow no more than any other mode.
+const NARROW: [&str; 2] = ["plan", "dontAsk"];
 /// Member of a line that is a question.
 pub(crate) const ASK: &str = "stockade_ask";
 
@@ -28,6 +30,8 @@ pub(crate) struct Before {
     pub(crate) lines: Vec<Value>,
     pub(crate) todos: Value,
     pub(crate) list: Value,
+    /// The permission mode, if it is one that allows no more than any other: the log is no reason to allow more.
+    pub(crate) mode: Option<String>,
     /// They come from a projection, and are in no log yet.
     pub(crate) is_import: bool,
 }
@@ -91,6 +95,7 @@ pub(crate) fn before(flags: &Flags, cwd: &Path) -> anyhow::Result<Option<(String
         lines: lines(&state),
         todos: state.todos.clone(),
         list: state.list.clone(),
+        mode: state.mode.clone().filter(|mode| NARROW.contains(&mode.as_str())),
         is_import: false,
     };
     Ok(Some((found.id, before)))

@@ -93,7 +93,8 @@ impl Begun {
             (None, _) => identity(),
         };
         let (servers, failed) = servers(flags)?;
-        let setup = setup(flags, &settings, id, &cwd)?;
+        let mut setup = setup(flags, &settings, id, &cwd)?;
+        setup.mode = setup.mode.or_else(|| before.mode.clone());
         let mut begun = Begun {
             cwd,
             settings,

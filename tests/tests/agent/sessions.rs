@@ -133,6 +133,23 @@ fn old_sessions_without_a_name_go_by_themselves_where_settings_say_so() {
 }
 
 #[test]
+fn a_session_stays_in_a_narrow_mode_and_takes_no_wide_one_from_its_log() {
+    let place = Place::new("ag-mode");
+    let mode = |options: &[&str]| {
+        let server = one(&[say("done")]);
+        run(&place, &server, &[&["-p", "go"], options].concat());
+        let system = server.received()[0].body["system"].to_string();
+        let rest = system.split("Permission mode: ").nth(1).expect("a mode").to_owned();
+        rest.chars().take_while(char::is_ascii_alphabetic).collect::<String>()
+    };
+    for (begun, then) in [("plan", "plan"), ("dontAsk", "dontAsk"), ("acceptEdits", "default")] {
+        let id = begin(&place, begun, &["--permission-mode", begun]);
+        assert_eq!(mode(&["--resume", &id]), then);
+        assert_eq!(mode(&["--resume", &id, "--permission-mode", "default"]), "default");
+    }
+}
+
+#[test]
 fn nothing_is_stored_without_a_message_or_when_nothing_is_to_be() {
     let place = Place::new("ag-nothing");
     drop(run(&place, &one(&[say("x")]), &["-p", "hi", "--no-session-persistence"]));
