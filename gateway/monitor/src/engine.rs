@@ -49,7 +49,7 @@ use crate::records::{self, Circumstances};
 use crate::run::{self, Launchers, Lines, Manner, Task};
 use crate::tasks::live::Live;
 use crate::temporary::Temporary;
-use crate::{answer, request, view, worker};
+use crate::{request, response, view, worker};
 use answered::{Case, Going};
 use calling::Calling;
 use due::Due;
@@ -123,8 +123,8 @@ impl Gateway {
     pub async fn open_as(options: Options, mode: GatewayMode) -> Result<Gateway, Failure> {
         let places = Places::find(&options, |name| std::env::var_os(name))?;
         let executable = options.executable()?;
-        let scanner = Scanner::new(executable.clone(), options.spare.scan_worker());
-        if !options.spare.is_idle() {
+        let scanner = Scanner::new(executable.clone(), options.prefork.scan_worker());
+        if !options.prefork.is_idle() {
             scanner.warm();
         }
         let opening = places.clone();
@@ -135,10 +135,10 @@ impl Gateway {
                 Some(recorder) => attached(&opening.of_log(), &recorder),
                 None => Log::begin(&opening.of_log(), mode),
             };
-            opened.map_err(|error| answer::unrecorded(&error))
+            opened.map_err(|error| response::unrecorded(&error))
         };
         let log = Opening::start(&places.audit, move || prepared.prepare(), open)?;
-        let launchers = Arc::new(Launchers::new(executable.clone(), &options.spare));
+        let launchers = Arc::new(Launchers::new(executable.clone(), &options.prefork));
         if options.runs {
             launchers.warm();
         }
@@ -264,13 +264,13 @@ impl Gateway {
         let recorded = self.record(&scene, &judged, circumstances, spec).await?;
         asked.is_decided = true;
         let Some((temporary, hosts, withheld)) = rest else {
-            return Ok(answer::not_run(recorded.verdict(), view, recorded.receipt()));
+            return Ok(response::not_run(recorded.verdict(), view, recorded.receipt()));
         };
         let (receipt, outcome) = decide::decide(recorded);
         let case = Case { scene, judged, view, receipt };
         let going = match outcome {
             Outcome::Granted(grant) => Ok(Going { case, grant, temporary, hosts, withheld }),
-            Outcome::Refused => Err(answer::not_run(Decision::Deny, case.view, &case.receipt)),
+            Outcome::Refused => Err(response::not_run(Decision::Deny, case.view, &case.receipt)),
             Outcome::Ask(pending) => {
                 drop(temporary);
                 let call = answered::Call {
@@ -292,8 +292,8 @@ impl Gateway {
         let Case { scene, judged, mut view, receipt } = case;
         if was_given_up(&mut conversation.control) {
             let recorded = records::not_run(&log, &receipt).await;
-            recorded.map_err(|error| answer::unrecorded(&error))?;
-            return Err(answer::given_up());
+            recorded.map_err(|error| response::unrecorded(&error))?;
+            return Err(response::given_up());
         }
         let journal = self.begin_journal(temporary.take_journal(), (&log, &receipt)).await?;
         // In a mode in which questions are refusals, this one is, too.
@@ -308,7 +308,7 @@ impl Gateway {
             }),
             may_save: !scene.snapshot.rules.settings().managed_rules_only,
         });
-        answer::tell(&conversation, &scene, &judged, &view).await;
+        response::tell(&conversation, &scene, &judged, &view).await;
         let manner = Manner {
             timeout: command.timeout,
             at_limit: request.at_limit,
@@ -346,7 +346,7 @@ impl Gateway {
         }
         view::add_hooks(&mut view, said);
         let busy = self.busy_port(request.context.session.as_deref(), &execution).await;
-        Ok(answer::ran(view, &receipt, &execution, (&scene, &judged), (cwd_after, busy)))
+        Ok(response::ran(view, &receipt, &execution, (&scene, &judged), (cwd_after, busy)))
     }
 
     /// Runs what was granted, and records how it ended before anybody learns of it. Also returns where its shell stood
@@ -366,10 +366,10 @@ impl Gateway {
             Ok(running) => running,
             Err(error) => {
                 let recorded = records::not_run(log, receipt).await;
-                let failure = answer::not_started(&error);
+                let failure = response::not_started(&error);
                 tasks::not_started(task, &failure);
                 self.clear(temporary).await?;
-                recorded.map_err(|it| answer::unrecorded(&it))?;
+                recorded.map_err(|it| response::unrecorded(&it))?;
                 return Err(failure);
             }
         };
@@ -420,7 +420,7 @@ impl Gateway {
     ) -> Result<Option<String>, Failure> {
         let recorded = async {
             let recorded = records::result(log, receipt, execution).await;
-            recorded.map_err(|error| answer::ran_unrecorded(&error, execution))
+            recorded.map_err(|error| response::ran_unrecorded(&error, execution))
         };
         match self.mode {
             // This thread alone answers: it does not touch a disk that may hang.

@@ -5,27 +5,27 @@
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "fields whose names and types say what they are")]
 
-pub mod answer;
 pub mod approve;
 mod blocking;
 mod control;
 pub mod decide;
+pub mod denied_reads;
 pub mod dry_run;
 pub mod engine;
 mod failures;
 pub mod judge;
 pub mod options;
+pub mod prefork;
 pub mod records;
-pub mod remedy;
+pub mod response;
 pub mod run;
 pub mod run_notice;
-pub mod spare;
-pub mod unseen;
 pub mod view;
+pub mod violation_help;
 pub mod worker;
 
 pub use engine::Gateway;
-pub use spare::Spare;
+pub use prefork::Prefork;
 use stockade_base::{json_text, places, random};
 use stockade_hooks as hooks;
 use stockade_log as audit;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use stockade_base::places;
 
-use crate::Spare;
+use crate::Prefork;
 
 /// Which gateway a call uses, and the processes that are ready in case it is this one.
 #[derive(Debug, Clone, Default)]
@@ -15,7 +15,7 @@ pub struct Options {
     /// Commands will be run, not only judged: a launcher is made ready meanwhile.
     pub runs: bool,
     /// Processes that were forked when this one began.
-    pub spare: Spare,
+    pub prefork: Prefork,
     /// The connection to the recorder, for a gateway whose log another process keeps.
     pub recorder: Option<Arc<UnixStream>>,
 }

@@ -8,7 +8,7 @@ use stockade_sandbox::{ForkedWorker, Launcher, LauncherZygote};
 /// A scan worker and a launcher that wait for their first use, or what makes launchers. Without them each is executed
 /// when it is needed.
 #[derive(Debug, Clone, Default)]
-pub struct Spare(Arc<Mutex<Processes>>);
+pub struct Prefork(Arc<Mutex<Processes>>);
 
 #[derive(Debug, Default)]
 struct Processes {
@@ -33,9 +33,9 @@ pub enum Purpose {
     Serve,
 }
 
-impl Spare {
+impl Prefork {
     /// Forks what `purpose` needs. Must come first of all; with a second thread nothing is forked.
-    pub fn fork(purpose: Purpose) -> Spare {
+    pub fn fork(purpose: Purpose) -> Prefork {
         // The launcher first: it has the longest way to go.
         let (launcher, zygote) = match purpose {
             Purpose::Judge => (None, None),
@@ -45,7 +45,7 @@ impl Spare {
         let is_idle = purpose == Purpose::Run { is_read: false };
         let worker =
             if is_idle { None } else { ForkedWorker::fork(stockade_worker::scan::main).ok() };
-        Spare(Arc::new(Mutex::new(Processes { worker, is_idle, launcher, zygote })))
+        Prefork(Arc::new(Mutex::new(Processes { worker, is_idle, launcher, zygote })))
     }
 
     /// Says whether, as far as is foreseen, no text comes that a scan worker has to read.
@@ -54,10 +54,10 @@ impl Spare {
     }
 
     /// Returns what takes the scan worker.
-    pub fn scan_worker(&self) -> stockade_worker::Spare {
+    pub fn scan_worker(&self) -> stockade_worker::Prefork {
         let processes = Arc::clone(&self.0);
         let take = move || processes.lock().ok().and_then(|mut it| it.worker.take());
-        stockade_worker::Spare(Arc::new(take))
+        stockade_worker::Prefork(Arc::new(take))
     }
 
     /// Takes the launcher.

@@ -9,11 +9,11 @@ use stockade_parser::tables::{Table, view};
 use stockade_policy::SandboxState;
 use stockade_sandbox::{self as sandbox, Match, Pattern, Violation};
 
+use crate::denied_reads;
 use crate::judge::{Judged, Scene};
 use crate::protocol::words::one_line;
-use crate::remedy::{self, Around};
 use crate::run::Execution;
-use crate::unseen;
+use crate::violation_help::{self, Around};
 
 /// What a shell returns for a child that a signal ended is this and the signal's number (`bash(1)`).
 const SHELL_SIGNAL: i32 = 128;
@@ -86,7 +86,7 @@ fn met(execution: &Execution, judged: &Judged, scene: &Scene) -> String {
     let mut told: Vec<&Violation> = execution.violations.iter().filter(counts).collect();
     told.sort_by_key(|found| rank(found, judged));
     if let Some((first, rest)) = told.split_first() {
-        return remedy::footer(first, rest, around(judged));
+        return violation_help::footer(first, rest, around(judged));
     }
     if !failed || ended || judged.facts.sandbox != SandboxState::Enforced {
         return String::new();
@@ -97,7 +97,7 @@ fn met(execution: &Execution, judged: &Judged, scene: &Scene) -> String {
     if is_foreign(execution) {
         return "stockade: ended by SIGSYS, as the filter ends who calls the kernel as another architecture does".into();
     }
-    unseen::footer(judged, scene).unwrap_or_default()
+    denied_reads::footer(judged, scene).unwrap_or_default()
 }
 
 /// Returns how likely a refusal is why a command failed, the likeliest least; those that are equal stay in the order of time.
@@ -128,7 +128,7 @@ fn matters(found: &Violation, judged: &Judged) -> bool {
     match found.kind.as_str() {
         "write" => is_named(&found.object, judged) || !is_tried(&found.object, judged),
         // Who only wants the name of this machine looks that up as well. One command alone would have failed.
-        "network" if found.object.ends_with(remedy::NAME_SERVICE) => {
+        "network" if found.object.ends_with(violation_help::NAME_SERVICE) => {
             judged.tree.as_ref().is_none_or(|tree| tree.commands().len() > 1)
         }
         "network" | "unix-socket" | "limit" | "planted" | "process" => true,

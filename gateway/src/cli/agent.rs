@@ -31,12 +31,12 @@ use crate::audit::GatewayMode;
 use crate::cli::exit::ExitCode;
 use crate::places::Places;
 use crate::plan;
+use crate::prefork::{Prefork, Purpose};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::words;
 use crate::route::Options;
 use crate::serve::rights::{self, Rights};
 use crate::serve::socket::{Idle, Listener};
-use crate::spare::{Purpose, Spare};
 
 /// Name of the executable beside this one.
 const BESIDE: &str = "stockade-agent";
@@ -74,8 +74,8 @@ pub(crate) fn start(options: &Agent) -> Result<ExitCode, Failure> {
             super::wait(agent.run(&path))?
         }
         None => {
-            let spare = Spare::fork(Purpose::Serve);
-            super::wait(agent.serve(Options { spare, ..gateway }))?
+            let prefork = Prefork::fork(Purpose::Serve);
+            super::wait(agent.serve(Options { prefork, ..gateway }))?
         }
     }
 }

@@ -7,19 +7,19 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{args, context, failure, refused};
+use crate::prefork::Prefork;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{Case, CheckRequest, Context, DecisionView};
 use crate::protocol::words;
 use crate::route::Route;
-use crate::spare::Spare;
 
 /// Longest line of `--jsonl`, in bytes.
 pub(super) const LONGEST_LINE: usize = 8 << 20;
 
 /// Decides what `options` names and tells the answer; what cannot be decided is a denial for a program.
-pub(crate) async fn check(options: args::Check, spare: Spare) -> Result<ExitCode, Failure> {
+pub(crate) async fn check(options: args::Check, prefork: Prefork) -> Result<ExitCode, Failure> {
     let json = options.common.json && !options.jsonl;
-    let failure = match decide(options, spare).await {
+    let failure = match decide(options, prefork).await {
         Err(failure) if json => failure,
         told => return told,
     };
@@ -27,20 +27,24 @@ pub(crate) async fn check(options: args::Check, spare: Spare) -> Result<ExitCode
     Ok(failure::fail(&failure).into())
 }
 
-async fn decide(options: args::Check, spare: Spare) -> Result<ExitCode, Failure> {
+async fn decide(options: args::Check, prefork: Prefork) -> Result<ExitCode, Failure> {
     let mut call = match context::call(&options.common, "check") {
         Err(failure) if options.record => {
             let asked = match (&options.tool, &options.input) {
                 (Some(tool), _) => (tool.as_str(), json!({})),
                 (None, _) => ("Bash", json!({ "command": options.command.join(" ") })),
             };
-            return Err(
-                refused::record((&options.common, spare), ("check", None), asked, failure).await
-            );
+            return Err(refused::record(
+                (&options.common, prefork),
+                ("check", None),
+                asked,
+                failure,
+            )
+            .await);
         }
         call => call?,
     };
-    call.options.spare = spare;
+    call.options.prefork = prefork;
     // Whether a person could be asked is the run's matter; here a question stays one.
     call.context.interactive = true;
     let (tool, input, shown) = match (options.jsonl, &options.tool, &options.input) {

@@ -7,11 +7,11 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use super::args::Common;
+use crate::prefork::{Prefork, Purpose};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{CommandText, Context};
 use crate::request::{quoted, remade};
 use crate::route::{Options, Route};
-use crate::spare::{Purpose, Spare};
 
 /// Longest command text that is read from standard input, in bytes.
 const LONGEST_TEXT: u64 = 4 << 20;
@@ -96,16 +96,16 @@ pub(crate) fn options(common: &Common, here: &Path) -> Options {
 
 /// Forks what this process will need if it is the gateway itself, or takes what was forked for it. First of all,
 /// while there is one thread and nothing but the command line was read.
-pub(crate) fn spare(common: &Common, purpose: Purpose, foreseen: Option<Spare>) -> Spare {
+pub(crate) fn prefork(common: &Common, purpose: Purpose, foreseen: Option<Prefork>) -> Prefork {
     match may_run(common) {
-        true => Spare::default(),
-        false => foreseen.unwrap_or_else(|| Spare::fork(purpose)),
+        true => Prefork::default(),
+        false => foreseen.unwrap_or_else(|| Prefork::fork(purpose)),
     }
 }
 
-/// Forks as [`spare`] does before the command line is understood, where its words let expect that this process is the
+/// Forks as [`prefork`] does before the command line is understood, where its words let expect that this process is the
 /// gateway: the copies begin sooner, and hold less. What was forked in vain ends when it is dropped.
-pub(crate) fn foreseen(words: &[OsString]) -> Option<Spare> {
+pub(crate) fn foreseen(words: &[OsString]) -> Option<Prefork> {
     let purpose = match words.get(1)?.to_str()? {
         "run" => Purpose::Run { is_read: true },
         "check" => Purpose::Judge,
@@ -113,7 +113,7 @@ pub(crate) fn foreseen(words: &[OsString]) -> Option<Spare> {
     };
     let embedded = words.iter().take_while(|word| *word != "--").any(|word| word == "--no-daemon");
     let expected = embedded || stockade_client::Options::from_environment().stays_embedded();
-    expected.then(|| Spare::fork(purpose))
+    expected.then(|| Prefork::fork(purpose))
 }
 
 /// Says whether a gateway may run where the options say.

@@ -12,13 +12,13 @@ use clap::error::ErrorKind;
 use serde_json::{Value, json};
 
 use super::{args, context, failure, refused, setup};
+use crate::prefork::{Prefork, Purpose};
 use crate::protocol::errors::{Code, Failure};
 use crate::route::{Options, Route};
 use crate::serve::hook::answer::{Answer, blocked};
 use crate::serve::hook::frame::LIMIT_BYTES;
 use crate::serve::hook::handle::{Running, handle};
 use crate::serve::hook::{Agent, alone, keep_words, print, supervise};
-use crate::spare::{Purpose, Spare};
 
 /// Is `stockade hook …`: what is wrong with the arguments is the agent's refusal too, for several agents run the
 /// command when their hook ends with any other status.
@@ -99,16 +99,16 @@ fn at_once<T>(work: impl Future<Output = T>) -> Option<T> {
 
 /// Is the handler: returns its exit status.
 fn handler(options: &args::agents::Hook) -> u8 {
-    let spare = context::spare(&options.common, Purpose::Judge, None);
-    match super::wait(answer(options, spare)) {
+    let prefork = context::prefork(&options.common, Purpose::Judge, None);
+    match super::wait(answer(options, prefork)) {
         Ok(Ok(())) => 0,
         Ok(Err(_)) | Err(_) => failure::FAILED,
     }
 }
 
 /// Gives the answer to the supervisor as one JSON object.
-async fn answer(options: &args::agents::Hook, spare: Spare) -> Result<(), Failure> {
-    let answer = match judged(options, spare).await {
+async fn answer(options: &args::agents::Hook, prefork: Prefork) -> Result<(), Failure> {
+    let answer = match judged(options, prefork).await {
         Ok(answer) => answer,
         Err(failure) => blocked(options.agent, &failure.message),
     };
@@ -120,15 +120,15 @@ fn lost(reason: &str) -> Failure {
     Failure::new(Code::Internal, format!("the answer cannot be written: {reason}"), "")
 }
 
-async fn judged(options: &args::agents::Hook, spare: Spare) -> Result<Answer, Failure> {
+async fn judged(options: &args::agents::Hook, prefork: Prefork) -> Result<Answer, Failure> {
     let prepared = match prepared(options) {
         Ok(prepared) => prepared,
         Err(failure) => {
             let (from, asked) = asked(options.agent);
-            return Err(refused::record((&options.common, spare), from, asked, failure).await);
+            return Err(refused::record((&options.common, prefork), from, asked, failure).await);
         }
     };
-    let mut client = Route::connect(Options { spare, ..prepared.call.options.clone() }).await?;
+    let mut client = Route::connect(Options { prefork, ..prepared.call.options.clone() }).await?;
     Ok(prepared.answer(options.agent, &mut client).await)
 }
 

@@ -36,9 +36,9 @@ use std::future::Future;
 use clap::error::ErrorKind;
 use stockade_sandbox::end_now;
 
+use crate::prefork::{Prefork, Purpose};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::words;
-use crate::spare::{Purpose, Spare};
 use args::{Arguments, Command, Common};
 
 /// The status of a process that broke off: that of a panic in a program with the usual entry.
@@ -106,7 +106,7 @@ fn asks_for_json(arguments: &[OsString]) -> bool {
 
 // By itself: the stack of all that it may do, 45 KB, is then not below that of reading the options.
 #[inline(never)]
-fn dispatch(arguments: Arguments, foreseen: Option<Spare>) -> Result<ExitCode, Failure> {
+fn dispatch(arguments: Arguments, foreseen: Option<Prefork>) -> Result<ExitCode, Failure> {
     let before = arguments.before;
     let join = |after: Common| before.clone().join(after).map_err(twice);
     match arguments.command {
@@ -117,16 +117,16 @@ fn dispatch(arguments: Arguments, foreseen: Option<Spare>) -> Result<ExitCode, F
         }
         Command::Check(mut options) => {
             options.common = join(options.common)?;
-            let spare = context::spare(&options.common, Purpose::Judge, foreseen);
-            wait(check::check(options, spare))?
+            let prefork = context::prefork(&options.common, Purpose::Judge, foreseen);
+            wait(check::check(options, prefork))?
         }
         Command::Serve(mut options) => {
             options.common = join(options.common)?;
             if options.detach {
                 return serve::detach(&options);
             }
-            let spare = Spare::fork(Purpose::Serve);
-            wait(serve::serve(options, spare))?
+            let prefork = Prefork::fork(Purpose::Serve);
+            wait(serve::serve(options, prefork))?
         }
         Command::Tasks(options) => {
             let args::tasks::Tasks { common, command } = *options;

@@ -14,9 +14,9 @@ use tokio::sync::mpsc;
 use super::check::{LONGEST_LINE, read_line, strict};
 use super::{args, context, failure};
 use crate::parse::Scanner;
+use crate::prefork::Prefork;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::words;
-use crate::spare::Spare;
 
 /// Most texts that go to the worker in one trip.
 const BATCH: usize = 256;
@@ -24,7 +24,7 @@ const BATCH: usize = 256;
 /// Prints the tree of what `options` names.
 pub(crate) async fn parse(options: args::Parse) -> Result<ExitCode, Failure> {
     let executable = stockade_client::Options::default().executable()?;
-    let scanner = Scanner::new(executable, Spare::default().scan_worker());
+    let scanner = Scanner::new(executable, Prefork::default().scan_worker());
     if options.jsonl {
         return texts(&scanner).await;
     }

@@ -24,11 +24,11 @@ use crate::facts::{Place, roots};
 use crate::judge::{self, Asked, Hooks, Judged, Runner, Scene};
 use crate::parse::Scanner;
 use crate::places::Places;
+use crate::prefork::Prefork;
 use crate::protocol::errors::Failure;
 use crate::protocol::types::Context;
 use crate::protocol::words;
 use crate::settings::{self, Sources};
-use crate::spare::Spare;
 
 /// Exit status when something was found.
 const FOUND: u8 = 1;
@@ -88,7 +88,7 @@ impl Court {
         place.roots = roots::around(&places.state, &place);
         let regions = bounds::of(&place, &places);
         bounds::check(&call.cwd, &call.context, (&place, &places), &regions)?;
-        let scanner = Scanner::new(call.options.executable()?, Spare::default().scan_worker());
+        let scanner = Scanner::new(call.options.executable()?, Prefork::default().scan_worker());
         Ok(Court { call, places, place, regions, scanner })
     }
 

@@ -6,21 +6,21 @@ use serde_json::Value;
 
 use super::args::Common;
 use super::context;
+use crate::prefork::Prefork;
 use crate::protocol::errors::Failure;
 use crate::protocol::types::{CheckRequest, Context};
 use crate::route::{Options, Route};
-use crate::spare::Spare;
 
 /// Has the gateway that `common` names record that the call of `tool` was refused because of `failure`. Returns what the
 /// caller is told: that, or why it cannot be recorded.
 pub(super) async fn record(
-    (common, spare): (&Common, Spare),
+    (common, prefork): (&Common, Prefork),
     (door, agent): (&str, Option<&str>),
     (tool, input): (&str, Value),
     failure: Failure,
 ) -> Failure {
     let here = std::env::current_dir().unwrap_or_else(|_| "/".into());
-    let options = Options { spare, ..context::options(common, &here) };
+    let options = Options { prefork, ..context::options(common, &here) };
     let mut client = match Route::connect(options).await {
         Ok(client) => client,
         Err(unrecorded) => return unrecorded,

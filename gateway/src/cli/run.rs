@@ -16,6 +16,7 @@ use stockade_client::{Client, start};
 use stockade_wire::conversation::{Conversation, PendingQuestion};
 
 use crate::parse::is_plain;
+use crate::prefork::{Prefork, Purpose};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::tasks::TaskView;
 use crate::protocol::types::{
@@ -25,18 +26,17 @@ use crate::protocol::types::{
 use crate::protocol::{status, words};
 use crate::route::{Options, Route};
 use crate::serve::shell::inside;
-use crate::spare::{Purpose, Spare};
 
 /// Places for messages to the command that are kept for signals.
 const ROOM: usize = 8;
 
 /// Runs the command of `options` to its end and returns its exit status.
-pub(crate) fn run(options: args::Run, foreseen: Option<Spare>) -> Result<u8, Failure> {
+pub(crate) fn run(options: args::Run, foreseen: Option<Prefork>) -> Result<u8, Failure> {
     // First of all: what is forked holds what this process has by then.
     let purpose = Purpose::Run { is_read: !is_plain(options.command.join(" ").as_bytes()) };
-    let spare = context::spare(&options.common, purpose, foreseen);
+    let prefork = context::prefork(&options.common, purpose, foreseen);
     let json = options.common.json;
-    let failure = match attempt(options, spare) {
+    let failure = match attempt(options, prefork) {
         Err(failure) if json => failure,
         told => return told,
     };
@@ -44,14 +44,14 @@ pub(crate) fn run(options: args::Run, foreseen: Option<Spare>) -> Result<u8, Fai
     Ok(ending.tell(&RunOutcome::Failed(failure), None))
 }
 
-fn attempt(mut options: args::Run, spare: Spare) -> Result<u8, Failure> {
+fn attempt(mut options: args::Run, prefork: Prefork) -> Result<u8, Failure> {
     // In a line that the hook of an agent wrote, the session is what the hook names.
     let hook_session = options.common.session.take_if(|_| options.for_agent);
     let mut call = match context::call(&options.common, "run") {
         Ok(call) => call,
         Err(failure) => {
             return Err(unread(
-                (&options.common, spare),
+                (&options.common, prefork),
                 "run",
                 &options.command.join(" "),
                 failure,
@@ -114,20 +114,20 @@ fn attempt(mut options: args::Run, spare: Spare) -> Result<u8, Failure> {
     if request.background || request.at_limit == AtLimit::Background {
         start::gateway(&call.options)?;
     }
-    let (outcome, lost) = perform(Options { spare, ..call.options }, request, show, people)?;
+    let (outcome, lost) = perform(Options { prefork, ..call.options }, request, show, people)?;
     Ok(Ending { json: options.common.json, quiet: options.common.quiet, command: shown, cwd }
         .tell(&outcome, lost))
 }
 
 /// Records that `command` was refused before it could be asked for, and returns what is told of it.
 pub(super) fn unread(
-    (common, spare): (&args::Common, Spare),
+    (common, prefork): (&args::Common, Prefork),
     door: &str,
     command: &str,
     failure: Failure,
 ) -> Failure {
     let asked = ("Bash", json!({ "command": command }));
-    super::wait(Box::pin(refused::record((common, spare), (door, None), asked, failure)))
+    super::wait(Box::pin(refused::record((common, prefork), (door, None), asked, failure)))
         .unwrap_or_else(|broken| broken)
 }
 

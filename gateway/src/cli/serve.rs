@@ -17,7 +17,7 @@ use crate::facts::Place;
 use crate::protocol::errors::{Code, Failure};
 use crate::route::Options;
 use crate::serve::socket::{self, Idle, Listener};
-use crate::{Gateway, Spare, plan};
+use crate::{Gateway, Prefork, plan};
 
 /// How long a session stays open without use when nothing is said.
 const USUAL_SESSION_IDLE: Duration = Duration::from_secs(30 * 60);
@@ -37,10 +37,10 @@ const KEPT: [&str; 11] = [
 ];
 
 /// Serves until SIGTERM, SIGINT or SIGHUP.
-pub(crate) async fn serve(serving: args::Serve, spare: Spare) -> Result<ExitCode, Failure> {
+pub(crate) async fn serve(serving: args::Serve, prefork: Prefork) -> Result<ExitCode, Failure> {
     let call = context::call(&serving.common, "serve")?;
     if serving.stdin {
-        let mut options = Options { runs: true, spare, ..call.options };
+        let mut options = Options { runs: true, prefork, ..call.options };
         options.at.embedded = true;
         return serve_stdin(options).await;
     }
@@ -58,7 +58,7 @@ pub(crate) async fn serve(serving: args::Serve, spare: Spare) -> Result<ExitCode
     let mut interrupt = signal(SignalKind::interrupt()).map_err(internal)?;
     let mut hangup = signal(SignalKind::hangup()).map_err(internal)?;
     let listener = Listener::bind(&path)?;
-    let mut options = Options { runs: true, spare, ..call.options };
+    let mut options = Options { runs: true, prefork, ..call.options };
     options.at.embedded = true;
     let gateway = Gateway::open_as(options, GatewayMode::Daemon).await?;
     let ready = format!("listening on {}", path.display());

@@ -10,6 +10,7 @@ use std::process::Command;
 use super::args::Common;
 use super::{context, failure, run, streams};
 use crate::parse::is_plain;
+use crate::prefork::{Prefork, Purpose};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{AtLimit, CommandRequest, CommandText, LONGEST_MS, RunOutcome};
 use crate::route::Options;
@@ -17,7 +18,6 @@ use crate::serve::hook::marks;
 use crate::serve::shell::options::{Asked, read};
 use crate::serve::shell::wrapping::{self, Through, Unwrapped};
 use crate::serve::shell::{inside, marker};
-use crate::spare::{Purpose, Spare};
 
 /// Where the real shell is. What a search path says is the caller's word.
 const REAL: [&str; 4] = ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh"];
@@ -92,8 +92,8 @@ pub(super) fn shell(common: Common, name: &str, arguments: Vec<String>) -> Resul
         Some(wanted) => {
             let purpose =
                 Purpose::Run { is_read: !is_plain(context::shown(&wanted.command).as_bytes()) };
-            let spare = context::spare(&common, purpose, None);
-            wanted.run(common, spare)
+            let prefork = context::prefork(&common, purpose, None);
+            wanted.run(common, prefork)
         }
     }
 }
@@ -165,12 +165,12 @@ impl Wanted {
         Ok(wanted.map(|wanted| Wanted { stdin: false, ..wanted }))
     }
 
-    fn run(self, common: Common, spare: Spare) -> Result<u8, Failure> {
+    fn run(self, common: Common, prefork: Prefork) -> Result<u8, Failure> {
         let mut call = match context::call(&common, "shell") {
             Ok(call) => call,
             Err(failure) => {
                 let command = context::shown(&self.command);
-                return Err(run::unread((&common, spare), "shell", &command, failure));
+                return Err(run::unread((&common, prefork), "shell", &command, failure));
             }
         };
         let Wanted { command, session, question, stdin, marker } = self;
@@ -194,7 +194,7 @@ impl Wanted {
             call_id: None,
             context: call.context,
         };
-        let options = Options { spare, ..call.options };
+        let options = Options { prefork, ..call.options };
         let (outcome, lost) =
             run::perform(options, request, streams::Show::Output, run::People::Nobody)?;
         if let (Some(marker), RunOutcome::Ran(result)) = (&marker, &outcome) {

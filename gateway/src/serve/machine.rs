@@ -16,10 +16,10 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::socket::{self, Idle};
 use crate::audit::GatewayMode;
+use crate::prefork::Purpose;
 use crate::protocol::errors::{Code, Failure};
 use crate::route::Options;
-use crate::spare::Purpose;
-use crate::{Gateway, Spare};
+use crate::{Gateway, Prefork};
 
 /// Connections that wait to be taken.
 const WAITING: usize = 64;
@@ -30,7 +30,7 @@ const IDLE: Duration = Duration::from_secs(30 * 60);
 pub(crate) struct Beginning {
     control: UnixStream,
     recorder: UnixStream,
-    spare: Spare,
+    prefork: Prefork,
 }
 
 impl Beginning {
@@ -55,13 +55,13 @@ impl Beginning {
         let nothing = nothing.map_err(broken)?;
         rustix::stdio::dup2_stdin(&nothing).map_err(|it| broken(it.into()))?;
         rustix::stdio::dup2_stdout(&nothing).map_err(|it| broken(it.into()))?;
-        let spare = Spare::fork(Purpose::Serve);
-        Ok(Beginning { control, recorder, spare })
+        let prefork = Prefork::fork(Purpose::Serve);
+        Ok(Beginning { control, recorder, prefork })
     }
 
     /// Serves until keeper or recorder is gone, or nobody uses it.
     pub(crate) async fn serve(self) -> Result<(), Failure> {
-        let Beginning { control, recorder, spare } = self;
+        let Beginning { control, recorder, prefork } = self;
         let broken = |error: std::io::Error| Failure::new(Code::Internal, error.to_string(), "");
         let watched = recorder.try_clone().map_err(broken)?;
         let at = places::Options {
@@ -69,7 +69,7 @@ impl Beginning {
             audit_directory: Some(SYSTEM_LOG.into()),
             ..places::Options::default()
         };
-        let options = Options { at, runs: true, spare, recorder: Some(Arc::new(recorder)) };
+        let options = Options { at, runs: true, prefork, recorder: Some(Arc::new(recorder)) };
         let gateway = Gateway::open_as(options, GatewayMode::System).await?;
         let (handed, connections) = mpsc::channel(WAITING);
         let (end, ended) = oneshot::channel::<()>();

@@ -27,11 +27,11 @@ const WAITING_REQUESTS: usize = 64;
 
 /// Gives the scan worker that was forked when this process began, once.
 #[derive(Clone)]
-pub struct Spare(pub Arc<dyn Fn() -> Option<ForkedWorker> + Send + Sync>);
+pub struct Prefork(pub Arc<dyn Fn() -> Option<ForkedWorker> + Send + Sync>);
 
-impl std::fmt::Debug for Spare {
+impl std::fmt::Debug for Prefork {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("Spare")
+        formatter.write_str("Prefork")
     }
 }
 
@@ -52,10 +52,10 @@ enum Request {
 }
 
 impl Scanner {
-    /// Makes a scanner whose worker is the spare one, and after its end or without it `executable`, started as
+    /// Makes a scanner whose worker was forked before, and after its end or without it `executable`, started as
     /// `stockade scan` at the first need.
-    pub fn new(executable: PathBuf, spare: Spare) -> Scanner {
-        Scanner::with(Start::Executable(executable, spare))
+    pub fn new(executable: PathBuf, prefork: Prefork) -> Scanner {
+        Scanner::with(Start::Executable(executable, prefork))
     }
 
     fn with(start: Start) -> Scanner {

@@ -114,8 +114,8 @@ fn without_a_worker_every_text_is_unconfirmed() {
     for start in [
         Start::Thread(silent),
         Start::Thread(babbling),
-        Start::Executable(PathBuf::from("/nonexistent/stockade"), Spare(Arc::new(|| None))),
-        Start::Executable(PathBuf::from("/bin/true"), Spare(Arc::new(|| None))),
+        Start::Executable(PathBuf::from("/nonexistent/stockade"), Prefork(Arc::new(|| None))),
+        Start::Executable(PathBuf::from("/bin/true"), Prefork(Arc::new(|| None))),
     ] {
         assert_eq!(answers(start, &["ls", "pwd"]), [dead, dead]);
     }
@@ -131,7 +131,7 @@ fn guarded_texts_never_reach_the_worker() {
 fn a_tree_without_witness_is_opaque() {
     let tree = run(async {
         let scanner =
-            Scanner::new(PathBuf::from("/nonexistent/stockade"), Spare(Arc::new(|| None)));
+            Scanner::new(PathBuf::from("/nonexistent/stockade"), Prefork(Arc::new(|| None)));
         scanner.parse(b"ls;", &StartState::default(), &Limits::default()).await
     });
     assert!(tree.is_dynamic(), "{tree:?}");

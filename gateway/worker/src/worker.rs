@@ -31,8 +31,8 @@ const FATAL_TEXTS: usize = 4_096;
 /// How a worker is started.
 #[derive(Debug, Clone)]
 pub enum Start {
-    /// The spare worker of this process; without one this executable as `stockade scan`, without environment.
-    Executable(PathBuf, crate::Spare),
+    /// The worker that this process forked; without one this executable as `stockade scan`, without environment.
+    Executable(PathBuf, crate::Prefork),
     /// A thread of the test, unconfined.
     #[cfg(test)]
     Thread(fn(std::os::unix::net::UnixStream)),
@@ -179,7 +179,7 @@ impl Worker {
     /// Starts a worker and does not wait for its hello; none if it cannot be started.
     fn start(start: &Start) -> Option<Worker> {
         match start {
-            Start::Executable(executable, spare) => match (spare.0)() {
+            Start::Executable(executable, prefork) => match (prefork.0)() {
                 Some(worker) => {
                     let (input, output) = halves(worker.socket().ok()?)?;
                     Some(Worker::over(input, output, Process::Forked(worker)))

@@ -9,7 +9,7 @@ use super::{code_of, read, sources_in};
 const CONFINED: &[&str] = &[
     "gateway/hooks/src/confined.rs",
     "gateway/monitor/src/run/launchers.rs",
-    "gateway/monitor/src/spare.rs",
+    "gateway/monitor/src/prefork.rs",
     "gateway/src/cli/agent.rs",
     "gateway/src/cli/mod.rs",
 ];

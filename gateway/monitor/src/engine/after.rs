@@ -6,13 +6,13 @@ use stockade_policy::{Hook, HookEvent};
 
 use super::Gateway;
 use super::calling::Calling;
-use crate::answer::unrecorded;
 use crate::audit::Receipt;
 use crate::hooks::{self, Call, Report, merge};
 use crate::judge::{self, Judged, Runner, Scene};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{Context, EventRequest, EventView};
 use crate::records;
+use crate::response::unrecorded;
 use crate::run::Execution;
 use crate::worker;
 

@@ -21,7 +21,7 @@ use crate::protocol::types::{CommandRequest, DecisionView, RunOutcome};
 use crate::records::{self, Circumstances};
 use crate::request::Command;
 use crate::temporary::Temporary;
-use crate::{answer, view, worker};
+use crate::{response, view, worker};
 use stockade_wire::conversation::{Conversation, PendingQuestion};
 
 /// What is told of a yes that does not count.
@@ -93,8 +93,8 @@ impl Gateway {
         };
         let (consent, rule) = match answered {
             Answered::Yes(consent, rule) => (consent, rule),
-            Answered::No => return Ok(Err(answer::declined(case.view, &case.receipt))),
-            Answered::Withdrawn => return Ok(Err(answer::withdrawn(case.view, &case.receipt))),
+            Answered::No => return Ok(Err(response::declined(case.view, &case.receipt))),
+            Answered::Withdrawn => return Ok(Err(response::withdrawn(case.view, &case.receipt))),
         };
         let counted = self.still(call, (case, files, pending), &consent).await?;
         let (case, pending) = match counted {
@@ -159,7 +159,7 @@ impl Gateway {
         }
         consent.record_unused(log, &case.receipt).await?;
         let recorded = records::not_run(log, &case.receipt).await;
-        recorded.map_err(|error| answer::unrecorded(&error))?;
+        recorded.map_err(|error| response::unrecorded(&error))?;
         let may_run = match judged.verdict.decision {
             Decision::Allow => judged.input == case.judged.input,
             Decision::Ask => is_same,
@@ -191,7 +191,7 @@ impl Gateway {
         let recorded = self.record(&scene, &judged, circumstances, spec).await?;
         if !may_run {
             view.warnings.push(CHANGED.into());
-            return Ok(Counted::Over(answer::not_run(decision, view, recorded.receipt())));
+            return Ok(Counted::Over(response::not_run(decision, view, recorded.receipt())));
         }
         let (receipt, outcome) = decide::decide(recorded);
         let case = Case { scene, judged, view, receipt };
@@ -201,7 +201,7 @@ impl Gateway {
             }
             (Outcome::Ask(pending), _) => Counted::Asked(case, pending),
             (Outcome::Granted(_), None) | (Outcome::Refused, _) => {
-                Counted::Over(answer::not_run(Decision::Deny, case.view, &case.receipt))
+                Counted::Over(response::not_run(Decision::Deny, case.view, &case.receipt))
             }
         })
     }
@@ -262,6 +262,6 @@ async fn never_ran(
     }
     match records::not_run(log, receipt).await {
         Ok(_) => failure,
-        Err(error) => answer::unrecorded(&error),
+        Err(error) => response::unrecorded(&error),
     }
 }

@@ -6,11 +6,11 @@ use stockade_parser::{Limits, StartState};
 
 use super::Gateway;
 use super::calling::Calling;
-use crate::answer;
 use crate::facts::variable;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{CheckRequest, CommandRequest, CommandText};
 use crate::records::{self, failed::Failed};
+use crate::response;
 use crate::{judge, settings};
 
 /// What was asked for, as far as the record of a failure tells it.
@@ -116,6 +116,6 @@ impl Gateway {
         let none = settings::merge(Vec::new())?;
         let state = &self.places.audit_state;
         let recorded = records::failed::record(&log, state, &none, (caller, failed, tree), failure);
-        recorded.await.map(drop).map_err(|error| answer::unrecorded(&error))
+        recorded.await.map(drop).map_err(|error| response::unrecorded(&error))
     }
 }

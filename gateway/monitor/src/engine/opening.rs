@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 
-use crate::answer;
 use crate::audit::{self, Log, Writer};
 use crate::judge;
 use crate::protocol::errors::{Code, Failure};
+use crate::response;
 
 /// The log, or why there is none, as soon as that is known.
 #[derive(Clone)]
@@ -79,7 +79,7 @@ impl Opening {
         let known = stage.wait_for(|stage| !matches!(stage, Stage::Begun));
         match tokio::time::timeout(audit::PATIENCE, known).await {
             Ok(known) => known.map(drop).map_err(|_| broken()),
-            Err(_) => Err(answer::unrecorded(&audit::Error::slow(&self.directory))),
+            Err(_) => Err(response::unrecorded(&audit::Error::slow(&self.directory))),
         }
     }
 
@@ -109,7 +109,7 @@ impl Opening {
         started.map_err(|_| broken())?;
         match tokio::time::timeout(HALF, taken).await {
             Ok(taken) => taken.map_err(|_| broken())?,
-            Err(_) => Err(answer::unrecorded(&audit::Error::slow(&self.directory))),
+            Err(_) => Err(response::unrecorded(&audit::Error::slow(&self.directory))),
         }
     }
 
@@ -159,7 +159,7 @@ mod tests {
         let refused = opening.log().await.unwrap_err();
         assert_eq!(
             refused.message,
-            answer::unrecorded(&audit::Error::slow(Path::new("/log"))).message
+            response::unrecorded(&audit::Error::slow(Path::new("/log"))).message
         );
         let took = begun.elapsed();
         assert!(took >= audit::PATIENCE && took < 2 * audit::PATIENCE, "{took:?}");

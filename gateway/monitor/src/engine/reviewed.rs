@@ -8,7 +8,7 @@ use crate::protocol::types::CheckRequest;
 use crate::request::Command;
 use crate::review::edits::Edit;
 use crate::review::{self, Journal};
-use crate::{answer, records};
+use crate::{records, response};
 use stockade_policy::Decision;
 
 impl Gateway {
@@ -25,7 +25,7 @@ impl Gateway {
             Ok(journal) => Ok(Some(journal)),
             Err(error) => {
                 let recorded = records::not_run(log, receipt).await;
-                recorded.map_err(|error| answer::unrecorded(&error))?;
+                recorded.map_err(|error| response::unrecorded(&error))?;
                 Err(self.unwritable(&error))
             }
         }

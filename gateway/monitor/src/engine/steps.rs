@@ -19,7 +19,7 @@ use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{CheckRequest, CommandRequest, Context, DecisionView, EventView};
 use crate::records::{self, Circumstances};
 use crate::request::Command;
-use crate::{answer, dry_run, plan, view};
+use crate::{dry_run, plan, response, view};
 
 /// What a command gets, which another thread finds while its text is read.
 pub(super) type Beside = JoinHandle<Option<Ahead>>;
@@ -334,6 +334,6 @@ impl Gateway {
         let state = &self.places.audit_state;
         let log = self.log.log().await?;
         let recorded = records::decision(&log, state, scene, judged, circumstances, spec).await;
-        recorded.map_err(|error| answer::unrecorded(&error))
+        recorded.map_err(|error| response::unrecorded(&error))
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use stockade_sandbox::{Error, Launcher, LauncherZygote, Loopback};
 use tokio::task::JoinHandle;
 
-use crate::Spare;
+use crate::Prefork;
 use crate::hooks::pipes;
 
 /// Most launchers that wait at once.
@@ -54,10 +54,10 @@ impl Ready {
 
 impl Launchers {
     /// Launchers of this executable, the first of which, or what forks them, may be there already.
-    pub fn new(executable: PathBuf, spare: &Spare) -> Launchers {
+    pub fn new(executable: PathBuf, prefork: &Prefork) -> Launchers {
         let forked = |launcher| Ready { loopback: None, launcher: Progress::Forked(launcher) };
-        let ready = spare.launcher().map(forked).into_iter().collect();
-        let zygote = spare.zygote().map(|zygote| Arc::new(Mutex::new(zygote)));
+        let ready = prefork.launcher().map(forked).into_iter().collect();
+        let zygote = prefork.zygote().map(|zygote| Arc::new(Mutex::new(zygote)));
         Launchers { executable, zygote, ready: Arc::new(Mutex::new(ready)) }
     }
 
@@ -192,7 +192,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_launcher_that_could_not_be_started_ahead_is_started_anew() {
-        let launchers = Launchers::new("/no/such/executable".into(), &Spare::default());
+        let launchers = Launchers::new("/no/such/executable".into(), &Prefork::default());
         let ahead = tokio::spawn(async { Err(pipes::broken("the launcher made ahead")) });
         let ahead = Ready { loopback: None, launcher: Progress::Starting(ahead) };
         launchers.ready.lock().unwrap().push(ahead);

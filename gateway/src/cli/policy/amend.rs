@@ -9,11 +9,11 @@ use stockade_policy::{Layer, SettingsText, Severity};
 use super::super::args::amend::Amend;
 use super::super::ask::Terminal;
 use super::{Court, failure, print};
-use crate::answer::unrecorded;
 use crate::audit::record::{Body, Grant};
 use crate::audit::{GatewayMode, Log};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::words;
+use crate::response::unrecorded;
 use crate::settings;
 use stockade_monitor::approve::{self, remember};
 

@@ -8,11 +8,11 @@ use stockade_policy::{Layer, SettingsText};
 use super::super::args::policy::Trust;
 use super::super::ask::Terminal;
 use super::{Court, failure};
-use crate::answer::unrecorded;
 use crate::audit::record::{Body, Grant};
 use crate::audit::{GatewayMode, Log};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::words;
+use crate::response::unrecorded;
 use crate::settings::{self, trust};
 
 /// Puts each file that waits for trust before the person at the terminal, whole. Nobody else can trust one.
