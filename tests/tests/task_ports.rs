@@ -83,6 +83,7 @@ fn a_task_shows_its_port_and_a_forward_leads_there_until_it_ends() {
     let address = text(&opened.stdout).trim().to_owned();
     assert_eq!(ask(&address, "one").expect("an answer"), "hello one");
     assert_eq!(ask(&address, "two").expect("an answer"), "hello two");
+    assert_each_is_recorded(&place, &id);
     assert!(place.output(["tasks", "stop", &id]).status.success());
     let end = Instant::now() + Duration::from_secs(60);
     while TcpStream::connect(&address).is_ok() {
@@ -90,6 +91,29 @@ fn a_task_shows_its_port_and_a_forward_leads_there_until_it_ends() {
         std::thread::yield_now();
     }
     assert_eq!(ports(&place, &id), json!([]));
+}
+
+/// Two connections through a forward have a record each before they are made, and one when they are over.
+fn assert_each_is_recorded(place: &Place, id: &str) {
+    let end = Instant::now() + Duration::from_secs(60);
+    let found = loop {
+        let output = place.output(["audit", "tail", "--json", "-n", "9", "--kind", "connection"]);
+        let lines = text(&output.stdout);
+        let found: Vec<Value> =
+            lines.lines().map(|line| serde_json::from_str(line).expect("a record")).collect();
+        if found.len() == 4 {
+            break found;
+        }
+        assert!(Instant::now() < end && found.len() < 4, "{lines}");
+        std::thread::yield_now();
+    };
+    for record in &found {
+        assert_eq!((&record["ref"], &record["way"]), (&json!(id), &json!("forward")), "{record}");
+        assert_eq!(record["to"]["port"], 48_123, "{record}");
+    }
+    let carried: Vec<&Value> =
+        found.iter().filter(|it| it["action"] == "closed").map(|it| &it["bytes"]).collect();
+    assert_eq!(carried, [&json!({"sent": 3, "received": 9}); 2]);
 }
 
 #[test]

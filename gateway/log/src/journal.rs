@@ -133,7 +133,7 @@ impl Journal {
         &mut self,
         step: impl FnOnce(&mut Journal) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        if self.mode == GatewayMode::Embedded {
+        if self.mode.shares_log() {
             self.lock.take()?;
         } else {
             self.lock.check()?;
@@ -144,7 +144,7 @@ impl Journal {
             }
             step(self)
         });
-        if self.mode == GatewayMode::Embedded {
+        if self.mode.shares_log() {
             self.unlock();
         }
         done

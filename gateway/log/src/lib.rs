@@ -71,15 +71,23 @@ const QUEUE: usize = 256;
 /// How the gateway lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GatewayMode {
-    /// For one call; several share a log and lock it only to append.
+    /// For one call.
     Embedded,
-    /// As long as it serves; it holds the log for its lifetime.
+    /// As long as it serves one user.
     Daemon,
-    /// As a service of the machine.
+    /// As a service of the machine; it holds the log for its lifetime.
     System,
 }
 
 impl GatewayMode {
+    /// Says whether it locks the log only to append, so that others append in between.
+    pub(crate) fn shares_log(self) -> bool {
+        match self {
+            GatewayMode::Embedded | GatewayMode::Daemon => true,
+            GatewayMode::System => false,
+        }
+    }
+
     /// The name in records.
     fn name(self) -> &'static str {
         match self {

@@ -322,7 +322,7 @@ const APPROVAL: &[Field] = &[
 const CONNECTION: &[Field] = &[
     Field("action", One(&["opened", "closed", "refused"]), M),
     Field("number", Whole, M),
-    Field("way", One(&["http", "connect", "socks"]), M),
+    Field("way", One(&["http", "connect", "socks", "forward"]), M),
     Field("to", Object(&[Field("host", Bytes, M), Field("port", Whole, M)]), M),
     Field("addresses", List(&Text), M),
     Field(

@@ -42,18 +42,35 @@ async fn several_gateways_share_a_log() {
 }
 
 #[tokio::test]
-async fn a_daemon_holds_its_log() {
+async fn a_service_of_the_machine_holds_its_log() {
     let scratch = Scratch::new("held");
-    let daemon = Log::open(&scratch.places, GatewayMode::Daemon).unwrap();
+    let daemon = Log::open(&scratch.places, GatewayMode::System).unwrap();
     daemon.record(decision("ls")).await.unwrap();
     let refused = Log::open(&scratch.places, GatewayMode::Embedded).unwrap_err();
     assert_eq!(refused, Error::Busy { directory: scratch.places.directory.clone() });
 }
 
 #[tokio::test]
+async fn a_daemon_and_a_gateway_for_one_call_append_in_turns() {
+    let scratch = Scratch::new("shared-daemon");
+    let daemon = Log::open(&scratch.places, GatewayMode::Daemon).unwrap();
+    let first = daemon.record(decision("ls")).await.unwrap();
+    let call = Log::open(&scratch.places, GatewayMode::Embedded).unwrap();
+    call.record(decision("id")).await.unwrap();
+    daemon.record(result(&first.id)).await.unwrap();
+    drop(call);
+    drop(daemon);
+    drop(Log::open(&scratch.places, GatewayMode::Embedded).unwrap());
+    let kinds: Vec<String> =
+        lines(&scratch, 1).iter().map(|line| line::read(line.as_bytes()).unwrap().0.kind).collect();
+    // The last result is that of the second command, whose gateway is gone.
+    assert_eq!(kinds, ["segment", "decision", "decision", "result", "result"]);
+}
+
+#[tokio::test]
 async fn a_lock_that_is_taken_away_lets_nobody_write_beside_its_holder() {
     let scratch = Scratch::new("lock-lost");
-    let daemon = Log::open(&scratch.places, GatewayMode::Daemon).unwrap();
+    let daemon = Log::open(&scratch.places, GatewayMode::System).unwrap();
     daemon.record(decision("ls")).await.unwrap();
     fs::remove_file(scratch.places.directory.join("lock")).unwrap();
     let refused = Log::open(&scratch.places, GatewayMode::Embedded).unwrap_err();

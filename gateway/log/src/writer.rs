@@ -209,9 +209,8 @@ fn not_run(journal: &mut Journal, abandoned: &[String]) {
 impl Journal {
     /// Gives the lock back unless it is held for the lifetime of the gateway.
     fn release(&self, mode: GatewayMode) {
-        match mode {
-            GatewayMode::Embedded => self.unlock(),
-            GatewayMode::Daemon | GatewayMode::System => {}
+        if mode.shares_log() {
+            self.unlock();
         }
     }
 }

@@ -37,8 +37,17 @@ pub struct Parent {
     pub exe: Option<Text>,
 }
 
+impl Process {
+    /// Says whether it runs: a process that only waits for its parent has ended.
+    pub fn is_alive(self) -> bool {
+        stat(self.pid).is_some_and(|stat| stat.start == self.start && !stat.has_ended)
+    }
+}
+
 /// What `/proc/PID/stat` says.
 struct Stat {
+    /// It is a zombie, or about to be gone (proc(5): Z, X).
+    has_ended: bool,
     parent: u32,
     session: u32,
     terminal: u32,
@@ -119,6 +128,7 @@ fn stat(pid: u32) -> Option<Stat> {
     let (_, rest) = text.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_whitespace().collect();
     Some(Stat {
+        has_ended: matches!(*fields.first()?, "Z" | "X" | "x"),
         parent: fields.get(1)?.parse().ok()?,
         session: fields.get(3)?.parse().ok()?,
         terminal: fields.get(4)?.parse().unwrap_or(0),

@@ -13,7 +13,7 @@ pub struct Connection {
     pub action: Action,
     /// Which of the run's connections; 0 for one that was refused before it was one.
     pub number: u64,
-    /// `http`, `connect` or `socks`.
+    /// `http`, `connect` or `socks`; `forward` for one that comes in to a task.
     pub way: &'static str,
     pub to: Target,
     /// Opened: those that may be dialled. Closed: the one that was.
@@ -66,7 +66,7 @@ pub struct Rule {
     pub decisive: bool,
 }
 
-/// What was carried: from the command, and to it.
+/// What was carried, from the side that connected and to it: the command, or the client of a forward.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Bytes {
     pub sent: u64,

@@ -1,12 +1,13 @@
 //! Forwards: a port of the host's loopback interface that leads to a port of a task.
 //!
 //! The task is in a network of its own, which no process of the host reaches. Each connection is made by a socket that
-//! was made in that network; what the task gets is the bytes, and no way to the host.
+//! was made in that network; what the task gets is the bytes, and no way to the host. It is recorded before it is made,
+//! and when it is over.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream as Socket};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use stockade_sandbox::Loopback;
 use tokio::io;
@@ -14,6 +15,9 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 
 use super::Gateway;
+use crate::audit::Log;
+use crate::audit::record::connection::{Action, Bytes, Connection, Target, Verdict};
+use crate::audit::record::{Body, who};
 use crate::blocking::blocking;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::tasks::{Forward, TaskAnswer, TaskView};
@@ -49,8 +53,14 @@ impl Gateway {
             let message = format!("cannot listen on {address}: {error}");
             Failure::new(Code::InvalidRequest, message, "leave `--listen` out to use a free port")
         })?;
-        let launchers = self.launchers.clone();
-        self.tasks.forward(&task.task_id, serve(listener, launchers, loopback, port));
+        let lead = Lead {
+            log: self.log.log().await?,
+            launchers: Arc::clone(&self.launchers),
+            loopback,
+            task: task.task_id.clone(),
+            port,
+        };
+        self.tasks.forward(&task.task_id, serve(listener, Arc::new(lead)));
         let forward = Forward { address: address.to_string(), port };
         Ok(TaskAnswer { tasks: vec![task], output: None, forward: Some(forward) })
     }
@@ -105,14 +115,20 @@ fn chosen(task: &TaskView, port: Option<u16>) -> Result<u16, Failure> {
     }
 }
 
-/// Carries connections until it is aborted.
-async fn serve(
-    listener: TcpListener,
+/// Where a forward leads.
+struct Lead {
+    log: Log,
     launchers: Arc<Launchers>,
     loopback: Arc<Loopback>,
+    /// The decision that let the task run, which is its identity.
+    task: String,
     port: u16,
-) {
+}
+
+/// Carries connections until it is aborted.
+async fn serve(listener: TcpListener, lead: Arc<Lead>) {
     let mut connections = JoinSet::new();
+    let mut number = 0;
     loop {
         tokio::select! {
             accepted = listener.accept(), if connections.len() < MOST_CONNECTIONS => {
@@ -121,30 +137,66 @@ async fn serve(
                     tokio::time::sleep(PAUSE).await;
                     continue;
                 };
-                let (launchers, loopback) = (Arc::clone(&launchers), Arc::clone(&loopback));
-                connections.spawn(async move {
-                    // Either side that breaks off ends the connection.
-                    let _ = carry(client, &launchers, loopback, port).await;
-                });
+                number += 1;
+                let (lead, number) = (Arc::clone(&lead), number);
+                connections.spawn(async move { lead.carry(client, number).await });
             }
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
         }
     }
 }
 
-async fn carry(
-    mut client: TcpStream,
-    launchers: &Launchers,
-    loopback: Arc<Loopback>,
-    port: u16,
-) -> io::Result<()> {
-    let [four, six] = launchers.sockets(loopback).await?;
-    let connect = |socket: OwnedFd, address: SocketAddr| {
-        TcpSocket::from_std_stream(Socket::from(socket)).connect(address)
-    };
-    let mut server = match connect(four, (Ipv4Addr::LOCALHOST, port).into()).await {
-        Ok(server) => server,
-        Err(_) => connect(six, (Ipv6Addr::LOCALHOST, port).into()).await?,
-    };
-    io::copy_bidirectional(&mut client, &mut server).await.map(drop)
+impl Lead {
+    /// Carries one connection, between two records. One that cannot be recorded is not made.
+    async fn carry(&self, mut client: TcpStream, number: u64) {
+        let opened = Body::Connection(Box::new(self.connection(number, Action::Opened)));
+        if self.log.record(opened).await.is_err() {
+            return;
+        }
+        let started = Instant::now();
+        let carried = async {
+            let mut server = self.connect().await?;
+            io::copy_bidirectional(&mut client, &mut server).await
+        };
+        // Either side that breaks off ends the connection.
+        let carried = carried.await;
+        let mut closed = self.connection(number, Action::Closed);
+        closed.bytes = carried.ok().map(|(sent, received)| Bytes { sent, received });
+        closed.duration_us = u64::try_from(started.elapsed().as_micros()).ok();
+        // The first record is there; that it ended is told by the end of the task as well.
+        let _ = self.log.record(Body::Connection(Box::new(closed))).await;
+    }
+
+    fn connection(&self, number: u64, action: Action) -> Connection {
+        Connection {
+            reference: self.task.clone(),
+            action,
+            number,
+            way: "forward",
+            to: Target { host: "localhost".to_owned().into(), port: self.port },
+            addresses: Vec::new(),
+            verdict: Verdict {
+                decision: "allow",
+                by: "human",
+                code: "forward_opened_by_person",
+                reason: String::new().into(),
+            },
+            rules: Vec::new(),
+            who: Some(who()),
+            count: 1,
+            bytes: None,
+            duration_us: None,
+        }
+    }
+
+    async fn connect(&self) -> io::Result<TcpStream> {
+        let [four, six] = self.launchers.sockets(Arc::clone(&self.loopback)).await?;
+        let connect = |socket: OwnedFd, address: SocketAddr| {
+            TcpSocket::from_std_stream(Socket::from(socket)).connect(address)
+        };
+        match connect(four, (Ipv4Addr::LOCALHOST, self.port).into()).await {
+            Ok(server) => Ok(server),
+            Err(_) => connect(six, (Ipv6Addr::LOCALHOST, self.port).into()).await,
+        }
+    }
 }
