@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
@@ -67,6 +67,11 @@ impl Gateway {
     pub fn kill(mut self) {
         self.signal("KILL");
         self.child.wait().expect("it is gone");
+    }
+
+    /// Waits until it ends by itself and returns its exit status.
+    pub fn ended(mut self) -> Option<i32> {
+        self.child.wait().expect("the gateway ends").code()
     }
 
     fn signal(&self, name: &str) {
@@ -157,4 +162,27 @@ impl Peer {
             return outcome.or_else(code).expect("an outcome or a failure");
         }
     }
+}
+
+/// Returns the processes that listen at a socket: the table of sockets names the path, and descriptors name the socket.
+pub fn listening(socket: &Path) -> Vec<u32> {
+    let table = std::fs::read_to_string("/proc/net/unix").expect("the table of sockets");
+    let path = socket.to_string_lossy();
+    let inodes: Vec<String> = table
+        .lines()
+        .filter(|line| line.ends_with(&*path) && line.contains(" 00010000 "))
+        .filter_map(|line| Some(format!("socket:[{}]", line.split_whitespace().nth(6)?)))
+        .collect();
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").expect("/proc").flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        let held = std::fs::read_dir(entry.path().join("fd")).into_iter().flatten().flatten();
+        let mut links = held.filter_map(|it| std::fs::read_link(it.path()).ok());
+        if links.any(|link| inodes.iter().any(|inode| link.as_os_str() == inode.as_str())) {
+            found.push(pid);
+        }
+    }
+    found
 }

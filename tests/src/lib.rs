@@ -212,6 +212,8 @@ impl Place {
         command.env("HOME", self.home()).env("LANG", "C.UTF-8");
         command.env("XDG_STATE_HOME", self.root.join("state"));
         command.env("XDG_RUNTIME_DIR", self.root.join("runtime"));
+        // A test that wants a gateway starts it.
+        command.env("STOCKADE_GATEWAY", "manual");
         command.stdin(Stdio::null());
         command
     }

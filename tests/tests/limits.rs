@@ -36,6 +36,21 @@ fn the_time_limit_of_a_command_that_names_none_is_a_setting() {
 }
 
 #[test]
+fn a_command_whose_time_is_up_goes_on_as_a_task_where_the_setting_says_so() {
+    let limits = json!({ "defaultTimeoutSeconds": 1, "whenTimeIsUp": "background" });
+    let place = place("li-time-up", &limits);
+    let (output, object) = run(&place, "sleep 1000");
+    // Nobody stays to run it.
+    assert_eq!((output.status.code(), &object["timed_out"]), (Some(124), &json!(true)));
+    let _gateway = Gateway::start(&place);
+    let (output, object) = run(&place, "sleep 1000");
+    assert_eq!((output.status.code(), &object["task"]["state"]), (Some(0), &json!("running")));
+    // The caller's word counts more.
+    let stopped = place.output(["run", "--on-timeout", "stop", "--", "sleep 1000"]);
+    assert_eq!(stopped.status.code(), Some(124), "{}", text(&stopped.stderr));
+}
+
+#[test]
 fn how_much_output_is_shown_is_a_setting_and_the_rest_is_in_the_file() {
     let place = place("li-shown", &json!({ "outputCharacters": 1000 }));
     let (_, object) = run(&place, "seq -w 1 9999");
@@ -78,6 +93,7 @@ fn an_invalid_limit_refuses_the_call_and_says_what_is_allowed() {
             "write a whole number from 1048576 to 1099511627776",
         ),
         (json!({ "keepOutputDays": "x" }), "keepOutputDays", "write a whole number from 1 to 3650"),
+        (json!({ "whenTimeIsUp": "discard" }), "whenTimeIsUp", "write \"background\" or \"stop\""),
         (json!({ "whenOutputIsFull": true }), "whenOutputIsFull", "write \"stop\" or \"discard\""),
     ] {
         let place = place("li-invalid", &limits);

@@ -1,6 +1,7 @@
 //! The open sessions of a gateway: which there are, and how one ends.
 
-use std::process::Command;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -87,4 +88,100 @@ fn a_sandboxed_command_sees_no_session_and_without_a_gateway_there_is_none() {
     let inside = format!("'{}' sessions 2>&1 || true", stockade_tests::stockade().display());
     let told = run(&place, &["--session", "s"], &inside);
     assert!(told.starts_with("stockade: a sandboxed command cannot see sessions"), "{told}");
+}
+
+/// A process that plays an agent; ended with the test.
+struct Agent(Child);
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Agent {
+    /// Starts it, and waits until it has asked. `through` is a program that asks for it and ends.
+    fn start(place: &Place, session: &str, calls: u32, through: Option<&str>) -> Agent {
+        let frame = json!({"session_id": session, "cwd": place.project(), "hook_event_name": "PreToolUse",
+            "tool_name": "Bash", "tool_input": {"command": "true"}});
+        place.write(&format!("project/{session}.json"), &frame.to_string());
+        let asks = format!(
+            "for _ in $(seq {calls}); do {} hook claude --rewrite < {session}.json > answer || exit; done\n\
+             echo asked\n",
+            stockade_tests::stockade_word()
+        );
+        let asks = match through {
+            // A shell that was given a file is no part of the hook's line.
+            Some(helper) => {
+                place.write(&format!("project/{helper}"), &asks);
+                format!("sh {helper}\n")
+            }
+            None => asks,
+        };
+        place.write(&format!("project/{session}.sh"), &format!("{asks}exec sleep 1000\n"));
+        let plain = place.stockade([""; 0]);
+        let mut agent = Command::new("sh");
+        agent.arg(format!("{session}.sh")).current_dir(place.project()).env_clear();
+        agent.envs(plain.get_envs().filter_map(|(key, value)| Some((key, value?))));
+        let mut agent = agent.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("sh");
+        let mut line = String::new();
+        let said = agent.stdout.take().expect("its output");
+        BufReader::new(said).read_line(&mut line).expect("a line");
+        assert_eq!(line, "asked\n");
+        Agent(agent)
+    }
+}
+
+fn wait_until_open(place: &Place, wanted: &Value) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while open(place) != *wanted {
+        assert!(Instant::now() < end, "{}", open(place));
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_session_ends_with_the_process_of_its_agent_and_so_do_its_tasks() {
+    let place = Place::new("sl-agent");
+    let _gateway = Gateway::start(&place);
+    // A program that only carries a call out is no agent: its end ends nothing.
+    let _helped = Agent::start(&place, "helped", 1, Some("helper.sh"));
+    let agent = Agent::start(&place, "own", 2, None);
+    let id = run(&place, &["--session", "own", "--background"], "sleep 1000");
+    assert_eq!(open(&place), json!([["helped", "hook", 0], ["own", "hook", 1]]));
+    drop(agent);
+    wait_until_open(&place, &json!([["helped", "hook", 0]]));
+    assert_eq!(state(&place, &id), (json!("stopped"), json!("its session ended")));
+}
+
+#[test]
+fn a_session_whose_agent_runs_does_not_end_for_want_of_use() {
+    let place = Place::new("sl-agent-idle");
+    let _gateway = Gateway::start_with(&place, serve(&place, &["--session-idle", "1s"]));
+    let _agent = Agent::start(&place, "agent", 2, None);
+    run(&place, &["--session", "idle"], "true");
+    assert_eq!(open(&place), json!([["agent", "hook", 0], ["idle", "run", 0]]));
+    // The older one would have gone at the same moment or before.
+    wait_until_open(&place, &json!([["agent", "hook", 0]]));
+}
+
+#[test]
+fn tasks_outlive_their_session_where_the_settings_of_the_user_say_so() {
+    for (outlives, told, word) in [(true, "0 tasks", "running"), (false, "1 task", "stopped")] {
+        let place = Place::new(&format!("sl-outlives-{outlives}"));
+        let settings = json!({ "tasks": { "outliveSession": outlives } }).to_string();
+        place.write("home/.config/stockade/settings.json", &settings);
+        // A project has no say in that.
+        place.write("project/.stockade/settings.json", r#"{"tasks":{"outliveSession":true}}"#);
+        let _gateway = Gateway::start(&place);
+        let id = run(&place, &["--session", "s", "--background"], "sleep 1000");
+        let closed = place.output(["sessions", "close", "s"]);
+        assert_eq!(text(&closed.stderr), format!("stockade: closed session s; stopped {told}\n"));
+        assert_eq!(state(&place, &id).0, json!(word));
+        if outlives {
+            assert!(place.output(["tasks", "stop", &id]).status.success());
+            assert_eq!(state(&place, &id).0, json!("stopped"));
+        }
+    }
 }

@@ -23,7 +23,7 @@ fn sample(schema: &Value, key: &str) -> Value {
         (_, "import") => json!(["claude-code"]),
         (_, "profile" | "default") => json!("network"),
         (_, "shell") => json!("/bin/bash"),
-        (_, "whenOutputIsFull") => json!("stop"),
+        (_, "whenOutputIsFull" | "whenTimeIsUp") => json!("stop"),
         (_, "disableAutoMode" | "disableBypassPermissionsMode") => json!("disable"),
         (_, "env") if schema["additionalProperties"].is_object() => json!({"A": "b"}),
         (_, "defaultMode") => json!("default"),

@@ -1,6 +1,7 @@
 //! Terminals of tasks: typing to one from elsewhere, and leaving it running.
 
 use std::io::{Read as _, Write as _};
+use std::path::Path;
 use std::process::Stdio;
 
 use stockade_tests::Place;
@@ -65,6 +66,37 @@ fn a_key_detaches_and_the_task_goes_on_for_the_next_terminal() {
     second.press("end\n");
     let (status, seen) = second.end();
     assert_eq!(status, Some(7), "{seen}");
+}
+
+#[test]
+fn who_waits_at_a_terminal_sees_how_it_stands_and_a_pipe_stays_quiet() {
+    let place = Place::new("tt-status");
+    let _gateway = Gateway::start(&place);
+    let line = "mkfifo -m 600 gate; printf 'old\\n\\033[32mbuilding 45%%\\033[0m\\r'; read line < gate; exit 6";
+    let id = start(&place, &[], line);
+    let test = "who_waits_at_a_terminal_sees_how_it_stands";
+    let Some(mut terminal) =
+        Terminal::start(&place, Path::new("env"), &["TERM=xterm", "/bin/sh", "-c", &waiting(&id)])
+    else {
+        stockade_tests::skip(test, "`script` is not installed");
+        return;
+    };
+    terminal.wait_for("[#########           ] 45%  building 45%");
+    let mut gate = std::fs::File::options().write(true).open(place.project().join("gate"));
+    writeln!(gate.as_mut().expect("the gate"), "on").expect("the task reads");
+    let (status, screen) = terminal.end();
+    assert_eq!(status, Some(6), "{screen}");
+    // The line is gone before the end is told.
+    let (_, told) = screen.rsplit_once("\u{1b}[K").expect("the line is cleared");
+    assert!(told.starts_with(&format!("stockade: task {id} failed: exit status 6")), "{screen}");
+    let piped = place.output(["tasks", "wait", &id]);
+    assert_eq!(text(&piped.stderr), format!("stockade: task {id} failed: exit status 6\n"));
+    let shown = text(&place.output(["tasks", "show", &id]).stdout);
+    assert!(shown.contains("\nlast line building 45%\n"), "{shown}");
+}
+
+fn waiting(id: &str) -> String {
+    format!("exec {} tasks wait {id}", stockade_tests::stockade_word())
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use stockade_tests::Place;
-use stockade_tests::gateway::{Gateway, Peer};
+use stockade_tests::gateway::{Gateway, Peer, listening};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -343,10 +343,10 @@ fn ten_first_calls_at_once_start_one_gateway_that_holds_nothing_of_them() {
         ended.iter().filter(|it| !it.status.success()).map(|it| text(&it.stderr)).collect();
     assert_eq!(failed, Vec::<String>::new());
     let socket = place.root.join("runtime/stockade/gateway.sock");
-    let listening = gateways(&socket);
-    assert_eq!(listening.len(), 1, "{listening:?}");
+    let found = listening(&socket);
+    assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(tasks(&place, &["list", "--running"]).1["tasks"].as_array().map(Vec::len), Some(10));
-    let pid = listening[0].to_string();
+    let pid = found[0].to_string();
     let session = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("its state");
     let fields: Vec<&str> =
         session.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
@@ -364,29 +364,6 @@ fn ten_first_calls_at_once_start_one_gateway_that_holds_nothing_of_them() {
         std::thread::yield_now();
     }
     assert_eq!(running(), json!({"tasks": []}));
-}
-
-/// Returns the processes that listen at a socket: the table of sockets names the path, and descriptors name the socket.
-fn gateways(socket: &std::path::Path) -> Vec<u32> {
-    let table = std::fs::read_to_string("/proc/net/unix").expect("the table of sockets");
-    let path = socket.to_string_lossy();
-    let inodes: Vec<String> = table
-        .lines()
-        .filter(|line| line.ends_with(&*path) && line.contains(" 00010000 "))
-        .filter_map(|line| Some(format!("socket:[{}]", line.split_whitespace().nth(6)?)))
-        .collect();
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir("/proc").expect("/proc").flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
-            continue;
-        };
-        let held = std::fs::read_dir(entry.path().join("fd")).into_iter().flatten().flatten();
-        let mut links = held.filter_map(|it| std::fs::read_link(it.path()).ok());
-        if links.any(|link| inodes.iter().any(|inode| link.as_os_str() == inode.as_str())) {
-            found.push(pid);
-        }
-    }
-    found
 }
 
 #[test]

@@ -171,7 +171,14 @@ impl Client {
         }
         peer::check(&stream, peer.pid, path)
             .map_err(|reason| Unreached::Refused(untrusted(path, &reason)))?;
-        Ok(Client::through(stream, path))
+        // There the same path may be another file; a gateway of this side shares the log with it.
+        match peer::sees_same_files(peer.pid) {
+            Ok(true) => Ok(Client::through(stream, path)),
+            Ok(false) => {
+                Err(nobody("it has another mount namespace, so its files are not those here"))
+            }
+            Err(error) => Err(Unreached::Refused(untrusted(path, &error.to_string()))),
+        }
     }
 
     /// Judges one call.

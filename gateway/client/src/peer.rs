@@ -16,6 +16,9 @@ use rustix::process::Pid;
 /// Namespaces in which a gateway and its clients are together (namespaces(7)).
 const NAMESPACES: [&str; 2] = ["pid", "user"];
 
+/// The namespace in which names of files mean the same for both.
+const FILES: &str = "mnt";
+
 /// What `/proc/PID/status` counts of a process that gave up rights for good (proc(5)).
 const RESTRAINTS: [&str; 2] = ["NoNewPrivs", "Seccomp_filters"];
 
@@ -24,6 +27,13 @@ const LONGEST_STATUS: usize = 4 << 10;
 
 /// `SO_ACCEPTCON` of a socket in `/proc/net/unix`: it listens.
 const LISTENS: u32 = 1 << 16;
+
+/// Says whether names of files mean the same to process `pid` and to this one.
+pub(super) fn sees_same_files(pid: Pid) -> std::io::Result<bool> {
+    let pid = pid.as_raw_nonzero().get();
+    let own = fs::read_link(format!("/proc/self/ns/{FILES}"))?;
+    Ok(own == fs::read_link(format!("/proc/{pid}/ns/{FILES}"))?)
+}
 
 /// Refuses a peer that is confined: process `pid`, which listened at `path` when `stream` was connected.
 pub(super) fn check(stream: &UnixStream, pid: Pid, path: &Path) -> Result<(), String> {

@@ -1,11 +1,13 @@
 //! Starts a personal gateway for whoever needs one that stays.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
+use rustix::io::Errno;
 
 use stockade_base::directories::private_directory;
 use stockade_base::places::Options;
@@ -18,9 +20,14 @@ const LOCK: &str = "start.lock";
 /// How long a gateway that was started so stays without a connection, a session or a task.
 const IDLE: &str = "10m";
 
-/// Makes sure that a gateway runs where `options` say. Several callers at once start one.
+/// How long a caller waits for one that starts, if it has nothing better to do.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+/// Pause between two looks at what is waited for.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Makes sure that a gateway runs where `options` say, within `patience`. Several callers at once start one.
 #[expect(clippy::disallowed_methods, reason = "this executable as a gateway")]
-pub fn gateway(options: &Options) -> Result<(), Failure> {
+pub fn gateway(options: &Options, patience: Duration) -> Result<(), Failure> {
     if options.embedded || options.state_directory.is_some() || options.audit_directory.is_some() {
         return Err(Failure::new(
             Code::InvalidRequest,
@@ -56,15 +63,23 @@ pub fn gateway(options: &Options) -> Result<(), Failure> {
     let mut file = OpenOptions::new();
     let lock = file.write(true).create(true).truncate(false).mode(0o600);
     let lock = lock.open(directory.join(LOCK)).map_err(broken)?;
-    rustix::io::retry_on_intr(|| rustix::fs::flock(&lock, FlockOperation::LockExclusive))
-        .map_err(|error| broken(error.into()))?;
+    let until = Instant::now() + patience;
+    take(&lock, until).map_err(broken)?;
     // Another caller may have started it meanwhile.
     if Client::reach(options)?.is_some() {
         return Ok(());
     }
     let mut command = Command::new(options.executable()?);
     command.args(["serve", "--detach", "--idle", IDLE]).stdin(Stdio::null()).stdout(Stdio::null());
-    let ended = command.output().map_err(broken)?;
+    let mut starting = command.stderr(Stdio::piped()).spawn().map_err(broken)?;
+    while starting.try_wait().map_err(broken)?.is_none() {
+        if Instant::now() >= until {
+            // It goes on, and serves whoever comes later.
+            return Err(broken(std::io::ErrorKind::TimedOut.into()));
+        }
+        std::thread::sleep(PAUSE);
+    }
+    let ended = starting.wait_with_output().map_err(broken)?;
     match ended.status.success() {
         true => Ok(()),
         false => {
@@ -72,6 +87,23 @@ pub fn gateway(options: &Options) -> Result<(), Failure> {
             let told = told.lines().next().unwrap_or_default();
             let reason = told.strip_prefix("stockade: ").unwrap_or(told).to_owned();
             Err(broken(std::io::Error::other(reason)))
+        }
+    }
+}
+
+/// Takes the lock, or fails when another caller holds it for too long.
+fn take(lock: &File, until: Instant) -> std::io::Result<()> {
+    loop {
+        match rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(()),
+            Err(Errno::WOULDBLOCK) if Instant::now() < until => std::thread::sleep(PAUSE),
+            Err(Errno::WOULDBLOCK) => {
+                return Err(std::io::Error::other(
+                    "another caller has been starting one for too long",
+                ));
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
         }
     }
 }

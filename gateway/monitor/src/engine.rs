@@ -44,7 +44,7 @@ use crate::parse::Scanner;
 use crate::places::{LogPlaces, Places};
 use crate::plan::{self, NOBODY, Planned};
 use crate::protocol::errors::Failure;
-use crate::protocol::types::{CommandRequest, Event, RunOutcome};
+use crate::protocol::types::{AtLimit, CommandRequest, Event, RunOutcome};
 use crate::records::{self, Circumstances};
 use crate::run::{self, Launchers, Lines, Manner, Task};
 use crate::tasks::live::Live;
@@ -311,7 +311,11 @@ impl Gateway {
         response::tell(&conversation, &scene, &judged, &view).await;
         let manner = Manner {
             timeout: command.timeout,
-            at_limit: request.at_limit,
+            goes_on: match request.at_limit {
+                AtLimit::Usual => command.limits.goes_on,
+                AtLimit::Stop => false,
+                AtLimit::Background => true,
+            },
             // A background process gets keys later, from a terminal that attaches.
             stdin: request.stdin || request.tool().is_some() || (request.background && request.pty),
             one_stream: (request.one_stream || request.background) && request.tool().is_none(),

@@ -20,7 +20,7 @@ use crate::control::SIGINT;
 use crate::decide::Grant;
 use crate::hooks::pipes;
 use crate::protocol::tasks::TaskState;
-use crate::protocol::types::{AtLimit, Control, Event, Input};
+use crate::protocol::types::{Control, Event, Input};
 use crate::request;
 use crate::tasks::folder::Folder;
 use stockade_egress::report::Report;
@@ -53,8 +53,8 @@ pub struct Lines {
 pub struct Manner {
     /// Time limit; none for a task without one.
     pub timeout: Option<Duration>,
-    /// What happens when it passes.
-    pub at_limit: AtLimit,
+    /// When it passes, the command goes on in the background if it can.
+    pub goes_on: bool,
     /// Pass standard input on; else it is empty.
     pub stdin: bool,
     /// Both outputs are one pipe, so that they keep their order.
@@ -261,7 +261,7 @@ pub async fn follow(
             },
             () = &mut deadline, if has_limit => {
                 has_limit = false;
-                if manner.at_limit == AtLimit::Background {
+                if manner.goes_on {
                     announced = to_background(task.as_deref_mut(), &mut streams);
                 }
                 if announced.is_none() {

@@ -20,6 +20,12 @@ const KEEP_BYTES: (&str, u64, u64) = ("limits.keepOutputBytes", 1 << 20, 1 << 50
 /// `stop` ends a command whose output is larger than `limits.outputBytes`; `discard` lets it run on.
 const WHEN_FULL: &str = "limits.whenOutputIsFull";
 
+/// `background` lets a command go on as a task when its time limit passes; `stop` ends it.
+const WHEN_TIME_IS_UP: &str = "limits.whenTimeIsUp";
+
+/// Background tasks go on when their session ends.
+const TASKS_STAY: &str = "tasks.outliveSession";
+
 /// Most bytes of a character (RFC 3629).
 const WIDEST: usize = 4;
 /// Longest time limit, unless settings say otherwise.
@@ -67,6 +73,10 @@ pub struct Limits {
     pub usual: Duration,
     /// Longest time limit that a command may name.
     pub longest: Duration,
+    /// A command whose time limit passes goes on as a background task, where a gateway stays to run it.
+    pub goes_on: bool,
+    /// Background tasks go on when their session ends.
+    pub tasks_stay: bool,
     /// How much output is shown and kept.
     pub output: Kept,
     /// How long a question waits for an answer from elsewhere where nobody can be asked at the call; none where it does not.
@@ -82,6 +92,8 @@ impl Default for Limits {
         Limits {
             usual: USUAL,
             longest: LONGEST,
+            goes_on: false,
+            tasks_stay: false,
             output: Kept::default(),
             approval: None,
             keep_age: None,
@@ -108,7 +120,9 @@ impl Limits {
         if let Some(bytes) = read(OUTPUT_BYTES)? {
             limits.output.bytes = bytes;
         }
-        limits.output.stops = stops(settings)?;
+        limits.output.stops = is_first(settings, WHEN_FULL, ["stop", "discard"])?;
+        limits.goes_on = is_first(settings, WHEN_TIME_IS_UP, ["background", "stop"])?;
+        limits.tasks_stay = is_true(settings, TASKS_STAY)?;
         limits.approval = read(APPROVAL)?.filter(|seconds| *seconds > 0).map(Duration::from_secs);
         limits.keep_age = read(KEEP_DAYS)?.map(|days| Duration::from_secs(days * DAY));
         limits.keep_bytes = read(KEEP_BYTES)?;
@@ -134,15 +148,24 @@ fn number(
     })
 }
 
-fn stops(settings: &Settings) -> Result<bool, Failure> {
-    let Some((value, origin)) = settings.values.get(WHEN_FULL) else { return Ok(false) };
+/// Says whether a setting is the first of two words; one that is not set is the second.
+fn is_first(settings: &Settings, name: &str, [first, second]: [&str; 2]) -> Result<bool, Failure> {
+    let Some((value, origin)) = settings.values.get(name) else { return Ok(false) };
     match &value.kind {
-        Kind::String(word) if word == "stop" => Ok(true),
-        Kind::String(word) if word == "discard" => Ok(false),
+        Kind::String(word) if word == first => Ok(true),
+        Kind::String(word) if word == second => Ok(false),
         _ => {
-            let message =
-                format!("invalid `{WHEN_FULL}` in {}:{}", origin.file.display(), origin.line);
-            Err(Failure::new(Code::SettingsRejected, message, "write \"stop\" or \"discard\""))
+            let message = format!("invalid `{name}` in {}:{}", origin.file.display(), origin.line);
+            let help = format!("write \"{first}\" or \"{second}\"");
+            Err(Failure::new(Code::SettingsRejected, message, help))
         }
     }
+}
+
+fn is_true(settings: &Settings, name: &str) -> Result<bool, Failure> {
+    let Some((value, origin)) = settings.values.get(name) else { return Ok(false) };
+    value.boolean().ok_or_else(|| {
+        let message = format!("invalid `{name}` in {}:{}", origin.file.display(), origin.line);
+        Failure::new(Code::SettingsRejected, message, "write true or false")
+    })
 }

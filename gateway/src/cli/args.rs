@@ -220,9 +220,9 @@ pub(crate) struct Run {
     /// Run it as a background task: print the task's ID and return at once. Without `--timeout` it has no time limit.
     #[arg(long)]
     pub background: bool,
-    /// Choose what happens when the time limit passes: stop the command, or let it go on as a background task.
-    #[arg(long, value_name = "ACTION", value_enum, default_value = "stop")]
-    pub on_timeout: OnTimeout,
+    /// Choose what happens when the time limit passes [default: the setting `limits.whenTimeIsUp`, else stop].
+    #[arg(long, value_name = "ACTION", value_enum)]
+    pub on_timeout: Option<OnTimeout>,
     /// Say what the command is for.
     #[arg(long, value_name = "TEXT")]
     pub description: Option<String>,

@@ -14,7 +14,7 @@ use stockade_sandbox::HeldSignals;
 
 use super::ask::{Terminal, WITHDRAWAL, Withdrawal};
 use super::interrupts::{Interrupts, Meant, SIGWINCH, heard};
-use super::streams::{Bell, Keyboard, Printing, Show, Source, unread, window};
+use super::streams::{BackgroundKey, Bell, Keyboard, Printing, Show, Source, unread, window};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{Answer, CommandRequest, Control, Question, RunOutcome};
 use stockade_client::{Attended, Client, Said, left};
@@ -32,12 +32,14 @@ pub(super) fn attend(
     let keyboard = Keyboard::of(request)?;
     let keys = || keyboard.as_ref().map(Keyboard::keys);
     // What goes beyond a limit of a file's size is an error of the write, not the end of this process (setrlimit(2)).
-    let signals = HeldSignals::hold(&heard(keys().as_ref())).map_err(unheard)?;
+    let background = terminal.as_ref().and_then(|_| BackgroundKey::of(request));
+    let signals =
+        HeldSignals::hold(&heard(keys().as_ref(), background.as_ref())).map_err(unheard)?;
     let bell = Bell::new()?;
     let mut attendance = Attendance {
         running: connection.attend(request)?,
         signals,
-        interrupts: Interrupts::default(),
+        interrupts: Interrupts::new(background),
         left: false,
         printing: Printing::new(show, keys(), bell.clone()),
         input: Source::new(request.stdin, keys(), &bell)?,
@@ -228,6 +230,9 @@ impl Attendance {
                 return Err(left());
             }
         };
+        if control == Control::Background {
+            return self.running.control(control);
+        }
         // Without a command yet the question goes away, and with it the request.
         if let Some(answering) = self.people.answering.take() {
             self.running.answer(&answering.withdraw(), Answer::Withdrawn)?;

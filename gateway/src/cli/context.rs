@@ -5,6 +5,7 @@
 use std::ffi::OsString;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::args::Common;
 use crate::prefork::{Prefork, Purpose};
@@ -12,6 +13,7 @@ use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{CommandText, Context};
 use crate::request::{quoted, remade};
 use crate::route::{Options, Route};
+use crate::serve::shell::inside::own_confinement;
 
 /// Longest command text that is read from standard input, in bytes.
 const LONGEST_TEXT: u64 = 4 << 20;
@@ -120,6 +122,26 @@ pub(crate) fn foreseen(words: &[OsString]) -> Option<Prefork> {
 pub(crate) fn may_run(common: &Common) -> bool {
     // Only whether places are named matters here, not where they are.
     !options(common, Path::new("/")).stays_embedded()
+}
+
+/// How long a hook waits for a gateway that starts: it has to answer in time even without one.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// With the value `manual`, no hook starts a gateway.
+const GATEWAY: &str = "STOCKADE_GATEWAY";
+
+/// Starts a gateway for an agent, whose sessions live there from call to call, and says whether one runs now. Where the
+/// options name another place, or none can be started, each call is judged by itself.
+pub(super) fn start_for_agent(common: &Common) -> bool {
+    let at = options(common, Path::new("/")).at;
+    let is_usual = at.socket.is_none()
+        && !at.embedded
+        && at.audit_directory.is_none()
+        && at.state_directory.is_none();
+    // There process 1 is confined as well, and cannot be compared with.
+    is_usual
+        && !own_confinement()
+        && variable(GATEWAY).as_deref() != Some("manual")
+        && stockade_client::start::gateway(&at, PATIENCE).is_ok()
 }
 
 /// Returns a client of the gateway that runs where the options say; none when this process is to be the gateway.

@@ -53,14 +53,20 @@ fn parsed(arguments: &[OsString]) -> Result<args::agents::Hook, clap::Error> {
     }
 }
 
-/// Answers by the gateway that runs; without one, supervises a handler, which goes on from here in a process of its own.
+/// Answers by the gateway that runs, or is started for this call; without one, supervises a handler, which goes on from here
+/// in a process of its own.
 pub(super) fn run(options: &args::agents::Hook) -> ExitCode {
     let (agent, deadline) = (options.agent, options.deadline);
     // Before anything that may wait. Where the words of a process cannot be kept ready, another one watches it.
     let kept = keep_words(agent, deadline).is_ok();
+    let carry = || alone(agent, AssertUnwindSafe(|| reached(options)));
     let carried = match kept && context::may_run(&options.common) {
-        true => alone(agent, AssertUnwindSafe(|| reached(options))),
+        true => carry(),
         false => None,
+    };
+    let carried = match (carried, kept) {
+        (None, true) if context::start_for_agent(&options.common) => carry(),
+        (carried, _) => carried,
     };
     let status = carried.unwrap_or_else(|| supervise(agent, || handler(options), deadline));
     ExitCode::from(status)

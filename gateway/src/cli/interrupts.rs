@@ -2,13 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use super::streams::Keys;
+use super::streams::{BackgroundKey, Keys};
 use crate::protocol::types::Control;
 use stockade_client::{LONGEST_END, SAME_ORDER};
 
 pub(super) const SIGHUP: i32 = 1;
 pub(super) const SIGINT: i32 = 2;
+/// The key of a terminal that moves a command to the background is this signal.
+const SIGQUIT: i32 = 3;
 pub(super) const SIGTERM: i32 = 15;
+pub(super) const SIGCONT: i32 = 18;
 pub(super) const SIGWINCH: i32 = 28;
 pub(super) const SIGXFSZ: i32 = 25;
 
@@ -19,10 +22,14 @@ pub(super) const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 const PATIENCE: u32 = 3;
 /// Returns the signals that are heard while a command runs that has the `keys` of this terminal, or has not. Where it has
 /// them, no signal that can be caught ends this process before the terminal is given back.
-pub(super) fn heard(keys: Option<&Keys>) -> Vec<i32> {
+pub(super) fn heard(keys: Option<&Keys>, background: Option<&BackgroundKey>) -> Vec<i32> {
     let mut heard = vec![SIGINT, SIGTERM, SIGHUP, SIGXFSZ, SIGWINCH];
+    if background.is_some() {
+        heard.extend([SIGQUIT, SIGCONT]);
+    }
     let others = keys.map(|_| stockade_sandbox::ending_signals()).unwrap_or_default();
-    heard.extend(others.into_iter().filter(|it| !ENDING.contains(it) && *it != SIGXFSZ));
+    let others: Vec<i32> = others.into_iter().filter(|it| !heard.contains(it)).collect();
+    heard.extend(others);
     heard
 }
 
@@ -42,9 +49,16 @@ pub(super) struct Interrupts {
     count: u32,
     /// When the command was told to end.
     told: Option<Instant>,
+    /// The key that moves the command to the background.
+    background: Option<BackgroundKey>,
 }
 
 impl Interrupts {
+    /// Begins to count, with the key that the terminal has for the background.
+    pub(super) fn new(background: Option<BackgroundKey>) -> Interrupts {
+        Interrupts { background, ..Interrupts::default() }
+    }
+
     /// Returns what a signal means; none when it means nothing.
     pub(super) fn meant(&mut self, signal: i32) -> Option<Meant> {
         match signal {
@@ -56,6 +70,12 @@ impl Interrupts {
                 })
             }
             SIGWINCH | SIGXFSZ => None,
+            SIGCONT => {
+                // Whoever stopped this process may have given the terminal its usual key.
+                self.background.iter().for_each(BackgroundKey::set);
+                None
+            }
+            SIGQUIT if self.background.is_some() => Some(Meant::Control(Control::Background)),
             // The others that are heard would end this process.
             _ => Some(self.end()),
         }

@@ -93,7 +93,7 @@ fn attempt(mut options: args::Run, prefork: Prefork) -> Result<u8, Failure> {
                 .map(|limit| u64::try_from(limit.as_millis()).unwrap_or(LONGEST_MS - 1)),
         },
         background: options.background,
-        at_limit: options.on_timeout.at_limit(),
+        at_limit: options.on_timeout.map_or(AtLimit::Usual, args::OnTimeout::at_limit),
         // The object has both in one text.
         one_stream: options.common.json || streams::are_one_place(),
         pty: options.pty,
@@ -112,7 +112,12 @@ fn attempt(mut options: args::Run, prefork: Prefork) -> Result<u8, Failure> {
     };
     let people = if options.for_agent { People::Nobody } else { People::AtTerminal };
     if request.background || request.at_limit == AtLimit::Background {
-        start::gateway(&call.options)?;
+        if inside::own_confinement() {
+            let message = "a sandboxed command cannot start background tasks";
+            let help = "leave `--background` and `--on-timeout` out";
+            return Err(Failure::new(Code::InvalidRequest, message, help));
+        }
+        start::gateway(&call.options, start::PATIENCE)?;
     }
     let (outcome, lost) = perform(Options { prefork, ..call.options }, request, show, people)?;
     Ok(Ending { json: options.common.json, quiet: options.common.quiet, command: shown, cwd }
@@ -177,7 +182,8 @@ fn embedded(
     super::wait(Box::pin(async {
         let keyboard = streams::Keyboard::of(&request)?;
         let keys = keyboard.as_ref().map(streams::Keyboard::keys);
-        let signals = Signals::listen(keys.as_ref())?;
+        let background = terminal.as_ref().and_then(|_| streams::BackgroundKey::of(&request));
+        let signals = Signals::listen(keys.as_ref(), background)?;
         let mut client = Route::embedded(Options { runs: true, ..options }).await?;
         let told = converse((&mut client, request), signals, terminal, (show, keys)).await;
         client.close().await;
@@ -242,6 +248,10 @@ async fn converse(
                     }
                     continue;
                 };
+                if meant == Meant::Control(Control::Background) {
+                    failure::tell(words::NO_BACKGROUND);
+                    continue;
+                }
                 // Without a command yet the question goes away, and with it the request.
                 if let Some(answering) = answering.take() {
                     answering.withdraw().await;
@@ -330,14 +340,17 @@ struct Signals {
 
 impl Signals {
     /// Hears those that matter with these `keys`.
-    fn listen(keys: Option<&streams::Keys>) -> Result<Signals, Failure> {
+    fn listen(
+        keys: Option<&streams::Keys>,
+        background: Option<streams::BackgroundKey>,
+    ) -> Result<Signals, Failure> {
         // Those that go beyond a limit are heard already.
-        let numbers = heard(keys).into_iter().filter(|it| *it != SIGXFSZ);
+        let numbers = heard(keys, background.as_ref()).into_iter().filter(|it| *it != SIGXFSZ);
         let heard = numbers.map(|it| Ok((it, signal(SignalKind::from_raw(it))?)));
         let heard = heard.collect::<std::io::Result<_>>().map_err(|error| {
             Failure::new(Code::Internal, format!("signals cannot be received: {error}"), "")
         })?;
-        Ok(Signals { heard, interrupts: Interrupts::default() })
+        Ok(Signals { heard, interrupts: Interrupts::new(background) })
     }
 
     async fn next(&mut self) -> Sent {

@@ -3,6 +3,7 @@
 
 mod at_once;
 mod attended;
+mod background_key;
 mod embedded;
 mod keyboard;
 
@@ -18,6 +19,7 @@ use tokio::sync::mpsc;
 
 use super::failure;
 pub(super) use attended::{Bell, Printing, Source};
+pub(super) use background_key::BackgroundKey;
 pub(super) use embedded::Printer;
 pub(super) use keyboard::{Keyboard, Keys, has_keys, window};
 

@@ -2,9 +2,10 @@
 
 mod attach;
 mod follow;
+mod progress;
 pub(super) mod shown;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -23,6 +24,8 @@ use crate::tasks::store::{Retention, Store};
 
 /// How long `wait` waits when nothing is said.
 const USUAL_WAIT: Duration = Duration::from_secs(600);
+/// How often a person sees how it stands.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Where the tasks are, and which of them are meant.
 struct Tasks<'a> {
@@ -119,7 +122,19 @@ impl Tasks<'_> {
 
     fn wait(&self, options: &Wait) -> Result<ExitCode, Failure> {
         let limit = options.timeout.unwrap_or(USUAL_WAIT);
-        let task = tasks::until_end(&self.store, &options.id, self.session, limit)?;
+        let wait = |limit| tasks::until_end(&self.store, &options.id, self.session, limit);
+        let task = match progress::Progress::begin(!self.json && !self.common.quiet) {
+            None => wait(limit)?,
+            Some(progress) => {
+                let until = Instant::now() + limit;
+                let mut task = wait(Duration::ZERO)?;
+                while !task.state.has_ended() && Instant::now() < until {
+                    progress.show(&task);
+                    task = wait(LOOK.min(until.saturating_duration_since(Instant::now())))?;
+                }
+                task
+            }
+        };
         self.ended(&task)
     }
 

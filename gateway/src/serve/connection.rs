@@ -439,6 +439,7 @@ impl Execution {
             input: request.pty.then(|| input_in.clone()),
             stopping: Stopping::default(),
             session: request.context.session.clone(),
+            outlives_session: false,
         };
         let mut beside = JoinSet::new();
         beside.spawn(feed(self.id.clone(), feeding, input_in, self.outgoing.clone()));
@@ -465,7 +466,8 @@ impl Execution {
         let run = self.id.value();
         while let Some(event) = events.recv().await {
             if let Event::Background(view) = event {
-                gateway.tasks().add(&view.task_id, ways);
+                let outlives_session = view.outlives_session;
+                gateway.tasks().add(&view.task_id, Ways { outlives_session, ..ways });
                 let id = view.task_id.clone();
                 self.answer(&RunOutcome::Background(view)).await;
                 beside.abort_all();

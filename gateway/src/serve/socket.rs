@@ -113,7 +113,8 @@ impl Listener {
 
     /// Serves each connection until `end`; then every running command is ended and recorded.
     ///
-    /// It also ends where `idle` says so.
+    /// It also ends where `idle` says so. When its executable is replaced, it leaves its place to a gateway of the new
+    /// one, and ends when its connections and tasks have ended.
     pub(crate) async fn serve(self, gateway: Gateway, end: impl Future<Output = ()>, idle: Idle) {
         serve(Source::Listener(self), gateway, end, idle).await;
     }
@@ -129,6 +130,9 @@ impl Listener {
 
 async fn serve(mut source: Source, gateway: Gateway, end: impl Future<Output = ()>, idle: Idle) {
     let gateway = Arc::new(gateway);
+    let own = matches!(source, Source::Listener(_));
+    let executable = own.then(|| Executable::of(gateway.executable()));
+    let mut leaves = false;
     let (ending, ended) = watch::channel(false);
     let mut connections = JoinSet::new();
     tokio::pin!(end);
@@ -137,8 +141,13 @@ async fn serve(mut source: Source, gateway: Gateway, end: impl Future<Output = (
         if !connections.is_empty() || gateway.is_used() {
             used = Instant::now();
         }
-        gateway.end_idle_sessions(idle.session).await;
-        let is_idle = idle.gateway.is_some_and(|idle| used.elapsed() >= idle);
+        gateway.end_left_sessions(idle.session).await;
+        if !leaves && executable.as_ref().is_some_and(Executable::is_replaced) {
+            leaves = true;
+            source.remove();
+        }
+        let is_left = leaves && connections.is_empty() && gateway.tasks().count() == 0;
+        let is_idle = is_left || idle.gateway.is_some_and(|idle| used.elapsed() >= idle);
         tokio::select! {
             () = &mut end => break,
             () = std::future::ready(()), if is_idle => break,
@@ -163,6 +172,27 @@ async fn serve(mut source: Source, gateway: Gateway, end: impl Future<Output = (
     while connections.join_next().await.is_some() {}
     gateway.tasks().end().await;
     gateway.end_sessions().await;
+}
+
+/// The file of an executable, as it was when this process began.
+#[derive(Debug)]
+struct Executable {
+    path: PathBuf,
+    /// Device and inode; none where it could not be looked at.
+    file: Option<(u64, u64)>,
+}
+
+impl Executable {
+    fn of(path: &Path) -> Executable {
+        let file = path.metadata().ok().map(|file| (file.dev(), file.ino()));
+        Executable { path: path.to_owned(), file }
+    }
+
+    /// Says whether another file has its name now. One that is gone for a moment is being replaced.
+    fn is_replaced(&self) -> bool {
+        let now = self.path.metadata().ok().map(|file| (file.dev(), file.ino()));
+        self.file.is_some() && now.is_some() && now != self.file
+    }
 }
 
 /// Times without use.

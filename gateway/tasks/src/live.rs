@@ -43,6 +43,8 @@ pub struct Ways {
     pub stopping: Stopping,
     /// Its session.
     pub session: Option<String>,
+    /// It goes on when its session ends.
+    pub outlives_session: bool,
 }
 
 /// All running tasks of a gateway, and the work that carries commands.
@@ -95,6 +97,14 @@ impl Live {
         self.running().values().filter(|ways| ways.session.as_deref() == Some(session)).count()
     }
 
+    /// Returns how many tasks of a session end with it.
+    pub fn count_ending_with(&self, session: &str) -> usize {
+        let running = self.running();
+        let is_meant =
+            |ways: &&Ways| ways.session.as_deref() == Some(session) && !ways.outlives_session;
+        running.values().filter(is_meant).count()
+    }
+
     /// Returns the ways to a running task.
     pub fn find(&self, id: &str) -> Result<Ways, Failure> {
         self.running().get(id).cloned().ok_or_else(|| {
@@ -106,12 +116,15 @@ impl Live {
         })
     }
 
-    /// Stops all tasks, or those of one session.
+    /// Stops all tasks, or those of one session that end with it.
     pub async fn stop_all(&self, session: Option<&str>, reason: &'static str) {
         let meant: Vec<Ways> = self
             .running()
             .values()
-            .filter(|ways| session.is_none() || ways.session.as_deref() == session)
+            .filter(|ways| {
+                let is_of_session = ways.session.as_deref() == session && !ways.outlives_session;
+                session.is_none() || is_of_session
+            })
             .cloned()
             .collect();
         for ways in meant {

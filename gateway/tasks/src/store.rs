@@ -232,6 +232,7 @@ fn lost(id: &str, folder: &Path, reason: &str) -> TaskView {
         state: TaskState::Lost,
         reason: reason.to_owned(),
         session: None,
+        outlives_session: false,
         command: String::new(),
         description: None,
         cwd: String::new(),

@@ -19,6 +19,9 @@ pub struct SessionView {
     pub used_ms: u64,
     /// Tasks of it that run.
     pub tasks: usize,
+    /// The process of the agent, with which it ends; none where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_pid: Option<u32>,
     /// Whether it ends with the connection that began it.
     pub ends_with_connection: bool,
 }

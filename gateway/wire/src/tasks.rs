@@ -53,8 +53,11 @@ pub struct TaskView {
     pub state: TaskState,
     /// Why it is in that state, in a few words, such as `exit status 1`.
     pub reason: String,
-    /// The session that it belongs to; it ends with that session.
+    /// The session that it belongs to; it ends with that session, unless `outlives_session`.
     pub session: Option<String>,
+    /// It goes on when its session ends.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub outlives_session: bool,
     /// The command as text.
     pub command: String,
     /// What the agent says the command is for.

@@ -52,8 +52,10 @@ pub const FILE_TOOLS: [&str; 8] =
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AtLimit {
-    /// It is stopped.
+    /// The settings say so; without them it is stopped.
     #[default]
+    Usual,
+    /// It is stopped.
     Stop,
     /// It goes on as a background task, where a gateway stays to run it; else it is stopped.
     Background,

@@ -155,6 +155,10 @@ pub fn failure(failure: &Failure) -> String {
     format!("stockade: {}\n  try: {}", one_line(&failure.message), one_line(&failure.help))
 }
 
+/// The lines for Ctrl-B where no gateway stays to run the command.
+pub const NO_BACKGROUND: &str = "stockade: the command cannot go to the background: no gateway is running\n  \
+     try: `stockade run --background`, or start a gateway with `stockade serve --detach` before the next command";
+
 /// Returns the lines that tell that a command was ended because its time was over.
 pub fn timed_out(result: &RunResult) -> String {
     let took = result.duration_ms as f64 / 1000.0;

@@ -59,7 +59,7 @@ const TOP_KEYS: [&str; 36] = [
 ];
 
 /// Keys of objects whose meaning is the gateway's, as far as it reads them.
-const READ_KEYS: [&str; 12] = [
+const READ_KEYS: [&str; 14] = [
     "agent.confine",
     "approvals.waitSeconds",
     "fileCheckpointingEnabled",
@@ -70,8 +70,10 @@ const READ_KEYS: [&str; 12] = [
     "limits.outputBytes",
     "limits.outputCharacters",
     "limits.whenOutputIsFull",
+    "limits.whenTimeIsUp",
     "profile",
     "sandbox.network.allowAllUnixSockets",
+    "tasks.outliveSession",
 ];
 
 /// Keys of the sandbox that other products have for their own means: here they neither open nor close anything.

@@ -93,6 +93,10 @@ impl Gateway {
 
     /// Keeps in mind which session the hook of `agent` names for a command: it does so for one that may run.
     pub(super) fn keep_named(&self, agent: Vec<Process>, request: &CheckRequest, judged: &Judged) {
+        let sessions = self.sessions.as_ref().zip(request.context.session.as_ref());
+        if let (Some((sessions, name)), Some(process)) = (sessions, agent.last()) {
+            sessions.called_by(name, *process);
+        }
         let may_run = judged.verdict.decision == Decision::Allow && !agent.is_empty();
         let command = judge::command_of(&judged.input).ok().filter(|_| may_run);
         if let (Some(session), Some(command)) = (&request.context.session, command) {

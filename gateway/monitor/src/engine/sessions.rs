@@ -3,12 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::OnceCell;
 use tokio::task::JoinSet;
 
 use super::Gateway;
 use super::calling::Calling;
+use super::due::Due;
+use crate::audit::record::caller::Process;
 use crate::protocol::types::{Context, EventRequest, EventView};
 use crate::tasks::folder::now_ms;
 use crate::tasks::live::SESSION_ENDED;
@@ -18,12 +21,26 @@ const MOST_SESSIONS: usize = 1024;
 /// Front doors that connect anew for each call, so that a closed connection ends no session.
 const BRIEF_DOORS: [&str; 4] = ["run", "check", "hook", "shell"];
 
+/// How long after a call the process that is taken for the agent has to run on, so that it is no helper of one call.
+const LONGER_THAN_A_CALL_MS: u64 = 5_000;
+/// Pause between two looks at the processes of agents.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+
 /// The sessions that have begun.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Sessions {
     begun: Mutex<BTreeMap<String, Session>>,
     /// How many connections carry calls of a session.
     held: Mutex<BTreeMap<String, usize>>,
+    /// When the processes of agents are looked at.
+    pub(super) look: Due,
+}
+
+impl Default for Sessions {
+    fn default() -> Sessions {
+        let look = Due::every(BETWEEN_LOOKS);
+        Sessions { begun: Mutex::default(), held: Mutex::default(), look }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -36,6 +53,18 @@ pub(super) struct Session {
     /// When it began, and when its last call did, in milliseconds since 1970.
     pub(super) began_ms: u64,
     pub(super) used_ms: u64,
+    /// The process of the agent whose hooks name the session.
+    pub(super) agent: Option<Agent>,
+}
+
+/// The process that is taken for an agent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Agent {
+    pub(super) process: Process,
+    /// When its last call came, in milliseconds since 1970.
+    called_ms: u64,
+    /// It outlived a call. A program that only carries a hook's call out does not, and its end says nothing.
+    pub(super) is_known: bool,
 }
 
 /// Says whether a session lasts as long as the connection of a call that names it.
@@ -160,10 +189,38 @@ impl Sessions {
             context: context.clone(),
             began_ms: now_ms(),
             used_ms: 0,
+            agent: None,
         };
         let session = begun.entry(name).or_insert_with(new);
         session.used_ms = now_ms();
         Some(session.clone())
+    }
+
+    /// Notes which process is behind the hook that names a session. The same one at a further call outlived the first.
+    pub(super) fn called_by(&self, name: &str, process: Process) {
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(session) = begun.get_mut(name) {
+            let is_known = session.agent.is_some_and(|agent| agent.process == process);
+            session.agent = Some(Agent { process, called_ms: now_ms(), is_known });
+        }
+    }
+
+    /// Returns the sessions whose agent has ended. Needs a look at each agent's process.
+    pub(super) fn without_agent(&self) -> Vec<String> {
+        let now = now_ms();
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left = Vec::new();
+        for (name, session) in begun.iter_mut() {
+            let Some(agent) = &mut session.agent else { continue };
+            match (agent.process.is_alive(), agent.is_known) {
+                (true, _) => {
+                    agent.is_known |= now.saturating_sub(agent.called_ms) >= LONGER_THAN_A_CALL_MS;
+                }
+                (false, true) => left.push(name.clone()),
+                (false, false) => session.agent = None,
+            }
+        }
+        left
     }
 
     fn held(&self) -> MutexGuard<'_, BTreeMap<String, usize>> {

@@ -23,6 +23,11 @@ use stockade_base::signals::signal_name;
 const LONGEST_WAIT: Duration = Duration::from_secs(600);
 
 impl Gateway {
+    /// Returns the executable of this gateway.
+    pub fn executable(&self) -> &std::path::Path {
+        &self.executable
+    }
+
     /// Returns the tasks that run here.
     pub fn tasks(&self) -> &Live {
         &self.tasks
@@ -48,6 +53,7 @@ impl Gateway {
             state: TaskState::Pending,
             reason: String::new(),
             session: request.context.session.clone(),
+            outlives_session: request.context.session.is_some() && command.limits.tasks_stay,
             // As the log has it: without what it takes for secrets.
             command: log.redactor().command(judged.tree.as_ref(), &command.text),
             description: request.description.clone(),

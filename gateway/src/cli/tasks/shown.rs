@@ -1,7 +1,9 @@
 //! Tasks as people read them.
 
+use std::path::Path;
 use std::time::Duration;
 
+use super::progress::last_line;
 use crate::protocol::tasks::TaskView;
 use crate::protocol::words;
 use crate::tasks::folder::now_ms;
@@ -46,7 +48,10 @@ pub(super) fn whole(task: &TaskView) -> String {
         format!("output    {} in {}", size(task.output_bytes), words::one_line(&task.output_path)),
         format!("record    stockade audit why {}", task.audit.decision_id),
     ];
-    let optional = [("purpose   ", &task.description), ("session   ", &task.session)];
+    let last = last_line(Path::new(&task.output_path));
+    let last = Some(last).filter(|line| !line.is_empty());
+    let optional =
+        [("last line ", &last), ("purpose   ", &task.description), ("session   ", &task.session)];
     for (name, value) in optional {
         lines.extend(value.as_ref().map(|value| format!("{name}{}", words::one_line(value))));
     }
@@ -63,7 +68,7 @@ fn ports(task: &TaskView) -> String {
 }
 
 /// Returns how long a task ran, or has been running.
-fn elapsed(task: &TaskView) -> String {
+pub(super) fn elapsed(task: &TaskView) -> String {
     let until = match task.ended_ms {
         Some(ended) => ended,
         None if task.state.has_ended() => return "?".to_owned(),

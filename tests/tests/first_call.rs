@@ -1,0 +1,197 @@
+//! The first call of an agent's session starts the gateway in which its session lives from call to call.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use stockade_tests::gateway::{Gateway, listening};
+use stockade_tests::{Place, copy_program, stockade, stockade_word};
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn socket(place: &Place) -> PathBuf {
+    place.root.join("runtime/stockade/gateway.sock")
+}
+
+/// The gateways of a place that nobody started by hand; ended with the test.
+struct Started<'a>(&'a Place);
+
+impl Drop for Started<'_> {
+    fn drop(&mut self) {
+        for pid in listening(&socket(self.0)) {
+            let _ = Command::new("kill").arg(pid.to_string()).status();
+        }
+        let end = Instant::now() + Duration::from_secs(60);
+        while socket(self.0).exists() && Instant::now() < end {
+            std::thread::yield_now();
+        }
+    }
+}
+
+fn frame(place: &Place, line: &str) -> String {
+    json!({"session_id": "s", "cwd": place.project(), "hook_event_name": "PreToolUse",
+        "tool_name": "Bash", "tool_input": {"command": line}})
+    .to_string()
+}
+
+/// Starts the hook of an agent with a frame about `line`, and these options.
+fn hook(place: &Place, options: &[&str], line: &str) -> Child {
+    let mut hook = place.stockade([&["hook", "claude", "--rewrite"], options].concat());
+    hook.env_remove("STOCKADE_GATEWAY");
+    hook.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut hook = hook.spawn().expect("it starts");
+    let mut stdin = hook.stdin.take().expect("its input");
+    stdin.write_all(frame(place, line).as_bytes()).expect("it reads");
+    hook
+}
+
+/// What the agent is to run in the place of its command.
+fn rewritten(output: &Output) -> String {
+    let answer: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|_| panic!("{} {}", text(&output.stdout), text(&output.stderr)));
+    let line = answer.pointer("/hookSpecificOutput/updatedInput/command");
+    line.and_then(Value::as_str).unwrap_or_else(|| panic!("{answer}")).to_owned()
+}
+
+#[test]
+fn ten_first_calls_of_agents_start_one_gateway_and_their_pipes_close() {
+    let place = Place::new("fc-ten");
+    let _started = Started(&place);
+    let calls: Vec<Child> = (0..10).map(|_| hook(&place, &[], "true")).collect();
+    // The end of the pipes comes: nobody who runs on holds them.
+    for call in calls {
+        let output = call.wait_with_output().expect("its end");
+        assert!(rewritten(&output).contains("'--for-agent'"), "{}", text(&output.stdout));
+    }
+    assert_eq!(listening(&socket(&place)).len(), 1);
+    let sessions = place.output(["sessions", "--json"]);
+    let sessions: Value = serde_json::from_slice(&sessions.stdout).expect("an object");
+    assert_eq!(sessions["sessions"][0]["session"], "s", "{sessions}");
+}
+
+#[test]
+fn a_server_lives_from_one_call_of_an_agent_to_the_next() {
+    let place = Place::new("fc-server");
+    let _started = Started(&place);
+    let run = |line: &str| {
+        let judged = hook(&place, &[], line).wait_with_output().expect("its end");
+        let plain = place.stockade([""; 0]);
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &rewritten(&judged)]).current_dir(place.project()).env_clear();
+        shell.envs(plain.get_envs().filter_map(|(key, value)| Some((key, value?))));
+        shell.stdin(Stdio::null()).output().expect("sh")
+    };
+    assert_eq!(text(&run("echo one").stdout), "one\n");
+    let arguments = ["run", "--quiet", "--session", "s", "--background", "--", "sleep 1000"];
+    let id = text(&place.output(arguments).stdout).trim().to_owned();
+    assert_eq!(text(&run("echo two").stdout), "two\n");
+    let list = place.output(["tasks", "list", "--running", "--session", "s"]);
+    assert!(text(&list.stdout).contains(&id), "{}", text(&list.stdout));
+}
+
+#[test]
+fn no_gateway_is_started_by_hand_of_the_person_or_by_a_sandboxed_call() {
+    let place = Place::new("fc-none");
+    let _started = Started(&place);
+    let by_option = hook(&place, &["--no-daemon"], "true").wait_with_output().expect("its end");
+    assert!(rewritten(&by_option).contains("'--for-agent'"));
+    let mut by_variable = place.stockade(["hook", "claude"]);
+    let mut by_variable = by_variable.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    by_variable.stdin.take().unwrap().write_all(frame(&place, "true").as_bytes()).unwrap();
+    assert!(by_variable.wait_with_output().expect("its end").status.success());
+    place.write("project/frame.json", &frame(&place, "true"));
+    // There HOME is the person's, and the place of the socket that of the state directory.
+    let inside = format!(
+        "export XDG_RUNTIME_DIR={}; {} hook claude < frame.json > answer; cat answer",
+        place.project().display(),
+        stockade_word()
+    );
+    let confined = place.output(["run", "--", &inside]);
+    assert!(confined.status.code().is_some(), "{}", text(&confined.stderr));
+    assert!(!place.project().join("stockade/gateway.sock").exists(), "{}", text(&confined.stdout));
+    assert_eq!(listening(&socket(&place)), Vec::<u32>::new());
+}
+
+#[test]
+fn a_call_for_itself_is_recorded_while_a_gateway_runs() {
+    let place = Place::new("fc-log");
+    let gateway = Gateway::start(&place);
+    for line in ["true", "echo one", "echo two"] {
+        for option in ["--no-daemon", "--quiet"] {
+            let output = place.output(["run", option, "--", line]);
+            assert!(output.status.success(), "{}", text(&output.stderr));
+        }
+    }
+    let id = place.output(["run", "--quiet", "--background", "--", "sleep 1000"]);
+    let id = text(&id.stdout).trim().to_owned();
+    // A gateway for one call leaves the task of the one that stays alone.
+    assert!(place.output(["run", "--no-daemon", "--", "true"]).status.success());
+    assert!(place.output(["tasks", "stop", &id]).status.success());
+    drop(gateway);
+    let verified = place.output(["audit", "verify"]);
+    assert!(verified.status.success(), "{}{}", text(&verified.stdout), text(&verified.stderr));
+}
+
+#[test]
+fn a_gateway_whose_executable_is_replaced_takes_no_new_call_and_ends_with_its_tasks() {
+    let place = Place::new("fc-new");
+    let copy = place.root.join("own-stockade");
+    copy_program(stockade(), &copy);
+    let plain = place.stockade(["serve"]);
+    let mut serve = Command::new(&copy);
+    serve.args(plain.get_args()).current_dir(place.project()).env_clear().stdin(Stdio::null());
+    serve.envs(plain.get_envs().filter_map(|(key, value)| Some((key, value?))));
+    let former = Gateway::start_with(&place, serve);
+    let line = "mkfifo -m 600 gate; read line < gate; exit 3";
+    let task = place.output(["run", "--quiet", "--background", "--", line]);
+    let task = text(&task.stdout).trim().to_owned();
+    let newer = place.root.join("newer");
+    copy_program(stockade(), &newer);
+    std::fs::rename(&newer, &copy).expect("the new executable takes the place of the old one");
+    let end = Instant::now() + Duration::from_secs(60);
+    while socket(&place).exists() {
+        assert!(Instant::now() < end, "the former gateway keeps its place");
+        std::thread::yield_now();
+    }
+    let newer = Gateway::start(&place);
+    assert!(place.output(["run", "--", "true"]).status.success());
+    let shown = text(&place.output(["tasks", "show", &task]).stdout);
+    assert!(shown.contains("state     running"), "{shown}");
+    let gate = place.project().join("gate");
+    writeln!(std::fs::File::options().write(true).open(gate).expect("it"), "on").expect("it");
+    assert_eq!(place.output(["tasks", "wait", &task]).status.code(), Some(3));
+    assert_eq!(former.ended(), Some(0));
+    drop(newer);
+}
+
+#[test]
+fn a_gateway_with_other_files_is_not_used() {
+    let place = Place::new("fc-mounts");
+    let apart = ["--mount", "--", "true"];
+    if !Command::new("unshare").args(apart).output().is_ok_and(|it| it.status.success()) {
+        stockade_tests::skip("a_gateway_with_other_files_is_not_used", "needs the right to mount");
+        return;
+    }
+    let _gateway = Gateway::start(&place);
+    let plain = place.stockade([""; 0]);
+    let run = |options: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--"]).arg(stockade()).args(options);
+        command.current_dir(place.project()).env_clear().stdin(Stdio::null());
+        command.envs(plain.get_envs().filter_map(|(key, value)| Some((key, value?))));
+        command.output().expect("it starts")
+    };
+    let output = run(&["run", "--json", "--", "true"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let newest = place.output(["audit", "tail", "--json", "-n", "1", "--kind", "decision"]);
+    let newest: Value = serde_json::from_slice(&newest.stdout).expect("a record");
+    assert_eq!(newest["gateway"]["mode"], "embedded", "{newest}");
+    let named = run(&["run", "--socket", socket(&place).to_str().expect("a path"), "--", "true"]);
+    assert_eq!(named.status.code(), Some(122));
+    let told = text(&named.stderr);
+    assert!(told.contains("it has another mount namespace"), "{told}");
+}
