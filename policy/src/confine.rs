@@ -149,4 +149,18 @@ mod tests {
         assert_eq!(decided("u.other"), "unlisted");
         assert_eq!(decided("a.other"), "unlisted");
     }
+
+    #[test]
+    fn a_refusal_in_the_home_holds_in_that_of_the_password_database_and_a_permission_in_neither() {
+        let settings =
+            "{'sandbox': {'filesystem': {'denyRead': ['~/.netrc'], 'allowWrite': ['~/x']}}}";
+        let rules = rules(&[(Layer::User, settings)]);
+        let facts = crate::Facts { homes: vec!["/h2".into()], ..facts() };
+        let found = sandbox_settings(&rules, &facts);
+        let texts = |list: &[(String, crate::Origin)]| -> Vec<String> {
+            list.iter().map(|(text, _)| text.clone()).collect()
+        };
+        assert_eq!(texts(&found.deny_read), ["/h/.netrc", "/h2/.netrc"]);
+        assert_eq!(texts(&found.allow_write), [""; 0]);
+    }
 }

@@ -169,3 +169,6 @@ impl Merging {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
