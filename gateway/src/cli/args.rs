@@ -123,7 +123,6 @@ pub(crate) enum Command {
     #[command(after_help = EXAMPLE_MAN)]
     Man(Man),
 }
-
 const EXAMPLE_TOP: &str = "Example:\n  stockade check 'git status && rm -rf build'";
 const EXAMPLE_RUN: &str = "Example:\n  stockade run 'echo hello'\n\n\
     One operand is shell text, several are the words of one command; `-` reads the text from\n\
@@ -196,7 +195,6 @@ pub(crate) struct Common {
     #[arg(long)]
     pub quiet: bool,
 }
-
 const MODES: [&str; 7] =
     ["default", "manual", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions"];
 
@@ -242,7 +240,6 @@ pub(crate) enum OnTimeout {
     /// Let it go on as a background task.
     Background,
 }
-
 impl OnTimeout {
     /// Returns the same as the gateway is told.
     pub(crate) fn at_limit(self) -> AtLimit {
@@ -499,7 +496,6 @@ fn bytes(text: &str) -> Result<u64, String> {
     let number: u64 = number.parse().map_err(|_| "write a number, such as 500M".to_string())?;
     number.checked_mul(1 << shift).ok_or_else(|| "the number is too large".into())
 }
-
 impl Arguments {
     /// Reads a command line, whose first word is the name of the program. What is wrong with it, and help, are told of
     /// the whole definition.
@@ -567,7 +563,6 @@ impl Arguments {
         self.before.json || after.json
     }
 }
-
 impl Common {
     /// Joins options that stood before the subcommand with those behind it: lists are put together, a
     /// single value given in both places is an error that names the option.
@@ -593,7 +588,6 @@ impl Common {
         })
     }
 }
-
 fn one<T>(
     before: Option<T>,
     after: Option<T>,
