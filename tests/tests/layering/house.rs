@@ -40,7 +40,7 @@ type Part = (&'static str, &'static [&'static str], usize);
 const PARTS: &[(&str, &[Part])] = &[(
     "gateway/log/src",
     &[
-        ("record", &["checkpoint", "hash", "keys", "error", "files", "record"], 1_200),
+        ("record", &["checkpoint", "hash", "keys", "error", "files", "record"], 1_250),
         ("redact", &["redact"], 1_400),
         ("write", &[], 3_000),
         ("read", &["query", "verify", "schema", "escape"], 3_200),
