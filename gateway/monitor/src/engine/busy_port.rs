@@ -61,6 +61,7 @@ mod tests {
             state: TaskState::Running,
             reason: String::new(),
             session: None,
+            outlives_session: false,
             command: "npm run\ndev".to_owned(),
             description: None,
             cwd: String::new(),
