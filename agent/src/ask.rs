@@ -50,9 +50,11 @@ impl Terminal {
             if lines.read_line(&mut line)? == 0 {
                 return Ok(Answer::Withdrawn);
             }
-            if let Some(answer) = words::answer(&line, question) {
+            // The permission mode of a session is the session's own.
+            if let Some(words::Typed::Answer(answer)) = words::answer(&line, question) {
                 return Ok(answer);
             }
+            screen.write_all(words::not_an_answer(&line, question).as_bytes())?;
         }
         Ok(Answer::Deny)
     }

@@ -109,7 +109,7 @@ fn options_stand_before_or_after_the_subcommand() {
     check(
         &place.output(["--cwd", "/", "check", "--cwd", "/tmp", "ls"]),
         122,
-        "stockade: `--cwd` stands both before and after the subcommand",
+        "stockade: `--cwd` is given before and after the subcommand",
     );
 }
 
@@ -141,7 +141,7 @@ fn bad_arguments_are_122_with_one_clear_first_line() {
             "stockade: `--setting-sources` does not know",
         ),
         (&["check", "--jsonl", "ls"], "stockade: the argument '--jsonl' cannot be used with"),
-        (&["man", "nothing"], "stockade: there is no subcommand `nothing`"),
+        (&["man", "nothing"], "stockade: unknown subcommand `nothing`"),
     ];
     for (arguments, begins) in cases {
         check(&place.output(arguments), 122, begins);
@@ -193,7 +193,16 @@ fn completions_and_manual_pages_come_from_the_same_definition() {
         );
     }
     assert!(text(&place.output(["man"]).stdout).contains(".TH stockade 1"));
-    assert!(text(&place.output(["man", "run"]).stdout).contains("timeout"));
+    let page = text(&place.output(["man", "run"]).stdout);
+    for part in ["timeout", ".SH \"EXIT STATUS\"", ".SH FILES", "managed\\-settings.json"] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(!page.contains("`stockade run`"), "{page}");
+    let bash = text(&place.output(["completions", "bash"]).stdout);
+    for offered in ["claude codex gemini", "NotebookEdit", "Bash(git:*)"] {
+        assert!(bash.contains(offered), "{offered}");
+    }
+    assert!(text(&place.output(["man", "--list"]).stdout).starts_with("run\ncheck\n"));
 }
 
 #[test]

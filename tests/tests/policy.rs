@@ -64,6 +64,9 @@ fn lint_names_what_is_wrong_with_a_witness_where_a_rule_is_broad() {
         &place.output(["policy", "lint"]),
         1,
         "\
+warning: this file is not trusted, so entries that allow more are ignored
+  --> .stockade/settings.json:1:1
+   = help: run `stockade policy trust` after reading the file
 warning: this allows `git push origin main`, which publishes the repository
   --> .stockade/settings.json:2:11
    |  Bash(git *)

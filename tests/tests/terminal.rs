@@ -73,6 +73,61 @@ fn once_runs_it_and_deny_does_not() {
 }
 
 #[test]
+fn a_wider_rule_a_rule_of_ones_own_a_reason_and_a_mode_are_answers() {
+    let test = "a_wider_rule_a_rule_of_ones_own_a_reason_and_a_mode_are_answers";
+    for (command, answer, status, rule, said) in [
+        ("touch made.txt", "wider\n", 0, Some("Bash(touch:*)"), "is allowed from now on"),
+        ("touch made.txt", "always Bash(touch m*)\n", 0, Some("Bash(touch m*)"), "allowed from"),
+        ("touch made.txt", "always Bash(rm:*)\n", 0, None, "it does not allow this call"),
+        ("touch made.txt", "always Bash(touch\n", 0, None, "not a valid allow rule"),
+        ("touch made.txt", "deny use git\n", 120, None, "said no: use git"),
+        ("touch made.txt", "mode dontAsk\n", 120, None, "mode dontAsk"),
+        ("touch made.txt", "what now\nd\n", 120, None, "`what now` is not an answer"),
+    ] {
+        let place = careful("answers");
+        assert_eq!(place.output(["check", "touch x.txt"]).status.code(), Some(121));
+        let Some(mut terminal) = start(test, &place, &["run", command]) else { return };
+        terminal.wait_for("wider writes `Bash(touch:*)` instead");
+        terminal.wait_for("run it? once, always, wider, deny:");
+        terminal.press(answer);
+        let (code, screen) = terminal.end();
+        assert_eq!(code, Some(status), "{answer}: {screen}");
+        assert!(screen.contains(said), "{answer}: {screen}");
+        let local = place.project().join(".stockade/settings.local.json");
+        let written = std::fs::read_to_string(local).ok();
+        match (rule, written) {
+            (Some(rule), Some(written)) => assert!(written.contains(rule), "{written}"),
+            (None, None) => {}
+            (rule, written) => panic!("{answer}: {rule:?}: {written:?}"),
+        }
+        assert_intact(&place);
+    }
+}
+
+#[test]
+fn a_rule_for_the_session_ends_with_it() {
+    let test = "a_rule_for_the_session_ends_with_it";
+    let place = careful("for-session");
+    let _gateway = stockade_tests::gateway::Gateway::start(&place);
+    let call =
+        |name: &str, command: &str| place.output(["run", "--session", name, command]).status.code();
+    assert_eq!(call("one", "touch made.txt"), Some(121));
+    let run = ["run", "--session", "one", "touch made.txt"];
+    let Some(mut terminal) = start(test, &place, &run) else { return };
+    terminal.wait_for("session allows `Bash(touch made.txt)` until this session ends");
+    terminal.press("session\n");
+    assert_eq!(terminal.end().0, Some(0));
+    assert_eq!(newest(&place, "approval")["scope"], "session");
+    assert_eq!(call("one", "touch made.txt"), Some(0));
+    // Neither another command, nor another session, nor the next one of this name.
+    assert_eq!(call("one", "touch other.txt"), Some(121));
+    assert_eq!(call("two", "touch made.txt"), Some(121));
+    assert!(place.output(["sessions", "close", "one"]).status.success());
+    assert_eq!(call("one", "touch made.txt"), Some(121));
+    assert!(!place.project().join(".stockade/settings.local.json").exists());
+}
+
+#[test]
 fn what_is_made_while_a_person_thinks_is_hidden_like_all_else() {
     let place = Place::new("thinking");
     let names = ["plain", ".env", "inner/.env", "inner/new.pem"];

@@ -219,6 +219,7 @@ pub enum Answer {
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
     Once,
+    Session,
     Always,
 }
 

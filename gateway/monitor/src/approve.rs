@@ -3,6 +3,7 @@
 pub mod asked;
 pub mod elsewhere;
 pub mod named;
+mod question;
 pub mod remember;
 mod unnamed;
 
@@ -20,7 +21,8 @@ use crate::decide::Spec;
 use crate::failures::unrecorded;
 use crate::judge::Scene;
 use crate::protocol::errors::Failure;
-use crate::protocol::types::{AlwaysOffer, Answer, Control, DecisionView, Event, Question};
+use crate::protocol::types::{Answer, Control, Event, Question};
+pub use question::question;
 use stockade_wire::conversation::PendingQuestion;
 
 /// The consent of a person to one command. Only [`ask`] and [`agreed`] make one; what it lets run is not on disk before
@@ -70,13 +72,29 @@ impl Consent {
 /// What came of a question.
 #[derive(Debug)]
 pub enum Answered {
-    /// The person said yes; for good if a rule is given.
-    Yes(Consent, Option<String>),
-    /// The person said no.
-    No,
+    /// The person said yes, and what is to be kept of that.
+    Yes(Consent, Kept),
+    /// The person said no, and why if they told it.
+    No(Option<String>),
     /// The person went away.
     Withdrawn,
 }
+
+/// A rule that a person allowed beyond one call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kept {
+    /// None.
+    Nothing,
+    /// A rule until the session ends.
+    Session(String),
+    /// A rule for good.
+    Always(String),
+    /// A rule of the person's own that cannot be kept, and why.
+    Not(String, String),
+}
+
+/// Whether a rule that a person typed lets the call run.
+pub type Tried<'a> = &'a (dyn Fn(&str) -> Result<(), String> + Sync);
 
 /// Puts `question` to the person behind `door`, and records the answer unless it is a yes: that is recorded with what the command
 /// may reach. Who gives the call up by `control` withdraws the question.
@@ -85,12 +103,13 @@ pub async fn ask(
     decision: &Receipt,
     question: Question,
     door: &str,
-    people: Option<mpsc::Sender<PendingQuestion>>,
+    (people, tried): (Option<mpsc::Sender<PendingQuestion>>, Tried<'_>),
     control: &mut mpsc::Receiver<Control>,
 ) -> Result<Answered, Failure> {
     let start = Instant::now();
     let shown = log.redactor().digest(question.command.as_bytes());
     let rule = question.always.as_ref().map(|offer| offer.rule.clone());
+    let lasts = question.session.is_some();
     let (answer, answered) = oneshot::channel();
     let sent = match people {
         Some(people) => people.send(PendingQuestion { question, answer }).await.is_ok(),
@@ -105,19 +124,31 @@ pub async fn ask(
         () = given_up(control) => Answer::Withdrawn,
         said = said => said,
     };
-    let always = rule.filter(|_| said == Answer::Always);
+    let kept = match (&said, rule) {
+        (Answer::Always, Some(rule)) => Kept::Always(rule),
+        (Answer::Session, Some(rule)) if lasts => Kept::Session(rule),
+        (Answer::AlwaysRule(own), Some(_)) => match tried(own) {
+            Ok(()) => Kept::Always(own.clone()),
+            Err(why) => Kept::Not(own.clone(), why),
+        },
+        (_, _) => Kept::Nothing,
+    };
     let consent = Consent {
         channel: door.to_owned(),
         waited_ms: u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX),
         shown_hmac: shown,
-        scope: match always {
-            Some(_) => record::Scope::Always,
-            None => record::Scope::Once,
+        scope: match kept {
+            Kept::Always(_) => record::Scope::Always,
+            Kept::Session(_) => record::Scope::Session,
+            Kept::Nothing | Kept::Not(..) => record::Scope::Once,
         },
     };
     let (answer, outcome) = match said {
-        Answer::Once | Answer::Always => return Ok(Answered::Yes(consent, always)),
-        Answer::Deny => (record::Answer::Deny, Answered::No),
+        Answer::Once | Answer::Session | Answer::Always | Answer::AlwaysRule(_) => {
+            return Ok(Answered::Yes(consent, kept));
+        }
+        Answer::Deny => (record::Answer::Deny, Answered::No(None)),
+        Answer::DenyWith(why) => (record::Answer::Deny, Answered::No(Some(why))),
         Answer::Withdrawn => (record::Answer::Withdrawn, Answered::Withdrawn),
     };
     let body = Body::Approval(consent.answer(decision, answer));
@@ -129,16 +160,7 @@ pub async fn ask(
 pub fn agreed(log: &Log, question: &Question, _agreed: Agreed) -> Answered {
     let shown_hmac = log.redactor().digest(question.command.as_bytes());
     let (channel, scope) = ("agent".to_owned(), record::Scope::Once);
-    Answered::Yes(Consent { channel, waited_ms: 0, shown_hmac, scope }, None)
-}
-
-/// Returns the question about a call, with what "always" would write.
-pub fn question(view: &DecisionView, command: &str, scene: &Scene) -> Question {
-    let settings = scene.snapshot.rules.settings();
-    let rule = view.suggestion.clone().filter(|_| !settings.managed_rules_only);
-    let file = local_file(&scene.place.project).display().to_string();
-    let always = rule.map(|rule| AlwaysOffer { rule, file });
-    Question { decision: view.clone(), command: command.into(), always, connection: None }
+    Answered::Yes(Consent { channel, waited_ms: 0, shown_hmac, scope }, Kept::Nothing)
 }
 
 /// Writes down the rule that a person allowed for good. The command may run whether or not that works.
@@ -146,21 +168,37 @@ pub async fn keep(
     log: &Log,
     state: &Path,
     scene: &Scene,
-    rule: Option<String>,
+    kept: Kept,
     events: &mpsc::Sender<Event>,
 ) -> Result<(), Failure> {
-    let Some(rule) = rule else { return Ok(()) };
-    let (project, state, text) = (scene.place.project.clone(), state.to_path_buf(), rule.clone());
-    let written = blocking(move || {
-        Ok(remember::remember(&project, &state, &["permissions", "allow"], &text))
-    })
-    .await?;
-    let notice = match &written {
-        Ok(file) => format!("`{rule}` is allowed from now on, by {}", file.display()),
-        Err(error) => format!("`{rule}` could not be saved, so it is asked again: {error}"),
+    let (layer, rule, notice) = match kept {
+        Kept::Nothing => return Ok(()),
+        Kept::Not(rule, why) => (None, rule.clone(), format!("`{rule}` was not saved: {why}")),
+        Kept::Session(rule) => {
+            (Some("flag"), rule.clone(), format!("`{rule}` is allowed until this session ends"))
+        }
+        Kept::Always(rule) => {
+            let (project, state) = (scene.place.project.clone(), state.to_path_buf());
+            let text = rule.clone();
+            let written = blocking(move || {
+                Ok(remember::remember(&project, &state, &["permissions", "allow"], &text))
+            })
+            .await?;
+            match written {
+                Ok(file) => {
+                    let notice = format!("`{rule}` is allowed from now on, by {}", file.display());
+                    (Some("local"), rule, notice)
+                }
+                Err(error) => {
+                    let told =
+                        format!("`{rule}` could not be saved, so it is asked again: {error}");
+                    (None, rule, told)
+                }
+            }
+        }
     };
-    if written.is_ok() {
-        let (layer, action, who) = ("local", "made", Some(record::who()));
+    if let Some(layer) = layer {
+        let (action, who) = ("made", Some(record::who()));
         let grant = record::Grant { rule: rule.into(), layer, action, who, expires: None };
         log.record(Body::Grant(grant)).await.map_err(|error| unrecorded(&error))?;
     }

@@ -210,6 +210,7 @@ impl Gateway {
         asked: &mut failed::Asked,
     ) -> Result<RunOutcome, Failure> {
         self.find_session(&caller, &mut request).await?;
+        self.add_session_rules(&caller, &mut request.context);
         let accepted = request::accept(&request)?;
         self.log.is_writable().await?;
         let begun = self.begin(&caller, &request.cwd, &request.context).await;
@@ -233,6 +234,7 @@ impl Gateway {
             self.scanner.rest();
         }
         let mut view = view::decision(&judged.verdict, &scene.snapshot, judged.input.clone());
+        self.tell_once(&request.context, &mut view.warnings);
         view::add_hooks(&mut view, judged.hooks.clone());
         view::add_beginning(&mut view, begun);
         let asking = conversation.questions.take().filter(|_| request.context.interactive);

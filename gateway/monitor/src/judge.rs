@@ -52,9 +52,9 @@ pub struct Judged {
 impl Judged {
     /// Says whether the `if` of a hook covers the call.
     pub fn is_covered(&self, tool: &str, hook: &Hook) -> bool {
-        let call = match &self.tree {
-            Some(tree) => Call::Bash { tree, input: &self.value },
-            None => Call::Tool { name: tool, input: &self.value },
+        let call = match self.call() {
+            Call::Tool { input, .. } => Call::Tool { name: tool, input },
+            bash @ Call::Bash { .. } => bash,
         };
         stockade_policy::hook_covers(hook, &call, &self.facts)
     }
@@ -79,6 +79,28 @@ pub struct Recorded {
 }
 
 impl Judged {
+    /// Returns what the rules were asked about.
+    fn call(&self) -> Call<'_> {
+        match &self.tree {
+            Some(tree) => Call::Bash { tree, input: &self.value },
+            None => Call::Tool { name: &self.tool, input: &self.value },
+        }
+    }
+
+    /// Returns a wider rule than the exact one that lets the call run as well.
+    pub fn wider_rule(&self, scene: &Scene) -> Option<String> {
+        stockade_policy::wider_rule(&scene.snapshot.rules, &self.call(), &self.facts, &self.verdict)
+    }
+
+    /// Says why a rule that a person wrote does not let the call run.
+    ///
+    /// # Errors
+    ///
+    /// It does not, and the text says why.
+    pub fn allowed_with(&self, scene: &Scene, rule: &str) -> Result<(), String> {
+        stockade_policy::allowed_with(&scene.snapshot.rules, &self.call(), &self.facts, rule)
+    }
+
     /// Returns why the verdict is what it is; none for an input that the verdict was not made of.
     pub fn evidence(&self, scene: &Scene) -> Option<Evidence> {
         let value = positioned(&self.input).ok()?;

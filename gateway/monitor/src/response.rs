@@ -32,9 +32,13 @@ pub fn not_run(decision: Decision, view: DecisionView, receipt: &Receipt) -> Run
     }
 }
 
-/// Returns the answer for a command that a person declined.
-pub fn declined(view: DecisionView, receipt: &Receipt) -> RunOutcome {
-    let view = view::refused(view, "declined", "the person who was asked said no");
+/// Returns the answer for a command that a person declined, with their reason.
+pub fn declined(view: DecisionView, receipt: &Receipt, why: Option<String>) -> RunOutcome {
+    let said = match why {
+        Some(why) => format!("the person who was asked said no: {why}"),
+        None => "the person who was asked said no".to_owned(),
+    };
+    let view = view::refused(view, "declined", &said);
     not_run(Decision::Deny, view, receipt)
 }
 

@@ -92,9 +92,56 @@ fn merge_anew(texts: Vec<SettingsText>) -> Result<Snapshot, Failure> {
         return Err(Failure::new(Code::SettingsRejected, message, problem.help.clone()));
     }
     let misplaced = stockade_policy::misplaced(&rules);
-    let warnings = problems.iter().chain(&misplaced).map(warning).collect();
+    let warnings = warnings(problems.iter().chain(&misplaced));
     let sha256 = digest(&texts);
     Ok(Snapshot { rules, warnings, sha256, texts })
+}
+
+/// Beginning of the line about a file that is not trusted, behind the name of the file.
+pub const UNTRUSTED: &str = " is not trusted, so ";
+
+/// Returns one line for each problem, and one for each file whose entries wait for trust.
+fn warnings<'a>(problems: impl Iterator<Item = &'a Problem>) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut waiting: Vec<(&Path, usize)> = Vec::new();
+    for problem in problems.filter(|problem| !is_foreign(problem)) {
+        if !waits(problem) {
+            lines.push(warning(problem));
+            continue;
+        }
+        let file = problem.origin.file.as_path();
+        match waiting.iter_mut().find(|(known, _)| *known == file) {
+            Some((_, count)) => *count += 1,
+            None => waiting.push((file, 1)),
+        }
+    }
+    lines.extend(waiting.iter().map(|(file, count)| untrusted(file, *count)));
+    lines
+}
+
+fn untrusted(file: &Path, count: usize) -> String {
+    let entries =
+        if count == 1 { "one entry is".to_owned() } else { format!("{count} entries are") };
+    format!(
+        "{}{UNTRUSTED}{entries} ignored; run `stockade policy trust` to review it",
+        file.display()
+    )
+}
+
+/// Says whether an entry is ignored because nobody trusts its file.
+pub fn waits(problem: &Problem) -> bool {
+    problem.message.ends_with("before the folder is trusted")
+}
+
+/// Says whether a key of another product's file is one that only that product knows.
+pub fn is_foreign(problem: &Problem) -> bool {
+    let imported = |part: std::path::Component<'_>| {
+        part.as_os_str() == ".claude" || part.as_os_str() == "claude-code"
+    };
+    problem.severity == Severity::Warning
+        && problem.origin.file.components().any(imported)
+        && problem.message.starts_with("the key `")
+        && problem.message.contains("` is not known")
 }
 
 fn warning(problem: &Problem) -> String {

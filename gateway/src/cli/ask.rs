@@ -1,9 +1,9 @@
 //! A question on the terminal. Only a person can answer it: it is read from `/dev/tty`, and what was
-//! typed before it was shown does not count.
+//! typed before it was shown is dropped.
 
 use std::fs::{File, OpenOptions};
 use std::io::{IsTerminal as _, PipeReader, PipeWriter, Write as _};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::termios::{QueueSelector, tcflush};
 
 use crate::protocol::types::{Answer, Question};
-use crate::protocol::words;
+use crate::protocol::words::{self, Typed};
 
 /// How often an answer that is none is asked for again.
 const TRIES: usize = 3;
@@ -23,7 +23,7 @@ pub(crate) const WITHDRAWAL: Duration = Duration::from_millis(200);
 
 /// The terminal of this process.
 #[derive(Debug, Clone)]
-pub(crate) struct Terminal(Arc<File>);
+pub(crate) struct Terminal(Arc<File>, Arc<Mutex<Option<String>>>);
 
 impl Terminal {
     /// Opens the terminal, if there is one and a person reads what this process says: standard error
@@ -33,17 +33,32 @@ impl Terminal {
             return None;
         }
         let file = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
-        Some(Terminal(Arc::new(file)))
+        Some(Terminal(Arc::new(file), Arc::default()))
     }
 
     /// Puts `question` and reads the answer, unless it is `withdrawn`. Without a clear yes nothing runs.
     pub(crate) fn ask(&self, question: &Question, withdrawn: &Withdrawn) -> Answer {
         let read = |line: &str| words::answer(line, question);
+        let hint = |line: &str| words::not_an_answer(line, question);
         let text = words::question(question);
-        match self.read((&text, words::prompt(question)), Some(withdrawn), read) {
-            Some(answer) => answer.unwrap_or(Answer::Deny),
+        match self.read((&text, &words::prompt(question)), Some(withdrawn), (read, hint)) {
+            Some(Some(Typed::Answer(answer))) => answer,
+            Some(Some(Typed::Mode(mode))) => {
+                *self.chosen() = Some(mode);
+                Answer::Withdrawn
+            }
+            Some(None) => Answer::Deny,
             None => Answer::Withdrawn,
         }
+    }
+
+    /// Takes the permission mode in which the person wants the call to be judged once more.
+    pub(crate) fn take_mode(&self) -> Option<String> {
+        self.chosen().take()
+    }
+
+    fn chosen(&self) -> std::sync::MutexGuard<'_, Option<String>> {
+        self.1.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Shows `text` and returns whether the person answers `prompt` with a clear yes.
@@ -53,7 +68,10 @@ impl Terminal {
             "no" | "n" => Some(false),
             _ => None,
         };
-        self.read((text, prompt), None, read) == Some(Some(true))
+        let hint = |line: &str| {
+            format!("  {} is not an answer; type yes or no\n", words::quoted(line.trim()))
+        };
+        self.read((text, prompt), None, (read, hint)) == Some(Some(true))
     }
 
     /// Shows `text` and asks until `read` understands an answer, but not for ever. None when the person went
@@ -62,13 +80,13 @@ impl Terminal {
         &self,
         (text, prompt): (&str, &str),
         withdrawn: Option<&Withdrawn>,
-        read: impl Fn(&str) -> Option<T>,
+        read: (impl Fn(&str) -> Option<T>, impl Fn(&str) -> String),
     ) -> Option<Option<T>> {
         let mut screen = self.0.as_ref();
         let plain = words::plain(|name| std::env::var_os(name));
         screen.write_all(plain.as_bytes()).ok()?;
         screen.write_all(text.as_bytes()).ok()?;
-        // What was typed or pasted before the question stood there is no answer to it.
+        // Keys that were typed or pasted before the question was shown do not answer it.
         tcflush(screen, QueueSelector::IFlush).ok()?;
         let answer = self.answer(prompt, withdrawn, read);
         screen.write_all(words::PLAIN_END.as_bytes()).ok()?;
@@ -79,7 +97,7 @@ impl Terminal {
         &self,
         prompt: &str,
         withdrawn: Option<&Withdrawn>,
-        read: impl Fn(&str) -> Option<T>,
+        (read, hint): (impl Fn(&str) -> Option<T>, impl Fn(&str) -> String),
     ) -> Option<Option<T>> {
         let mut screen = self.0.as_ref();
         let mut typed = Vec::new();
@@ -89,6 +107,7 @@ impl Terminal {
             if let Some(answer) = read(&line) {
                 return Some(Some(answer));
             }
+            screen.write_all(hint(&line).as_bytes()).ok()?;
         }
         Some(None)
     }

@@ -37,23 +37,60 @@ pub(crate) fn doctor(options: &args::Doctor) -> Result<ExitCode, Failure> {
         .filter(|protection| !host.enforced.suffices(*protection))
         .collect();
     let names: Vec<&str> = lacking.iter().map(|protection| protection.name()).collect();
-    let failure = (!lacking.is_empty()).then(|| {
+    let cause = lacking.first().map(|first| Cause::of(&host, *first));
+    let failure = cause.as_ref().map(|cause| {
         Failure::new(
             Code::SandboxUnavailable,
-            format!(
-                "this machine cannot enforce what is required by default: {}",
-                names.join(", ")
-            ),
-            "the lines marked `missing` and `fails` say what would give it",
+            format!("this machine cannot enforce required protections: {}", names.join(", ")),
+            cause.fix.clone(),
         )
     });
     let text = if options.common.json {
-        failure::with_error(object(&host, level, &lacking, took), failure.as_ref()).to_string()
+        let mut told = object(&host, level, &lacking, took);
+        if let (Some(members), Some(cause)) = (told.as_object_mut(), &cause) {
+            members.insert("cause".into(), json!(cause.text));
+            members.insert("fix".into(), json!(cause.fix));
+        }
+        failure::with_error(told, failure.as_ref()).to_string()
     } else {
-        report(&host, level, took)
+        let first = cause.map_or_else(
+            || "ready: this machine enforces all required protections\n\n".to_owned(),
+            |cause| format!("not ready: {}\n  fix: {}\n\n", cause.text, cause.fix),
+        );
+        format!("{first}{}", report(&host, level, took))
     };
     failure::print(&text).map_err(failure::unwritable)?;
     Ok(failure.map_or(ExitCode::SUCCESS, |failure| failure::fail(&failure).into()))
+}
+
+/// The first cause of what this machine lacks, and its fix.
+struct Cause {
+    text: String,
+    fix: String,
+}
+
+impl Cause {
+    /// Returns the cause: a property of the whole machine, else the first probe that fails, else the first protection that is
+    /// missing.
+    fn of(host: &Host, lacking: Protection) -> Cause {
+        const WHOLE: [&str; 3] = ["this is gVisor", "this is WSL", "parts of `/proc` are masked"];
+        let cause = |text: &str, fix: &str| Cause {
+            text: words::one_line(text),
+            fix: words::one_line(fix),
+        };
+        let is_whole = |note: &&String| WHOLE.iter().any(|start| note.starts_with(start));
+        let whole = host.surroundings.iter().find(is_whole);
+        if let Some((text, fix)) = whole.and_then(|note| note.split_once(": ")) {
+            return cause(text, fix);
+        }
+        match host.probes.iter().find(|probe| !probe.works && !probe.help.is_empty()) {
+            Some(probe) => cause(&format!("{}: {}", probe.name, probe.detail), &probe.help),
+            None => {
+                let (_, detail) = state(&host.enforced, lacking);
+                cause(&format!("{}: {detail}", lacking.name()), lacking.help())
+            }
+        }
+    }
 }
 
 /// When a command runs on a machine without namespaces.

@@ -1,6 +1,6 @@
 //! How a call ends that is not the command's own end: the exit status and the words.
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 
 use serde_json::{Value, json};
 
@@ -12,6 +12,7 @@ pub(crate) use crate::protocol::status::{DENIED, FAILED, NEEDS_PERSON};
 /// Writes lines for people to standard error. That nobody reads them changes nothing.
 pub(crate) fn tell(text: &str) {
     let mut stderr = std::io::stderr().lock();
+    let text = super::color::paint(text, stderr.is_terminal());
     let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.write_all(b"\n"));
 }
 
@@ -23,8 +24,11 @@ pub(crate) fn print(line: &str) -> Result<(), std::io::Error> {
     stdout.flush()
 }
 
-/// Tells a failure and returns its exit status.
+/// Tells a failure and returns its exit status. A reader that closed the pipe, such as `head`, has all that it wanted.
 pub(crate) fn fail(failure: &Failure) -> u8 {
+    if failure.message.is_empty() {
+        return 0;
+    }
     tell(&words::failure(failure));
     FAILED
 }
@@ -43,11 +47,14 @@ pub(crate) fn with_error(mut object: Value, failure: Option<&Failure>) -> Value 
     object
 }
 
-/// Returns the failure of a standard output that takes nothing.
+/// Returns the failure of a standard output that cannot be written; one without words where its reader closed the pipe.
 pub(crate) fn unwritable(error: std::io::Error) -> Failure {
+    if error.kind() == std::io::ErrorKind::BrokenPipe {
+        return Failure { code: Code::Internal, message: String::new(), help: String::new() };
+    }
     Failure::new(
         Code::Internal,
         format!("standard output cannot be written: {error}"),
-        "let it lead to a terminal, a pipe that is read, or a disk with room",
+        "check the file or the disk that it is redirected to",
     )
 }

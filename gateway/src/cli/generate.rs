@@ -4,7 +4,7 @@ use crate::cli::exit::ExitCode;
 
 use clap::CommandFactory as _;
 
-use super::args::{Arguments, Completions, Man};
+use super::args::{Arguments, Completions, Man, help};
 use super::failure;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::words;
@@ -20,24 +20,31 @@ pub(crate) fn completions(options: &Completions) -> Result<ExitCode, Failure> {
 pub(crate) fn manual(options: &Man) -> Result<ExitCode, Failure> {
     let mut command = Arguments::command();
     command.build();
+    if options.list {
+        let names = command.get_subcommands().map(clap::Command::get_name);
+        let names: Vec<&str> = names.filter(|name| *name != "help").collect();
+        return print(names.join("\n").as_bytes());
+    }
     let page = match &options.subcommand {
         None => command,
         Some(name) => match command.find_subcommand(name) {
-            Some(found) => found.clone(),
+            Some(found) => help::shortened(found.clone()),
             None => {
-                let message = format!("there is no subcommand {}", words::quoted(name));
+                let message = format!("unknown subcommand {}", words::quoted(name));
                 return Err(Failure::new(
                     Code::InvalidRequest,
                     message,
-                    "`stockade --help` lists them",
+                    "`stockade --help` lists all subcommands",
                 ));
             }
         },
     };
     let mut text = Vec::new();
-    clap_mangen::Man::new(page).render(&mut text).map_err(|error| {
-        Failure::new(Code::Internal, format!("the page cannot be made: {error}"), "")
+    let rendered = clap_mangen::Man::new(page).manual("User Commands").render(&mut text);
+    rendered.map_err(|error| {
+        Failure::new(Code::Internal, format!("the page cannot be rendered: {error}"), "")
     })?;
+    text.extend_from_slice(include_bytes!("sections.man"));
     print(&text)
 }
 

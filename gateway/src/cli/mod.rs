@@ -7,6 +7,7 @@ mod ask;
 mod attend;
 mod audit;
 mod check;
+mod color;
 mod context;
 mod doctor;
 mod exit;
@@ -32,6 +33,7 @@ mod tasks;
 use crate::cli::exit::ExitCode;
 use std::ffi::{OsStr, OsString};
 use std::future::Future;
+use std::io::IsTerminal as _;
 
 use clap::error::ErrorKind;
 use stockade_sandbox::end_now;
@@ -88,6 +90,12 @@ fn command_line(arguments: &[OsString]) -> ExitCode {
             let fail = failing(arguments.is_json());
             dispatch(arguments, foreseen).unwrap_or_else(|failure| ExitCode::from(fail(&failure)))
         }
+        Err(error) if error.kind() == ErrorKind::DisplayHelp => {
+            let colored = color::is_on(std::io::stdout().is_terminal());
+            let help = args::help::text(&texts, colored);
+            let _ = failure::print(help.trim_end()); // nobody reads it: nothing else is to be done
+            ExitCode::SUCCESS
+        }
         Err(error) => unparsed(&error, failing(asks_for_json(arguments))),
     }
 }
@@ -108,7 +116,11 @@ fn asks_for_json(arguments: &[OsString]) -> bool {
 #[inline(never)]
 fn dispatch(arguments: Arguments, foreseen: Option<Prefork>) -> Result<ExitCode, Failure> {
     let before = arguments.before;
-    let join = |after: Common| before.clone().join(after).map_err(twice);
+    let join = |after: Common| {
+        let joined = before.clone().join(after).map_err(twice)?;
+        color::choose(joined.color);
+        Ok(joined)
+    };
     match arguments.command {
         Command::Run(mut options) => {
             options.common = join(options.common)?;
@@ -162,6 +174,10 @@ fn dispatch(arguments: Arguments, foreseen: Option<Prefork>) -> Result<ExitCode,
             options.common = join(options.common)?;
             wait(policy::amend::amend(options, policy::amend::Effect::Block))?
         }
+        Command::Learn(mut options) => {
+            options.common = join(options.common)?;
+            policy::learn::learn(options)
+        }
         Command::Policy(options) => policy::policy(*options, join),
         Command::Review(mut options) => {
             options.common = join(options.common)?;
@@ -191,7 +207,7 @@ fn dispatch(arguments: Arguments, foreseen: Option<Prefork>) -> Result<ExitCode,
 
 /// The failure of an option that is given before and after a subcommand.
 fn twice(option: &str) -> Failure {
-    let message = format!("`{option}` stands both before and after the subcommand");
+    let message = format!("`{option}` is given before and after the subcommand");
     Failure::new(Code::InvalidRequest, message, "give it once")
 }
 
@@ -229,10 +245,10 @@ fn not_utf8(index: usize, argument: &OsStr) -> Failure {
     )
 }
 
-/// Tells what is wrong with the arguments; help and version are no error.
+/// Tells what is wrong with the arguments; the version is not an error.
 fn unparsed(error: &clap::Error, fail: Fail) -> ExitCode {
     match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+        ErrorKind::DisplayVersion => {
             let _ = error.print(); // nobody reads it: nothing else is to be done
             ExitCode::SUCCESS
         }
@@ -253,6 +269,6 @@ fn unusable(text: &str) -> Failure {
     let first = paragraphs.next().unwrap_or_default();
     let message = first.strip_prefix("error: ").unwrap_or(&first);
     let tip = paragraphs.find_map(|text| text.strip_prefix("tip: ").map(str::to_owned));
-    let help = tip.unwrap_or_else(|| "`--help` behind the subcommand shows what it takes".into());
+    let help = tip.unwrap_or_else(|| "`stockade SUBCOMMAND --help` lists all options".into());
     Failure::new(Code::InvalidRequest, message, help)
 }

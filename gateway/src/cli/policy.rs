@@ -3,6 +3,8 @@
 
 pub(super) mod amend;
 mod diff;
+mod last;
+pub(super) mod learn;
 mod lint;
 mod own;
 mod show;

@@ -148,7 +148,7 @@ pub(super) enum People {
 /// Has the gateway that `options` name run `request`, with `people` for its questions.
 /// Also returns why output could not be passed on, if that was so.
 pub(super) fn perform(
-    options: Options,
+    mut options: Options,
     mut request: CommandRequest,
     show: streams::Show,
     people: People,
@@ -158,6 +158,33 @@ pub(super) fn perform(
         People::Nobody => None,
     };
     request.context.interactive = terminal.is_some();
+    loop {
+        let again = Options { prefork: Prefork::default(), ..options.clone() };
+        let ended = once(options, request.clone(), show, terminal.clone())?;
+        // A person who chose another permission mode has the command judged once more. Input that was read is gone, and
+        // nothing is read twice.
+        let mode = terminal.as_ref().and_then(Terminal::take_mode);
+        match (mode, &ended.0) {
+            (Some(mode), RunOutcome::NeedsPerson(_)) if !request.stdin => {
+                request.context.mode = Some(mode);
+                options = again;
+            }
+            (Some(_), RunOutcome::NeedsPerson(_)) => {
+                let told = "the permission mode cannot change here: the command has input";
+                failure::tell(&format!("stockade: {told}\n  try: --permission-mode MODE"));
+                return Ok(ended);
+            }
+            (_, _) => return Ok(ended),
+        }
+    }
+}
+
+fn once(
+    options: Options,
+    request: CommandRequest,
+    show: streams::Show,
+    terminal: Option<Terminal>,
+) -> Result<(RunOutcome, Option<std::io::Error>), Failure> {
     let ended = match Client::reach(&options)? {
         Some(connection) => attend(connection, &request, terminal, show),
         None => embedded(options, request, terminal, show),

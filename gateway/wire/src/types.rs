@@ -382,9 +382,15 @@ pub struct Question {
     /// The connection that the running command asks for; none when the question is whether it may run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection: Option<ConnectionAsked>,
+    /// The session for which the offered rule can be kept; none where nothing outlives this call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// The permission mode of the call.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub mode: String,
 }
 
-/// A connection that no rule speaks of.
+/// A connection that no rule matches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConnectionAsked {
     /// Host, as a rule spells it.
@@ -400,18 +406,38 @@ pub struct AlwaysOffer {
     pub rule: String,
     /// The file into which it goes.
     pub file: String,
+    /// A wider rule that allows the call as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wider: Option<WiderRule>,
+}
+
+/// A rule that allows more than this call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WiderRule {
+    /// The rule.
+    pub rule: String,
+    /// How many other commands of the newest records it matches.
+    pub others: u64,
+    /// Some of them.
+    pub examples: Vec<String>,
 }
 
 /// A person's answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
     /// Run this once.
     Once,
+    /// Run it, and what the offered rule matches in this session.
+    Session,
     /// Run it and write the offered rule.
     Always,
+    /// Run it and write this rule, the wider one or the person's own.
+    AlwaysRule(String),
     /// Do not run it.
     Deny,
+    /// Do not run it, and tell the caller why.
+    DenyWith(String),
     /// The person went away without an answer.
     Withdrawn,
 }

@@ -7,7 +7,9 @@
 use std::ffi::OsString;
 
 use super::errors::Failure;
-use super::types::{Answer, ConnectionAsked, DecisionView, PartView, Question, RunResult};
+use super::types::{
+    Answer, ConnectionAsked, DecisionView, PartView, Question, RunResult, WiderRule,
+};
 
 /// Longest piece of a command that is shown on one line, in characters.
 const SHOWN: usize = 240;
@@ -17,12 +19,13 @@ const SHOWN: usize = 240;
 const PLAIN: &str = concat!(
     // What was begun ends: a sequence by CAN, a string by ST.
     "\u{18}\u{1b}\\",
+    // The whole screen scrolls, without margins. Each of these moves the cursor to the corner, so its place is kept around
+    // them: what stands on the screen stays.
+    "\u{1b}7\u{1b}[?6l\u{1b}[?69l\u{1b}[r\u{1b}8",
     // The usual characters, without attributes, and what else DECSTR knows.
     "\u{f}\u{1b}(B\u{1b}[0m\u{1b}[!p",
-    // The same one by one: nothing is shifted, margins do not count, lines are wrapped, the cursor is seen.
-    "\u{1b}[4l\u{1b}[?6l\u{1b}[?69l\u{1b}[?7h\u{1b}[?25h",
-    // The whole screen scrolls; the cursor stays where it is.
-    "\u{1b}7\u{1b}[r\u{1b}8",
+    // The same one by one: nothing is shifted, lines are wrapped, the cursor is seen.
+    "\u{1b}[4l\u{1b}[?7h\u{1b}[?25h",
     // Nothing stands behind the text or below it.
     "\u{1b}[J",
     // White on black, not what the colours of the terminal were changed to. Who does not know this sees the reset at its end.
@@ -85,10 +88,30 @@ pub fn question(question: &Question) -> String {
     }
     if let Some(always) = &question.always {
         let (rule, file) = (one_line(&always.rule), one_line(&always.file));
+        if question.session.is_some() {
+            lines.push(format!("  session allows `{rule}` until this session ends"));
+        }
         lines.push(format!("  always writes the allow rule `{rule}` to {file}"));
+        lines.extend(always.wider.as_ref().map(wider));
     }
     lines.push(String::new());
     lines.join("\n")
+}
+
+/// Returns the line that offers a wider rule, with what else it would have matched.
+fn wider(wider: &WiderRule) -> String {
+    let others = match (wider.others, wider.examples.as_slice()) {
+        (0, _) | (_, []) => "it matches no other command in the newest records".to_owned(),
+        (count, examples) => {
+            let shown: Vec<String> = examples.iter().map(|it| quoted(it)).collect();
+            let commands = if count == 1 { "command" } else { "commands" };
+            format!(
+                "it also matches {count} {commands} in the newest records: {}",
+                shown.join(", ")
+            )
+        }
+    };
+    format!("  wider writes `{}` instead; {others}", one_line(&wider.rule))
 }
 
 fn connection_question(question: &Question, connection: &ConnectionAsked) -> String {
@@ -130,25 +153,80 @@ fn whole(command: &str) -> Vec<String> {
     shown
 }
 
-/// Returns what stands in front of the place where a person answers.
-pub fn prompt(question: &Question) -> &'static str {
-    match (&question.connection, &question.always) {
-        (None, Some(_)) => "  run it? once, always, deny: ",
-        (None, None) => "  run it? once, deny: ",
-        (Some(_), Some(_)) => "  allow for this run? once, always, deny: ",
-        (Some(_), None) => "  allow for this run? once, deny: ",
+/// Returns the text in front of the place where a person answers.
+pub fn prompt(question: &Question) -> String {
+    let asked = match question.connection {
+        Some(_) => "allow for this run?",
+        None => "run it?",
+    };
+    let always = question.always.as_ref();
+    let wider = always.is_some_and(|always| always.wider.is_some());
+    let words: Vec<&str> = [
+        ("once", true),
+        ("session", question.session.is_some() && always.is_some()),
+        ("always", always.is_some()),
+        ("wider", wider),
+        ("deny", true),
+    ]
+    .iter()
+    .filter_map(|(word, is_offered)| is_offered.then_some(*word))
+    .collect();
+    format!("  {asked} {}: ", words.join(", "))
+}
+
+/// Returns what is told of a line that is no answer.
+pub fn not_an_answer(line: &str, question: &Question) -> String {
+    let mut forms = vec!["`deny REASON` tells the caller why"];
+    if question.connection.is_none() {
+        if question.always.is_some() {
+            forms.insert(0, "`always RULE` writes your own rule");
+        }
+        forms.push("`mode MODE` judges the command in another permission mode");
     }
+    let line = line.trim();
+    let head = match line {
+        "" | "?" | "help" => String::new(),
+        _ => format!("{} is not an answer; ", quoted(line)),
+    };
+    format!("  {head}{}\n", forms.join("; "))
+}
+
+/// What a person typed at a question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Typed {
+    /// An answer.
+    Answer(Answer),
+    /// The command is to be judged in this permission mode.
+    Mode(String),
 }
 
 /// Reads a person's answer; none when it is not clear.
-pub fn answer(line: &str, question: &Question) -> Option<Answer> {
-    match line.trim() {
-        "once" | "o" | "yes" | "y" => Some(Answer::Once),
-        "always" | "a" if question.always.is_some() => Some(Answer::Always),
-        "deny" | "d" | "no" | "n" => Some(Answer::Deny),
-        _ => None,
-    }
+pub fn answer(line: &str, question: &Question) -> Option<Typed> {
+    let line = line.trim();
+    let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    let rest = rest.trim();
+    let is_call = question.connection.is_none();
+    let always = question.always.as_ref();
+    let answer = match (word, rest) {
+        ("once" | "o" | "yes" | "y", "") => Answer::Once,
+        ("session" | "s", "") if question.session.is_some() && always.is_some() => Answer::Session,
+        ("always" | "a", "") if always.is_some() => Answer::Always,
+        ("always" | "a", rule) if always.is_some() && is_call => {
+            Answer::AlwaysRule(rule.to_owned())
+        }
+        ("wider" | "w", "") => Answer::AlwaysRule(always?.wider.as_ref()?.rule.clone()),
+        ("deny" | "d" | "no" | "n", "") => Answer::Deny,
+        ("deny" | "d" | "no" | "n", why) => Answer::DenyWith(why.to_owned()),
+        ("mode" | "m", mode) if is_call => {
+            return MODES.contains(&mode).then(|| Typed::Mode(mode.to_owned()));
+        }
+        (_, _) => return None,
+    };
+    Some(Typed::Answer(answer))
 }
+
+/// The permission modes that a person can choose.
+pub const MODES: [&str; 5] = ["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"];
 
 /// Returns the two lines that tell that stockade itself could not, and what to do.
 pub fn failure(failure: &Failure) -> String {
@@ -343,12 +421,18 @@ mod tests {
             command: "rm \u{202e}txt".into(),
             always,
             connection: None,
+            session: None,
+            mode: String::new(),
         }
+    }
+
+    fn offer(rule: &str, file: &str) -> AlwaysOffer {
+        AlwaysOffer { rule: rule.into(), file: file.into(), wider: None }
     }
 
     #[test]
     fn the_question_names_the_rule_and_the_file_and_cannot_be_spoofed() {
-        let offer = AlwaysOffer { rule: "Bash(rm:*)".into(), file: "/p/x\u{1b}[2J".into() };
+        let offer = offer("Bash(rm:*)", "/p/x\u{1b}[2J");
         assert_eq!(
             question(&asked(Some(offer))),
             "stockade: needs a person: `rm \\u{202e}txt`\n  because no rule matches it\n  \
@@ -385,8 +469,7 @@ mod tests {
         assert!(super::question(&question).contains("  whole command: `X=1 make >out`\n"));
         // A host and a rule of any length.
         let host = format!("{}.evil.example", "github.com.".repeat(21));
-        let file = "/p/x".to_owned();
-        question.always = Some(AlwaysOffer { rule: host.clone(), file });
+        question.always = Some(offer(&host, "/p/x"));
         question.connection = Some(ConnectionAsked { host: host.clone(), port: 443 });
         let shown = super::question(&question);
         assert!(
@@ -398,8 +481,10 @@ mod tests {
     fn nothing_that_was_printed_before_changes_how_a_question_looks() {
         // Whatever string or sequence was begun is over before anything else is said.
         assert!(PLAIN.starts_with("\u{18}\u{1b}\\"));
-        // Nothing moves the cursor for good: it is kept while the margins are opened.
-        assert!(PLAIN.contains("\u{1b}7\u{1b}[r\u{1b}8"));
+        // Nothing moves the cursor for good: it is kept while origin mode and margins end, each of which moves it.
+        assert!(PLAIN.contains("\u{1b}7\u{1b}[?6l\u{1b}[?69l\u{1b}[r\u{1b}8"));
+        let (_, behind) = PLAIN.rsplit_once("\u{1b}8").unwrap();
+        assert!(!["?6", "[r", "?69"].iter().any(|it| behind.contains(it)));
         // Colours by value come last; a terminal that does not know them reads a reset at their end.
         assert!(PLAIN.ends_with("\u{1b}[38;2;255;255;255;48;2;0;0;0m"));
         assert_eq!(PLAIN_END, "\u{1b}[0m");
@@ -419,13 +504,37 @@ mod tests {
 
     #[test]
     fn only_a_clear_yes_is_one() {
-        let offer = AlwaysOffer { rule: "Bash(rm:*)".into(), file: "/p/x".into() };
-        let (without, with) = (asked(None), asked(Some(offer)));
+        let (without, with) = (asked(None), asked(Some(offer("Bash(rm:*)", "/p/x"))));
+        let answer = |line: &str, question: &Question| match super::answer(line, question)? {
+            Typed::Answer(answer) => Some(answer),
+            Typed::Mode(mode) => Some(Answer::DenyWith(format!("mode {mode}"))),
+        };
         assert_eq!(answer("once\n", &with), Some(Answer::Once));
         assert_eq!(answer("a\n", &with), Some(Answer::Always));
         assert_eq!(answer("a\n", &without), None);
         assert_eq!(answer("\n", &with), None);
         assert_eq!(answer("d\n", &with), Some(Answer::Deny));
+        let own = Answer::AlwaysRule("Bash(rm x)".into());
+        assert_eq!(answer("always Bash(rm x)\n", &with), Some(own));
+        assert_eq!(answer("deny use git\n", &with), Some(Answer::DenyWith("use git".into())));
+        assert_eq!(answer("mode plan\n", &with), Some(Answer::DenyWith("mode plan".into())));
+        for unclear in ["once more\n", "yes please\n", "mode\n", "mode yolo\n", "w\n", "s\n"] {
+            assert_eq!(answer(unclear, &with), None, "{unclear}");
+        }
+        assert_eq!(answer("always Bash(rm x)\n", &without), None);
+        let mut wide = asked(Some(offer("Bash(rm x)", "/p/x")));
+        wide.session = Some("s1".into());
+        let rule = WiderRule {
+            rule: "Bash(rm:*)".into(),
+            others: 2,
+            examples: vec!["rm a\u{1b}[2J".into()],
+        };
+        wide.always.as_mut().unwrap().wider = Some(rule);
+        assert_eq!(answer("w\n", &wide), Some(Answer::AlwaysRule("Bash(rm:*)".into())));
+        assert_eq!(answer("s\n", &wide), Some(Answer::Session));
+        assert_eq!(prompt(&wide), "  run it? once, session, always, wider, deny: ");
+        let told = "  wider writes `Bash(rm:*)` instead; it also matches 2 commands in the newest records: `rm a\\u{1b}[2J`\n";
+        assert!(super::question(&wide).ends_with(told), "{}", super::question(&wide));
     }
 
     #[test]
@@ -437,8 +546,7 @@ mod tests {
 
     #[test]
     fn a_question_about_a_host_names_it_and_what_always_would_write() {
-        let offer = AlwaysOffer { rule: "a.example".into(), file: "/p/x".into() };
-        let mut asked = asked(Some(offer));
+        let mut asked = asked(Some(offer("a.example", "/p/x")));
         asked.connection = Some(ConnectionAsked { host: "a.example".into(), port: 443 });
         assert_eq!(
             question(&asked),

@@ -9,20 +9,20 @@ const SETFCAP: u32 = 31;
 pub(crate) fn namespaces() -> String {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     if read("/proc/sys/user/max_user_namespaces") == "0" {
-        return "set the sysctl `user.max_user_namespaces` to a number above 0".to_owned();
+        return "run `sysctl -w user.max_user_namespaces=10000` as root".to_owned();
     }
     if read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1" {
         let executable = std::env::current_exe().unwrap_or_else(|_| "/path/to/stockade".into());
         return format!(
-            "AppArmor keeps user namespaces from unknown programs: write `abi <abi/4.0>, include \
+            "AppArmor restricts user namespaces to known programs: write `abi <abi/4.0>, include \
              <tunables/global> profile stockade {} flags=(unconfined) {{ userns, }}` to \
-             `/etc/apparmor.d/stockade` and run `apparmor_parser -r /etc/apparmor.d/stockade` as root, or set \
-             the sysctl `kernel.apparmor_restrict_unprivileged_userns` to 0",
+             `/etc/apparmor.d/stockade` and run `apparmor_parser -r /etc/apparmor.d/stockade` as root, or run \
+             `sysctl -w kernel.apparmor_restrict_unprivileged_userns=0` as root",
             executable.display()
         );
     }
     if read("/proc/sys/kernel/unprivileged_userns_clone") == "0" {
-        return "set the sysctl `kernel.unprivileged_userns_clone` to 1".to_owned();
+        return "run `sysctl -w kernel.unprivileged_userns_clone=1` as root".to_owned();
     }
     "in a container, let it make namespaces: a system-call profile that allows `clone` and `unshare` \
      with namespace flags and `mount` (such as `--security-opt seccomp=unconfined`), and an unmasked \

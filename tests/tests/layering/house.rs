@@ -10,10 +10,10 @@ use super::{read, sources_in, tests_by_name};
 const LINES: &[(&str, usize)] = &[
     ("parser/src", 15_000),
     ("parser/witness", 400),
-    ("policy/src", 7_000),
+    ("policy/src", 7_100),
     ("policy/rules", 5_400),
     ("sandbox/src", 13_900),
-    ("gateway/wire", 1_200),
+    ("gateway/wire", 1_300),
     ("gateway/base", 850),
     ("gateway/client", 900),
     ("gateway/log", 8_750),
@@ -25,8 +25,8 @@ const LINES: &[(&str, usize)] = &[
     ("gateway/tasks", 900),
     ("gateway/plan", 3_700),
     ("gateway/hooks", 2_100),
-    ("gateway/monitor", 6_350),
-    ("gateway/src", 12_150),
+    ("gateway/monitor", 6_400),
+    ("gateway/src", 12_750),
 ];
 
 /// What the trusted parts are to come down to.

@@ -53,18 +53,21 @@ impl Person {
         let always = self.may_save.then(|| AlwaysOffer {
             rule: super::rule_for(key),
             file: self.saving.file().display().to_string(),
+            wider: None,
         });
         Question {
             decision: DecisionView {
                 decision: "ask".into(),
                 source: "builtin".into(),
                 code: "host_unlisted".into(),
-                reason: format!("no rule speaks of `{host}:{port}`"),
+                reason: format!("no rule matches `{host}:{port}`"),
                 ..DecisionView::default()
             },
             command: self.command.clone(),
             always,
             connection: Some(ConnectionAsked { host: host.to_string(), port: *port }),
+            session: None,
+            mode: String::new(),
         }
     }
 
@@ -162,9 +165,10 @@ impl Asking {
     pub(super) fn take(&mut self, answer: Answer) -> Option<(Key, Settled)> {
         let (key, _) = self.put.take()?;
         let settled = match answer {
-            Answer::Once => Settled::Once,
+            // Neither a session nor a rule of one's own is offered for a host; such an answer is for this run.
+            Answer::Once | Answer::Session | Answer::AlwaysRule(_) => Settled::Once,
             Answer::Always => Settled::Always,
-            Answer::Deny => Settled::Declined,
+            Answer::Deny | Answer::DenyWith(_) => Settled::Declined,
             Answer::Withdrawn => Settled::Withdrawn,
         };
         self.said.insert(key.clone(), settled);

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use super::Gateway;
 use super::calling::Calling;
 use crate::approve::asked::Agreed;
-use crate::approve::{self, Answered, Consent, named};
+use crate::approve::{self, Answered, Consent, Kept, named};
 use crate::audit::Log;
 use crate::audit::Receipt;
 use crate::audit::record::decision::Runs;
@@ -82,18 +82,24 @@ impl Gateway {
         ),
     ) -> Result<Result<Going, RunOutcome>, Failure> {
         let files = named::files(&case.scene, &case.judged);
-        let question = approve::question(&case.view, &call.command.text, &case.scene);
+        let session = self.lasting_session(call.caller, &call.request.context);
+        let about = (&case.scene, &case.judged);
+        let places = self.places.of_log();
+        let question =
+            approve::question(&case.view, &call.command.text, about, (&places, session.clone()));
         let (log, control) = (call.log, &mut conversation.control);
         let answered = match agreed {
             // That was before the call came.
             Some(agreed) => approve::agreed(log, &question, agreed),
             None => {
+                let tried = |rule: &str| case.judged.allowed_with(&case.scene, rule);
+                let people = (people, &tried as approve::Tried<'_>);
                 approve::ask(log, &case.receipt, question, call.channel, people, control).await?
             }
         };
-        let (consent, rule) = match answered {
-            Answered::Yes(consent, rule) => (consent, rule),
-            Answered::No => return Ok(Err(response::declined(case.view, &case.receipt))),
+        let (consent, kept) = match answered {
+            Answered::Yes(consent, kept) => (consent, kept),
+            Answered::No(why) => return Ok(Err(response::declined(case.view, &case.receipt, why))),
             Answered::Withdrawn => return Ok(Err(response::withdrawn(case.view, &case.receipt))),
         };
         let counted = self.still(call, (case, files, pending), &consent).await?;
@@ -102,7 +108,10 @@ impl Gateway {
             Counted::Granted(going) => return Ok(Ok(going)),
             Counted::Over(outcome) => return Ok(Err(outcome)),
         };
-        approve::keep(log, &self.places.state, &case.scene, rule, &conversation.events).await?;
+        if let (Kept::Session(rule), Some(session)) = (&kept, &session) {
+            self.keep_for_session(session, rule);
+        }
+        approve::keep(log, &self.places.state, &case.scene, kept, &conversation.events).await?;
         let (builders, state) = (case.judged.builders.clone(), self.places.state.clone());
         let project = case.scene.place.project.clone();
         let keep = move || {

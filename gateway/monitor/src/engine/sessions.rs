@@ -15,6 +15,7 @@ use crate::audit::record::caller::Process;
 use crate::protocol::types::{Context, EventRequest, EventView};
 use crate::tasks::folder::now_ms;
 use crate::tasks::live::SESSION_ENDED;
+use stockade_scene::settings::UNTRUSTED;
 
 /// Most sessions at once; of further ones no hook is told.
 const MOST_SESSIONS: usize = 1024;
@@ -55,6 +56,10 @@ pub(super) struct Session {
     pub(super) used_ms: u64,
     /// The process of the agent whose hooks name the session.
     pub(super) agent: Option<Agent>,
+    /// Allow rules that a person gave until it ends.
+    rules: Vec<String>,
+    /// Lines about files that are not trusted, of which it was told.
+    told: Vec<String>,
 }
 
 /// The process that is taken for an agent.
@@ -66,6 +71,9 @@ pub(super) struct Agent {
     /// It outlived a call. A program that only carries a hook's call out does not, and its end says nothing.
     pub(super) is_known: bool,
 }
+
+/// Most rules that a session keeps.
+const MOST_RULES: usize = 256;
 
 /// Says whether a session lasts as long as the connection of a call that names it.
 pub fn lasts_with_connection(context: &Context) -> bool {
@@ -92,6 +100,47 @@ impl Gateway {
             })
             .await;
         first.unwrap_or_default()
+    }
+
+    /// Returns the session of a call, if it has begun, so that a rule can be kept for it.
+    pub(super) fn lasting_session(&self, caller: &Calling, context: &Context) -> Option<String> {
+        let name = context.session.as_ref()?;
+        let begun = self.sessions.as_ref()?.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_own = begun.get(name).is_some_and(|it| it.caller.uid() == caller.uid());
+        is_own.then(|| name.clone())
+    }
+
+    /// Keeps an allow rule that a person gave until a session ends.
+    pub(super) fn keep_for_session(&self, name: &str, rule: &str) {
+        let Some(sessions) = &self.sessions else { return };
+        let mut begun = sessions.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(session) = begun.get_mut(name) else { return };
+        if session.rules.len() < MOST_RULES && !session.rules.iter().any(|it| it == rule) {
+            session.rules.push(rule.to_owned());
+        }
+    }
+
+    /// Takes the lines about files that are not trusted out of `warnings`, if the session was told of them before.
+    pub(super) fn tell_once(&self, context: &Context, warnings: &mut Vec<String>) {
+        let (Some(sessions), Some(name)) = (&self.sessions, &context.session) else { return };
+        let mut begun = sessions.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(session) = begun.get_mut(name) else { return };
+        warnings.retain(|line| {
+            let is_new = !session.told.contains(line);
+            if is_new && line.contains(UNTRUSTED) && session.told.len() < MOST_RULES {
+                session.told.push(line.clone());
+            }
+            is_new
+        });
+    }
+
+    /// Adds the rules that a person gave for the session of a call.
+    pub(super) fn add_session_rules(&self, caller: &Calling, context: &mut Context) {
+        let (Some(sessions), Some(name)) = (&self.sessions, &context.session) else { return };
+        let begun = sessions.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = begun.get(name).filter(|session| session.caller.uid() == caller.uid());
+        let rules = own.map(|session| session.rules.clone());
+        context.allowed_tools.extend(rules.unwrap_or_default());
     }
 
     /// Notes what a front end says of its session: one that it began or ended is not begun or ended here once more.
@@ -190,6 +239,8 @@ impl Sessions {
             began_ms: now_ms(),
             used_ms: 0,
             agent: None,
+            rules: Vec::new(),
+            told: Vec::new(),
         };
         let session = begun.entry(name).or_insert_with(new);
         session.used_ms = now_ms();

@@ -30,23 +30,23 @@ pub(crate) const EXAMPLE_ACP: &str =
 /// Shown below the help.
 pub(crate) const EXAMPLE_RPC: &str = "Example:\n  stockade rpc --session-idle-timeout 600";
 
-/// `stockade hook`.
+/// Answer an agent's hook: reads one frame from standard input, writes the answer to standard output.
 #[derive(Debug, Args)]
 pub(crate) struct Hook {
     #[command(flatten)]
     pub common: Common,
-    /// The agent whose frame is on standard input.
+    /// The agent that sends the frame.
     #[arg(value_name = "AGENT", value_enum)]
     pub agent: crate::serve::hook::Agent,
-    /// Have an allowed shell command run through `stockade run`, where the agent takes a new input.
+    /// Replace an allowed shell command by stockade run, if the agent accepts a new input.
     #[arg(long)]
     pub rewrite: bool,
-    /// Refuse when no answer was found in this time; keep it below the agent's own limit.
+    /// Refuse after this time. Keep it below the agent's own limit.
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s")]
     pub deadline: Duration,
 }
 
-/// `stockade setup`.
+/// Connect an agent to the gate, or disconnect it.
 #[derive(Debug, Args)]
 pub(crate) struct Setup {
     #[command(flatten)]
@@ -54,31 +54,31 @@ pub(crate) struct Setup {
     /// The agent.
     #[arg(value_name = "AGENT", value_enum, required_unless_present = "all")]
     pub agent: Option<crate::serve::hook::Agent>,
-    /// Every installed agent; with `--undo` every known one, in both scopes.
+    /// All installed agents; with --undo all known agents, in both scopes.
     #[arg(long, conflicts_with = "agent")]
     pub all: bool,
-    /// Whose sessions go through the gate [default: user].
+    /// Sessions that go through the gate [default: user].
     #[arg(long, value_enum)]
     pub scope: Option<crate::setup::Scope>,
-    /// Write the administrator's file of the agent, which a project cannot overrule.
+    /// Write the agent's administrator file, which a project cannot override.
     #[arg(long, conflicts_with = "scope")]
     pub managed: bool,
-    /// Show what would change, and change nothing.
+    /// Print the changes without making them.
     #[arg(long)]
     pub dry_run: bool,
-    /// Take the agent out again.
+    /// Remove the hook and the shell again.
     #[arg(long)]
     pub undo: bool,
 }
 
-/// `stockade shell`.
+/// Act as an agent's shell: decide each command and run it as `stockade run` does.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Shell {
     /// Show this help.
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
-    /// Options of bash, a script, positional parameters; `-c TEXT` for a text.
+    /// Arguments of bash: -c TEXT, a script, options, positional parameters.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
     pub arguments: Vec<String>,
 }

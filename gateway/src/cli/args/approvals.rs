@@ -8,7 +8,7 @@ use super::Common;
 pub(crate) const EXAMPLE: &str = "Examples:\n  stockade approvals\n  stockade approvals allow 1f2e3d4c\n\n\
     Questions wait where `approvals.waitSeconds` is set in the user or managed settings and nobody can be asked at the call.";
 
-/// `stockade approvals`.
+/// List and answer questions that wait for a person.
 #[derive(Debug, Args)]
 pub(crate) struct Approvals {
     #[command(flatten)]
@@ -29,11 +29,11 @@ pub(crate) enum ApprovalsCommand {
     Allow(Allow),
     /// Deny what a question asks.
     Deny(One),
-    /// Print each question when it comes up, until interrupted.
+    /// Print each new question until interrupted.
     Watch(List),
 }
 
-/// `stockade approvals list`.
+/// List the questions that wait, oldest first.
 #[derive(Debug, Args, Default)]
 pub(crate) struct List {
     #[command(flatten)]
@@ -50,7 +50,7 @@ pub(crate) struct One {
     pub id: String,
 }
 
-/// `stockade approvals allow`.
+/// Allow what a question asks.
 #[derive(Debug, Args)]
 pub(crate) struct Allow {
     #[command(flatten)]
@@ -58,7 +58,7 @@ pub(crate) struct Allow {
     /// The question.
     #[arg(value_name = "ID")]
     pub id: String,
-    /// Write the rule that `show` names, so that the same is not asked again.
+    /// Also write the rule that show names.
     #[arg(long)]
     pub always: bool,
 }

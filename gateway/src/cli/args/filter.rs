@@ -5,64 +5,64 @@ use clap::Args;
 /// Conditions on records; all must hold.
 #[derive(Debug, Args)]
 pub(crate) struct Conditions {
-    /// From this time on: RFC 3339, -2h, or today.
+    /// Records since this time: RFC 3339, -2h, or today.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub since: Option<String>,
-    /// Up to this time.
+    /// Records until this time.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub until: Option<String>,
-    /// Kind of the record, such as decision or result.
+    /// Kind of record, such as decision or result.
     #[arg(long, value_name = "KIND")]
     pub kind: Option<String>,
-    /// What was decided: allow, ask or deny.
+    /// Decision: allow, ask or deny.
     #[arg(long, value_name = "VERDICT")]
     pub verdict: Option<String>,
     /// Code of the reason.
     #[arg(long, value_name = "CODE")]
     pub code: Option<String>,
-    /// A rule that matched, as it is written.
+    /// Text of a rule that matched.
     #[arg(long, value_name = "TEXT")]
     pub rule: Option<String>,
-    /// The layer of a rule that matched.
+    /// Layer of a rule that matched.
     #[arg(long, value_name = "LAYER")]
     pub layer: Option<String>,
-    /// The file of a rule that matched, and its line.
+    /// File and line of a rule that matched.
     #[arg(long, value_name = "PATH[:LINE]")]
     pub file: Option<String>,
-    /// The user who asked.
+    /// User of the caller.
     #[arg(long, value_name = "UID")]
     pub uid: Option<u64>,
-    /// The agent that asked.
+    /// Agent of the call.
     #[arg(long, value_name = "NAME")]
     pub agent: Option<String>,
-    /// The call, as the agent numbers it.
+    /// The agent's own ID of the call.
     #[arg(long, value_name = "ID")]
     pub call: Option<String>,
-    /// The front door.
+    /// Front end, such as run or hook.
     #[arg(long, value_name = "NAME")]
     pub door: Option<String>,
-    /// A program of the command.
+    /// Program in the command.
     #[arg(long, value_name = "NAME")]
     pub program: Option<String>,
-    /// A part of the command's text.
+    /// Text in the command.
     #[arg(long, value_name = "TEXT")]
     pub command: Option<String>,
-    /// A path that was judged or touched.
+    /// Path in the decision or the result.
     #[arg(long, value_name = "PATH")]
     pub path: Option<String>,
-    /// The machine.
+    /// Name of the machine.
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
-    /// The exit status.
+    /// Exit status.
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     pub exit: Option<i64>,
-    /// The signal that ended the command.
+    /// Signal that ended the command.
     #[arg(long, value_name = "NAME")]
     pub signal: Option<String>,
-    /// A decision and all that belongs to it.
+    /// A decision and its other records.
     #[arg(long, value_name = "ID")]
     pub r#ref: Option<String>,
-    /// Tag of something that is masked.
+    /// Tag of a masked secret.
     #[arg(long, value_name = "TAG")]
     pub tag: Option<String>,
 }

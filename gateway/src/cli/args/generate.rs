@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-/// `stockade completions`.
+/// Print shell completions.
 #[derive(Debug, Args)]
 pub(crate) struct Completions {
     /// The shell.
@@ -10,10 +10,13 @@ pub(crate) struct Completions {
     pub shell: clap_complete::Shell,
 }
 
-/// `stockade man`.
+/// Print a manual page.
 #[derive(Debug, Args)]
 pub(crate) struct Man {
-    /// The subcommand whose page is printed [default: the page of stockade itself].
+    /// A subcommand [default: stockade itself].
     #[arg(value_name = "SUBCOMMAND")]
     pub subcommand: Option<String>,
+    /// Print the names of all subcommands.
+    #[arg(long, conflicts_with = "subcommand")]
+    pub list: bool,
 }

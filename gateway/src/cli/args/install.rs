@@ -11,7 +11,7 @@ pub(crate) const EXAMPLE: &str = "Examples:\n  sudo stockade install --system --
     sudo stockade install --system --undo --keep-log\n\n\
     Without --policy the managed settings that are there stay; where there are none, they say `requireGateway`.";
 
-/// `stockade install`.
+/// Install the gateway as a service of this machine, or take it away again.
 #[derive(Debug, Args)]
 pub(crate) struct Install {
     #[command(flatten)]

@@ -9,12 +9,12 @@ use super::Common;
 /// Example of `stockade policy`.
 pub(crate) const EXAMPLE: &str = "Example:\n  stockade policy show";
 
-/// `stockade policy`.
+/// Show, check, test and compare rules, and trust the settings files of a project.
 #[derive(Debug, Args)]
 pub(crate) struct Policy {
     #[command(flatten)]
     pub common: Common,
-    /// What to do with the rules.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: PolicyCommand,
 }
@@ -22,27 +22,27 @@ pub(crate) struct Policy {
 /// What to do with the rules.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PolicyCommand {
-    /// Show every rule, hook and setting that counts here, and where each stands.
+    /// Show every rule, hook and setting in force here, with file and line.
     #[command(after_help = "Example:\n  stockade policy show\n\n\
         Exit status: 0 shown, 122 settings that cannot be used.")]
     Show(Show),
-    /// Warn about keys and rules that do not do what they seem to do.
+    /// Find invalid keys, rules without effect, and rules that allow too much.
     #[command(after_help = "Example:\n  stockade policy lint\n\n\
         Exit status: 0 nothing found, 1 something found, 122 could not look.")]
     Lint(Lint),
-    /// Decide written cases and show those that are decided otherwise.
+    /// Decide written cases and show unexpected decisions.
     #[command(after_help = "Example:\n  stockade policy test .stockade/cases/git.jsonl\n\n\
         A case is a line such as {\"tool\": \"Bash\", \"input\": {\"command\": \"git push\"}, \"expect\": \"ask\"}.\n\
         Exit status: 0 all as expected, 1 at least one otherwise, 122 could not decide.")]
     Test(Test),
-    /// Show commands that two settings files decide differently.
+    /// Show calls that two settings files decide differently.
     #[command(after_help = "Example:\n  stockade policy diff old.json new.json\n\n\
         Exit status: 0 no difference found, 1 differences, 122 could not compare.")]
     Diff(Diff),
-    /// Trust the settings files of this project, after reading them at a terminal.
+    /// Review the settings files of this project at the terminal, and trust them.
     ///
-    /// What denies or asks in a file of a project counts at once; what permits waits until a person has
-    /// trusted exactly this content.
+    /// Deny and ask rules of a project apply at once. Allow rules apply after a person has trusted exactly
+    /// this content.
     #[command(after_help = "Example:\n  stockade policy trust\n\n\
         Exit status: 0 trusted, or nothing waits; 120 not trusted; 121 there is no terminal.")]
     Trust(Trust),
@@ -61,26 +61,26 @@ impl PolicyCommand {
     }
 }
 
-/// `stockade policy show`.
+/// Show every rule, hook and setting in force here, with file and line.
 #[derive(Debug, Args)]
 pub(crate) struct Show {
     #[command(flatten)]
     pub common: Common,
 }
 
-/// `stockade policy lint`.
+/// Find invalid keys, rules without effect, and rules that allow too much.
 #[derive(Debug, Args)]
 pub(crate) struct Lint {
     #[command(flatten)]
     pub common: Common,
 }
 
-/// `stockade policy test`.
+/// Decide written cases and show unexpected decisions.
 #[derive(Debug, Args)]
 pub(crate) struct Test {
     #[command(flatten)]
     pub common: Common,
-    /// Run hooks that match.
+    /// Run matching hooks.
     #[arg(long)]
     pub run_hooks: bool,
     /// Case files [default: .stockade/cases/*.jsonl of the project].
@@ -88,20 +88,20 @@ pub(crate) struct Test {
     pub files: Vec<PathBuf>,
 }
 
-/// `stockade policy diff`.
+/// Show calls that two settings files decide differently.
 #[derive(Debug, Args)]
 pub(crate) struct Diff {
     #[command(flatten)]
     pub common: Common,
-    /// Settings before.
+    /// Old settings.
     #[arg(value_name = "A")]
     pub before: PathBuf,
-    /// Settings after.
+    /// New settings.
     #[arg(value_name = "B")]
     pub after: PathBuf,
 }
 
-/// `stockade policy trust`.
+/// Review the settings files of this project at the terminal, and trust them.
 #[derive(Debug, Args)]
 pub(crate) struct Trust {
     #[command(flatten)]

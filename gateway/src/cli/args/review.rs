@@ -11,21 +11,21 @@ pub(crate) const EXAMPLE: &str = "Example:\n  stockade review --done\n\n\
     Exit status: 0 nothing waits for a look, or all of it is marked; 1 something waits; 120 not marked;\n\
     121 there is no terminal to mark at; 122 could not look.";
 
-/// `stockade review`.
+/// List changed files that your own tools execute.
 #[derive(Debug, Args)]
 pub(crate) struct Review {
     #[command(flatten)]
     pub common: Common,
-    /// Look at these files, or at those beneath these directories, alone.
+    /// List only these files, or files in these directories.
     #[arg(value_name = "PATH")]
     pub paths: Vec<PathBuf>,
-    /// Look at the files of all projects.
+    /// List files of all projects.
     #[arg(long)]
     pub all: bool,
-    /// Show every line of each difference.
+    /// Print each difference whole.
     #[arg(long)]
     pub diff: bool,
-    /// Show the files, and mark them as looked at when you say so at a terminal.
+    /// Print the files, then ask at the terminal whether to mark them as reviewed.
     #[arg(long, visible_alias = "accept")]
     pub done: bool,
 }

@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::{Common, duration};
 
-/// `stockade serve`.
+/// Run a gateway on a Unix socket.
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
     #[command(flatten)]
@@ -15,10 +15,10 @@ pub(crate) struct Serve {
     /// Serve the one client that is connected to standard input, and end with it.
     #[arg(long, hide = true, conflicts_with = "socket")]
     pub stdin: bool,
-    /// Return when the gateway listens, and let it run on in a session of its own.
+    /// Return when the gateway listens, and keep it running in the background.
     #[arg(long)]
     pub detach: bool,
-    /// End after this time without a connection, a session or a task, such as 10m.
+    /// Exit after this time without a connection, a session or a task, such as 10m.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub idle: Option<Duration>,
     /// Close a session after this time without a call or a task, such as 5m [default: 30m].

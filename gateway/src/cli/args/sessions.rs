@@ -8,7 +8,7 @@ use super::Common;
 pub(crate) const EXAMPLE: &str =
     "Examples:\n  stockade sessions\n  stockade sessions close my-agent";
 
-/// `stockade sessions`.
+/// List and close sessions.
 #[derive(Debug, Args)]
 pub(crate) struct Sessions {
     #[command(flatten)]
@@ -27,14 +27,14 @@ pub(crate) enum SessionsCommand {
     Close(Close),
 }
 
-/// `stockade sessions list`.
+/// List open sessions, oldest first.
 #[derive(Debug, Args, Default)]
 pub(crate) struct List {
     #[command(flatten)]
     pub common: Common,
 }
 
-/// `stockade sessions close`.
+/// End a session: stop its tasks and remove its network.
 #[derive(Debug, Args)]
 pub(crate) struct Close {
     #[command(flatten)]

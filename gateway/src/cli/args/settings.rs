@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 pub(crate) const EXAMPLE: &str = "Example:\n  stockade settings schema > ~/.config/stockade/schema.json\n\n\
     Then begin a settings file with \"$schema\": \"./schema.json\", and editors complete its keys.";
 
-/// `stockade settings`.
+/// Describe all keys of settings files.
 #[derive(Debug, Args)]
 pub(crate) struct Settings {
     /// The text to print.

@@ -11,12 +11,12 @@ pub(crate) const EXAMPLE: &str = "Examples:\n  id=$(stockade run --background --
     stockade tasks follow \"$id\"\n\n\
     A task is named by its ID, or by at least 4 characters from the start or the end of it.";
 
-/// `stockade tasks`.
+/// List, read, wait for and stop background tasks.
 #[derive(Debug, Args)]
 pub(crate) struct Tasks {
     #[command(flatten)]
     pub common: Common,
-    /// What to do; without one, list the tasks.
+    /// The subcommand [default: list].
     #[command(subcommand)]
     pub command: Option<TasksCommand>,
 }
@@ -28,7 +28,7 @@ pub(crate) enum TasksCommand {
     List(List),
     /// Show one task.
     Show(One),
-    /// Print what a task wrote since the last time it was asked for.
+    /// Print new output of a task.
     Output(Output),
     /// Wait until a task has ended, and exit with its status.
     #[command(
@@ -36,9 +36,9 @@ pub(crate) enum TasksCommand {
         stopped, is lost, or is unknown."
     )]
     Wait(Wait),
-    /// Print what a task writes until it ends.
+    /// Print output of a task until it ends.
     Follow(Follow),
-    /// Type to a task that has a terminal, and see what it writes. Ctrl-] detaches; the task goes on.
+    /// Attach to the terminal of a task. Ctrl-] detaches; the task keeps running.
     #[command(
         after_help = "Example:\n  id=$(stockade run --background --pty -- python3 -i)\n  stockade tasks attach \"$id\""
     )]
@@ -55,7 +55,7 @@ pub(crate) enum TasksCommand {
     Prune(Prune),
 }
 
-/// `stockade tasks list`.
+/// List tasks, oldest first.
 #[derive(Debug, Args, Default)]
 pub(crate) struct List {
     #[command(flatten)]
@@ -75,7 +75,7 @@ pub(crate) struct One {
     pub id: String,
 }
 
-/// `stockade tasks output`.
+/// Print new output of a task.
 #[derive(Debug, Args)]
 pub(crate) struct Output {
     #[command(flatten)]
@@ -83,7 +83,7 @@ pub(crate) struct Output {
     /// The task.
     #[arg(value_name = "ID")]
     pub id: String,
-    /// Begin at this byte, and leave the mark of the last reading where it is.
+    /// Start at this byte, and keep the position of the last reading.
     #[arg(long, value_name = "BYTE")]
     pub offset: Option<u64>,
     /// Print only lines that match this regular expression.
@@ -94,7 +94,7 @@ pub(crate) struct Output {
     pub wait: Option<Duration>,
 }
 
-/// `stockade tasks wait`.
+/// The subcommand [default: list].
 #[derive(Debug, Args)]
 pub(crate) struct Wait {
     #[command(flatten)]
@@ -107,7 +107,7 @@ pub(crate) struct Wait {
     pub timeout: Option<Duration>,
 }
 
-/// `stockade tasks follow`.
+/// Print output of a task until it ends.
 #[derive(Debug, Args)]
 pub(crate) struct Follow {
     #[command(flatten)]
@@ -115,7 +115,7 @@ pub(crate) struct Follow {
     /// The task.
     #[arg(value_name = "ID")]
     pub id: String,
-    /// Begin at this byte.
+    /// Start at this byte.
     #[arg(long, value_name = "BYTE", default_value_t = 0)]
     pub offset: u64,
     /// Print only lines that match this regular expression.
@@ -126,7 +126,7 @@ pub(crate) struct Follow {
     pub per_minute: Option<u32>,
 }
 
-/// `stockade tasks open`.
+/// Forward a port of this machine's loopback interface to a port on which a task listens, until the task ends.
 #[derive(Debug, Args)]
 pub(crate) struct Open {
     #[command(flatten)]
@@ -142,7 +142,7 @@ pub(crate) struct Open {
     pub listen: Option<u16>,
 }
 
-/// `stockade tasks prune`.
+/// Remove the output of tasks and commands that have ended.
 #[derive(Debug, Args)]
 pub(crate) struct Prune {
     #[command(flatten)]

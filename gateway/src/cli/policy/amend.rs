@@ -8,7 +8,7 @@ use stockade_policy::{Layer, SettingsText, Severity};
 
 use super::super::args::amend::Amend;
 use super::super::ask::Terminal;
-use super::{Court, failure, print};
+use super::{Court, failure, last, print};
 use crate::audit::record::{Body, Grant};
 use crate::audit::{GatewayMode, Log};
 use crate::protocol::errors::{Code, Failure};
@@ -34,14 +34,46 @@ enum Kind {
     Path,
 }
 
+/// An entry of a list of the local settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// Keys down to the list.
+    pub keys: Vec<String>,
+    /// The text.
+    pub text: String,
+}
+
+impl Entry {
+    /// Returns the line that shows it.
+    fn line(&self) -> String {
+        format!("+ {}: {}", self.keys.join("."), words::quoted(&self.text))
+    }
+
+    fn keys(&self) -> Vec<&str> {
+        self.keys.iter().map(String::as_str).collect()
+    }
+}
+
 /// Adds an entry to the local settings of the project, and shows it.
 pub(crate) async fn amend(options: Amend, effect: Effect) -> Result<ExitCode, Failure> {
     let court = Court::new(&options.common)?;
     let snapshot = settings::read(&court.sources())?;
-    let subject = options.subject.trim();
-    let kind = kind(subject);
+    let subject = match (&options.subject, effect) {
+        (Some(subject), _) => subject.trim().to_owned(),
+        (None, Effect::Allow) => last::remedy(&court, &snapshot).await?,
+        (None, Effect::Block) => {
+            let message = "`--last` is an option of `stockade allow`";
+            return Err(Failure::new(Code::InvalidRequest, message, "name what to block"));
+        }
+    };
+    let kind = kind(&subject);
     let lists = lists(kind, effect);
-    lists.iter().try_for_each(|keys| checked(keys, subject))?;
+    let entry = |keys: &&[&str]| Entry {
+        keys: keys.iter().map(|key| (*key).to_owned()).collect(),
+        text: subject.clone(),
+    };
+    let entries: Vec<Entry> = lists.iter().map(entry).collect();
+    entries.iter().try_for_each(|entry| checked(&entry.keys(), &entry.text))?;
     let settings = snapshot.rules.settings();
     let managed = match kind {
         Kind::Rule => settings.managed_rules_only,
@@ -49,24 +81,32 @@ pub(crate) async fn amend(options: Amend, effect: Effect) -> Result<ExitCode, Fa
         Kind::Path => false,
     };
     if effect == Effect::Allow && managed {
-        let message = "the managed settings alone decide this";
+        let message = "only the managed settings can allow this";
         let help = "ask the administrator of this machine";
         return Err(Failure::new(Code::SettingsRejected, message, help));
     }
+    add(&court, &entries, effect, options.dry_run).await
+}
+
+/// Shows entries, has a person confirm those that widen, and writes them.
+pub(super) async fn add(
+    court: &Court,
+    entries: &[Entry],
+    effect: Effect,
+    dry_run: bool,
+) -> Result<ExitCode, Failure> {
     let project = &court.place.project;
     let file = words::quoted(&approve::local_file(project).to_string_lossy());
-    let entry = words::quoted(subject);
-    let change: Vec<String> =
-        lists.iter().map(|keys| format!("+ {}: {entry}", keys.join("."))).collect();
+    let change: Vec<String> = entries.iter().map(Entry::line).collect();
     let change = change.join("\n");
-    if options.dry_run {
+    if dry_run {
         print(&format!("{file}\n{change}"))?;
         return Ok(ExitCode::SUCCESS);
     }
     if effect == Effect::Allow {
         // Only a person widens: an agent that calls this gets no further.
         let Some(terminal) = Terminal::open() else {
-            let told = format!("stockade: needs a person: allow {entry} in {file}");
+            let told = format!("stockade: needs a person: add to {file}\n{change}");
             failure::tell(&format!("{told}\n  try: run the same command at a terminal"));
             return Ok(ExitCode::from(failure::NEEDS_PERSON));
         };
@@ -76,26 +116,42 @@ pub(crate) async fn amend(options: Amend, effect: Effect) -> Result<ExitCode, Fa
             return Ok(ExitCode::from(failure::DENIED));
         }
     }
+    write(court, entries, effect, &file).await?;
+    failure::tell(&format!("stockade: added to {file}\n{change}"));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Records entries, then writes them.
+async fn write(
+    court: &Court,
+    entries: &[Entry],
+    effect: Effect,
+    file: &str,
+) -> Result<(), Failure> {
     court.places.prepare()?;
     let log =
         Log::open(&court.places.of_log(), GatewayMode::Embedded).map_err(|it| unrecorded(&it))?;
     let word = if effect == Effect::Allow { "allow" } else { "block" };
-    let grant = Grant {
-        rule: format!("{word} {subject}").into(),
-        layer: "local",
-        action: "made",
-        who: Some(crate::audit::record::who()),
-        expires: None,
-    };
-    log.record(Body::Grant(grant)).await.map_err(|error| unrecorded(&error))?;
-    for keys in lists {
-        remember::remember(project, &court.places.state, keys, subject).map_err(|error| {
+    let mut texts: Vec<&str> = entries.iter().map(|entry| entry.text.as_str()).collect();
+    texts.dedup();
+    for text in texts {
+        let grant = Grant {
+            rule: format!("{word} {text}").into(),
+            layer: "local",
+            action: "made",
+            who: Some(crate::audit::record::who()),
+            expires: None,
+        };
+        log.record(Body::Grant(grant)).await.map_err(|error| unrecorded(&error))?;
+    }
+    for entry in entries {
+        let (project, state) = (&court.place.project, &court.places.state);
+        remember::remember(project, state, &entry.keys(), &entry.text).map_err(|error| {
             let message = format!("{file} cannot be changed: {error}");
             Failure::new(Code::SettingsUnreadable, message, "add the entry with an editor")
         })?;
     }
-    failure::tell(&format!("stockade: added to {file}\n{change}"));
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Returns the kind of entry that a text is: a path has a `/` outside of parentheses, a host has a dot, and anything else
@@ -124,7 +180,7 @@ fn lists(kind: Kind, effect: Effect) -> &'static [&'static [&'static str]] {
 }
 
 /// Refuses an entry that the reader of settings has something to say about.
-fn checked(keys: &[&str], subject: &str) -> Result<(), Failure> {
+pub(super) fn checked(keys: &[&str], subject: &str) -> Result<(), Failure> {
     let nested = |value: Value, key: &&str| json!({ *key: value });
     let value = keys.iter().rev().fold(json!([subject]), nested);
     let text = SettingsText {
@@ -138,7 +194,7 @@ fn checked(keys: &[&str], subject: &str) -> Result<(), Failure> {
     let loaded = stockade_policy::load(&[text]);
     match loaded.problems.iter().max_by_key(|problem| problem.severity) {
         Some(problem) if problem.severity >= Severity::Warning => {
-            let message = format!("{} is not usable: {}", words::quoted(subject), problem.message);
+            let message = format!("invalid entry {}: {}", words::quoted(subject), problem.message);
             Err(Failure::new(Code::InvalidRequest, message, problem.help.clone()))
         }
         Some(_) | None => Ok(()),

@@ -3,9 +3,12 @@
 use crate::cli::exit::ExitCode;
 
 use serde_json::{Value, json};
-use stockade_policy::{By, Decision, Layer, Origin, Problem, SandboxState, Severity};
+use stockade_policy::{By, Decision, Layer, Origin, Problem, SandboxState, SettingsText, Severity};
+
+use std::io::IsTerminal as _;
 
 use super::super::args::policy::Lint;
+use super::super::color;
 use super::show::{place, put};
 use super::witnesses::{Witness, witnesses};
 use super::{Court, FOUND, own, print};
@@ -18,7 +21,8 @@ use crate::settings::{self, Snapshot};
 pub(super) async fn lint(options: Lint) -> Result<ExitCode, Failure> {
     let court = Court::new(&options.common)?;
     let mut texts = settings::collect(&court.sources())?;
-    // What waits for trust is looked through as well: its author is asking.
+    let waiting = waiting(&texts);
+    // Files that wait for trust are looked through as well: their author is asking.
     texts.iter_mut().for_each(|text| text.trusted = true);
     let loaded = stockade_policy::load(&texts);
     let mut problems = loaded.problems;
@@ -28,6 +32,8 @@ pub(super) async fn lint(options: Lint) -> Result<ExitCode, Failure> {
         problems.retain(|known| !shown.iter().any(|better| is_better(better, known)));
         problems.extend(shown);
     }
+    problems.extend(waiting);
+    problems.retain(|problem| !settings::is_foreign(problem));
     problems.sort_by(|a, b| {
         let key = |problem: &Problem| {
             let origin = &problem.origin;
@@ -40,6 +46,25 @@ pub(super) async fn lint(options: Lint) -> Result<ExitCode, Failure> {
         false => tell(&court, &problems)?,
     }
     Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FOUND) })
+}
+
+/// Returns one warning for each file with entries that wait for trust.
+fn waiting(texts: &[SettingsText]) -> Vec<Problem> {
+    let mut found: Vec<Problem> = Vec::new();
+    for problem in stockade_policy::load(texts).problems.into_iter().filter(settings::waits) {
+        let is_known = |it: &Problem| it.origin.file == problem.origin.file;
+        if !found.iter().any(is_known) {
+            let origin = Origin { line: 1, column: 1, pointer: String::new(), ..problem.origin };
+            found.push(Problem {
+                origin,
+                text: String::new(),
+                message: "this file is not trusted, so entries that allow more are ignored"
+                    .to_owned(),
+                ..problem
+            });
+        }
+    }
+    found
 }
 
 /// A witness that was judged says more than a guess about the same rule.
@@ -100,14 +125,21 @@ fn name(severity: Severity) -> &'static str {
 
 fn tell(court: &Court, problems: &[Problem]) -> Result<(), Failure> {
     for problem in problems {
-        print(&format!("{}: {}", name(problem.severity), words::one_line(&problem.message)))?;
+        let line = format!("{}: {}", name(problem.severity), words::one_line(&problem.message));
+        colored(&line)?;
         print(&format!("  --> {}", court.named(&problem.origin)))?;
-        print(&format!("   |  {}", words::one_line(&problem.text)))?;
+        if !problem.text.is_empty() {
+            print(&format!("   |  {}", words::one_line(&problem.text)))?;
+        }
         if !problem.help.is_empty() {
-            print(&format!("   = help: {}", words::one_line(&problem.help)))?;
+            colored(&format!("   = help: {}", words::one_line(&problem.help)))?;
         }
     }
     Ok(())
+}
+
+fn colored(line: &str) -> Result<(), Failure> {
+    print(&color::paint(line, std::io::stdout().is_terminal()))
 }
 
 fn object(problem: &Problem) -> Value {
