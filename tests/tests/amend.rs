@@ -29,7 +29,9 @@ fn a_block_counts_at_once_and_an_allow_needs_a_person() {
     // Without a terminal nobody allows anything.
     let alone = place.output(["allow", "Bash(make:*)"]);
     assert_eq!(alone.status.code(), Some(121), "{}", text(&alone.stderr));
-    assert!(text(&alone.stderr).starts_with("stockade: needs a person: allow `Bash(make:*)` in "));
+    let told = text(&alone.stderr);
+    assert!(told.starts_with("stockade: needs a person: add to `"), "{told}");
+    assert!(told.contains("`\n+ permissions.allow: `Bash(make:*)`\n"), "{told}");
     let wrong = place.output(["allow", "Bash(make"]);
     assert_eq!(wrong.status.code(), Some(122), "{}", text(&wrong.stderr));
     let grants = place.output(["audit", "tail", "--json", "--kind", "grant"]);

@@ -374,7 +374,7 @@ fn arguments_that_cannot_be_read_are_one_line() {
         &["run", "--json", "--permission-mode", "wild", MARK],
         &["run", "--json", "--profile", "nobody\nknows", MARK],
         &["run", "--json", "--timeout", "2h", MARK],
-        &["run", "--json", "--color", "never", MARK],
+        &["run", "--json", "--color", "sometimes", MARK],
         &["--cwd", "/", "run", "--json", "--cwd", "/", MARK],
         &["check", "--json", "--setting-sources", "user,policy", MARK],
         &["check", "--json", "--tool", "Read", "--input", "[1]"],
