@@ -99,7 +99,12 @@ warning: the key `alow` is not known
         "project/.stockade/settings.json",
         r#"{"permissions": {"allow": ["Bash(git log *)"]}}"#,
     );
-    check(&place.output(["policy", "lint"]), 0, "");
+    let untrusted = "\
+warning: this file is not trusted, so entries that allow more are ignored
+  --> .stockade/settings.json:1:1
+   = help: run `stockade policy trust` after reading the file
+";
+    check(&place.output(["policy", "lint"]), 0, untrusted);
     place.write("project/.stockade/settings.json", "{");
     assert_eq!(place.output(["policy", "lint"]).status.code(), Some(1));
 }
@@ -227,7 +232,7 @@ fn ten_thousand_rules_are_looked_through_without_waiting() {
         rules("program"),
         rules("tool")
     );
-    place.write("project/.stockade/settings.json", &settings);
+    place.write("home/.config/stockade/settings.json", &settings);
     let start = std::time::Instant::now();
     check(&place.output(["policy", "lint"]), 0, "");
     let took = start.elapsed();
