@@ -324,25 +324,42 @@ fn another_user_gets_no_word_out_of_a_gateway() {
 }
 
 #[test]
-fn the_gateway_at_the_default_place_is_used_and_no_second_one_writes_its_log() {
+fn the_gateway_at_the_default_place_is_used_and_others_append_to_its_log_in_turn() {
     let place = Place::new("default-place");
     let gateway = Gateway::start(&place);
     let output = place.output(["run", "echo through"]);
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "through\n".to_owned()));
     let records = text(&place.output(["audit", "search", "--json", "--kind", "segment"]).stdout);
     assert_eq!(records.lines().count(), 1, "{records}");
+    let taken = place.output(["serve"]);
+    let stderr = text(&taken.stderr);
+    assert_eq!(taken.status.code(), Some(122), "{stderr}");
+    assert!(stderr.starts_with("stockade: ") && stderr.lines().count() == 2, "{stderr}");
+    let socket = place.root.join("runtime/other/second.sock");
+    let socket = socket.to_str().expect("a path");
+    let mut second = place.stockade(["serve", "--socket", socket]);
+    let mut second = second.stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut line = String::new();
+    let stdout = second.stdout.as_mut().expect("its output");
+    BufReader::new(stdout).read_line(&mut line).expect("a line");
+    assert_eq!(line, format!("listening on {socket}\n"));
     for arguments in [
-        &["serve"][..],
-        &["serve", "--socket", "../runtime/other/second.sock"],
-        &["run", "--no-daemon", "touch made.txt"],
+        &["--socket", socket, "run", "touch second.txt"][..],
+        &["run", "--no-daemon", "touch alone.txt"],
+        &["run", "touch first.txt"],
     ] {
         let output = place.output(arguments);
-        let stderr = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(122), "{arguments:?}: {stderr}");
-        assert!(stderr.starts_with("stockade: ") && stderr.lines().count() == 2, "{stderr}");
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", text(&output.stderr));
     }
-    assert!(!place.project().join("made.txt").exists());
+    for made in ["first.txt", "second.txt", "alone.txt"] {
+        assert!(place.project().join(made).exists(), "{made}");
+    }
     assert_eq!(gateway.end(), Some(0));
+    let ended = std::process::Command::new("kill").arg(second.id().to_string()).status();
+    assert!(ended.expect("kill starts").success());
+    assert_eq!(second.wait().expect("an end").code(), Some(0));
+    let tail = place.output(["audit", "tail", "--json", "--kind", "result"]);
+    assert_eq!(text(&tail.stdout).lines().count(), 4, "{}", text(&tail.stdout));
     assert_eq!(place.output(["audit", "verify"]).status.code(), Some(0));
 }
 
