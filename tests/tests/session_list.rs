@@ -152,6 +152,11 @@ fn a_session_ends_with_the_process_of_its_agent_and_so_do_its_tasks() {
     assert_eq!(open(&place), json!([["helped", "hook", 0], ["own", "hook", 1]]));
     drop(agent);
     wait_until_open(&place, &json!([["helped", "hook", 0]]));
+    // The session is gone first; then its tasks end.
+    let end = Instant::now() + Duration::from_secs(60);
+    while state(&place, &id).0 == "running" && Instant::now() < end {
+        std::thread::yield_now();
+    }
     assert_eq!(state(&place, &id), (json!("stopped"), json!("its session ended")));
 }
 
