@@ -129,7 +129,9 @@ impl Server {
         loop {
             let (stream, _) = listener.accept().await?;
             let own = rustix::process::geteuid().as_raw();
-            if stream.peer_cred().is_ok_and(|peer| peer.uid() == own) {
+            // A sandboxed command has the same user.
+            let is_own = stream.peer_cred().is_ok_and(|peer| peer.uid() == own);
+            if is_own && stockade_client::is_beside(&stream) {
                 let (input, output) = stream.into_split();
                 tokio::spawn(Arc::clone(&self).client(input, output));
             }

@@ -21,7 +21,7 @@ use stockade_base::sockets::Address;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::frames::{self, Frame, Id, RpcError};
 use crate::protocol::tasks::{TaskAct, TaskRequest};
-use crate::protocol::types::{CheckRequest, CommandRequest, Context, EventRequest};
+use crate::protocol::types::{Answer, CheckRequest, CommandRequest, Context, EventRequest};
 
 /// Modes that allow no more than any other mode.
 const NARROW: [&str; 2] = ["plan", "dontAsk"];
@@ -144,9 +144,10 @@ impl Rights {
                 };
                 Ok(frames::encode(&Frame::Request { id, method, params }))
             }
-            Ok(frame @ (Frame::Notification { .. } | Frame::Answer { .. })) => {
-                Ok(frames::encode(&frame))
+            Ok(Frame::Answer { id, result }) => {
+                Ok(frames::encode(&Frame::Answer { id, result: result.map(for_one_call) }))
             }
+            Ok(frame @ Frame::Notification { .. }) => Ok(frames::encode(&frame)),
             Err(error) => Err(refuse(None, error)),
         }
     }
@@ -187,6 +188,20 @@ impl Rights {
             )),
         }
     }
+}
+
+/// Returns an answer to a question as far as an agent may give it: a rule that outlives the call is a person's to give, so
+/// such a yes is a no.
+fn for_one_call(answer: Value) -> Value {
+    let kept = match serde_json::from_value::<Answer>(answer) {
+        Ok(answer @ (Answer::Once | Answer::Deny | Answer::DenyWith(_) | Answer::Withdrawn)) => {
+            answer
+        }
+        Ok(Answer::Session | Answer::Always | Answer::AlwaysRule(_)) => Answer::Deny,
+        Err(_) => Answer::Withdrawn,
+    };
+    // Null is no answer, which runs nothing.
+    serde_json::to_value(kept).unwrap_or_default()
 }
 
 fn typed<T: DeserializeOwned>(params: Value) -> Result<T, RpcError> {
@@ -323,6 +338,26 @@ mod tests {
         }
         let tasks = asked("task", json!({ "act": "list", "session": "other" }));
         assert_eq!(tasks, Ok(json!({ "act": "list", "session": "s" })));
+    }
+
+    #[test]
+    fn an_agent_gives_no_rule_that_outlives_a_call() {
+        let passed = |answer: Value| {
+            let frame = Frame::Answer { id: Some(Id::Number(1)), result: Ok(answer) };
+            let line = frames::encode(&frame);
+            let line = rights(true).line(line.strip_suffix(b"\n").unwrap_or(&line)).unwrap();
+            serde_json::from_slice::<Value>(&line).unwrap()["result"].clone()
+        };
+        for kept in [json!("once"), json!("deny"), json!({ "deny_with": "no" }), json!("withdrawn")]
+        {
+            assert_eq!(passed(kept.clone()), kept);
+        }
+        for rule in [json!("session"), json!("always"), json!({ "always_rule": "Bash(:*)" })] {
+            assert_eq!(passed(rule), json!("deny"));
+        }
+        for wrong in [json!(null), json!(true), json!({ "always": 1 })] {
+            assert_eq!(passed(wrong), json!("withdrawn"));
+        }
     }
 
     #[test]
