@@ -108,7 +108,7 @@ pub struct Settings {
 
 /// Sandbox settings after merging. Each path is absolute, or begins with `~/` for the home directory, or among those that
 /// deny with `./` for each place at which a refusal begins;
-/// [`crate::sandbox_settings`] resolves them and adds what Edit and Read rules say.
+/// `sandbox_settings` of `stockade-policy` resolves them and adds what Edit and Read rules say.
 #[derive(Debug, Clone)]
 pub struct SandboxSettings {
     /// Commands run confined.
