@@ -13,7 +13,8 @@ const SECRET: &str = "sk-secret-of-the-relay";
 
 /// Starts a relay to `server` and returns its socket, in a folder that is removed with the first value.
 fn relay(server: &str) -> (tempfile::TempDir, PathBuf) {
-    let folder = tempfile::tempdir().expect("a folder");
+    // An address has room for 107 bytes (unix(7)), and TMPDIR may be longer.
+    let folder = tempfile::tempdir_in("/tmp").expect("a folder");
     let socket = folder.path().join("s");
     let listener = tokio::net::UnixListener::bind(&socket).expect("a socket");
     let mut endpoint = Endpoint::new(Provider::Anthropic, server);

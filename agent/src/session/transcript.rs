@@ -355,7 +355,8 @@ mod tests {
     #[test]
     fn what_cannot_be_written_waits_in_order_and_hinders_meanwhile() {
         use std::io::{BufRead as _, Write as _};
-        let folder = std::env::temp_dir().join(format!("stockade-full-{}", std::process::id()));
+        // An address has room for 107 bytes (unix(7)), and TMPDIR may be longer.
+        let folder = PathBuf::from(format!("/tmp/stockade-full-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let socket = folder.join("s");
         let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
