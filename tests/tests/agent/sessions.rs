@@ -201,11 +201,12 @@ fn a_session_that_is_in_use_is_not_opened_and_one_that_was_killed_goes_on_whole(
             None => assert!(killed.elapsed() < Duration::from_secs(60), "{}", text(&output.stderr)),
         }
     };
-    for words in
-        ["first words", "The session ended before this call was finished", "#1 [pending] and me"]
-    {
+    for words in ["first words", "#1 [pending] and me"] {
         assert!(told.contains(words), "{words}: {told}");
     }
+    // The agent may have lived long enough to see that its gateway was gone.
+    let ends = ["The session ended before this call was finished", "the gateway went away before"];
+    assert!(ends.iter().any(|words| told.contains(words)), "{told}");
     let left = Command::new("pgrep").args(["-f", "sleep 45.8"]).output().expect("pgrep");
     assert_eq!(text(&left.stdout), "");
 }
