@@ -59,7 +59,7 @@ impl Place {
     /// Returns what a command writes that reads both files of `folder`, of which one is denied in `one`.
     fn read(&self, launcher: Launcher, folder: &str) -> String {
         let folder = self.0.join(folder);
-        let line = format!("cd {}; cat secret open 2>/dev/null", folder.display());
+        let line = format!("cd '{}'; cat secret open 2>/dev/null", folder.display());
         run(launcher, &self.spec(&line))
     }
 
