@@ -136,7 +136,7 @@ fn an_ordinary_user_reaches_neither_rules_nor_keys_nor_log_nor_processes() {
 fn nothing_runs_without_the_gateway_of_the_machine() {
     let Some(machine) = Machine::new() else { return };
     machine.install(POLICY);
-    let made = "/home/ada/work/made";
+    let made = "/home/ada/project/made";
     let line = format!("touch {made}");
     for words in [
         vec!["stockade", "run", "--no-daemon", "--", &line],
@@ -148,7 +148,7 @@ fn nothing_runs_without_the_gateway_of_the_machine() {
         assert_eq!(output.status.code(), Some(122), "{text}");
         assert!(text.contains("requireGateway"), "{text}");
     }
-    let frame = r#"{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls"},"session_id":"s","cwd":"/home/ada/work"}"#;
+    let frame = r#"{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls"},"session_id":"s","cwd":"/home/ada/project"}"#;
     let hook = format!("printf '%s' '{frame}' | stockade hook claude");
     machine.root_does("/etc/init.d/stockade stop");
     for (words, what) in
@@ -172,7 +172,7 @@ fn whichever_process_is_killed_nothing_runs_unrecorded_and_the_rest_goes_on() {
     for (turn, role) in
         ["system-gateway", "system-recorder", "system-keeper"].iter().cycle().take(6).enumerate()
     {
-        let made = format!("/home/ada/work/made-{turn}");
+        let made = format!("/home/ada/project/made-{turn}");
         let line = format!("touch {made}; sleep 1000");
         let mut command = machine.user("ada", &["stockade", "run", "--", &line]);
         let mut running = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();

@@ -253,7 +253,7 @@ impl Door {
         };
         if let Some(reason) = self.session.hindrance().filter(|_| changes) {
             let message =
-                format!("{reason}. Nothing that changes something runs until that is mended.");
+                format!("{reason}. Tools that change anything are refused until this is fixed.");
             return Err(Refused { message, ends: false });
         }
         match kind {

@@ -1,4 +1,4 @@
-//! What a file held before a call changed it, so that the change can be taken back.
+//! Keeps the content of a file from before a call changed it, so that the change can be taken back.
 //!
 //! The gateway names a folder of the session, which neither the agent nor a command can write. Contents lie there under
 //! their digest, and `changes.jsonl` has one line for each change, written before the file itself is.

@@ -43,7 +43,7 @@ struct Manifest {
     files: BTreeMap<String, String>,
 }
 
-/// What became of an export.
+/// The result of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exported {
     /// Files in the archive.

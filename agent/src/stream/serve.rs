@@ -20,7 +20,7 @@ use crate::session::{Conversation, Plan, Wish};
 /// Longest line that is read, in bytes.
 const LONGEST: u64 = 64 << 20;
 
-/// What waits for its turn.
+/// Frames that wait for their turn.
 #[derive(Debug, Default)]
 struct Waiting {
     blocks: Vec<Block>,

@@ -28,8 +28,8 @@ for user in ada:2001 bob:2002; do
     name=${user%:*} id=${user#*:}
     echo "$name:x:$id:$id::/home/$name:/bin/bash" >> /etc/passwd
     echo "$name:x:$id:" >> /etc/group
-    mkdir -p "/home/$name/work"
-    git init -q "/home/$name/work" 2> /dev/null || :
+    mkdir -p "/home/$name/project"
+    git init -q "/home/$name/project" 2> /dev/null || :
     chown -R "$id:$id" "/home/$name"
 done
 echo "extra:x:2100:ada" >> /etc/group
@@ -101,7 +101,7 @@ impl Machine {
         let mut command = self.inside("setpriv");
         let id = USERS.iter().find(|(user, _)| *user == name).expect("a user").1.to_string();
         command.args(["--reuid", &id, "--regid", &id, "--init-groups", "env"]);
-        command.args(["--chdir", &format!("/home/{name}/work"), &format!("HOME=/home/{name}")]);
+        command.args(["--chdir", &format!("/home/{name}/project"), &format!("HOME=/home/{name}")]);
         command.args(words);
         command
     }
