@@ -150,7 +150,7 @@ fn agent(flags: Flags) -> ExitCode {
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => {
-            fail(&format!("the runtime cannot be started: {error}"), "");
+            fail(&format!("cannot start the runtime: {error}"), "");
             return ExitCode::FAILURE;
         }
     };

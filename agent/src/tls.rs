@@ -42,7 +42,7 @@ fn carry(Tls { host, port }: &Tls) -> anyhow::Result<()> {
         bail!("the request is longer than {MAX_REQUEST} bytes");
     }
     let name =
-        ServerName::try_from(host.clone()).with_context(|| format!("`{host}` is no host"))?;
+        ServerName::try_from(host.clone()).with_context(|| format!("`{host}` is not a host"))?;
     let connection = ClientConnection::new(Arc::new(config()?), name)?;
     let unreachable = || format!("`{host}:{port}` cannot be reached");
     let socket = TcpStream::connect((host.as_str(), *port)).with_context(unreachable)?;

@@ -91,7 +91,7 @@ impl Route {
         match &mut self.way {
             Way::Embedded(_) => Err(Failure::new(
                 Code::TaskUnknown,
-                "this process has no background tasks: no gateway stays to run them",
+                "this process cannot start background tasks: they need a running gateway",
                 "start one with `stockade serve`",
             )),
             Way::Socket(connection) => connection.task(request),

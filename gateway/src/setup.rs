@@ -134,7 +134,7 @@ pub(crate) fn uninstall(
     for layer in layers_of(&row, scope) {
         let path = layer.path(agent, scope, around)?;
         let change = change_of(&mut changes, path, &row)?;
-        // Nothing of ours is in an empty file, which is no JSON.
+        // Nothing of ours is in an empty file, which is not JSON.
         let held = change.after.clone().filter(|text| !text.trim().is_empty());
         let Some(text) = held else { continue };
         change.after = match &layer.what {
@@ -476,8 +476,8 @@ fn own(agent: Agent, change: &Change, content: &str, lines: &Lines) -> Result<St
         Some(before) if inspect::of_own(agent, content, before, path).is_none() => {
             Err(Failure::new(
                 Code::InvalidRequest,
-                format!("`{}` is there and is not from stockade", path.display()),
-                "move it away, or call stockade from it yourself",
+                format!("`{}` exists and was not made by stockade", path.display()),
+                "move it, or call stockade from it yourself",
             ))
         }
         Some(_) | None => Ok(lines.filled(content, path)),
@@ -487,16 +487,16 @@ fn own(agent: Agent, change: &Change, content: &str, lines: &Lines) -> Result<St
 fn mixed(path: &Path) -> Failure {
     Failure::new(
         Code::InvalidRequest,
-        format!("an entry of yours in `{}` calls stockade; nothing was written", path.display()),
-        "take that command out of your entry yourself",
+        format!("your own entry in `{}` calls stockade; nothing was written", path.display()),
+        "remove that command from your entry",
     )
 }
 
 fn not_understood(path: &Path) -> Failure {
     Failure::new(
         Code::InvalidRequest,
-        format!("`{}` is no JSON that can be changed safely; nothing was written", path.display()),
-        "mend the file (no comments, no key twice, no other shell named there), or put the lines of the README there yourself",
+        format!("cannot change the JSON of `{}` safely; nothing was written", path.display()),
+        "correct the file (no comments, no duplicate keys, no other shell), or add the lines of the README yourself",
     )
 }
 

@@ -134,7 +134,7 @@ impl<'a> Reader<'a> {
     /// Reads the words of test: `-v` and `-R` evaluate a subscript in the word behind them.
     pub(crate) fn test_expression(&mut self, words: &[Argument]) {
         for (at, argument) in words.iter().enumerate() {
-            // A number, or nothing, is no option.
+            // A number, or nothing, is not an option.
             let number = argument.word.is_number();
             let many = is_many(&argument.word) && argument.word.may_start_with(b"-");
             if many && !number && !self.outside {

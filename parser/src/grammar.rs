@@ -101,7 +101,7 @@ pub(crate) enum Frame {
     Test { node: u32, depth: u32, any: bool },
 }
 
-/// Where to go back to when text behind `((` is no arithmetic.
+/// Where to go back to when text behind `((` is not arithmetic.
 #[derive(Debug, Clone, Copy)]
 struct Speculation {
     opener: u32,

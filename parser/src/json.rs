@@ -62,7 +62,7 @@ pub struct Member {
     pub value: Value,
 }
 
-/// Why a text is no JSON.
+/// Why a text is not JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     /// The byte at which it was seen.

@@ -159,7 +159,7 @@ impl Programs {
     /// Reads one table from JSONC text, every row of it.
     ///
     /// # Errors
-    /// The first place at which the text is no table.
+    /// The first place at which the text is not a table.
     pub fn from_text(text: &str) -> Result<Programs, TableError> {
         let loaded = Loaded::new(text.to_owned().into())?;
         for number in 0..loaded.rows.len() {

@@ -45,9 +45,9 @@ reasons! {
         "write the subscript as a number",
     DynamicName "dynamic-name" "the program is chosen while the text runs."
         "write the name of the program as plain text",
-    DynamicOption "dynamic-option" "a word that is known only later could be an option that runs a program."
+    DynamicOption "dynamic-option" "a word that is not known before it runs could be an option that runs a program."
         "give the word a known beginning such as `./`, or put `--` before it where the program honours that",
-    EvaluatorText "evaluator-text" "the text that a shell evaluates is known only later."
+    EvaluatorText "evaluator-text" "the text that a shell evaluates is not known before it runs."
         "pass values as arguments: `sh -c 'run \"$1\"' sh \"$value\"`",
     StdinProgram "stdin-program" "the program text comes from standard input."
         "give the text as an operand: `bash -c 'text'`",

@@ -184,7 +184,7 @@ impl Reader<'_> {
         self.effect(EffectKind::Execute, argument.index, None);
     }
 
-    /// A file with the text of a program. A descriptor is no file of the project: what is in it is not known.
+    /// A file with the text of a program. A descriptor is not a file of the project: what is in it is not known.
     fn program_file(&mut self, value: &Argument) {
         const STDIN: [&[u8]; 4] = [b"-", b"/dev/stdin", b"/dev/fd/0", b"/proc/self/fd/0"];
         if value.word.exact().is_some_and(|file| STDIN.contains(&file)) {

@@ -53,7 +53,7 @@ pub struct Unread {
 pub struct Assigned {
     /// The variable, without subscript.
     pub name: Bytes,
-    /// The index, in [`CommandTree::commands`], of the builtin that names it; none if it is no command that assigns.
+    /// The index, in [`CommandTree::commands`], of the builtin that names it; none if it is not a command that assigns.
     pub command: Option<u32>,
     /// The value stands there, and what it makes other programs start is in the tree.
     pub read: bool,

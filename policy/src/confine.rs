@@ -16,7 +16,7 @@ use crate::{Layer, Origin};
 pub fn sandbox_settings(rules: &Rules, facts: &Facts) -> SandboxSettings {
     let mut sandbox = rules.settings().sandbox.clone();
     let (strict, loose) = (facts.anchors(Decision::Deny), facts.anchors(Decision::Allow));
-    // A directory is no pattern, whatever its name is.
+    // A directory is not a pattern, whatever its name is.
     let verbatim = |anchors: &Anchors| {
         let all = |paths: &[PathBuf]| {
             paths.iter().map(|path| verbatim(&path.to_string_lossy()).into()).collect()

@@ -214,7 +214,7 @@ fn finish(
         if context.mode == Mode::DontAsk {
             unanswered(&mut verdict, "dont_ask", "mode dontAsk refuses what would be asked");
         } else if !context.facts.interactive {
-            unanswered(&mut verdict, "no_person", "nobody can be asked here");
+            unanswered(&mut verdict, "no_person", "nobody can answer a question here");
         }
     }
     verdict.auto_allowed = verdict.decision == Decision::Allow
@@ -223,7 +223,7 @@ fn finish(
 }
 
 /// What helps where a builder asks because of what changed.
-const REVIEW: &str = "a person can allow it once, or mark the changes as looked at with `stockade review --done` at a terminal";
+const REVIEW: &str = "a person can allow it once, or mark the changes as reviewed with `stockade review --done` at a terminal";
 
 fn unanswered(verdict: &mut Verdict, code: &'static str, why: &str) {
     verdict.decision = Decision::Deny;

@@ -83,7 +83,7 @@ pub struct Verdict {
     pub suggestion: Option<String>,
     /// What would help, one sentence for people.
     pub help: String,
-    /// It was allowed because it runs confined.
+    /// It was allowed because it runs sandboxed.
     pub auto_allowed: bool,
     /// Real paths that the sandbox keeps unwritable in the root alone, that the call writes, and that a person is asked about:
     /// their yes makes them writable for it.

@@ -194,7 +194,7 @@ impl Seen<'_> {
         self.place.project().join(file).exists()
     }
 
-    /// Says whether the model ever heard of the command: a case that did not come is no success.
+    /// Says whether the model ever heard of the command: a case that did not come is not a success.
     fn came(&self, file: &str) -> bool {
         self.endpoint.seen().iter().any(|(_, body)| body.contains(file))
     }

@@ -125,7 +125,7 @@ impl Peer {
         self.message().expect("an answer")
     }
 
-    /// Sends a line that is no request, and returns the code of the answer.
+    /// Sends a line that is not a request, and returns the code of the answer.
     pub fn code_of(&mut self, line: &str) -> i64 {
         self.send(line);
         self.message().expect("an answer")["error"]["code"].as_i64().expect("a code")

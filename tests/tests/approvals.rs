@@ -81,7 +81,7 @@ fn a_question_waits_and_a_yes_from_elsewhere_runs_what_was_asked() {
     // It serves once.
     let again = place.output(["approvals", "allow", id]);
     assert_eq!(again.status.code(), Some(122));
-    assert!(text(&again.stderr).starts_with(&format!("stockade: no question `{id}` waits\n")));
+    assert!(text(&again.stderr).starts_with(&format!("stockade: no open question `{id}`\n")));
     // The record says that a person said yes, and where.
     let log = std::fs::read_to_string(place.state().join("audit/00000001.jsonl")).expect("the log");
     let approval = log.lines().find(|line| line.contains("\"channel\":\"approvals\""));

@@ -125,7 +125,7 @@ fn a_nul_in_settings_is_rejected() {
         r#"{"permissions":{"deny\u0000":[]}}"#,
         r#"{"env":{"A":"\u0000"}}"#,
     ] {
-        let begins = "stockade: settings are rejected: <--settings>: a string holds a NUL byte";
+        let begins = "stockade: settings are rejected: <--settings>: a string contains a NUL byte";
         check(|_| {}, &["--settings", settings], begins, "settings_rejected");
     }
     let place = Place::new("backslash");
@@ -276,9 +276,9 @@ fn the_home_directory_and_the_root_are_no_project() {
 #[test]
 fn a_shell_that_is_none_is_named() {
     for (shell, begins) in [
-        ("/nowhere/bash", "stockade: the shell `/nowhere/bash` of the settings is no program"),
-        ("/etc/passwd", "stockade: the shell `/etc/passwd` of the settings is no program"),
-        ("/bin/true", "stockade: `/bin/true` does not say which version of bash it is"),
+        ("/nowhere/bash", "stockade: invalid setting `shell`: `/nowhere/bash` is not a program"),
+        ("/etc/passwd", "stockade: invalid setting `shell`: `/etc/passwd` is not a program"),
+        ("/bin/true", "stockade: `/bin/true` does not report a version of bash"),
     ] {
         let settings = format!("{{\"shell\": \"{shell}\"}}");
         check(|_| {}, &["--settings", &settings], begins, "shell_missing");
@@ -333,7 +333,7 @@ fn bytes_that_are_no_utf8_are_named() {
     let mut named = place.stockade(["run", "true"]);
     std::os::unix::process::CommandExt::arg0(&mut named, std::ffi::OsStr::from_bytes(b"st\xff"));
     assert_eq!(named.output().expect("it starts").status.code(), Some(0));
-    // The name of a folder is no argument.
+    // The name of a folder is not an argument.
     let odd = place.root.join(bytes(b"odd\xff"));
     fs::create_dir(&odd).expect("mkdir");
     let output = place.stockade(["run", "--json", MARK]).current_dir(&odd).output();
@@ -350,7 +350,7 @@ fn text_that_is_too_long_or_holds_a_nul_is_refused() {
     for (file, begins, code) in [
         ("long", "stockade: the command text on standard input is longer than", "invalid_request"),
         ("above", "stockade: the command is longer than", "invalid_request"),
-        ("nul", "stockade: the command holds a NUL byte", "invalid_request"),
+        ("nul", "stockade: the command contains a NUL byte", "invalid_request"),
         ("bytes", "stockade: the command text on standard input is not UTF-8", "not_utf8"),
     ] {
         let mut command = place.stockade(["run", "--no-daemon", "--json", "-"]);
@@ -412,7 +412,7 @@ fn closed_descriptors_change_nothing_but_what_is_seen() {
     }
 }
 
-/// What an agent sees end by a signal is no answer, and it runs the command.
+/// What an agent sees end by a signal is not an answer, and it runs the command.
 #[test]
 fn a_hook_that_may_open_nothing_says_no() {
     let place = Place::new("no-descriptors");
@@ -460,6 +460,6 @@ fn output_that_nobody_can_take_is_told() {
         let output = command.output().expect("it starts");
         let stderr = text(&output.stderr);
         assert_eq!(output.status.code(), Some(122), "{stderr}");
-        assert!(stderr.contains("stockade: standard output cannot be written: "), "{stderr}");
+        assert!(stderr.contains("stockade: cannot write standard output: "), "{stderr}");
     }
 }

@@ -109,7 +109,7 @@ fn options_stand_before_or_after_the_subcommand() {
     check(
         &place.output(["--cwd", "/", "check", "--cwd", "/tmp", "ls"]),
         122,
-        "stockade: `--cwd` is given before and after the subcommand",
+        "stockade: duplicate `--cwd`: before and after the subcommand",
     );
 }
 
@@ -117,7 +117,7 @@ fn options_stand_before_or_after_the_subcommand() {
 fn bad_arguments_are_122_with_one_clear_first_line() {
     let place = Place::new("bad");
     let cases: [(&[&str], &str); 13] = [
-        (&[], "stockade: a subcommand is missing"),
+        (&[], "stockade: missing subcommand"),
         (&["run"], "stockade: the following required arguments were not provided:"),
         (&["run", "--bogus", "ls"], "stockade: unexpected argument '--bogus' found"),
         (&["bogus"], "stockade: unrecognized subcommand 'bogus'"),
@@ -131,7 +131,10 @@ fn bad_arguments_are_122_with_one_clear_first_line() {
             &["run", "--cwd", "/nonexistent", "ls"],
             "stockade: the directory `/nonexistent` cannot be used",
         ),
-        (&["check", "--tool", "Read", "--input", "[1]"], "stockade: `--input` is no JSON object"),
+        (
+            &["check", "--tool", "Read", "--input", "[1]"],
+            "stockade: invalid `--input`: not a JSON object",
+        ),
         (
             &["check", "--tool", "Read"],
             "stockade: the following required arguments were not provided:",
@@ -308,7 +311,7 @@ fn a_line_that_is_no_case_is_refused_and_keeps_its_place() {
         b"{\"tool\":\"Bash\"}\nnonsense\n{\"tool\":\"Bash\",\"tool\":\"Read\",\"input\":{}}\n";
     child.stdin.take().expect("its input").write_all(lines).expect("it reads");
     let output = child.wait_with_output().expect("it ends");
-    check(&output, 122, "stockade: line 1: the line is no case");
+    check(&output, 122, "stockade: line 1: the line is not a case");
     let answers: Vec<Value> = text(&output.stdout)
         .lines()
         .map(|line| serde_json::from_str(line).expect("JSON"))

@@ -345,8 +345,7 @@ fn who_waits_for_a_gateway_that_says_nothing_more_can_leave() {
             assert_eq!(told_to_end(&mut child), Some(122), "{program:?} {arguments:?}");
             let mut said = String::new();
             child.stderr.take().expect("it").read_to_string(&mut said).expect("its words");
-            let words = "stockade: told to end, this program did not wait any longer for what the gateway says of \
-                the command\n  try: `stockade audit tail` shows what became of it\n";
+            let words = "stockade: this program was stopped before the gateway reported the result\n  try: `stockade audit tail` shows the result\n";
             assert_eq!(said, words, "{program:?} {arguments:?}");
             if let Some(asking) = asking {
                 asking.join().expect("it ends with the connection");

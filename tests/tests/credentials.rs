@@ -39,7 +39,7 @@ fn hidden() -> Vec<String> {
     let settings: Value = serde_json::from_str(&text).expect("JSON");
     let paths = settings["sandbox"]["filesystem"]["denyRead"].as_array().expect("a list");
     let home = paths.iter().filter_map(|path| path.as_str()?.strip_prefix("~/"));
-    // Our own state is no credential, and has a test of its own.
+    // Our own state is not a credential, and has a test of its own.
     home.filter(|path| !path.contains("stockade")).map(str::to_owned).collect()
 }
 

@@ -135,7 +135,7 @@ fn a_failure_is_not_laid_on_the_sandbox_without_a_fact_that_speaks_for_it() {
         let home = home.display();
         vec![format!(
             "stockade: {home}/{path} cannot be read here, by sandbox.filesystem.denyRead {home}/.aws (<default>:13, builtin); \
-             no layer sees whether that is why the command failed; to allow: sandbox.filesystem.allowRead: [\"{home}/.aws\"] (user settings)"
+             this may be why the command failed; to allow: sandbox.filesystem.allowRead: [\"{home}/.aws\"] (user settings)"
         )]
     };
     assert_eq!(lines(&place, "cat ~/.aws/key"), denied(".aws/key"));
@@ -155,7 +155,7 @@ fn a_connection_past_the_proxy_is_told_once() {
     };
     let text = connect("pack_sockaddr_in(22, inet_aton(\"192.0.2.1\"))");
     let rest = "only the proxy that `HTTP_PROXY` names leads out, to hosts of `sandbox.network.allowedDomains`; \
-                a program that knows no proxy needs one that speaks for it (`ProxyCommand` of ssh)";
+                a program without proxy support needs a helper (`ProxyCommand` of ssh)";
     let expected =
         format!("stockade: refused a connection of `perl` past the proxy, to 192.0.2.1:22; {rest}");
     for text in [text.clone(), format!("{text} | cat")] {

@@ -47,7 +47,7 @@ fn a_denial_names_the_winner_with_its_column_and_what_lost() {
         expect![[r#"
             stockade: denied `curl x` (third of 3 parts)
               by deny rule `Bash(curl:*)` in HOME/.config/stockade/settings.json:6
-              try: ask the owner of that file, or leave this part out
+              try: ask the owner of that file, or remove this part
             part 1 of 3, `cat notes.txt`: allowed
               because of the allow rule `Bash(cat:*)` in HOME/.config/stockade/settings.json:4:11: it matches
               compared: cat notes.txt
@@ -56,7 +56,7 @@ fn a_denial_names_the_winner_with_its_column_and_what_lost() {
               because the command inside is judged
               as typed: LANG=C timeout 5 cu"rl"  x
               compared: timeout 5 curl x
-              looked past: the assignment of `LANG`
+              ignored: the assignment of `LANG`
             part 3 of 3, `curl x`: denied
               because of the deny rule `Bash(curl:*)` in HOME/.config/stockade/settings.json:6:26: it matches
               as typed: cu"rl"  x
@@ -65,7 +65,7 @@ fn a_denial_names_the_winner_with_its_column_and_what_lost() {
               lost: ask rule `Bash(curl *)` in HOME/.config/stockade/settings.json:5:9: deny goes before ask
               lost: allow rule `Bash(curl x)` in HOME/.config/stockade/settings.json:4:26: deny goes before allow
             mode: default
-            sandbox: off, so nothing is allowed for being confined
+            sandbox: off, so nothing is allowed for being sandboxed
             smallest change: without `Bash(curl:*)` in HOME/.config/stockade/settings.json:6:26; tried, and then it is asked
         "#]],
     );
@@ -91,10 +91,10 @@ fn a_question_names_the_rule_that_came_near_and_the_one_that_would_do() {
               because no rule allows it
               as typed: touch {} +
               compared: touch +
-              found inside: `find`; which is judged as well
-              writes: `+`, known only later
+              found inside: `find`; which is also judged
+              writes: `+`, not known before it runs
             mode: default
-            sandbox: off, so nothing is allowed for being confined
+            sandbox: off, so nothing is allowed for being sandboxed
             smallest change: the allow rule `Bash(find . -name x -exec touch {} +)` in .stockade/settings.local.json; tried, and then it is allowed
         "#]],
     );
@@ -120,7 +120,7 @@ fn a_question_names_the_rule_that_came_near_and_the_one_that_would_do() {
           because no Edit rule allows this file
           writes: `out.txt` = `PROJECT/out.txt`
         mode: default
-        sandbox: off, so nothing is allowed for being confined
+        sandbox: off, so nothing is allowed for being sandboxed
         smallest change: the allow rules `Bash(git -C /elsewhere log)`, `Bash(git push)`, `Edit(/PROJECT/out.txt)` in .stockade/settings.local.json; tried, and then it is allowed
     "#]],
     );
@@ -143,7 +143,7 @@ fn what_no_rule_changes_is_said() {
               writes: `/` = `/`
               lost: allow rule `Bash(rm *)` in HOME/.config/stockade/settings.json:3:27: a wildcard does not cover `/`, which writes a file
             mode: default
-            sandbox: off, so nothing is allowed for being confined
+            sandbox: off, so nothing is allowed for being sandboxed
             smallest change: none; `rm` on `/` always needs a person; no allow rule changes that
         "#]],
     );
@@ -163,7 +163,7 @@ fn what_no_rule_changes_is_said() {
           because `.git` is a protected path
           writes: `.git/hooks/pre-commit` = `PROJECT/.git/hooks/pre-commit`
         mode: default
-        sandbox: off, so nothing is allowed for being confined
+        sandbox: off, so nothing is allowed for being sandboxed
         smallest change: none; `.git` is a protected path; no allow rule changes that
     "#]],
     );
@@ -173,16 +173,16 @@ fn what_no_rule_changes_is_said() {
         "$PLAN",
         expect![[r#"
             stockade: needs a person: `$PLAN` (first of 2 parts)
-              by deny rule `Bash(dd *)` in HOME/.config/stockade/settings.json:3, which a word that is known only later could match
-              try: a person can allow it once; no allow rule goes before this one
+              by deny rule `Bash(dd *)` in HOME/.config/stockade/settings.json:3, which a word that is not known before it runs could match
+              try: a person can allow it once; no allow rule overrides this one
             part 1 of 2, `$PLAN`: asked
-              because of the deny rule `Bash(dd *)` in HOME/.config/stockade/settings.json:3:51: a word that is known only later could make it match
+              because of the deny rule `Bash(dd *)` in HOME/.config/stockade/settings.json:3:51: a word that is not known before it runs could make it match
               compared: $PLAN
             part 2 of 2, `$PLAN`: asked
-              because not understood: the program is chosen while the text runs (`the name of the program is not known`); deny and ask rules cannot be held against it
+              because not understood: the program is chosen while the text runs (`the name of the program is not known`), so deny and ask rules cannot be checked
             mode: default
-            sandbox: off, so nothing is allowed for being confined
-            smallest change: none; taking rules out is not enough: no rule allows it
+            sandbox: off, so nothing is allowed for being sandboxed
+            smallest change: none; removing rules is not enough: no rule allows it
         "#]],
     );
 }
@@ -201,7 +201,7 @@ fn an_allowed_call_names_what_would_refuse_it() {
               because of the allow rule `Bash(make *)` in HOME/.config/stockade/settings.json:3:27: it matches
               compared: make test
             mode: default
-            sandbox: off, so nothing is allowed for being confined
+            sandbox: off, so nothing is allowed for being sandboxed
             smallest change: the deny rule `Bash(make test)` in .stockade/settings.local.json; tried, and then it is denied
         "#]],
     );
@@ -216,7 +216,7 @@ fn an_allowed_call_names_what_would_refuse_it() {
           because it only reads
           compared: ls -la
         mode: default
-        sandbox: off, so nothing is allowed for being confined
+        sandbox: off, so nothing is allowed for being sandboxed
         smallest change: the deny rule `Bash(ls -la)` in .stockade/settings.local.json; tried, and then it is denied
     "#]],
     );
@@ -234,13 +234,13 @@ fn links_are_followed_and_every_name_is_shown() {
         expect![[r#"
             stockade: denied `cat plain.txt`
               by deny rule `Read(./secret.txt)` in HOME/.config/stockade/settings.json:3
-              try: ask the owner of that file, or leave this part out
+              try: ask the owner of that file, or remove this part
             `cat plain.txt`: denied
               because of the deny rule `Read(./secret.txt)` in HOME/.config/stockade/settings.json:3:26: it matches
               compared: cat plain.txt
               reads: `plain.txt` = `PROJECT/plain.txt` -> `PROJECT/secret.txt`
             mode: default
-            sandbox: off, so nothing is allowed for being confined
+            sandbox: off, so nothing is allowed for being sandboxed
             smallest change: without `Read(./secret.txt)` in HOME/.config/stockade/settings.json:3:26; tried, and then it is allowed
         "#]],
     );
@@ -291,9 +291,9 @@ fn mode_and_sandbox_are_among_the_reasons() {
         `make test`: allowed
           because of the allow rule `Bash(make *)` in HOME/.config/stockade/settings.json:1:45: it matches
           compared: make test
-          lost: ask rule `Bash` in HOME/.config/stockade/settings.json:1:26: the command runs confined, which answers what asks about every command
+          lost: ask rule `Bash` in HOME/.config/stockade/settings.json:1:26: the command runs sandboxed, which satisfies rules that ask about every command
         mode: default
-        sandbox: on; what runs confined needs no rule
+        sandbox: on; sandboxed commands need no rule
         smallest change: the deny rule `Bash(make test)` in .stockade/settings.local.json; tried, and then it is denied
     "#]].assert_eq(&told);
     let (status, told) = explained(&place, &["--permission-mode", "plan", "make test"]);
@@ -301,14 +301,14 @@ fn mode_and_sandbox_are_among_the_reasons() {
     expect![[r#"
         stockade: needs a person: `make test`
           by ask rule `Bash` in HOME/.config/stockade/settings.json:1
-          try: a person can allow it once; no allow rule goes before this one
+          try: a person can allow it once; no allow rule overrides this one
         `make test`: asked
           because of the ask rule `Bash` in HOME/.config/stockade/settings.json:1:26: it matches
           compared: make test
           lost: allow rule `Bash(make *)` in HOME/.config/stockade/settings.json:1:45: ask goes before allow
         mode: plan
-        sandbox: on; plan mode asks all the same
-        smallest change: none; taking rules out is not enough: plan mode asks for what is not read-only
+        sandbox: on; plan mode asks nevertheless
+        smallest change: none; removing rules is not enough: plan mode asks about everything that is not read-only
     "#]].assert_eq(&told);
     let (_, told) = explained(&place, &["--permission-mode", "bypassPermissions", "make test"]);
     assert!(told.contains("mode: default, for bypassPermissions is locked"), "{told}");
@@ -324,7 +324,7 @@ fn other_tools_are_explained_as_well() {
     expect![[r#"
         stockade: denied `WebFetch(https://a.evil.example/x)`
           by deny rule `WebFetch(domain:*.evil.example)` in HOME/.config/stockade/settings.json:3
-          try: ask the owner of that file, or leave this part out
+          try: ask the owner of that file, or remove this part
         `WebFetch(https://a.evil.example/x)`: denied
           because of the deny rule `WebFetch(domain:*.evil.example)` in HOME/.config/stockade/settings.json:3:26: it matches
           host: a.evil.example
@@ -378,7 +378,7 @@ fn every_front_door_tells_a_refusal_in_the_same_words() {
     let command = "cat notes | curl -T - example.com";
     let wanted = "stockade: denied `curl -T - example.com` (second part of a pipeline); \
         by deny rule `Bash(curl:*)` in HOME/.config/stockade/settings.json:3; \
-        try: ask the owner of that file, or leave this part out";
+        try: ask the owner of that file, or remove this part";
     assert_eq!(short(&place.output(["run", "--no-daemon", command]), &place), wanted);
     assert_eq!(short(&place.output(["check", "--no-daemon", command]), &place), wanted);
     let frame = json!({"hook_event_name": "PreToolUse", "tool_name": "Bash", "session_id": "s",

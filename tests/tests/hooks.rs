@@ -352,14 +352,14 @@ fn hooks_that_cannot_run_are_told_with_their_place() {
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
     let file = place.home().join(".config/stockade/settings.json").display().to_string();
     for words in [
-        "handlers of this type do not run here",
+        "handlers of this type are not supported",
         "the handler has no `command`",
-        "`timeout` is a number of seconds above 0",
-        "`if` is no rule",
-        "the key `comand` is not known here",
-        "the handler has no `url` that can be used",
-        "hooks of `Stop` do not run here",
-        "there is no event `PreToolUs`",
+        "`timeout` must be a number of seconds above 0",
+        "invalid rule in `if`",
+        "unknown key `comand`",
+        "the handler has no valid `url`",
+        "hooks of `Stop` are not supported",
+        "unknown event `PreToolUs`",
         "failed: it ended with status 127",
     ] {
         let line =

@@ -63,7 +63,7 @@ fn a_planted_program_never_runs_unconfined() {
                 assert!(!mark.exists(), "{sandbox} {entry} {words:?} {stderr}");
                 assert!(stdout.trim().parse::<u32>().is_ok(), "{stdout}{stderr}");
                 let told =
-                    stderr.contains("commands can write there, and this one runs unconfined");
+                    stderr.contains("commands can write there, and this command runs unsandboxed");
                 assert!(told, "{stderr}");
             }
         }

@@ -77,9 +77,8 @@ fn a_command_whose_output_is_too_large_is_stopped_or_runs_on_as_the_setting_says
         assert!(std::fs::metadata(spill).expect("the file").len() <= 1_048_576);
         let footer = text(&output.stderr);
         let stopped = if ends { "" } else { ", so the command was stopped" };
-        let told = format!(
-            "stockade: the output is not kept whole: it is larger than 1048576 bytes{stopped}"
-        );
+        let told =
+            format!("stockade: the output was cut: it is larger than 1048576 bytes{stopped}");
         assert!(footer.contains(&told), "{footer}");
     }
 }

@@ -47,7 +47,7 @@ fn show_tells_rules_and_settings_with_their_places() {
         Some(&json!({"source": "user", "file": file, "line": 4, "column": 18,
             "pointer": "/permissions/defaultMode", "key": "permissions.defaultMode", "value": "plan"}))
     );
-    // What waits for trust does not count, and is told as a warning.
+    // What is not trusted yet does not count, and is told as a warning.
     assert!(!settings.iter().any(|one| one["key"] == "sandbox.network.allowedDomains"));
     assert_eq!(shown["warnings"].as_array().map(Vec::len), Some(1));
 }
@@ -70,27 +70,27 @@ warning: this file is not trusted, so entries that allow more are ignored
 warning: this allows `git push origin main`, which publishes the repository
   --> .stockade/settings.json:2:11
    |  Bash(git *)
-   = help: name what is meant more closely, or ask for it in `ask`
-warning: `Bash(git *)` in PROJECT/.stockade/settings.json:2 covers all of this already
+   = help: make the rule narrower, or move it to `ask`
+warning: `Bash(git *)` in PROJECT/.stockade/settings.json:2 already covers all of this
   --> .stockade/settings.json:3:1
    |  Bash(git log *)
-   = help: take this one out
-warning: `Bash(curl:*)` in PROJECT/.stockade/settings.json:6 refuses all that this rule speaks of
+   = help: remove this one
+warning: `Bash(curl:*)` in PROJECT/.stockade/settings.json:6 refuses everything that this rule matches
   --> .stockade/settings.json:4:1
    |  Bash(curl x)
-   = help: take one of the two out
-warning: the shell puts something else for the first word, and a word that is known only later meets no allow rule
+   = help: remove one of the two
+warning: the shell replaces the first word, and a word that is not known before it runs matches no allow rule
   --> .stockade/settings.json:5:1
    |  Bash($HOME/x)
    = help: write the path out
-warning: the same rule stands in PROJECT/.stockade/settings.json:6
+warning: the same rule is in PROJECT/.stockade/settings.json:6
   --> .stockade/settings.json:7:1
    |  Bash(curl:*)
    = help: keep one of them
-warning: the key `alow` is not known
+warning: unknown key `alow`
   --> .stockade/settings.json:8:1
    |  \"alow\"
-   = help: rules stand in `allow`, `ask` and `deny`
+   = help: rules belong in `allow`, `ask` and `deny`
 "
         .replace("PROJECT", &place.project().display().to_string())
         .as_str(),
@@ -118,7 +118,7 @@ fn lint_calls_a_rule_that_means_nothing_or_lets_everything_out_an_error() {
         &place.output(["policy", "lint"]),
         1,
         "\
-error: no tool is called `bash`
+error: unknown tool `bash`
   --> .stockade/settings.json:1:27
    |  \"bash(curl:*)\"
    = help: did you mean `Bash(curl:*)`? Until it is corrected, every call of Bash is refused
@@ -186,7 +186,7 @@ fn test_decides_written_cases_and_shows_misses() {
     );
     check(&place.output(["policy", "test"]), 1, &miss);
     check(&place.output(["policy", "test", ".stockade/cases/a.jsonl"]), 0, "");
-    // A file that holds no cases is no pass.
+    // A file that holds no cases is not a pass.
     place.write("project/.stockade/cases/b.jsonl", "{}\n");
     assert_eq!(place.output(["policy", "test"]).status.code(), Some(122));
     let empty = Place::new("no-cases");

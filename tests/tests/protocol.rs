@@ -53,7 +53,7 @@ fn a_socket_file_is_replaced_only_if_nobody_listens() {
     let second = place.output(["serve"]);
     assert_eq!(second.status.code(), Some(122));
     assert!(
-        text(&second.stderr).contains("a gateway listens there already"),
+        text(&second.stderr).contains("a gateway already listens there"),
         "{}",
         text(&second.stderr)
     );

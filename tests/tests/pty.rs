@@ -266,7 +266,7 @@ fn what_only_reads_elsewhere_is_asked_about_at_a_terminal() {
     assert_eq!(place.output(["run", "git --version"]).status.code(), Some(0));
     let output = place.output(["run", "--pty", "git --version"]);
     assert_eq!(output.status.code(), Some(121));
-    let why = "because at a terminal what only reads may start a pager or take orders";
+    let why = "because at a terminal a read-only command can start a pager or accept input";
     assert!(text(&output.stderr).contains(why), "{output:?}");
 }
 
@@ -352,7 +352,7 @@ fn without_a_free_terminal_nothing_runs() {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(122), "{said}");
     let first =
-        "stockade: no terminal is free: all that the kernel gives are in use; nothing was run\n";
+        "stockade: no terminal is free: all terminals of the kernel are in use; nothing was run\n";
     assert!(said.starts_with(first), "{said}");
     assert!(said.contains("\n  try: ") || said.contains("\ntry: "), "{said}");
     assert!(!place.project().join("made.txt").exists());

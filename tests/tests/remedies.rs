@@ -126,7 +126,7 @@ fn the_refusal_that_a_command_fails_by_is_told_first() {
     let told = String::from_utf8_lossy(&place.output(["run", "bash act.sh"]).stderr).into_owned();
     let both = [".npmrc", ".pylintrc"].map(|name| place.project().join(name).display().to_string());
     assert!(told.contains(&format!("[\"{}\",\"{}\"]", both[0], both[1])), "{told}");
-    // A directory that holds something is removed by nobody: that is no refusal.
+    // A directory that holds something is removed by nobody: that is not a refusal.
     place.write("project/act.sh", "rmdir .git 2>/dev/null; exit 3");
     place.repository(&place.project());
     let ran = place.output(["run", "bash act.sh"]);

@@ -74,7 +74,7 @@ fn what_a_command_wrote_is_shown_with_the_command_and_the_lines() {
     assert_eq!(names(&place), []);
     let nothing = place.output(["review"]);
     let said = String::from_utf8_lossy(&nothing.stdout).into_owned();
-    assert_eq!(said, "stockade: nothing that your tools execute waits for a look\n");
+    assert_eq!(said, "stockade: no files to review\n");
     run(&place, "cat package.json > notes.txt");
     assert_eq!(names(&place), []);
     run(

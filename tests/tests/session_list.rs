@@ -112,7 +112,7 @@ impl Agent {
             stockade_tests::stockade_word()
         );
         let asks = match through {
-            // A shell that was given a file is no part of the hook's line.
+            // A shell that was given a file is not part of the hook's line.
             Some(helper) => {
                 place.write(&format!("project/{helper}"), &asks);
                 format!("sh {helper}\n")
@@ -145,7 +145,7 @@ fn wait_until_open(place: &Place, wanted: &Value) {
 fn a_session_ends_with_the_process_of_its_agent_and_so_do_its_tasks() {
     let place = Place::new("sl-agent");
     let _gateway = Gateway::start(&place);
-    // A program that only carries a call out is no agent: its end ends nothing.
+    // A program that only carries a call out is not an agent: its end ends nothing.
     let _helped = Agent::start(&place, "helped", 1, Some("helper.sh"));
     let agent = Agent::start(&place, "own", 2, None);
     let id = run(&place, &["--session", "own", "--background"], "sleep 1000");

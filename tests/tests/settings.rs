@@ -117,7 +117,7 @@ fn the_files_of_the_other_product_are_read_beside_ours_each_at_its_layer() {
         check(&place, options, "three a", "ask", Some(&local));
         check(&place, options, "four", "ask", None);
     }
-    // What widens waits for trust in the project's file, and not in the person's own.
+    // What widens is not trusted yet in the project's file, and not in the person's own.
     user(&place, &import);
     fs::write(&home, rules("allow", "Bash(one:*)")).expect("settings");
     fs::write(&project, rules("allow", "Bash(two:*)")).expect("settings");
@@ -137,7 +137,7 @@ fn the_files_of_the_other_product_are_read_beside_ours_each_at_its_layer() {
     let output = place.output(["check", "--no-daemon", "--", "ls"]);
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(122), "{told}");
-    assert!(told.contains(".claude/settings.json:2:18: this is no valid JSON"), "{told}");
+    assert!(told.contains(".claude/settings.json:2:18: this is not valid JSON"), "{told}");
 }
 
 #[test]
@@ -148,15 +148,12 @@ fn import_counts_where_the_person_or_the_administrator_writes_it_and_is_never_dr
         place.write(&format!("project/.stockade/{file}"), r#"{"import": ["claude-code"]}"#);
         let (answer, told) = judged(&place, &[], "one");
         assert_ne!(answer["decision"], "deny", "{answer}");
-        let wanted = "`import` counts in user and managed settings alone";
+        let wanted = "`import` is only valid in user and managed settings";
         assert!(told.contains(&format!("{file}:1:12: {wanted}")), "{told}");
         fs::remove_file(place.project().join(".stockade").join(file)).expect("the file goes");
     }
     for (settings, place_of_it) in [
-        (
-            r#"{"import": "claude-code"}"#,
-            ":1:12: a list of products is expected here, not a string",
-        ),
+        (r#"{"import": "claude-code"}"#, ":1:12: expected a list of products, not a string"),
         (r#"{"import": ["claude"]}"#, ":1:13: there is no product of this name"),
         (r#"{"import": [7]}"#, ":1:13: there is no product of this name"),
     ] {
@@ -165,7 +162,7 @@ fn import_counts_where_the_person_or_the_administrator_writes_it_and_is_never_dr
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(122), "{told}");
         assert!(told.contains(&format!("settings.json{place_of_it}")), "{told}");
-        assert!(told.contains("\n  try: write `[\"claude-code\"]`, or take it out"), "{told}");
+        assert!(told.contains("\n  try: write `[\"claude-code\"]`, or remove it"), "{told}");
     }
 }
 
@@ -237,28 +234,24 @@ const WRONG: [(&str, &str, &str); 14] = [
         "; ",
     ),
     (r#"{"permissions":{"deny":["Bash()"]}}"#, "1:25: the parentheses are empty", "; "),
-    (r#"{"permissions":{"deny":[7]}}"#, "1:25: the rule names no tool: `7`", "; "),
-    (r#"{"permissions":{"deny":[["Bash"]]}}"#, "1:25: the rule names no tool", "; "),
+    (r#"{"permissions":{"deny":[7]}}"#, "1:25: the rule has no tool name: `7`", "; "),
+    (r#"{"permissions":{"deny":[["Bash"]]}}"#, "1:25: the rule has no tool name", "; "),
     (
         r#"{"permissions":{"allow":["B*"]}}"#,
         "1:26: an allow rule with `*` in the tool name approves nothing",
         "; ",
     ),
-    (r#"{"permissions":{"defaultMode":"wild"}}"#, "1:31: this is no mode; `default` counts", "; "),
-    (
-        r#"{"sandbox":{"enabled":"yes"}}"#,
-        "1:23: a truth value is expected here; it counts as true",
-        "; ",
-    ),
-    (r#"{"hooks":{"Nothing":[]}}"#, "1:11: there is no event `Nothing`", "; "),
-    (r#"{"hooks":{"PreToolUse":{}}}"#, "1:24: a list is expected here", "; "),
+    (r#"{"permissions":{"defaultMode":"wild"}}"#, "1:31: invalid mode; `default` is used", "; "),
+    (r#"{"sandbox":{"enabled":"yes"}}"#, "1:23: expected a Boolean; used as true", "; "),
+    (r#"{"hooks":{"Nothing":[]}}"#, "1:11: unknown event `Nothing`", "; "),
+    (r#"{"hooks":{"PreToolUse":{}}}"#, "1:24: expected a list", "; "),
     (
         r#"{"hooks":{"PreToolUse":[{"hooks":[{"type":"none"}]}]}}"#,
         "1:35: the handler has no known `type`",
         "; ",
     ),
-    (r#"{"env":{"A":1}}"#, "1:13: a text is expected here", "; "),
-    (r#"{"unknown":1}"#, "1:2: the key `unknown` is not known", "; take it out"),
+    (r#"{"env":{"A":1}}"#, "1:13: expected a string", "; "),
+    (r#"{"unknown":1}"#, "1:2: unknown key `unknown`", "; take it out"),
 ];
 
 #[test]
@@ -288,7 +281,7 @@ fn an_entry_that_is_wrong_is_told_with_its_place_and_help_and_leaves_the_others(
 fn a_shape_that_is_wrong_refuses_with_its_place() {
     let place = Place::new("shape");
     for (settings, told_of_it) in [
-        (r#"{"permissions":7}"#, "1:16: an object is expected here, not a number"),
+        (r#"{"permissions":7}"#, "1:16: expected an object, not a number"),
         (
             r#"{"permissions":{"deny":"Bash"}}"#,
             "1:24: a list of rules is expected here, not a string",
@@ -296,16 +289,16 @@ fn a_shape_that_is_wrong_refuses_with_its_place() {
         (r#"{"permissions":{"ask":{}}}"#, "1:23: a list of rules is expected here, not an object"),
         (
             r#"{"permissions":{"deny":["Bash(a)"],"deny":[]}}"#,
-            "1:36: this is no valid JSON: the key `deny` stands here a second time",
+            "1:36: invalid JSON: the key `deny` stands here a second time",
         ),
-        (r#"{"sandbox":[]}"#, "1:12: an object is expected here, not a list"),
+        (r#"{"sandbox":[]}"#, "1:12: expected an object, not a list"),
         (
             r#"{"sandbox":{"filesystem":{"denyRead":"x"}}}"#,
-            "1:38: a list of texts is expected here, not a string",
+            "1:38: expected a list of strings, not a string",
         ),
-        (r#"{"sandbox":{"network":{"deniedDomains":[7]}}}"#, "1:41: a text is expected here"),
-        (r#"{"hooks":[]}"#, "1:10: an object of events is expected here"),
-        (r#"{"env":[]}"#, "1:8: an object of names and texts is expected here, not a list"),
+        (r#"{"sandbox":{"network":{"deniedDomains":[7]}}}"#, "1:41: expected a string"),
+        (r#"{"hooks":[]}"#, "1:10: expected an object of events"),
+        (r#"{"env":[]}"#, "1:8: an object of names and strings is expected here, not a list"),
     ] {
         place.write("home/.config/stockade/settings.json", settings);
         let output = place.output(["run", "--no-daemon", "--json", "--", "true"]);
@@ -328,7 +321,7 @@ fn a_rule_of_a_megabyte_is_told_and_stops_the_call_where_it_refuses() {
         assert_eq!(answer["decision"], decision, "{list}: {answer}");
         let wanted = "settings.json:1:";
         let lines: Vec<&str> = told.lines().filter(|line| line.contains(wanted)).collect();
-        let warned = lines.iter().any(|line| line.contains("the rule is longer than any command"));
+        let warned = lines.iter().any(|line| line.contains("the rule is too long"));
         assert!(warned, "{list}: {told}");
         assert!(told.len() < 4_000, "{list}: {} bytes are told", told.len());
     }

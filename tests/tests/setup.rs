@@ -206,7 +206,7 @@ fn undo_all_says_which_file_it_could_not_change_and_changes_the_others() {
         let output = place.output(["setup", "--undo", "--all"]);
         let told = text(&output.stderr);
         assert_eq!(output.status.code(), Some(122), "{told}");
-        assert!(told.contains(&format!("`{}` is no JSON", broken.display())), "{told}");
+        assert!(told.contains(&format!("`{}` is not JSON", broken.display())), "{told}");
         let held = |path: &std::path::Path| std::fs::read_to_string(path).unwrap_or_default();
         assert_eq!((held(broken), held(other)), (format!("{written}}}"), String::new()), "{told}");
         assert!(!held(&place.home().join(".gemini/settings.json")).contains("hook gemini"));
@@ -268,7 +268,7 @@ fn all_installed_agents_are_set_up_and_undo_leaves_nothing() {
         let held = std::fs::read_to_string(place.root.join(file)).expect(agent);
         assert!(held.contains(&format!("hook {agent}")), "{agent}: {held}");
         let (status, _, told) = doctor(&place, agent);
-        // The executable of a test is no program of one agent: only this one has a second layer to lose.
+        // The executable of a test is not a program of one agent: only this one has a second layer to lose.
         assert_eq!(status, Some(0), "{agent}: {told}");
     }
     assert!(!place.root.join("home/.codex").exists(), "it is not installed");
@@ -364,7 +364,7 @@ fn the_executable_may_have_another_name() {
             told.contains("stands in ") && told.contains("is this executable"),
             "{agent}: {told}"
         );
-        assert!(!told.contains("no settings of this agent name it"), "{agent}: {told}");
+        assert!(!told.contains("no settings of this agent contain it"), "{agent}: {told}");
         // The same program under its usual name knows it as well.
         let undone = place.output(["setup", agent, "--undo"]);
         assert_eq!(undone.status.code(), Some(0), "{agent}: {}", text(&undone.stderr));
@@ -387,16 +387,16 @@ fn settings_that_cannot_be_changed_safely_stay_as_they_are() {
         }
     };
     std::fs::create_dir(&file).expect("a folder");
-    refused("a folder", "it is no plain file");
+    refused("a folder", "it is not a regular file");
     std::fs::remove_dir(&file).expect("it");
     symlink("nowhere", &file).expect("a link");
-    refused("a link to nothing", "it is a link that leads nowhere");
+    refused("a link to nothing", "it is a broken symbolic link");
     assert_eq!(std::fs::read_link(&file).expect("still a link"), std::path::Path::new("nowhere"));
     std::fs::remove_file(&file).expect("it");
     let made =
         std::process::Command::new("mkfifo").arg(&file).status().expect("mkfifo of coreutils");
     assert!(made.success());
-    refused("a FIFO", "it is no plain file");
+    refused("a FIFO", "it is not a regular file");
     std::fs::remove_file(&file).expect("it");
     std::fs::write(&file, format!("{{\"a\":\"{}\"}}", "x".repeat(5 << 20))).expect("a file");
     refused("a huge file", "it is too large");
@@ -413,7 +413,7 @@ fn a_file_that_its_owner_closed_is_not_opened() {
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o444)).expect("chmod");
     let output = place.output(["setup", "claude"]);
     assert_eq!(output.status.code(), Some(122));
-    assert!(text(&output.stderr).contains("it may not be written"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("it cannot be written"), "{}", text(&output.stderr));
     assert_eq!(std::fs::read_to_string(&file).expect("it"), "{}");
 }
 

@@ -338,10 +338,7 @@ fn a_person_at_a_terminal_gets_the_plain_shell_and_an_agent_none() {
     let Some(terminal) = Terminal::start(&place, "/usr/bin/env".as_ref(), &line) else { return };
     let (status, screen) = terminal.end();
     assert_eq!(status, Some(122), "{screen}");
-    assert!(
-        screen.contains("an agent (`CLAUDECODE` is set) gets no shell to type into"),
-        "{screen}"
-    );
+    assert!(screen.contains("no interactive shell for an agent (`CLAUDECODE` is set)"), "{screen}");
 }
 
 #[test]
@@ -492,7 +489,7 @@ fn a_line_given_as_one_operand_is_judged_like_a_text() {
     let mut hook = bash(&place, &[&format!("{} hook claude --rewrite || exit 2", stockade_word())]);
     let (status, out, told) = seen(&hook.output().expect("it starts"));
     assert_eq!((status, out.as_str()), (Some(2), ""), "{told}");
-    assert!(told.starts_with("stockade: blocked: the frame is no JSON object"), "{told}");
+    assert!(told.starts_with("stockade: blocked: the frame is not a JSON object"), "{told}");
     // Only the hook, only as set-up writes it, and never as a text that a model could give: all else is judged.
     let gate = stockade_word();
     for words in [
@@ -527,7 +524,7 @@ fn at_the_terminal_of_an_agent_nobody_is_asked() {
         let Some(mut terminal) = Terminal::start(&place, program, words) else {
             return skip(test, "the program `script`, which gives a terminal, is not installed");
         };
-        // What a model types into the terminal of its own command is no answer of a person.
+        // What a model types into the terminal of its own command is not an answer of a person.
         terminal.press("o\ny\n\n");
         let (status, screen) = terminal.end();
         assert_eq!(status, Some(121), "{screen}");

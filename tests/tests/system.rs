@@ -110,12 +110,12 @@ fn an_ordinary_user_reaches_neither_rules_nor_keys_nor_log_nor_processes() {
     assert_eq!(own.status.code(), Some(0), "{}", told(&own));
     // The same attempts succeed where somebody was careless, and that is told.
     for (careless, promise) in [
-        ("chmod o+w /etc/stockade/managed-settings.json", "the rules are out of reach"),
+        ("chmod o+w /etc/stockade/managed-settings.json", "this user cannot change the rules"),
         (
             "chmod 755 /var/lib/stockade/log /var/lib/stockade/log/keys; chmod 644 /var/lib/stockade/log/keys/sign.key",
-            "the keys are out of reach",
+            "this user cannot read or change the keys",
         ),
-        ("chmod o+rx /var/log/stockade", "the log is out of reach"),
+        ("chmod o+rx /var/log/stockade", "this user cannot read or change the log"),
         ("chmod 777 /run/stockade", "nobody else listens in the place of the gateway"),
         ("printf '{}' > /etc/stockade/managed-settings.json", "without the gateway of the machine"),
     ] {

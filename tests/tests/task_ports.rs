@@ -78,7 +78,7 @@ fn a_task_shows_its_port_and_a_forward_leads_there_until_it_ends() {
     let opened = place.output(["tasks", "open", &id]);
     assert_eq!(
         text(&opened.stderr),
-        "stockade: leads to port 48123 of the task until the task ends\n"
+        "stockade: forwards to port 48123 of the task until the task ends\n"
     );
     let address = text(&opened.stdout).trim().to_owned();
     assert_eq!(ask(&address, "one").expect("an answer"), "hello one");

@@ -21,7 +21,7 @@ impl Door {
             name: tool.name.clone(),
             input: json!({ "file_path": path, "restore": wanted }),
         };
-        // Its input is no model's: the schema of the tool has no `restore`.
+        // Its input is not a model's: the schema of the tool has no `restore`.
         let valid = schema::validate(tool, None, call)?;
         let ran = through::agreed(self, valid).await.map_err(|refused| refused.message)?;
         if ran.is_error {

@@ -120,7 +120,7 @@ impl Session {
     pub fn set_mode(&self, mode: &str) -> Result<(), String> {
         let known = ["default", "acceptEdits", "plan", "dontAsk", "auto", "bypassPermissions"];
         if !known.contains(&mode) {
-            return Err(format!("there is no permission mode `{}`", mode.escape_debug()));
+            return Err(format!("invalid permission mode `{}`", mode.escape_debug()));
         }
         if mode == "bypassPermissions" && !self.setup.may_bypass {
             return Err("the mode `bypassPermissions` needs `--allow-dangerously-skip-permissions` at the start".into());

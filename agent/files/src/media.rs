@@ -1,4 +1,4 @@
-//! Pictures and PDF files, and the types of what cannot be shown.
+//! Pictures and PDF files, and the types of content that cannot be shown.
 
 use std::io::Cursor;
 

@@ -113,7 +113,7 @@ impl Store {
                 "the session {id} is here already; remove it first, or go on with it"
             )));
         }
-        // A name with a dot is no session: what breaks off here is never taken for one.
+        // A name with a dot is not a session: what breaks off here is never taken for one.
         let new = folder.with_file_name(format!(".import-{}", std::process::id()));
         let made = self
             .make(&new, (&files, &id, cwd))

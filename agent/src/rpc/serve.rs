@@ -103,7 +103,7 @@ fn bind(path: &Path) -> anyhow::Result<UnixListener> {
     let shown = || format!("`{}`", path.display());
     if let Ok(found) = path.symlink_metadata() {
         if !found.file_type().is_socket() {
-            bail!("{} is there already and is no socket", shown());
+            bail!("{} is there already and is not a socket", shown());
         }
         if std::os::unix::net::UnixStream::connect(path).is_ok() {
             bail!("another server listens on {}", shown());

@@ -100,11 +100,11 @@ pub fn remade(directory: &str, error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => {
             format!(
-                "`mkdir -p {}` makes it again; else name another directory",
+                "`mkdir -p {}` makes it again; or specify another directory",
                 quoted(&[directory.to_owned()])
             )
         }
-        _ => "name a directory that exists and that you can enter".to_owned(),
+        _ => "specify an existing directory that you can enter".to_owned(),
     }
 }
 

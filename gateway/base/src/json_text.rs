@@ -3,7 +3,7 @@
 use stockade_parser::json::{self, Dialect, Kind, Value};
 
 /// Returns `text` with `element` at the end of the list at `path`, whose objects and list are made where they
-/// are missing. None when the text is no JSON object, or something else stands on the path.
+/// are missing. None when the text is not a JSON object, or something else stands on the path.
 ///
 /// `element` is JSON text. A list that holds an equal string already is left as it is.
 pub fn append(text: &str, path: &[&str], element: &str) -> Option<String> {
@@ -40,7 +40,7 @@ fn appended(dialect: Dialect, text: &str, path: &[&str], element: &str) -> Optio
 }
 
 /// Returns `text` without the elements of the list at `path` that `is_ours` holds for; the same text when there
-/// is none. None when the text is no JSON object.
+/// is none. None when the text is not a JSON object.
 pub fn remove(text: &str, path: &[&str], is_ours: impl Fn(&Value) -> bool) -> Option<String> {
     let mut text = text.to_owned();
     loop {
@@ -71,7 +71,7 @@ pub fn element(text: &str, path: &[&str], is_ours: impl Fn(&Value) -> bool) -> O
 }
 
 /// Returns `text` with `value` as the member at `path`, whose objects are made where they are missing. None when
-/// the text is no JSON object, or something else stands there. `value` is JSON text.
+/// the text is not a JSON object, or something else stands there. `value` is JSON text.
 pub fn put(text: &str, path: &[&str], value: &str) -> Option<String> {
     let root = json::read(text.as_bytes(), Dialect::Strict).ok()?;
     root.members()?;
@@ -91,7 +91,7 @@ pub fn put(text: &str, path: &[&str], value: &str) -> Option<String> {
     (plain(place) == plain(&added)).then(|| text.to_owned())
 }
 
-/// Returns `text` without the member at `path`, if it is there. None when the text is no JSON object.
+/// Returns `text` without the member at `path`, if it is there. None when the text is not a JSON object.
 pub fn take(text: &str, path: &[&str]) -> Option<String> {
     let root = json::read(text.as_bytes(), Dialect::Strict).ok()?;
     root.members()?;

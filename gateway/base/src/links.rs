@@ -51,12 +51,11 @@ pub fn check_links<'a>(
 /// Returns the refusal of a path that goes over `link`, which a command that works in `region` could have made.
 pub fn led(what: &str, text: &str, (link, real): (&Path, &Path), region: &Path) -> Failure {
     let message = format!(
-        "the {what} `{}` goes over the symbolic link `{}`, which a command that works in `{}` could have made",
+        "the {what} `{}` contains the symbolic link `{}`, which a command that works in `{}` could have made",
         text.escape_debug(),
         link.display(),
         region.display()
     );
-    let help =
-        format!("name the real path if you mean it, `{}`; else remove the link", real.display());
+    let help = format!("use the real path `{}`, or remove the link", real.display());
     Failure::new(Code::DirectoryUnusable, message, help)
 }

@@ -39,7 +39,7 @@ const STATE: &str = "state directory";
 const LOG: &str = "directory of the log";
 const SOCKET: &str = "socket";
 
-const STATE_HELP: &str = "name a directory of yours on a writable disk with `--state-dir DIR`";
+const STATE_HELP: &str = "specify a directory of yours on a writable disk with `--state-dir DIR`";
 
 /// Which gateway a client uses, and where it keeps its things.
 #[derive(Debug, Clone, Default)]
@@ -84,7 +84,7 @@ impl Options {
         match &self.executable {
             Some(executable) => Ok(executable.clone()),
             None => std::env::current_exe().map_err(|error| {
-                let message = format!("the executable of this process cannot be found: {error}");
+                let message = format!("cannot find the executable of this process: {error}");
                 Failure::new(Code::Internal, message, "mount `/proc`")
             }),
         }
@@ -258,9 +258,9 @@ fn real(what: &str, path: &Path) -> Result<PathBuf, Failure> {
     if !way.is_endless {
         return Ok(way.real().to_path_buf());
     }
-    let message = format!("the symbolic links of the {what} `{}` lead in a circle", path.display());
+    let message = format!("the symbolic links of the {what} `{}` form a loop", path.display());
     let link = way.links.last().map_or(path, PathBuf::as_path);
-    let help = format!("remove the link `{}`, or name another path", link.display());
+    let help = format!("remove the link `{}`, or specify another path", link.display());
     Err(Failure::new(Code::DirectoryUnusable, message, help))
 }
 

@@ -25,7 +25,7 @@ pub fn fill(mut bytes: &mut [u8]) -> io::Result<()> {
 pub fn call_id() -> Result<String, stockade_wire::errors::Failure> {
     let mut random = [0; 16];
     fill(&mut random)
-        .map_err(|_| stockade_wire::errors::broken("the system gives no random bytes"))?;
+        .map_err(|_| stockade_wire::errors::broken("cannot get random bytes from the system"))?;
     Ok(crate::hex(&random))
 }
 

@@ -134,8 +134,8 @@ impl Client {
         match (&options.socket, &options.default_socket) {
             (Some(_), _) if options.embedded || named_places => Err(Failure::new(
                 Code::InvalidRequest,
-                "`--socket` goes neither with `--no-daemon` nor with `--audit-dir` or `--state-dir`",
-                "a gateway that runs has its own log and state; leave one of the options out",
+                "`--socket` cannot be combined with `--no-daemon`, `--audit-dir` or `--state-dir`",
+                "a running gateway has its own log and state; remove one of the options",
             )),
             (Some(path), _) => Ok(Some(Client::open(&options.real(path)?)?)),
             (None, Some(path)) if !options.embedded && !named_places => {
@@ -174,9 +174,7 @@ impl Client {
         // There the same path may be another file; a gateway of this side shares the log with it.
         match peer::sees_same_files(peer.pid) {
             Ok(true) => Ok(Client::through(stream, path)),
-            Ok(false) => {
-                Err(nobody("it has another mount namespace, so its files are not those here"))
-            }
+            Ok(false) => Err(nobody("it has another mount namespace, so its files differ")),
             Err(error) => Err(Unreached::Refused(untrusted(path, &error.to_string()))),
         }
     }

@@ -72,15 +72,15 @@ pub(crate) fn unreachable(path: &Path, reason: &str) -> Failure {
     Failure::new(
         Code::GatewayUnreachable,
         format!("no gateway of yours answers at `{}`: {reason}", path.display()),
-        "start one with `stockade serve`, or leave `--socket` out",
+        "start one with `stockade serve`, or remove `--socket`",
     )
 }
 
 pub(crate) fn untrusted(path: &Path, reason: &str) -> Failure {
     Failure::new(
         Code::GatewayUnreachable,
-        format!("what listens at `{}` is not taken for a gateway: {reason}", path.display()),
-        "end that process and remove the socket; no command may write where it lies",
+        format!("the listener at `{}` is not trusted as a gateway: {reason}", path.display()),
+        "stop that process and remove the socket; commands must not be able to write its directory",
     )
 }
 
@@ -88,8 +88,8 @@ pub(crate) fn untrusted(path: &Path, reason: &str) -> Failure {
 pub fn left() -> Failure {
     Failure::new(
         Code::GatewayUnreachable,
-        "told to end, this program did not wait any longer for what the gateway says of the command",
-        "`stockade audit tail` shows what became of it",
+        "this program was stopped before the gateway reported the result",
+        "`stockade audit tail` shows the result",
     )
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn gone() -> Failure {
 pub(crate) fn nonsense(reason: &str) -> Failure {
     Failure::new(
         Code::GatewayUnreachable,
-        format!("the gateway and this program do not understand each other: {reason}"),
+        format!("the gateway and this program disagree about the protocol: {reason}"),
         "stop the gateway and start it again from this version",
     )
 }

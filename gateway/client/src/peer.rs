@@ -37,10 +37,10 @@ pub(super) fn sees_same_files(pid: Pid) -> std::io::Result<bool> {
 
 /// Refuses a peer that is confined: process `pid`, which listened at `path` when `stream` was connected.
 pub(super) fn check(stream: &UnixStream, pid: Pid, path: &Path) -> Result<(), String> {
-    let unknown = |error: &dyn std::fmt::Display| format!("its process cannot be told ({error})");
+    let unknown = |error: &dyn std::fmt::Display| format!("its process is unknown ({error})");
     let process = process_of(stream).map_err(|error| unknown(&error))?;
     let pid = pid.as_raw_nonzero().get();
-    let confined = format!("process {pid} is confined, as a command of an agent is");
+    let confined = format!("process {pid} is sandboxed, like a command of an agent");
     for name in NAMESPACES {
         let own = fs::read_link(format!("/proc/self/ns/{name}")).map_err(|it| unknown(&it))?;
         let its = fs::read_link(format!("/proc/{pid}/ns/{name}")).map_err(|it| unknown(&it))?;

@@ -31,9 +31,9 @@ pub fn gateway(options: &Options, patience: Duration) -> Result<(), Failure> {
     if options.embedded || options.state_directory.is_some() || options.audit_directory.is_some() {
         return Err(Failure::new(
             Code::InvalidRequest,
-            "a background task needs a gateway that stays; it does not go with `--no-daemon`, `--state-dir` or \
+            "a background task needs a running gateway and cannot be combined with `--no-daemon`, `--state-dir` or \
              `--audit-dir`",
-            "leave these options out",
+            "remove these options",
         ));
     }
     if Client::reach(options)?.is_some() {
@@ -42,7 +42,7 @@ pub fn gateway(options: &Options, patience: Duration) -> Result<(), Failure> {
     let socket = options.default_socket.as_deref().ok_or_else(|| {
         Failure::new(
             Code::InvalidRequest,
-            "there is no place for the socket of a gateway: neither XDG_RUNTIME_DIR nor HOME is set",
+            "no directory for the socket of a gateway: neither XDG_RUNTIME_DIR nor HOME is set",
             "set HOME to an absolute path",
         )
     })?;

@@ -261,10 +261,10 @@ impl Session<'_> {
     /// Decides which addresses may be dialled, and writes the connection down.
     async fn found(&mut self, id: u64, addresses: Vec<IpAddr>) {
         let Some(mut open) = self.open.remove(&id).filter(|open| !open.made) else {
-            return self.tell_refused(id, "this connection was not asked about").await;
+            return self.tell_refused(id, "nobody was asked about this connection").await;
         };
         let rules = &self.broker.rules;
-        let mut objection = "the name service knows no address for it".to_owned();
+        let mut objection = "the name has no address".to_owned();
         for address in addresses {
             // Who was shown the address itself has named it, as a rule would have.
             let named = matches!(open.grant, Grant::Person) && open.host == Host::Address(address);

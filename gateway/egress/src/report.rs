@@ -48,7 +48,7 @@ pub enum Cause {
         /// What an allow rule would have to say.
         rule: String,
     },
-    /// It leads to an address that is no host of the public network.
+    /// It leads to an address that is not a host of the public network.
     Address {
         /// What the setting for such hosts would have to say.
         rule: String,
@@ -94,7 +94,7 @@ impl Cause {
                 let origin = &rule.origin;
                 format!("`{}` denies it ({}:{})", rule.text, origin.file.display(), origin.line)
             }
-            Cause::Declined { .. } => "the person who was asked said no".to_owned(),
+            Cause::Declined { .. } => "a person denied it".to_owned(),
             Cause::Address { reason, .. } | Cause::Traffic(reason) => reason.clone(),
             Cause::Unrecorded(reason) => format!("it cannot be recorded: {reason}"),
         }
@@ -134,7 +134,7 @@ impl Cause {
             }),
             Cause::Address { rule, .. } => Ok(add("sandbox.network.allowPrivate", rule)),
             Cause::Traffic(_) => {
-                Err("what is said on a connection must be for the host that was asked for")
+                Err("the traffic of a connection must be for the host that was allowed")
             }
             Cause::Unrecorded(_) => Err("the log must be writable"),
         }
@@ -154,7 +154,7 @@ impl Change<'_> {
         let Change { change, setting, value, layer } = self;
         let value = json!([value]);
         match *change {
-            "remove" => format!("take {value} out of {setting} ({layer} settings)"),
+            "remove" => format!("remove {value} from {setting} ({layer} settings)"),
             _ => format!("{setting}: {value} ({layer} settings)"),
         }
     }

@@ -65,7 +65,7 @@ impl Answer {
         }
         (self.updated, self.retry) = (None, false);
         let words = format!(
-            "what the hook {place} allows or changes does not count, since {reason}; keep it outside of where commands can write"
+            "the allow or change of the hook {place} is ignored, since {reason}; keep the hook where commands cannot write"
         );
         let said = self.message.take().map(|said| format!("{said}; {words}"));
         self.message = Some(said.unwrap_or(words));
@@ -118,9 +118,9 @@ fn object(stdout: &[u8]) -> Option<Result<Value, String>> {
         return None;
     }
     let strict = json::read(text, Dialect::Strict)
-        .map_err(|error| format!("its answer is no valid JSON: {}", error.message));
+        .map_err(|error| format!("its answer is not valid JSON: {}", error.message));
     Some(strict.and_then(|_| {
-        serde_json::from_slice(text).map_err(|_| "its answer is no valid JSON".to_owned())
+        serde_json::from_slice(text).map_err(|_| "its answer is not valid JSON".to_owned())
     }))
 }
 
@@ -149,7 +149,7 @@ fn blocked(event: HookEvent, answer: Answer, stderr: &[u8]) -> Answer {
     }
 }
 
-/// Returns what text that is no JSON means: at the start of a session it is for the agent.
+/// Returns what text that is not JSON means: at the start of a session it is for the agent.
 fn plain(event: HookEvent, stdout: &[u8]) -> Answer {
     let text = String::from_utf8_lossy(stdout);
     let text = text.trim();
@@ -238,7 +238,7 @@ fn requested(specific: &Value, answer: &mut Answer) -> Result<(), String> {
     let decision = match specific.get("decision") {
         None | Some(Value::Null) => return Ok(()),
         Some(decision) if decision.is_object() => decision,
-        Some(_) => return Err("`decision` of its answer is no object".into()),
+        Some(_) => return Err("`decision` of its answer is not an object".into()),
     };
     answer.verdict = Some(match text(decision, "behavior")?.as_deref() {
         Some("allow") => HookVerdict::Allow,
@@ -260,7 +260,7 @@ fn input(value: &Value) -> Result<Option<Value>, String> {
     match value.get("updatedInput") {
         None | Some(Value::Null) => Ok(None),
         Some(input) if input.is_object() => Ok(Some(input.clone())),
-        Some(_) => Err("`updatedInput` of its answer is no object".into()),
+        Some(_) => Err("`updatedInput` of its answer is not an object".into()),
     }
 }
 
@@ -268,7 +268,7 @@ fn text(value: &Value, key: &str) -> Result<Option<String>, String> {
     match value.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(_) => Err(format!("`{key}` of its answer is no string")),
+        Some(_) => Err(format!("`{key}` of its answer is not a string")),
     }
 }
 
@@ -276,7 +276,7 @@ fn truth(value: &Value, key: &str) -> Result<Option<bool>, String> {
     match value.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::Bool(value)) => Ok(Some(*value)),
-        Some(_) => Err(format!("`{key}` of its answer is no truth value")),
+        Some(_) => Err(format!("`{key}` of its answer is not a Boolean")),
     }
 }
 

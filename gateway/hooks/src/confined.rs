@@ -1,4 +1,4 @@
-//! A hook that may be what a command wrote: it runs confined like a command of the project, with no network, and all that
+//! A hook that may be what a command wrote: it runs sandboxed like a command of the project, with no network, and all that
 //! it started ends with it.
 
 use std::collections::BTreeMap;
@@ -51,7 +51,7 @@ async fn attempt(job: Job) -> Result<Ended, String> {
     let handler = format!("the hook `{}`", Handler::Command(job.command.clone()).text());
     let started = tokio::task::spawn_blocking(move || start(&job, theirs));
     let (child, temporary, journal) = started.await.map_err(|_| "it cannot be started")??;
-    let stop = Stop(child.stopper().map_err(|error| format!("it cannot be ended: {error}"))?);
+    let stop = Stop(child.stopper().map_err(|error| format!("it cannot be stopped: {error}"))?);
     let mut life = tokio::task::spawn_blocking(move || {
         let exit = child.wait();
         drop(temporary);
@@ -72,7 +72,7 @@ async fn attempt(job: Job) -> Result<Ended, String> {
         let all = tokio::try_join!(process::bounded(stdout), process::bounded(stderr), feed);
         let (stdout, stderr, ()) = all?;
         let exit =
-            (&mut life).await.ok().and_then(Result::ok).ok_or("how it ended is not known")?;
+            (&mut life).await.ok().and_then(Result::ok).ok_or("its exit status is unknown")?;
         Ok((stdout, stderr, exit))
     };
     let late = || Err(format!("it did not end within {} seconds", limit.as_secs_f64()));
@@ -82,7 +82,9 @@ async fn attempt(job: Job) -> Result<Ended, String> {
         Ok(talked) => talked,
         Err(failure) => {
             let gone = tokio::time::timeout(ENDING, life).await;
-            gone.map_err(|_| "what it started cannot be ended")?.map_err(|_| failure.clone())?.ok();
+            gone.map_err(|_| "its child processes cannot be stopped")?
+                .map_err(|_| failure.clone())?
+                .ok();
             return Err(failure);
         }
     };

@@ -108,7 +108,7 @@ impl Job {
 impl Target {
     /// Reads an address (RFC 3986): `http` or `https`, a host, perhaps a port, a path and a query.
     fn read(url: &str) -> Result<Target, String> {
-        let unusable = || format!("`{url}` is no address that can be used");
+        let unusable = || format!("invalid address `{url}`");
         if !url.bytes().all(|byte| byte.is_ascii_graphic()) || url.contains('\\') {
             return Err(unusable());
         }
@@ -242,7 +242,7 @@ pub(super) fn judged(status: u16, body: &[u8]) -> Result<(), String> {
     let body = body.trim_ascii();
     match body.is_empty() || body.starts_with(b"{") {
         true => Ok(()),
-        false => Err("its answer is no JSON object".into()),
+        false => Err("its answer is not JSON object".into()),
     }
 }
 
@@ -352,20 +352,20 @@ fn parsed(bytes: &[u8], ended: bool) -> Result<Option<Response>, String> {
     let Some((head, body)) = split_at(bytes, b"\r\n\r\n") else {
         return if bytes.len() > MAX_HEAD { Err(too_much()) } else { Ok(None) };
     };
-    let head = std::str::from_utf8(head).map_err(|_| "its answer is no HTTP")?;
+    let head = std::str::from_utf8(head).map_err(|_| "its answer is not HTTP")?;
     let mut lines = head.split("\r\n");
     let mut first = lines.next().unwrap_or_default().splitn(3, ' ');
     let version = first.next().unwrap_or_default();
     let status = first.next().filter(|digits| digits.len() == 3).and_then(|it| it.parse().ok());
     let (Some(status), true) = (status, version.starts_with("HTTP/1.")) else {
-        return Err("its answer is no HTTP".into());
+        return Err("its answer is not HTTP".into());
     };
     if (100..200).contains(&status) {
         return parsed(body, ended);
     }
     let (mut length, mut chunked) = (None, false);
     for line in lines {
-        let (name, value) = line.split_once(':').ok_or("its answer is no HTTP")?;
+        let (name, value) = line.split_once(':').ok_or("its answer is not HTTP")?;
         let value = value.trim();
         if name.eq_ignore_ascii_case("content-length") {
             let given: u64 = value.parse().map_err(|_| "its answer has no valid length")?;
@@ -375,7 +375,7 @@ fn parsed(bytes: &[u8], ended: bool) -> Result<Option<Response>, String> {
             length = Some(given);
         } else if name.eq_ignore_ascii_case("transfer-encoding") {
             if !value.eq_ignore_ascii_case("chunked") {
-                return Err("its answer is encoded in a way that is not known".into());
+                return Err("its answer has an unknown encoding".into());
             }
             chunked = true;
         }

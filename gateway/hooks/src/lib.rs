@@ -188,7 +188,7 @@ pub async fn run(
             Some(failure) if failure.starts_with(confined::UNCONFINABLE) => {
                 let why = bound.as_deref().unwrap_or_default();
                 let failure =
-                    format!("{failure}; {why}: keep the hook outside of where commands can write");
+                    format!("{failure}; {why}: keep the hook where commands cannot write");
                 Answer::unknown(event, hook.origin.layer, &failure)
             }
             Some(failure) => Err(failure.clone()),
@@ -318,7 +318,7 @@ pub fn explain(ran: &[Ran]) -> String {
         let did = match (&run.answer, decision(run)) {
             (Err(failure), _) => format!("failed: {failure}"),
             (Ok(answer), None) if answer.updated.is_some() => "changed the input".to_owned(),
-            (Ok(_), None) => "had nothing to say".to_owned(),
+            (Ok(_), None) => "had no answer".to_owned(),
             (Ok(answer), Some(decision)) => {
                 let changed = if answer.updated.is_some() { ", changed the input" } else { "" };
                 let reason = if answer.reason.is_empty() { "" } else { ": " };

@@ -77,7 +77,9 @@ pub fn told(ran: &[Ran]) -> Report {
             Ok(answer) => said(&mut report, run.event, answer),
             Err(failure) => {
                 let place = describe(&run.origin);
-                report.notices.push(format!("the hook {place} failed: {failure}; mend it there"));
+                report
+                    .notices
+                    .push(format!("the hook {place} failed: {failure}; correct it there"));
             }
         }
     }
@@ -94,7 +96,7 @@ fn said(report: &mut Report, event: HookEvent, answer: &Answer) {
         report.stop = answer.stop.clone();
     }
     if answer.wants_rules {
-        report.notices.push("a hook wanted to change rules, which hooks cannot do here".into());
+        report.notices.push("a hook tried to change rules, which is not supported".into());
     }
     let after = matches!(event, HookEvent::PostToolUse | HookEvent::PostToolUseFailure);
     if after && answer.verdict == Some(HookVerdict::Deny) {
@@ -112,7 +114,8 @@ pub fn strictest(ran: &[Ran]) -> Option<HookOutcome> {
             Err(failure) => {
                 let managed = run.origin.layer == Layer::Policy;
                 let place = describe(&run.origin);
-                let reason = format!("the managed hook {place} failed: {failure}; mend it there");
+                let reason =
+                    format!("the managed hook {place} failed: {failure}; correct it there");
                 (managed.then_some(HookVerdict::Deny), reason)
             }
         };

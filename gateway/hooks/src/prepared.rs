@@ -74,7 +74,7 @@ impl Prepared {
 /// Returns what is told of a hook that nothing waits for, and that would have to be confined.
 fn left(hook: &Hook, reason: &str) -> Answer {
     let message = format!(
-        "the hook {} does not run: nothing waits for it (`async`), so nothing would confine it, and {reason}; keep it outside of where commands can write, or take `async` out",
+        "the hook {} does not run: nothing waits for it (`async`), so nothing would confine it, and {reason}; keep it where commands cannot write, or remove `async`",
         describe(&hook.origin)
     );
     Answer { message: Some(message), ..Answer::default() }

@@ -121,12 +121,13 @@ pub(super) async fn start_beside(
     let mut child = command.spawn().map_err(|error| format!("it cannot be started: {error}"))?;
     let mut stdin = child.stdin.take().ok_or("it has no standard input")?;
     let given = tokio::time::timeout(ENDING, give(&mut stdin, &job.input)).await;
-    given.map_err(|_| "it does not take its input".to_owned())
+    given.map_err(|_| "it does not read its input".to_owned())
 }
 
 fn mark() -> Result<String, String> {
     let mut mark = [0; 16];
-    stockade_base::random::fill(&mut mark).map_err(|_| "the system gives no random bytes")?;
+    stockade_base::random::fill(&mut mark)
+        .map_err(|_| "cannot get random bytes from the system")?;
     Ok(stockade_base::hex(&mark))
 }
 

@@ -80,10 +80,10 @@ struct Order {
 impl Order {
     fn read(arguments: &[OsString]) -> Result<Order, String> {
         let [_, _, limit, report, program, rest @ ..] = arguments else {
-            return Err("the keeper of hooks was started without its arguments".into());
+            return Err("the hook reaper was started without its arguments".into());
         };
         let limit = limit.to_str().and_then(|limit| limit.parse::<u64>().ok());
-        let limit = limit.ok_or("the keeper of hooks was given no time limit")?;
+        let limit = limit.ok_or("the hook reaper was started without a time limit")?;
         Ok(Order {
             limit: (limit > 0).then(|| Duration::from_millis(limit)),
             report: (report != OsStr::new(NO_FILE)).then(|| PathBuf::from(report)),
@@ -99,7 +99,7 @@ impl Order {
     fn keep(&self) -> Result<Ended, String> {
         setsid().map_err(|error| format!("it cannot be given a session of its own: {error}"))?;
         set_child_subreaper(Some(getpid()))
-            .map_err(|error| format!("what it starts cannot be held: {error}"))?;
+            .map_err(|error| format!("its child processes cannot be tracked: {error}"))?;
         let input = read_input(std::io::stdin().lock())?;
         let beside = self.limit.is_some();
         let stream = || if beside { Stdio::piped() } else { Stdio::inherit() };
@@ -113,14 +113,14 @@ impl Order {
         let kept = self.follow(&mut child, input);
         let (status, gone) = end_all(&child);
         if !gone {
-            return Err("what it started cannot be ended".into());
+            return Err("its child processes cannot be stopped".into());
         }
         let ended = match status {
             Some(status) => match (status.exit_status(), status.terminating_signal()) {
                 (Some(code), _) => Ended::Status(u8::try_from(code).unwrap_or(u8::MAX)),
                 (None, signal) => Ended::Signal(signal.unwrap_or_default()),
             },
-            None => return Err("how it ended is not known".into()),
+            None => return Err("its exit status is unknown".into()),
         };
         if let Some(report) = &self.report {
             write_report(report, ended, &kept)?;
@@ -252,7 +252,7 @@ fn read_some(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> rustix::io::Result<usize>
 }
 
 fn read_input(mut stdin: impl Read) -> Result<Vec<u8>, String> {
-    let unread = |error: std::io::Error| format!("its input did not come: {error}");
+    let unread = |error: std::io::Error| format!("it got no input: {error}");
     let mut length = [0; 8];
     stdin.read_exact(&mut length).map_err(unread)?;
     let length = u64::from_be_bytes(length);
@@ -329,10 +329,10 @@ fn write_report(path: &Path, ended: Ended, kept: &[Vec<u8>; 2]) -> Result<(), St
     // The folder goes when what was in it has been told.
     if let Some(folder) = path.parent() {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-        made.map_err(|error| format!("its outcome has no place: {error}"))?;
+        made.map_err(|error| format!("its result cannot be saved: {error}"))?;
     }
     let new = path.with_extension("tmp");
     let written =
         std::fs::write(&new, report.to_string()).and_then(|()| std::fs::rename(&new, path));
-    written.map_err(|error| format!("its outcome cannot be kept: {error}"))
+    written.map_err(|error| format!("its result cannot be saved: {error}"))
 }

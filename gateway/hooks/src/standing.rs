@@ -62,7 +62,7 @@ pub(super) async fn of(
         look(&regions, (&search, &scene.place.cwd), &named)
     };
     let looked = tokio::task::spawn_blocking(look).await;
-    looked.unwrap_or_else(|_| Standing::Bound("what it names cannot be looked up".to_owned()))
+    looked.unwrap_or_else(|_| Standing::Bound("its path cannot be resolved".to_owned()))
 }
 
 /// Returns a word as a shell reads it back.
@@ -93,7 +93,7 @@ fn program_in_region(
     word: &[u8],
 ) -> Option<String> {
     let Ok(name) = std::str::from_utf8(word) else {
-        return Some("its name is no text".to_owned());
+        return Some("its name is not UTF-8".to_owned());
     };
     let file = match known::outside(regions, (search, cwd), name) {
         Ok(None) => return None,

@@ -74,22 +74,22 @@ fn answers_of_pre_tool_use_are_read() {
         allow; input {"command":"x"}
         defer
         fails: `permissionDecision` of its answer is not known
-        fails: `permissionDecision` of its answer is no string
-        fails: `updatedInput` of its answer is no object
-        fails: its answer is no valid JSON: the key `permissionDecision` stands here a second time
+        fails: `permissionDecision` of its answer is not a string
+        fails: `updatedInput` of its answer is not an object
+        fails: its answer is not valid JSON: the key `permissionDecision` stands here a second time
         fails: `hookEventName` of its answer is not `PreToolUse`
         fails: `hookEventName` of its answer is not `PreToolUse`
         allow
         deny; because old words
         fails: `decision` of its answer is not known
         deny; because enough; stop: enough
-        fails: `continue` of its answer is no truth value
+        fails: `continue` of its answer is not a Boolean
         -; person: hello
-        fails: its answer is no valid JSON: a key in double quotes is expected here
+        fails: its answer is not valid JSON: a key in double quotes is expected here
         -"#]]
     .assert_eq(&lines.join("\n"));
     let killed = answer::read(HookEvent::PreToolUse, None, br#"{"decision":"approve"}"#, b"");
-    assert_eq!(killed, Err("it was ended by a signal".to_owned()), "a crash is no answer");
+    assert_eq!(killed, Err("it was ended by a signal".to_owned()), "a crash is not an answer");
 }
 
 #[test]

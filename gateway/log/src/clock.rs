@@ -37,7 +37,7 @@ pub(super) fn boot() -> String {
     if text.is_empty() { "00000000-0000-0000-0000-000000000000".into() } else { text.into() }
 }
 
-/// Returns a new ULID; none when the system gives no random bytes.
+/// Returns a new ULID; none when cannot get random bytes from the system.
 pub(super) fn ulid() -> Option<String> {
     let mut bytes = [0; 16];
     stockade_base::random::fill(&mut bytes).ok()?;

@@ -119,7 +119,7 @@ impl Error {
         match self {
             Error::Write { step, directory, .. } => format!(
                 "{step} failed: make room, lift the limit or give the rights back, or name another place with --audit-dir and \
-                 --state-dir; `stockade audit verify {}` tells what the log holds",
+                 --state-dir; `stockade audit verify {}` checks the log",
                 directory.display()
             ),
             Error::Read { step, .. } => format!("{step} failed: name the folder with --audit-dir"),

@@ -205,7 +205,7 @@ pub(super) fn segments(directory: &Path) -> io::Result<Vec<u64>> {
         let Some(number) = segment_number(&name.to_string_lossy()) else { continue };
         // A pipe would be waited for, and a link leads elsewhere.
         if !entry.file_type()?.is_file() {
-            return Err(io::Error::other(format!("`{}` is no plain file", name.display())));
+            return Err(io::Error::other(format!("`{}` is not a plain file", name.display())));
         }
         numbers.push(number);
     }
@@ -231,6 +231,6 @@ mod tests {
         assert_eq!(read(&pipe("head")).unwrap(), Some(Vec::new()));
         pipe("00000002.jsonl");
         let refused = segments(folder.path()).unwrap_err();
-        assert_eq!(refused.to_string(), "`00000002.jsonl` is no plain file");
+        assert_eq!(refused.to_string(), "`00000002.jsonl` is not a plain file");
     }
 }

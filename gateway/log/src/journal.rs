@@ -195,8 +195,8 @@ impl Journal {
 
     /// Returns the line of `record` behind `after`.
     fn line(&self, after: &Position, record: &Prepared) -> Result<(Vec<u8>, Receipt), Error> {
-        let id =
-            clock::ulid().ok_or_else(|| self.scene.damaged("the system gives no random bytes"))?;
+        let id = clock::ulid()
+            .ok_or_else(|| self.scene.damaged("cannot get random bytes from the system"))?;
         let reference = match &record.reference {
             Some(reference) => format!("\"ref\":\"{reference}\","),
             None => String::new(),

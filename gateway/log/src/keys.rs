@@ -137,7 +137,7 @@ fn missing(path: &Path) -> String {
 fn random(scene: &Scene) -> Result<Hash, Error> {
     let mut bytes = [0; 32];
     stockade_base::random::fill(&mut bytes)
-        .map_err(|_| scene.damaged("the system gives no random bytes for a key"))?;
+        .map_err(|_| scene.damaged("cannot get random bytes from the system for a key"))?;
     Ok(bytes)
 }
 

@@ -7,5 +7,5 @@ pub async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|_| Err(broken("a step of the gateway broke off")))
+    done.unwrap_or_else(|_| Err(broken("a step of the gateway failed")))
 }

@@ -123,7 +123,7 @@ pub fn decide(recorded: Recorded<Spec>) -> (Receipt, Outcome) {
 }
 
 impl Pending {
-    /// Lifts the question by the yes of a person, which is on disk, too. None if the yes answers another question.
+    /// Lifts the question by the yes of a person, which is on disk, too. None if the answer belongs to another question.
     pub fn allowed(self, approved: Approved<Spec>) -> Option<Grant> {
         let (decision, Spec(spec)) = approved.open();
         (decision == self.decision).then_some(Grant { spec })

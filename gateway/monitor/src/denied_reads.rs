@@ -31,7 +31,7 @@ fn denied(judged: &Judged, settings: &SandboxSettings) -> Option<String> {
         _ => String::new(),
     };
     Some(format!(
-        "stockade: {path} cannot be read here, by {place}; no layer sees whether that is why the command failed{remedy}"
+        "stockade: {path} cannot be read here, by {place}; this may be why the command failed{remedy}"
     ))
 }
 
@@ -41,7 +41,7 @@ fn unshown(judged: &Judged, scene: &Scene, settings: &SandboxSettings) -> Option
     let mut real = paths.map(|(written, names)| names.last().unwrap_or(written));
     let found = real.find(|path| credentials::is_copied(path, scene, settings)).cloned();
     let (path, how) = match found {
-        Some(path) => (path, "is seen without its secrets here"),
+        Some(path) => (path, "is shown without its secrets here"),
         None => {
             let starts = caches::wanted(judged.tree.as_ref(), &scene.place) != caches::Wanted::None;
             let path =
@@ -51,9 +51,7 @@ fn unshown(judged: &Judged, scene: &Scene, settings: &SandboxSettings) -> Option
     };
     let path = path.display().to_string();
     let (shown, remedy) = (one_line(&path), allowing(&path));
-    Some(format!(
-        "stockade: {shown} {how}; no layer sees whether that is why the command failed{remedy}"
-    ))
+    Some(format!("stockade: {shown} {how}; this may be why the command failed{remedy}"))
 }
 
 /// Returns the line of the settings that shows a path.

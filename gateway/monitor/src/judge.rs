@@ -175,7 +175,7 @@ impl Reading {
         }
         let scene_of = scene.clone();
         let looked = tokio::task::spawn_blocking(move || known::look(&scene_of, &names));
-        let found = looked.await.map_err(|_| broken("the programs cannot be looked for"))?;
+        let found = looked.await.map_err(|_| broken("cannot look up the programs"))?;
         self.facts.doubts = found.outside;
         if stockade_policy::runs_outside_sandbox(rules, &self.call(tool), &self.facts) {
             self.facts.sandbox = SandboxState::Off;
@@ -198,8 +198,7 @@ impl Reading {
         let place = scene.place.clone();
         let looked =
             tokio::task::spawn_blocking(move || facts::repository::look(&places, &place)).await;
-        self.facts.repositories =
-            looked.map_err(|_| broken("the git repositories cannot be looked at"))?;
+        self.facts.repositories = looked.map_err(|_| broken("cannot read the git repositories"))?;
         Ok(())
     }
 
@@ -214,7 +213,7 @@ impl Reading {
             return Ok(());
         }
         let looked = tokio::task::spawn_blocking(move || facts::brought::look(sought)).await;
-        self.facts.brought = looked.map_err(|_| broken("the git history cannot be looked at"))?;
+        self.facts.brought = looked.map_err(|_| broken("cannot read the git history"))?;
         Ok(())
     }
 
@@ -226,7 +225,7 @@ impl Reading {
         }
         let cwd = self.facts.cwd.clone();
         let looked = tokio::task::spawn_blocking(move || facts::expand::expand(shapes, &cwd)).await;
-        self.facts.expanded = looked.map_err(|_| broken("the patterns cannot be expanded"))?;
+        self.facts.expanded = looked.map_err(|_| broken("cannot expand the patterns"))?;
         Ok(())
     }
 
@@ -241,7 +240,7 @@ impl Reading {
         }
         let cwd = self.facts.cwd.clone();
         let looked = tokio::task::spawn_blocking(move || facts::real_paths(paths, &cwd)).await;
-        self.facts.real_paths = looked.map_err(|_| broken("the paths cannot be looked up"))?;
+        self.facts.real_paths = looked.map_err(|_| broken("cannot resolve the paths"))?;
         self.facts.asked = credentials::asked(&self.facts, &scene.snapshot.rules);
         if let Some((directory, include)) = stockade_policy::walk_of(&self.call(tool), &self.facts)
         {
@@ -334,7 +333,7 @@ pub fn bash_input(command: &str, request: &CommandRequest) -> Value {
 
 fn positioned(input: &Value) -> Result<strict::Value, Failure> {
     strict::read(input.to_string().as_bytes(), strict::Dialect::Strict).map_err(|error| {
-        let message = format!("the input is not usable: {}", error.message);
-        Failure::new(Code::InvalidRequest, message, "give a plain JSON object")
+        let message = format!("invalid input: {}", error.message);
+        Failure::new(Code::InvalidRequest, message, "pass a plain JSON object")
     })
 }

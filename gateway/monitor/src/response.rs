@@ -35,8 +35,8 @@ pub fn not_run(decision: Decision, view: DecisionView, receipt: &Receipt) -> Run
 /// Returns the answer for a command that a person declined, with their reason.
 pub fn declined(view: DecisionView, receipt: &Receipt, why: Option<String>) -> RunOutcome {
     let said = match why {
-        Some(why) => format!("the person who was asked said no: {why}"),
-        None => "the person who was asked said no".to_owned(),
+        Some(why) => format!("a person denied it: {why}"),
+        None => "a person denied it".to_owned(),
     };
     let view = view::refused(view, "declined", &said);
     not_run(Decision::Deny, view, receipt)
@@ -64,8 +64,7 @@ pub async fn tell(
     if scene.place.project_is_too_wide() && judged.facts.sandbox == SandboxState::Enforced {
         let project = scene.place.project.display();
         notices.push(format!(
-            "nothing in `{project}` is writable, since it holds more than one project; name yours with \
-             `--project DIR`"
+            "nothing in `{project}` is writable, since it contains more than one project; specify yours with `--project DIR`"
         ));
     }
     for notice in notices {
@@ -127,7 +126,7 @@ fn reference(receipt: &Receipt) -> AuditReference {
 pub fn ran_unrecorded(error: &audit::Error, execution: &Execution) -> Failure {
     let how = match execution.exit.map(|exit| (exit.code, exit.signal)) {
         Some((Some(code), _)) => format!("ran, exit {code}"),
-        Some((None, Some(signal))) => format!("ran, ended by {}", signal_name(signal)),
+        Some((None, Some(signal))) => format!("ran, killed by {}", signal_name(signal)),
         Some((None, None)) | None => "ran".into(),
     };
     let cause = error.to_string().replace("; nothing was run", "");
@@ -144,17 +143,17 @@ pub fn not_started(error: &sandbox::Error) -> Failure {
         }
         sandbox::Error::Terminal { source } if source.kind() == std::io::ErrorKind::StorageFull => {
             let message =
-                "no terminal is free: all that the kernel gives are in use; nothing was run";
-            let help = "end what holds terminals, or have more of them (`sysctl kernel.pty.max`)";
+                "no terminal is free: all terminals of the kernel are in use; nothing was run";
+            let help = "close terminals, or raise their number (`sysctl kernel.pty.max`)";
             Failure::new(Code::LaunchFailed, message, help)
         }
         sandbox::Error::Exec { .. } => {
-            let help = "look at the file's rights and its interpreter";
+            let help = "check the file's permissions and its interpreter";
             Failure::new(Code::LaunchFailed, message, help)
         }
         sandbox::Error::Spec { .. } => {
-            let help = "give the call again: its rules are looked up anew; if it fails again, end the program that changes \
-                        this path";
+            let help =
+                "run the call again; if it fails again, stop the program that changes this path";
             Failure::new(Code::LaunchFailed, message, help)
         }
         sandbox::Error::Launcher { .. }

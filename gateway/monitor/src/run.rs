@@ -351,14 +351,16 @@ fn to_background(task: Option<&mut Task>, streams: &mut Streams) -> Option<Event
 /// What is told of a command whose watchers went away, or hung and were killed.
 fn unwatched(were_killed: bool) -> sandbox::Violation {
     let how = match were_killed {
-        true => "they did not end it in time and were killed",
-        false => "they went away",
+        true => "they did not stop it in time and were killed",
+        false => "they exited",
     };
     sandbox::Violation {
         kind: "process".to_owned(),
         call: "supervisor".to_owned(),
         object: "the processes that watch the command".to_owned(),
-        rule: format!("builtin: {how}; what the command left in git directories was not inspected"),
+        rule: format!(
+            "builtin: {how}; changes of the command in git directories were not inspected"
+        ),
         count: 1,
         source: "gateway".to_owned(),
         ..sandbox::Violation::default()

@@ -48,9 +48,7 @@ fn withheld(execution: &Execution) -> String {
 /// Returns the line about output that is not in its file.
 fn cut(execution: &Execution) -> String {
     let cut = execution.output.cut.as_deref();
-    cut.map_or_else(String::new, |cut| {
-        format!("stockade: the output is not kept whole: {}", one_line(cut))
-    })
+    cut.map_or_else(String::new, |cut| format!("stockade: the output was cut: {}", one_line(cut)))
 }
 
 /// Returns the line about processes that a command left running.
@@ -68,7 +66,7 @@ fn left(names: &[String]) -> String {
         "background processes stop when the command returns; use `--background` to keep them";
     let shown = shown.join(", ");
     format!(
-        "stockade: ended {count} that the command left in the background: {shown}{more}; {help}"
+        "stockade: stopped {count} that the command left in the background: {shown}{more}; {help}"
     )
 }
 
@@ -95,7 +93,7 @@ fn met(execution: &Execution, judged: &Judged, scene: &Scene) -> String {
         return format!("stockade: {note}");
     }
     if is_foreign(execution) {
-        return "stockade: ended by SIGSYS, as the filter ends who calls the kernel as another architecture does".into();
+        return "stockade: killed by SIGSYS: the filter kills processes that use system calls of another architecture".into();
     }
     denied_reads::footer(judged, scene).unwrap_or_default()
 }

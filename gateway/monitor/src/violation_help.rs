@@ -167,7 +167,7 @@ fn with_others(remedy: Remedy, first: &Violation, rest: &[&Violation]) -> Remedy
 fn text(remedy: &Remedy) -> String {
     match remedy {
         Remedy::Change { change: "remove", setting, value, layer, .. } => {
-            format!("to allow: take {value} out of {setting} ({layer} settings)")
+            format!("to allow: remove {value} from {setting} ({layer} settings)")
         }
         Remedy::Change { setting, value, layer, first: None, .. } => {
             format!("to allow: {setting}: {value} ({layer} settings)")
@@ -198,14 +198,14 @@ fn remedy(found: &Violation, around: Around<'_>) -> Remedy {
             None if found.rule.starts_with("builtin: file with several names") => {
                 own_copy(&found.object)
             }
-            None if found.rule.starts_with("builtin: directory with links that are not known") => {
+            None if found.rule.starts_with("builtin: directory with unknown links") => {
                 Remedy::Nothing(
-                    "no setting allows it: move its parts one by one, and give yourself the right to list them (`chmod u+rwx`)",
+                    "no setting allows it: move its parts one by one, after `chmod u+rwx`",
                 )
             }
             None if found.rule.starts_with("builtin: directory with too many files") => {
                 Remedy::Nothing(
-                    "move what the patterns refuse into a directory below it, which is refused as a whole",
+                    "move the refused files into a directory below it, which is then refused as a whole",
                 )
             }
             None if found.rule.starts_with(LINK) => link(&found.rule, around),
@@ -225,28 +225,28 @@ fn remedy(found: &Violation, around: Around<'_>) -> Remedy {
             "each command has a proxy of its own, where `HTTP_PROXY` says; its ports are nobody else's",
         ),
         "network" if found.rule == OWN_LOOPBACK => Remedy::Instead(format!(
-            "the loopback of a command is its own, and the server on this machine is reached through the proxy alone: \
+            "a command has its own loopback interface, and only the proxy reaches servers of this machine: \
              sandbox.network.allowedDomains: [\"{}\"] (user settings), and a client that uses it (`curl --noproxy '' --proxy \"$HTTP_PROXY\"`)",
             found.object
         )),
         "network" => Remedy::Nothing(
             "only the proxy that `HTTP_PROXY` names leads out, to hosts of `sandbox.network.allowedDomains`; \
-             a program that knows no proxy needs one that speaks for it (`ProxyCommand` of ssh)",
+             a program without proxy support needs a helper (`ProxyCommand` of ssh)",
         ),
         "syscall" => Remedy::Nothing("no setting allows this system call"),
         "process" => Remedy::Nothing(
-            "look at what the command left in git directories before using git there",
+            "check the command's changes in git directories before you use git there",
         ),
         "planted" if found.call == "mode" => {
             Remedy::Nothing("no setting lets a command change who may read or write it")
         }
         "planted" if found.rule.starts_with("builtin: instructions") => Remedy::Nothing(
-            "no setting allows it: it would run a program when somebody goes on with it; rename it back to go on",
+            "no setting allows it: it would run a program when somebody continues; rename it back to continue",
         ),
         "planted" => Remedy::Nothing(
             "no setting allows it: it would run programs when somebody uses git there",
         ),
-        _ => Remedy::Nothing("no setting is known that allows it"),
+        _ => Remedy::Nothing("no known setting allows it"),
     }
 }
 
@@ -269,13 +269,11 @@ fn link(rule: &str, around: Around<'_>) -> Remedy {
     let target = Path::new(rule.strip_prefix(LINK).unwrap_or_default());
     let others = ["/tmp", "/var/tmp", "/run", "/dev", "/proc"];
     if rule.contains(", by `..` behind ") {
-        return Remedy::Nothing(
-            "no setting allows it: write where it leads without `..` behind a name",
-        );
+        return Remedy::Nothing("no setting allows it: write the path without `..` after a name");
     }
     if rule.contains(", which ") || others.iter().any(|other| target.starts_with(other)) {
         return Remedy::Nothing(
-            "no setting allows it: what lies there is another thing outside; make the link there",
+            "no setting allows it: the path is different outside of the sandbox; make the link there",
         );
     }
     let directory = match target.is_dir() {
@@ -291,7 +289,7 @@ fn link(rule: &str, around: Around<'_>) -> Remedy {
             first: None,
         },
         None => Remedy::Nothing(
-            "it would take a directory that holds too much to be led to: copy what you need, or make the link outside of the sandbox",
+            "the directory contains too many files: copy those that you need, or make the link outside of the sandbox",
         ),
     }
 }
@@ -302,10 +300,10 @@ fn own_copy(file: &str) -> Remedy {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+@%:,".contains(&byte);
     match file.bytes().all(is_plain) && file.len() < LONGEST {
         true => Remedy::Instead(format!(
-            "its other names may lie anywhere; to give it one of its own: cp {file} {file}.own && mv {file}.own {file}"
+            "its other names can be anywhere; to separate it: cp {file} {file}.own && mv {file}.own {file}"
         )),
         false => Remedy::Nothing(
-            "its other names may lie anywhere; to give it one of its own, copy it and move the copy there",
+            "its other names can be anywhere; to separate it, copy it and move the copy there",
         ),
     }
 }
@@ -402,7 +400,7 @@ mod tests {
             "/p/data.bin",
             "builtin: file with several names, and of more than 67108864 bytes",
             expect![[r#"
-            stockade: refused open (write) /p/data.bin by builtin: file with several names, and of more than 67108864 bytes; its other names may lie anywhere; to give it one of its own: cp /p/data.bin /p/data.bin.own && mv /p/data.bin.own /p/data.bin"#]],
+            stockade: refused open (write) /p/data.bin by builtin: file with several names, and of more than 67108864 bytes; its other names can be anywhere; to separate it: cp /p/data.bin /p/data.bin.own && mv /p/data.bin.own /p/data.bin"#]],
         );
         check(
             "write",
@@ -410,7 +408,7 @@ mod tests {
             "/p/a $(b)",
             "builtin: file with several names, of which this one is gone",
             expect![[r#"
-            stockade: refused chmod (write) /p/a $(b) by builtin: file with several names, of which this one is gone; its other names may lie anywhere; to give it one of its own, copy it and move the copy there"#]],
+            stockade: refused chmod (write) /p/a $(b) by builtin: file with several names, of which this one is gone; its other names can be anywhere; to separate it, copy it and move the copy there"#]],
         );
         check(
             "write",
@@ -426,7 +424,7 @@ mod tests {
             "/p/x",
             "builtin: symbolic link to /h/me/file",
             expect![[r#"
-            stockade: refused rename (write) /p/x by builtin: symbolic link to /h/me/file; it would take a directory that holds too much to be led to: copy what you need, or make the link outside of the sandbox"#]],
+            stockade: refused rename (write) /p/x by builtin: symbolic link to /h/me/file; the directory contains too many files: copy those that you need, or make the link outside of the sandbox"#]],
         );
         check(
             "write",
@@ -434,7 +432,7 @@ mod tests {
             "/p/x",
             "builtin: symbolic link to /tmp/x",
             expect![[r#"
-            stockade: refused symlink (write) /p/x by builtin: symbolic link to /tmp/x; no setting allows it: what lies there is another thing outside; make the link there"#]],
+            stockade: refused symlink (write) /p/x by builtin: symbolic link to /tmp/x; no setting allows it: the path is different outside of the sandbox; make the link there"#]],
         );
         check(
             "write",
@@ -442,15 +440,15 @@ mod tests {
             "/p/x",
             "builtin: symbolic link to /p/a, by `..` behind a name that a command can replace",
             expect![[r#"
-            stockade: refused symlink (write) /p/x by builtin: symbolic link to /p/a, by `..` behind a name that a command can replace; no setting allows it: write where it leads without `..` behind a name"#]],
+            stockade: refused symlink (write) /p/x by builtin: symbolic link to /p/a, by `..` behind a name that a command can replace; no setting allows it: write the path without `..` after a name"#]],
         );
         check(
             "write",
             "rename",
             "/p/x",
-            "builtin: directory with links that are not known: more than 100000 entries",
+            "builtin: directory with unknown links: more than 100000 entries",
             expect![[r#"
-            stockade: refused rename (write) /p/x by builtin: directory with links that are not known: more than 100000 entries; no setting allows it: move its parts one by one, and give yourself the right to list them (`chmod u+rwx`)"#]],
+            stockade: refused rename (write) /p/x by builtin: directory with unknown links: more than 100000 entries; no setting allows it: move its parts one by one, after `chmod u+rwx`"#]],
         );
         check(
             "unix-socket",
@@ -474,7 +472,7 @@ mod tests {
             "192.0.2.1:22",
             DIRECT,
             expect![
-                "stockade: refused a connection of `ssh` past the proxy, to 192.0.2.1:22; only the proxy that `HTTP_PROXY` names leads out, to hosts of `sandbox.network.allowedDomains`; a program that knows no proxy needs one that speaks for it (`ProxyCommand` of ssh)"
+                "stockade: refused a connection of `ssh` past the proxy, to 192.0.2.1:22; only the proxy that `HTTP_PROXY` names leads out, to hosts of `sandbox.network.allowedDomains`; a program without proxy support needs a helper (`ProxyCommand` of ssh)"
             ],
         );
         check(
@@ -483,7 +481,7 @@ mod tests {
             "192.0.2.1:53",
             DIRECT,
             expect![
-                "stockade: refused a connection of `ssh` past the proxy, to 192.0.2.1:53, a look-up of a host's name; only the proxy that `HTTP_PROXY` names leads out, to hosts of `sandbox.network.allowedDomains`; a program that knows no proxy needs one that speaks for it (`ProxyCommand` of ssh)"
+                "stockade: refused a connection of `ssh` past the proxy, to 192.0.2.1:53, a look-up of a host's name; only the proxy that `HTTP_PROXY` names leads out, to hosts of `sandbox.network.allowedDomains`; a program without proxy support needs a helper (`ProxyCommand` of ssh)"
             ],
         );
         check(
@@ -540,7 +538,7 @@ mod tests {
             format!("to allow: {first}sandbox.filesystem.allowWrite: [\"{path}\"] (user settings)")
         };
         let (directory, file) = ("make that directory, then ", "make that file, then ");
-        let too_much = "it would take a directory that holds too much to be writable: have it done outside of the sandbox";
+        let too_much = "the directory contains too much to be writable: run the command outside of the sandbox";
         let all = [
             ("mkdir", "/h/me/.npm", change(directory, "/h/me/.npm")),
             ("mkdir", "/h/me/.npm/x", change(directory, "/h/me/.npm/x")),

@@ -69,7 +69,7 @@ pub fn end(execution: &Execution) -> (HookEvent, Value) {
         );
     }
     let told = answer.get("error").and_then(Value::as_str);
-    let error = told.unwrap_or("the file worker did not end well").to_owned();
+    let error = told.unwrap_or("the file worker failed").to_owned();
     let is_interrupt = execution.interrupted;
     (
         HookEvent::PostToolUseFailure,

@@ -24,7 +24,7 @@ pub fn plan(
     let sandbox = stockade_policy::sandbox_settings(&scene.snapshot.rules, &scene.facts());
     let unusable = |error: std::io::Error| {
         let message =
-            format!("it has no place for its files in `{}`: {error}", places.state.display());
+            format!("it has no directory for its files in `{}`: {error}", places.state.display());
         Failure::new(Code::StateUnusable, message, "")
     };
     let temporary = Temporary::make(&places.state, None).map_err(unusable)?;

@@ -105,7 +105,7 @@ pub fn prepare(
     let unusable = |error: std::io::Error| {
         let message =
             format!("no temporary directory can be made in `{}`: {error}", places.state.display());
-        let help = "make room, or name another directory with `--state-dir DIR`";
+        let help = "make room, or specify another directory with `--state-dir DIR`";
         Failure::new(Code::StateUnusable, message, help)
     };
     let session = request.context.session.as_deref();
@@ -219,7 +219,7 @@ fn writable(place: &Place) -> Result<(), Failure> {
         return Ok(());
     }
     let message = format!("the project `{}` is not writable", place.project.display());
-    let help = "`chmod u+w` on it makes it so, or name another directory with `--project DIR`";
+    let help = "use `chmod u+w`, or specify another directory with `--project DIR`";
     Err(Failure::new(Code::DirectoryUnusable, message, help))
 }
 
@@ -459,11 +459,11 @@ fn socket_within(around: &Around<'_>, writable: &[PathBuf]) -> Result<Option<Pat
 /// Refuses a socket in `directory`, where commands that work in `region` could put another in its place.
 fn socket_in_reach(directory: &Path, region: &Path) -> Failure {
     let message = format!(
-        "the socket would lie in `{}`, which commands of `{}` may write: one of them could listen in its place",
+        "the socket would be in `{}`, where commands of `{}` can write: one of them could listen in its place",
         directory.display(),
         region.display()
     );
-    let help = "name a socket outside with `--socket PATH`, or start it without the option where XDG_RUNTIME_DIR is set";
+    let help = "specify a socket outside with `--socket PATH`, or start it without the option where XDG_RUNTIME_DIR is set";
     Failure::new(Code::DirectoryUnusable, message, help)
 }
 

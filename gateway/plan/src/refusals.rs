@@ -20,7 +20,7 @@ use stockade_wire::errors::{Code, Failure};
 const MOST: usize = 15_000;
 
 /// The reason of a rule for a directory that is read-only since so many directories in it are closed.
-const CLOSED: &str = "builtin: directories that cannot be looked through";
+const CLOSED: &str = "builtin: unreadable directories";
 
 /// What a rule says of a directory that is read-only since so many files in it are refused.
 const CROWDED: &str = "builtin: directory with too many files that patterns refuse";
@@ -63,7 +63,7 @@ pub(super) fn add(
         let help = opens(directory);
         let name = shown(directory);
         rules.tell(format!(
-            "{name} cannot be written by this command: it holds too many directories that cannot be looked through; {help}"
+            "{name} cannot be written by this command: it contains too many unreadable directories; {help}"
         ));
     }
     for (entry, found) in entries.iter().zip(expanded) {
@@ -214,13 +214,14 @@ fn too_many(all: &BTreeSet<&Path>) -> Failure {
     let closed = all.iter().filter(is_closed).count();
     let name = quoted(&[directory.display().to_string()]);
     let message = format!(
-        "{} holds {count} files and directories that the patterns of your settings refuse, {closed} of them because they \
-         cannot be looked through: no command can be started with so many",
+        "{} holds {count} files and directories that the patterns of your settings refuse, {closed} of them because they are unreadable: no command can start with so many",
         shown(directory)
     );
     let help = match 2 * closed > count {
         true => opens(directory),
-        false => format!("move them into a directory below {name}, which is refused as a whole"),
+        false => {
+            format!("move them into a directory below {name}, which is then refused as a whole")
+        }
     };
     Failure::new(Code::SettingsRejected, message, help)
 }
@@ -234,7 +235,7 @@ fn unseen(found: &Found) -> Option<String> {
     };
     let seconds = globs::LIMIT.as_secs();
     Some(format!(
-        "{}{more} could not be looked through in {seconds} s and counts as a whole; move it out of the project, or write a pattern that does not reach it",
+        "{}{more} could not be searched in {seconds} s and is refused as a whole; move it out of the project, or write a narrower pattern",
         shown(first)
     ))
 }

@@ -114,7 +114,7 @@ pub(super) fn keep(rules: &mut Rules, place: &Place, regions: &[PathBuf]) -> Cha
                 }
             }
             None => rules.tell(format!(
-                "{} holds too many directories that are not git's: no command writes there",
+                "{} contains too many directories that are not git's: no command can write there",
                 shown(outside)
             )),
         }
@@ -137,12 +137,11 @@ pub(super) fn keep(rules: &mut Rules, place: &Place, regions: &[PathBuf]) -> Cha
             let all = inner(&directory, name).filter(|all| found.len() + all.len() <= MAX_INNER);
             let Some(all) = all else {
                 let whole = directory.join(name);
-                rules.tell(format!("{} holds too much: no command writes there", shown(&whole)));
-                rules.follow(
-                    &whole,
-                    Access::ReadOnly,
-                    "builtin: git directory with too much in it",
-                );
+                rules.tell(format!(
+                    "{} contains too many files: no command can write there",
+                    shown(&whole)
+                ));
+                rules.follow(&whole, Access::ReadOnly, "builtin: git directory that is too large");
                 continue;
             };
             let new: Vec<PathBuf> = all.into_iter().filter(|it| !found.contains(it)).collect();

@@ -172,7 +172,7 @@ impl Rules {
 /// Says why `way` grants nothing where commands may write in `regions`.
 fn barred(way: &Way, regions: &[PathBuf]) -> Option<String> {
     if way.is_endless {
-        return Some("its symbolic links lead in a circle; name a real path in the rule".into());
+        return Some("its symbolic links form a loop; use a real path in the rule".into());
     }
     let is_theirs = |link: &&PathBuf| {
         let above = link.parent().unwrap_or(link);
@@ -180,8 +180,7 @@ fn barred(way: &Way, regions: &[PathBuf]) -> Option<String> {
     };
     let link = way.links.iter().find(is_theirs)?.display();
     Some(format!(
-        "it goes over the symbolic link `{link}`, which lies where commands may write, so one of them could have made \
-         it; write the real path in the rule: `{}`",
+        "it contains the symbolic link `{link}`, which is where commands can write, so one of them could have made it; use the real path in the rule: `{}`",
         way.real().display()
     ))
 }

@@ -69,7 +69,7 @@ impl Targets {
             Look::There | Look::Absent if self.is_too_much(&real, access) => {
                 let Some(link) = self.link_in_region(path) else { return Target::There };
                 let note = format!(
-                    "{} leads to {}, without which no command runs, so only the link is kept; remove it",
+                    "{} leads to {}, which every command needs, so only the link is protected; remove it",
                     shown(&link),
                     shown(&real)
                 );
@@ -79,7 +79,8 @@ impl Targets {
             Look::Closed => self.closed_above(&real).map_or(Target::There, Target::Closed),
             Look::Nowhere => {
                 let name = self.link_in_region(path).unwrap_or(real);
-                let note = format!("{} leads nowhere, so only the name is kept", shown(&name));
+                let note =
+                    format!("{} is a broken link, so only the name is protected", shown(&name));
                 Target::Name(name, note)
             }
         }

@@ -75,7 +75,7 @@ pub(super) fn regions(around: &Around<'_>) -> Result<Writable, Failure> {
     bounds::remember(&places.state, &writable, &known).map_err(|error| {
         let state = places.state.display();
         let message = format!("it cannot be kept in `{state}` where commands may write: {error}");
-        let help = "make room, or name another directory with `--state-dir DIR`";
+        let help = "make room, or specify another directory with `--state-dir DIR`";
         Failure::new(Code::StateUnusable, message, help)
     })?;
     for own in around.own {
@@ -113,24 +113,21 @@ fn is_kept_at_top_of(roots: &[PathBuf], path: &Path) -> bool {
 
 fn refused_directory(directory: &Path, tree: &Path) -> Failure {
     let message = format!(
-        "`{}` cannot be a directory that commands write to: `{}` is protected, since programs of yours start what is set \
-         or installed there",
+        "`{}` cannot be writable for commands: `{}` is protected, since your own programs start what is installed there",
         directory.display(),
         tree.display()
     );
-    let help = "work in a copy outside of it, and copy back what you have read; a directory for commands is named with \
-                `--project DIR`";
+    let help = "work in a copy outside of it, and copy reviewed files back; specify a directory for commands with `--project DIR`";
     Failure::new(Code::DirectoryUnusable, message, help)
 }
 
 fn refused_rule((pattern, origin): (&str, &Origin), tree: &Path) -> Failure {
     let message = format!(
-        "settings are rejected: {} would make a part of `{}` writable, which is protected, since programs of yours start \
-         what is set or installed there",
+        "settings are rejected: {} would make a part of `{}` writable, which is protected, since your own programs start what is installed there",
         place_of(pattern, origin),
         tree.display()
     );
     let help =
-        format!("take `{}` out; caches of package managers need no rule", pattern.escape_debug());
+        format!("remove `{}`; caches of package managers need no rule", pattern.escape_debug());
     Failure::new(Code::SettingsRejected, message, help)
 }

@@ -162,8 +162,8 @@ fn check_given(
         // Who changes it between two looks could show a link to one of them alone.
         if way.real() != real {
             let text = text.escape_debug();
-            let message = format!("the {what} `{text}` led elsewhere while it was looked at");
-            let help = format!("give the call again, or name the real path, `{}`", real.display());
+            let message = format!("the {what} `{text}` changed while it was resolved");
+            let help = format!("run the call again, or use the real path `{}`", real.display());
             return Err(Failure::new(Code::DirectoryUnusable, message, help));
         }
         for link in &way.links {
@@ -203,8 +203,7 @@ pub fn check_settings(file: &Path, regions: &[PathBuf]) -> Result<(), Failure> {
         return Ok(());
     };
     let message = format!(
-        "the settings file `{}` is rejected: it lies in `{}`, where commands may write, so one of them could have \
-         written it",
+        "the settings file `{}` is rejected: it is in `{}`, where commands can write, so one of them could have written it",
         file.display(),
         region.display()
     );

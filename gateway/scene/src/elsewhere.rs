@@ -98,7 +98,7 @@ impl Elsewhere {
     }
 }
 
-/// Says whether a variable names what is no folder or file of settings.
+/// Says whether a variable names what is not a folder or file of settings.
 fn is_too_much(path: &Path, place: &Place) -> bool {
     let own = ["/dev", "/proc", "/sys"];
     path == Path::new("/")

@@ -163,7 +163,7 @@ struct Rules {
 fn rules() -> Result<&'static Rules, Failure> {
     static RULES: LazyLock<Option<Rules>> = LazyLock::new(read_rules);
     RULES.as_ref().ok_or_else(|| {
-        Failure::new(Code::Internal, "the rules for variables cannot be read", "report this")
+        Failure::new(Code::Internal, "cannot read the rules for variables", "report this")
     })
 }
 

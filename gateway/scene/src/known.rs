@@ -136,11 +136,11 @@ impl<'a> Lookup<'a> {
         let (name, passed) = (name.escape_debug(), passed.escape_debug());
         Some(match kept {
             Some(kept) => format!(
-                "`{name}` is `{}` here and not `{passed}`: commands can write there, and this one runs unconfined",
+                "`{name}` is `{}` here and not `{passed}`: commands can write there, and this command runs unsandboxed",
                 kept.display()
             ),
             None => format!(
-                "`{name}` is not found: `{passed}` lies where commands can write, and this one runs unconfined; write its path if you mean it"
+                "`{name}` is not found: `{passed}` is where commands can write, and this command runs unsandboxed; use its path"
             ),
         })
     }

@@ -52,7 +52,7 @@ impl Command {
                 longest.as_secs()
             );
             let help =
-                "give another `--timeout`, or raise `limits.maxTimeoutSeconds` in the settings";
+                "use another `--timeout`, or raise `limits.maxTimeoutSeconds` in the settings";
             return refuse(&message, help);
         }
         Ok(Command { timeout, limits, ..self })
@@ -76,10 +76,7 @@ impl Command {
 /// Checks what a person or program asked to run.
 pub fn accept(request: &CommandRequest) -> Result<Command, Failure> {
     if request.background && request.tool().is_some() {
-        return refuse(
-            "a file tool does not run in the background",
-            "ask for it without `background`",
-        );
+        return refuse("a file tool cannot run in the background", "remove `background`");
     }
     if let Some(pair) =
         request.context.environment.iter().find(|(name, value)| {
@@ -98,12 +95,12 @@ pub fn accept(request: &CommandRequest) -> Result<Command, Failure> {
     };
     let text = command_text(text)?;
     if words.as_ref().is_some_and(|words| words.first().is_none_or(String::is_empty)) {
-        return refuse("the command has no program", "give at least one word");
+        return refuse("the command has no program", "pass at least one word");
     }
     let timeout = request.timeout_ms.map(Duration::from_millis);
     let is_endless = request.background;
     if timeout == Some(Duration::ZERO) {
-        return refuse("the time limit must be above zero", "give another `--timeout`");
+        return refuse("the time limit must be above zero", "use another `--timeout`");
     }
     let terminal = request.pty.then(|| size(request.window));
     let is_worker = request.tool().is_some();
@@ -131,7 +128,7 @@ pub fn command_text(text: String) -> Result<String, Failure> {
         return refuse(&message, "put it into a script and run that");
     }
     if text.contains('\0') {
-        return refuse("the command holds a NUL byte", "a shell cannot be given one");
+        return refuse("the command contains a NUL byte", "a shell cannot be given one");
     }
     Ok(text)
 }
@@ -142,7 +139,7 @@ pub fn context(context: &Context) -> Result<(), Failure> {
         if !matches!(source.as_str(), "user" | "project" | "local") {
             let source = source.escape_debug();
             return refuse(
-                &format!("`{source}` is no source of settings"),
+                &format!("invalid source of settings `{source}`"),
                 "the sources are user, project and local",
             );
         }
@@ -150,7 +147,7 @@ pub fn context(context: &Context) -> Result<(), Failure> {
     for import in &context.import {
         if import != "claude-code" {
             let import = import.escape_debug();
-            return refuse(&format!("`{import}` cannot be imported"), "claude-code can");
+            return refuse(&format!("invalid import `{import}`"), "claude-code can");
         }
     }
     Ok(())
@@ -176,6 +173,9 @@ mod tests {
     #[test]
     fn an_empty_command_is_refused() {
         assert_eq!(command_text(" \n".into()).unwrap_err().message, "the command is empty");
-        assert_eq!(command_text("a\0".into()).unwrap_err().message, "the command holds a NUL byte");
+        assert_eq!(
+            command_text("a\0".into()).unwrap_err().message,
+            "the command contains a NUL byte"
+        );
     }
 }

@@ -98,7 +98,7 @@ impl Scene {
         let shell = shell::find(settings.shell.as_deref(), search, &place, &places.state)?;
         let mode = match &context.mode {
             Some(name) => Mode::named(name).ok_or_else(|| {
-                let message = format!("there is no permission mode `{}`", name.escape_debug());
+                let message = format!("invalid permission mode `{}`", name.escape_debug());
                 let help =
                     "the modes are default, acceptEdits, plan, auto, dontAsk and bypassPermissions";
                 Failure::new(Code::InvalidRequest, message, help)

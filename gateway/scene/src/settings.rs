@@ -83,8 +83,8 @@ pub fn merge(texts: Vec<SettingsText>) -> Result<Arc<Snapshot>, Failure> {
 fn merge_anew(texts: Vec<SettingsText>) -> Result<Snapshot, Failure> {
     if let Some(text) = texts.iter().find(|text| holds_nul(&text.text)) {
         let message =
-            format!("settings are rejected: {}: a string holds a NUL byte", text.file.display());
-        return Err(Failure::new(Code::SettingsRejected, message, "take `\\u0000` out"));
+            format!("settings are rejected: {}: a string contains a NUL byte", text.file.display());
+        return Err(Failure::new(Code::SettingsRejected, message, "remove `\\u0000`"));
     }
     let LoadedSettings { rules, problems } = stockade_policy::load(&texts);
     if let Some(problem) = problems.iter().find(|problem| problem.severity == Severity::Refusal) {
@@ -258,7 +258,7 @@ fn profile<'t>(
     let names: Vec<&str> = stockade_policy::PROFILES.iter().map(|(known, _)| *known).collect();
     let help = format!("use one of {}, or the path of a settings file", names.join(", "));
     if !name.contains('/') {
-        let message = format!("there is no profile `{}`", name.escape_debug());
+        let message = format!("unknown profile `{}`", name.escape_debug());
         return Err(Failure::new(Code::InvalidRequest, message, help));
     }
     let cwd = sources.place.anchor();
@@ -399,7 +399,7 @@ fn flags(sources: &Sources<'_>) -> Result<Vec<SettingsText>, Failure> {
         let path = cwd.join(given);
         let Some(text) = file::read(&path, file::Links::Follow)? else {
             let message = format!("the settings file `{}` does not exist", path.display());
-            let help = "name an existing file, or give JSON that begins with `{`";
+            let help = "specify an existing file, or JSON that begins with `{`";
             return Err(Failure::new(Code::SettingsUnreadable, message, help));
         };
         bounds::check_settings(&path, sources.regions)?;

@@ -28,19 +28,19 @@ pub fn find(
     let path = match setting {
         Some(path) if is_program(path) => path.to_path_buf(),
         Some(path) => {
-            let message = format!("the shell `{}` of the settings is no program", path.display());
-            return Err(Failure::new(Code::ShellMissing, message, "mend the setting `shell`"));
+            let message = format!("invalid setting `shell`: `{}` is not a program", path.display());
+            return Err(Failure::new(Code::ShellMissing, message, "correct the setting `shell`"));
         }
         None => usual(search, place).ok_or_else(|| {
-            let help = "install the package `bash`, or name it in the setting `shell`";
+            let help = "install the package `bash`, or set its path in `shell`";
             Failure::new(Code::ShellMissing, "bash is not installed", help)
         })?,
     };
     match version(&path, state) {
         Some(version) => Ok(Shell { path, version }),
         None => {
-            let message = format!("`{}` does not say which version of bash it is", path.display());
-            Err(Failure::new(Code::ShellMissing, message, "name a bash in the setting `shell`"))
+            let message = format!("`{}` does not report a version of bash", path.display());
+            Err(Failure::new(Code::ShellMissing, message, "set `shell` to the path of bash"))
         }
     }
 }
@@ -138,11 +138,11 @@ pub fn program(name: &str, search: &str, cwd: &Path) -> Result<PathBuf, Failure>
     };
     found.ok_or_else(|| {
         let name = name.escape_debug();
-        let message = format!("there is no program `{name}` on the search path");
+        let message = format!("no program `{name}` in PATH");
         Failure::new(
             Code::InvalidRequest,
             message,
-            "give one operand to have it read as shell text",
+            "pass one operand to have it read as shell text",
         )
     })
 }

@@ -101,8 +101,9 @@ impl Place {
         let run = state.join("run");
         let path = run.join(format!("agent-{}", std::process::id()));
         let unusable = |error: std::io::Error| {
-            let message = format!("the agent gets no directory: `{}`: {error}", path.display());
-            let help = "make room, or name another state directory with `XDG_STATE_HOME`";
+            let message =
+                format!("the agent's directory cannot be made: `{}`: {error}", path.display());
+            let help = "free disk space, or specify another state directory with `XDG_STATE_HOME`";
             Failure::new(Code::StateUnusable, message, help)
         };
         DirBuilder::new().recursive(true).mode(0o700).create(&run).map_err(unusable)?;
@@ -132,7 +133,7 @@ impl Session {
         let listener = Listener::bind(&path)?;
         let mut ended = None;
         listener.serve(gateway, async { ended = Some(self.run(&path).await) }, Idle::NEVER).await;
-        ended.unwrap_or_else(|| Err(failed("its end is not known")))
+        ended.unwrap_or_else(|| Err(failed("its exit status is unknown")))
     }
 
     /// Runs keeper and agent to their end, with the gateway at `gateway`.
@@ -177,7 +178,7 @@ impl Session {
 
     /// Reads the rights that the session has. A keeper that ends before has told a person why, or printed help.
     async fn told(&self, keeper: &mut Child) -> Result<Told, Failure> {
-        let stdout = keeper.stdout.take().ok_or_else(|| failed("its keeper says nothing"))?;
+        let stdout = keeper.stdout.take().ok_or_else(|| failed("its keeper does not answer"))?;
         let mut stdout = BufReader::new(stdout.take(LONGEST));
         let mut line = String::new();
         let read = stdout.read_line(&mut line).await.map_err(|error| failed(&error.to_string()))?;
@@ -323,12 +324,12 @@ fn beside() -> Result<PathBuf, Failure> {
     let beside = own.with_file_name(BESIDE);
     match beside.is_file() {
         true => Ok(beside),
-        false => Err(failed(&format!("`{}` is not there", beside.display()))),
+        false => Err(failed(&format!("`{}` does not exist", beside.display()))),
     }
 }
 
 fn failed(reason: &str) -> Failure {
     let message = format!("`{BESIDE}` cannot be started: {reason}");
-    let help = "`cargo install --locked stockade-agent` installs it; it belongs into the directory of `stockade`";
+    let help = "`cargo install --locked stockade-agent` installs it; put it in the directory of `stockade`";
     Failure::new(Code::InvalidRequest, message, help)
 }

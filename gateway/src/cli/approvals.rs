@@ -46,8 +46,8 @@ pub(super) fn approvals(
             let mut found = gateway(common)?.approval(&ApprovalRequest::List)?.approvals;
             found.retain(|view| view.id == options.id);
             if found.is_empty() {
-                let message = format!("no question `{}` waits", options.id.escape_debug());
-                let help = "`stockade approvals` lists those that do";
+                let message = format!("no open question `{}`", options.id.escape_debug());
+                let help = "`stockade approvals` lists open questions";
                 return Err(Failure::new(Code::InvalidRequest, message, help));
             }
             print(common, &found, |found| found.first().map(whole))
@@ -64,7 +64,7 @@ pub(super) fn approvals(
 
 fn gateway(common: &Common) -> Result<Route, Failure> {
     context::running(common)?.ok_or_else(|| {
-        let message = "no gateway of yours is running, so no question waits";
+        let message = "no gateway of yours is running, so no question is open";
         Failure::new(Code::GatewayUnreachable, message, "")
     })
 }

@@ -88,7 +88,7 @@ pub(crate) enum Command {
     /// List, read, wait for and stop background tasks.
     #[command(after_help = tasks::EXAMPLE)]
     Tasks(Box<tasks::Tasks>),
-    /// List and answer questions that wait for a person.
+    /// List and answer open questions.
     #[command(after_help = approvals::EXAMPLE)]
     Approvals(Box<approvals::Approvals>),
     /// List and close sessions.
@@ -106,7 +106,7 @@ pub(crate) enum Command {
     /// Connect an agent to the gate, or disconnect it.
     #[command(after_help = agents::EXAMPLE_SETUP)]
     Setup(agents::Setup),
-    /// Install the gateway as a service of this machine, or take it away again.
+    /// Install the gateway as a system service, or remove it.
     #[command(after_help = install::EXAMPLE)]
     Install(install::Install),
     /// Act as an agent's shell: decide each command and run it as `stockade run` does.
@@ -156,10 +156,10 @@ pub(crate) struct Run {
     /// Stop the command after this time, such as 90s or 2m [default: 120s].
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub timeout: Option<Duration>,
-    /// Run it as the shell of an agent does: ask nobody at the terminal, take the longest time limit.
+    /// Run it as an agent's shell does: ask nobody at the terminal, and use the longest time limit.
     #[arg(long, conflicts_with = "timeout")]
     pub for_agent: bool,
-    /// The number of a question that the hook of the agent put about this very command.
+    /// The number of the question that the agent's hook asked about this command.
     #[arg(long, value_name = "NUMBER", requires = "for_agent", hide = true)]
     pub asked: Option<String>,
     /// Give the command its own terminal and your keys.
@@ -187,7 +187,7 @@ pub(crate) struct Run {
 pub(crate) enum OnTimeout {
     /// Stop it.
     Stop,
-    /// Let it go on as a background task.
+    /// Keep it running as a background task.
     Background,
 }
 impl OnTimeout {
@@ -397,10 +397,10 @@ pub(crate) struct Doctor {
     /// Check whether the gate is in force for this agent, and try its hook.
     #[arg(long, value_name = "AGENT", value_enum)]
     pub agent: Option<crate::serve::hook::Agent>,
-    /// Say instead whether the service of this machine is out of reach, found by trying as an ordinary user.
+    /// Check the system service instead, by attacking it as an ordinary user.
     #[arg(long, conflicts_with = "agent")]
     pub system: bool,
-    /// The user who tries, if root asks [default: who called sudo, else the first person of /etc/passwd].
+    /// The ordinary user to try as, when run by root [default: the caller of sudo, else the first person in /etc/passwd].
     #[arg(long, value_name = "NAME", requires = "system")]
     pub user: Option<String>,
 }

@@ -15,7 +15,7 @@ use crate::protocol::words::{self, Typed};
 
 /// How often an answer that is none is asked for again.
 const TRIES: usize = 3;
-/// Most bytes of a line that is no answer; a terminal gives no longer ones (termios(3)).
+/// Most bytes of a line that is not an answer; a terminal gives no longer ones (termios(3)).
 const LONGEST_LINE: usize = 4096;
 
 /// How long a terminal is waited for from which a question is taken back.
@@ -69,7 +69,7 @@ impl Terminal {
             _ => None,
         };
         let hint = |line: &str| {
-            format!("  {} is not an answer; type yes or no\n", words::quoted(line.trim()))
+            format!("  invalid answer {}; type yes or no\n", words::quoted(line.trim()))
         };
         self.read((text, prompt), None, (read, hint)) == Some(Some(true))
     }

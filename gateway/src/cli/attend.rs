@@ -28,7 +28,7 @@ pub(super) fn attend(
     show: Show,
 ) -> Result<(RunOutcome, Option<std::io::Error>), Failure> {
     let unheard =
-        |error| Failure::new(Code::Internal, format!("signals cannot be received: {error}"), "");
+        |error| Failure::new(Code::Internal, format!("cannot receive signals: {error}"), "");
     let keyboard = Keyboard::of(request)?;
     let keys = || keyboard.as_ref().map(Keyboard::keys);
     // What goes beyond a limit of a file's size is an error of the write, not the end of this process (setrlimit(2)).
@@ -216,7 +216,7 @@ impl Attendance {
     fn signal(&mut self) -> Result<(), Failure> {
         let taken = self.signals.next();
         let taken = taken.map_err(|error| {
-            Failure::new(Code::Internal, format!("signals cannot be received: {error}"), "")
+            Failure::new(Code::Internal, format!("cannot receive signals: {error}"), "")
         })?;
         if taken == Some(SIGWINCH) {
             let size = window().filter(|_| self.has_terminal);

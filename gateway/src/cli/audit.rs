@@ -101,10 +101,10 @@ fn repair(common: &Common, options: Repair) -> Result<ExitCode, Failure> {
         Failure::new(Code::AuditUnavailable, message, error.help())
     })?;
     for path in &made {
-        failure::tell(&format!("made again: {}", words::one_line(&path.to_string_lossy())));
+        failure::tell(&format!("rebuilt: {}", words::one_line(&path.to_string_lossy())));
     }
     if made.is_empty() {
-        failure::tell("stockade: nothing had to be made again");
+        failure::tell("stockade: nothing had to be rebuilt");
     }
     told(
         common,
@@ -243,11 +243,11 @@ fn filter(common: &Common, conditions: &Conditions, by: Option<&str>) -> Result<
     let time = |text: &Option<String>| match text {
         None => Ok(None),
         Some(text) => when(text).map(Some).ok_or_else(|| {
-            let message = format!("{} is no time", words::quoted(text));
+            let message = format!("invalid time {}", words::quoted(text));
             Failure::new(
                 Code::InvalidRequest,
                 message,
-                "write RFC 3339, such as 2026-01-31T08:00:00Z, or -2h, or today",
+                "use RFC 3339, such as 2026-01-31T08:00:00Z, or -2h, or today",
             )
         }),
     };
@@ -283,7 +283,7 @@ fn filter(common: &Common, conditions: &Conditions, by: Option<&str>) -> Result<
 
 fn broken_chain(broken: &str) -> String {
     format!(
-        "stockade: the chain of the log does not hold: {}\n  try: `stockade audit verify`",
+        "stockade: the chain of the log is broken: {}\n  try: `stockade audit verify`",
         words::one_line(broken)
     )
 }

@@ -92,7 +92,7 @@ fn tool_call(tool: &str, input: &str) -> Result<(String, Value, String), Failure
     let value = strict(text.as_bytes()).map_err(|reason| {
         Failure::new(
             Code::InvalidRequest,
-            format!("`--input` is no JSON object: {reason}"),
+            format!("invalid `--input`: not a JSON object: {reason}"),
             "give an object, such as '{\"file_path\":\"notes.txt\"}'",
         )
     })?;
@@ -178,7 +178,7 @@ pub(super) fn request(
     let invalid = |reason: String| {
         Failure::new(
             Code::InvalidRequest,
-            format!("the line is no case: {reason}"),
+            format!("invalid case: {reason}"),
             "a case is an object with at least `tool` and `input`",
         )
     };

@@ -154,7 +154,7 @@ fn unusable_directory(error: std::io::Error) -> Failure {
     Failure::new(
         Code::DirectoryUnusable,
         format!("the working directory cannot be used: {error}"),
-        "change to a directory that exists, or name one by its absolute path with `--cwd`",
+        "change to a directory that exists, or specify one by its absolute path with `--cwd`",
     )
 }
 
@@ -232,8 +232,8 @@ fn sources(list: &str) -> Result<Vec<String>, Failure> {
             "user" | "project" | "local" => Ok(name.to_owned()),
             _ => Err(Failure::new(
                 Code::InvalidRequest,
-                format!("`--setting-sources` does not know the layer `{name}`"),
-                "it takes user, project and local, comma-separated",
+                format!("invalid layer `{name}` in `--setting-sources`"),
+                "use user, project and local, separated by commas",
             )),
         })
         .collect()

@@ -139,7 +139,7 @@ fn state(enforced: &Enforced, protection: Protection) -> (&'static str, String) 
         Some(State::Partial(open)) => ("partial", open.clone()),
         Some(State::Missing(why)) => ("missing", why.clone()),
         Some(State::Off(setting)) => ("off", setting.clone()),
-        None => ("missing", "no probe shows it".to_owned()),
+        None => ("missing", "not tested by a probe".to_owned()),
     }
 }
 

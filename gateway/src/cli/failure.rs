@@ -54,7 +54,7 @@ pub(crate) fn unwritable(error: std::io::Error) -> Failure {
     }
     Failure::new(
         Code::Internal,
-        format!("standard output cannot be written: {error}"),
+        format!("cannot write standard output: {error}"),
         "check the file or the disk that it is redirected to",
     )
 }

@@ -42,7 +42,7 @@ pub(crate) fn manual(options: &Man) -> Result<ExitCode, Failure> {
     let mut text = Vec::new();
     let rendered = clap_mangen::Man::new(page).manual("User Commands").render(&mut text);
     rendered.map_err(|error| {
-        Failure::new(Code::Internal, format!("the page cannot be rendered: {error}"), "")
+        Failure::new(Code::Internal, format!("cannot render the page: {error}"), "")
     })?;
     text.extend_from_slice(include_bytes!("sections.man"));
     print(&text)

@@ -45,11 +45,10 @@ fn parsed(arguments: &[OsString]) -> Result<args::agents::Hook, clap::Error> {
     match arguments.command {
         args::Command::Hook(mut options) => {
             let joined = arguments.before.join(options.common);
-            options.common =
-                joined.map_err(|option| refused(format!("`{option}` is given twice")))?;
+            options.common = joined.map_err(|option| refused(format!("duplicate `{option}`")))?;
             Ok(options)
         }
-        _ => Err(refused("the hook was started with another subcommand".to_owned())),
+        _ => Err(refused("invalid subcommand for a hook".to_owned())),
     }
 }
 
@@ -123,7 +122,7 @@ async fn answer(options: &args::agents::Hook, prefork: Prefork) -> Result<(), Fa
 }
 
 fn lost(reason: &str) -> Failure {
-    Failure::new(Code::Internal, format!("the answer cannot be written: {reason}"), "")
+    Failure::new(Code::Internal, format!("cannot write the answer: {reason}"), "")
 }
 
 async fn judged(options: &args::agents::Hook, prefork: Prefork) -> Result<Answer, Failure> {
@@ -173,7 +172,7 @@ fn prepared(options: &args::agents::Hook) -> Result<Prepared, Failure> {
         let projects: Vec<PathBuf> = projects.filter(|it| it.is_absolute()).collect();
         let rules = crate::setup::own_rules::settings(options.agent, &around, &projects);
         let rules = rules.map_err(|reason| {
-            Failure::new(Code::SettingsUnreadable, reason, "mend the agent's settings")
+            Failure::new(Code::SettingsUnreadable, reason, "correct the agent's settings")
         })?;
         call.context.settings.extend(rules);
     }
@@ -185,7 +184,6 @@ fn prepared(options: &args::agents::Hook) -> Result<Prepared, Failure> {
 /// Where this executable is.
 fn executable() -> Result<String, Failure> {
     let executable = std::env::current_exe().ok().and_then(|path| path.to_str().map(str::to_owned));
-    executable.ok_or_else(|| {
-        Failure::new(Code::Internal, "the path of this executable is not known as UTF-8", "")
-    })
+    executable
+        .ok_or_else(|| Failure::new(Code::Internal, "the path of this executable is not UTF-8", ""))
 }

@@ -35,7 +35,7 @@ pub(super) fn install(options: &args::install::Install) -> Result<ExitCode, Fail
         Failure::new(
             Code::Internal,
             reason,
-            "`sudo stockade install --system --undo` takes away what was made",
+            "`sudo stockade install --system --undo` removes what was made",
         )
     };
     if options.undo {
@@ -81,7 +81,7 @@ fn tell(lines: &[String], is_tried: bool) -> Result<ExitCode, Failure> {
         failure::print(&line).map_err(failure::unwritable)?;
     }
     if lines.is_empty() {
-        failure::tell("stockade: nothing is left to do");
+        failure::tell("stockade: nothing to do");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -90,11 +90,14 @@ fn tell(lines: &[String], is_tried: bool) -> Result<ExitCode, Failure> {
 fn executable(is_here: bool) -> Result<PathBuf, Failure> {
     let found = std::env::current_exe().and_then(std::fs::canonicalize);
     let found = found.map_err(|error| {
-        refused(format!("this executable is not found: {error}"), "mount `/proc`")
+        refused(format!("cannot find this executable: {error}"), "mount `/proc`")
     })?;
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte);
     if !found.as_os_str().as_encoded_bytes().iter().copied().all(is_plain) {
-        let message = format!("the service cannot be `{}`: its path is not plain", found.display());
+        let message = format!(
+            "cannot use `{}` as the service: its path has special characters",
+            found.display()
+        );
         return Err(refused(message, "put it into /usr/local/bin"));
     }
     if is_here && let Err(reason) = is_roots_alone(&found) {
@@ -112,7 +115,7 @@ fn policy(path: &Path) -> Result<String, Failure> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         refused(
             format!("the policy `{}` cannot be read: {error}", path.display()),
-            "name a readable file",
+            "specify a readable file",
         )
     })?;
     let file = Path::new(crate::places::MANAGED).join("managed-settings.json");

@@ -207,7 +207,7 @@ fn dispatch(arguments: Arguments, foreseen: Option<Prefork>) -> Result<ExitCode,
 
 /// The failure of an option that is given before and after a subcommand.
 fn twice(option: &str) -> Failure {
-    let message = format!("`{option}` is given before and after the subcommand");
+    let message = format!("duplicate `{option}`: before and after the subcommand");
     Failure::new(Code::InvalidRequest, message, "give it once")
 }
 
@@ -215,11 +215,11 @@ fn twice(option: &str) -> Failure {
 fn wait<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| {
-        Failure::new(Code::Internal, format!("the runtime cannot be started: {error}"), "")
+        Failure::new(Code::Internal, format!("cannot start the runtime: {error}"), "")
     })?;
     let limits = runtime.block_on(async { meet_limits() });
     limits.map_err(|error| {
-        Failure::new(Code::Internal, format!("signals cannot be received: {error}"), "")
+        Failure::new(Code::Internal, format!("cannot receive signals: {error}"), "")
     })?;
     let result = runtime.block_on(work);
     // A thread that still reads standard input would hold the end up for as long as nothing is typed.
@@ -254,7 +254,7 @@ fn unparsed(error: &clap::Error, fail: Fail) -> ExitCode {
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => ExitCode::from(fail(&Failure::new(
             Code::InvalidRequest,
-            "a subcommand is missing",
+            "missing subcommand",
             "`stockade --help` lists them",
         ))),
         _ => ExitCode::from(fail(&unusable(&error.to_string()))),

@@ -47,7 +47,7 @@ struct Line {
 }
 
 /// How a line is to be written.
-const A_LINE: &str = "a text is an object with `command` and, if you like, `id`";
+const A_LINE: &str = "use an object with `command` and, optionally, `id`";
 
 /// Lines that were read together, and what the parser made of those that hold a text.
 struct Batch {
@@ -77,7 +77,7 @@ async fn texts(scanner: &Scanner) -> Result<ExitCode, Failure> {
         for line in &read {
             number += 1;
             if let (Err(Unread { reason, .. }), None) = (line, &unread) {
-                unread = Some(format!("line {number} is no text: {reason}"));
+                unread = Some(format!("line {number} is invalid: {reason}"));
             }
         }
         let trees = scanner.confirm_all(drafts).await;
@@ -155,7 +155,7 @@ fn text(line: &[u8]) -> Result<Line, Unread> {
     serde_json::from_value(value).map_err(|error| Unread { id, reason: error.to_string() })
 }
 
-/// Half of a surrogate pair is no text, but the line is answered with its id.
+/// Half of a surrogate pair is not text, but the line is answered with its id.
 fn without_surrogates(line: &[u8], reason: String) -> Unread {
     let mut mended = line.to_vec();
     let mut at = 0;
@@ -242,7 +242,7 @@ fn unknown(opaque: &Opaque) -> Value {
 fn nothing(id: &Value, reason: &str) -> Value {
     let unknown = json!({
         "code": "no-text",
-        "reason": "the line holds no text",
+        "reason": "the line is empty",
         "detail": reason,
         "span": null,
         "help": A_LINE,

@@ -28,7 +28,7 @@ const FOUND: u8 = 1;
 /// Shows what waits for a look, and marks it as looked at if that is asked for.
 pub(super) async fn review(options: Review) -> Result<ExitCode, Failure> {
     if own_confinement() {
-        let message = "a confined command may not look at what waits for a person's look";
+        let message = "a sandboxed command cannot see the files to review";
         let help = "run `stockade review` in your own shell";
         return Err(Failure::new(Code::InvalidRequest, message, help));
     }
@@ -67,22 +67,22 @@ impl Waiting {
 
     fn text(&self, project: &Path, options: &Review) -> String {
         if self.is_empty() {
-            return "stockade: nothing that your tools execute waits for a look".to_owned();
+            return "stockade: no files to review".to_owned();
         }
         let whole = options.diff || options.done;
         let mut text: String =
             self.files.iter().map(|file| format!("{}\n", file.text(project, whole))).collect();
         if self.more > 0 {
-            text.push_str(&format!("{} more changes are not listed one by one\n", self.more));
+            text.push_str(&format!("{} more changes\n", self.more));
         }
         if self.unseen > 0 {
             text.push_str(&format!(
-                "{} commands ran where nothing could watch what they write: look with `git status` as well\n",
+                "{} commands ran without a record of their changes: check `git status` as well\n",
                 self.unseen
             ));
         }
         if !options.done {
-            text.push_str("mark all of it as looked at with: stockade review --done");
+            text.push_str("to mark all as reviewed: stockade review --done");
         }
         text
     }
@@ -119,13 +119,13 @@ async fn mark(places: &Places, waiting: Waiting) -> Result<ExitCode, Failure> {
     let count = waiting.files.len();
     let Some(terminal) = Terminal::open() else {
         failure::tell(&format!(
-            "stockade: needs a person: {count} files to be marked as looked at\n  try: `stockade review --done` at a terminal"
+            "stockade: needs a person: mark {count} files as reviewed\n  try: `stockade review --done` at a terminal"
         ));
         return Ok(ExitCode::from(failure::NEEDS_PERSON));
     };
-    let prompt = format!("stockade: mark {count} files as looked at? yes, no: ");
+    let prompt = format!("stockade: mark {count} files as reviewed? yes, no: ");
     if !terminal.confirm("", &prompt) {
-        failure::tell("stockade: nothing is marked");
+        failure::tell("stockade: nothing was marked");
         return Ok(ExitCode::from(failure::DENIED));
     }
     places.prepare()?;
@@ -142,13 +142,13 @@ async fn mark(places: &Places, waiting: Waiting) -> Result<ExitCode, Failure> {
         Ok(())
     })
     .map_err(|error| lost(places, &error))?;
-    failure::tell(&format!("stockade: {count} files are marked as looked at"));
+    failure::tell(&format!("stockade: marked {count} files as reviewed"));
     Ok(ExitCode::SUCCESS)
 }
 
 fn grant(file: &Shown) -> Grant {
     let digest = file.now.held.digest().unwrap_or("none");
-    let rule = format!("looked at {}, sha256 {digest}", file.path.display());
+    let rule = format!("reviewed {}, sha256 {digest}", file.path.display());
     Grant {
         rule: rule.into(),
         layer: "user",
@@ -160,10 +160,10 @@ fn grant(file: &Shown) -> Grant {
 
 fn lost(places: &Places, error: &io::Error) -> Failure {
     let place = words::one_line(&places.state.join("review").to_string_lossy());
-    let message = format!("what waits for a look cannot be read in `{place}`: {error}");
+    let message = format!("cannot read the files to review in `{place}`: {error}");
     Failure::new(
         Code::StateUnusable,
         message,
-        "look at all that changed with `git diff`, then remove that directory",
+        "review all changes with `git diff`, then remove that directory",
     )
 }

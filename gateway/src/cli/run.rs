@@ -66,15 +66,15 @@ fn attempt(mut options: args::Run, prefork: Prefork) -> Result<u8, Failure> {
         if options.pty {
             return Err(Failure::new(
                 Code::InvalidRequest,
-                "a command that is confined already gets no terminal of its own",
-                "leave `--pty` out: it has the streams of the command that it is a part of",
+                "a sandboxed command cannot have a terminal of its own",
+                "remove `--pty`: the command has the streams of its parent",
             ));
         }
         if options.background {
             return Err(Failure::new(
                 Code::InvalidRequest,
                 "a sandboxed command cannot start background tasks",
-                "leave `--background` out: it runs in the sandbox of the command that it is a part of",
+                "remove `--background`: the command runs in the sandbox of its parent",
             ));
         }
         return Err(shell::within(&command)?);
@@ -114,7 +114,7 @@ fn attempt(mut options: args::Run, prefork: Prefork) -> Result<u8, Failure> {
     if request.background || request.at_limit == AtLimit::Background {
         if inside::own_confinement() {
             let message = "a sandboxed command cannot start background tasks";
-            let help = "leave `--background` and `--on-timeout` out";
+            let help = "remove `--background` and `--on-timeout`";
             return Err(Failure::new(Code::InvalidRequest, message, help));
         }
         start::gateway(&call.options, start::PATIENCE)?;
@@ -191,7 +191,7 @@ fn once(
     };
     // What is still told may wait for a reader; nothing of the command waits behind it.
     stockade_sandbox::let_end(&ENDING).map_err(|error| {
-        Failure::new(Code::Internal, format!("signals cannot be let through: {error}"), "")
+        Failure::new(Code::Internal, format!("cannot pass signals on: {error}"), "")
     })?;
     ended
 }
@@ -375,7 +375,7 @@ impl Signals {
         let numbers = heard(keys, background.as_ref()).into_iter().filter(|it| *it != SIGXFSZ);
         let heard = numbers.map(|it| Ok((it, signal(SignalKind::from_raw(it))?)));
         let heard = heard.collect::<std::io::Result<_>>().map_err(|error| {
-            Failure::new(Code::Internal, format!("signals cannot be received: {error}"), "")
+            Failure::new(Code::Internal, format!("cannot receive signals: {error}"), "")
         })?;
         Ok(Signals { heard, interrupts: Interrupts::new(background) })
     }

@@ -52,7 +52,7 @@ pub(crate) async fn serve(serving: args::Serve, prefork: Prefork) -> Result<Exit
         plan::socket_is_out_of_reach(&path, &place)?;
     }
     let internal = |error: std::io::Error| {
-        Failure::new(Code::Internal, format!("signals cannot be received: {error}"), "")
+        Failure::new(Code::Internal, format!("cannot receive signals: {error}"), "")
     };
     let mut terminate = signal(SignalKind::terminate()).map_err(internal)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(internal)?;
@@ -122,7 +122,7 @@ pub(crate) fn detach(options: &args::Serve) -> Result<ExitCode, Failure> {
 async fn serve_stdin(options: Options) -> Result<ExitCode, Failure> {
     let unusable = |error: std::io::Error| {
         let message = format!("standard input is not a connected socket: {error}");
-        Failure::new(Code::InvalidRequest, message, "leave `--stdin` out: programs use it")
+        Failure::new(Code::InvalidRequest, message, "remove `--stdin`: only programs use it")
     };
     let stream = std::io::stdin().as_fd().try_clone_to_owned().map_err(unusable)?;
     let stream = UnixStream::from(stream);
@@ -137,8 +137,8 @@ fn socket_path(options: &stockade_client::Options) -> Result<std::path::PathBuf,
     let path = path.ok_or_else(|| {
         Failure::new(
             Code::InvalidRequest,
-            "there is no place for the socket: neither XDG_RUNTIME_DIR nor HOME is set",
-            "name one with `--socket PATH`",
+            "no directory for the socket: neither XDG_RUNTIME_DIR nor HOME is set",
+            "specify one with `--socket PATH`",
         )
     })?;
     options.real(path)

@@ -68,7 +68,7 @@ pub(super) fn surroundings(call: &context::Call) -> Result<Surroundings, Failure
         )
     })?;
     let variables = row::variables().map_err(|reason| {
-        Failure::new(Code::Internal, format!("the table of agents is broken: {reason}"), "")
+        Failure::new(Code::Internal, format!("invalid table of agents: {reason}"), "")
     })?;
     let moved = variables.into_iter().filter_map(|(name, folder)| {
         let (name, below) = name.split_once('/').unwrap_or((&name, ""));
@@ -98,7 +98,7 @@ fn one(
     };
     if changes.is_empty() && options.agent.is_some() {
         let name = agent.name();
-        failure::tell(&format!("stockade: nothing of stockade is in the settings of {name}"));
+        failure::tell(&format!("stockade: the settings of {name} do not use stockade"));
     }
     for change in &changes {
         tell(agent, options, change)?;
@@ -117,7 +117,7 @@ fn tell(agent: Agent, options: &args::agents::Setup, change: &Change) -> Result<
     let name = agent.name();
     let path = change.path.display();
     if change.is_nothing() {
-        failure::tell(&format!("stockade: {name} is set up already in {path}"));
+        failure::tell(&format!("stockade: {name} is already set up in {path}"));
         return Ok(());
     }
     let difference = words::lines(change.difference().trim_end());

@@ -58,7 +58,7 @@ pub(super) fn shell(common: Common, name: &str, arguments: Vec<String>) -> Resul
         return Err(become_real(name, &arguments)?);
     }
     let asked = read(&arguments).map_err(|reason| {
-        let help = "`stockade shell` takes the options of bash that matter to a command";
+        let help = "`stockade shell` accepts the options of bash that affect a command";
         Failure::new(Code::InvalidRequest, reason, help)
     })?;
     let command = match asked {
@@ -127,7 +127,7 @@ struct Wanted {
 impl Wanted {
     fn of_text(text: String) -> Result<Option<Wanted>, Failure> {
         let found = wrapping::unwrap(&text, &temporary_folders()).map_err(|reason| {
-            Failure::new(Code::Internal, format!("the table of agents is broken: {reason}"), "")
+            Failure::new(Code::Internal, format!("invalid table of agents: {reason}"), "")
         })?;
         let stdin = found.is_none() && streams::has_stdin();
         let before = String::new();
@@ -219,17 +219,17 @@ fn temporary_folders() -> Vec<PathBuf> {
 /// Refuses what an agent types into a terminal: it would pass unread.
 fn for_a_person() -> Result<(), Failure> {
     let marks = marks().map_err(|reason| {
-        Failure::new(Code::Internal, format!("the table of agents is broken: {reason}"), "")
+        Failure::new(Code::Internal, format!("invalid table of agents: {reason}"), "")
     })?;
     match marks.into_iter().find(|name| std::env::var_os(name).is_some()) {
         Some(name) => Err(Failure::new(
             Code::InvalidRequest,
-            format!("an agent (`{name}` is set) gets no shell to type into"),
+            format!("no interactive shell for an agent (`{name}` is set)"),
             format!("give the command with `-c`; a person unsets `{name}` first"),
         )),
         None if !std::io::stderr().is_terminal() => Err(Failure::new(
             Code::InvalidRequest,
-            "standard input is a terminal that nobody seems to sit at",
+            "standard input is a terminal without a person",
             "give the command with `-c`",
         )),
         None => Ok(()),
@@ -265,7 +265,7 @@ pub(super) fn within(command: &CommandText) -> Result<Failure, Failure> {
             })?;
             let error = Command::new(program).args(rest).exec();
             let message = format!("`{program}` cannot be started: {error}");
-            Ok(Failure::new(Code::LaunchFailed, message, "look at its name and rights"))
+            Ok(Failure::new(Code::LaunchFailed, message, "check its name and permissions"))
         }
         // No line of a shell asks for one.
         CommandText::Tool(call) => {

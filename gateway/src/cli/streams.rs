@@ -100,11 +100,11 @@ impl Quiet {
 
 /// Returns what is told of output that was not passed on.
 pub(super) fn unread() -> std::io::Error {
-    std::io::Error::other("nobody read it, and this program was told to end")
+    std::io::Error::other("nobody read it before this program was stopped")
 }
 
 fn broken() -> std::io::Error {
-    std::io::Error::other("the thread that prints broke off")
+    std::io::Error::other("the thread that prints failed")
 }
 
 /// Says whether standard output and standard error of this process are the same file: what goes there keeps its order only

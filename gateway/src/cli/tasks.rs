@@ -161,7 +161,7 @@ impl Tasks<'_> {
     fn stop(&self, id: &str) -> Result<ExitCode, Failure> {
         let task = self.find(id)?;
         if task.state.has_ended() {
-            failure::tell(&format!("stockade: {}; it has ended already", shown::line(&task)));
+            failure::tell(&format!("stockade: {}; it had already ended", shown::line(&task)));
             return self.show_in_json(task);
         }
         let mut client = self.gateway_of(&task)?;
@@ -177,7 +177,7 @@ impl Tasks<'_> {
     fn gateway_of(&self, task: &TaskView) -> Result<Route, Failure> {
         context::running(self.common)?.ok_or_else(|| {
             let message = format!("no gateway of yours runs task `{}`", task.task_id);
-            Failure::new(Code::GatewayUnreachable, message, "look at it with `stockade tasks show`")
+            Failure::new(Code::GatewayUnreachable, message, "see `stockade tasks show`")
         })
     }
 
@@ -199,7 +199,9 @@ impl Tasks<'_> {
         };
         failure::print(&text).map_err(failure::unwritable)?;
         let port = forward.port;
-        failure::tell(&format!("stockade: leads to port {port} of the task until the task ends"));
+        failure::tell(&format!(
+            "stockade: forwards to port {port} of the task until the task ends"
+        ));
         Ok(ExitCode::SUCCESS)
     }
 

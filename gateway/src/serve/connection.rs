@@ -169,7 +169,7 @@ impl Connection {
     /// Starts what is asked for; its answer is sent when it is there.
     fn request(&mut self, id: &Id, method: &str, params: Value) -> Result<(), RpcError> {
         if self.requests.len() >= MOST_REQUESTS || self.running.contains_key(id) {
-            let message = "too many requests at once, or one with this `id` is not answered yet";
+            let message = "too many requests at once, or a request with this `id` is still open";
             return Err(RpcError::new(frames::INVALID_REQUEST, message));
         }
         match method {
@@ -184,10 +184,7 @@ impl Connection {
             "task" => self.task(id, typed(params)?),
             "session" => self.session(id, typed(params)?),
             "approval" => self.approval(id, typed(params)?),
-            _ => Err(RpcError::new(
-                frames::METHOD_NOT_FOUND,
-                format!("the method `{method}` is not known"),
-            )),
+            _ => Err(RpcError::new(frames::METHOD_NOT_FOUND, format!("unknown method `{method}`"))),
         }
     }
 
@@ -323,7 +320,7 @@ impl Connection {
         if !matches!(method, "stdin" | "control") {
             return Err(RpcError::new(
                 frames::METHOD_NOT_FOUND,
-                format!("the method `{method}` is not known"),
+                format!("unknown method `{method}`"),
             ));
         }
         let piece: Piece = typed(params)?;
@@ -337,7 +334,7 @@ impl Connection {
                 Err(mpsc::error::TrySendError::Full(_)) => {
                     // Input that is lost must not look like its end.
                     let _ = running.control.try_send(Control::Stop); // a full channel ends it already
-                    let message = format!("more than {WINDOW} pieces of input were not taken yet");
+                    let message = format!("more than {WINDOW} pieces of input are unread");
                     Err(RpcError::new(frames::INVALID_REQUEST, message))
                 }
             },
@@ -550,7 +547,7 @@ async fn deliver(outgoing: &mpsc::Sender<Vec<u8>>, line: Vec<u8>) {
 /// Returns the line that answers request `id`.
 fn answer(id: &Id, result: &impl serde::Serialize) -> Vec<u8> {
     frames::answer(&id.value(), result).unwrap_or_else(|error| {
-        let message = format!("the answer cannot be written: {error}");
+        let message = format!("cannot write the answer: {error}");
         refusal(id.clone(), &Failure::new(Code::Internal, message, ""))
     })
 }

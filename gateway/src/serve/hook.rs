@@ -122,7 +122,7 @@ pub(crate) fn supervise(
         std::process::exit(i32::from(print(&blocked(agent, "the hook failed"))));
     }));
     let answer = handler
-        .map_err(|error| format!("the hook's handler did not start: {error}"))
+        .map_err(|error| format!("cannot start the hook's handler: {error}"))
         .and_then(|handler| watch(handler, deadline))
         .unwrap_or_else(|reason| blocked(agent, &reason));
     finally(agent, &answer)
@@ -146,7 +146,7 @@ pub(crate) fn alone(
 fn finally(agent: Agent, answer: &Answer) -> u8 {
     match LastWords::in_time() {
         Ok(()) => print(answer),
-        Err(error) => print(&blocked(agent, &format!("the answer cannot be kept whole: {error}"))),
+        Err(error) => print(&blocked(agent, &format!("cannot keep the whole answer: {error}"))),
     }
 }
 
@@ -199,7 +199,7 @@ fn watch(mut handler: Branch, deadline: Duration) -> Result<Answer, String> {
     let written = handler.written(until, ANSWER_LIMIT_BYTES).map_err(unread)?;
     let written = written.ok_or_else(|| no_answer_within(deadline))?;
     let answer = serde_json::from_slice::<Answer>(&written)
-        .map_err(|error| format!("the hook's handler gave no answer: {error}"));
+        .map_err(|error| format!("no answer from the hook's handler: {error}"));
     let soon = Instant::now() + ENDING;
     let mut ended = handler.ended(soon.min(until)).map_err(unread)?;
     if ended.is_none() {

@@ -37,7 +37,7 @@ impl Beginning {
     /// Becomes the user that the arguments name, and forks what forks launchers. Must come first of all: it needs one thread.
     pub(crate) fn of(arguments: &[OsString]) -> Result<Beginning, Failure> {
         let broken = |error: std::io::Error| {
-            let message = format!("this is not the keeper's to start: {error}");
+            let message = format!("not started by the keeper: {error}");
             Failure::new(
                 Code::Internal,
                 message,

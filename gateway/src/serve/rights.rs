@@ -53,7 +53,7 @@ pub(crate) struct Rights {
 
 fn refused(message: &str) -> Failure {
     let help = "start the agent with the option that allows it";
-    Failure::new(Code::InvalidRequest, format!("the agent has no right to this: {message}"), help)
+    Failure::new(Code::InvalidRequest, format!("the agent may not do this: {message}"), help)
 }
 
 impl Rights {
@@ -200,7 +200,7 @@ fn for_one_call(answer: Value) -> Value {
         Ok(Answer::Session | Answer::Always | Answer::AlwaysRule(_)) => Answer::Deny,
         Err(_) => Answer::Withdrawn,
     };
-    // Null is no answer, which runs nothing.
+    // Null is not an answer, which runs nothing.
     serde_json::to_value(kept).unwrap_or_default()
 }
 

@@ -95,7 +95,7 @@ impl Listener {
             Failure::new(
                 Code::StateUnusable,
                 format!("cannot listen at `{}`: {reason}", path.display()),
-                "name another place with `--socket PATH`",
+                "specify another path with `--socket PATH`",
             )
         };
         let directory = path.parent().ok_or_else(|| unusable("it has no directory".into()))?;
@@ -236,7 +236,7 @@ fn private_directory(directory: &Path) -> Result<(), String> {
     use std::os::unix::fs::DirBuilderExt as _;
     let mut builder = std::fs::DirBuilder::new();
     let made = builder.recursive(true).mode(0o700).create(directory);
-    made.map_err(|error| format!("its directory cannot be made: {error}"))?;
+    made.map_err(|error| format!("cannot make its directory: {error}"))?;
     let found = directory.metadata().map_err(|error| error.to_string())?;
     if found.uid() != rustix::process::geteuid().as_raw() {
         return Err(format!("its directory belongs to uid {}", found.uid()));
@@ -255,16 +255,16 @@ fn remove_stale(path: &Path) -> Result<(), String> {
         Err(error) => return Err(error.to_string()),
     };
     if !found.file_type().is_socket() {
-        return Err("something that is no socket lies there".into());
+        return Err("something other than a socket is there".into());
     }
     if found.uid() != rustix::process::geteuid().as_raw() {
-        return Err(format!("a socket of uid {} lies there", found.uid()));
+        return Err(format!("a socket of uid {} is there", found.uid()));
     }
     let address = Address::of(path).map_err(|error| error.to_string())?;
     match std::os::unix::net::UnixStream::connect(address.path()) {
-        Ok(_) => Err("a gateway listens there already".into()),
+        Ok(_) => Err("a gateway already listens there".into()),
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => std::fs::remove_file(path)
-            .map_err(|error| format!("the stale socket cannot be removed: {error}")),
-        Err(error) => Err(format!("a socket lies there that cannot be tried: {error}")),
+            .map_err(|error| format!("cannot remove the stale socket: {error}")),
+        Err(error) => Err(format!("cannot connect to the socket that is there: {error}")),
     }
 }

@@ -18,7 +18,7 @@ pub(super) fn read(path: &Path) -> Result<Option<String>, Failure> {
         Ok(opened) => opened,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return match path.symlink_metadata() {
-                Ok(_) => Err(unreadable(path, "it is a link that leads nowhere")),
+                Ok(_) => Err(unreadable(path, "it is a broken symbolic link")),
                 Err(_) => Ok(None),
             };
         }
@@ -26,7 +26,7 @@ pub(super) fn read(path: &Path) -> Result<Option<String>, Failure> {
     };
     match opened.metadata() {
         Ok(found) if found.is_file() => {}
-        Ok(_) => return Err(unreadable(path, "it is no plain file")),
+        Ok(_) => return Err(unreadable(path, "it is not a regular file")),
         Err(error) => return Err(unreadable(path, &error.to_string())),
     }
     let mut text = String::new();
@@ -45,7 +45,7 @@ fn nonblocking() -> i32 {
 
 fn unreadable(path: &Path, reason: &str) -> Failure {
     let message = format!("`{}` cannot be read: {reason}; nothing was written", path.display());
-    Failure::new(Code::InvalidRequest, message, "mend the file and try again")
+    Failure::new(Code::InvalidRequest, message, "correct the file and try again")
 }
 
 /// Where what a file held before set-up is kept.
@@ -66,7 +66,7 @@ pub(super) fn backup(path: &Path) -> Result<Option<String>, Failure> {
 pub(super) fn apply(change: &Change, folders: &mut Folders) -> Result<(), Failure> {
     let failed = |error: io::Error| {
         let message = format!("`{}` cannot be written: {error}", change.path.display());
-        Failure::new(Code::InvalidRequest, message, "see who owns the file and its folder")
+        Failure::new(Code::InvalidRequest, message, "check the owner of the file and its directory")
     };
     // Another set-up, or the agent, may have been here since the change was shown.
     let now = read(&change.path)?;
@@ -74,13 +74,13 @@ pub(super) fn apply(change: &Change, folders: &mut Folders) -> Result<(), Failur
         return Ok(());
     }
     if now != change.before {
-        return Err(unreadable(&change.path, "it has changed meanwhile"));
+        return Err(unreadable(&change.path, "it changed meanwhile"));
     }
     // A link to the real file stays a link: people keep such files elsewhere.
     let path = fs::canonicalize(&change.path).unwrap_or_else(|_| change.path.clone());
     let held = path.metadata().ok();
     if held.as_ref().is_some_and(|held| held.permissions().mode() & 0o200 == 0) {
-        return Err(unreadable(&change.path, "it may not be written"));
+        return Err(unreadable(&change.path, "it cannot be written"));
     }
     let backup = backup_path(&path);
     let Some(after) = &change.after else {

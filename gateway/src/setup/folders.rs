@@ -100,7 +100,7 @@ impl Made {
         Made::at(&self.path).as_ref() == Some(self)
     }
 
-    /// Returns its line; none for a name that is no line, so that it stays.
+    /// Returns its line; none for a name that is not a line, so that it stays.
     fn line(&self) -> Option<String> {
         let path = self.path.to_str().filter(|path| !path.contains(['\n', '\r']))?;
         Some(format!("{} {} {} {path}\n", self.device, self.inode, self.born))

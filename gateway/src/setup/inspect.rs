@@ -94,7 +94,7 @@ pub(crate) fn inspect(agent: Agent, around: &Surroundings) -> Result<Inspected, 
                 Err(failure) => found.findings.push(Finding::bad("hook", failure.message, &again)),
                 Ok(lines) if lines.is_empty() => {}
                 Ok(lines) => {
-                    found.findings.push(Finding::good("hook", format!("stands in {shown}")));
+                    found.findings.push(Finding::good("hook", format!("is in {shown}")));
                     found.findings.extend(trust(&row, &path, &lines, around));
                     found.commands.extend(lines);
                 }
@@ -103,7 +103,7 @@ pub(crate) fn inspect(agent: Agent, around: &Surroundings) -> Result<Inspected, 
     }
     found.findings.extend(incomplete(agent, &row, around, &again));
     if found.commands.is_empty() {
-        found.findings.push(Finding::bad("hook", "no settings of this agent name it", &again));
+        found.findings.push(Finding::bad("hook", "no settings of this agent contain it", &again));
     }
     found.findings.extend(found.commands.iter().flat_map(|line| program(agent, line)));
     found.findings.extend(merged::narrowed(agent, &row, around, &again));
@@ -181,11 +181,9 @@ fn program(agent: Agent, line: &str) -> Vec<Finding> {
     let path = Path::new(&program);
     let shown = path.display();
     if !path.is_absolute() {
-        return bad(format!(
-            "`{shown}` is no absolute path: which program it is depends on the agent"
-        ));
+        return bad(format!("`{shown}` is not an absolute path, so the agent chooses the program"));
     }
-    let Ok(metadata) = path.metadata() else { return bad(format!("`{shown}` is not there")) };
+    let Ok(metadata) = path.metadata() else { return bad(format!("`{shown}` does not exist")) };
     if !metadata.is_file() || rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_err() {
         return bad(format!("`{shown}` cannot be executed by this user"));
     }
@@ -212,7 +210,7 @@ fn program(agent: Agent, line: &str) -> Vec<Finding> {
     });
     if let Some(folder) = open {
         let detail = format!("other users can put another program into `{}`", folder.display());
-        found.push(Finding::bad(name, detail, "keep it in a folder that is yours alone"));
+        found.push(Finding::bad(name, detail, "keep it in a directory that only you can write"));
     }
     found
 }
@@ -265,14 +263,13 @@ fn trust(row: &Row, hooks: &Path, lines: &[String], around: &Surroundings) -> Op
     let trusted = |section: &&&str| expected.iter().any(|hash| has(section, hash));
     match sections.iter().find(trusted) {
         Some(section) if has(section, "enabled=false") => {
-            bad(format!("the hook is switched off in {shown}"))
+            bad(format!("the hook is disabled in {shown}"))
         }
-        Some(_) => Some(Finding::good(
-            "trust",
-            format!("the trusted hash of this very hook is in {shown}"),
-        )),
+        Some(_) => {
+            Some(Finding::good("trust", format!("the trusted hash of this hook is in {shown}")))
+        }
         None if sections.iter().any(|section| section.contains("trusted_hash")) => bad(format!(
-            "the trusted hash in {shown} is not that of the hook as it stands: the agent does not run it"
+            "the trusted hash in {shown} differs from the hook's: the agent does not run it"
         )),
         None => {
             bad(format!("no trusted hash for this hook is in {shown}: the agent does not run it"))
@@ -303,7 +300,7 @@ fn second_layer(agent: Agent, row: &Row, around: &Surroundings) -> Finding {
         if shell_of(agent, &text, path).is_none() {
             let other = found.text().unwrap_or("another value").to_owned();
             let detail = format!("`{}` in {shown} is `{other}`, not our shell", path.join("."));
-            return Finding::bad(name, detail, format!("take `{}` out there", path.join(".")));
+            return Finding::bad(name, detail, format!("remove `{}` there", path.join(".")));
         }
         let link = link::path(agent, around);
         let shown = link.display();
@@ -319,7 +316,7 @@ fn second_layer(agent: Agent, row: &Row, around: &Surroundings) -> Finding {
     }
     Finding::bad(
         name,
-        "the agent's shell is not ours: the loss of the hook is the loss of the gate",
+        "the agent's shell is not stockade, so nothing judges commands if the hook is lost",
         help,
     )
 }

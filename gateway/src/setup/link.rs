@@ -45,8 +45,8 @@ fn target(path: &Path) -> Result<Option<String>, Failure> {
         Err(_) if path.symlink_metadata().is_err() => Ok(None),
         Err(_) => Err(Failure::new(
             Code::InvalidRequest,
-            format!("`{}` is there and is not from stockade", path.display()),
-            "move it away",
+            format!("`{}` exists and was not made by stockade", path.display()),
+            "move it",
         )),
     }
 }
@@ -55,14 +55,14 @@ fn target(path: &Path) -> Result<Option<String>, Failure> {
 pub(super) fn apply(change: &Change, folders: &mut Folders) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
         let message = format!("`{}` cannot be written: {error}", change.path.display());
-        Failure::new(Code::InvalidRequest, message, "see who owns the folder")
+        Failure::new(Code::InvalidRequest, message, "check the owner of the directory")
     };
     let folder = change.path.parent().unwrap_or(Path::new("/"));
     let Some(after) = &change.after else {
         fs::remove_file(&change.path).map_err(failed)?;
         // The folder of the agent and that of stockade are ours, whoever made them, when nothing else lies there.
         for folder in [Some(folder), folder.parent()].into_iter().flatten() {
-            let _ = fs::remove_dir(folder); // it is no part of the gate
+            let _ = fs::remove_dir(folder); // it is not part of the gate
         }
         return Ok(());
     };

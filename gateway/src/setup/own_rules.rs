@@ -82,7 +82,7 @@ fn held(path: &Path) -> Result<Option<Vec<u8>>, String> {
         }
     };
     if !file.metadata().is_ok_and(|found| found.is_file()) {
-        return Err(unread("it is no plain file"));
+        return Err(unread("it is not a regular file"));
     }
     let mut bytes = Vec::new();
     file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|error| unread(&error.to_string()))?;

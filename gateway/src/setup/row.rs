@@ -78,7 +78,7 @@ pub(super) enum What {
 /// Returns the row of `agent`.
 pub(super) fn read(agent: Agent) -> Result<Row, Failure> {
     row(agent).map_err(|reason| {
-        Failure::new(Code::Internal, format!("the table of agents is broken: {reason}"), "")
+        Failure::new(Code::Internal, format!("invalid table of agents: {reason}"), "")
     })
 }
 
@@ -182,7 +182,7 @@ fn strings(value: Option<&Value>) -> Result<Vec<String>, String> {
 /// Returns the variables of the environment that put folders of agents elsewhere, each with its folder.
 pub(crate) fn variables() -> Result<Vec<(String, String)>, String> {
     let table = json::read(TABLE.as_bytes(), Dialect::Commented).map_err(|error| error.message)?;
-    let rows = table.members().ok_or("the table is no object")?.iter();
+    let rows = table.members().ok_or("the table is not an object")?.iter();
     let moved = rows.filter_map(|row| row.value.get("moved")?.members());
     let pair = |member: &json::Member| match member.value.text() {
         Some(folder) => Ok((member.key.clone(), folder.to_owned())),

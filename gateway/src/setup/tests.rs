@@ -235,7 +235,7 @@ fn a_file_that_changed_since_it_was_read_is_not_overwritten() {
     let other = install(Agent::Claude, Scope::User, &around).unwrap();
     std::fs::write(&file, "{\"model\":\"new\"}").unwrap();
     let failure = changes.iter().find_map(|change| change.apply(&around).err()).unwrap();
-    assert!(failure.message.contains("it has changed meanwhile"), "{}", failure.message);
+    assert!(failure.message.contains("it changed meanwhile"), "{}", failure.message);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "{\"model\":\"new\"}");
     // Two that want the same do not hold each other up.
     std::fs::write(&file, "{}").unwrap();

@@ -88,7 +88,7 @@ pub(crate) fn service(root: &Path, name: &str, about: &str) -> io::Result<(u32, 
     let gids: Vec<u32> = groups.lines().filter_map(|line| fields(line, 2)?.parse().ok()).collect();
     let is_free = |id: &u32| !uids.contains(id) && !gids.contains(id);
     let id =
-        SYSTEM_IDS.rev().find(is_free).ok_or_else(|| io::Error::other("no system id is free"))?;
+        SYSTEM_IDS.rev().find(is_free).ok_or_else(|| io::Error::other("no system ID is free"))?;
     let gid = known.unwrap_or(id);
     let line = |file: &str, line: String| Line { file: root.join(file), line };
     let mut lines = vec![

@@ -74,7 +74,7 @@ pub const USUAL_POLICY: &str = "{\n  \"requireGateway\": true\n}\n";
 pub fn install(plan: &Plan, is_tried: bool) -> Result<Vec<String>, String> {
     if let Some(policy) = &plan.policy {
         let _: serde_json::Value = serde_json::from_str(policy)
-            .map_err(|error| format!("the policy is no JSON: {error}"))?;
+            .map_err(|error| format!("the policy is not JSON: {error}"))?;
     }
     let note = read_note(&plan.root)?.unwrap_or_default();
     let _lock = match is_tried {
@@ -156,7 +156,7 @@ impl Session {
 
     fn folder(&mut self, path: PathBuf, mode: u32, owner: [u32; 2]) -> Result<(), String> {
         match path.symlink_metadata() {
-            Ok(found) if !found.is_dir() => Err(format!("`{}` is no directory", path.display())),
+            Ok(found) if !found.is_dir() => Err(format!("`{}` is not a directory", path.display())),
             Ok(found) => {
                 // A folder that somebody else made there before is not believed.
                 let is_open = found.mode() & 0o022 != 0;
@@ -164,7 +164,7 @@ impl Session {
                 match own && !is_open {
                     true => Ok(()),
                     false => Err(format!(
-                        "`{}` is there and belongs to uid {}, or others can write it; nothing was done with it",
+                        "`{}` is there and belongs to uid {}, or other users can write it; nothing was done with it",
                         path.display(),
                         found.uid()
                     )),
@@ -192,7 +192,7 @@ impl Session {
         let found = path.symlink_metadata();
         let before = match found {
             Ok(found) if !found.is_file() => {
-                return Err(format!("`{}` is no file", path.display()));
+                return Err(format!("`{}` is not a file", path.display()));
             }
             Ok(found) => {
                 let held = fs::read_to_string(&path).map_err(failed("read", &path))?;
@@ -277,7 +277,7 @@ fn read_note(root: &Path) -> Result<Option<Note>, String> {
         Err(error) => return Err(failed("read", &path)(error)),
     };
     if !found.is_file() || found.uid() != 0 || found.mode() & 0o022 != 0 {
-        return Err(format!("`{}` is not root's alone; nothing was done", path.display()));
+        return Err(format!("other users can write `{}`; nothing was done", path.display()));
     }
     let text = fs::read_to_string(&path).map_err(failed("read", &path))?;
     serde_json::from_str(&text)
@@ -292,7 +292,7 @@ fn read_note(root: &Path) -> Result<Option<Note>, String> {
 /// Nothing was installed, or something cannot be taken away; the rest is taken away all the same.
 pub fn undo(root: &Path, is_tried: bool, keeps_log: bool) -> Result<Vec<String>, String> {
     let Some(note) = read_note(root)? else {
-        return Err("nothing of an installation is noted here".into());
+        return Err("no installation is recorded here".into());
     };
     let _lock = match is_tried {
         true => None,
@@ -344,7 +344,7 @@ fn unmake(made: &Made, logs: &[PathBuf], is_tried: bool) -> Result<Option<String
                 let line = Line { file: path.clone(), line: line.clone() };
                 line.remove().map_err(failed("change", path))?;
             }
-            Ok(Some(format!("take out of {}: {line}", path.display())))
+            Ok(Some(format!("remove from {}: {line}", path.display())))
         }
         Made::File { path, before: None, .. } => {
             if !is_tried {
@@ -356,7 +356,7 @@ fn unmake(made: &Made, logs: &[PathBuf], is_tried: bool) -> Result<Option<String
             if !is_tried {
                 write(path, &before.text, before.mode).map_err(failed("write", path))?;
             }
-            Ok(Some(format!("put back {}", path.display())))
+            Ok(Some(format!("restore {}", path.display())))
         }
         Made::Folder { path, .. } => {
             if !is_tried {

@@ -67,7 +67,7 @@ pub fn main() -> Result<(), String> {
     crate::is_roots_alone(&executable)?;
     let listener = listening::socket(Path::new(SYSTEM_SOCKET), 0o666)?;
     listener.set_nonblocking(true).map_err(|error| error.to_string())?;
-    keep_little().map_err(|error| format!("capabilities cannot be given up: {error}"))?;
+    keep_little().map_err(|error| format!("cannot drop capabilities: {error}"))?;
     let mut keeper = Keeper {
         executable,
         gateways: HashMap::new(),
@@ -143,9 +143,9 @@ impl Keeper {
     /// Hands a connection to the gateway of who made it. Closing it is the answer to who has none.
     fn serve(&mut self, stream: &UnixStream) -> Result<(), String> {
         let identity =
-            Identity::of_peer(stream).map_err(|error| format!("a peer is not known: {error}"))?;
+            Identity::of_peer(stream).map_err(|error| format!("unknown peer: {error}"))?;
         if identity.uid == 0 {
-            return Err("root has no gateway here: root runs commands by itself".into());
+            return Err("root cannot have a gateway here".into());
         }
         for _ in 0..2 {
             if !self.gateways.contains_key(&identity) {
@@ -157,7 +157,7 @@ impl Keeper {
                 Ok(()) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return Err(format!(
-                        "the gateway of uid {} takes no connections",
+                        "the gateway of uid {} accepts no connections",
                         identity.uid
                     ));
                 }
@@ -165,7 +165,7 @@ impl Keeper {
                 Err(_) => self.leave(&identity),
             }
         }
-        Err(format!("the gateway of uid {} ends at once", identity.uid))
+        Err(format!("the gateway of uid {} exits at once", identity.uid))
     }
 
     /// Starts the gateway of `identity`: root with two capabilities, which it gives up before it reads anything.
@@ -176,16 +176,17 @@ impl Keeper {
     fn start(&mut self, identity: &Identity) -> Result<Gateway, String> {
         let uid = identity.uid;
         if self.gateways.len() >= MOST {
-            return Err(format!("there are {MOST} gateways; uid {uid} gets none"));
+            return Err(format!("too many gateways ({MOST}) for another one of uid {uid}"));
         }
         if self.gateways.keys().filter(|it| it.uid == uid).count() >= MOST_OF_ONE {
             return Err(format!("uid {uid} has {MOST_OF_ONE} gateways already"));
         }
         self.starts(uid)?;
-        let account = Account::of(Path::new("/"), uid)
-            .ok_or_else(|| format!("uid {uid} is not in /etc/passwd and gets no gateway"))?;
+        let account = Account::of(Path::new("/"), uid).ok_or_else(|| {
+            format!("uid {uid} is not in /etc/passwd, so it cannot have a gateway")
+        })?;
         if account.name == LOG_USER {
-            return Err(format!("`{LOG_USER}` gets no gateway"));
+            return Err(format!("`{LOG_USER}` cannot have a gateway"));
         }
         let failed =
             |error: io::Error| format!("the gateway of uid {uid} cannot be started: {error}");
@@ -208,7 +209,7 @@ impl Keeper {
         });
         let times = self.started.entry(uid).or_default();
         if times.len() >= MOST_STARTS {
-            return Err(format!("the gateway of uid {uid} ended too often; it has to wait"));
+            return Err(format!("the gateway of uid {uid} ended too often; try again later"));
         }
         times.push_back(now);
         Ok(())

@@ -23,10 +23,12 @@ pub(crate) fn socket(path: &Path, mode: u32) -> Result<UnixListener, String> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(failed(error)),
         Ok(found) if !found.file_type().is_socket() => {
-            return Err(format!("something that is no socket lies at `{}`", path.display()));
+            return Err(format!("something other than a socket is at `{}`", path.display()));
         }
         Ok(_) => match UnixStream::connect(path) {
-            Ok(_) => return Err(format!("somebody listens at `{}` already", path.display())),
+            Ok(_) => {
+                return Err(format!("another process already listens at `{}`", path.display()));
+            }
             // Nobody but root can put one there.
             Err(_) => std::fs::remove_file(path).map_err(failed)?,
         },

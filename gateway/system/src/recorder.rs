@@ -34,7 +34,7 @@ pub fn main() -> Result<(), String> {
         true => {
             let listener = listening::socket(Path::new(RECORDER_SOCKET), 0o600)?;
             let account = Account::find(Path::new("/"), LOG_USER)
-                .ok_or_else(|| format!("there is no user `{LOG_USER}`"))?;
+                .ok_or_else(|| format!("no user `{LOG_USER}`"))?;
             let own = Identity { uid: account.uid, gid: account.gid, groups: Vec::new() };
             own.assume().map_err(|error| format!("cannot become `{LOG_USER}`: {error}"))?;
             listener
@@ -64,7 +64,7 @@ pub fn main() -> Result<(), String> {
         served.fetch_add(1, Ordering::Relaxed);
         let (log, ledger, served) = (log.clone(), Arc::clone(&ledger), Arc::clone(&served));
         let serving = move || {
-            // A gateway that is gone is no failure of the recorder.
+            // A gateway that is gone is not a failure of the recorder.
             let _ = serve(&log, &ledger, &stream);
             served.fetch_sub(1, Ordering::Relaxed);
         };

@@ -25,7 +25,7 @@ pub struct Try {
 /// Tries everything as the user of this process.
 pub fn all(executable: &Path) -> Vec<Try> {
     if rustix::process::geteuid().is_root() {
-        let detail = "an attempt of root shows nothing".to_owned();
+        let detail = "an attempt by root proves nothing".to_owned();
         return vec![Try { promise: "tried as an ordinary user", holds: false, detail }];
     }
     vec![
@@ -81,12 +81,12 @@ fn changes(folder: &Path, file: &Path) -> Vec<(String, bool)> {
 
 /// Without this everything below would hold for want of a service.
 fn runs(executable: &Path) -> Try {
-    let promise = "a command of this user runs through the gateway of the machine";
+    let promise = "a command of this user runs through the system gateway";
     let ran = run(executable, &["run", "--", "id -u"]);
     let own = rustix::process::geteuid().as_raw().to_string();
     let holds = ran.as_ref().is_ok_and(|it| it.trim() == own) && !gateways().is_empty();
     let detail = match ran {
-        Ok(_) if holds => "it ran as this user and nobody else".to_owned(),
+        Ok(_) if holds => "it ran as this user only".to_owned(),
         Ok(told) => format!("it answered `{}`, or no gateway of this user runs", told.trim()),
         Err(told) => told,
     };
@@ -95,7 +95,10 @@ fn runs(executable: &Path) -> Try {
 
 fn rules() -> Try {
     let folder = Path::new(MANAGED);
-    against("the rules are out of reach", changes(folder, &folder.join("managed-settings.json")))
+    against(
+        "this user cannot change the rules",
+        changes(folder, &folder.join("managed-settings.json")),
+    )
 }
 
 fn keys() -> Try {
@@ -104,7 +107,7 @@ fn keys() -> Try {
     let mut attempts = vec![(format!("list {}", folder.display()), fs::read_dir(folder).is_ok())];
     attempts.extend(["sign.key", "redact.key"].map(|name| read(folder.join("keys").join(name))));
     attempts.extend(changes(folder, &folder.join("head")));
-    against("the keys are out of reach", attempts)
+    against("this user cannot read or change the keys", attempts)
 }
 
 fn log() -> Try {
@@ -117,7 +120,7 @@ fn log() -> Try {
         (format!("shorten {}", file.display()), cut),
     ];
     attempts.extend(changes(folder, &file));
-    against("the log is out of reach", attempts)
+    against("this user cannot read or change the log", attempts)
 }
 
 fn sockets() -> Try {
@@ -129,7 +132,7 @@ fn sockets() -> Try {
         let _ = fs::rename(&away, socket);
     }
     against(
-        "nobody else listens in the place of the gateway, and nobody else writes to its log",
+        "no other process can replace the gateway or write its log",
         vec![
             ("connect to the recorder".into(), UnixStream::connect(RECORDER_SOCKET).is_ok()),
             (format!("rename {}", socket.display()), moved),
@@ -164,12 +167,12 @@ fn services() -> Try {
             attempts.extend(looks(pid));
         }
     }
-    against("keeper and recorder are out of reach", attempts)
+    against("this user cannot touch keeper and recorder", attempts)
 }
 
 fn own() -> Try {
     let attempts = gateways().into_iter().flat_map(looks).collect();
-    against("nobody looks into the gateway of this user, not even this user", attempts)
+    against("no user can inspect the gateway of this user, not even this user", attempts)
 }
 
 fn without(executable: &Path) -> Try {
@@ -181,7 +184,7 @@ fn without(executable: &Path) -> Try {
     };
     let line = "echo it ran";
     let tried = against(
-        "stockade runs nothing for this user without the gateway of the machine",
+        "stockade runs nothing for this user without the system gateway",
         vec![
             attempt(&["run", "--no-daemon", "--", line]),
             attempt(&["run", "--state-dir", &state, "--", line]),

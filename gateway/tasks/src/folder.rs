@@ -93,7 +93,7 @@ impl Folder {
         Ok(self.view.clone())
     }
 
-    /// Writes how the task ended, and lets go of it. Nothing happens to a command that is no task.
+    /// Writes how the task ended, and lets go of it. Nothing happens to a command that is not a task.
     ///
     /// A folder that is gone by then is left alone: somebody removed it, and the log has the end as well.
     pub fn end(mut self, end: End) -> io::Result<()> {

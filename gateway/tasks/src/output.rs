@@ -64,7 +64,7 @@ pub fn read(
         return Err(Failure::new(
             Code::InvalidRequest,
             format!("offset {start} is past the end of the output ({length} bytes)"),
-            format!("give an offset of at most {length}"),
+            format!("use an offset of at most {length}"),
         ));
     }
     file.seek(SeekFrom::Start(start)).map_err(broken)?;

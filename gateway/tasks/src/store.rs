@@ -112,7 +112,7 @@ impl Store {
             (None, _) => Err(Failure::new(
                 Code::TaskUnknown,
                 format!("no task `{}`", name.escape_debug()),
-                "`stockade tasks list` shows all tasks",
+                "`stockade tasks list` lists all tasks",
             )),
             (Some(first), Some(second)) => Err(Failure::new(
                 Code::TaskUnknown,
@@ -122,7 +122,7 @@ impl Store {
                     first.task_id,
                     second.task_id
                 ),
-                "give more of the task's identity",
+                "use more characters of the task's ID",
             )),
         }
     }
@@ -193,7 +193,9 @@ fn read(id: &str, folder: &Path) -> Option<TaskView> {
     let about = about.and_then(|bytes| Ok(serde_json::from_slice::<About>(&bytes)?));
     let mut view = match about {
         Ok(About { v: VERSION, view, .. }) if view.task_id == id => view,
-        Ok(About { v, .. }) if v > VERSION => lost(id, folder, "a newer stockade wrote its file"),
+        Ok(About { v, .. }) if v > VERSION => {
+            lost(id, folder, "its file is from a newer version of stockade")
+        }
         Ok(_) => lost(id, folder, "its file is of another task"),
         Err(error) => lost(id, folder, &format!("its file is invalid: {error}")),
     };

@@ -84,20 +84,20 @@ impl Code {
     pub fn help(self) -> &'static str {
         match self {
             Code::InvalidRequest => "`stockade --help` shows what can be asked for",
-            Code::NotUtf8 => "give it as UTF-8",
-            Code::SettingsRejected => "mend the file, or leave its layer out",
-            Code::SettingsUnreadable => "mend or remove the file",
-            Code::DirectoryUnusable => "name a directory that exists and that you can enter",
-            Code::StateUnusable => "name a directory of yours with `--state-dir DIR`",
-            Code::ShellMissing => "install the package `bash`, or name it in the setting `shell`",
-            Code::AuditUnavailable => "`stockade audit verify` tells what the log holds",
+            Code::NotUtf8 => "use UTF-8",
+            Code::SettingsRejected => "correct the file, or exclude its layer",
+            Code::SettingsUnreadable => "correct or remove the file",
+            Code::DirectoryUnusable => "specify an existing directory that you can enter",
+            Code::StateUnusable => "specify a directory of yours with `--state-dir DIR`",
+            Code::ShellMissing => "install the package `bash`, or set its path in `shell`",
+            Code::AuditUnavailable => "`stockade audit verify` checks the log",
             Code::SandboxUnavailable | Code::LaunchFailed => {
                 "`stockade doctor` says what this machine can enforce"
             }
             Code::GatewayUnreachable => "start one with `stockade serve`",
-            Code::VersionMismatch => "end the running gateway, and start it again in this version",
+            Code::VersionMismatch => "stop the running gateway, and start this version",
             Code::AgentUnguarded => "`stockade setup` puts an agent behind the gate",
-            Code::TaskUnknown => "`stockade tasks list` shows all tasks",
+            Code::TaskUnknown => "`stockade tasks list` lists all tasks",
             Code::Internal => "try it again; `stockade doctor` says what this machine can do",
         }
     }

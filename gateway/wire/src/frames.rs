@@ -63,9 +63,9 @@ pub struct RpcError {
     pub data: Option<Value>,
 }
 
-/// The line is no JSON.
+/// The line is not JSON.
 pub const PARSE_ERROR: i64 = -32700;
-/// The line is no message of JSON-RPC 2.0.
+/// The line is not a message of JSON-RPC 2.0.
 pub const INVALID_REQUEST: i64 = -32600;
 /// The method is not known.
 pub const METHOD_NOT_FOUND: i64 = -32601;
@@ -297,7 +297,7 @@ fn frame(mut members: Map<String, Value>) -> Result<Frame, RpcError> {
     let result = members.remove("result");
     let error = members.remove("error");
     if let Some(key) = members.keys().next() {
-        return Err(malformed(format!("the member `{key}` is not known")));
+        return Err(malformed(format!("unknown member `{key}`")));
     }
     match (method, params, result, error) {
         (Some(Value::String(method)), params, None, None) => {

@@ -26,7 +26,7 @@ pub fn of(outcome: &RunOutcome) -> u8 {
 fn of_result(result: &RunResult) -> u8 {
     let status = match (result.timed_out, result.signal_number, result.exit_code) {
         (true, _, _) => return TIMED_OUT,
-        // A number that is no signal's must not make a success.
+        // A number that is not a signal's must not make a success.
         (false, Some(signal @ 1..), _) => signal.saturating_add(128),
         (false, Some(_), _) => return FAILED,
         (false, None, Some(code)) => code,

@@ -174,9 +174,9 @@ pub fn prompt(question: &Question) -> String {
     format!("  {asked} {}: ", words.join(", "))
 }
 
-/// Returns what is told of a line that is no answer.
+/// Returns what is told of a line that is not an answer.
 pub fn not_an_answer(line: &str, question: &Question) -> String {
-    let mut forms = vec!["`deny REASON` tells the caller why"];
+    let mut forms = vec!["`deny REASON` tells the caller the reason"];
     if question.connection.is_none() {
         if question.always.is_some() {
             forms.insert(0, "`always RULE` writes your own rule");
@@ -186,7 +186,7 @@ pub fn not_an_answer(line: &str, question: &Question) -> String {
     let line = line.trim();
     let head = match line {
         "" | "?" | "help" => String::new(),
-        _ => format!("{} is not an answer; ", quoted(line)),
+        _ => format!("invalid answer {}; ", quoted(line)),
     };
     format!("  {head}{}\n", forms.join("; "))
 }
@@ -241,7 +241,7 @@ pub const NO_BACKGROUND: &str = "stockade: the command cannot go to the backgrou
 pub fn timed_out(result: &RunResult) -> String {
     let took = result.duration_ms as f64 / 1000.0;
     format!(
-        "stockade: timed out after {took:.1} s; everything it started was ended\n  \
+        "stockade: timed out after {took:.1} s; all its processes were stopped\n  \
          try: a longer time limit"
     )
 }
@@ -339,7 +339,7 @@ fn because(decision: &DecisionView, here: &str) -> String {
                 _ => "deny",
             };
             let possible = match decision.code.as_str() {
-                "rule_possible" => ", which a word that is known only later could match",
+                "rule_possible" => ", which a word that is not known before it runs could match",
                 _ => "",
             };
             format!("by {effect} rule {}{place}{possible}", quoted(rule))

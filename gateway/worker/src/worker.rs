@@ -76,7 +76,7 @@ enum Failure {
     Dead,
     /// The deadline passed.
     Slow,
-    /// It sent what is no answer.
+    /// It sent what is not an answer.
     Nonsense,
 }
 

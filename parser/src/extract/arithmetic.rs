@@ -140,7 +140,7 @@ impl Walk<'_> {
                 value.unknown(Reason::Parameter, Count::One);
             }
             Some(Build::Word(word)) => {
-                // `name[subscript]` that is no assignment: a pattern.
+                // `name[subscript]` that is not an assignment: a pattern.
                 let mut bytes = vec![b'['];
                 bytes.extend_from_slice(&building.bytes);
                 bytes.push(b']');
@@ -454,7 +454,7 @@ fn in_arithmetic_span(text: &Text, at: usize) -> bool {
 fn set_to_number(before: &[u8], after: &[u8]) -> bool {
     if before.ends_with(b"for ") && after.starts_with(b" in ") {
         let list = after.get(4..).unwrap_or_default();
-        // The first byte that is no part of a list of numbers must be its end.
+        // The first byte that is not part of a list of numbers must be its end.
         let other = list.iter().find(|byte| !(byte.is_ascii_digit() || b" {}.,-".contains(byte)));
         return other.is_none_or(|byte| matches!(byte, b';' | b'\n'));
     }

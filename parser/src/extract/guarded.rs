@@ -15,7 +15,7 @@ pub(crate) struct Names {
 }
 
 impl Walk<'_> {
-    /// The text gives `name` a value, by the builtin at `command` or by something that is no command.
+    /// The text gives `name` a value, by the builtin at `command` or by something that is not a command.
     pub(crate) fn names_variable(&mut self, name: &[u8], command: Option<u32>, span: Span) {
         self.note_variable(name, command, false, span);
     }

@@ -270,7 +270,7 @@ impl Walk<'_> {
                     self.steps = self.steps.saturating_add(weight::SUBSTITUTION);
                     let process = opened.kind == Kind::ProcessSubstitution;
                     let inner = (event.link as usize..).map_while(|at| text.syntax.event(at));
-                    // Without a command inside, `<()` is no word at all.
+                    // Without a command inside, `<()` is not a word at all.
                     let filled = process
                         && inner
                             .take_while(|inner| inner.start < event.end)
@@ -278,7 +278,7 @@ impl Walk<'_> {
                     if filled {
                         self.push(Piece::Quoted, b"/dev/fd/");
                     }
-                    // What is printed beside other text is no word that could be missing.
+                    // What is printed beside other text is not a word that could be missing.
                     let beside = self.building().is_some_and(|it| !it.bytes.is_empty());
                     let one = self.quoted() || filled || (beside && self.prints_one_word(span));
                     let is_number = reason == Reason::Substitution && self.prints_number(span);
@@ -425,7 +425,7 @@ impl Walk<'_> {
     /// Carries out the expansions of a word.
     pub(crate) fn finish_word(&mut self, building: Building, place: Place) -> Vec<Word> {
         let span = building.span;
-        // Only bash reads the `~` behind `=` and `:` of a word that is no assignment.
+        // Only bash reads the `~` behind `=` and `:` of a word that is not an assignment.
         let tilde = building.bytes.windows(2).any(|pair| matches!(pair, b"=~" | b":~"));
         if tilde && place == Place::Argument && self.runs.last().is_some_and(|run| run.sh) {
             self.dialect(span);

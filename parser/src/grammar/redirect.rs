@@ -71,7 +71,7 @@ impl Parser<'_> {
             self.trouble(
                 Reason::Syntax,
                 span,
-                "a number that is no descriptor before a redirection",
+                "a number that is not a descriptor before a redirection",
             );
         }
         if digits.len() > 1 {

@@ -103,7 +103,7 @@ fn system(findings: &mut Findings, tokens: &[Token], at: usize) {
     }
 }
 
-/// `"text" | getline` and `print | "text"`; `||` is no pipe.
+/// `"text" | getline` and `print | "text"`; `||` is not a pipe.
 fn pipe(findings: &mut Findings, tokens: &[Token], at: usize) {
     let before = |back: usize| at.checked_sub(back).and_then(|place| tokens.get(place));
     let opens = match before(2) {

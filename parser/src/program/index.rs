@@ -34,7 +34,7 @@ pub(super) struct Place {
 
 impl Place {
     fn new(start: usize, end: usize) -> Place {
-        // Tables are far below 4 GiB; a place that is cut off is no row, which makes the table broken.
+        // Tables are far below 4 GiB; a place that is cut off is not a row, which makes the table broken.
         let at = |place| u32::try_from(place).unwrap_or(u32::MAX);
         Place { start: at(start), end: at(end) }
     }

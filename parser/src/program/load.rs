@@ -227,7 +227,11 @@ impl Loader<'_> {
                 "commands" => commands = Some(value),
                 "otherwise" => body.otherwise = self.slots(value)?,
                 "bare" => body.bare = self.slots(value)?,
-                _ => return Err(self.error(value, format!("`{}` is no key of a row", member.key))),
+                _ => {
+                    return Err(
+                        self.error(value, format!("`{}` is not a key of a row", member.key))
+                    );
+                }
             }
         }
         if let Some(commands) = commands {
@@ -256,7 +260,7 @@ impl Loader<'_> {
             "find" => (Style::Find, true, false),
             "test" => (Style::Test, true, false),
             "none" | "dd" | "applet" => (Style::None, false, false),
-            other => return Err(self.error(value, format!("`{other}` is no option grammar"))),
+            other => return Err(self.error(value, format!("`{other}` is not an option grammar"))),
         };
         Ok(Grammar { style, permute, abbrev, number: false, end_of_options: false })
     }
@@ -369,7 +373,7 @@ impl Loader<'_> {
                     }
                 }
                 "read_only" => form.read_only = self.boolean(value)?,
-                key => return Err(self.error(value, format!("`{key}` is no key of a form"))),
+                key => return Err(self.error(value, format!("`{key}` is not a key of a form"))),
             }
         }
         Ok(form)
@@ -390,7 +394,7 @@ impl Loader<'_> {
                 None => Err(self.error(value, format!("there is no match `{name}`"))),
             };
         }
-        slot(name).ok_or_else(|| self.error(value, format!("`{name}` is no slot")))
+        slot(name).ok_or_else(|| self.error(value, format!("`{name}` is not a slot")))
     }
 }
 

@@ -8,9 +8,9 @@ use crate::json::{self, Dialect, Value};
 /// The table of names that is built in.
 const TEXT: &str = include_str!("../../../policies/commands/names.jsonc");
 
-/// Parts that are taken off one name; a longer one is no variant.
+/// Parts that are taken off one name; a longer one is not a variant.
 const MOST_PARTS: usize = 16;
-/// Bytes of a name; a longer one is no variant.
+/// Bytes of a name; a longer one is not a variant.
 const LONGEST: usize = 128;
 
 /// What is known about names.

@@ -120,9 +120,9 @@ fn errors_have_their_line() {
         let start = "    { \"names\": [\"a\"], \"source\": \"s\", \"tests\": { \"a\": \"\" },";
         table(&format!("{start}\n      {rest} }}"))
     };
-    check(&row("\"flag\": []"), 4, "`flag` is no key of a row");
-    check(&row("\"values\": {\"-a\": \"shell\"}"), 4, "`shell` is no slot");
-    check(&row("\"options\": \"x\""), 4, "`x` is no option grammar");
+    check(&row("\"flag\": []"), 4, "`flag` is not a key of a row");
+    check(&row("\"values\": {\"-a\": \"shell\"}"), 4, "`shell` is not a slot");
+    check(&row("\"options\": \"x\""), 4, "`x` is not an option grammar");
     check(&row("\"strip\": 1"), 4, "`strip` is `true`, `false` or `without-options`");
     check(&row("\"flags\": [}"), 4, "a value is expected here");
     let twice = row("\"flags\": []").replace("[\"a\"]", "[\"a\", \"b\", \"a\"]");

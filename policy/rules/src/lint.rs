@@ -26,7 +26,7 @@ pub fn lint(rules: &Rules) -> Vec<Problem> {
             if first.origin == rule.origin {
                 continue;
             }
-            let message = format!("the same rule stands in {}", place(first));
+            let message = format!("the same rule is in {}", place(first));
             found.push(problem(rule, message, "keep one of them".to_owned()));
             continue;
         }
@@ -95,8 +95,8 @@ fn broad(rule: &Rule) -> Option<Problem> {
     }
     let pattern = pattern(rule)?;
     if pattern.has_open_program() {
-        let message = "a wildcard stands where the program is named".to_owned();
-        return Some(problem(rule, message, "spell the program out".to_owned()));
+        let message = "a wildcard is in the place of the program".to_owned();
+        return Some(problem(rule, message, "write the name of the program".to_owned()));
     }
     None
 }

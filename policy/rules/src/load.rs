@@ -139,18 +139,18 @@ pub fn load(texts: &[SettingsText]) -> LoadedSettings {
                 &source,
                 value.span,
                 "",
-                &format!("an object is expected here, not {}", value.type_name()),
+                &format!("expected an object, not {}", value.type_name()),
                 "write the settings in `{ }`",
             ),
             Err(error) => {
                 let span = stockade_parser::Span::new(error.at, error.at);
-                let message = format!("this is no valid JSON: {}", error.message);
+                let message = format!("invalid JSON: {}", error.message);
                 problems.refuse(
                     &source,
                     span,
                     "",
                     &message,
-                    "mend the file, or leave its layer out",
+                    "correct the file, or exclude its layer",
                 );
             }
         }
@@ -226,10 +226,10 @@ impl Merging {
                 }
                 key if MANAGED_KEYS.contains(&key) => {
                     if source.layer() != Layer::Policy {
-                        let message = format!("`{key}` counts in managed settings alone");
+                        let message = format!("`{key}` is only valid in managed settings");
                         self.warn(source, &member.value, &pointer, &message, "take it out");
                     } else if member.value.boolean().is_none() {
-                        let message = "a truth value is expected here; it counts as true";
+                        let message = "expected a Boolean; used as true";
                         self.warn(source, &member.value, &pointer, message, "write true or false");
                     }
                 }
@@ -245,13 +245,13 @@ impl Merging {
                 }
                 key if TOP_KEYS.contains(&key) => {}
                 key => {
-                    let message = format!("the key `{key}` is not known");
+                    let message = format!("unknown key `{key}`");
                     self.problems.warn(
                         source,
                         member.key_span,
                         &pointer,
                         &message,
-                        "take it out, or check its spelling",
+                        "remove it, or check its spelling",
                     );
                 }
             }
@@ -262,18 +262,18 @@ impl Merging {
     /// have stood for deny rules.
     fn import(&mut self, source: &Source<'_>, value: &Value, pointer: &str) {
         if !matches!(source.layer(), Layer::User | Layer::Policy) {
-            let message = "`import` counts in user and managed settings alone";
+            let message = "`import` is only valid in user and managed settings";
             return self.warn(source, value, pointer, message, "move it to the user settings");
         }
-        let help = "write `[\"claude-code\"]`, or take it out";
+        let help = "write `[\"claude-code\"]`, or remove it";
         let Some(names) = value.elements() else {
-            let message = format!("a list of products is expected here, not {}", value.type_name());
+            let message = format!("expected a list of products, not {}", value.type_name());
             return self.problems.refuse(source, value.span, pointer, &message, help);
         };
         for (place, name) in names.iter().enumerate() {
             if name.text() != Some("claude-code") {
                 let pointer = source::join(pointer, &place.to_string());
-                let message = "there is no product of this name whose settings could be read";
+                let message = "unknown product";
                 self.problems.refuse(source, name.span, &pointer, message, help);
             }
         }
@@ -282,7 +282,7 @@ impl Merging {
     /// Keeps values whose meaning is the gateway's, under dotted keys.
     fn further(&mut self, source: &Source<'_>, value: &Value, pointer: &str, key: &str) {
         if source.is_shared() {
-            let message = format!("`{key}` does not count in project and local settings");
+            let message = format!("`{key}` is ignored in project and local settings");
             self.warn(source, value, pointer, &message, "put it into the user settings");
             return;
         }
@@ -297,13 +297,13 @@ impl Merging {
                     let silent = READ_KEYS.contains(&key.as_str())
                         || OTHERS_KEYS.iter().any(|other| is_within(&key, other));
                     if !silent {
-                        let message = format!("`{key}` has no effect: nothing reads it");
+                        let message = format!("`{key}` has no effect");
                         self.warn(
                             source,
                             value,
                             &pointer,
                             &message,
-                            "take it out, or check its spelling",
+                            "remove it, or check its spelling",
                         );
                     }
                     let origin = source.origin(value.span, &pointer);
@@ -315,24 +315,18 @@ impl Merging {
 
     fn env(&mut self, source: &Source<'_>, value: &Value, pointer: &str) {
         let Some(members) = value.members() else {
-            self.refuse_type(source, value, pointer, "an object of names and texts");
+            self.refuse_type(source, value, pointer, "an object of names and strings");
             return;
         };
         for member in members {
             let pointer = source::join(pointer, &member.key);
             let name = member.key.as_bytes();
             let Some(text) = member.value.text() else {
-                self.warn(
-                    source,
-                    &member.value,
-                    &pointer,
-                    "a text is expected here",
-                    "put it in quotes",
-                );
+                self.warn(source, &member.value, &pointer, "expected a string", "put it in quotes");
                 continue;
             };
             if name.is_empty() || name.contains(&b'=') || name.contains(&0) || text.contains('\0') {
-                self.warn(source, &member.value, &pointer, "this is no variable", "take it out");
+                self.warn(source, &member.value, &pointer, "invalid variable name", "take it out");
             } else if source.is_shared() && is_unsafe(name) {
                 let message = format!("project and local settings may not set `{}`", member.key);
                 self.warn(
@@ -355,7 +349,7 @@ impl Merging {
     fn shell(&mut self, source: &Source<'_>, value: &Value, pointer: &str) {
         match value.text() {
             _ if source.is_shared() => {
-                let message = "`shell` does not count in project and local settings";
+                let message = "`shell` is ignored in project and local settings";
                 self.warn(source, value, pointer, message, "put it into the user settings");
             }
             Some(path) if path.starts_with('/') => self.settings.shell = Some(path.into()),
@@ -375,18 +369,18 @@ impl Merging {
     }
 
     fn refuse_type(&mut self, source: &Source<'_>, value: &Value, pointer: &str, wanted: &str) {
-        let message = format!("{wanted} is expected here, not {}", value.type_name());
+        let message = format!("expected {wanted}, not {}", value.type_name());
         self.problems.refuse(
             source,
             value.span,
             pointer,
             &message,
-            "mend the file, or leave its layer out",
+            "correct the file, or exclude its layer",
         );
     }
 
     fn waits_for_trust(&mut self, source: &Source<'_>, value: &Value, pointer: &str) {
-        let message = "this does not count before the folder is trusted";
+        let message = "ignored until the folder is trusted";
         self.warn(
             source,
             value,

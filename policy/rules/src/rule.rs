@@ -116,8 +116,8 @@ pub fn read_all(
     }
     let Some(texts) = braces::spelled_out(text, is_about_commands) else {
         let complaint = Complaint {
-            message: "its alternatives in braces cannot be spelled out".to_owned(),
-            help: format!("write a rule for each; one stands for at most {}", braces::MOST),
+            message: "its alternatives in braces cannot be expanded".to_owned(),
+            help: format!("write a rule for each; one can have at most {}", braces::MOST),
         };
         let (fault, specifier) = (Some(complaint.clone()), Specifier::Malformed);
         return (
@@ -158,11 +158,7 @@ pub fn read(text: &str, effect: Decision, origin: Origin, source: &Path) -> Read
         }
     };
     if text.len() > LONGEST {
-        return malformed(
-            nearest::meant(kept),
-            "the rule is longer than any command",
-            "write a shorter rule",
-        );
+        return malformed(nearest::meant(kept), "the rule is too long", "write a shorter rule");
     }
     let (tool, inside) = match split(text) {
         Ok(parts) => parts,
@@ -173,8 +169,8 @@ pub fn read(text: &str, effect: Decision, origin: Origin, source: &Path) -> Read
         return match inside {
             Some(_) => malformed(
                 tool,
-                "a tool name with `*` takes nothing in parentheses",
-                "name one tool, or leave the parentheses out",
+                "a tool name with `*` has no parentheses",
+                "name one tool, or remove the parentheses",
             ),
             None => glob(make, tool, effect),
         };
@@ -223,13 +219,13 @@ fn split(text: &str) -> Result<(&str, Option<&str>), (&'static str, &'static str
     let plain =
         |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '*' | '.' | ':' | '/');
     if tool.is_empty() {
-        return Err(("the rule names no tool", "write the name of a tool first"));
+        return Err(("the rule has no tool name", "begin with the name of a tool"));
     }
     if !tool.chars().all(plain) {
-        return Err(("this is no name of a tool", "write it as in `Bash(git push:*)`"));
+        return Err(("invalid tool name", "write it as in `Bash(git push:*)`"));
     }
     if inside.is_some_and(|inside| inside.trim().is_empty()) {
-        return Err(("the parentheses are empty", "leave them out to mean every call"));
+        return Err(("the parentheses are empty", "remove them to match every call"));
     }
     Ok((tool, inside))
 }
@@ -268,7 +264,7 @@ fn specifier(
         let primary = tables.primary_fields.get(tool) == Some(&field);
         if primary || (effect == Decision::Allow && tool != "Bash" && !tool.starts_with("mcp__")) {
             return Ok(Found::Void(Complaint {
-                message: format!("a rule cannot speak of `{field}` of {tool} in this way"),
+                message: format!("a rule cannot match `{field}` of {tool} in this way"),
                 help: "parameter rules are for deny and ask, and not for the main field".to_owned(),
             }));
         }
@@ -293,10 +289,10 @@ fn specifier(
         }
         "WebFetch" => match inside.trim().strip_prefix("domain:") {
             Some(host) => Ok(Found::Good(Specifier::Domain(DomainPattern::new(host)?))),
-            None => Err("a rule for WebFetch reads `WebFetch(domain:HOST)`"),
+            None => Err("a rule for WebFetch must be `WebFetch(domain:HOST)`"),
         },
         "WebSearch" => Ok(Found::Void(Complaint {
-            message: "WebSearch takes nothing in parentheses".to_owned(),
+            message: "WebSearch has no parentheses".to_owned(),
             help: "write `WebSearch`".to_owned(),
         })),
         "Agent" | "Skill" | "SlashCommand" => {
@@ -324,7 +320,7 @@ fn path_specifier(
     let better = if edits { "Edit" } else { "Read" };
     if !reads && !edits {
         return Ok(Found::Void(Complaint {
-            message: format!("{tool} takes nothing in parentheses but `NAME:VALUE`"),
+            message: format!("{tool} accepts only `NAME:VALUE` in parentheses"),
             help: format!("write `{tool}`"),
         }));
     }
@@ -341,7 +337,7 @@ fn path_specifier(
     Ok(Found::Odd(specifier, complaint))
 }
 
-/// Returns field and value, if the specifier reads `field:value` and is no pattern of the tool's own kind.
+/// Returns field and value, if the specifier reads `field:value` and is not a pattern of the tool's own kind.
 fn parameter<'a>(tool: &str, inside: &'a str) -> Option<(&'a str, &'a str)> {
     let (field, value) = inside.split_once(':')?;
     let (field, value) = (field.trim(), value.trim());

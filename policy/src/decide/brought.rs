@@ -63,7 +63,7 @@ pub(super) fn add(context: &Context<'_>, draft: &mut Draft, command: &SimpleComm
             settings(opened)
         ),
         (_, refused) => format!(
-            "it would write {}, which no command in the sandbox may: the rest would be written without it",
+            "it would write {}, which no sandboxed command can: the rest would be written without it",
             listed(refused)
         ),
     };

@@ -84,8 +84,9 @@ fn unread(
         Cover::Mode(_) | Cover::Nothing(_) => false,
     };
     let text = String::from_utf8_lossy(place.span.of(shell.source)).into_owned();
-    let reason =
-        format!("what `{text}` starts is not read; deny and ask rules cannot be held against it");
+    let reason = format!(
+        "the programs that `{text}` starts are unknown, so deny and ask rules cannot be checked"
+    );
     (!answered).then_some(("unread", reason))
 }
 

@@ -154,7 +154,7 @@ pub(super) fn without_rule(context: &Context<'_>, shell: &Shell<'_>, index: usiz
     let mut bad = command.assignments.iter();
     if let Some(bad) = bad.find(|one| !are_safe(std::slice::from_ref(*one)) && !own(one)) {
         let name = String::from_utf8_lossy(&bad.name);
-        return Cover::Nothing(format!("no rule looks past the assignment of `{name}`"));
+        return Cover::Nothing(format!("no rule applies after the assignment of `{name}`"));
     }
     if let Some(reason) = guarded::of_command(shell, index) {
         return Cover::Nothing(reason);
@@ -186,7 +186,7 @@ pub(super) fn without_rule(context: &Context<'_>, shell: &Shell<'_>, index: usiz
         return Cover::Mode("file commands inside the working directories are accepted".to_owned());
     }
     Cover::Nothing(match reads {
-        true => "at a terminal what only reads may start a pager or take orders".to_owned(),
+        true => "at a terminal a read-only command can start a pager or accept input".to_owned(),
         false => "no rule allows it".to_owned(),
     })
 }

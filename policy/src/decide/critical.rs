@@ -14,7 +14,7 @@ use super::shell::Shell;
 use super::{feed, harmless, kept, places, search};
 
 /// How people are told of a place that nobody knows before.
-const LATER: &str = "a directory that is known only later";
+const LATER: &str = "a directory that is not known before it runs";
 
 /// Returns why the command needs a person, whatever rules say.
 pub(super) fn finding(
@@ -61,7 +61,7 @@ fn removed(
     };
     let mut own = operands(row, command);
     if matches!(row.operands, RemoverOperands::First) {
-        // A word that is the working directory is no option, although only the shell knows its value.
+        // A word that is the working directory is not an option, although only the shell knows its value.
         let words: Vec<Word> =
             command.words.iter().map(|word| places::meant(shell, word).word).collect();
         let spelled = SimpleCommand { words: words.into(), ..command.clone() };
@@ -71,7 +71,7 @@ fn removed(
     operands.into_iter().find_map(|operand| {
         if found(&operand) {
             let climbs = operand.span.of(shell.source).windows(2).any(|part| part == b"..");
-            return climbs.then(|| "what lies above what is found".to_owned());
+            return climbs.then(|| "a directory above the found files".to_owned());
         }
         let what = critical(context, shell, command, row, &operand)?;
         let meant = places::meant(shell, &operand).word;
@@ -207,7 +207,7 @@ fn nowhere(context: &Context<'_>, bytes: &[u8], for_devices: bool) -> Option<Str
     may_be.then(|| format!("`{last}` in {LATER}"))
 }
 
-/// Returns what a word may be that is known only later, by how it begins and ends: as it stands there, and without quotes.
+/// Returns what a word may be that is not known before it runs, by how it begins and ends: as it stands there, and without quotes.
 fn unknown(
     context: &Context<'_>,
     reason: Reason,
@@ -223,7 +223,7 @@ fn unknown(
     let open = as_typed.get(quote..).is_some_and(|typed| typed.starts_with(b"$"))
         && [b"/".as_slice(), b"/*", b"/.*"].iter().any(|end| bare.ends_with(end));
     if bare.ends_with(b"/..") {
-        return Some("what is above a variable".to_owned());
+        return Some("a directory above a variable".to_owned());
     }
     // Whatever it becomes, it begins as it is typed.
     let known = bare.split(|byte| b"$`\\*?[{<>(".contains(byte)).next();
@@ -236,13 +236,13 @@ fn unknown(
         names.iter().any(|name| kept::is_near(name))
     });
     match (kept, open) {
-        (true, _) => Some("what version control keeps".to_owned()),
-        (false, true) => Some("what stands right below a variable".to_owned()),
+        (true, _) => Some("the data of version control".to_owned()),
+        (false, true) => Some("an entry right below a variable".to_owned()),
         (false, false) => None,
     }
 }
 
-/// A pattern whose last part is wild throughout takes all that a directory holds.
+/// A pattern whose last part is wild throughout takes everything in a directory.
 fn pattern(
     context: &Context<'_>,
     glob: &[Glob],
@@ -267,11 +267,11 @@ fn pattern(
         Glob::Star | Glob::Question | Glob::Other(_) => true,
     });
     if climbs_behind(glob) {
-        return Some("what is above the places that a pattern stands for".to_owned());
+        return Some("a directory above the matches of a pattern".to_owned());
     }
     let shape = paths::shape(word, directory);
     if shape.as_ref().is_some_and(|shape| kept::may_be_kept(shape, context.globs_differ)) {
-        return Some("what version control keeps".to_owned());
+        return Some("the data of version control".to_owned());
     }
     let Some(shape) = shape else {
         let last: Vec<Option<u8>> = tail.iter().flat_map(|piece| symbols(piece)).collect();
@@ -279,7 +279,7 @@ fn pattern(
         let mut names = names.into_iter().chain(kept::plain_names().map(str::to_owned));
         let named = names.find(|name| kept::may_be(&last, name.as_bytes(), context.globs_differ));
         return match named {
-            _ if wild => Some("all that a directory holds".to_owned()),
+            _ if wild => Some("everything in a directory".to_owned()),
             Some(name) => Some(format!("`{name}` in {LATER}")),
             None => None,
         };
@@ -297,7 +297,7 @@ fn pattern(
                     || context.facts.additional_directories.iter().any(|d| below(d))
                     || context.directories.iter().any(|d| below(d)))
     });
-    held.then(|| format!("all that `{}` holds", holder.display()))
+    held.then(|| format!("everything in `{}`", holder.display()))
 }
 
 /// Says whether `..` stands behind a part of the pattern that is not spelled out.

@@ -175,7 +175,7 @@ fn surroundings(context: &Context<'_>) -> Vec<String> {
         found.push(format!("hook: {said}, by the one in {place}"));
     }
     if context.rules.settings().managed_rules_only {
-        found.push("rules: allow and ask rules of managed settings alone count".to_owned());
+        found.push("rules: only allow and ask rules of managed settings apply".to_owned());
     }
     if !context.facts.interactive {
         found.push("person: nobody can be asked".to_owned());
@@ -186,14 +186,14 @@ fn surroundings(context: &Context<'_>) -> Vec<String> {
 fn confinement(context: &Context<'_>) -> &'static str {
     let sandbox = &context.rules.settings().sandbox;
     match context.facts.sandbox {
-        _ if context.unconfined => "off, for the call asks to run outside it; exact rules count",
+        _ if context.unconfined => "off: the call asks to run outside; only exact rules apply",
         SandboxState::Off if sandbox.enabled => "off for this call",
-        SandboxState::Off => "off, so nothing is allowed for being confined",
+        SandboxState::Off => "off, so nothing is allowed for being sandboxed",
         SandboxState::Unavailable => {
-            "wanted, but not to be had here, so nothing is allowed for being confined"
+            "not available here, so nothing is allowed for being sandboxed"
         }
-        SandboxState::Enforced if context.auto_allow => "on; what runs confined needs no rule",
-        SandboxState::Enforced if context.mode == Mode::Plan => "on; plan mode asks all the same",
+        SandboxState::Enforced if context.auto_allow => "on; sandboxed commands need no rule",
+        SandboxState::Enforced if context.mode == Mode::Plan => "on; plan mode asks nevertheless",
         SandboxState::Enforced if !sandbox.auto_allow => {
             "on; `sandbox.autoAllowBashIfSandboxed` is false, so each part needs a rule"
         }

@@ -259,7 +259,7 @@ pub(super) fn judge_target(
             add_linked(context, draft, None, (&place, Extent::Tree), access);
         }
         draft.confinable = true;
-        let reason = format!("which file is {verb} is known only later");
+        let reason = format!("which file is {verb} is not known before it runs");
         draft.cover = Cover::Nothing(reason.clone());
         if access == Access::Write && !context.auto_allow {
             draft.own = Some(Own { code: "unknown_target", reason, protected: false });
@@ -475,7 +475,7 @@ fn add_passed(context: &Context<'_>, draft: &mut Draft, names: &[PathBuf]) {
 const DIRECTORY_OPTIONS: [&[u8]; 5] =
     [b"--directory", b"--git-dir", b"--work-tree", b"--chdir", b"--cd"];
 
-/// Adds every deny and ask rule about paths: which of them counts is known only later.
+/// Adds every deny and ask rule about paths: which of them counts is not known before it runs.
 pub(super) fn add_any(context: &Context<'_>, draft: &mut Draft) {
     for access in [Access::Read, Access::Write] {
         draft.add(possible_hits(context, access, None, Certainty::Later));

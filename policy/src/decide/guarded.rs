@@ -85,14 +85,14 @@ fn needs_rules_held(context: &Context<'_>) -> bool {
 }
 
 fn unread(name: &[u8]) -> String {
-    format!("{}; deny and ask rules cannot be held against that", reason(name))
+    format!("{}, so deny and ask rules cannot be checked", reason(name))
 }
 
 /// Returns why a command that assigns the variable needs a person.
 pub(super) fn reason(name: &[u8]) -> String {
     let text = String::from_utf8_lossy(name);
     match listed(&knowledge().cutting_variables, name) {
-        true => format!("bash cuts the file of its history when `{text}` is assigned"),
+        true => format!("bash truncates its history file when `{text}` is assigned"),
         false => format!("`{text}` decides what later commands run"),
     }
 }

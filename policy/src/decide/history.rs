@@ -140,7 +140,7 @@ fn chosen<'a>(row: &Loss, command: &'a SimpleCommand, words: &'a [Word]) -> Opti
     command.assignments.iter().map(|assignment| &assignment.value).find(held).map(|it| vec![it])
 }
 
-/// Says whether a value fits a pattern, in any case of letters; a word that is known only later when it could.
+/// Says whether a value fits a pattern, in any case of letters; a word that is not known before it runs when it could.
 fn is_value(word: &Word, wanted: &str) -> bool {
     let Some(start) = known_start(word) else { return true };
     let start = String::from_utf8_lossy(start).to_ascii_lowercase();

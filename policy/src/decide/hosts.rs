@@ -41,7 +41,7 @@ pub(super) fn stray<'a>(
 }
 
 /// Returns the addresses that a command goes to by words that the pattern does not spell out, with their places; none
-/// for one that is known only later.
+/// for one that is not known before it runs.
 fn reached(command: &SimpleCommand, literal: usize) -> Vec<(usize, Option<&[u8]>)> {
     let network = command.effects.iter().filter(|effect| effect.kind == EffectKind::Network);
     let named = network

@@ -42,7 +42,7 @@ pub(super) fn doubt(context: &Context<'_>, command: &SimpleCommand) -> Option<St
             Some(format!("`{name}` would be `{}`, which commands can write", file.display()))
         }
         Doubt::Absent(file) => Some(format!(
-            "`{name}` is `{}`, which commands can write and which an unconfined command does not look for; write its path",
+            "`{name}` is `{}`, which commands can write, so an unsandboxed command does not use it; use its path",
             file.display()
         )),
     }
@@ -162,7 +162,7 @@ pub(super) fn let_out(
         return Some(Own { code: "builder_changed", reason, protected: true });
     }
     let reason = format!(
-        "`{name}` runs what the project brings along, outside of the sandbox; only an allow rule of the user or managed settings answers for that"
+        "`{name}` runs what the project brings along, outside of the sandbox; only an allow rule of the user or managed settings permits that"
     );
     Some(Own { code: "runner_outside", reason, protected: true })
 }

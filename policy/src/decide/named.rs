@@ -138,7 +138,7 @@ fn is_relative(word: &[u8]) -> bool {
 }
 
 fn here(text: &str) -> String {
-    format!("`{text}` goes by the directory of the call")
+    format!("`{text}` depends on the directory of the call")
 }
 
 fn shown(shell: &Shell<'_>, span: stockade_parser::Span) -> String {

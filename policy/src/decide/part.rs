@@ -31,7 +31,7 @@ pub(super) struct Hit {
 pub(super) enum Certainty {
     /// A path could lead there by a link that the same text makes.
     Linked,
-    /// A word that is known only later could make it match.
+    /// A word that is not known before it runs could make it match.
     Later,
     /// It speaks of a path below a directory that is gone through.
     Below,
@@ -240,8 +240,8 @@ fn asked(context: &Context<'_>, draft: &Draft) -> Option<Settled> {
     let hit = draft.hits.iter().find(|hit| hit.rule == id)?;
     let note = match hit.certainty {
         Certainty::Certain => "",
-        Certainty::Later => ", which a word that is known only later could match",
-        Certainty::Below => ", which speaks of a path below what is gone through",
+        Certainty::Later => ", which a word that is not known before it runs could match",
+        Certainty::Below => ", which matches a path below a searched directory",
         Certainty::Linked => ", to which a link made in the same text could lead",
     };
     Some(by_rule(context, id, Decision::Ask, "rule_possible", note))
@@ -293,7 +293,7 @@ fn planned(context: &Context<'_>, draft: &Draft) -> Option<Settled> {
         ));
     }
     let command = matches!(context.tool, "Bash" | "PowerShell" | "Monitor");
-    command.then(|| settled(Decision::Ask, "plan mode asks for what is not read-only"))
+    command.then(|| settled(Decision::Ask, "plan mode asks about everything that is not read-only"))
 }
 
 fn hooked(context: &Context<'_>, draft: &Draft) -> Option<Settled> {
@@ -311,7 +311,7 @@ fn hooked(context: &Context<'_>, draft: &Draft) -> Option<Settled> {
         HookVerdict::Ask => {
             Some(settled(Decision::Ask, "hook_ask", "a hook wants a person to decide"))
         }
-        HookVerdict::Defer => Some(settled(Decision::Ask, "hook_defer", "a hook put it off")),
+        HookVerdict::Defer => Some(settled(Decision::Ask, "hook_defer", "a hook deferred it")),
         HookVerdict::Deny => Some(settled(Decision::Deny, "hook_deny", "a hook refused")),
     }
 }
@@ -321,7 +321,7 @@ fn bypassed(context: &Context<'_>, _: &Draft) -> Option<Settled> {
         decision: Decision::Allow,
         by: By::Mode,
         code: "bypass",
-        reason: "mode bypassPermissions asks nothing".to_owned(),
+        reason: "mode bypassPermissions asks no questions".to_owned(),
         rule: None,
     })
 }
@@ -341,7 +341,7 @@ fn covered(context: &Context<'_>, draft: &Draft) -> Option<Settled> {
             decision: Decision::Allow,
             by: By::Sandbox,
             code: "sandbox",
-            reason: "it runs confined".to_owned(),
+            reason: "it runs sandboxed".to_owned(),
             rule: None,
         }),
         Cover::Nothing(_) => None,

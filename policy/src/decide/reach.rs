@@ -186,7 +186,7 @@ fn overrides<'a>(command: &'a SimpleCommand, program: &[u8], literal: usize) -> 
     let before = words.take_while(|(_, word)| word.exact() != Some(b"--"));
     before.filter(|(place, _)| *place >= literal).map(|(_, word)| word).find(|word| {
         options.iter().any(|option| {
-            // Where the table knows the command, no word that is known only later may become an option.
+            // Where the table knows the command, no word that is not known before it runs may become an option.
             let no_option =
                 command.effects_known && word.exact().is_none() && option.starts_with('-');
             !no_option && may_be_option(word, option)
@@ -226,7 +226,7 @@ fn effect_reached(
     let spelled = word < literal && !option;
     match effect.kind {
         EffectKind::ReadOnly => true,
-        // A name that is known only later takes what it is made of to whoever answers for it.
+        // A name that is not known before it runs takes what it is made of to whoever answers for it.
         EffectKind::Network => effect.object(&command.words).is_none_or(|it| it.exact().is_some()),
         EffectKind::Read => {
             let object = effect.object(&command.words);

@@ -32,7 +32,7 @@ pub(super) fn doubt(
     let name = || String::from_utf8_lossy(program(command)).into_owned();
     let Ok(places) = sought(shell, context.facts, command)? else {
         return Some(format!(
-            "the directory in which `{}` looks for its repository is known only later",
+            "the directory in which `{}` looks for its repository is not known before it runs",
             name()
         ));
     };
@@ -50,7 +50,7 @@ fn doubtful(
         Some(Repository::Doubtful(why)) => return Some(why.clone()),
         None => {
             let shown = directory.display();
-            return Some(format!("it is not known which repository git finds in `{shown}`"));
+            return Some(format!("unknown which repository git finds in `{shown}`"));
         }
         Some(Repository::Harmless | Repository::Missing) => {}
     }
@@ -157,7 +157,7 @@ fn chosen(command: &SimpleCommand, directory: PathBuf) -> Option<GitPlace> {
     let mut words = command.words.iter().skip(1);
     while let Some(word) = words.next() {
         let Some(option) = word.exact() else {
-            // A sub-command that is known only later is no option, or could be one.
+            // A sub-command that is not known before it runs is not an option, or could be one.
             return (!word.may_start_with(b"-")).then_some(GitPlace::Above(directory));
         };
         if !option.starts_with(b"-") {

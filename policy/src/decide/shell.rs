@@ -254,7 +254,7 @@ fn doubts(context: &Context<'_>, shell: &Shell<'_>, tool: &ToolHits) -> Vec<Draf
             let mut draft = Draft::new(Subject::Doubt, span, text);
             draft.opaque = true;
             if rules_need_text || paths_need_text {
-                let reason = format!("{reason}; deny and ask rules cannot be held against it");
+                let reason = format!("{reason}, so deny and ask rules cannot be checked");
                 draft.hard = Some(("opaque", reason));
             } else {
                 draft.confinable = true;

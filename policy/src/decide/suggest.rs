@@ -129,18 +129,16 @@ fn help(verdict: &Verdict) -> String {
     }
     match (verdict.by, verdict.code, &verdict.suggestion) {
         (_, _, Some(rule)) => format!("the allow rule `{rule}` would let it run"),
-        (By::Rule, "rule_deny", _) => {
-            "ask the owner of that file, or leave this part out".to_owned()
-        }
+        (By::Rule, "rule_deny", _) => "ask the owner of that file, or remove this part".to_owned(),
         (By::Rule, _, _) => {
-            "a person can allow it once; no allow rule goes before this one".to_owned()
+            "a person can allow it once; no allow rule overrides this one".to_owned()
         }
-        (By::Hook, _, _) => "see what the hook says, or ask whoever configured it".to_owned(),
+        (By::Hook, _, _) => "read the hook's message, or ask whoever configured it".to_owned(),
         (By::Builtin, "critical_path", _) => "specify a path below it".to_owned(),
         (By::Builtin, "lost_history" | "fork_bomb", _) => {
             "a person can allow it once; no allow rule does".to_owned()
         }
-        (By::Builtin, "opaque", _) => "write it so that each program is spelled out".to_owned(),
+        (By::Builtin, "opaque", _) => "write the name of each program".to_owned(),
         (By::Builtin, "protected_path", _) => {
             "a person can allow it once; no allow rule does".to_owned()
         }
@@ -148,7 +146,7 @@ fn help(verdict: &Verdict) -> String {
             "a person can allow it once; to have it allowed, put the rule into the user settings"
                 .to_owned()
         }
-        (By::Mode, "plan", _) => "leave plan mode first".to_owned(),
+        (By::Mode, "plan", _) => "exit plan mode first".to_owned(),
         (By::Mode, "dont_ask", _) => "choose a mode that asks, or allow it by a rule".to_owned(),
         (By::Mode, "no_person", _) => {
             "allow it by a rule, or run it where a person can answer".to_owned()

@@ -158,7 +158,7 @@ fn raise_limit() {
     }
 }
 
-/// The failure of a rule whose path is no real one any more.
+/// The failure of a rule whose path is not a real one any more.
 pub(super) fn exchanged(path: &Path) -> Failure {
     let path = path.display();
     let reason =

@@ -46,7 +46,7 @@ pub enum Before {
     Led(OsString, Option<OsString>),
     /// A file of so many bytes, too many to keep.
     Large(u64),
-    /// It could not be read, or is no file.
+    /// It could not be read, or is not a file.
     Unknown,
 }
 

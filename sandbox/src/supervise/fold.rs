@@ -19,7 +19,7 @@ pub(super) fn reaches(name: &OsStr, known: &OsStr) -> bool {
     folded(name).is_some_and(|name| name.as_bytes().eq_ignore_ascii_case(known.as_bytes()))
 }
 
-/// Returns `name` in small letters as it may be compared; none for what is no text, which every file system compares byte by
+/// Returns `name` in small letters as it may be compared; none for what is not text, which every file system compares byte by
 /// byte.
 pub(super) fn folded(name: &OsStr) -> Option<String> {
     let text = std::str::from_utf8(name.as_bytes()).ok()?;

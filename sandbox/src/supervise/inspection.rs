@@ -212,7 +212,7 @@ fn work(directory: &OwnedFd, path: &Path, known: &[OsString]) -> Vec<Violation> 
                     "rebase-merge.stockade"
                 };
                 let planted =
-                    Planted { name: inner, key: "what is no directory".to_owned(), what, aside };
+                    Planted { name: inner, key: "what is not a directory".to_owned(), what, aside };
                 violations.push(put_aside(directory, path, &planted));
                 continue;
             }

@@ -171,7 +171,7 @@ impl Performer<'_> {
         Err(Refused::Rule(found))
     }
 
-    /// Gives a copy of the caller's socket an address that is no path: an abstract name, or one of the internet.
+    /// Gives a copy of the caller's socket an address that is not a path: an abstract name, or one of the internet.
     fn bind_without_path(
         &self,
         socket: &OwnedFd,

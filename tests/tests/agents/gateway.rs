@@ -166,7 +166,8 @@ fn a_confined_command_in_the_place_of_the_gateway_is_not_believed() {
     }
     let output = place.output(["run", "--socket", socket, "--", "echo", "ran"]);
     assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(122), ""));
-    let told = format!("stockade: what listens at `{socket}` is not taken for a gateway: process ");
+    let told =
+        format!("stockade: the listener at `{socket}` is not trusted as a gateway: process ");
     assert!(text(&output.stderr).starts_with(&told), "{}", text(&output.stderr));
     drop(confined);
 }

@@ -20,7 +20,7 @@ fn a_managed_hook_that_fails_blocks_and_another_does_not() {
             command(&format!("{}; kill -9 $$", saying("allow"))),
             "it was ended by signal 9",
         ),
-        ("no JSON", command("echo '{ nonsense'"), "its answer is no valid JSON: "),
+        ("no JSON", command("echo '{ nonsense'"), "its answer is not valid JSON: "),
         ("another event", command(rubbish), "`hookEventName` of its answer is not `PreToolUse`"),
         ("flood", command("exec head -c 3000000 /dev/zero"), "it wrote more than 1048576 bytes"),
         (

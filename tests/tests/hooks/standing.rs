@@ -70,7 +70,7 @@ fn a_hook_finds_no_program_where_commands_can_write() {
         let (answer, _) = answered(&place, &command(text), &search);
         decision(&answer).0.to_owned()
     };
-    // The system's program runs, and what it prints is no answer; what lies in the project alone is confined.
+    // The system's program runs, and what it prints is not an answer; what lies in the project alone is confined.
     for text in ["id -u", "only-here", "env only-here"] {
         assert_eq!(decided(text), "ask", "{text}");
         assert!(!mark.exists(), "{text}");

@@ -12,7 +12,7 @@ fn doctor_says_whether_the_gate_is_in_force() {
         let place = Place::new("doctor");
         let (status, _, told) = doctor(&place, agent);
         assert_eq!(status, Some(122), "{agent}: {told}");
-        assert!(told.contains("no settings of this agent name it"), "{agent}: {told}");
+        assert!(told.contains("no settings of this agent contain it"), "{agent}: {told}");
         assert_eq!(place.output(["setup", agent]).status.code(), Some(0), "{agent}");
         let (status, findings, told) = doctor(&place, agent);
         assert_eq!(status, Some(0), "{agent}: {told}");
@@ -32,8 +32,8 @@ fn doctor_finds_what_puts_the_gate_out_of_force() {
     let gate = stockade().canonicalize().expect("it").display().to_string();
     for (change, said) in [
         (written.replacen('{', "{\"disableAllHooks\":true,", 1), "`disableAllHooks` in"),
-        (written.replace(&gate, "/nowhere/stockade"), "`/nowhere/stockade` is not there"),
-        (written.replace(&gate, "stockade"), "is no absolute path"),
+        (written.replace(&gate, "/nowhere/stockade"), "`/nowhere/stockade` does not exist"),
+        (written.replace(&gate, "stockade"), "is not an absolute path"),
         (written.replace("/claude/bash", "/claude/dash"), "/claude/dash`, not our shell"),
     ] {
         assert_ne!(change, written, "{said}");
@@ -50,7 +50,7 @@ fn doctor_finds_what_puts_the_gate_out_of_force() {
     let (status, _, told) = doctor(&place, "claude");
     assert_eq!(status, Some(122), "{told}");
     assert!(told.contains("is another executable than this one"), "{told}");
-    assert!(told.contains("a frame that is cut off is let through"), "{told}");
+    assert!(told.contains("a truncated frame is allowed"), "{told}");
     // The link of the second layer leads elsewhere.
     place.write(file, &written);
     let link = place.home().join(".local/share/stockade/claude/bash");

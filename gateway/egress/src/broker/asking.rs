@@ -79,7 +79,7 @@ impl Person {
         let written = written.unwrap_or_else(|_| Err(std::io::ErrorKind::Other.into()));
         let notice = match &written {
             Ok(file) => {
-                format!("`{rule}` is reached without asking from now on, by {}", file.display())
+                format!("`{rule}` is allowed from now on, by {}", file.display())
             }
             Err(error) => format!("`{rule}` could not be saved, so it is asked again: {error}"),
         };

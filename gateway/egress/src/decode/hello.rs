@@ -33,7 +33,7 @@ pub enum HelloError {
     #[error("the first TLS message names more than one server")]
     Names,
     /// A server name that is none.
-    #[error("the TLS server name is no host name: {0}")]
+    #[error("the TLS server name is not a host name: {0}")]
     Name(HostError),
 }
 

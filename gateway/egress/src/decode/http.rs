@@ -84,7 +84,7 @@ pub enum HttpError {
     #[error("the head has more than 100 fields")]
     TooMany,
     /// The target names no host that can be read.
-    #[error("the request names no usable host: {0}")]
+    #[error("invalid host in the request: {0}")]
     Host(HostError),
     /// Not `http://`.
     #[error("only `http://` is handed on; other schemes need CONNECT")]

@@ -32,19 +32,19 @@ pub struct Request {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SocksError {
     /// Neither version 4 nor 5, or a reserved byte that is not 0.
-    #[error("this is no SOCKS request")]
+    #[error("this is not a SOCKS request")]
     Version,
     /// The client insists on a way to log in.
-    #[error("the client offers no connection without a password")]
+    #[error("the client requires a password")]
     Method,
     /// Not a connection to somewhere.
-    #[error("only connections are carried, no servers and no datagrams")]
+    #[error("only outgoing connections are supported")]
     Command,
     /// An address of an unknown kind.
-    #[error("the kind of the address is not known")]
+    #[error("unknown type of address")]
     Kind,
     /// A name that is none.
-    #[error("the request names no usable host: {0}")]
+    #[error("invalid host in the request: {0}")]
     Host(HostError),
     /// It does not end.
     #[error("the request is too long")]

@@ -90,7 +90,7 @@ impl<'d> Connection<'d> {
         };
         let mut addresses = match found {
             Ok(addresses) if !addresses.is_empty() => addresses,
-            Ok(_) => return Err(self.unreachable("the name service knows no address for it")),
+            Ok(_) => return Err(self.unreachable("the name has no address")),
             Err(error) => {
                 let reason = format!("the name service does not know it: {error}");
                 return Err(self.unreachable(&reason));
@@ -110,7 +110,7 @@ impl<'d> Connection<'d> {
     }
 
     fn connect(&mut self, addresses: &[IpAddr]) -> Result<TcpStream, Refusal> {
-        let mut last = String::from("no address may be dialled");
+        let mut last = String::from("no allowed address");
         for address in addresses {
             match TcpStream::connect_timeout(&SocketAddr::new(*address, self.port), CONNECT) {
                 Ok(stream) => {

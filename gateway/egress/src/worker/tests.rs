@@ -212,11 +212,11 @@ fn another_server_name_or_none_never_reaches_the_server() {
     refused("a.example", &hello("evil.net"), "the TLS server name is `evil.net`");
     refused("a.example", &hello("b.a.example"), "the TLS server name is `b.a.example`");
     refused("any.example", &hello("evil.net"), "the TLS server name is `evil.net`");
-    let no_tls = "what is spoken is not TLS, and no rule names the port";
+    let no_tls = "the protocol is not TLS, and no rule names the port";
     refused("a.example", b"SSH-2.0-x\r\n", no_tls);
     refused("a.example", b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n", no_tls);
     refused("a.example", &hello("a.example\0.evil.net"), {
-        "the TLS server name is no host name: a host name has only letters, digits, `-`, `_` and `.`"
+        "the TLS server name is not a host name: a host name has only letters, digits, `-`, `_` and `.`"
     });
     refused("a.example", &[22, 3, 1, 0, 1], "the first bytes did not come in time");
     refused("a.example", b"", "the first bytes did not come in time");

@@ -78,7 +78,7 @@ fn judge(bytes: &[u8], connection: &Connection<'_>) -> Judged {
                     Judged::Pass(Gate::Open, bytes.to_vec())
                 }
                 (_, Some(named)) => Judged::Refuse(format!("the TLS server name is `{named}`")),
-                (_, None) => Judged::Refuse("TLS names no server".to_owned()),
+                (_, None) => Judged::Refuse("no server name in TLS".to_owned()),
             }
         }
         Ok(hello::Flight::NotTls) if connection.anything => {
@@ -86,7 +86,7 @@ fn judge(bytes: &[u8], connection: &Connection<'_>) -> Judged {
         }
         Ok(hello::Flight::NotTls) if connection.port == 80 => plain(bytes, connection),
         Ok(hello::Flight::NotTls) => {
-            Judged::Refuse("what is spoken is not TLS, and no rule names the port".to_owned())
+            Judged::Refuse("the protocol is not TLS, and no rule names the port".to_owned())
         }
         Err(error) => Judged::Refuse(error.to_string()),
     }

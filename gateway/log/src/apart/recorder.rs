@@ -141,7 +141,7 @@ fn checked(log: &Log, ledger: &Ledger, wanted: Wanted, uid: u32) -> Result<Prepa
     ledger.spend(uid, members.len())?;
     if let Some(reference) = &reference {
         if !is_ulid(reference) {
-            return Err("it refers to what is no id".into());
+            return Err("it refers to what is not an id".into());
         }
         if ledger.is_anothers(uid, reference) {
             return Err("it refers to another user's decision".into());

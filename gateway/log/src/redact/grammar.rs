@@ -469,7 +469,7 @@ fn header_value(text: &[u8], name: &str) -> Option<usize> {
         text.get(from..).unwrap_or_default().iter().take_while(|it| **it == b' ').count()
     };
     let value = colon + 1 + blanks(colon + 1);
-    // The scheme is no secret: `Bearer X`, `Basic X`, `token X`.
+    // The scheme is not a secret: `Bearer X`, `Basic X`, `token X`.
     let rest = text.get(value..).unwrap_or_default();
     let scheme = rest.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
     let is_scheme = (3..=10).contains(&scheme) && rest.get(scheme) == Some(&b' ');

@@ -185,7 +185,7 @@ impl Rules {
         spots
     }
 
-    /// Says whether `value`, found by `rule`, is no reference, placeholder or other harmless word.
+    /// Says whether `value`, found by `rule`, is not a reference, placeholder or other harmless word.
     pub(super) fn is_secret(&self, rule: &Rule, value: &[u8]) -> bool {
         !self.keep.iter().chain(&rule.keep).any(|keep| keep.matches(value))
             && rule.min_entropy.is_none_or(|least| entropy(value) >= least)
@@ -248,7 +248,8 @@ fn rule(row: &Members<'static>) -> Result<Rule, String> {
 }
 
 fn texts(value: Option<View<'static>>) -> Result<Vec<&'static str>, String> {
-    value.map_or(Ok(Vec::new()), |value| value.texts().ok_or("a list of texts is expected".into()))
+    value
+        .map_or(Ok(Vec::new()), |value| value.texts().ok_or("a list of strings is expected".into()))
 }
 
 fn regexes(value: Option<View<'static>>) -> Result<Vec<Lazy>, String> {

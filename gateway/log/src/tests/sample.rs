@@ -72,7 +72,7 @@ pub fn plain_decision(command: &str) -> Decision {
             decision: Ruling::Allow,
             by: By::Sandbox,
             code: "sandbox_auto",
-            reason: "it runs confined".into(),
+            reason: "it runs sandboxed".into(),
             parts: Vec::new(),
             unlisted: 0,
             rules: Vec::new(),

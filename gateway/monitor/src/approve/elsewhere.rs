@@ -112,8 +112,8 @@ impl Approvals {
         let mut all = self.all();
         let Some(waiting) = all.get(id).filter(|waiting| waiting.view.uid == uid) else {
             return refuse(
-                format!("no question `{}` waits", id.escape_debug()),
-                "`stockade approvals` lists those that do",
+                format!("no open question `{}`", id.escape_debug()),
+                "`stockade approvals` lists open questions",
             );
         };
         if waiting.agent.is_none_or(|agent| above.contains(&agent)) {
@@ -123,17 +123,16 @@ impl Approvals {
             );
         }
         if answer == Answer::Always && waiting.view.question.always.is_none() {
-            return refuse(
-                format!("no rule can be written for question `{id}`"),
-                "leave `--always` out",
-            );
+            return refuse(format!("question `{id}` offers no rule"), "remove `--always`");
         }
         let Some(Waiting { view, answer: to, .. }) = all.remove(id) else {
-            return refuse(format!("question `{id}` is gone"), "the call was given up");
+            return refuse(format!("question `{id}` is no longer open"), "the call was cancelled");
         };
         match to.send(answer) {
             Ok(()) => Ok(view),
-            Err(_) => refuse(format!("question `{id}` is gone"), "the call was given up"),
+            Err(_) => {
+                refuse(format!("question `{id}` is no longer open"), "the call was cancelled")
+            }
         }
     }
 

@@ -38,14 +38,14 @@ pub fn remember(project: &Path, state: &Path, keys: &[&str], rule: &str) -> io::
     let folder = project.join(".stockade");
     match folder.symlink_metadata() {
         Ok(found) if found.is_dir() => {}
-        Ok(_) => return Err(io::Error::other("`.stockade` is no directory")),
+        Ok(_) => return Err(io::Error::other("`.stockade` is not a directory")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => fs::create_dir(&folder)?,
         Err(error) => return Err(error),
     }
     let before = read(&file)?;
     if before.as_ref().is_some_and(|text| !trust::is_trusted(state, &file, text.as_bytes())) {
         return Err(io::Error::other(
-            "what it holds is not trusted, so nothing is written to it; see `stockade policy trust`",
+            "its content is not trusted, so nothing is written to it; see `stockade policy trust`",
         ));
     }
     let text = match &before {
@@ -53,7 +53,7 @@ pub fn remember(project: &Path, state: &Path, keys: &[&str], rule: &str) -> io::
         None => with_rule("{}\n", keys, rule),
         Some(text) => with_rule(text, keys, rule),
     };
-    let text = text.ok_or_else(|| io::Error::other("the file is no settings file"))?;
+    let text = text.ok_or_else(|| io::Error::other("the file is not a settings file"))?;
     replace(&file, &text)?;
     trust::trust(state, &file, text.as_bytes())?;
     ignore(project)?;
@@ -70,7 +70,7 @@ fn read(file: &Path) -> io::Result<Option<String>> {
         Err(error) => return Err(error),
     };
     if !opened.metadata()?.is_file() {
-        return Err(io::Error::other("it is no plain file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     let mut text = String::new();
     opened.take(MAX_BYTES + 1).read_to_string(&mut text)?;
@@ -116,7 +116,7 @@ fn ignore(project: &Path) -> io::Result<()> {
     };
     match info.symlink_metadata() {
         Ok(found) if found.is_dir() => {}
-        Ok(_) => return Err(io::Error::other("`info` of the repository is no directory")),
+        Ok(_) => return Err(io::Error::other("`info` of the repository is not a directory")),
         Err(_) => fs::create_dir(&info)?,
     }
     const LINE: &str = "/.stockade/settings.local.json";

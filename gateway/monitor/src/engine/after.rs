@@ -139,7 +139,7 @@ fn event(request: &EventRequest) -> Result<HookEvent, Failure> {
         HookEvent::PreToolUse | HookEvent::PermissionRequest | HookEvent::ConfigChange => false,
     });
     known.ok_or_else(|| {
-        let message = format!("nothing is told of an event `{}`", request.event.escape_debug());
+        let message = format!("unknown event `{}`", request.event.escape_debug());
         let help = "the events are PostToolUse, PostToolUseFailure, PermissionDenied, SessionStart and SessionEnd";
         Failure::new(Code::InvalidRequest, message, help)
     })
@@ -162,7 +162,7 @@ fn end(execution: &Execution) -> (HookEvent, Value) {
         (true, _, _) => "it did not end in time".to_owned(),
         (false, Some(code), _) => format!("it ended with status {code}"),
         (false, None, Some(signal)) => format!("it was ended by signal {signal}"),
-        (false, None, None) => "how it ended is not known".to_owned(),
+        (false, None, None) => "its exit status is unknown".to_owned(),
     };
     let is_interrupt = execution.interrupted;
     (

@@ -25,7 +25,7 @@ use crate::{response, view, worker};
 use stockade_wire::conversation::{Conversation, PendingQuestion};
 
 /// What is told of a yes that does not count.
-const CHANGED: &str = "settings, links or files changed while the question stood, so the yes does not count; give the command again";
+const CHANGED: &str = "settings, links or files changed while the question was open, so the answer is void; run the command again";
 
 /// A call as it was judged and recorded.
 #[derive(Debug)]
@@ -128,7 +128,7 @@ impl Gateway {
         let Planned { spec, temporary, hosts, withheld } = planned;
         let approved = consent.record(log, &case.receipt, spec.into()).await?;
         let Some(grant) = pending.allowed(approved) else {
-            let failure = judge::broken("the yes answers another question");
+            let failure = judge::broken("the answer belongs to another question");
             return Err(never_ran(log, &case.receipt, None, failure).await);
         };
         Ok(Ok(Going { case, grant, temporary, hosts, withheld }))

@@ -47,7 +47,7 @@ impl Calling {
         let (pid, uid, gid) = (self.pid, self.uid, self.gid);
         let look = || async move {
             let found = tokio::task::spawn_blocking(move || Caller::of(pid, uid, gid)).await;
-            found.map_err(|_| judge::broken("looking up the caller broke off"))
+            found.map_err(|_| judge::broken("the caller could not be looked up"))
         };
         self.found.get_or_try_init(look).await.cloned()
     }

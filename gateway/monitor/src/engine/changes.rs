@@ -98,9 +98,7 @@ impl Gateway {
             if let Some(outcome) = outcome.filter(|_| change.layer != Layer::Policy) {
                 put_back(&mut texts, &old.texts, &change);
                 let (file, reason) = (change.file.display(), outcome.reason);
-                told.push(format!(
-                    "the change of {file} does not count: a hook blocked it: {reason}"
-                ));
+                told.push(format!("the change of {file} is ignored: a hook blocked it: {reason}"));
             }
         }
         let mut counts = Snapshot::clone(&*settings::merge(texts)?);

@@ -51,7 +51,7 @@ impl Gateway {
         };
         let (listener, address) = bound.await.map_err(|error: io::Error| {
             let message = format!("cannot listen on {address}: {error}");
-            Failure::new(Code::InvalidRequest, message, "leave `--listen` out to use a free port")
+            Failure::new(Code::InvalidRequest, message, "remove `--listen` to use a free port")
         })?;
         let lead = Lead {
             log: self.log.log().await?,
@@ -75,7 +75,7 @@ fn found(store: &Store, task: TaskView) -> Result<(TaskView, Arc<Loopback>), Fai
     let monitor = store.monitor(&task.task_id).ok_or_else(|| unreachable("it does not run"))?;
     // The first process below the monitor is pid 1 of the run.
     let first = Processes::now().below(monitor).first().copied();
-    let first = first.ok_or_else(|| unreachable("it has no process"))?;
+    let first = first.ok_or_else(|| unreachable("it has no running process"))?;
     let network = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/net"));
     match (network(&first.to_string()), network("self")) {
         (Ok(theirs), Ok(ours)) if theirs == ours => {
@@ -86,9 +86,8 @@ fn found(store: &Store, task: TaskView) -> Result<(TaskView, Arc<Loopback>), Fai
     }
     let loopback = Loopback::of_process(first).map_err(|error| unreachable(&error.to_string()))?;
     let task = store.with_ports(vec![task]).pop();
-    task.map(|task| (task, Arc::new(loopback))).ok_or_else(|| {
-        Failure::new(Code::Internal, "the task was lost on the way", "open it again")
-    })
+    task.map(|task| (task, Arc::new(loopback)))
+        .ok_or_else(|| Failure::new(Code::Internal, "the task ended meanwhile", "open it again"))
 }
 
 /// Returns the port that is meant.

@@ -127,7 +127,7 @@ impl Opening {
 }
 
 fn broken() -> Failure {
-    judge::broken("the opening of the log broke off")
+    judge::broken("the log could not be opened")
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ const MOST_SESSIONS: usize = 1024;
 /// Front doors that connect anew for each call, so that a closed connection ends no session.
 const BRIEF_DOORS: [&str; 4] = ["run", "check", "hook", "shell"];
 
-/// How long after a call the process that is taken for the agent has to run on, so that it is no helper of one call.
+/// How long after a call the process that is taken for the agent has to run on, so that it is not a helper of one call.
 const LONGER_THAN_A_CALL_MS: u64 = 5_000;
 /// Pause between two looks at the processes of agents.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);

@@ -213,15 +213,15 @@ impl Gateway {
         Ok((Scene { interactive: true, ..scene }, beside))
     }
 
-    /// Refuses where the managed settings want the gateway of the machine, and this is another one. Root is no user of it.
+    /// Refuses where the managed settings want the gateway of the machine, and this is another one. Root is not a user of it.
     fn may_decide(&self, scene: &Scene) -> Result<(), Failure> {
         let is_another = self.mode != GatewayMode::System && !scene.root;
         match scene.snapshot.rules.settings().require_gateway && is_another {
             false => Ok(()),
             true => Err(Failure::new(
                 Code::GatewayUnreachable,
-                "the managed settings require the gateway of the machine (`requireGateway`), and this process is another one",
-                "leave `--no-daemon`, `--socket`, `--state-dir` and `--audit-dir` out; `sudo stockade doctor --system` says whether \
+                "the managed settings require the system gateway (`requireGateway`), and this process is not it",
+                "remove `--no-daemon`, `--socket`, `--state-dir` and `--audit-dir`; `sudo stockade doctor --system` says whether \
                  the gateway of the machine runs",
             )),
         }
@@ -241,7 +241,7 @@ impl Gateway {
             let scene = foreseen?;
             plan::ahead(&scene, &scene.facts(), &places, context.session.as_deref())
         });
-        let found = found.await.map_err(|_| judge::broken("a step of the gateway broke off"))?;
+        let found = found.await.map_err(|_| judge::broken("a step of the gateway failed"))?;
         Ok((found?, Some(beside)))
     }
 

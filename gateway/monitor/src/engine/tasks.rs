@@ -220,7 +220,7 @@ pub(super) fn ended(
     let how = match (exit.code, &signal) {
         (Some(code), _) => format!("exit status {code}"),
         (None, Some(signal)) => format!("ended by {signal}"),
-        (None, None) => "its end was not seen".to_owned(),
+        (None, None) => "its exit status is unknown".to_owned(),
     };
     let (state, reason) = match (unrecorded, stopped) {
         (Some(failure), _) => (TaskState::Failed, failure.message.clone()),
@@ -233,7 +233,7 @@ pub(super) fn ended(
         (None, None) => (TaskState::Failed, how),
     };
     let reason = match &execution.output.cut {
-        Some(cut) => format!("{reason}; its output is not kept whole: {cut}"),
+        Some(cut) => format!("{reason}; its output was cut: {cut}"),
         None => reason,
     };
     // The log says it as well.

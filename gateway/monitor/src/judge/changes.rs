@@ -49,7 +49,7 @@ impl Reading {
         };
         let looked = tokio::task::spawn_blocking(look).await;
         (self.facts.doubts.changed, self.builders) =
-            looked.map_err(|_| broken("the changes for a review cannot be looked up"))?;
+            looked.map_err(|_| broken("cannot look up the changes for a review"))?;
         Ok(())
     }
 }

@@ -110,7 +110,7 @@ impl<'a> PreToolHooks<'a> {
         let mut said = merge::told(&ran);
         said.ran = ran;
         if said.retry {
-            let words = "a hook says that this call may be tried again";
+            let words = "a hook allows another try of this call";
             said.context.push(words.into());
             said.notices.push(words.into());
         }

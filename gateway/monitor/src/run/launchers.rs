@@ -70,7 +70,8 @@ impl Launchers {
     pub async fn loopback(&self) -> io::Result<Arc<Loopback>> {
         let zygote = self.zygote.clone().ok_or(io::ErrorKind::Unsupported)?;
         let make = move || {
-            let mut zygote = zygote.lock().map_err(|_| io::Error::other("the zygote is lost"))?;
+            let mut zygote =
+                zygote.lock().map_err(|_| io::Error::other("the zygote has exited"))?;
             zygote.loopback().map(Arc::new)
         };
         tokio::task::spawn_blocking(make).await?
@@ -80,7 +81,8 @@ impl Launchers {
     pub async fn sockets(&self, loopback: Arc<Loopback>) -> io::Result<[OwnedFd; 2]> {
         let zygote = self.zygote.clone().ok_or(io::ErrorKind::Unsupported)?;
         let make = move || {
-            let mut zygote = zygote.lock().map_err(|_| io::Error::other("the zygote is lost"))?;
+            let mut zygote =
+                zygote.lock().map_err(|_| io::Error::other("the zygote has exited"))?;
             zygote.sockets(&loopback)
         };
         tokio::task::spawn_blocking(make).await?

@@ -31,7 +31,7 @@ pub struct Carried {
 /// The output of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
-    /// Both streams in the order read, shortened to the limit, with replacement characters for what is no text.
+    /// Both streams in the order read, shortened to the limit, with replacement characters for what is not text.
     pub text: String,
     /// Bytes of both streams.
     pub bytes: u64,

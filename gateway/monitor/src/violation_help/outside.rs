@@ -27,7 +27,7 @@ pub(super) fn remedy(found: &Violation, around: Around<'_>) -> Remedy {
         (_, _, Some(directory)) => (directory, None),
         (_, _, None) => {
             return Remedy::Nothing(
-                "it would take a directory that holds too much to be writable: have it done outside of the sandbox",
+                "the directory contains too much to be writable: run the command outside of the sandbox",
             );
         }
     };

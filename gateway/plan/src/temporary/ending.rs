@@ -29,7 +29,7 @@ impl Ending {
         let (start, told) = (path.join("start"), path.join("cwd"));
         // Bash expands the value of `BASH_ENV` (bash manual, Bash Startup Files): what stands in the path must not run.
         if start.to_str().is_none_or(|path| path.contains(['$', '`', '\\', '"'])) {
-            let message = "a state directory with `$`, backquotes, backslashes or double quotes in its path cannot be named to bash";
+            let message = "a state directory with `$`, backquotes, backslashes or double quotes in its path cannot be passed to bash";
             return Err(io::Error::new(io::ErrorKind::InvalidFilename, message));
         }
         let make =

@@ -12,7 +12,7 @@ const EXTENDED: u16 = 0x4000;
 const HEADER: usize = 12;
 
 /// Returns the paths of the repositories in an index, whose objects have names of `name_bytes` bytes. `shared` reads the
-/// file of this name beside the index, which holds the rest of one that is split. `None` for what is no index.
+/// file of this name beside the index, which holds the rest of one that is split. `None` for what is not an index.
 pub fn gitlinks(
     index: &[u8],
     name_bytes: usize,

@@ -107,7 +107,7 @@ impl Look {
                 if seen > MOST_ENTRIES || Instant::now() >= until {
                     let root = root.display();
                     return Repository::Doubtful(format!(
-                        "`{root}` is too large to look for the repositories in it"
+                        "`{root}` is too large to search for repositories"
                     ));
                 }
                 let is_git = entry.file_name() == ".git";
@@ -175,7 +175,7 @@ impl Look {
             let Some(inner) = here(&tree)? else { continue };
             self.submodules += 1;
             if level >= MOST_LEVELS || self.submodules > MOST_SUBMODULES {
-                return Err(format!("`{}` has too many submodules to look at", of.tree.display()));
+                return Err(format!("`{}` has too many submodules", of.tree.display()));
             }
             self.judge(&inner, level + 1)?;
         }
@@ -217,7 +217,7 @@ fn here(tree: &Path) -> Result<Option<Found>, String> {
 /// Returns the git directory to which a `.git` file points.
 fn pointed(file: &Path) -> Result<PathBuf, String> {
     let text = plain(file, LONGEST_TEXT).map_err(|error| unread(file, &error.to_string()))?;
-    let target = text.strip_prefix(b"gitdir: ").ok_or_else(|| unread(file, "it names nothing"))?;
+    let target = text.strip_prefix(b"gitdir: ").ok_or_else(|| unread(file, "it is empty"))?;
     let end = target.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |at| at + 1);
     let target = Path::new(OsStr::from_bytes(target.get(..end).unwrap_or_default()));
     let from = file.parent().unwrap_or(file);
@@ -280,7 +280,7 @@ fn harmless(variables: &[GitVariable], of: &Found) -> Result<(), String> {
     match variables.iter().find(|it| !is_fine(it)) {
         None => Ok(()),
         Some(bad) => Err(format!(
-            "the configuration of the git repository `{}` sets `{}`, which may start a program or lead elsewhere",
+            "the configuration of the git repository `{}` sets `{}`, which can start a program or redirect git",
             of.common.display(),
             String::from_utf8_lossy(&bad.full).escape_debug()
         )),

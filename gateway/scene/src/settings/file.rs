@@ -11,7 +11,7 @@ use stockade_wire::errors::{Code, Failure};
 
 /// Largest settings file in bytes.
 const MAX_BYTES: u64 = 16 << 20;
-/// What some editors put in front of UTF-8 text; it is no part of the settings.
+/// What some editors put in front of UTF-8 text; it is not part of the settings.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Most drop-in files in a managed directory.
 const MAX_DROP_INS: usize = 1_000;
@@ -42,13 +42,13 @@ pub(super) fn read(path: &Path, links: Links) -> Result<Option<Vec<u8>>, Failure
             return Err(unreadable(path, "it is a symbolic link"));
         }
         Err(rustix::io::Errno::LOOP) => {
-            return Err(unreadable(path, "its symbolic links lead in a circle"));
+            return Err(unreadable(path, "its symbolic links form a loop"));
         }
         Err(rustix::io::Errno::NOENT) => {
-            return Err(unreadable(path, "a symbolic link there leads to nothing"));
+            return Err(unreadable(path, "a symbolic link there is broken"));
         }
         Err(rustix::io::Errno::NOTDIR) => {
-            return Err(unreadable(path, "its folder is no directory"));
+            return Err(unreadable(path, "its folder is not a directory"));
         }
         Err(rustix::io::Errno::NXIO) => return Err(unreadable(path, "it is a socket")),
         Err(error) => return Err(unreadable(path, &io::Error::from(error).to_string())),
@@ -124,7 +124,7 @@ pub(super) fn drop_ins(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
             files.push(path);
         }
         if files.len() > MAX_DROP_INS {
-            return Err(unreadable(directory, "it holds too many files"));
+            return Err(unreadable(directory, "it contains too many files"));
         }
     }
     files.sort();
@@ -141,7 +141,7 @@ pub(super) fn check_owner(path: &Path, owner: u32) -> Result<(), Failure> {
         } else if found.is_symlink() {
             "it is a symbolic link".to_string()
         } else if found.mode() & 0o022 != 0 && !(found.is_dir() && found.mode() & 0o1000 != 0) {
-            "others can write it".to_string()
+            "other users can write it".to_string()
         } else {
             continue;
         };
@@ -159,6 +159,6 @@ pub(super) fn check_owner(path: &Path, owner: u32) -> Result<(), Failure> {
 
 fn unreadable(path: &Path, reason: &str) -> Failure {
     let message = format!("the settings file `{}` cannot be read: {reason}", path.display());
-    let help = "mend or remove it; while it is like this nothing runs";
+    let help = "correct or remove it; nothing runs until then";
     Failure::new(Code::SettingsUnreadable, message, help)
 }

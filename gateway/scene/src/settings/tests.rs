@@ -198,7 +198,7 @@ fn managed_settings_that_others_can_write_are_rejected() {
     assert_eq!(
         message,
         "managed settings in `managed/managed-settings.json` are rejected: `".to_string()
-            + &format!("{}`: others can write it", managed.display())
+            + &format!("{}`: other users can write it", managed.display())
                 .replace(&format!("{}/", case.folder.path().display()), "")
     );
 }

@@ -15,7 +15,7 @@ pub(crate) const EXAMPLE_HOOK: &str = "Example, in the settings of Claude Code:\
 /// Shown below the help.
 pub(crate) const EXAMPLE_SETUP: &str = "Example:\n  stockade setup claude --dry-run\n\n\
     What a file held before is kept beside it, under its name with .before-stockade.\n\
-    `stockade setup --undo --all` takes every agent out; do that before you remove stockade.";
+    `stockade setup --undo --all` disconnects every agent. Run it before you remove stockade.";
 
 /// Shown below the help.
 pub(crate) const EXAMPLE_SHELL: &str = "Example:\n  stockade shell -lc 'git status'\n\n\

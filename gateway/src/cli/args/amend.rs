@@ -26,7 +26,7 @@ pub(crate) struct Amend {
     #[arg(value_name = "RULE|HOST|PATH", required_unless_present = "last", conflicts_with = "last",
         value_parser = Known(RULES), hide_possible_values = true)]
     pub subject: Option<String>,
-    /// Allow what would have answered the last refusal in this project.
+    /// Allow what the last refusal in this project needed.
     #[arg(long)]
     pub last: bool,
     /// Print the changes without making them.

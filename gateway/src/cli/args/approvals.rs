@@ -6,9 +6,9 @@ use super::Common;
 
 /// Examples of `stockade approvals`.
 pub(crate) const EXAMPLE: &str = "Examples:\n  stockade approvals\n  stockade approvals allow 1f2e3d4c\n\n\
-    Questions wait where `approvals.waitSeconds` is set in the user or managed settings and nobody can be asked at the call.";
+    A question stays open if `approvals.waitSeconds` is set in the user or managed settings and nobody can be asked at the call.";
 
-/// List and answer questions that wait for a person.
+/// List and answer open questions.
 #[derive(Debug, Args)]
 pub(crate) struct Approvals {
     #[command(flatten)]
@@ -21,19 +21,19 @@ pub(crate) struct Approvals {
 /// The subcommands about questions that wait.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ApprovalsCommand {
-    /// List the questions that wait, oldest first.
+    /// List open questions, oldest first.
     List(List),
     /// Show one question.
     Show(One),
-    /// Allow what a question asks.
+    /// Allow what the question asks.
     Allow(Allow),
-    /// Deny what a question asks.
+    /// Deny what the question asks.
     Deny(One),
     /// Print each new question until interrupted.
     Watch(List),
 }
 
-/// List the questions that wait, oldest first.
+/// List open questions, oldest first.
 #[derive(Debug, Args, Default)]
 pub(crate) struct List {
     #[command(flatten)]
@@ -50,7 +50,7 @@ pub(crate) struct One {
     pub id: String,
 }
 
-/// Allow what a question asks.
+/// Allow what the question asks.
 #[derive(Debug, Args)]
 pub(crate) struct Allow {
     #[command(flatten)]

@@ -9,9 +9,9 @@ use super::Common;
 /// Examples of `stockade install`.
 pub(crate) const EXAMPLE: &str = "Examples:\n  sudo stockade install --system --policy managed-settings.json\n  \
     sudo stockade install --system --undo --keep-log\n\n\
-    Without --policy the managed settings that are there stay; where there are none, they say `requireGateway`.";
+    Without --policy, existing managed settings are kept; if there are none, new ones set `requireGateway`.";
 
-/// Install the gateway as a service of this machine, or take it away again.
+/// Install the gateway as a system service, or remove it.
 #[derive(Debug, Args)]
 pub(crate) struct Install {
     #[command(flatten)]
@@ -22,13 +22,13 @@ pub(crate) struct Install {
     /// Managed settings of this machine.
     #[arg(long, value_name = "FILE", conflicts_with = "undo")]
     pub policy: Option<PathBuf>,
-    /// Take away what was installed, with the log.
+    /// Remove what was installed, including the log.
     #[arg(long)]
     pub undo: bool,
-    /// Leave the log and its keys where they are.
+    /// Keep the log and its keys.
     #[arg(long, requires = "undo")]
     pub keep_log: bool,
-    /// Say what would be done, and do nothing.
+    /// Print the changes without making them.
     #[arg(long)]
     pub dry_run: bool,
     /// Install below this directory, and start nothing.

@@ -24,27 +24,27 @@ pub(crate) struct Policy {
 pub(crate) enum PolicyCommand {
     /// Show every rule, hook and setting in force here, with file and line.
     #[command(after_help = "Example:\n  stockade policy show\n\n\
-        Exit status: 0 shown, 122 settings that cannot be used.")]
+        Exit status: 0 shown, 122 invalid settings.")]
     Show(Show),
     /// Find invalid keys, rules without effect, and rules that allow too much.
     #[command(after_help = "Example:\n  stockade policy lint\n\n\
-        Exit status: 0 nothing found, 1 something found, 122 could not look.")]
+        Exit status: 0 nothing found, 1 something found, 122 stockade failed.")]
     Lint(Lint),
     /// Decide written cases and show unexpected decisions.
     #[command(after_help = "Example:\n  stockade policy test .stockade/cases/git.jsonl\n\n\
         A case is a line such as {\"tool\": \"Bash\", \"input\": {\"command\": \"git push\"}, \"expect\": \"ask\"}.\n\
-        Exit status: 0 all as expected, 1 at least one otherwise, 122 could not decide.")]
+        Exit status: 0 all as expected, 1 at least one unexpected, 122 stockade failed.")]
     Test(Test),
     /// Show calls that two settings files decide differently.
     #[command(after_help = "Example:\n  stockade policy diff old.json new.json\n\n\
-        Exit status: 0 no difference found, 1 differences, 122 could not compare.")]
+        Exit status: 0 no difference found, 1 differences, 122 stockade failed.")]
     Diff(Diff),
     /// Review the settings files of this project at the terminal, and trust them.
     ///
     /// Deny and ask rules of a project apply at once. Allow rules apply after a person has trusted exactly
     /// this content.
     #[command(after_help = "Example:\n  stockade policy trust\n\n\
-        Exit status: 0 trusted, or nothing waits; 120 not trusted; 121 there is no terminal.")]
+        Exit status: 0 trusted, or nothing to trust; 120 not trusted; 121 no terminal.")]
     Trust(Trust),
 }
 

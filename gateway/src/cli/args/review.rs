@@ -8,8 +8,8 @@ use super::Common;
 
 /// Example of `stockade review`.
 pub(crate) const EXAMPLE: &str = "Example:\n  stockade review --done\n\n\
-    Exit status: 0 nothing waits for a look, or all of it is marked; 1 something waits; 120 not marked;\n\
-    121 there is no terminal to mark at; 122 could not look.";
+    Exit status: 0 nothing to review, or all of it marked; 1 something to review; 120 not marked;\n\
+    121 no terminal; 122 stockade failed.";
 
 /// List changed files that your own tools execute.
 #[derive(Debug, Args)]

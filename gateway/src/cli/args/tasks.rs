@@ -153,7 +153,7 @@ pub(crate) struct Prune {
     /// Of the rest, remove the oldest until at most this many bytes are left, such as 500M [default: 5G].
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     pub keep: Option<u64>,
-    /// Show what would be removed, and remove nothing.
+    /// Print what would be removed without removing it.
     #[arg(long)]
     pub dry_run: bool,
 }

@@ -99,27 +99,27 @@ enum Read {
 fn tried(command: &str, frame: &str, cwd: &str) -> Vec<Finding> {
     let name = "hook answers";
     let framed = |text: &str| filled(frame, text, cwd);
-    let help = "look at what `stockade doctor` and `stockade check` say here";
+    let help = "run `stockade doctor` and `stockade check` here";
     let harmless = match answered(command, &framed(HARMLESS)) {
         Ok(Read::Allowed) => Finding::good(name, format!("`{HARMLESS}` is allowed")),
         Ok(Read::Asked | Read::Refused) => {
-            Finding::note(name, format!("`{HARMLESS}` is not allowed unasked by your rules"))
+            Finding::note(name, format!("your rules do not allow `{HARMLESS}` without a question"))
         }
         Ok(Read::Nothing) => Finding::bad(name, format!("no answer to `{HARMLESS}`"), help),
         Err(reason) => Finding::bad(name, reason, help),
     };
     let dangerous = match answered(command, &framed(DANGEROUS)) {
         Ok(Read::Refused) => Finding::good(name, format!("`{DANGEROUS}` is refused")),
-        Ok(Read::Asked) => Finding::good(name, format!("`{DANGEROUS}` is put to a person")),
+        Ok(Read::Asked) => Finding::good(name, format!("`{DANGEROUS}` needs a person")),
         Ok(Read::Allowed | Read::Nothing) => {
-            Finding::bad(name, format!("`{DANGEROUS}` is let through"), help)
+            Finding::bad(name, format!("`{DANGEROUS}` is allowed"), help)
         }
         Err(reason) => Finding::bad(name, reason, help),
     };
     let garbage = match answered(command, "{\"cut off\": ") {
-        Ok(Read::Refused) => Finding::good(name, "a frame that is cut off is refused"),
+        Ok(Read::Refused) => Finding::good(name, "a truncated frame is refused"),
         Ok(Read::Allowed | Read::Asked | Read::Nothing) => {
-            Finding::bad(name, "a frame that is cut off is let through", help)
+            Finding::bad(name, "a truncated frame is allowed", help)
         }
         Err(reason) => Finding::bad(name, reason, help),
     };
@@ -159,7 +159,7 @@ fn answered(command: &str, frame: &str) -> Result<Read, String> {
     }
     let status = child.wait().map_err(|error| format!("the hook cannot be waited for: {error}"))?;
     let text = received.map_err(|_| format!("no answer in {} s", PATIENCE.as_secs()))?;
-    let text = text.map_err(|error| format!("the answer is no text: {error}"))?;
+    let text = text.map_err(|error| format!("invalid answer, not text: {error}"))?;
     match status.code() {
         Some(2) => Ok(Read::Refused),
         Some(0) => Ok(read(&text)),

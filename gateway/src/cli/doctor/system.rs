@@ -20,7 +20,7 @@ pub(super) fn doctor(options: &args::Doctor) -> Result<ExitCode, Failure> {
     let (who, tried) = match rustix::process::geteuid().is_root() {
         true => as_another(options.user.as_deref())?,
         false if options.user.is_some() => {
-            let message = "`--user` is for root";
+            let message = "only root can use `--user`";
             return Err(Failure::new(Code::InvalidRequest, message, "leave it out, or use sudo"));
         }
         false => (String::from("this user"), results()?),
@@ -33,8 +33,8 @@ pub(super) fn doctor(options: &args::Doctor) -> Result<ExitCode, Failure> {
     let broken: Vec<String> =
         list.iter().filter(|it| !holds(it)).map(|it| of(it, "promise")).collect();
     let failure = (!broken.is_empty() || list.is_empty()).then(|| {
-        let message = format!("the service of this machine does not keep: {}", broken.join("; "));
-        let help = "`sudo stockade install --system` puts it in order; the lines marked `fails` say what succeeded";
+        let message = format!("the system service does not hold: {}", broken.join("; "));
+        let help = "`sudo stockade install --system` repairs it; the lines marked `fails` name the attacks that succeeded";
         Failure::new(Code::GatewayUnreachable, message, help)
     });
     let text = match options.common.json {
@@ -70,13 +70,13 @@ fn as_another(name: Option<&str>) -> Result<(String, Value), Failure> {
         None => caller().or_else(|| Account::ordinary(root)),
     };
     let account = found.filter(|account| account.uid != 0).ok_or_else(|| {
-        let message = "there is no ordinary user to try it as";
-        Failure::new(Code::InvalidRequest, message, "name one with `--user NAME`")
+        let message = "no ordinary user to try it as";
+        Failure::new(Code::InvalidRequest, message, "specify one with `--user NAME`")
     })?;
     let identity = Identity { uid: account.uid, gid: account.gid, groups: account.groups(root) };
     let broken = |reason: String| {
-        let message = format!("it cannot be tried as `{}`: {reason}", account.name);
-        Failure::new(Code::Internal, message, "name another user with `--user NAME`")
+        let message = format!("cannot become `{}` to try it: {reason}", account.name);
+        Failure::new(Code::Internal, message, "specify another user with `--user NAME`")
     };
     let executable = std::env::current_exe().map_err(|error| broken(error.to_string()))?;
     let mut command = Command::new(executable);

@@ -63,7 +63,7 @@ pub(crate) async fn amend(options: Amend, effect: Effect) -> Result<ExitCode, Fa
         (None, Effect::Allow) => last::remedy(&court, &snapshot).await?,
         (None, Effect::Block) => {
             let message = "`--last` is an option of `stockade allow`";
-            return Err(Failure::new(Code::InvalidRequest, message, "name what to block"));
+            return Err(Failure::new(Code::InvalidRequest, message, "specify what to block"));
         }
     };
     let kind = kind(&subject);
@@ -147,7 +147,7 @@ async fn write(
     for entry in entries {
         let (project, state) = (&court.place.project, &court.places.state);
         remember::remember(project, state, &entry.keys(), &entry.text).map_err(|error| {
-            let message = format!("{file} cannot be changed: {error}");
+            let message = format!("cannot change {file}: {error}");
             Failure::new(Code::SettingsUnreadable, message, "add the entry with an editor")
         })?;
     }

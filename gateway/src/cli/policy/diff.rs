@@ -80,7 +80,7 @@ fn scene(court: &Court, path: &Path) -> Result<Scene, Failure> {
     let path = Path::new(&court.call.cwd).join(path);
     let text = std::fs::read(&path).map_err(|error| {
         let message = format!("the settings file `{}` cannot be read: {error}", path.display());
-        Failure::new(Code::SettingsUnreadable, message, "name two files of settings")
+        Failure::new(Code::SettingsUnreadable, message, "specify two settings files")
     })?;
     let anchor = court.place.project.clone();
     let text =

@@ -11,6 +11,9 @@ use crate::protocol::errors::{Code, Failure};
 use crate::protocol::words;
 use crate::settings::Snapshot;
 
+/// The rule of the sandbox that a writable directory answers; no setting answers the others, such as a symbolic link's.
+const OUTSIDE: &str = "builtin: outside of the writable directories";
+
 /// How many of the newest records are looked through.
 const NEWEST: usize = 500;
 
@@ -49,7 +52,7 @@ pub(super) async fn remedy(
         }
     }
     match last {
-        None => Err(none("nothing was refused in this project lately".to_owned())),
+        None => Err(none("nothing was refused in this project recently".to_owned())),
         Some(Refused::Outside(subject)) => Ok(subject),
         Some(Refused::Call(request)) => {
             let command = at(&request, "/command").as_str().unwrap_or_default().to_owned();
@@ -81,7 +84,8 @@ fn outside(denial: &Value) -> Option<String> {
     let object = at(denial, "/path_or_host").as_str()?;
     let blocker = at(denial, "/blocker").as_str()?;
     if object.starts_with('/') {
-        return blocker.starts_with("write").then(|| object.to_owned());
+        let opens = blocker.starts_with("write ") && blocker.ends_with(&format!(": {OUTSIDE}"));
+        return opens.then(|| object.to_owned());
     }
     let host = object.strip_suffix(":443").or_else(|| object.strip_suffix(":80"));
     Some(host.unwrap_or(object).to_owned())
@@ -96,7 +100,12 @@ mod tests {
         let denial = |blocker: &str, object: &str| {
             outside(&json!({ "blocker": blocker, "path_or_host": object }))
         };
-        assert_eq!(denial("write open: builtin", "/home/x").as_deref(), Some("/home/x"));
+        assert_eq!(
+            denial(&format!("write open: {OUTSIDE}"), "/home/x").as_deref(),
+            Some("/home/x")
+        );
+        let link = "write symlink: builtin: symbolic link to /etc/x, by `..` behind a name";
+        assert_eq!(denial(link, "/home/x"), None);
         assert_eq!(denial("read open: rule", "/home/x"), None);
         assert_eq!(denial("connect: builtin", "pypi.org:443").as_deref(), Some("pypi.org"));
         assert_eq!(denial("connect: builtin", "a.example:22").as_deref(), Some("a.example:22"));

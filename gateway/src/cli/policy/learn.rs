@@ -28,7 +28,7 @@ pub(crate) fn learn(options: Learn) -> Result<ExitCode, Failure> {
     }
     let ended = ExitCode::from(status::of(&outcome));
     if entries.is_empty() {
-        failure::tell("stockade: nothing was refused that a setting would allow");
+        failure::tell("stockade: no setting would have allowed what was refused");
         return Ok(ended);
     }
     let court = Court::new(&common)?;

@@ -114,7 +114,7 @@ fn problem(witness: &Witness, rule: &str, origin: Origin) -> Problem {
         origin,
         text: rule.to_owned(),
         message: format!("this allows `{}`, which {}", witness.command, witness.shows),
-        help: "name what is meant more closely, or ask for it in `ask`".to_owned(),
+        help: "make the rule narrower, or move it to `ask`".to_owned(),
     }
 }
 

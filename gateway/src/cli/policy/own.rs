@@ -32,7 +32,7 @@ pub(super) async fn reached(court: &Court, scene: &Scene) -> Result<Vec<Problem>
                 origin: rule.origin.clone(),
                 text: rule.text.clone(),
                 message: format!("this allows `{text}`, which {does}"),
-                help: "name what is meant more closely, or ask for it in `ask`".to_owned(),
+                help: "make the rule narrower, or move it to `ask`".to_owned(),
             });
             break;
         }

@@ -77,9 +77,9 @@ fn table(court: &Court, snapshot: &Snapshot, values: &[SettingsValue]) -> String
 /// Names a settings file, and says whether what it permits waits.
 fn file(text: &SettingsText) -> String {
     let waits = match (text.above, text.trusted) {
-        (true, _) => "  from above: what tightens counts",
+        (true, _) => "  from a directory above: only restrictions apply",
         (false, true) => "",
-        (false, false) => "  waits for trust",
+        (false, false) => "  is not trusted yet",
     };
     let name = words::one_line(&text.file.to_string_lossy());
     format!("file  {:7} {name}{waits}", text.layer.name())

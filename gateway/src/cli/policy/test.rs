@@ -41,7 +41,7 @@ pub(super) async fn test(options: Test) -> Result<ExitCode, Failure> {
             let shown = request.input.get("command").and_then(Value::as_str);
             let shown = shown.map_or_else(|| request.tool.clone(), str::to_owned);
             if case.get("expect").and_then(Value::as_str).is_none() {
-                return Err(invalid("there is no `expect`".into()));
+                return Err(invalid("missing `expect`".into()));
             }
             let decision = client.check(request).await.map_err(|failure| Failure {
                 message: format!("{place}: {}", failure.message),
@@ -55,7 +55,7 @@ pub(super) async fn test(options: Test) -> Result<ExitCode, Failure> {
         }
     }
     if !options.common.quiet {
-        super::failure::tell(&format!("stockade: {count} cases, {misses} decided otherwise"));
+        super::failure::tell(&format!("stockade: {count} cases, {misses} decided differently"));
     }
     Ok(if misses == 0 { ExitCode::SUCCESS } else { ExitCode::from(FOUND) })
 }
@@ -79,7 +79,7 @@ fn beside_settings(project: &Path) -> Result<Vec<PathBuf>, Failure> {
     let folder = project.join(".stockade/cases");
     let none = |reason: String| {
         let message = format!("there are no cases in `{}`: {reason}", folder.display());
-        Failure::new(Code::InvalidRequest, message, "write some, or name a file of cases")
+        Failure::new(Code::InvalidRequest, message, "write some, or specify a file of cases")
     };
     let entries = std::fs::read_dir(&folder).map_err(|error| none(error.to_string()))?;
     let mut files = Vec::new();
@@ -103,7 +103,7 @@ fn read(file: &Path) -> Result<String, Failure> {
     };
     let found = std::fs::metadata(file).map_err(|error| unreadable(error.to_string()))?;
     if !found.is_file() || found.len() > LONGEST_FILE {
-        return Err(unreadable(format!("it is no file of at most {LONGEST_FILE} bytes")));
+        return Err(unreadable(format!("not a file of at most {LONGEST_FILE} bytes")));
     }
     std::fs::read_to_string(file).map_err(|error| unreadable(error.to_string()))
 }

@@ -15,7 +15,7 @@ use crate::protocol::words;
 use crate::response::unrecorded;
 use crate::settings::{self, trust};
 
-/// Puts each file that waits for trust before the person at the terminal, whole. Nobody else can trust one.
+/// Puts each file that is not trusted yet before the person at the terminal, whole. Nobody else can trust one.
 pub(super) async fn trust(options: Trust) -> Result<ExitCode, Failure> {
     let court = Court::new(&options.common)?;
     let snapshot = settings::read(&court.sources())?;
@@ -23,7 +23,7 @@ pub(super) async fn trust(options: Trust) -> Result<ExitCode, Failure> {
     let waiting =
         snapshot.texts.iter().filter(|text| !text.trusted && !text.above).collect::<Vec<_>>();
     if waiting.is_empty() {
-        failure::tell("stockade: no settings file of this project waits for trust");
+        failure::tell("stockade: every settings file of this project is trusted");
         return Ok(ExitCode::SUCCESS);
     }
     let Some(terminal) = Terminal::open() else {
@@ -39,7 +39,7 @@ pub(super) async fn trust(options: Trust) -> Result<ExitCode, Failure> {
     for text in waiting {
         let name = words::quoted(&text.file.to_string_lossy());
         let shown = format!(
-            "stockade: {name} lies in the project; what it permits counts once you trust it:\n\n{}\n\n",
+            "stockade: {name} is part of the project; its permissions apply after you trust it:\n\n{}\n\n",
             words::lines(String::from_utf8_lossy(&text.text).trim_end())
         );
         if !terminal.confirm(&shown, "  trust this content? yes, no: ") {
@@ -48,7 +48,7 @@ pub(super) async fn trust(options: Trust) -> Result<ExitCode, Failure> {
         }
         log.record(Body::Grant(grant(text))).await.map_err(|error| unrecorded(&error))?;
         trust::trust(&places.state, &text.file, &text.text).map_err(|error| {
-            let message = format!("trust in {name} cannot be written down: {error}");
+            let message = format!("cannot save the trust in {name}: {error}");
             Failure::new(Code::StateUnusable, message, "")
         })?;
         failure::tell(&format!("stockade: {name} is trusted until its content changes"));

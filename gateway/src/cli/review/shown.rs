@@ -46,7 +46,7 @@ impl Shown {
         let roots = [&place.project].into_iter().chain(&place.additional);
         let mut inside = roots.filter_map(|root| path.strip_prefix(root).ok());
         let row = table::row(inside.next().unwrap_or(&path));
-        let why = row.map_or("a file of such a name leads to it", |row| row.why);
+        let why = row.map_or("a file with such a name leads to it", |row| row.why);
         let concerns = |entry: &Written| matches!(entry, Written::Touched(it) if it.path == path);
         let goes_on = journals.iter().any(|told| told.is_live && told.entries.iter().any(concerns));
         Some(Shown {
@@ -117,13 +117,11 @@ impl Shown {
             (Held::Nothing, _) => Ok(String::new()),
             (_, Some(content)) => match String::from_utf8(content.clone()) {
                 Ok(text) if !text.contains('\0') => Ok(text),
-                Ok(_) | Err(_) => Err(format!("{} bytes that are no text", content.len())),
+                Ok(_) | Err(_) => Err(format!("{} binary bytes", content.len())),
             },
-            (Held::Large { bytes, .. }, None) => {
-                Err(format!("{bytes} bytes, of which nothing was kept"))
-            }
+            (Held::Large { bytes, .. }, None) => Err(format!("{bytes} bytes, not kept")),
             (Held::Link { .. }, None) => Ok(String::new()),
-            _ => Err("what cannot be shown".to_owned()),
+            _ => Err("content that cannot be shown".to_owned()),
         };
         let before = side(&self.before, self.content_before.as_ref());
         match (before, side(&self.now.held, self.now.content.as_ref())) {
@@ -152,7 +150,7 @@ fn told(writer: &Writer) -> String {
     let act = match &writer.act {
         Some(act) if act.starts_with("the tool ") => words::one_line(act),
         Some(act) => words::quoted(act),
-        None => "a command that goes on, or that was cut off".to_owned(),
+        None => "a command that still runs, or that was killed".to_owned(),
     };
     let by = words::one_line(&writer.program);
     let decision = words::one_line(&writer.decision);

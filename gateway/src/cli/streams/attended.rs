@@ -27,7 +27,7 @@ impl Bell {
     pub(in super::super) fn new() -> Result<Bell, Failure> {
         let descriptor = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let descriptor = descriptor.map_err(|error| {
-            Failure::new(Code::Internal, format!("threads cannot be heard: {error}"), "")
+            Failure::new(Code::Internal, format!("cannot receive from threads: {error}"), "")
         })?;
         Ok(Bell(Arc::new(descriptor)))
     }

@@ -64,8 +64,8 @@ impl Keyboard {
             return Ok(None);
         }
         let plain = tcgetattr(stdin()).map_err(|error| {
-            let message = format!("the modes of the terminal cannot be read: {error}");
-            Failure::new(Code::Internal, message, "give the command its input through a pipe")
+            let message = format!("cannot read the modes of the terminal: {error}");
+            Failure::new(Code::Internal, message, "pass the input through a pipe")
         })?;
         let mut raw = plain.clone();
         raw.make_raw();

@@ -167,7 +167,7 @@ fn is_readable(input: BorrowedFd<'_>) -> bool {
 struct Raw(Termios);
 
 impl Raw {
-    /// Begins; none where standard input is no terminal.
+    /// Begins; none where standard input is not a terminal.
     fn begin() -> Option<Raw> {
         let stdin = rustix::stdio::stdin();
         let plain = isatty(stdin).then(|| tcgetattr(stdin).ok()).flatten()?;

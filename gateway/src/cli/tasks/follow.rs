@@ -61,7 +61,7 @@ pub(super) fn open(task: &TaskView, offset: u64) -> Result<File, Failure> {
         return Err(Failure::new(
             Code::InvalidRequest,
             format!("offset {offset} is past the end of the output ({length} bytes)"),
-            format!("give an offset of at most {length}"),
+            format!("use an offset of at most {length}"),
         ));
     }
     file.seek(SeekFrom::Start(offset)).map_err(broken)?;
@@ -200,5 +200,5 @@ pub(super) fn write(bytes: &[u8]) -> Result<bool, Failure> {
 
 pub(super) fn unfollowed(path: &Path, error: &io::Error) -> Failure {
     let message = format!("cannot follow `{}`: {error}", path.display());
-    Failure::new(Code::StateUnusable, message, "`stockade tasks list` shows which tasks there are")
+    Failure::new(Code::StateUnusable, message, "`stockade tasks list` lists all tasks")
 }

@@ -130,11 +130,11 @@ fn object(bytes: &[u8]) -> Result<Value, String> {
     }
     // The strict reader first: a key that stands twice could mean one thing here and another to the agent.
     json::read(bytes, Dialect::Strict).map_err(|error| {
-        format!("the frame is no JSON object: byte {}: {}", error.at, error.message)
+        format!("the frame is not a JSON object: byte {}: {}", error.at, error.message)
     })?;
     let frame: Value = serde_json::from_slice(bytes)
-        .map_err(|error| format!("the frame is no JSON object: {error}"))?;
-    if frame.is_object() { Ok(frame) } else { Err("the frame is no JSON object".into()) }
+        .map_err(|error| format!("the frame is not a JSON object: {error}"))?;
+    if frame.is_object() { Ok(frame) } else { Err("the frame is not JSON object".into()) }
 }
 
 fn read_object(agent: Agent, row: &AgentRow, frame: &Value, here: &str) -> Result<Frame, String> {
@@ -147,7 +147,7 @@ fn read_object(agent: Agent, row: &AgentRow, frame: &Value, here: &str) -> Resul
     }
     if !row.events.iter().any(|known| known == event) {
         let event = event.escape_debug();
-        return Err(format!("the event `{event}` is not known to this version of stockade"));
+        return Err(format!("unknown event `{event}`"));
     }
     let event = event.to_owned();
     let (name, input) = tool(agent, &event, frame)?;
@@ -322,7 +322,7 @@ fn event<'a>(agent: Agent, row: &'a AgentRow, frame: &'a Value) -> Result<&'a st
         // Its frames name no event. One that tells of a call that ended has an error, or no call.
         (None, None) if agent == Agent::Antigravity => match frame.get("error") {
             None => Ok("PreToolUse"),
-            Some(_) => Err("the frame tells of a call that ended".into()),
+            Some(_) => Err("the frame reports a call that has ended".into()),
         },
         (None, None) if row.unnamed.is_empty() => Err("the frame does not name its event".into()),
         (None, None) => unnamed(row, frame),
@@ -338,7 +338,7 @@ fn unnamed<'a>(row: &'a AgentRow, frame: &Value) -> Result<&'a str, String> {
             Some(_) => Err("`toolResult` is not an object".into()),
         };
     }
-    let members = frame.as_object().ok_or("the frame is no JSON object")?;
+    let members = frame.as_object().ok_or("the frame is not JSON object")?;
     let fits = |fields: &[String]| {
         let known = |key: &String| COMMON_FIELDS.contains(&key.as_str()) || fields.contains(key);
         let first = fields.first().is_some_and(|field| members.contains_key(field));
@@ -358,13 +358,13 @@ fn tool(agent: Agent, event: &str, frame: &Value) -> Result<(String, Value), Str
         // Older releases of two agents sent the input as JSON text.
         Some(Value::String(text)) => {
             json::read(text.as_bytes(), Dialect::Strict)
-                .map_err(|error| format!("`{what}` is no JSON object: {}", error.message))?;
+                .map_err(|error| format!("`{what}` is not a JSON object: {}", error.message))?;
             match serde_json::from_str(text) {
                 Ok(value @ Value::Object(_)) => Ok(value),
-                Ok(_) | Err(_) => Err(format!("`{what}` is no object")),
+                Ok(_) | Err(_) => Err(format!("`{what}` is not an object")),
             }
         }
-        Some(_) => Err(format!("`{what}` is no object")),
+        Some(_) => Err(format!("`{what}` is not an object")),
         None => Err(missing(what)),
     };
     let name = |value: Option<&str>, what: &str| {
@@ -465,7 +465,7 @@ fn cwd(frame: &Value) -> Result<String, String> {
     let named = match frame.get("cwd") {
         None | Some(Value::Null) => None,
         Some(Value::String(path)) => Some(path.as_str()),
-        Some(_) => return Err("the working directory is no string".into()),
+        Some(_) => return Err("the working directory is not a string".into()),
     };
     let lists = ["workspaceRoots", "workspace_roots", "workspacePaths"];
     let cwd = named.or_else(|| lists.iter().find_map(|key| first(key)));

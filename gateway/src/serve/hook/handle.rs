@@ -156,7 +156,7 @@ async fn checked(client: &mut Route, request: CheckRequest) -> Result<DecisionVi
 fn number() -> Result<String, String> {
     let mut bytes = [0; 16];
     let filled = random::fill(&mut bytes);
-    filled.map_err(|error| format!("no random number can be had: {error}"))?;
+    filled.map_err(|error| format!("cannot get random bytes: {error}"))?;
     Ok(hex(&bytes))
 }
 

@@ -73,8 +73,7 @@ pub(super) fn of_event(agent: Agent, told: &Told, said: Result<EventView, String
     }
     if after && !said.blocks.is_empty() {
         let reason = said.blocks.join("\n");
-        let reason =
-            if reason.trim().is_empty() { "a hook finds fault with it".into() } else { reason };
+        let reason = if reason.trim().is_empty() { "a hook blocked it".into() } else { reason };
         body.insert("decision".to_owned(), json!("block"));
         body.insert("reason".to_owned(), json!(reason));
     }

@@ -9,7 +9,7 @@ use stockade_parser::tables::{Table, view};
 /// The table as it ships.
 pub(crate) const TEXT: &str = include_str!("../../../../policies/agents.jsonc");
 
-const UNREADABLE: &str = "the table of agents cannot be read";
+const UNREADABLE: &str = "cannot read the table of agents";
 
 /// What is known about one agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub(crate) enum Split {
 /// Returns the row of agent `name`; an error says what is wrong with the table.
 pub(crate) fn row(name: &str) -> Result<AgentRow, String> {
     let table = view(Table::Agents).members().ok_or(UNREADABLE)?;
-    let row = table.get(name).ok_or_else(|| format!("no agent is called `{name}`"))?;
+    let row = table.get(name).ok_or_else(|| format!("unknown agent `{name}`"))?;
     let row = row.value().ok_or(UNREADABLE)?;
     let named = strings(row.get("named"))?;
     let mut unnamed = BTreeMap::new();

@@ -85,27 +85,24 @@ fn recorded_frames_of_each_agent_are_read() {
 fn what_is_not_understood_is_blocked_with_the_reason() {
     let row = table::row("claude").unwrap();
     let read = |text: &str| read(Agent::Claude, &row, text.as_bytes()).unwrap_err();
-    assert!(read("").starts_with("the frame is no JSON object"));
+    assert!(read("").starts_with("the frame is not a JSON object"));
     assert!(
         read(r#"{"hook_event_name":"PreToolUse","tool_na"#)
-            .starts_with("the frame is no JSON object")
+            .starts_with("the frame is not a JSON object")
     );
-    assert!(read("{}{}").starts_with("the frame is no JSON object"));
-    assert_eq!(read("[]"), "the frame is no JSON object");
+    assert!(read("{}{}").starts_with("the frame is not a JSON object"));
+    assert_eq!(read("[]"), "the frame is not a JSON object");
     let twice = r#"{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls","command":"rm x"}}"#;
     assert!(read(twice).ends_with("the key `command` stands here a second time"));
     let escaped = r#"{"hook_event_name":"PreToolUse","tool_name":"Bash","cwd":"/p","tool_input":{"command":"ls","\u0063ommand":"rm x"}}"#;
     assert!(read(escaped).ends_with("the key `command` stands here a second time"));
     let prototype = r#"{"hook_event_name":"PreToolUse","tool_name":"Bash","cwd":"/p","tool_input":{"command":"ls","__proto__":{"command":"rm x"}}}"#;
-    assert_eq!(
-        read(prototype),
-        "the field `__proto__` of `Bash` is not known to this version of stockade"
-    );
+    assert_eq!(read(prototype), "unknown field `__proto__` of `Bash`");
     for value in ["\"\\ud800\"", "1e999", "-", "\"\t\"", "tru", "01", "NaN"] {
         let odd = format!(
             r#"{{"hook_event_name":"PreToolUse","tool_name":"Bash","cwd":"/p","tool_input":{{"command":"ls","timeout":{value}}}}}"#
         );
-        assert!(read(&odd).starts_with("the frame is no JSON object"), "{value}");
+        assert!(read(&odd).starts_with("the frame is not a JSON object"), "{value}");
     }
     for input in ["\"ls\"", "[\"ls\"]", "1", "null", "\"[1]\"", "\"{\\\"command\\\":1}\""] {
         let odd = format!(
@@ -119,10 +116,7 @@ fn what_is_not_understood_is_blocked_with_the_reason() {
     assert_eq!(read(no_input), "the frame has no `tool_input`");
     let no_command = r#"{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":1},"cwd":"/p"}"#;
     assert_eq!(read(no_command), "the shell tool has no `command`");
-    assert_eq!(
-        read(r#"{"hook_event_name":"BeforeShell"}"#),
-        "the event `BeforeShell` is not known to this version of stockade"
-    );
+    assert_eq!(read(r#"{"hook_event_name":"BeforeShell"}"#), "unknown event `BeforeShell`");
     let relative = r#"{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls"},"cwd":"p"}"#;
     assert_eq!(read(relative), "the working directory is not absolute");
 }

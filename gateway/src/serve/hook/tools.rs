@@ -19,7 +19,7 @@ pub(super) fn calls(
         // What it does is not known, so it must not be taken for the tool that we know by this name.
         let is_inner = row.inner.iter().any(|inner| inner == name);
         if !row.has_our_names && !is_inner && stockade_policy::is_known_tool(name) {
-            return Err(format!("this agent is not known to have a tool `{name}`"));
+            return Err(format!("unknown tool `{name}` of this agent"));
         }
         return Ok(vec![Call { tool: name.into(), input: input.clone(), cwd: cwd.into() }]);
     };
@@ -62,7 +62,7 @@ fn one(tool: &ToolRow, name: &str, input: &Value, cwd: &str) -> Result<Call, Str
         return Ok(Call { tool: tool.canonical.clone(), input: input.clone(), cwd: cwd.into() });
     }
     if !(input.is_object() || (input.is_string() && named(""))) {
-        return Err(format!("an element of `{name}` is not understood"));
+        return Err(format!("invalid element of `{name}`"));
     }
     let mut ours = Map::new();
     for (our, theirs) in &tool.fields {
@@ -72,7 +72,7 @@ fn one(tool: &ToolRow, name: &str, input: &Value, cwd: &str) -> Result<Call, Str
         });
         let value = found.next();
         if found.next().is_some() {
-            return Err(format!("`{name}` says twice what its `{our}` is"));
+            return Err(format!("`{name}` has its `{our}` twice"));
         }
         if let Some(value) = value {
             ours.insert(our.clone(), value.clone());
@@ -83,7 +83,7 @@ fn one(tool: &ToolRow, name: &str, input: &Value, cwd: &str) -> Result<Call, Str
         None | Some(Value::Null) => cwd.to_owned(),
         Some(Value::String(path)) if path.starts_with('/') => path,
         Some(Value::String(path)) => format!("{cwd}/{path}"),
-        Some(_) => return Err("the working directory of the call is no string".into()),
+        Some(_) => return Err("the working directory of the call is not a string".into()),
     };
     Ok(Call { tool: tool.canonical.clone(), input: Value::Object(ours), cwd })
 }
@@ -100,7 +100,7 @@ fn only_known(name: &str, input: &Value, known: impl Fn(&str) -> bool) -> Result
     match members.find(|(key, value)| carries(value) && !known(key)) {
         Some((key, _)) => {
             let key = key.escape_debug();
-            Err(format!("the field `{key}` of `{name}` is not known to this version of stockade"))
+            Err(format!("unknown field `{key}` of `{name}`"))
         }
         None => Ok(()),
     }
@@ -125,10 +125,7 @@ fn patched(patch: &str) -> Result<Vec<&str>, String> {
         match path.filter(plain).filter(|path| !path.is_empty()) {
             Some(path) => paths.push(path),
             None => {
-                return Err(format!(
-                    "the line `{}` of the patch is not understood",
-                    line.escape_debug()
-                ));
+                return Err(format!("invalid line `{}` in the patch", line.escape_debug()));
             }
         }
     }
@@ -145,7 +142,7 @@ fn addresses(text: &str) -> Result<Vec<&str>, String> {
         let lower = word.to_ascii_lowercase();
         let web = lower.starts_with("http://") || lower.starts_with("https://");
         if !web || !word.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\') {
-            return Err(format!("the address `{}` is not understood", word.escape_debug()));
+            return Err(format!("invalid address `{}`", word.escape_debug()));
         }
         found.push(word);
     }

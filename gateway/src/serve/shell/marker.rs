@@ -34,7 +34,7 @@ pub(crate) fn write(path: &Path, directory: &str) -> io::Result<()> {
     let found = file.metadata()?;
     let own = found.uid() == rustix::process::geteuid().as_raw();
     if !found.is_file() || found.nlink() != 1 || !own {
-        return Err(io::Error::other("it is no plain file of this user alone"));
+        return Err(io::Error::other("not a regular file that only this user can write"));
     }
     file.set_len(0)?;
     file.write_all(format!("{directory}\n").as_bytes())

@@ -7,7 +7,7 @@ pub(crate) enum Asked {
     Text(String),
     /// These words behind the shell's own name: options that count, a text or script, positional parameters.
     Words(Vec<String>),
-    /// The text is on standard input, if that is no terminal; with options that count and positional parameters.
+    /// The text is on standard input, if that is not a terminal; with options that count and positional parameters.
     Input {
         /// Options that count.
         options: Vec<String>,
@@ -41,7 +41,7 @@ pub(crate) fn read(arguments: &[String]) -> Result<Asked, String> {
             }
             long if KEPT.contains(&long) => found.options.push(long.to_owned()),
             long if long.starts_with("--") => {
-                return Err(format!("the option `{long}` is not known"));
+                return Err(format!("unknown option `{long}`"));
             }
             short if short.starts_with(['-', '+']) && short.len() > 1 => {
                 found.letters(short, &mut words)?;
@@ -82,7 +82,7 @@ impl Found {
                 }
                 _ if IGNORED_LETTERS.contains(letter) => {}
                 _ if KEPT_LETTERS.contains(letter) => self.options.push(format!("{sign}{letter}")),
-                _ => return Err(format!("the option `{sign}{letter}` is not known")),
+                _ => return Err(format!("unknown option `{sign}{letter}`")),
             }
         }
         Ok(())

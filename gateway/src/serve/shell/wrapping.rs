@@ -64,7 +64,7 @@ pub(crate) struct Unwrapped {
 pub(crate) fn unwrap(text: &str, folders: &[PathBuf]) -> Result<Option<Unwrapped>, String> {
     let table = view(Table::Agents).members().ok_or("it cannot be read")?;
     for (_, agent) in table.iter() {
-        let agent = agent.members().ok_or("a row is no object")?;
+        let agent = agent.members().ok_or("a row is not an object")?;
         let Some(shell) = agent.get("shell") else { continue };
         let row = row(&shell.value().ok_or("a row cannot be read")?)?;
         let found = row.templates.iter().find_map(|pieces| fit(text, pieces, &row, folders));

@@ -45,7 +45,8 @@ pub(super) fn narrowed(agent: Agent, row: &Row, around: &Surroundings, help: &st
     if !whole.is_empty() {
         let files: Vec<String> = whole.iter().map(|path| path.display().to_string()).collect();
         let (project, files) = (around.project.display(), files.join(", "));
-        findings.push(Finding::good("layer", format!("in {project} the hook of {files} holds")));
+        findings
+            .push(Finding::good("layer", format!("in {project} the hook of {files} is in force")));
     }
     findings
 }
@@ -68,7 +69,7 @@ fn matchers(agent: Agent, text: &str, list: &[&str]) -> Vec<Option<String>> {
     entries.iter().filter(is_ours).map(narrow).collect()
 }
 
-/// Says whether a setting of the agent puts its hooks out of force. What a person or a project says does not reach the
+/// Says whether a setting of the agent disables its hooks. What a person or a project says does not reach the
 /// hook of an administrator's file.
 pub(super) fn switched_off(
     agent: Agent,
@@ -89,8 +90,8 @@ pub(super) fn switched_off(
         let member = json_text::at_path(&text, &keys(path));
         if member.is_some_and(|member| member.kind == Json::Bool(*value)) {
             let (name, shown) = (path.join("."), place.display());
-            let detail = format!("`{name}` in {shown} puts hooks out of force");
-            found.push((place.clone(), detail, format!("take `{name}` out")));
+            let detail = format!("`{name}` in {shown} disables hooks");
+            found.push((place.clone(), detail, format!("remove `{name}`")));
         }
     }
     found.extend(by_name(row, around, commands));
@@ -110,7 +111,7 @@ pub(super) fn switched_off(
         });
     }
     if findings.is_empty() {
-        let detail = "no setting of this agent puts its hooks out of force";
+        let detail = "no setting of this agent disables its hooks";
         findings.push(Finding::good("in force", detail));
     }
     findings
@@ -133,8 +134,8 @@ fn by_name(row: &Row, around: &Surroundings, commands: &[String]) -> Vec<Off> {
         };
         if names.iter().any(|name| ours(&name)) {
             let (name, shown) = (path.join("."), place.display());
-            let detail = format!("`{name}` in {shown} switches our hook off");
-            found.push((place.clone(), detail, format!("take our hook out of `{name}`")));
+            let detail = format!("`{name}` in {shown} disables our hook");
+            found.push((place.clone(), detail, format!("remove our hook from `{name}`")));
         }
     }
     found
@@ -165,8 +166,8 @@ fn by_feature(row: &Row, around: &Surroundings) -> Vec<Off> {
             });
             if let Some(name) = off {
                 let shown = place.display();
-                let detail = format!("`features.{name}` in {shown} puts hooks out of force");
-                found.push((place.clone(), detail, format!("take `{name} = false` out")));
+                let detail = format!("`features.{name}` in {shown} disables hooks");
+                found.push((place.clone(), detail, format!("remove `{name} = false`")));
             }
         }
     }

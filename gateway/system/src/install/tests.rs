@@ -113,10 +113,10 @@ fn what_somebody_else_put_there_is_not_believed() {
     fs::create_dir(&log).unwrap();
     fs::set_permissions(&log, Permissions::from_mode(0o777)).unwrap();
     let told = install(&plan(root, None), false).unwrap_err();
-    assert!(told.contains("others can write it"), "{told}");
+    assert!(told.contains("other users can write it"), "{told}");
     undo(root, false, false).unwrap();
     assert!(log.exists(), "it was not ours");
     fs::remove_dir(&log).unwrap();
     std::os::unix::fs::symlink("/etc", &log).unwrap();
-    assert!(install(&plan(root, None), false).unwrap_err().contains("is no directory"));
+    assert!(install(&plan(root, None), false).unwrap_err().contains("is not a directory"));
 }

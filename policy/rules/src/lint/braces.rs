@@ -51,5 +51,5 @@ fn in_path(path: &str, origin: &Origin) -> Option<Problem> {
 }
 
 fn message(found: &str) -> String {
-    format!("`{found}` stands for these very characters, not for one or the other")
+    format!("`{found}` matches these characters literally, not one or the other")
 }

@@ -96,8 +96,8 @@ impl<'r> Wider<'r> {
             !std::ptr::eq(*wide, rule) && names && self.may_compare()
         });
         let wider = bare.chain(globs).next()?;
-        let message = format!("`{}` in {} speaks of every call already", wider.text, place(wider));
-        Some(problem(rule, message, "take one of the two out".to_owned()))
+        let message = format!("`{}` in {} already matches every call", wider.text, place(wider));
+        Some(problem(rule, message, "remove one of the two".to_owned()))
     }
 
     /// An allow or ask rule that a deny rule refuses altogether.
@@ -113,9 +113,12 @@ impl<'r> Wider<'r> {
             own.or_else(|| reading.flatten()).copied().or_else(|| self.host(rule, inside))
         };
         let winner = self.of_commands(rule, Decision::Deny).or_else(refused)?;
-        let message =
-            format!("`{}` in {} refuses all that this rule speaks of", winner.text, place(winner));
-        Some(problem(rule, message, "take one of the two out".to_owned()))
+        let message = format!(
+            "`{}` in {} refuses everything that this rule matches",
+            winner.text,
+            place(winner)
+        );
+        Some(problem(rule, message, "remove one of the two".to_owned()))
     }
 
     /// A host that a wider deny rule refuses.
@@ -138,8 +141,8 @@ impl<'r> Wider<'r> {
         if rule.effect == Decision::Allow && spells_out_more(rule, wider) {
             return None;
         }
-        let message = format!("`{}` in {} covers all of this already", wider.text, place(wider));
-        Some(problem(rule, message, "take this one out".to_owned()))
+        let message = format!("`{}` in {} already covers all of this", wider.text, place(wider));
+        Some(problem(rule, message, "remove this one".to_owned()))
     }
 
     /// Says where comparing was given up, if it was.

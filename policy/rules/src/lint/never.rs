@@ -59,19 +59,19 @@ fn misspelt(rule: &Rule) -> Option<Finding> {
     if program.windows(2).any(|pair| pair == [Some(b':'), None]) {
         return found(
             "`:*` means further words only at the end of a rule",
-            "put a blank in place of the colon, as in `Bash(git * push)`",
+            "use a space instead of the colon, as in `Bash(git * push)`",
         );
     }
     if program.first() == Some(&Some(b'^')) {
         return found(
-            "a rule is no regular expression, and no program has such a name",
-            "write the program itself, with `:*` behind it",
+            "a rule is not a regular expression, and no program has such a name",
+            "write the program itself, followed by `:*`",
         );
     }
     let holds = |byte: u8| program.contains(&Some(byte));
     if program.first() == Some(&Some(b'{')) && holds(b',') && holds(b'}') {
         return found(
-            "braces in a rule are no alternatives, and the shell leaves none in the name of a program",
+            "braces in a rule are not alternatives, and the shell leaves none in the name of a program",
             "write a rule for each program",
         );
     }
@@ -89,8 +89,7 @@ fn command(rule: &Rule) -> Option<Finding> {
     let first = pattern.first_words()?.into_iter().next()?;
     if first.contains(&b'$') || first.starts_with(b"~") {
         return found(
-            "the shell puts something else for the first word, and a word that is known only \
-             later meets no allow rule",
+            "the shell replaces the first word, and a word that is not known before it runs matches no allow rule",
             "write the path out",
         );
     }
@@ -100,13 +99,13 @@ fn command(rule: &Rule) -> Option<Finding> {
     if first.contains(&b'=') {
         return found(
             "a wildcard rule that begins with an assignment covers nothing",
-            "leave the assignment out, or write the whole command",
+            "remove the assignment, or write the whole command",
         );
     }
     let name = String::from_utf8_lossy(&first);
     if listed(&knowledge().looked_through, &first) {
         let message = format!("rules look through `{name}`, so this wildcard is never tried");
-        return Some((message, "write a rule for the command behind it"));
+        return Some((message, "write a rule for the command after it"));
     }
     if pattern.literal_words() == 1 && listed(&knowledge().starters, &first) {
         let message = format!("a wildcard does not cover what `{name}` starts");
@@ -121,7 +120,7 @@ fn path(rule: &Rule, from_source: bool, empty_class: bool) -> Option<Finding> {
         return Some(finding);
     }
     if text.trim() != text {
-        return found("a blank at the end belongs to the name", "take the blank out");
+        return found("a space at the end is part of the name", "remove the space");
     }
     from_source.then(|| from_settings(rule, text)).flatten()
 }
@@ -135,7 +134,7 @@ fn spelled(text: &str, empty_class: bool) -> Option<Finding> {
         );
     }
     if text.starts_with('~') && text != "~" && !text.starts_with("~/") {
-        return found("only `~/` stands for a home directory", "write the path from `//` on");
+        return found("only `~/` means a home directory", "write the path from `//` on");
     }
     if text.split('/').any(is_left_open) {
         return found(
@@ -144,7 +143,7 @@ fn spelled(text: &str, empty_class: bool) -> Option<Finding> {
         );
     }
     if empty_class {
-        return found("a range in `[ ]` holds no character", "write it from low to high");
+        return found("a range in `[ ]` contains no character", "write it from low to high");
     }
     None
 }
@@ -180,7 +179,7 @@ fn from_settings(rule: &Rule, text: &str) -> Option<Finding> {
     let list = if own { &tables.foreign_directories } else { &tables.system_directories };
     if listed(list, first.as_bytes()) {
         let message =
-            format!("a single `/` begins at the place of the settings, not at `/{first}`");
+            format!("a single `/` begins at the directory of the settings, not at `/{first}`");
         return Some((message, "write `//` for the root of the file system"));
     }
     None
@@ -194,15 +193,12 @@ fn domain(rule: &Rule) -> Option<Finding> {
         return None;
     }
     if !host.chars().all(plain) || host.len() > 253 || host.split('.').any(|it| it.len() > 63) {
-        return found(
-            "no host has such a name",
-            "write the host alone, such as `docs.example.com`",
-        );
+        return found("not a valid host name", "write the host alone, such as `docs.example.com`");
     }
     let last = host.rsplit('.').next()?;
     let number = !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit());
     if number && !host.contains('*') && host.parse::<std::net::Ipv4Addr>().is_err() {
-        return found("no host and no address has such a name", "write four numbers up to 255");
+        return found("not a valid host name or address", "write four numbers up to 255");
     }
     None
 }
@@ -210,7 +206,7 @@ fn domain(rule: &Rule) -> Option<Finding> {
 fn tool(rule: &Rule) -> Option<Finding> {
     let known = knowledge().known_tools.contains(&rule.tool.as_str()) || rule.tool.contains('_');
     (!known).then(|| {
-        let message = format!("no tool is called `{}`", rule.tool);
+        let message = format!("unknown tool `{}`", rule.tool);
         (message, "tool names are case-sensitive, such as `Bash` or `WebFetch`")
     })
 }

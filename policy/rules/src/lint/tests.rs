@@ -34,13 +34,13 @@ fn commands_that_no_call_meets() {
         Layer::User,
         allow,
         expect![[r#"
-            Bash($HOME/x *): the shell puts something else for the first word, and a word that is known only later meets no allow rule; write the path out
-            Bash(~/bin/x): the shell puts something else for the first word, and a word that is known only later meets no allow rule; write the path out
-            Bash(A=1 x *): a wildcard rule that begins with an assignment covers nothing; leave the assignment out, or write the whole command
-            Bash(timeout:*): rules look through `timeout`, so this wildcard is never tried; write a rule for the command behind it
+            Bash($HOME/x *): the shell replaces the first word, and a word that is not known before it runs matches no allow rule; write the path out
+            Bash(~/bin/x): the shell replaces the first word, and a word that is not known before it runs matches no allow rule; write the path out
+            Bash(A=1 x *): a wildcard rule that begins with an assignment covers nothing; remove the assignment, or write the whole command
+            Bash(timeout:*): rules look through `timeout`, so this wildcard is never tried; write a rule for the command after it
             Bash(sudo *): a wildcard does not cover what `sudo` starts; write the whole command
-            Bash(nice -n 5 x *): rules look through `nice`, so this wildcard is never tried; write a rule for the command behind it
-            Bsh: no tool is called `Bsh`; tool names are case-sensitive, such as `Bash` or `WebFetch`
+            Bash(nice -n 5 x *): rules look through `nice`, so this wildcard is never tried; write a rule for the command after it
+            Bsh: unknown tool `Bsh`; tool names are case-sensitive, such as `Bash` or `WebFetch`
         "#]],
     );
 }
@@ -52,9 +52,9 @@ fn paths_that_resolve_nowhere() {
         Layer::User,
         deny,
         expect![[r#"
-            Read(/etc/shadow): a single `/` begins at the place of the settings, not at `/etc`; write `//` for the root of the file system
-            Read(.env ): a blank at the end belongs to the name; take the blank out
-            Edit(/var/x): a single `/` begins at the place of the settings, not at `/var`; write `//` for the root of the file system
+            Read(/etc/shadow): a single `/` begins at the directory of the settings, not at `/etc`; write `//` for the root of the file system
+            Read(.env ): a space at the end is part of the name; remove the space
+            Edit(/var/x): a single `/` begins at the directory of the settings, not at `/var`; write `//` for the root of the file system
         "#]],
     );
     // A project may well have a directory `var`, and hardly one called `etc`.
@@ -62,8 +62,8 @@ fn paths_that_resolve_nowhere() {
         Layer::Project,
         deny,
         expect![[r#"
-            Read(/etc/shadow): a single `/` begins at the place of the settings, not at `/etc`; write `//` for the root of the file system
-            Read(.env ): a blank at the end belongs to the name; take the blank out
+            Read(/etc/shadow): a single `/` begins at the directory of the settings, not at `/etc`; write `//` for the root of the file system
+            Read(.env ): a space at the end is part of the name; remove the space
         "#]],
     );
 }
@@ -90,7 +90,7 @@ fn braces_in_what_allows_are_no_alternatives() {
         Layer::User,
         settings,
         expect![[r#"
-        Bash(npm run {test,lint} *): `{test,lint}` stands for these very characters, not for one or the other; write a rule for each
+        Bash(npm run {test,lint} *): `{test,lint}` matches these characters literally, not one or the other; write a rule for each
     "#]],
     );
 }
@@ -102,8 +102,8 @@ fn hosts_that_cannot_be() {
         Layer::User,
         allow,
         expect![[r#"
-            WebFetch(domain:a!b): no host has such a name; write the host alone, such as `docs.example.com`
-            WebFetch(domain:1.2.3): no host and no address has such a name; write four numbers up to 255
+            WebFetch(domain:a!b): not a valid host name; write the host alone, such as `docs.example.com`
+            WebFetch(domain:1.2.3): not a valid host name or address; write four numbers up to 255
         "#]],
     );
 }
@@ -115,13 +115,13 @@ fn rules_that_wider_ones_hide() {
         Layer::User,
         settings,
         expect![[r#"
-        Read(a): `Read(a)` in user.json:1 refuses all that this rule speaks of; take one of the two out
-        Edit(b): `Read(b)` in user.json:1 refuses all that this rule speaks of; take one of the two out
-        WebFetch(domain:x.a.org): `WebFetch(domain:*.a.org)` in user.json:1 refuses all that this rule speaks of; take one of the two out
-        mcp__m__t: `mcp__m__*` in user.json:1 speaks of every call already; take one of the two out
-        Bash(ls -l *): `Bash(ls *)` in user.json:1 covers all of this already; take this one out
-        Bash(rm x): `Bash(rm:*)` in user.json:1 refuses all that this rule speaks of; take one of the two out
-        Bash(git push main): `Bash(git * main)` in user.json:1 refuses all that this rule speaks of; take one of the two out
+        Read(a): `Read(a)` in user.json:1 refuses everything that this rule matches; remove one of the two
+        Edit(b): `Read(b)` in user.json:1 refuses everything that this rule matches; remove one of the two
+        WebFetch(domain:x.a.org): `WebFetch(domain:*.a.org)` in user.json:1 refuses everything that this rule matches; remove one of the two
+        mcp__m__t: `mcp__m__*` in user.json:1 already matches every call; remove one of the two
+        Bash(ls -l *): `Bash(ls *)` in user.json:1 already covers all of this; remove this one
+        Bash(rm x): `Bash(rm:*)` in user.json:1 refuses everything that this rule matches; remove one of the two
+        Bash(git push main): `Bash(git * main)` in user.json:1 refuses everything that this rule matches; remove one of the two
     "#]],
     );
 }

@@ -16,7 +16,7 @@ pub(super) struct Floor {
 }
 
 impl Merging {
-    /// Takes the mode of a directory above: one that is no mode, or that such settings cannot set, is `default`.
+    /// Takes the mode of a directory above: one that is not a mode, or that such settings cannot set, is `default`.
     pub(super) fn mode_of_above(&mut self, source: &Source<'_>, named: Option<Mode>) {
         let mode = match named {
             Some(Mode::DontAsk | Mode::AcceptEdits) if !source.may_run() => return,

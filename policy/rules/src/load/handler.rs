@@ -51,12 +51,12 @@ pub(super) fn read(
             (command(value)?, ["command", "args", "shell", "async", "asyncRewake"].as_slice())
         }
         Some("http") if event == HookEvent::SessionStart => {
-            return Err(bad("`SessionStart` takes no handlers of type `http`", "use a command"));
+            return Err(bad("`SessionStart` has no handlers of type `http`", "use a command"));
         }
         Some("http") => (http(value)?, ["url", "headers", "allowedEnvVars"].as_slice()),
         Some("mcp_tool" | "prompt" | "agent") => {
             let help = "use a handler of type `command` or `http`";
-            return Err(bad("handlers of this type do not run here", help));
+            return Err(bad("handlers of this type are not supported", help));
         }
         Some(_) | None => {
             return Err(bad("the handler has no known `type`", "write `command` or `http`"));
@@ -65,10 +65,10 @@ pub(super) fn read(
     for member in value.members().unwrap_or_default() {
         let key = member.key.as_str();
         if !COMMON_KEYS.contains(&key) && !own.contains(&key) {
-            let message = format!("the key `{key}` is not known here");
+            let message = format!("unknown key `{key}`");
             complaints.push(Complaint {
                 harmless: true,
-                ..bad(message, "take it out, or check its spelling")
+                ..bad(message, "remove it, or check its spelling")
             });
         }
     }
@@ -76,13 +76,13 @@ pub(super) fn read(
         None => None,
         Some(_) if !event.is_about_a_tool() => {
             let message = format!("a handler with `if` never runs at `{}`", event.name());
-            return Err(bad(message, "take the `if` out"));
+            return Err(bad(message, "remove the `if`"));
         }
         Some(text) => {
             let read = text.text().and_then(|text| condition(text, source, &origin));
             if read.is_none() {
                 let help = "write one rule, such as `Bash(git push *)`; until then the hook runs without `if`";
-                complaints.push(bad("`if` is no rule", help));
+                complaints.push(bad("invalid rule in `if`", help));
             }
             read
         }
@@ -91,7 +91,7 @@ pub(super) fn read(
         None => None,
         Some(text) => {
             if text.text().is_none() {
-                let fault = bad("`statusMessage` is a text", "put it in quotes");
+                let fault = bad("`statusMessage` must be a string", "put it in quotes");
                 complaints.push(Complaint { harmless: true, ..fault });
             }
             text.text().map(str::to_owned)
@@ -122,7 +122,7 @@ fn truth(value: &Value, key: &str) -> Result<bool, Complaint> {
         None => Ok(false),
         Some(found) => found
             .boolean()
-            .ok_or_else(|| bad(format!("`{key}` is true or false"), "write one of them")),
+            .ok_or_else(|| bad(format!("`{key}` must be true or false"), "write one of them")),
     }
 }
 
@@ -134,17 +134,20 @@ fn seconds(value: &Value) -> Result<Duration, Complaint> {
     number
         .filter(|seconds| *seconds > 0.0)
         .and_then(|it| Duration::try_from_secs_f64(it.min(LONGEST_TIMEOUT_SECONDS)).ok())
-        .ok_or_else(|| bad("`timeout` is a number of seconds above 0", "write a number such as 30"))
+        .ok_or_else(|| {
+            bad("`timeout` must be a number of seconds above 0", "write a number such as 30")
+        })
 }
 
 fn command(value: &Value) -> Result<Handler, Complaint> {
     let text = value.get("command").and_then(Value::text).filter(|text| !text.trim().is_empty());
-    let text = text.ok_or_else(|| bad("the handler has no `command`", "write what is to run"))?;
+    let text =
+        text.ok_or_else(|| bad("the handler has no `command`", "write the command to run"))?;
     let arguments = value.get("args").map(|list| words(list, "args")).transpose()?;
     let bash = match value.get("shell").map(Value::text) {
         None => false,
         Some(Some("bash")) => true,
-        Some(_) => return Err(bad("`shell` is `bash` or not there", "take it out")),
+        Some(_) => return Err(bad("`shell` must be `bash` or absent", "take it out")),
     };
     Ok(Handler::Command(CommandHook { command: text.to_owned(), arguments, bash }))
 }
@@ -152,7 +155,8 @@ fn command(value: &Value) -> Result<Handler, Complaint> {
 fn words(value: &Value, key: &str) -> Result<Vec<String>, Complaint> {
     let mut other = false;
     let list = texts(value, |_, _| other = true).filter(|_| !other);
-    let list = list.ok_or_else(|| bad(format!("`{key}` is a list of texts"), "write `[\"…\"]`"))?;
+    let list =
+        list.ok_or_else(|| bad(format!("`{key}` must be a list of strings"), "write `[\"…\"]`"))?;
     Ok(list.into_iter().map(|(_, _, text)| text.to_owned()).collect())
 }
 
@@ -163,25 +167,26 @@ fn http(value: &Value) -> Result<Handler, Complaint> {
         .any(|scheme| url.len() > scheme.len() && url.starts_with(scheme))
     {
         let help = "write an address that begins with `https://` or `http://`";
-        return Err(bad("the handler has no `url` that can be used", help));
+        return Err(bad("the handler has no valid `url`", help));
     }
     let mut headers = Vec::new();
     if let Some(object) = value.get("headers") {
         let members = object.members();
-        let members = members.ok_or_else(|| bad("`headers` is an object", "write `{ }`"))?;
+        let members = members.ok_or_else(|| bad("`headers` must be an object", "write `{ }`"))?;
         for member in members {
             let name = member.key.as_str();
             let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
             if name.is_empty() || !name.chars().all(is_token) {
-                return Err(bad("`headers` has a name that is none", "check its spelling"));
+                return Err(bad("`headers` has an invalid name", "check its spelling"));
             }
             if OWN_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
-                let message = format!("the header `{name}` belongs to the request itself");
+                let message = format!("the header `{name}` is set by the request itself");
                 return Err(bad(message, "take it out"));
             }
             let text = member.value.text().filter(|text| !text.contains(char::is_control));
-            let text =
-                text.ok_or_else(|| bad("the value of a header is a text on one line", "mend it"))?;
+            let text = text.ok_or_else(|| {
+                bad("the value of a header must be a string on one line", "correct it")
+            })?;
             headers.push((name.to_owned(), text.to_owned()));
         }
     }
@@ -190,7 +195,7 @@ fn http(value: &Value) -> Result<Handler, Complaint> {
     Ok(Handler::Http(HttpHook { url: url.to_owned(), headers, variables }))
 }
 
-/// Returns what an `if` covers; none when its text is no rule.
+/// Returns what an `if` covers; none when its text is not a rule.
 fn condition(text: &str, source: &Source<'_>, origin: &Origin) -> Option<Condition> {
     let reading = rule::read(text, Decision::Deny, origin.clone(), source.anchor());
     match reading {

@@ -53,13 +53,13 @@ impl Collected {
     /// Takes `disableAllHooks`.
     pub fn disable(&mut self, source: &Source<'_>, value: &Value, problems: &mut Problems) {
         let Some(on) = value.boolean() else {
-            let message = "a truth value is expected here; it has no effect";
+            let message = "expected a Boolean; ignored";
             problems.warn(source, value.span, "/disableAllHooks", message, "write true or false");
             return;
         };
         if !source.widens() {
             // A hook that is off guards nothing.
-            let message = "this does not count before the folder is trusted";
+            let message = "ignored until the folder is trusted";
             let help = "run `stockade policy trust` after reading the file";
             problems.warn(source, value.span, "/disableAllHooks", message, help);
         } else if source.layer() == Layer::Policy {
@@ -102,8 +102,8 @@ impl Collected {
         problems: &mut Problems,
     ) {
         let Some(events) = value.members() else {
-            let message = "an object of events is expected here";
-            problems.refuse(source, value.span, pointer, message, "mend the file");
+            let message = "expected an object of events";
+            problems.refuse(source, value.span, pointer, message, "correct the file");
             return;
         };
         if !source.may_run() {
@@ -120,9 +120,9 @@ impl Collected {
                     continue;
                 }
                 None if OTHER_EVENTS.contains(&event.key.as_str()) => {
-                    (format!("hooks of `{}` do not run here", event.key), "they have no effect")
+                    (format!("hooks of `{}` are not supported", event.key), "they have no effect")
                 }
-                None => (format!("there is no event `{}`", event.key), "check its spelling"),
+                None => (format!("unknown event `{}`", event.key), "check its spelling"),
             };
             problems.warn(source, event.key_span, &pointer, &message, help);
         }
@@ -138,7 +138,7 @@ impl Collected {
     ) {
         let severity = severity(source);
         let Some(groups) = value.elements() else {
-            let (message, help) = ("a list is expected here", "write `[ ]` around it");
+            let (message, help) = ("expected a list", "write `[ ]` around it");
             problems.add(severity, source, value.span, pointer, message, help);
             return;
         };
@@ -147,13 +147,13 @@ impl Collected {
             let matcher = group.get("matcher").map_or(Some(""), Value::text);
             let handlers = group.get("hooks").and_then(Value::elements);
             let (Some(matcher), Some(handlers)) = (matcher, handlers) else {
-                let message = "an object with `matcher` and a list `hooks` is expected here";
-                problems.add(severity, source, group.span, &pointer, message, "mend this entry");
+                let message = "expected an object with `matcher` and a list `hooks`";
+                problems.add(severity, source, group.span, &pointer, message, "correct this entry");
                 continue;
             };
             if !is_plain(matcher) && Regex::new(matcher).is_err() {
-                let message = "this matcher is no regular expression; it matches everything";
-                let help = "mend the expression";
+                let message = "invalid regular expression; it matches everything";
+                let help = "correct the expression";
                 problems.add(severity, source, group.span, &pointer, message, help);
             }
             for (index, value) in handlers.iter().enumerate() {
@@ -220,22 +220,16 @@ fn bound(
     let list = list.get_or_insert_default();
     let mut bad = Vec::new();
     let Some(found) = texts(value, |element, index| bad.push((element, index))) else {
-        let (message, help) = ("a list of texts is expected here", "until then it allows nothing");
+        let (message, help) = ("expected a list of strings", "until then it allows nothing");
         problems.add(severity(source), source, value.span, pointer, message, help);
         return;
     };
     for (element, index) in bad {
         let pointer = format!("{pointer}/{index}");
-        problems.warn(
-            source,
-            element.span,
-            &pointer,
-            "a text is expected here",
-            "put it in quotes",
-        );
+        problems.warn(source, element.span, &pointer, "expected a string", "put it in quotes");
     }
     if !may_add && !found.is_empty() {
-        let message = "this does not count before the folder is trusted";
+        let message = "ignored until the folder is trusted";
         let help = "run `stockade policy trust` after reading the file";
         problems.warn(source, value.span, pointer, message, help);
         return;

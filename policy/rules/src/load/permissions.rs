@@ -32,8 +32,8 @@ impl Merging {
                 "disableAutoMode" => self.settings.disable_auto |= disables(source, &member.value),
                 "skipDangerousModePermissionPrompt" => {}
                 key => {
-                    let message = format!("the key `{key}` is not known");
-                    let help = "rules stand in `allow`, `ask` and `deny`";
+                    let message = format!("unknown key `{key}`");
+                    let help = "rules belong in `allow`, `ask` and `deny`";
                     self.problems.warn(source, member.key_span, &pointer, &message, help);
                 }
             }
@@ -144,7 +144,7 @@ impl Merging {
         }
         for (element, index) in bad {
             let pointer = format!("{pointer}/{index}");
-            self.warn(source, element, &pointer, "a path is expected here", "put it in quotes");
+            self.warn(source, element, &pointer, "expected a path", "put it in quotes");
         }
     }
 
@@ -153,13 +153,13 @@ impl Merging {
             return self.mode_of_above(source, value.text().and_then(Mode::named));
         }
         let Some(mode) = value.text().and_then(Mode::named) else {
-            self.warn(source, value, pointer, "this is no mode; `default` counts", "write a mode");
+            self.warn(source, value, pointer, "invalid mode; `default` is used", "write a mode");
             self.set_mode(source, Mode::Default);
             return;
         };
         let risky = matches!(mode, Mode::Auto | Mode::BypassPermissions);
         if source.is_shared() && risky {
-            let message = "project and local settings cannot set this mode; `default` counts";
+            let message = "project and local settings cannot set this mode; `default` is used";
             self.warn(source, value, pointer, message, "put it into the user settings");
             self.set_mode(source, Mode::Default);
         } else if !source.widens() && !matches!(mode, Mode::Default | Mode::Plan) {

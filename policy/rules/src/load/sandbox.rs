@@ -58,7 +58,7 @@ impl Merging {
                 format!("{group}.{}", member.key)
             };
             if !self.sandbox_key(source, &key, &member.value, &pointer) {
-                let message = format!("the key `sandbox.{key}` is not known");
+                let message = format!("unknown key `sandbox.{key}`");
                 self.problems.warn(
                     source,
                     member.key_span,
@@ -141,7 +141,7 @@ impl Merging {
             }
             "network.allowManagedDomainsOnly" | "filesystem.allowManagedReadPathsOnly" => {
                 if source.layer() != Layer::Policy {
-                    let message = format!("`sandbox.{key}` counts in managed settings alone");
+                    let message = format!("`sandbox.{key}` is only valid in managed settings");
                     self.warn(source, value, pointer, &message, "take it out");
                 }
             }
@@ -171,7 +171,7 @@ impl Merging {
         }
     }
 
-    /// Sets a truth value of which `tight` is the stricter one: what is no truth value counts as that, and
+    /// Sets a truth value of which `tight` is the stricter one: what is not a truth value counts as that, and
     /// project and local settings can only tighten.
     fn switch(
         &mut self,
@@ -183,7 +183,7 @@ impl Merging {
     ) {
         let wanted = value.boolean();
         if wanted.is_none() {
-            let message = format!("a truth value is expected here; it counts as {tight}");
+            let message = format!("expected a Boolean; used as {tight}");
             self.warn(source, value, pointer, &message, "write true or false");
         }
         let wanted = wanted.unwrap_or(tight);
@@ -204,7 +204,7 @@ impl Merging {
         for (element, text, pointer) in list {
             match CommandPattern::new(&text) {
                 Ok(pattern) if source.is_shared() && names_runner(&pattern) => {
-                    let message = "programs that run what the project brings along leave the sandbox by user or managed settings alone";
+                    let message = "only user or managed settings exclude programs that run code of the project from the sandbox";
                     self.warn(source, element, &pointer, message, "put it into the user settings");
                 }
                 Ok(pattern) => {
@@ -239,8 +239,8 @@ impl Merging {
                     source,
                     element,
                     &pointer,
-                    "a path here has no wildcards",
-                    "name the directory",
+                    "a path here cannot have wildcards",
+                    "specify the directory",
                 );
                 continue;
             }
@@ -262,7 +262,7 @@ impl Merging {
         list: List,
     ) -> bool {
         let Some(texts) = braces::spelled_out(text, false) else {
-            let message = "its alternatives in braces cannot be spelled out";
+            let message = "its alternatives in braces cannot be expanded";
             let help = "write an entry for each";
             self.problems.add(Severity::Refusal, source, element.span, pointer, message, help);
             return false;
@@ -298,7 +298,7 @@ impl Merging {
                 continue;
             };
             let severity = if widens { Severity::Warning } else { Severity::Refusal };
-            let message = format!("this names no host: {error}");
+            let message = format!("invalid host: {error}");
             let help = "write `host`, `*.host`, an address, or one of them with `:port`";
             self.problems.add(severity, source, element.span, &pointer, &message, help);
         }
@@ -307,7 +307,7 @@ impl Merging {
     /// `false` from any layer leaves no way out; `true` only says what is so anyway.
     fn network(&mut self, source: &Source<'_>, value: &Value, pointer: &str) {
         if value.boolean().is_none() {
-            let message = "a truth value is expected here; it counts as false";
+            let message = "expected a Boolean; used as false";
             self.warn(source, value, pointer, message, "write true or false");
         }
         if value.boolean() != Some(true) {
@@ -388,13 +388,13 @@ impl Merging {
             match element.text().or_else(|| element.get(key)?.text()) {
                 Some(text) => found.push((element, text.to_owned(), pointer)),
                 None => {
-                    let message = format!("an object with `{key}` is expected here");
+                    let message = format!("expected an object with `{key}`");
                     self.problems.refuse(
                         source,
                         element.span,
                         &pointer,
                         &message,
-                        "mend this entry",
+                        "correct this entry",
                     );
                 }
             }
@@ -410,7 +410,7 @@ impl Merging {
     ) -> Option<Vec<(&'v Value, String, String)>> {
         let mut bad = Vec::new();
         let Some(list) = texts(value, |element, index| bad.push((element, index))) else {
-            self.refuse_type(source, value, pointer, "a list of texts");
+            self.refuse_type(source, value, pointer, "a list of strings");
             return None;
         };
         for (element, index) in bad {
@@ -419,7 +419,7 @@ impl Merging {
                 source,
                 element.span,
                 &pointer,
-                "a text is expected here",
+                "expected a string",
                 "put it in quotes",
             );
         }

@@ -29,7 +29,7 @@ struct Waiting<'v> {
 }
 
 /// Returns the values of settings texts besides rules and hooks, by key, strongest layer first. Of a single
-/// value only that of the strongest layer is returned. A text that is no JSON object has none.
+/// value only that of the strongest layer is returned. A text that is not a JSON object has none.
 pub fn settings_values(texts: &[SettingsText]) -> Vec<SettingsValue> {
     let mut found: Vec<SettingsValue> = Vec::new();
     for text in texts {

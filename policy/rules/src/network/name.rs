@@ -43,13 +43,13 @@ pub enum HostError {
     #[error("write the name in its ASCII form, `xn--…`")]
     NotAscii,
     /// `xn--` with what no Unicode name is written as.
-    #[error("the part that begins with `xn--` stands for no name")]
+    #[error("the part that begins with `xn--` is not a valid name")]
     Punycode,
     /// A number for an address in another form than the usual one.
     #[error("write an address as four decimal numbers, or in brackets in its shortest IPv6 form")]
     Address,
     /// No number from 1 to 65535.
-    #[error("the port is no number from 1 to 65535")]
+    #[error("the port must be a number from 1 to 65535")]
     Port,
 }
 
@@ -78,7 +78,7 @@ impl HostName {
                 return Err(HostError::Punycode);
             }
         }
-        // What a resolver might take for a number is no name (inet_aton(3)).
+        // What a resolver might take for a number is not a name (inet_aton(3)).
         let last = text.rsplit('.').next().unwrap_or_default();
         if last.starts_with("0x") || last.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(HostError::Address);

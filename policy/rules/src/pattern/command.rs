@@ -31,7 +31,7 @@ pub struct CommandPattern {
     typed: Vec<u16>,
     /// It ended in ` *` or `:*`: the text before it, alone or followed by further words.
     open: bool,
-    /// It holds a separator outside quotes: it is no pattern for one command.
+    /// It holds a separator outside quotes: it is not a pattern for one command.
     compound: bool,
 }
 
@@ -40,7 +40,7 @@ pub struct CommandPattern {
 pub enum Strike {
     /// It does not match.
     No,
-    /// A word that is known only later could make it match.
+    /// A word that is not known before it runs could make it match.
     Possible,
     /// It matches.
     Certain,
@@ -73,7 +73,7 @@ impl CommandPattern {
             },
         };
         if text.is_empty() {
-            return Err("the pattern names no command");
+            return Err("the pattern is empty");
         }
         let (unquoted, compound) = unquote(text);
         Ok(CommandPattern { unquoted, typed: typed(text.as_bytes()), open, compound })

@@ -34,7 +34,7 @@ impl DomainPattern {
         };
         let refused = |character: char| "/@:%\\? \t".contains(character);
         if text.is_empty() || text.contains(refused) || text.split('.').any(str::is_empty) {
-            return Err("this is no host name");
+            return Err("invalid host name");
         }
         Ok(DomainPattern {
             labels: text.split('.').map(ascii_label).collect(),

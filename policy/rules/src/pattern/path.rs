@@ -73,13 +73,13 @@ impl PathPattern {
     /// Reads a pattern of a rule with the given effect from a settings file anchored at `source`.
     pub fn new(text: &str, source: &Path, effect: Decision) -> Result<PathPattern, &'static str> {
         if text.is_empty() {
-            return Err("the pattern names no path");
+            return Err("the pattern is empty");
         }
         if text.starts_with('!') {
-            return Err("a pattern cannot take back what another one says");
+            return Err("a pattern cannot negate another one");
         }
         if text.contains('\0') {
-            return Err("a path holds no NUL byte");
+            return Err("a path cannot contain a NUL byte");
         }
         let (anchor, rest) = anchored(text, source);
         let free = anchor == Anchor::Cwd;

@@ -13,7 +13,7 @@ pub(super) fn unknown(
     if is_known(tool) {
         return None;
     }
-    let message = format!("no tool is called `{tool}`");
+    let message = format!("unknown tool `{tool}`");
     let until = match effect {
         Decision::Deny => "refused",
         Decision::Ask | Decision::Allow => "asked",

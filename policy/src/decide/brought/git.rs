@@ -22,7 +22,7 @@ struct Words<'a> {
     creates: bool,
 }
 
-/// Returns what git brings into the working tree; none for another program, and where a word is known only later.
+/// Returns what git brings into the working tree; none for another program, and where a word is not known before it runs.
 pub(super) fn of(command: &SimpleCommand, directory: &Path) -> Option<Vec<Bringing>> {
     if program(command) != b"git" {
         return None;

@@ -12,7 +12,7 @@ use super::super::cover::program;
 /// Letters of tar whose value follows.
 const VALUED: &[u8] = b"bCfFgHIKLNTVX";
 
-/// Returns the archive that a command unpacks; none for another program, and where a word is known only later.
+/// Returns the archive that a command unpacks; none for another program, and where a word is not known before it runs.
 pub(super) fn of(command: &SimpleCommand, directory: &Path) -> Option<Vec<Bringing>> {
     let words: Option<Vec<&[u8]>> = command.words.iter().skip(1).map(Word::exact).collect();
     let unpacked = match program(command) {

@@ -25,7 +25,7 @@ pub(super) fn smallest(question: &Question<'_>, drafts: &[Draft], at: RuleFiles<
     match (verdict.decision, verdict.by) {
         (Decision::Allow, _) => refusal(question, drafts, at),
         (Decision::Ask | Decision::Deny, By::Hook) => {
-            Change::None("a hook decided, and no allow rule goes before it".to_owned())
+            Change::None("a hook decided, and no allow rule overrides it".to_owned())
         }
         (Decision::Ask | Decision::Deny, By::Rule) => removal(question),
         (Decision::Ask | Decision::Deny, _) => permission(question, drafts, at),
@@ -37,7 +37,7 @@ fn refusal(question: &Question<'_>, drafts: &[Draft], at: RuleFiles<'_>) -> Chan
     let wanted = drafts.iter().find_map(|draft| narrowest(question, draft));
     match wanted {
         Some(text) => add(question, Decision::Deny, vec![text], at),
-        None => Change::None("no single rule speaks of exactly this call".to_owned()),
+        None => Change::None("no single rule matches exactly this call".to_owned()),
     }
 }
 
@@ -74,10 +74,7 @@ fn permission(question: &Question<'_>, drafts: &[Draft], at: RuleFiles<'_>) -> C
             }
             Some(text) => texts.push(text),
             None => {
-                return Change::None(format!(
-                    "no rule can be written for exactly `{}`",
-                    draft.text
-                ));
+                return Change::None(format!("no rule can match exactly `{}`", draft.text));
             }
         }
     }
@@ -117,7 +114,7 @@ fn removal(question: &Question<'_>) -> Change {
             return Change::Remove { rules: gone, gives: verdict.decision };
         }
     }
-    Change::None(format!("taking rules out is not enough: {}", verdict.reason))
+    Change::None(format!("removing rules is not enough: {}", verdict.reason))
 }
 
 /// Says whether an allow rule lets a part run.
@@ -140,12 +137,12 @@ fn lifts(question: &Question<'_>, draft: &Draft, text: &str, at: RuleFiles<'_>) 
 fn no_rule(code: &str, reason: &str) -> String {
     match code {
         "runner_outside" | "builder_changed" => reason.to_owned(),
-        "plan" => format!("{reason}; leave plan mode to run it"),
+        "plan" => format!("{reason}; exit plan mode to run it"),
         _ => format!("{reason}; no allow rule changes that"),
     }
 }
 
-/// Returns the rules with further ones, and the file in which those would stand; an error is a text that is no rule.
+/// Returns the rules with further ones, and the file in which those would stand; an error is a text that is not a rule.
 fn with<'a>(
     question: &Question<'_>,
     effect: Decision,
@@ -161,7 +158,7 @@ fn with<'a>(
         match rule::read(text, effect, origin, &question.context.facts.project) {
             Reading::Good(rule) => rules.push(rule),
             Reading::Odd(..) | Reading::Void(_) | Reading::Malformed(..) => {
-                return Err(format!("`{text}` is no rule that counts"));
+                return Err(format!("`{text}` is not a valid rule"));
             }
         }
     }

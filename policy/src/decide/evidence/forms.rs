@@ -49,8 +49,8 @@ fn command(question: &Question<'_>, command: &SimpleCommand) -> Vec<Form> {
         let names = command.assignments.iter().map(|one| String::from_utf8_lossy(&one.name));
         let names = names.collect::<Vec<_>>().join("`, `");
         found.push(match cover::are_safe(&command.assignments) {
-            true => form("looked past", format!("the assignment of `{names}`")),
-            false => form("looked past", format!("`{names}` by deny and ask rules alone")),
+            true => form("ignored", format!("the assignment of `{names}`")),
+            false => form("ignored", format!("`{names}` by deny and ask rules alone")),
         });
     }
     if let Some(base) = base_name(&command.words) {
@@ -60,7 +60,7 @@ fn command(question: &Question<'_>, command: &SimpleCommand) -> Vec<Form> {
         found.push(form("as a version of", joined(shell.source, &command.words, Some(name))));
     }
     for via in &command.via {
-        let how = if via.strip { "rules look through it" } else { "which is judged as well" };
+        let how = if via.strip { "rules look through it" } else { "which is also judged" };
         found.push(form("found inside", format!("`{}`; {how}", via.program)));
     }
     let facts = question.context.facts;
@@ -71,7 +71,7 @@ fn command(question: &Question<'_>, command: &SimpleCommand) -> Vec<Form> {
                 form("in directory", stockade_rules::normal(&directory).to_string_lossy())
             }))
         }
-        Directory::Unknown => found.push(form("in directory", "known only later")),
+        Directory::Unknown => found.push(form("in directory", "not known before it runs")),
     }
     let directory = paths::directory(&command.directory, facts);
     for effect in &command.effects {
@@ -117,7 +117,7 @@ fn file(
     };
     let written = word.exact().and_then(|bytes| paths::written(bytes, directory));
     let Some(written) = written else {
-        return Some(form(name, format!("`{shown}`, known only later")));
+        return Some(form(name, format!("`{shown}`, not known before it runs")));
     };
     let names = paths::names(&written, question.context.facts, directory);
     let names: Vec<String> = names.iter().map(|name| format!("`{}`", name.display())).collect();
@@ -139,7 +139,7 @@ fn tool(question: &Question<'_>) -> Vec<Form> {
     found
 }
 
-/// Joins words by single blanks, unquoted; what is known only later stands as it is typed.
+/// Joins words by single blanks, unquoted; what is not known before it runs stands as it is typed.
 pub(super) fn joined(source: &[u8], words: &[Word], program: Option<&[u8]>) -> String {
     let text = |(index, word): (usize, &Word)| match (program, word.exact()) {
         (Some(base), _) if index == 0 => String::from_utf8_lossy(base).into_owned(),

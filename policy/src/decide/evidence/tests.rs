@@ -25,8 +25,8 @@ fn a_managed_lock_sends_the_rule_to_the_managed_file() {
           because no rule allows it
           compared: a x
         mode: default
-        sandbox: off, so nothing is allowed for being confined
-        rules: allow and ask rules of managed settings alone count
+        sandbox: off, so nothing is allowed for being sandboxed
+        rules: only allow and ask rules of managed settings apply
         smallest change: the allow rule `Bash(a x)` in /m/managed.json; tried, and then it is allowed"#]],
     );
 }
@@ -42,10 +42,10 @@ fn two_rules_that_refuse_are_both_named() {
         `a x`: denied
           because of the deny rule `Bash(a:*)` in user.json:1:27: it matches
           compared: a x
-          lost: deny rule `Bash(* x)` in user.json:1:40: it matches too; the other stands first
+          lost: deny rule `Bash(* x)` in user.json:1:40: it also matches; the other comes first
           lost: allow rule `Bash(a x)` in user.json:1:64: deny goes before allow
         mode: default
-        sandbox: off, so nothing is allowed for being confined
+        sandbox: off, so nothing is allowed for being sandboxed
         smallest change: without `Bash(a:*)` in user.json:1:27 and `Bash(* x)` in user.json:1:40; tried, and then it is allowed"#]],
     );
 }
@@ -72,7 +72,7 @@ fn rules_that_are_many_are_counted() {
           lost: allow rule `Bash(a w7)` in user.json:1:119: the words are others
           and 4 more rules that do not match
         mode: default
-        sandbox: off, so nothing is allowed for being confined
+        sandbox: off, so nothing is allowed for being sandboxed
         smallest change: the allow rule `Bash(a x)` in local.json; tried, and then it is allowed"#]],
     );
 }
@@ -89,10 +89,10 @@ fn what_is_not_understood_has_no_rule() {
           because no rule allows it
           compared: a
         part 2 of 2, `?`: asked
-          because not understood: bash would not accept this, or it is a construct that is not read yet; deny and ask rules cannot be held against it
+          because not understood: bash would not accept this, or it is a construct that is not read yet, so deny and ask rules cannot be checked
         mode: default
-        sandbox: off, so nothing is allowed for being confined
-        smallest change: none; not understood: bash would not accept this, or it is a construct that is not read yet; deny and ask rules cannot be held against it; no allow rule changes that"#]],
+        sandbox: off, so nothing is allowed for being sandboxed
+        smallest change: none; not understood: bash would not accept this, or it is a construct that is not read yet, so deny and ask rules cannot be checked; no allow rule changes that"#]],
     );
 }
 
@@ -116,10 +116,10 @@ fn a_hook_that_decided_is_named() {
             `a x`: asked
               because a hook wants a person to decide: look
               compared: a x
-              lost: allow rule `Bash(a:*)` in user.json:1:28: what the hook said goes before it
+              lost: allow rule `Bash(a:*)` in user.json:1:28: the hook's answer overrides it
             mode: default
-            sandbox: off, so nothing is allowed for being confined
+            sandbox: off, so nothing is allowed for being sandboxed
             hook: ask, by the one in /h/s.json:4:2
-            smallest change: none; a hook decided, and no allow rule goes before it"#]],
+            smallest change: none; a hook decided, and no allow rule overrides it"#]],
     );
 }

@@ -62,37 +62,40 @@ fn outcome(context: &Context<'_>, settled: &Settled, hit: &Hit, rule: &Rule) -> 
     if settled.rule == Some(hit.rule) {
         return match hit.certainty {
             Certainty::Certain => "it matches".to_owned(),
-            Certainty::Later => "a word that is known only later could make it match".to_owned(),
-            Certainty::Below => "it speaks of a path below what is gone through".to_owned(),
+            Certainty::Later => {
+                "a word that is not known before it runs could make it match".to_owned()
+            }
+            Certainty::Below => "it matches a path below a searched directory".to_owned(),
             Certainty::Linked => "a link made in the same text could lead there".to_owned(),
         };
     }
     let bare = rule.specifier == Specifier::Every && rule.tool == "Bash";
     if rule.effect == Decision::Ask && bare && context.auto_allow {
-        return "the command runs confined, which answers what asks about every command".to_owned();
+        return "the command runs sandboxed, which satisfies rules that ask about every command"
+            .to_owned();
     }
     if rule.effect == Decision::Allow && context.mode == Mode::Plan && settled.by != By::Rule {
-        return "plan mode goes before allow rules".to_owned();
+        return "plan mode overrides allow rules".to_owned();
     }
     let winner = settled.rule.and_then(|id| context.rules.rule(id));
     match (winner, settled.by) {
         (Some(winner), By::Rule) if winner.effect > rule.effect => {
-            format!("{} goes before {}", winner.effect.name(), rule.effect.name())
+            format!("{} overrides {}", winner.effect.name(), rule.effect.name())
         }
         (Some(winner), By::Rule) if winner.effect < rule.effect => {
             "it could match only by a word that is known later, and something asks already"
                 .to_owned()
         }
         (Some(winner), By::Rule) if winner.origin.layer > rule.origin.layer => {
-            format!("it matches too; {} settings are named first", winner.origin.layer.name())
+            format!("it also matches; {} settings come first", winner.origin.layer.name())
         }
-        (_, By::Rule) => "it matches too; the other stands first".to_owned(),
+        (_, By::Rule) => "it also matches; the other comes first".to_owned(),
         (_, By::Builtin) if settled.decision == Decision::Allow => {
             "it is harmless without a rule".to_owned()
         }
-        (_, By::Builtin) => "this check is always on and goes before allow rules".to_owned(),
-        (_, By::Hook) => "what the hook said goes before it".to_owned(),
-        (_, By::Mode) => "the mode goes before it".to_owned(),
+        (_, By::Builtin) => "this check is always on and overrides allow rules".to_owned(),
+        (_, By::Hook) => "the hook's answer overrides it".to_owned(),
+        (_, By::Mode) => "the mode overrides it".to_owned(),
         (_, By::Human | By::Sandbox | By::Default | By::Error) => {
             "it does not cover this part".to_owned()
         }
@@ -139,16 +142,16 @@ fn missed(question: &Question<'_>, draft: &Draft, id: RuleId, rule: &Rule) -> St
         return doubt;
     }
     if pattern.is_compound() {
-        return "it names more than one command, and each is judged by itself".to_owned();
+        return "it names more than one command, and each is judged separately".to_owned();
     }
     if !pattern.covers(&command.words) {
         return match command.words.iter().any(|word| word.exact().is_none()) {
-            true => "the words are others, or are known only later".to_owned(),
+            true => "the words are others, or are not known before it runs".to_owned(),
             false => "the words are others".to_owned(),
         };
     }
     if !cover::are_safe(&command.assignments) {
-        return "no wildcard rule looks past the assignment in front".to_owned();
+        return "no wildcard rule applies after the assignment".to_owned();
     }
     if cover::looks_through(shell, place) {
         return "rules look through this wrapper; the command inside is judged".to_owned();
@@ -169,7 +172,7 @@ fn told(shell: &Shell<'_>, command: &SimpleCommand, obstacle: &Obstacle<'_>) -> 
     let program = command.words.first().map(shown).unwrap_or_default();
     match obstacle {
         Obstacle::Executor => {
-            format!("this wildcard does not cover `{program}`, which runs what it is given")
+            format!("this wildcard does not cover `{program}`, which runs its arguments")
         }
         Obstacle::Unnamed => {
             format!("a wildcard in place of the program does not cover what `{program}` does here")
@@ -197,7 +200,7 @@ fn told(shell: &Shell<'_>, command: &SimpleCommand, obstacle: &Obstacle<'_>) -> 
                 EffectKind::Settings => "changes settings or a service",
                 EffectKind::Write => "writes a file",
                 EffectKind::Read => "reads a file outside of the working directories",
-                EffectKind::Network => "tells a name that is known only later to others",
+                EffectKind::Network => "sends a name that is not known before it runs",
                 EffectKind::ReadOnly => "reaches further",
             };
             let word = command.words.get(effect.word as usize).map(shown).unwrap_or_default();

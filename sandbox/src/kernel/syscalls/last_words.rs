@@ -87,7 +87,7 @@ pub(crate) fn block_signals(signals: &[i32]) -> io::Result<()> {
 /// Gives `signals` their default disposition and holds them back no longer.
 pub(crate) fn release_signals(signals: &[i32]) -> io::Result<()> {
     for signal in signals {
-        // SAFETY: SIG_DFL is no code of ours.
+        // SAFETY: SIG_DFL is not code of ours.
         let before = unsafe { libc::signal(*signal, libc::SIG_DFL) };
         if before == libc::SIG_ERR {
             return Err(io::Error::last_os_error());

@@ -287,7 +287,7 @@ pub(crate) fn inherit(descriptor: BorrowedFd<'_>) -> io::Result<()> {
 pub(crate) fn reset_signals() -> io::Result<()> {
     // Those that are received have their default again in the program (execve(2)).
     for signal in ignored_signals() {
-        // SAFETY: SIG_DFL is no code of ours.
+        // SAFETY: SIG_DFL is not code of ours.
         let before = unsafe { libc::signal(*signal, libc::SIG_DFL) };
         if before == libc::SIG_ERR {
             return Err(io::Error::last_os_error());

@@ -14,7 +14,7 @@ use super::Performer;
 const MOST_ENTRIES: usize = 100_000;
 
 /// Beginning of the rule that refuses to move what cannot be looked through.
-const RULE: &str = "builtin: directory with links that are not known";
+const RULE: &str = "builtin: directory with unknown links";
 
 impl Performer<'_> {
     /// Judges a symbolic link at `path` by where it leads. One in a directory of the run's own leads where it likes.

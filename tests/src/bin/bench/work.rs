@@ -22,7 +22,7 @@ pub(crate) fn measure(ground: &Ground, rounds: usize) {
     let starts = timed(ground, "true", rounds, &project, || {});
     for (program, text, again) in [
         ("git", "git status --short", ""),
-        // What only another user may read, root included here, is no part of the work.
+        // What only another user may read, root included here, is not part of the work.
         ("find", "find /usr -name '*.none' 2> /dev/null || true", ""),
         ("cc", "cc -O2 -o program main.c", ""),
         ("cargo", "cargo build --offline --quiet", "target"),

@@ -56,7 +56,7 @@ fn a_repository_inside_is_harmless_if_each_of_its_variables_is() {
     let folder = project();
     let sets = |key: &str| {
         format!(
-            "the configuration of the git repository `./in/.git` sets `{key}`, which may start a program or lead elsewhere"
+            "the configuration of the git repository `./in/.git` sets `{key}`, which can start a program or redirect git"
         )
     };
     for (config, expected) in [
@@ -101,7 +101,7 @@ fn hooks_pointers_and_bare_repositories_are_looked_at() {
     assert_eq!(told(&folder, "in"), hook);
 
     git_directory(&folder, "files/bare", "[core]\nfsmonitor = ./x\n");
-    let bare = "the configuration of the git repository `./files/bare` sets `core.fsmonitor`, which may start a program or lead elsewhere";
+    let bare = "the configuration of the git repository `./files/bare` sets `core.fsmonitor`, which can start a program or redirect git";
     for path in ["files/bare", "files/bare/objects", "@files/bare"] {
         assert_eq!(told(&folder, path), bare, "{path}");
     }

@@ -138,18 +138,18 @@ fn a_command_is_judged_where_it_will_run() {
             agent,
             tool,
             json!({"command": "ls", field: 7}),
-            "blocked: the working directory of the call is no string",
+            "blocked: the working directory of the call is not a string",
         );
     }
     check(
         Agent::Gemini,
         "run_shell_command",
         json!({"command": "ls", "dir_path": "/a", "directory": "/b"}),
-        "blocked: `run_shell_command` says twice what its `cwd` is",
+        "blocked: `run_shell_command` has its `cwd` twice",
     );
     let number = json!({"hook_event_name": "preToolUse", "cwd": 1, "workspace_roots": ["/p"],
         "tool_name": "Shell", "tool_input": {"command": "ls"}});
-    assert_eq!(seen(Agent::Cursor, &number), "blocked: the working directory is no string");
+    assert_eq!(seen(Agent::Cursor, &number), "blocked: the working directory is not a string");
 }
 
 #[test]
@@ -173,15 +173,15 @@ fn every_file_of_a_patch_is_judged() {
             ("*** Begin Patch\n*** End Patch", "the patch names no file"),
             (
                 "*** Begin Patch\n*** Rename File: x\n",
-                "the line `*** Rename File: x` of the patch is not understood",
+                "invalid line `*** Rename File: x` in the patch",
             ),
-            ("*** Add File:x", "the line `*** Add File:x` of the patch is not understood"),
-            ("*** Add File: ", "the line `*** Add File:` of the patch is not understood"),
-            ("*** Add File:  x", "the line `*** Add File:  x` of the patch is not understood"),
-            ("*** Add File: x:y", "the line `*** Add File: x:y` of the patch is not understood"),
+            ("*** Add File:x", "invalid line `*** Add File:x` in the patch"),
+            ("*** Add File: ", "invalid line `*** Add File:` in the patch"),
+            ("*** Add File:  x", "invalid line `*** Add File:  x` in the patch"),
+            ("*** Add File: x:y", "invalid line `*** Add File: x:y` in the patch"),
             (
                 "*** Environment ID: x\n*** Add File: y",
-                "the line `*** Environment ID: x` of the patch is not understood",
+                "invalid line `*** Environment ID: x` in the patch",
             ),
         ] {
             check(agent, tool, json!({field: wrong}), &format!("blocked: {said}"));
@@ -218,9 +218,7 @@ fn a_field_that_could_hide_a_path_or_a_command_blocks() {
             input["novel"] = value;
             seen(agent, &frame(agent, tool, &input))
         };
-        let blocked = format!(
-            "blocked: the field `novel` of `{tool}` is not known to this version of stockade"
-        );
+        let blocked = format!("blocked: unknown field `novel` of `{tool}`");
         for value in [json!("/etc/shadow"), json!(["rm x"]), json!({"command": "rm x"})] {
             assert_eq!(with(value.clone()), blocked, "{agent:?} {value}");
         }
@@ -259,7 +257,7 @@ fn an_element_is_what_the_agent_runs_and_nothing_beside_it() {
         Agent::Cline,
         "read_files",
         json!({"files": [{"path": "/a", "file": "/b"}]}),
-        "blocked: the field `file` of `read_files` is not known to this version of stockade",
+        "blocked: unknown field `file` of `read_files`",
     );
 }
 
@@ -269,7 +267,7 @@ fn a_tool_that_only_bears_a_name_of_ours_is_not_taken_for_it() {
     let others = [Agent::Claude, Agent::Droid, Agent::Windsurf];
     for agent in Agent::ALL.into_iter().filter(|agent| !others.contains(agent)) {
         let name = "TodoWrite";
-        let blocked = format!("blocked: this agent is not known to have a tool `{name}`");
+        let blocked = format!("blocked: unknown tool `{name}` of this agent");
         check(agent, name, json!({"command": "rm x"}), &blocked);
     }
     let asked = |frame: Value| seen(Agent::Cursor, &frame);
@@ -278,7 +276,7 @@ fn a_tool_that_only_bears_a_name_of_ours_is_not_taken_for_it() {
     assert_eq!(asked(mcp), r#"mcp__cursor__Read {"file_path":"/s"} in /p"#);
     let twice = json!({"hook_event_name": "beforeMCPExecution", "workspace_roots": ["/p"], "tool_name": "q",
         "tool_input": "{\"a\":1,\"a\":2}"});
-    assert!(asked(twice).starts_with("blocked: `tool_input` is no JSON object"));
+    assert!(asked(twice).starts_with("blocked: `tool_input` is not a JSON object"));
     check(Agent::Cursor, "MCP:query", json!({"x": "y"}), r#"mcp__cursor__query {"x":"y"} in /p"#);
     let mut gemini = frame(Agent::Gemini, "mcp_git_hub_push", &json!({"x": "y"}));
     assert_eq!(seen(Agent::Gemini, &gemini), r#"mcp_git_hub_push {"x":"y"} in /p"#);

@@ -15,7 +15,7 @@ enum Kind {
 }
 
 /// Returns where what follows the options in front of a command may begin, later ones last, and whether that is sure: no
-/// word before it is known only later.
+/// word before it is not known before it runs.
 pub(super) fn behind_options(words: &[Word]) -> Vec<(usize, bool)> {
     let mut found = Vec::new();
     let (mut before, mut is_sure, mut is_behind_value) = (Kind::Other, true, false);
