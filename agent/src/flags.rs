@@ -130,6 +130,9 @@ pub(crate) struct Flags {
     /// Show pieces of answers as they come (stream-json)
     #[arg(long)]
     pub(crate) include_partial_messages: bool,
+    /// Show which hooks of the settings ran (stream-json)
+    #[arg(long)]
+    pub(crate) include_hook_events: bool,
     /// Repeat the messages of the user in the output (stream-json)
     #[arg(long)]
     pub(crate) replay_user_messages: bool,
@@ -146,8 +149,6 @@ pub(crate) struct Flags {
 pub(crate) struct Accepted {
     #[arg(long, hide = true)]
     strict_mcp_config: bool,
-    #[arg(long, hide = true)]
-    include_hook_events: bool,
     #[arg(long, hide = true)]
     session_mirror: bool,
     #[arg(long, hide = true)]

@@ -7,6 +7,7 @@ mod flags;
 mod hosted;
 mod keep;
 mod models;
+mod notes;
 mod print;
 mod prompt;
 mod rpc;

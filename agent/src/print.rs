@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use serde_json::Value;
-use stockade_door::Nobody;
 use stockade_model::Block;
+use stockade_sdk::Frames;
 use stockade_turn::{Interrupter, interrupt};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::flags::Flags;
+use crate::notes::Reader;
 use crate::session::Plan;
 
 /// Status of a run whose result is an error.
@@ -25,10 +26,13 @@ const INPUT: u64 = 16 << 20;
 pub(crate) async fn print(flags: Flags) -> anyhow::Result<ExitCode> {
     let prompt = prompt(&flags)?;
     let (format, verbose) = (flags.output_format.clone(), flags.verbose);
-    let mut session = Plan::new(flags)?.begin(Arc::new(Nobody)).await?;
+    let stream = format == "stream-json";
+    let hooks = flags.include_hook_events;
+    let plan = Plan::new(flags)?;
+    let frames = Frames::new(plan.session.id());
+    let mut session = plan.begin(Arc::new(Reader { frames, streams: stream, hooks })).await?;
     let (stop, given) = interrupt();
     let signals = listen(stop)?;
-    let stream = format == "stream-json";
     let mut last = Value::Null;
     let mut all = Vec::new();
     let mut emit = |frame: Value| {

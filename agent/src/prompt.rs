@@ -39,6 +39,8 @@ pub(crate) struct Texts {
     append: Option<String>,
     branch: Option<String>,
     memory: String,
+    /// Memory files that were read, with their layers as hooks know them.
+    pub(crate) files: Vec<(String, String)>,
 }
 
 impl Texts {
@@ -51,11 +53,13 @@ impl Texts {
                 .with_context(|| format!("`{}` cannot be read", file.display())),
             (None, None) => Ok(None),
         };
+        let (memory, files) = memory(flags.sources().as_deref(), cwd);
         Ok(Texts {
             system: read(&flags.system_prompt, &flags.system_prompt_file)?,
             append: read(&flags.append_system_prompt, &flags.append_system_prompt_file)?,
             branch: branch(cwd),
-            memory: memory(flags.sources().as_deref(), cwd),
+            memory,
+            files,
         })
     }
 }
@@ -136,33 +140,36 @@ pub(crate) fn today() -> String {
 }
 
 /// Returns the memory files: managed, user, project from the root down, local. The same text counts once.
-fn memory(sources: Option<&[String]>, cwd: &Path) -> String {
+fn memory(sources: Option<&[String]>, cwd: &Path) -> (String, Vec<(String, String)>) {
     let counts = |name: &str| sources.is_none_or(|it| it.iter().any(|it| it == name));
     let home = std::env::var_os("HOME").map(PathBuf::from);
-    let mut files = vec![PathBuf::from("/etc/stockade/AGENTS.md")];
+    let mut files = vec![(PathBuf::from("/etc/stockade/AGENTS.md"), "Managed")];
     if let Some(home) = home.as_ref().filter(|_| counts("user")) {
-        files.extend([".config/stockade/AGENTS.md", ".claude/CLAUDE.md"].map(|it| home.join(it)));
+        let names = [".config/stockade/AGENTS.md", ".claude/CLAUDE.md"];
+        files.extend(names.map(|it| (home.join(it), "User")));
     }
     let of_user = files.len();
     let mut folders: Vec<&Path> = cwd.ancestors().collect();
     folders.reverse();
     for folder in folders {
         if counts("project") {
-            files.extend(["AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md"].map(|it| folder.join(it)));
+            let names = ["AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md"];
+            files.extend(names.map(|it| (folder.join(it), "Project")));
         }
         if counts("local") {
-            files.push(folder.join("CLAUDE.local.md"));
+            files.push((folder.join("CLAUDE.local.md"), "Local"));
         }
     }
     let allowed: Vec<PathBuf> = [Some(cwd.to_owned()), home].into_iter().flatten().collect();
-    let (mut seen, mut parts) = (BTreeSet::new(), Vec::new());
-    for (number, file) in files.into_iter().enumerate() {
+    let (mut seen, mut parts, mut read) = (BTreeSet::new(), Vec::new(), Vec::new());
+    for (number, (file, layer)) in files.into_iter().enumerate() {
         // A file of the project may name files of the project alone: only the user shows those of the home directory.
         let allowed =
             if number < of_user { &allowed } else { allowed.get(..1).unwrap_or_default() };
         let Some(text) = load(&file, allowed, 0) else { continue };
         if seen.insert(text.trim().to_owned()) {
             parts.push(format!("\n## {}\n{}", file.display(), text.trim_end()));
+            read.push((file.to_string_lossy().into_owned(), layer.to_owned()));
         }
     }
     let mut whole = parts.join("\n");
@@ -172,7 +179,7 @@ fn memory(sources: Option<&[String]>, cwd: &Path) -> String {
             "\n(The memory files are longer than 200,000 characters; the rest is left out.)",
         );
     }
-    whole
+    (whole, read)
 }
 
 /// Reads a memory file with what it imports: a line `@path`, inside of `allowed` directories alone.
@@ -219,7 +226,8 @@ mod tests {
         std::fs::write(inner.join("AGENTS.md"), "outer rule\n").unwrap();
         std::fs::write(inner.join("more.md"), "imported\n@more.md\n").unwrap();
         let sources = ["project".to_owned()];
-        let text = memory(Some(&sources), &inner);
+        let (text, files) = memory(Some(&sources), &inner);
+        assert!(files.iter().all(|(_, layer)| layer == "Project") && files.len() == 2, "{files:?}");
         let found: Vec<&str> =
             text.lines().filter(|it| it.ends_with("rule") || *it == "imported").collect();
         assert_eq!(
@@ -235,7 +243,7 @@ mod tests {
             ]
         );
         assert!(text.contains("@/etc/hostname"));
-        assert_eq!(memory(Some(&[]), &inner).matches("rule").count(), 0);
+        assert_eq!(memory(Some(&[]), &inner).0.matches("rule").count(), 0);
         std::fs::remove_dir_all(folder).unwrap();
     }
 

@@ -33,10 +33,10 @@ pub use stockade_rules::knowledge::{
 pub use stockade_rules::pattern::path::{Shape, ShapeSegment, verbatim};
 pub use stockade_rules::protected::{protected_part, protected_part_in};
 pub use stockade_rules::{
-    CommandHook, Condition, Decision, Handler, Hook, HookEvent, Host, HostError, HostName,
-    HostRule, HttpHook, Layer, LoadedSettings, Mode, NetworkRules, Origin, Problem, Reach, Rule,
-    Rules, SandboxSettings, Settings, SettingsText, SettingsValue, Severity, lint, load, misplaced,
-    settings_values,
+    Blocking, CommandHook, Condition, Decision, Handler, Hook, HookEvent, Host, HostError,
+    HostName, HostRule, HttpHook, Layer, LoadedSettings, Mode, NetworkRules, Origin, Problem,
+    Reach, Rule, Rules, SandboxSettings, Settings, SettingsText, SettingsValue, Severity, lint,
+    load, misplaced, settings_values,
 };
 pub use verdict::{By, Part, RuleMatch, Verdict};
 

@@ -12,6 +12,8 @@ use stockade_tests::{Place, executable};
 mod compaction;
 #[path = "agent/confined.rs"]
 mod confined;
+#[path = "agent/hooks.rs"]
+mod hooks;
 #[path = "agent/host.rs"]
 mod host;
 #[path = "agent/rewind.rs"]

@@ -8,9 +8,9 @@ use jsonschema::Validator;
 use serde_json::{Value, json};
 use stockade_model::{Block, Outcome, Tool as Shown};
 use stockade_turn::{Call, Done, Hands};
-use stockade_wire::types::EventRequest;
 
 use crate::catalogue::{Kind, Tool, canonical};
+use crate::events::framed;
 use crate::gateway::Gateway;
 use crate::host::Host;
 use crate::schema::{self, Valid};
@@ -34,6 +34,8 @@ pub struct Door {
     shown: Vec<Shown>,
     validators: HashMap<String, Validator>,
     queued: Mutex<Vec<Block>>,
+    /// The calls of one answer that are over, for hooks that hear of all of them at once.
+    batch: Mutex<Vec<Value>>,
     wrong_outputs: AtomicU32,
     stop_active: AtomicU32,
 }
@@ -76,6 +78,7 @@ impl Door {
             tools,
             validators,
             queued: Mutex::default(),
+            batch: Mutex::default(),
             wrong_outputs: AtomicU32::new(0),
             stop_active: AtomicU32::new(0),
         })
@@ -89,8 +92,11 @@ impl Door {
 
     /// Puts text into the conversation before the next request of the running turn.
     pub fn queue(&self, text: &str) {
-        let mut queued = self.queued.lock().unwrap_or_else(PoisonError::into_inner);
-        queued.push(Block::Text(text.to_owned()));
+        self.queue_all(vec![Block::Text(text.to_owned())]);
+    }
+
+    fn queue_all(&self, blocks: Vec<Block>) {
+        self.queued.lock().unwrap_or_else(PoisonError::into_inner).extend(blocks);
     }
 
     /// Ends a background command.
@@ -111,6 +117,7 @@ impl Door {
         self.session.set_structured(None);
         self.wrong_outputs.store(0, Ordering::Relaxed);
         self.stop_active.store(0, Ordering::Relaxed);
+        self.batch.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     /// Returns what every hook is told.
@@ -123,57 +130,19 @@ impl Door {
         frame.as_object().cloned().unwrap_or_default()
     }
 
-    /// Runs the host's hooks of an event that is not about a tool, and returns what they add for the model. An error is the
-    /// reason of one that blocks.
-    ///
-    /// # Errors
-    ///
-    /// A hook blocks or failed.
-    pub async fn event(
-        &self,
-        event: &str,
-        subject: &str,
-        more: Value,
-    ) -> Result<Vec<String>, String> {
-        let mut frame = self.frame(event);
-        frame.extend(more.as_object().cloned().unwrap_or_default());
-        let said = self.host.hooks(event, subject, Value::Object(frame), None).await;
-        let mut added = Vec::new();
-        for output in said {
-            let output = Output::of(output);
-            if let Some(reason) = output.blocks {
-                return Err(reason);
-            }
-            added.extend(output.context);
-        }
-        Ok(added)
-    }
-
-    /// Tells the hooks of the settings that the session begins or ends, and returns what they add for the model. One that
-    /// fails keeps no session from beginning.
-    pub async fn session_event(&self, event: &str, subject: &str) -> Vec<String> {
-        let request = EventRequest {
-            event: event.to_owned(),
-            subject: subject.to_owned(),
-            cwd: self.session.cwd(),
-            context: self.session.context(false),
-            ..EventRequest::default()
-        };
-        match self.gateway.tell(&request).await {
-            Ok(said) => said.context,
-            Err(failure) => {
-                self.host.note(crate::host::Note::Said(failure.message));
-                Vec::new()
-            }
-        }
-    }
-
-    pub(crate) fn update(&self, changes: &[Value]) {
+    pub(crate) async fn update(&self, changes: &[Value]) {
         for change in changes {
             match self.session.update(change) {
                 Ok(Some(mode)) => self.host.note(crate::host::Note::Mode(mode)),
                 Ok(None) => {}
                 Err(reason) => self.host.note(crate::host::Note::Said(reason)),
+            }
+            if change.get("type").and_then(Value::as_str) == Some("addDirectories") {
+                let added = change.get("directories").and_then(Value::as_array);
+                for directory in added.into_iter().flatten() {
+                    let more = json!({ "directory": directory });
+                    self.event("DirectoryAdded", "register_repo_root", more).await;
+                }
             }
         }
     }
@@ -260,31 +229,11 @@ impl Door {
             Kind::Shell | Kind::File { .. } => through::run(self, heard).await,
             Kind::Own { .. } | Kind::Mcp { .. } => {
                 let granted = decided::decide(self, heard).await?;
-                let ran = own::run(self, &kind, &granted).await;
-                self.tell(&granted, &ran).await;
+                let mut ran = own::run(self, &kind, &granted).await;
+                let call = (granted.name(), granted.input(), granted.call_id());
+                self.tell_end(call, &mut ran).await;
                 Ok(ran)
             }
-        }
-    }
-
-    /// Tells the hooks of the settings how a call of a tool ended that the gateway did not run.
-    async fn tell(&self, granted: &decided::Granted, ran: &Ran) {
-        let (event, further) = match ran.is_error {
-            true => ("PostToolUseFailure", json!({ "error": ran.result, "is_interrupt": false })),
-            false => ("PostToolUse", json!({ "tool_response": ran.result })),
-        };
-        let request = EventRequest {
-            event: event.into(),
-            subject: granted.name().to_owned(),
-            input: granted.input().clone(),
-            further,
-            call_id: Some(granted.call_id().to_owned()),
-            cwd: self.session.cwd(),
-            context: self.session.context(false),
-        };
-        // It ran: what hooks cannot hear changes nothing about that.
-        if let Err(failure) = self.gateway.tell(&request).await {
-            self.host.note(crate::host::Note::Said(failure.message));
         }
     }
 
@@ -306,7 +255,7 @@ impl Door {
         for output in said {
             let output = Output::of(output);
             let texts = output.context.into_iter().chain(output.blocks.clone());
-            added.extend(texts.map(|text| Block::Text(format!("<hook>\n{text}\n</hook>"))));
+            added.extend(texts.map(|text| framed(&text)));
             ends = ends.or(output.blocks.filter(|_| output.ends));
         }
         (added, ends)
@@ -342,7 +291,11 @@ impl Hands for Door {
             }
         };
         let (added, ends) = self.after(&call, &ran).await;
-        let content = ran.content.into_iter().chain(added).collect();
+        let ends = ran.ends.or(ends);
+        let content: Vec<Block> = ran.content.into_iter().chain(added).collect();
+        self.batch.lock().unwrap_or_else(PoisonError::into_inner).push(json!({
+            "tool_name": call.name, "tool_input": call.input, "tool_use_id": call.id, "tool_response": texts(&content),
+        }));
         let outcome = Outcome { id: call.id, content, is_error: ran.is_error };
         Done { outcome, result: ran.result, ends }
     }
@@ -371,7 +324,22 @@ impl Hands for Door {
         }
         let active = self.stop_active.fetch_add(1, Ordering::Relaxed) > 0;
         let more = json!({ "stop_hook_active": active, "last_assistant_message": text });
-        self.event("Stop", "", more).await.err()
+        let said = self.event("Stop", "", more).await;
+        let goes_on = said.blocks.clone().filter(|_| said.ends.is_none());
+        if goes_on.is_some() {
+            self.queue_all(said.blocks_of_text());
+        }
+        goes_on
+    }
+
+    async fn batch(&self) -> Option<String> {
+        let calls = std::mem::take(&mut *self.batch.lock().unwrap_or_else(PoisonError::into_inner));
+        if calls.is_empty() {
+            return None;
+        }
+        let said = self.event("PostToolBatch", "", json!({ "tool_calls": calls })).await;
+        self.queue_all(said.blocks_of_text());
+        said.stops().map(|reason| format!("a hook stopped the turn after these calls: {reason}"))
     }
 
     fn is_over(&self) -> bool {
@@ -379,22 +347,29 @@ impl Hands for Door {
     }
 }
 
+/// Returns the text of blocks.
+fn texts(blocks: &[Block]) -> String {
+    let text =
+        |block: &Block| if let Block::Text(text) = block { Some(text.clone()) } else { None };
+    blocks.iter().filter_map(text).collect::<Vec<_>>().join("\n")
+}
+
 /// The answer of a hook.
 #[derive(Debug, Default, PartialEq)]
-struct Output {
+pub(crate) struct Output {
     /// Why it blocks.
-    blocks: Option<String>,
+    pub(crate) blocks: Option<String>,
     /// The turn ends.
-    ends: bool,
+    pub(crate) ends: bool,
     decision: Option<String>,
     reason: Option<String>,
     input: Option<Value>,
-    context: Option<String>,
+    pub(crate) context: Option<String>,
 }
 
 impl Output {
     /// Reads the JSON of a hook. One that failed, or says what is not understood, blocks.
-    fn of(output: Result<Value, String>) -> Output {
+    pub(crate) fn of(output: Result<Value, String>) -> Output {
         let blocked = |reason: String| Output { blocks: Some(reason), ..Output::default() };
         let output = match output {
             Ok(Value::Null) => return Output::default(),

@@ -6,7 +6,7 @@ use stockade_wire::types::{CheckRequest, DecisionView};
 use crate::boundary::Door;
 use crate::catalogue::Kind;
 use crate::host::{Asked, Note, Reply};
-use crate::through::{Heard, Refused, is_ask_rule, refusal, suggestions};
+use crate::through::{Heard, Refused, is_ask_rule, refusal, show_hooks, suggestions};
 
 pub(crate) use sealed::Granted;
 
@@ -48,6 +48,7 @@ pub(crate) async fn decide(door: &Door, heard: Heard<'_>) -> Result<Granted, Ref
     loop {
         let (name, input) = (heard.valid.tool().name.as_str(), heard.valid.input().clone());
         let view = check(door, name, &input, heard.valid.call_id()).await?;
+        show_hooks(door, &view);
         if view.decision == "deny" {
             return Err(refusal(door, &heard.valid, &view));
         }
@@ -74,16 +75,16 @@ pub(crate) async fn decide(door: &Door, heard: Heard<'_>) -> Result<Granted, Ref
             door.host.note(Note::Said(format!("{name}: nobody can be asked")));
             return Err(refusal(door, &heard.valid, &view));
         }
-        match door.host.ask(asked).await {
+        match door.ask(asked).await {
             Reply::Deny { message, interrupt } => {
                 return Err(Refused::by_host(door, &heard.valid, message, interrupt));
             }
             Reply::Allow { input: None, updates } => {
-                door.update(&updates);
+                door.update(&updates).await;
                 return Ok(Granted::new(name, input, heard.valid.call_id()));
             }
             Reply::Allow { input: Some(changed), updates } => {
-                door.update(&updates);
+                door.update(&updates).await;
                 if changed == input {
                     return Ok(Granted::new(name, input, heard.valid.call_id()));
                 }

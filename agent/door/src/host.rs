@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use serde_json::Value;
+use stockade_wire::types::HookView;
 
 /// An answer that takes time.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -62,6 +63,8 @@ pub enum Note {
     Mode(String),
     /// A line for a person.
     Said(String),
+    /// A hook of the settings ran.
+    Hook(Box<HookView>),
     /// A background command began.
     TaskStarted {
         /// Identity of the task.

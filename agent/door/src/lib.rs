@@ -9,6 +9,7 @@ mod bash;
 mod boundary;
 mod catalogue;
 mod decided;
+mod events;
 mod gateway;
 mod host;
 mod list;
@@ -21,6 +22,7 @@ mod through;
 
 pub use boundary::{Door, WRONG_OUTPUTS};
 pub use catalogue::{Kind, Tool, tools};
+pub use events::Said;
 pub use gateway::Gateway;
 pub use host::{Asked, Host, Nobody, Note, Pending, Reply};
 pub use own::server_tools;

@@ -62,6 +62,11 @@ impl List {
         }
     }
 
+    /// Returns the item with this number.
+    pub(crate) fn item(&self, id: &str) -> Option<&Item> {
+        self.items.iter().find(|item| item.id == id)
+    }
+
     fn create(&mut self, input: &Value) -> Result<(String, Value), String> {
         if self.items.len() >= MOST {
             return Err(format!("the list has {MOST} items; delete some with TaskUpdate"));

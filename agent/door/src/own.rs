@@ -21,7 +21,7 @@ const MCP: &str = "2025-11-25";
 const CHARACTERS: usize = 100_000;
 
 fn ran(text: impl Into<String>, result: Value) -> Ran {
-    Ran { content: vec![Block::Text(text.into())], is_error: false, result }
+    Ran { content: vec![Block::Text(text.into())], is_error: false, result, ends: None }
 }
 
 fn failed(message: impl Into<String>) -> Ran {
@@ -30,6 +30,7 @@ fn failed(message: impl Into<String>) -> Ran {
         content: vec![Block::Text(message.clone())],
         is_error: true,
         result: json!(format!("Error: {message}")),
+        ends: None,
     }
 }
 
@@ -106,13 +107,32 @@ pub(crate) async fn run(door: &Door, kind: &Kind, granted: &Granted) -> Ran {
         },
         "Monitor" => watch(door, granted).await,
         tool @ ("TaskCreate" | "TaskGet" | "TaskList" | "TaskUpdate") => {
-            match door.session.list(tool, input) {
-                Ok((told, result)) => ran(told, result),
-                Err(error) => failed(error),
-            }
+            listed(door, tool, input).await
         }
         other => failed(format!("`{other}` is not done by the agent")),
     }
+}
+
+/// Does a call of a tool of the task list. Hooks may keep an item from coming onto the list, or from being done.
+async fn listed(door: &Door, tool: &str, input: &Value) -> Ran {
+    let (told, result, list) = match door.session.list(tool, input) {
+        Ok(done) => done,
+        Err(error) => return failed(error),
+    };
+    let completes = input.get("status").and_then(Value::as_str) == Some("completed");
+    let (event, id) = match tool {
+        "TaskCreate" => ("TaskCreated", result.pointer("/task/id")),
+        "TaskUpdate" if completes => ("TaskCompleted", input.get("taskId")),
+        _ => ("", None),
+    };
+    if let Some(item) = id.and_then(Value::as_str).and_then(|id| list.item(id)) {
+        let more = json!({ "task_id": item.id, "task_subject": item.subject, "task_description": item.description });
+        if let Some(reason) = door.event(event, "", more).await.stops() {
+            return failed(format!("A hook kept the list as it was: {reason}"));
+        }
+    }
+    door.session.set_list(list);
+    ran(told, result)
 }
 
 /// Watches a background command that runs already.
@@ -148,7 +168,7 @@ async fn call(door: &Door, (server, tool): (&str, &str), granted: &Granted) -> R
     let content =
         if content.is_empty() { vec![Block::Text("(no content)".into())] } else { content };
     let is_error = result.get("isError").and_then(Value::as_bool).unwrap_or_default();
-    Ran { content, is_error, result: Value::Array(items) }
+    Ran { content, is_error, result: Value::Array(items), ends: None }
 }
 
 fn block(item: &Value) -> Option<Block> {

@@ -258,9 +258,16 @@ impl Session {
         state.list = List::deserialize(list).unwrap_or_default();
     }
 
-    /// Does a call of a tool of the task list.
-    pub(crate) fn list(&self, tool: &str, input: &Value) -> Result<(String, Value), String> {
-        self.state().list.call(tool, input)
+    /// Does a call of a tool of the task list on a copy of the list, and returns that as well.
+    pub(crate) fn list(&self, tool: &str, input: &Value) -> Result<(String, Value, List), String> {
+        let mut list = self.state().list.clone();
+        let (told, result) = list.call(tool, input)?;
+        Ok((told, result, list))
+    }
+
+    /// Puts a list in the place of the task list.
+    pub(crate) fn set_list(&self, list: List) {
+        self.state().list = list;
     }
 
     /// Returns the mode if it is another than the model was told last.

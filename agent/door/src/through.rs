@@ -13,6 +13,7 @@ use stockade_wire::types::{
 use crate::bash::{self, Streams};
 use crate::boundary::Door;
 use crate::catalogue::Kind;
+use crate::events::worded;
 use crate::gateway::{self, Run};
 use crate::host::{Asked, Note, Reply};
 use crate::schema::Valid;
@@ -51,6 +52,8 @@ pub(crate) struct Ran {
     pub(crate) content: Vec<Block>,
     pub(crate) is_error: bool,
     pub(crate) result: Value,
+    /// A hook ends the turn for this reason.
+    pub(crate) ends: Option<String>,
 }
 
 impl Refused {
@@ -189,12 +192,12 @@ async fn before(door: &Door, heard: &Heard<'_>) -> Result<Option<Value>, Refused
         suggestions: Vec::new(),
         blocked_path: None,
     };
-    match door.host.ask(asked).await {
+    match door.ask(asked).await {
         Reply::Deny { message, interrupt } => {
             Err(Refused::by_host(door, &heard.valid, message, interrupt))
         }
         Reply::Allow { input, updates } => {
-            door.update(&updates);
+            door.update(&updates).await;
             Ok(input.filter(|input| input != heard.valid.input()))
         }
     }
@@ -293,14 +296,35 @@ async fn once(
     };
     match outcome {
         RunOutcome::Ran(result) if is_shell => {
-            Ok(Ok(shell(door, &result, &streams, request.timeout_ms.unwrap_or_default())))
+            show_hooks(door, &result.decision);
+            let ran = shell(door, &result, &streams, request.timeout_ms.unwrap_or_default());
+            moved(door, &request.cwd).await;
+            Ok(Ok(ran))
         }
-        RunOutcome::Ran(result) => Ok(Ok(file(door, valid, &result, &streams))),
+        RunOutcome::Ran(result) => {
+            show_hooks(door, &result.decision);
+            Ok(Ok(file(door, valid, &result, &streams)))
+        }
         RunOutcome::Denied(refused) | RunOutcome::NeedsPerson(refused) => {
+            show_hooks(door, &refused.decision);
             Err(refusal(door, valid, &refused.decision))
         }
         RunOutcome::Background(task) => Ok(Ok(keep(door, valid, &task).await)),
         RunOutcome::Failed(failure) => Err(Refused::failure(&failure)),
+    }
+}
+
+/// Shows which hooks of the settings ran.
+pub(crate) fn show_hooks(door: &Door, view: &DecisionView) {
+    view.hooks.iter().for_each(|hook| door.host.note(Note::Hook(Box::new(hook.clone()))));
+}
+
+/// Tells hooks where commands work now, if that changed.
+async fn moved(door: &Door, before: &str) {
+    let now = door.session.cwd();
+    if now != before {
+        let more = json!({ "old_cwd": before, "new_cwd": now });
+        door.event("CwdChanged", "", more).await;
     }
 }
 
@@ -344,7 +368,7 @@ async fn question_of(
         }
     };
     let is_connection = question.connection.is_some();
-    match door.host.ask(asked).await {
+    match door.ask(asked).await {
         Reply::Deny { .. } if is_connection => (Answer::Deny, Answered::Goes),
         Reply::Deny { message, interrupt } => {
             (Answer::Deny, Answered::Not(Refused::by_host(door, valid, message, interrupt)))
@@ -352,11 +376,11 @@ async fn question_of(
         Reply::Allow { input: Some(changed), updates }
             if !is_connection && changed != *valid.input() =>
         {
-            door.update(&updates);
+            door.update(&updates).await;
             (Answer::Withdrawn, Answered::Again(changed))
         }
         Reply::Allow { updates, .. } => {
-            door.update(&updates);
+            door.update(&updates).await;
             (Answer::Once, Answered::Goes)
         }
     }
@@ -398,7 +422,7 @@ async fn keep(door: &Door, valid: &Valid<'_>, task: &TaskView) -> Ran {
     }
     let result = json!({ "stdout": "", "stderr": "", "interrupted": false, "isImage": false,
         "noOutputExpected": false, "backgroundTaskId": id, "gatewayTaskId": task.task_id });
-    Ran { content: vec![Block::Text(text)], is_error, result }
+    Ran { content: vec![Block::Text(text)], is_error, result, ends: None }
 }
 
 fn shell(door: &Door, result: &RunResult, streams: &Streams, limit: u64) -> Ran {
@@ -407,7 +431,8 @@ fn shell(door: &Door, result: &RunResult, streams: &Streams, limit: u64) -> Ran 
     }
     let (mut text, is_error, fields) = bash::told(result, streams, limit);
     said(&mut text, &result.decision);
-    Ran { content: vec![Block::Text(text)], is_error, result: fields }
+    let ends = result.decision.stop.as_deref().map(worded);
+    Ran { content: vec![Block::Text(text)], is_error, result: fields, ends }
 }
 
 /// Adds what hooks of the settings want the model to know.
@@ -429,6 +454,7 @@ fn file(door: &Door, valid: &Valid<'_>, result: &RunResult, streams: &Streams) -
             content: vec![Block::Text(text.clone())],
             is_error: true,
             result: json!(text),
+            ends: None,
         };
     };
     if let (Some(facts), Some(path)) = (answer.facts, path(valid.input())) {
@@ -448,7 +474,12 @@ fn file(door: &Door, valid: &Valid<'_>, result: &RunResult, streams: &Streams) -
     if !more.is_empty() {
         content.push(Block::Text(more.trim_start().to_owned()));
     }
-    Ran { content, is_error, result: answer.result }
+    Ran {
+        content,
+        is_error,
+        result: answer.result,
+        ends: result.decision.stop.as_deref().map(worded),
+    }
 }
 
 fn block(content: Content) -> Block {

@@ -34,6 +34,10 @@ pub(crate) struct Conversation {
     servers: Vec<String>,
     failed: Vec<String>,
     started: Option<&'static str>,
+    /// Files of instructions that were read, with their layers.
+    instructions: Vec<(String, String)>,
+    /// Blocks that stand behind the first words of the user, by which a list of sessions knows it.
+    opening: Vec<Block>,
     /// Identity that a host gave the next message of the user.
     pub(crate) uuid: Option<String>,
 }
@@ -44,9 +48,9 @@ impl Conversation {
         door: Door,
         (messages, transcript): (Vec<Message>, Transcript),
         (frames, servers, failed): (Frames, Vec<String>, Vec<String>),
-        (resumed, compacts): (bool, bool),
+        (source, instructions, compacts): (&'static str, Vec<(String, String)>, bool),
     ) -> Conversation {
-        let started = Some(if resumed { "resume" } else { "startup" });
+        let started = Some(source);
         let (ledger, door) = (Ledger::default(), Arc::new(door));
         Conversation {
             flags,
@@ -61,6 +65,8 @@ impl Conversation {
             servers,
             failed,
             started,
+            instructions,
+            opening: Vec::new(),
             uuid: None,
         }
     }
@@ -124,31 +130,17 @@ impl Conversation {
             };
             return self.told((&end, 0), (begun, Usage::default(), 0), emit);
         }
-        if let Some(source) = self.started.take() {
-            let told = self.door.session_event("SessionStart", source).await;
-            blocks.extend(told.into_iter().map(Block::Text));
-            // A hook that fails keeps no session from beginning.
-            let added = self
-                .door
-                .event("SessionStart", source, json!({ "source": source }))
-                .await
-                .unwrap_or_default();
-            blocks.extend(added.into_iter().map(Block::Text));
-            let first = self.prompt.first.take().filter(|_| self.messages.is_empty());
-            blocks.splice(0..0, first.map(Block::Text));
-        }
-        let text: Vec<&str> = blocks
-            .iter()
-            .filter_map(|it| if let Block::Text(it) = it { Some(it.as_str()) } else { None })
-            .collect();
-        let prompt = json!({ "prompt": text.join("\n") });
-        match self.door.event("UserPromptSubmit", "", prompt).await {
-            Ok(added) => blocks.extend(added.into_iter().map(Block::Text)),
-            Err(reason) => {
+        let text = text_of(&blocks);
+        self.open().await;
+        if !blocks.is_empty() {
+            let said = self.door.event("UserPromptSubmit", "", json!({ "prompt": text })).await;
+            if let Some(reason) = said.stops() {
                 let end = End::Ended(format!("a hook blocked the prompt: {reason}"));
                 return self.told((&end, 0), (begun, Usage::default(), 0), emit);
             }
+            blocks.extend(said.blocks_of_text());
         }
+        blocks.extend(std::mem::take(&mut self.opening));
         self.say(blocks, emit);
         self.transcript.changes(self.door.session());
         let spent = self.ledger.dollars();
@@ -161,14 +153,49 @@ impl Conversation {
             }
             end => end,
         };
+        if let End::Failed(_) = &end {
+            let Ended { class, text, .. } = Ended::of(&end);
+            let more = json!({ "error_details": text });
+            // The turn is over, whatever a hook says.
+            let _ = self.door.event("StopFailure", class, more).await;
+        }
         self.told((&end, asked), (begun, usage, api), emit)
+    }
+
+    /// Tells the hooks that the session begins, and which instructions were read for it. A hook that fails or blocks keeps no
+    /// session from beginning.
+    async fn open(&mut self) {
+        let Some(source) = self.started.take() else { return };
+        self.opening
+            .extend(self.prompt.first.take().filter(|_| self.messages.is_empty()).map(Block::Text));
+        let said =
+            self.door.event("SessionStart", source, json!({ "model": self.asks.model })).await;
+        self.opening.extend(said.blocks_of_text());
+        for (file, layer) in std::mem::take(&mut self.instructions) {
+            let more = json!({ "file_path": file, "memory_type": layer });
+            let _ = self.door.event("InstructionsLoaded", "session_start", more).await;
+        }
     }
 
     /// Tells the hooks that the session ends.
     pub(crate) async fn end(&self) {
-        self.door.session_event("SessionEnd", "other").await;
         // The session is over, whatever a hook says.
-        let _ = self.door.event("SessionEnd", "other", json!({ "reason": "other" })).await;
+        let _ = self.door.event("SessionEnd", "other", json!({})).await;
+    }
+
+    /// Puts words of hooks into the conversation.
+    pub(super) fn add_silently(&mut self, blocks: Vec<Block>) {
+        if !blocks.is_empty() {
+            self.transcript.add(Role::User, &blocks, None);
+            self.append(blocks);
+        }
+    }
+
+    fn append(&mut self, blocks: Vec<Block>) {
+        match self.messages.last_mut().filter(|last| last.role == Role::User) {
+            Some(last) => last.blocks.extend(blocks),
+            None => self.messages.push(Message { role: Role::User, blocks }),
+        }
     }
 
     /// Puts blocks of the user into the conversation.
@@ -181,10 +208,7 @@ impl Conversation {
         if self.flags.replay_user_messages {
             emit(self.frames.replayed(&uuid, &blocks));
         }
-        match self.messages.last_mut().filter(|last| last.role == Role::User) {
-            Some(last) => last.blocks.extend(blocks),
-            None => self.messages.push(Message { role: Role::User, blocks }),
-        }
+        self.append(blocks);
     }
 
     /// Runs the turn until it ends or pauses; `before` are its requests so far.
@@ -289,6 +313,13 @@ impl Conversation {
         emit(self.frames.plain(outcome.frame()));
         ended
     }
+}
+
+/// Returns the text of a message.
+fn text_of(blocks: &[Block]) -> String {
+    let text =
+        |block: &Block| if let Block::Text(text) = block { Some(text.clone()) } else { None };
+    blocks.iter().filter_map(text).collect::<Vec<_>>().join("\n")
 }
 
 pub(super) fn sum(one: Usage, other: Usage) -> Usage {

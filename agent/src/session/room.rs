@@ -102,9 +102,12 @@ impl Conversation {
         interrupt: &Interrupt,
         emit: Emit<'_>,
     ) -> Result<(), String> {
-        let more = json!({ "trigger": trigger, "custom_instructions": words });
-        let heard = self.door.event("PreCompact", trigger, more).await;
-        heard.map_err(|reason| format!("a hook keeps the conversation as it is: {reason}"))?;
+        let wish = Some(words).filter(|words| !words.is_empty());
+        let heard =
+            self.door.event("PreCompact", trigger, json!({ "custom_instructions": wish })).await;
+        if let Some(reason) = heard.stops() {
+            return Err(format!("a hook keeps the conversation as it is: {reason}"));
+        }
         emit(self.frames.system("status", json!({ "status": "compacting" })));
         let summary = self.summary(words, interrupt).await;
         emit(self.frames.system("status", json!({ "status": null })));
@@ -118,9 +121,12 @@ impl Conversation {
         let before = self.room.tokens;
         self.room = Room { tokens: 0, from: SMALL, failures: 0, ..self.room };
         emit(self.frames.system("compact_boundary", compact::boundary(trigger, before)));
-        let more = json!({ "trigger": trigger, "compact_summary": summary });
         // It is done: what a hook says changes nothing about that.
-        let _ = self.door.event("PostCompact", trigger, more).await;
+        let _ =
+            self.door.event("PostCompact", trigger, json!({ "compact_summary": summary })).await;
+        let said =
+            self.door.event("SessionStart", "compact", json!({ "model": self.asks.model })).await;
+        self.add_silently(said.blocks_of_text());
         Ok(())
     }
 

@@ -195,6 +195,12 @@ impl Plan {
             messages = kept.messages;
             self.session.restore(before.todos, &before.list);
         }
+        let source = match (resumed.is_some(), is_new) {
+            (false, _) => "startup",
+            (true, false) => "resume",
+            (true, true) => "fork",
+        };
+        let instructions = texts.files.clone();
         let frames = Frames::new(self.session.id());
         let door = Door::new(gateway, Arc::clone(&self.session), host, offered)
             .map_err(|error| anyhow::anyhow!(error))?;
@@ -204,7 +210,7 @@ impl Plan {
             door,
             (messages, transcript),
             (frames, servers, failed),
-            (resumed.is_some(), settings.get("autoCompactEnabled") != Some(&Value::Bool(false))),
+            (source, instructions, settings.get("autoCompactEnabled") != Some(&Value::Bool(false))),
         ))
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
+use crate::notes::shown;
 use serde_json::{Value, json};
 use stockade_door::{Asked, Host, Note, Pending, Reply};
 use stockade_sdk::{Callback, Frames, Hooks, identity, request};
@@ -20,6 +21,8 @@ pub(super) struct Program {
     waiting: Mutex<HashMap<String, oneshot::Sender<Result<Value, String>>>>,
     hooks: RwLock<Hooks>,
     answers: bool,
+    /// Hooks of the settings are told of.
+    shows_hooks: bool,
     /// The host reads the state of the session.
     states: bool,
     questions: AtomicUsize,
@@ -46,7 +49,7 @@ impl Program {
     pub(super) fn new(
         (outgoing, woken): (mpsc::UnboundedSender<Value>, mpsc::UnboundedSender<()>),
         frames: Frames,
-        answers: bool,
+        (answers, shows_hooks): (bool, bool),
     ) -> Program {
         let states = std::env::var("CLAUDE_CODE_SDK_READS_SESSION_STATE").is_ok_and(|it| it == "1");
         Program {
@@ -55,6 +58,7 @@ impl Program {
             waiting: Mutex::default(),
             hooks: RwLock::default(),
             answers,
+            shows_hooks,
             states,
             questions: AtomicUsize::new(0),
             is_gone: AtomicBool::new(false),
@@ -165,30 +169,6 @@ impl Program {
             answer => answer,
         }
     }
-
-    fn told(&self, note: Note) -> Option<Value> {
-        let frames = &self.frames;
-        Some(match note {
-            Note::Denied { tool, call_id, kind, message } => frames.system("permission_denied", json!({
-                "tool_name": tool, "tool_use_id": call_id, "decision_reason_type": kind, "message": message,
-            })),
-            Note::Mode(mode) => frames.system("status", json!({ "status": null, "permissionMode": mode })),
-            Note::Said(text) => frames.system("informational", json!({ "content": text })),
-            Note::TaskStarted { task, call_id, description } => frames.system("task_started", json!({
-                "task_id": task, "tool_use_id": call_id, "description": description, "is_backgrounded": true,
-                "task_type": "local_bash",
-            })),
-            Note::TaskEvent { task, call_id, text } => frames.system("task_progress", json!({
-                "task_id": task, "tool_use_id": call_id, "description": text,
-            })),
-            Note::TaskEnded { task, call_id, status, summary } => {
-                self.send(frames.system("task_updated", json!({ "task_id": task, "patch": { "status": status } })));
-                frames.system("task_notification", json!({
-                    "task_id": task, "tool_use_id": call_id, "status": status, "output_file": "", "summary": summary,
-                }))
-            }
-        })
-    }
 }
 
 impl Host for Program {
@@ -249,7 +229,7 @@ impl Host for Program {
 
     fn note(&self, note: Note) {
         let wakes = matches!(note, Note::TaskEnded { .. } | Note::TaskEvent { .. });
-        self.told(note).into_iter().for_each(|frame| self.send(frame));
+        shown(&self.frames, note, self.shows_hooks).into_iter().for_each(|frame| self.send(frame));
         if wakes {
             let _ = self.woken.send(()); // a session that is over needs nothing
         }

@@ -48,6 +48,7 @@ struct Served {
 /// Serves a host until it closes standard input and everything is done.
 pub(crate) async fn serve(flags: Flags) -> anyhow::Result<ExitCode> {
     let answers = flags.permission_prompt_tool.as_deref() == Some("stdio");
+    let shows_hooks = flags.include_hook_events;
     let plan = Plan::new(flags)?;
     let (outgoing, mut lines) = mpsc::unbounded_channel::<Value>();
     let writer = tokio::task::spawn_blocking(move || {
@@ -58,7 +59,7 @@ pub(crate) async fn serve(flags: Flags) -> anyhow::Result<ExitCode> {
     });
     let (woken, mut wakes) = mpsc::unbounded_channel();
     let frames = Frames::new(plan.session.id());
-    let host = Arc::new(Program::new((outgoing, woken), frames, answers));
+    let host = Arc::new(Program::new((outgoing, woken), frames, (answers, shows_hooks)));
     let mut inbox = read();
     let state = Arc::clone(&plan.session);
     let mut served = Served {

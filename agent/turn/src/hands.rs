@@ -56,6 +56,11 @@ pub trait Hands: Sync {
     /// Returns what goes into the conversation before the model is asked: messages that people sent meanwhile, reminders.
     fn between(&self) -> impl Future<Output = Vec<Block>> + Send;
 
+    /// Hears that all calls of one answer are over. A reason ends the turn before the model is asked again.
+    fn batch(&self) -> impl Future<Output = Option<String>> + Send {
+        async { None }
+    }
+
     /// Hears that the model is finished. A reason keeps the turn going, with the reason as the next message.
     fn finished(&self, text: &str) -> impl Future<Output = Option<String>> + Send;
 

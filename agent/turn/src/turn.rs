@@ -147,13 +147,16 @@ impl Turn<'_> {
                 .collect();
             let mut told = |done: &Done| report(Step::Done(Box::new(done.clone())));
             let done = calls::run(hands, calls, interrupt, &mut told).await;
-            let ends = done.iter().find_map(|it| it.ends.clone());
+            let mut ends = done.iter().find_map(|it| it.ends.clone());
             let too_many = wrong.count(&named, &done);
             let outcomes = done.into_iter().map(|it| Block::Outcome(it.outcome)).collect();
             messages.push(Message { role: Role::User, blocks: outcomes });
             if interrupt.is_given() {
                 add(messages, vec![Block::Text(INTERRUPTED.into())], report);
                 return (End::Interrupted { in_tools: true }, asked);
+            }
+            if ends.is_none() {
+                ends = hands.batch().await;
             }
             if let Some(reason) = ends {
                 return (End::Ended(reason), asked);

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use stockade_parser::json::{self, Dialect};
-use stockade_policy::{HookEvent, HookVerdict, Layer};
+use stockade_policy::{Blocking, HookEvent, HookVerdict, Layer};
 
 /// Longest text that is kept of a hook, in characters.
 const MAX_TEXT: usize = 10_000;
@@ -128,11 +128,8 @@ fn object(stdout: &[u8]) -> Option<Result<Value, String>> {
 fn blocked(event: HookEvent, answer: Answer, stderr: &[u8]) -> Answer {
     let said = String::from_utf8_lossy(stderr);
     let said = shorten(said.trim());
-    match event {
-        HookEvent::PreToolUse
-        | HookEvent::PostToolUse
-        | HookEvent::PostToolUseFailure
-        | HookEvent::ConfigChange => {
+    match event.blocking() {
+        Blocking::Blocks => {
             let reason = match (said.is_empty(), answer.reason.is_empty()) {
                 (false, _) => said,
                 (true, false) => answer.reason,
@@ -141,19 +138,19 @@ fn blocked(event: HookEvent, answer: Answer, stderr: &[u8]) -> Answer {
             let verdict = Some(HookVerdict::Deny);
             Answer { verdict, reason, updated: None, ..answer }
         }
-        HookEvent::SessionStart | HookEvent::SessionEnd => {
+        Blocking::Tells => {
             let message = answer.message.or((!said.is_empty()).then_some(said));
             Answer { message, ..answer }
         }
-        HookEvent::PermissionRequest | HookEvent::PermissionDenied => answer,
+        Blocking::Nothing => answer,
     }
 }
 
-/// Returns what text that is not JSON means: at the start of a session it is for the agent.
+/// Returns what text that is not JSON means: at some events it is for the agent.
 fn plain(event: HookEvent, stdout: &[u8]) -> Answer {
     let text = String::from_utf8_lossy(stdout);
     let text = text.trim();
-    let context = (event == HookEvent::SessionStart && !text.is_empty()).then(|| shorten(text));
+    let context = (event.takes_plain_text() && !text.is_empty()).then(|| shorten(text));
     Answer { context, ..Answer::default() }
 }
 
@@ -167,13 +164,7 @@ fn from_json(event: HookEvent, object: &Value) -> Result<Answer, String> {
     answer.verdict = match (event, text(object, "decision")?.as_deref()) {
         (_, None) => None,
         (HookEvent::PreToolUse, Some("approve")) => Some(HookVerdict::Allow),
-        (
-            HookEvent::PreToolUse
-            | HookEvent::PostToolUse
-            | HookEvent::PostToolUseFailure
-            | HookEvent::ConfigChange,
-            Some("block"),
-        ) => Some(HookVerdict::Deny),
+        (_, Some("block")) if event.blocking() == Blocking::Blocks => Some(HookVerdict::Deny),
         (_, Some(_)) => return Err("`decision` of its answer is not known".into()),
     };
     if let Some(specific) = object.get("hookSpecificOutput").filter(|it| !it.is_null()) {
@@ -187,11 +178,7 @@ fn from_json(event: HookEvent, object: &Value) -> Result<Answer, String> {
             HookEvent::PermissionDenied => {
                 answer.retry = truth(specific, "retry")?.unwrap_or(false);
             }
-            HookEvent::PostToolUse
-            | HookEvent::PostToolUseFailure
-            | HookEvent::SessionStart
-            | HookEvent::SessionEnd
-            | HookEvent::ConfigChange => {}
+            _ => {}
         }
     }
     if truth(object, "continue")? == Some(false) {

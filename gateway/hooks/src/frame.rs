@@ -18,8 +18,10 @@ pub(super) fn input(event: HookEvent, call: &Call<'_>, further: &Value) -> Value
         "cwd": call.place.cwd,
     });
     let Some(members) = input.as_object_mut() else { return input };
-    let mut put = |key: &str, value: Value| members.insert(key.to_owned(), value);
-    if event.is_about_a_tool() {
+    let mut put = |key: &str, value: Value| drop(members.insert(key.to_owned(), value));
+    let knows_mode =
+        matches!(event, HookEvent::UserPromptSubmit | HookEvent::Stop | HookEvent::PostToolBatch);
+    if event.is_about_a_tool() || knows_mode {
         put("permission_mode", json!(call.mode));
     }
     put("hook_event_name", json!(event.name()));
@@ -28,24 +30,30 @@ pub(super) fn input(event: HookEvent, call: &Call<'_>, further: &Value) -> Value
         put("tool_input", call.input.clone());
     }
     match event {
-        HookEvent::PermissionRequest => {
-            put("permission_suggestions", json!([]));
-        }
+        HookEvent::PermissionRequest => put("permission_suggestions", json!([])),
         HookEvent::PreToolUse
         | HookEvent::PostToolUse
         | HookEvent::PostToolUseFailure
         | HookEvent::PermissionDenied => {
             put("tool_use_id", json!(call.id));
         }
-        HookEvent::SessionStart | HookEvent::ConfigChange => {
+        HookEvent::SessionStart | HookEvent::ConfigChange | HookEvent::DirectoryAdded => {
             put("source", json!(call.subject));
         }
         HookEvent::SessionEnd => {
             put("reason", json!(call.subject));
         }
+        HookEvent::PreCompact | HookEvent::PostCompact => {
+            put("trigger", json!(call.subject));
+        }
+        HookEvent::Notification => put("notification_type", json!(call.subject)),
+        HookEvent::StopFailure => put("error", json!(call.subject)),
+        HookEvent::InstructionsLoaded => put("load_reason", json!(call.subject)),
+        _ => {}
     }
-    if let Some(further) = further.as_object() {
-        members.extend(further.clone());
+    // A front end says more, and nothing else in place of this.
+    for (key, value) in further.as_object().into_iter().flatten() {
+        members.entry(key.clone()).or_insert_with(|| value.clone());
     }
     input
 }

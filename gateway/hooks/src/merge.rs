@@ -1,7 +1,7 @@
 //! What several hooks come to. The strictest wins, and nothing depends on which of them ended first.
 
 use serde_json::Value;
-use stockade_policy::{HookEvent, HookOutcome, HookVerdict, Layer, Origin};
+use stockade_policy::{Blocking, HookEvent, HookOutcome, HookVerdict, Layer, Origin};
 
 use super::{Answer, Ran, Report, describe};
 
@@ -77,9 +77,11 @@ pub fn told(ran: &[Ran]) -> Report {
             Ok(answer) => said(&mut report, run.event, answer),
             Err(failure) => {
                 let place = describe(&run.origin);
-                report
-                    .notices
-                    .push(format!("the hook {place} failed: {failure}; correct it there"));
+                let words = format!("the hook {place} failed: {failure}; correct it there");
+                if run.event.holds_something_up() && run.origin.layer == Layer::Policy {
+                    report.blocks.push(words.clone());
+                }
+                report.notices.push(words);
             }
         }
     }
@@ -98,8 +100,9 @@ fn said(report: &mut Report, event: HookEvent, answer: &Answer) {
     if answer.wants_rules {
         report.notices.push("a hook tried to change rules, which is not supported".into());
     }
-    let after = matches!(event, HookEvent::PostToolUse | HookEvent::PostToolUseFailure);
-    if after && answer.verdict == Some(HookVerdict::Deny) {
+    let is_decided_elsewhere = matches!(event, HookEvent::PreToolUse | HookEvent::ConfigChange);
+    let blocks = event.blocking() == Blocking::Blocks && !is_decided_elsewhere;
+    if blocks && answer.verdict == Some(HookVerdict::Deny) {
         report.notices.extend((!answer.reason.is_empty()).then(|| answer.reason.clone()));
         report.blocks.push(answer.reason.clone());
     }

@@ -95,7 +95,8 @@ fn answers_of_pre_tool_use_are_read() {
 #[test]
 fn answers_of_other_events_are_read() {
     use HookEvent::{
-        ConfigChange, PermissionDenied, PermissionRequest, PostToolUse, SessionEnd, SessionStart,
+        ConfigChange, Notification, PermissionDenied, PermissionRequest, PostCompact, PostToolUse,
+        SessionEnd, SessionStart, Stop, UserPromptSubmit,
     };
     let request = |text: &str| {
         format!(
@@ -122,6 +123,13 @@ fn answers_of_other_events_are_read() {
         (SessionEnd, 2, String::new()),
         (ConfigChange, 2, String::new()),
         (ConfigChange, 0, r#"{"decision":"block","reason":"frozen"}"#.to_owned()),
+        (UserPromptSubmit, 0, "the branch is main\n".to_owned()),
+        (UserPromptSubmit, 2, String::new()),
+        (Stop, 0, r#"{"decision":"block","reason":"untested"}"#.to_owned()),
+        (Stop, 0, "words for nobody\n".to_owned()),
+        (PostCompact, 2, String::new()),
+        (Notification, 2, String::new()),
+        (Notification, 0, r#"{"decision":"block"}"#.to_owned()),
     ] {
         lines.push(format!("{} {}", event.name(), line(read(event, exit, &stdout, "words"))));
     }
@@ -138,7 +146,14 @@ fn answers_of_other_events_are_read() {
         SessionStart -; person: words
         SessionEnd -; person: words
         ConfigChange deny; because words
-        ConfigChange deny; because frozen"#]]
+        ConfigChange deny; because frozen
+        UserPromptSubmit -; agent: the branch is main
+        UserPromptSubmit deny; because words
+        Stop deny; because untested
+        Stop -
+        PostCompact -; person: words
+        Notification -
+        Notification fails: `decision` of its answer is not known"#]]
     .assert_eq(&lines.join("\n"));
 }
 
@@ -272,19 +287,43 @@ proptest! {
     }
 }
 
-#[test]
-fn a_managed_hook_gets_nothing_of_the_callers_environment() {
+fn place() -> Place {
     let here = PathBuf::from("/p");
-    let (cwd, project) = (here.clone(), here.clone());
-    let place = Place {
-        cwd,
+    Place {
+        cwd: here.clone(),
         session: None,
-        project,
+        project: here.clone(),
         roots: Vec::new(),
         home: here,
         homes: Vec::new(),
         additional: Vec::new(),
+    }
+}
+
+#[test]
+fn a_front_end_says_nothing_in_place_of_what_the_gateway_knows() {
+    let (place, input) = (place(), json!({ "command": "true" }));
+    let context = Context { session: Some("s".into()), ..Context::default() };
+    let call = Call {
+        subject: "Bash",
+        input: &input,
+        id: "1",
+        mode: "default",
+        place: &place,
+        context: &context,
+        covers: &|_| true,
     };
+    let further = json!({ "session_id": "x", "cwd": "/", "hook_event_name": "Stop", "tool_name": "Read",
+        "tool_input": {}, "tool_use_id": "2", "permission_mode": "plan", "tool_response": "r" });
+    let frame = frame::input(HookEvent::PostToolUse, &call, &further);
+    let expected = json!({ "session_id": "s", "transcript_path": "", "cwd": "/p", "permission_mode": "default",
+        "hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_input": input, "tool_use_id": "1", "tool_response": "r" });
+    assert_eq!(frame, expected);
+}
+
+#[test]
+fn a_managed_hook_gets_nothing_of_the_callers_environment() {
+    let place = place();
     let context = Context {
         environment: vec![("PATH".into(), "/evil".into()), ("LD_PRELOAD".into(), "x".into())],
         ..Context::default()

@@ -8,6 +8,8 @@ use crate::merged::Rules;
 
 /// Time limit of a handler that names none.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
+/// The same where a person waits for the model.
+const PROMPT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// An event at which hooks run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,7 +30,69 @@ pub enum HookEvent {
     SessionEnd,
     /// Settings changed.
     ConfigChange,
+    /// A person's words come in, before the model sees them.
+    UserPromptSubmit,
+    /// All calls of one answer of the model are over.
+    PostToolBatch,
+    /// The model is finished.
+    Stop,
+    /// A turn ended because the model did not answer.
+    StopFailure,
+    /// A conversation is about to be summed up.
+    PreCompact,
+    /// A conversation was summed up.
+    PostCompact,
+    /// A person is wanted.
+    Notification,
+    /// An item comes onto the list of things to do.
+    TaskCreated,
+    /// An item of the list of things to do is done.
+    TaskCompleted,
+    /// The working directory of commands changed.
+    CwdChanged,
+    /// A file that the agent has read was changed by somebody else.
+    FileChanged,
+    /// A further directory to work in was added.
+    DirectoryAdded,
+    /// A file of instructions was read.
+    InstructionsLoaded,
 }
+
+/// What exit status 2 of a hook means at an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Blocking {
+    /// What the event is about does not go on, or fault is found with it.
+    Blocks,
+    /// The words on standard error are for the person.
+    Tells,
+    /// Nothing.
+    Nothing,
+}
+
+/// Each event with its name in settings.
+const NAMES: [(HookEvent, &str); 21] = [
+    (HookEvent::PreToolUse, "PreToolUse"),
+    (HookEvent::PostToolUse, "PostToolUse"),
+    (HookEvent::PostToolUseFailure, "PostToolUseFailure"),
+    (HookEvent::PermissionRequest, "PermissionRequest"),
+    (HookEvent::PermissionDenied, "PermissionDenied"),
+    (HookEvent::SessionStart, "SessionStart"),
+    (HookEvent::SessionEnd, "SessionEnd"),
+    (HookEvent::ConfigChange, "ConfigChange"),
+    (HookEvent::UserPromptSubmit, "UserPromptSubmit"),
+    (HookEvent::PostToolBatch, "PostToolBatch"),
+    (HookEvent::Stop, "Stop"),
+    (HookEvent::StopFailure, "StopFailure"),
+    (HookEvent::PreCompact, "PreCompact"),
+    (HookEvent::PostCompact, "PostCompact"),
+    (HookEvent::Notification, "Notification"),
+    (HookEvent::TaskCreated, "TaskCreated"),
+    (HookEvent::TaskCompleted, "TaskCompleted"),
+    (HookEvent::CwdChanged, "CwdChanged"),
+    (HookEvent::FileChanged, "FileChanged"),
+    (HookEvent::DirectoryAdded, "DirectoryAdded"),
+    (HookEvent::InstructionsLoaded, "InstructionsLoaded"),
+];
 
 /// One configured handler.
 #[derive(Debug, Clone)]
@@ -94,31 +158,12 @@ pub struct Condition {
 impl HookEvent {
     /// Returns the event with this name.
     pub fn named(name: &str) -> Option<HookEvent> {
-        match name {
-            "PreToolUse" => Some(HookEvent::PreToolUse),
-            "PostToolUse" => Some(HookEvent::PostToolUse),
-            "PostToolUseFailure" => Some(HookEvent::PostToolUseFailure),
-            "PermissionRequest" => Some(HookEvent::PermissionRequest),
-            "PermissionDenied" => Some(HookEvent::PermissionDenied),
-            "SessionStart" => Some(HookEvent::SessionStart),
-            "SessionEnd" => Some(HookEvent::SessionEnd),
-            "ConfigChange" => Some(HookEvent::ConfigChange),
-            _ => None,
-        }
+        NAMES.iter().find(|(_, known)| *known == name).map(|(event, _)| *event)
     }
 
     /// Returns its name in settings.
     pub fn name(self) -> &'static str {
-        match self {
-            HookEvent::PreToolUse => "PreToolUse",
-            HookEvent::PostToolUse => "PostToolUse",
-            HookEvent::PostToolUseFailure => "PostToolUseFailure",
-            HookEvent::PermissionRequest => "PermissionRequest",
-            HookEvent::PermissionDenied => "PermissionDenied",
-            HookEvent::SessionStart => "SessionStart",
-            HookEvent::SessionEnd => "SessionEnd",
-            HookEvent::ConfigChange => "ConfigChange",
-        }
+        NAMES.iter().find(|(event, _)| *event == self).map_or("", |(_, name)| name)
     }
 
     /// Says whether it is about the call of a tool, which a matcher and an `if` then name.
@@ -129,15 +174,92 @@ impl HookEvent {
             | HookEvent::PostToolUseFailure
             | HookEvent::PermissionRequest
             | HookEvent::PermissionDenied => true,
-            HookEvent::SessionStart | HookEvent::SessionEnd | HookEvent::ConfigChange => false,
+            HookEvent::SessionStart
+            | HookEvent::SessionEnd
+            | HookEvent::ConfigChange
+            | HookEvent::UserPromptSubmit
+            | HookEvent::PostToolBatch
+            | HookEvent::Stop
+            | HookEvent::StopFailure
+            | HookEvent::PreCompact
+            | HookEvent::PostCompact
+            | HookEvent::Notification
+            | HookEvent::TaskCreated
+            | HookEvent::TaskCompleted
+            | HookEvent::CwdChanged
+            | HookEvent::FileChanged
+            | HookEvent::DirectoryAdded
+            | HookEvent::InstructionsLoaded => false,
         }
+    }
+
+    /// Returns what exit status 2 means. Where it blocks, so does `"decision": "block"`.
+    pub fn blocking(self) -> Blocking {
+        match self {
+            HookEvent::PreToolUse
+            | HookEvent::PostToolUse
+            | HookEvent::PostToolUseFailure
+            | HookEvent::PostToolBatch
+            | HookEvent::ConfigChange
+            | HookEvent::UserPromptSubmit
+            | HookEvent::Stop
+            | HookEvent::PreCompact
+            | HookEvent::TaskCreated
+            | HookEvent::TaskCompleted => Blocking::Blocks,
+            HookEvent::SessionStart
+            | HookEvent::SessionEnd
+            | HookEvent::PostCompact
+            | HookEvent::CwdChanged
+            | HookEvent::FileChanged => Blocking::Tells,
+            HookEvent::PermissionRequest
+            | HookEvent::PermissionDenied
+            | HookEvent::StopFailure
+            | HookEvent::Notification
+            | HookEvent::DirectoryAdded
+            | HookEvent::InstructionsLoaded => Blocking::Nothing,
+        }
+    }
+
+    /// Says whether something waits for its hooks before it goes on, so that a managed hook that fails keeps it from that.
+    pub fn holds_something_up(self) -> bool {
+        match self {
+            HookEvent::UserPromptSubmit
+            | HookEvent::PostToolBatch
+            | HookEvent::PreCompact
+            | HookEvent::TaskCreated
+            | HookEvent::TaskCompleted => true,
+            HookEvent::PreToolUse
+            | HookEvent::PostToolUse
+            | HookEvent::PostToolUseFailure
+            | HookEvent::PermissionRequest
+            | HookEvent::PermissionDenied
+            | HookEvent::SessionStart
+            | HookEvent::SessionEnd
+            | HookEvent::ConfigChange
+            | HookEvent::Stop
+            | HookEvent::StopFailure
+            | HookEvent::PostCompact
+            | HookEvent::Notification
+            | HookEvent::CwdChanged
+            | HookEvent::FileChanged
+            | HookEvent::DirectoryAdded
+            | HookEvent::InstructionsLoaded => false,
+        }
+    }
+
+    /// Says whether text of a hook that is no JSON is for the agent.
+    pub fn takes_plain_text(self) -> bool {
+        matches!(self, HookEvent::SessionStart | HookEvent::UserPromptSubmit)
     }
 }
 
 impl Hook {
     /// Returns the time limit of the handler.
     pub fn time_limit(&self) -> Duration {
-        self.timeout.unwrap_or(DEFAULT_TIMEOUT)
+        self.timeout.unwrap_or(match self.event {
+            HookEvent::UserPromptSubmit => PROMPT_TIMEOUT,
+            _ => DEFAULT_TIMEOUT,
+        })
     }
 
     /// Says whether two hooks are the same handler, whatever files they stand in.

@@ -22,7 +22,7 @@ pub mod rule;
 mod settings;
 
 pub use decision::Decision;
-pub use hook::{CommandHook, Condition, Handler, Hook, HookEvent, HttpHook};
+pub use hook::{Blocking, CommandHook, Condition, Handler, Hook, HookEvent, HttpHook};
 pub use layer::{Layer, Origin};
 pub use lint::{lint, misplaced};
 pub use load::load;

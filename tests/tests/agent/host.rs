@@ -33,7 +33,7 @@ impl Host {
         stdin.write_all(format!("{frame}\n").as_bytes()).expect("a line");
     }
 
-    fn user(&mut self, text: &str) {
+    pub(super) fn user(&mut self, text: &str) {
         self.send(&json!({ "type": "user", "message": { "role": "user", "content": text }, "session_id": "default" }));
     }
 
@@ -41,7 +41,7 @@ impl Host {
         self.send(&json!({ "type": "control_request", "request_id": "h1", "request": request }));
     }
 
-    fn answer(&mut self, to: &Value, response: Value) {
+    pub(super) fn answer(&mut self, to: &Value, response: Value) {
         let response =
             json!({ "subtype": "success", "request_id": to["request_id"], "response": response });
         self.send(&json!({ "type": "control_response", "response": response }));

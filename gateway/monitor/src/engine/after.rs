@@ -130,17 +130,15 @@ impl Gateway {
 
 /// Returns the event that a front end tells of: one at which nothing waits for a decision about a call.
 fn event(request: &EventRequest) -> Result<HookEvent, Failure> {
-    let known = HookEvent::named(&request.event).filter(|event| match event {
-        HookEvent::PostToolUse
-        | HookEvent::PostToolUseFailure
-        | HookEvent::PermissionDenied
-        | HookEvent::SessionStart
-        | HookEvent::SessionEnd => true,
-        HookEvent::PreToolUse | HookEvent::PermissionRequest | HookEvent::ConfigChange => false,
+    let known = HookEvent::named(&request.event).filter(|event| {
+        let decides =
+            [HookEvent::PreToolUse, HookEvent::PermissionRequest, HookEvent::ConfigChange];
+        !decides.contains(event)
     });
     known.ok_or_else(|| {
         let message = format!("unknown event `{}`", request.event.escape_debug());
-        let help = "the events are PostToolUse, PostToolUseFailure, PermissionDenied, SessionStart and SessionEnd";
+        let help =
+            "the page about hooks lists the events; those at which a call is decided are not told";
         Failure::new(Code::InvalidRequest, message, help)
     })
 }

@@ -11,30 +11,20 @@ use crate::layer::{Layer, Origin};
 use crate::settings::{Settings, Severity};
 
 /// Events of the reference at which nothing of ours runs.
-const OTHER_EVENTS: [&str; 23] = [
-    "PostToolBatch",
-    "UserPromptSubmit",
+const OTHER_EVENTS: [&str; 13] = [
     "UserPromptExpansion",
     "Setup",
-    "Stop",
     "SubagentStart",
     "SubagentStop",
-    "StopFailure",
-    "Notification",
-    "PreCompact",
-    "PostCompact",
-    "CwdChanged",
-    "DirectoryAdded",
-    "FileChanged",
-    "InstructionsLoaded",
-    "TaskCreated",
-    "TaskCompleted",
     "TeammateIdle",
     "WorktreeCreate",
     "WorktreeRemove",
     "Elicitation",
     "ElicitationResult",
     "MessageDisplay",
+    "PreModelSwitch",
+    "PostModelSwitch",
+    "PreSkillShellCommand",
 ];
 
 /// The handlers found so far.

@@ -1,0 +1,316 @@
+//! Hooks of the settings and of a host at the events that only an agent has: each hears its frame, and what it says has
+//! the effect that its event is documented with.
+
+use serde_json::{Value, json};
+use stockade_model_server::{Form, Reply, Server};
+use stockade_tests::{Place, word};
+
+use super::host::Host;
+use super::{agent, call, frames, result, run, say, script, text};
+
+/// Notes what it hears, and answers with the file of its event, if there is one.
+const RECORDER: &str = r#"input=$(cat); printf '%s\n' "$input" >> "$1/seen"
+event=$(printf '%s' "$input" | sed 's/.*"hook_event_name":"\([A-Za-z]*\)".*/\1/')
+if [ -e "$1/answers/$event" ]; then cat "$1/answers/$event"; fi
+"#;
+
+/// Puts a hook of the user that records everything at these events.
+fn record(place: &Place, events: &[&str]) {
+    place.write("recorder.sh", RECORDER);
+    let recorder = word(&place.root.join("recorder.sh"));
+    let command = format!("/bin/sh {recorder} {}", word(&place.root));
+    let group = json!([{ "hooks": [{ "type": "command", "command": command }] }]);
+    let hooks: serde_json::Map<String, Value> =
+        events.iter().map(|event| ((*event).to_owned(), group.clone())).collect();
+    place.write("home/.config/stockade/settings.json", &json!({ "hooks": hooks }).to_string());
+}
+
+fn answers(place: &Place, event: &str, answer: &Value) {
+    place.write(&format!("answers/{event}"), &answer.to_string());
+}
+
+fn adds(event: &str, words: &str) -> Value {
+    json!({ "hookSpecificOutput": { "hookEventName": event, "additionalContext": words } })
+}
+
+/// The frames that hooks heard, in order.
+fn heard(place: &Place) -> Vec<Value> {
+    let seen = std::fs::read_to_string(place.root.join("seen")).unwrap_or_default();
+    seen.lines().map(|line| serde_json::from_str(line).expect("a frame")).collect()
+}
+
+fn names(place: &Place) -> Vec<String> {
+    heard(place)
+        .iter()
+        .map(|it| it["hook_event_name"].as_str().unwrap_or_default().to_owned())
+        .collect()
+}
+
+fn of<'a>(heard: &'a [Value], event: &str) -> &'a Value {
+    heard
+        .iter()
+        .find(|it| it["hook_event_name"] == event)
+        .unwrap_or_else(|| panic!("no {event}: {heard:?}"))
+}
+
+#[test]
+fn hooks_of_the_settings_hear_each_event_of_a_turn_and_add_to_it() {
+    let place = Place::new("ag-hook-turn");
+    record(
+        &place,
+        &[
+            "SessionStart",
+            "InstructionsLoaded",
+            "UserPromptSubmit",
+            "TaskCreated",
+            "TaskCompleted",
+            "CwdChanged",
+            "PostToolBatch",
+            "Stop",
+            "SessionEnd",
+        ],
+    );
+    place.write("project/AGENTS.md", "be kind\n");
+    place.write("project/sub/x", "");
+    answers(&place, "SessionStart", &adds("SessionStart", "START_7"));
+    answers(&place, "UserPromptSubmit", &adds("UserPromptSubmit", "PROMPT_7"));
+    answers(&place, "PostToolBatch", &adds("PostToolBatch", "BATCH_7"));
+    let created = json!({ "subject": "the item", "description": "more" });
+    let server = script(
+        Form::Anthropic,
+        &[
+            &[call("a", "TaskCreate", created), call("b", "Bash", json!({ "command": "cd sub" }))],
+            &[call("c", "TaskUpdate", json!({ "taskId": "1", "status": "completed" }))],
+            &[say("done")],
+        ],
+    );
+    let output = run(&place, &server, &["-p", "go on"]);
+    assert_eq!((text(&output.stdout).as_str(), text(&output.stderr).as_str()), ("done", ""));
+    assert_eq!(
+        names(&place),
+        [
+            "SessionStart",
+            "InstructionsLoaded",
+            "UserPromptSubmit",
+            "TaskCreated",
+            "CwdChanged",
+            "PostToolBatch",
+            "TaskCompleted",
+            "PostToolBatch",
+            "Stop",
+            "SessionEnd",
+        ]
+    );
+    let heard = heard(&place);
+    let ids: Vec<&Value> = heard.iter().map(|it| &it["session_id"]).collect();
+    assert!(ids.iter().all(|id| *id == ids[0] && id.is_string()), "{ids:?}");
+    assert_eq!(of(&heard, "SessionStart")["source"], "startup");
+    let loaded = of(&heard, "InstructionsLoaded");
+    assert!(
+        loaded["file_path"].as_str().is_some_and(|it| it.ends_with("project/AGENTS.md")),
+        "{loaded}"
+    );
+    assert_eq!(
+        (&loaded["memory_type"], &loaded["load_reason"]),
+        (&json!("Project"), &json!("session_start"))
+    );
+    assert_eq!(of(&heard, "UserPromptSubmit")["prompt"], "go on");
+    let item = of(&heard, "TaskCreated");
+    assert_eq!((&item["task_id"], &item["task_subject"]), (&json!("1"), &json!("the item")));
+    assert_eq!(of(&heard, "TaskCompleted")["task_subject"], "the item");
+    let moved = of(&heard, "CwdChanged");
+    assert!(moved["new_cwd"].as_str().is_some_and(|it| it.ends_with("project/sub")), "{moved}");
+    let batch = of(&heard, "PostToolBatch");
+    let tools: Vec<&Value> =
+        batch["tool_calls"].as_array().expect("calls").iter().map(|it| &it["tool_name"]).collect();
+    assert_eq!(tools, ["TaskCreate", "Bash"]);
+    let stop = of(&heard, "Stop");
+    assert_eq!(
+        (&stop["stop_hook_active"], &stop["last_assistant_message"]),
+        (&json!(false), &json!("done"))
+    );
+    assert_eq!(of(&heard, "SessionEnd")["reason"], "other");
+    let first = server.received()[0].body["messages"].to_string();
+    assert!(first.contains("START_7") && first.contains("PROMPT_7"), "{first}");
+    assert!(server.received()[1].body["messages"].to_string().contains("BATCH_7"));
+}
+
+#[test]
+fn a_prompt_that_a_hook_blocks_reaches_no_model_and_is_not_kept() {
+    let place = Place::new("ag-hook-prompt");
+    record(&place, &["UserPromptSubmit"]);
+    answers(&place, "UserPromptSubmit", &json!({ "decision": "block", "reason": "NOT_TODAY" }));
+    let server = script(Form::Anthropic, &[&[say("no")]]);
+    let id = "55555555-5555-4555-8555-555555555555";
+    let output = run(&place, &server, &["-p", "the secret plan", "--session-id", id]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("NOT_TODAY"), "{}", text(&output.stderr));
+    assert_eq!(server.received().len(), 0);
+    let listed = place.output(["agent", "sessions"]);
+    assert!(!text(&listed.stdout).contains("the secret plan"), "{}", text(&listed.stdout));
+}
+
+#[test]
+fn hooks_keep_an_item_off_the_list_send_the_model_on_and_end_a_turn() {
+    let place = Place::new("ag-hook-block");
+    record(&place, &["TaskCreated", "Stop"]);
+    answers(&place, "TaskCreated", &json!({ "decision": "block", "reason": "LIST_IS_CLOSED" }));
+    answers(&place, "Stop", &json!({ "decision": "block", "reason": "RUN_THE_TESTS" }));
+    let create = call("a", "TaskCreate", json!({ "subject": "x", "description": "y" }));
+    let last = [say("really")];
+    let mut turns: Vec<&[stockade_model_server::Turn]> = vec![std::slice::from_ref(&create)];
+    let list = [call("b", "TaskList", json!({}))];
+    turns.push(&list);
+    turns.extend([&last[..]; 9]);
+    let server = script(Form::Anthropic, &turns);
+    let output = run(&place, &server, &["-p", "go"]);
+    assert_eq!(text(&output.stdout), "really");
+    let (told, is_error) = result(&server, "a");
+    assert!(is_error && told.contains("LIST_IS_CLOSED"), "{told}");
+    let (told, _) = result(&server, "b");
+    assert!(told.contains("No tasks found"), "{told}");
+    // The model is sent on eight times, then it may stop.
+    assert_eq!(server.received().len(), 11);
+    let stops: Vec<bool> = heard(&place)
+        .iter()
+        .filter(|it| it["hook_event_name"] == "Stop")
+        .map(|it| it["stop_hook_active"] == true)
+        .collect();
+    assert_eq!((stops.len(), stops[0], stops[1]), (9, false, true));
+
+    let place = Place::new("ag-hook-batch");
+    record(&place, &["PostToolBatch"]);
+    answers(&place, "PostToolBatch", &json!({ "decision": "block", "reason": "ENOUGH_DONE" }));
+    let server = script(
+        Form::Anthropic,
+        &[&[call("a", "Bash", json!({ "command": "true" }))], &[say("no")]],
+    );
+    let output = run(&place, &server, &["-p", "go"]);
+    assert_eq!((server.received().len(), output.status.code()), (1, Some(1)));
+    assert!(text(&output.stderr).contains("ENOUGH_DONE"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn hooks_hear_of_a_summary_refuse_it_and_add_to_what_comes_after() {
+    let place = Place::new("ag-hook-compact");
+    record(&place, &["PreCompact", "PostCompact", "SessionStart"]);
+    let id = "66666666-6666-4666-8666-666666666666";
+    run(
+        &place,
+        &script(Form::Anthropic, &[&[say("a long answer")]]),
+        &["-p", "words", "--session-id", id],
+    );
+    answers(&place, "PreCompact", &json!({ "decision": "block", "reason": "KEEP_IT" }));
+    let server = script(Form::Anthropic, &[&[say("THE SUMMARY")]]);
+    let compact = ["-p", "/compact the names", "--resume", id];
+    let output = run(&place, &server, &compact);
+    assert!(
+        text(&output.stderr).contains("KEEP_IT") && server.received().is_empty(),
+        "{}",
+        text(&output.stderr)
+    );
+    answers(&place, "PreCompact", &json!({}));
+    answers(&place, "SessionStart", &adds("SessionStart", "AGAIN_7"));
+    let output = run(&place, &server, &compact);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let heard = heard(&place);
+    let pre = of(&heard, "PreCompact");
+    assert_eq!(
+        (&pre["trigger"], &pre["custom_instructions"]),
+        (&json!("manual"), &json!("the names"))
+    );
+    assert_eq!(of(&heard, "PostCompact")["compact_summary"], "THE SUMMARY");
+    assert_eq!(heard.last().expect("a frame")["source"], "compact");
+    let server = script(Form::Anthropic, &[&[say("more")]]);
+    run(&place, &server, &["-p", "and more", "--resume", id]);
+    let told = server.received()[0].body["messages"].to_string();
+    assert!(told.contains("THE SUMMARY") && told.contains("AGAIN_7"), "{told}");
+}
+
+#[test]
+fn a_model_that_does_not_answer_is_told_to_hooks() {
+    let place = Place::new("ag-hook-failure");
+    record(&place, &["StopFailure", "Stop"]);
+    let server = Server::start([Reply::error(401, "invalid x-api-key")]).expect("a server");
+    run(&place, &server, &["-p", "go"]);
+    assert_eq!(names(&place), ["StopFailure"]);
+    let heard = heard(&place);
+    assert_eq!(heard[0]["error"], "authentication_failed");
+    assert!(
+        heard[0]["error_details"].as_str().is_some_and(|it| it.contains("invalid x-api-key")),
+        "{heard:?}"
+    );
+}
+
+#[test]
+fn a_host_hears_that_a_person_is_wanted_and_its_hooks_answer_for_it() {
+    let place = Place::new("ag-hook-host");
+    record(&place, &["Notification", "DirectoryAdded", "PreToolUse"]);
+    let write =
+        |id: &str| call(id, "Write", json!({ "file_path": format!("{id}.txt"), "content": "x" }));
+    let server =
+        script(Form::Anthropic, &[&[write("a")], &[write("b")], &[write("c")], &[say("done")]]);
+    let arguments = ["--permission-prompt-tool", "stdio", "--include-hook-events"];
+    let mut host = Host::start(&place, &server, &arguments);
+    let matcher = json!([{ "matcher": "Write", "hookCallbackIds": ["cb"] }]);
+    host.request(json!({ "subtype": "initialize", "hooks": { "PermissionRequest": matcher } }));
+    host.user("go");
+    let decide = |decision: Value| json!({ "hookSpecificOutput": { "hookEventName": "PermissionRequest", "decision": decision } });
+    // The hook allows the first, says no to the second, and leaves the third to the host.
+    let asked = host.until("hook_callback");
+    assert_eq!(asked["request"]["input"]["hook_event_name"], "PermissionRequest");
+    assert_eq!(asked["request"]["input"]["tool_input"]["file_path"], "a.txt");
+    host.answer(&asked, decide(json!({ "behavior": "allow" })));
+    let asked = host.until("hook_callback");
+    host.answer(&asked, decide(json!({ "behavior": "deny", "message": "HOOK_NO" })));
+    let asked = host.until("hook_callback");
+    host.answer(&asked, json!({}));
+    let asked = host.until("can_use_tool");
+    assert_eq!(asked["request"]["tool_use_id"], "c");
+    while !names(&place).contains(&"Notification".to_owned()) {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let added =
+        json!([{ "type": "addDirectories", "directories": ["/tmp"], "destination": "session" }]);
+    host.answer(&asked, json!({ "behavior": "allow", "updatedInput": { "file_path": "c.txt", "content": "x" }, "updatedPermissions": added }));
+    let shown = host.until("hook_response");
+    assert_eq!(
+        (&shown["hook_event"], &shown["outcome"]),
+        (&json!("DirectoryAdded"), &json!("success"))
+    );
+    assert_eq!(host.until("result")["result"], "done");
+    let there = |name: &str| place.project().join(name).exists();
+    assert_eq!([there("a.txt"), there("b.txt"), there("c.txt")], [true, false, true]);
+    let (told, is_error) = result(&server, "b");
+    assert!(is_error && told.contains("HOOK_NO"), "{told}");
+    let heard = heard(&place);
+    let wanted = of(&heard, "Notification");
+    assert_eq!(wanted["notification_type"], "permission_prompt");
+    assert!(wanted["message"].as_str().is_some_and(|it| it.contains("Write")), "{wanted}");
+    assert_eq!(of(&heard, "DirectoryAdded")["directory"], "/tmp");
+    assert_eq!(host.end(), Some(0));
+}
+
+#[test]
+fn a_stream_shows_the_hooks_that_ran_where_that_is_wanted() {
+    let place = Place::new("ag-hook-shown");
+    record(&place, &["UserPromptSubmit", "PreToolUse"]);
+    let server = || {
+        script(
+            Form::Anthropic,
+            &[&[call("a", "Bash", json!({ "command": "true" }))], &[say("done")]],
+        )
+    };
+    let whole = ["-p", "go", "--output-format", "stream-json"];
+    let shown = |more: &[&str]| -> Vec<String> {
+        let server = server();
+        let output = agent(&place, &server, Form::Anthropic, &[&whole[..], more].concat())
+            .output()
+            .expect("it starts");
+        let frames = frames(&output);
+        let hooks = frames.iter().filter(|it| it["subtype"] == "hook_response");
+        hooks.map(|it| it["hook_event"].as_str().unwrap_or_default().to_owned()).collect()
+    };
+    assert_eq!(shown(&[]), [""; 0]);
+    assert_eq!(shown(&["--include-hook-events"]), ["UserPromptSubmit", "PreToolUse"]);
+}
