@@ -66,6 +66,7 @@ fn keep(Keep { place, flags }: &Keep) -> anyhow::Result<()> {
     private(BEGUN)
         .and_then(|mut file| file.write_all(&serde_json::to_vec(&begun)?))
         .context("the agent's directory cannot be written")?;
+    let index = record.as_ref().map(Record::index).unwrap_or_default();
     let listener = UnixListener::bind(SESSION).context("the keeper cannot listen")?;
     std::thread::Builder::new().name("session".into()).spawn(move || appends(&listener, record))?;
     let model = UnixListener::bind(MODEL).context("the keeper cannot listen")?;
@@ -78,7 +79,9 @@ fn keep(Keep { place, flags }: &Keep) -> anyhow::Result<()> {
             }
         })?;
     }
-    relay(model, endpoint)
+    let done = relay(model, endpoint);
+    index.finish();
+    done
 }
 
 /// Returns the rights of the session, for the gateway: whatever the agent says later, they do not grow.

@@ -10,9 +10,10 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
+use stockade_index::Hit;
 use stockade_session::{Exported, Found, Store};
 
-use crate::session::store;
+use crate::session::{here, indexed, store};
 
 /// Options of `stockade agent sessions`.
 #[derive(Debug, Args)]
@@ -57,6 +58,17 @@ enum Act {
         /// The file
         file: PathBuf,
     },
+    /// Find sessions in which words stand, best first: those that fit best and are nearest to here.
+    Search {
+        /// Words; a session has all of them in one text
+        #[arg(required = true)]
+        words: Vec<String>,
+        /// Most sessions that are shown
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]
+        limit: u16,
+    },
+    /// Make the index of `search` anew from the logs of all sessions.
+    Reindex,
     /// Remove sessions that were not used for some time.
     Prune {
         /// Age, such as 30d, 12h or 0d
@@ -91,12 +103,15 @@ fn perform(Sessions { json, act }: &Sessions) -> anyhow::Result<String> {
         Act::List => Ok(told(&store.list(), *json, "There are no sessions.\n")),
         Act::Show { session } => show(&store, session, *json),
         Act::Rename { session, name } => {
-            store.rename(&store.find(session)?, name)?;
+            let found = store.find(session)?;
+            store.rename(&found, name)?;
+            refresh(&store, &[found.id]);
             Ok(told(&[store.find(session).or_else(|_| store.find(name))?], *json, ""))
         }
         Act::Delete { session } => {
             let found = store.find(session)?;
             store.delete(&found)?;
+            refresh(&store, std::slice::from_ref(&found.id));
             Ok(format!("{} is removed; {} bytes are free\n", plain(&found.line()), found.bytes))
         }
         Act::Export { session, file } => export(&store, session, file),
@@ -105,22 +120,93 @@ fn perform(Sessions { json, act }: &Sessions) -> anyhow::Result<String> {
             let cwd = cwd.to_str().context("the working directory is not UTF-8")?;
             let mut input = File::open(file).with_context(|| shown(file))?;
             let id = store.import(&mut input, cwd).with_context(|| shown(file))?;
+            refresh(&store, std::slice::from_ref(&id));
             Ok(format!("{id}\n`stockade agent -p PROMPT --resume {id}` goes on with it\n"))
         }
+        Act::Search { words, limit } => search(&store, words, usize::from(*limit), *json),
+        Act::Reindex => reindex(&store, *json),
         Act::Prune { older_than, keep_named, dry_run } => {
-            let pruned = store.prune(age(older_than)?, *keep_named, *dry_run)?;
-            let mut text = told(&pruned.sessions, *json, "Nothing is that old.\n");
-            for id in &pruned.in_use {
-                text.push_str(&format!("{id} is in use and stays\n"));
-            }
-            if !pruned.sessions.is_empty() && !json {
-                let bytes: u64 = pruned.sessions.iter().map(|found| found.bytes).sum();
-                let word = if *dry_run { "would be" } else { "are" };
-                text.push_str(&format!("{bytes} bytes {word} free\n"));
-            }
-            Ok(text)
+            prune(&store, age(older_than)?, (*keep_named, *dry_run), *json)
         }
     }
+}
+
+fn prune(
+    store: &Store,
+    age: Duration,
+    (keeps_named, dry): (bool, bool),
+    json: bool,
+) -> anyhow::Result<String> {
+    let pruned = store.prune(age, keeps_named, dry)?;
+    let ids: Vec<String> = pruned.sessions.iter().map(|found| found.id.clone()).collect();
+    if !dry && !ids.is_empty() {
+        refresh(store, &ids);
+    }
+    let mut text = told(&pruned.sessions, json, "Nothing is that old.\n");
+    for id in &pruned.in_use {
+        text.push_str(&format!("{id} is in use and stays\n"));
+    }
+    if !pruned.sessions.is_empty() && !json {
+        let bytes: u64 = pruned.sessions.iter().map(|found| found.bytes).sum();
+        let word = if dry { "would be" } else { "are" };
+        text.push_str(&format!("{bytes} bytes {word} free\n"));
+    }
+    Ok(text)
+}
+
+/// Brings the index up to date. An index that cannot be written undoes nothing.
+fn refresh(store: &Store, ids: &[String]) {
+    if let Err(error) = indexed::refresh(store, ids) {
+        eprintln!("stockade: {}", plain(&error.to_string()));
+    }
+}
+
+fn reindex(store: &Store, json: bool) -> anyhow::Result<String> {
+    let rebuilt = indexed::rebuild(store)?;
+    for line in &rebuilt.left_out {
+        eprintln!("stockade: left out: {}", plain(line));
+    }
+    Ok(match json {
+        true => {
+            format!("{}\n", json!({ "sessions": rebuilt.sessions, "left_out": rebuilt.left_out }))
+        }
+        false if rebuilt.sessions == 1 => "1 session is indexed\n".to_owned(),
+        false => format!("{} sessions are indexed\n", rebuilt.sessions),
+    })
+}
+
+fn search(store: &Store, words: &[String], most: usize, json: bool) -> anyhow::Result<String> {
+    let cwd = std::env::current_dir().context("the working directory cannot be used")?;
+    let here = here(&cwd);
+    let hits = indexed::read(store, |index| index.search(store, words, &here, most))?;
+    if json {
+        let values: Vec<Value> = hits.iter().map(hit).collect();
+        return Ok(format!("{}\n", json!({ "sessions": values })));
+    }
+    if hits.is_empty() {
+        return Ok("No session has all of these words in one text.\n".to_owned());
+    }
+    let mut text = String::new();
+    for Hit { found, source, snippet, .. } in &hits {
+        let (name, cwd) =
+            (found.workspace.name.as_deref().unwrap_or_default(), &found.workspace.cwd);
+        let since = ago(found.written);
+        text.push_str(&format!("{}  {since:>4}  {}  {}\n", found.id, plain(name), plain(cwd)));
+        let line = snippet.split_whitespace().collect::<Vec<_>>().join(" ");
+        text.push_str(&format!("    {}: {}\n", plain(&source.0), plain(&line)));
+    }
+    Ok(text)
+}
+
+fn hit(hit: &Hit) -> Value {
+    let mut value = object(&hit.found);
+    if let Some(fields) = value.as_object_mut() {
+        fields.insert("source_type".into(), json!(hit.source.0));
+        fields.insert("source_id".into(), json!(hit.source.1));
+        fields.insert("snippet".into(), json!(hit.snippet));
+        fields.insert("texts".into(), json!(hit.texts));
+    }
+    value
 }
 
 fn shown(file: &Path) -> String {

@@ -2,6 +2,7 @@
 
 mod compact;
 mod conversation;
+pub(crate) mod indexed;
 mod record;
 pub(crate) mod retention;
 mod rewind;
@@ -10,6 +11,6 @@ mod start;
 mod transcript;
 
 pub(crate) use conversation::Conversation;
-pub(crate) use record::{Record, store};
+pub(crate) use record::{Record, here, store};
 pub(crate) use rewind::Wish;
 pub(crate) use start::{Begun, Plan};

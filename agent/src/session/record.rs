@@ -13,6 +13,7 @@ use stockade_session::{
     Error, Here, Kind, Lock, Log, Nearness, State, Step, Store, Workspace, new_changes, steps,
 };
 
+use super::indexed::Indexer;
 use super::transcript::{file, last, load};
 use crate::flags::Flags;
 
@@ -130,6 +131,7 @@ pub(crate) struct Record {
     from: Option<(String, Option<String>)>,
     /// Bytes of the list of changed files that the log tells of.
     seen: u64,
+    index: Indexer,
 }
 
 impl Record {
@@ -174,6 +176,7 @@ impl Record {
             open: None,
             from: copied,
             seen: 0,
+            index: Indexer::default(),
         };
         if let Some((_, before)) = resumed.filter(|_| !is_new) {
             let rewinds = flags.resume_session_at.as_ref().filter(|_| !before.is_import);
@@ -218,7 +221,14 @@ impl Record {
         self.workspace.user_named = state.name.is_some();
         self.workspace.name = state.name.or(words);
         self.workspace.created_at = state.times.map(|times| times.0).unwrap_or_default();
-        Ok(self.workspace.write(&found.folder)?)
+        self.workspace.write(&found.folder)?;
+        self.index.put(&self.store, &self.id);
+        Ok(())
+    }
+
+    /// Returns what keeps the index up to date.
+    pub(crate) fn index(&self) -> Indexer {
+        self.index.clone()
     }
 
     /// Records what file tools changed since the last time. The list is the file worker's, so that no agent can say otherwise.

@@ -63,6 +63,12 @@ pub(crate) fn clean(store: &Store, days: u64) -> Option<String> {
     let age = Duration::from_secs(days.saturating_mul(DAY.as_secs()));
     let Pruned { sessions, .. } = store.prune(age, true, false).ok()?;
     std::fs::write(&looked, "").ok()?;
+    let ids: Vec<String> = sessions.iter().map(|found| found.id.clone()).collect();
+    if !ids.is_empty()
+        && let Err(error) = super::indexed::refresh(store, &ids)
+    {
+        eprintln!("stockade: {error}");
+    }
     let list: Vec<String> = sessions.iter().map(stockade_session::Found::line).collect();
     let plain = |text: String| text.chars().filter(|it| !it.is_control()).collect::<String>();
     (!list.is_empty()).then(|| {

@@ -210,3 +210,39 @@ fn a_session_that_is_in_use_is_not_opened_and_one_that_was_killed_goes_on_whole(
     let left = Command::new("pgrep").args(["-f", "sleep 45.8"]).output().expect("pgrep");
     assert_eq!(text(&left.stdout), "");
 }
+
+#[test]
+fn sessions_are_searched_by_words_and_the_index_is_made_anew_alike() {
+    let place = Place::new("ag-search");
+    let first = begin(&place, "paint the blue fence", &["--name", "Fence"]);
+    let second = begin(&place, "count green birds", &[]);
+    let found = |words: &[&str]| {
+        let output = sessions(&place, &[&["search", "--json"], words].concat());
+        let value: Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
+        let ids = value["sessions"].as_array().expect("a list").clone();
+        ids.iter().map(|it| it["id"].as_str().expect("an identity").to_owned()).collect::<Vec<_>>()
+    };
+    let database = place.root.join("state/stockade/agent/index.db");
+    assert!(database.exists(), "the keeper writes as it goes");
+    assert_eq!(found(&["blue", "fence"]), [first.as_str()]);
+    assert_eq!(found(&["birds"]), [second.as_str()]);
+    assert_eq!(found(&["done"]).len(), 2);
+    let shown = text(&sessions(&place, &["search", "paint", "fence"]).stdout);
+    assert!(shown.contains(&first) && shown.contains("user: paint the blue fence"), "{shown}");
+    // Missing, spoilt, and what came and went since.
+    std::fs::remove_file(&database).expect("it is there");
+    assert_eq!(found(&["birds"]), [second.as_str()]);
+    std::fs::write(&database, "no database".repeat(99)).expect("it is written");
+    assert_eq!(found(&["birds"]), [second.as_str()]);
+    assert!(sessions(&place, &["rename", &second, "Ornithology"]).status.success());
+    assert_eq!(found(&["ornithology"]), [second.as_str()]);
+    assert!(sessions(&place, &["delete", &first]).status.success());
+    assert_eq!(found(&["fence"]), Vec::<String>::new());
+    let anew = sessions(&place, &["reindex"]);
+    assert_eq!(text(&anew.stdout), "1 session is indexed", "{}", text(&anew.stderr));
+    assert_eq!(found(&["birds"]), [second.as_str()]);
+    let nothing = sessions(&place, &["search", "*"]);
+    assert_eq!(nothing.status.code(), Some(1));
+    assert!(text(&nothing.stderr).contains("no word to look for"), "{}", text(&nothing.stderr));
+}
