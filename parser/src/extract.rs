@@ -271,39 +271,20 @@ const PAUSE_EVERY: usize = 1 << 14;
 /// Bytes of values of variables that are put in where they are used, in one text.
 const VALUE_BYTES: usize = 1 << 20;
 
-/// Reads `source` and lists what it could start, write and read.
-pub(crate) fn extract(
+/// Steps that reading and walking a text may take, without those for texts in it.
+fn work_for(source: &[u8], limits: &Limits) -> u64 {
+    let steps = limits.steps_per_byte.saturating_mul(source.len() as u64).saturating_add(100_000);
+    steps.min(limits.work)
+}
+
+/// Returns the walk over `source` before its first step.
+fn new_walk<'a>(
     source: &[u8],
-    start: &StartState,
-    programs: &Programs,
-    limits: &Limits,
-) -> Draft {
-    if source.len() > limits.input_bytes {
-        return Draft::opaque(source, Reason::LimitInput);
-    }
-    if source.contains(&0) {
-        return Draft::opaque(source, Reason::Nul);
-    }
-    let step_limit =
-        limits.steps_per_byte.saturating_mul(source.len() as u64).saturating_add(100_000);
-    let step_limit = step_limit.min(limits.work);
-    // The walk through what was read takes work and memory as well.
-    let reading = HowRead {
-        depth: limits.depth,
-        steps: step_limit.min(limits.work / 5 * 3),
-        memory_bytes: limits.memory_bytes / 4 * 3,
-    };
-    let syntax = reading.read(source);
-    let steps = syntax.steps;
-    let text = Text {
-        bytes: source.to_vec(),
-        syntax,
-        map: Map::Same,
-        via: Shared::EMPTY,
-        locality: Locality::Here,
-        position: Position::Top,
-    };
-    let mut walk = Walk {
+    start: &'a StartState,
+    programs: &'a Programs,
+    limits: &'a Limits,
+) -> Walk<'a> {
+    Walk {
         rows: Rows::new(programs),
         limits,
         start,
@@ -339,8 +320,8 @@ pub(crate) fn extract(
         associative: std::collections::HashMap::new(),
         via_entries: 0,
         requests: Vec::new(),
-        step_limit,
-        steps,
+        step_limit: work_for(source, limits),
+        steps: 0,
         kept: 0,
         blurred: 0,
         search_steps: 8 * source.len() as u64 + 100_000,
@@ -350,6 +331,38 @@ pub(crate) fn extract(
         unset: std::collections::HashMap::new(),
         arrays: std::collections::BTreeSet::new(),
         array_operands: std::collections::BTreeSet::new(),
+    }
+}
+
+/// Reads `source` and lists what it could start, write and read.
+pub(crate) fn extract(
+    source: &[u8],
+    start: &StartState,
+    programs: &Programs,
+    limits: &Limits,
+) -> Draft {
+    if source.len() > limits.input_bytes {
+        return Draft::opaque(source, Reason::LimitInput);
+    }
+    if source.contains(&0) {
+        return Draft::opaque(source, Reason::Nul);
+    }
+    let mut walk = new_walk(source, start, programs, limits);
+    // The walk through what was read takes work and memory as well.
+    let reading = HowRead {
+        depth: limits.depth,
+        steps: walk.step_limit.min(limits.work / 5 * 3),
+        memory_bytes: limits.memory_bytes / 4 * 3,
+    };
+    let syntax = reading.read(source);
+    walk.steps = syntax.steps;
+    let text = Text {
+        bytes: source.to_vec(),
+        syntax,
+        map: Map::Same,
+        via: Shared::EMPTY,
+        locality: Locality::Here,
+        position: Position::Top,
     };
     walk.start_state();
     walk.hidden_bytes(&text);

@@ -55,45 +55,53 @@ pub(crate) struct Doubt {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Inner {
     /// A command, given as words.
-    Command {
-        /// Name of the row of the wrapper.
-        program: String,
-        /// The words of the inner command.
-        words: Vec<Word>,
-        /// Variables that the wrapper sets for it.
-        assignments: Vec<Assignment>,
-        /// Rules look through the wrapper.
-        strip: bool,
-        /// Where it runs.
-        locality: Locality,
-        /// The directory into which the wrapper changes first.
-        directory: Option<Word>,
-        /// Where its standard input comes from, if the wrapper decides that.
-        stdin: Option<Stdin>,
-        /// The words of the shell in between; none if the program starts it itself.
-        shell: Vec<Word>,
-    },
+    Command(InnerCommand),
     /// Text that a shell evaluates.
-    Text {
-        /// Name of the row of the evaluator.
-        program: String,
-        /// Index of the word that holds the text, or of its first word.
-        word: u32,
-        /// The text.
-        bytes: Vec<u8>,
-        /// The language.
-        dialect: Dialect,
-        /// `$0` and on, where the row says which words they are.
-        positional: Option<Vec<Word>>,
-        /// Rules look through the evaluator.
-        strip: bool,
-        /// Where it runs.
-        locality: Locality,
-        /// A new shell process, such as `bash -c`, not this shell, such as `eval`.
-        child: bool,
-        /// The words of the shell that the program starts for it; none if the program is that shell.
-        shell: Vec<Word>,
-    },
+    Text(InnerText),
+}
+
+/// A command that another one starts.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct InnerCommand {
+    /// Name of the row of the wrapper.
+    pub program: String,
+    /// The words of the inner command.
+    pub words: Vec<Word>,
+    /// Variables that the wrapper sets for it.
+    pub assignments: Vec<Assignment>,
+    /// Rules look through the wrapper.
+    pub strip: bool,
+    /// Where it runs.
+    pub locality: Locality,
+    /// The directory into which the wrapper changes first.
+    pub directory: Option<Word>,
+    /// Where its standard input comes from, if the wrapper decides that.
+    pub stdin: Option<Stdin>,
+    /// The words of the shell in between; none if the program starts it itself.
+    pub shell: Vec<Word>,
+}
+
+/// Text that a command has evaluated.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct InnerText {
+    /// Name of the row of the evaluator.
+    pub program: String,
+    /// Index of the word that holds the text, or of its first word.
+    pub word: u32,
+    /// The text.
+    pub bytes: Vec<u8>,
+    /// The language.
+    pub dialect: Dialect,
+    /// `$0` and on, where the row says which words they are.
+    pub positional: Option<Vec<Word>>,
+    /// Rules look through the evaluator.
+    pub strip: bool,
+    /// Where it runs.
+    pub locality: Locality,
+    /// A new shell process, such as `bash -c`, not this shell, such as `eval`.
+    pub child: bool,
+    /// The words of the shell that the program starts for it; none if the program is that shell.
+    pub shell: Vec<Word>,
 }
 
 /// The language of a shell text.
@@ -370,16 +378,7 @@ impl<'a> Reader<'a> {
                 }
                 (slot, _) if slot.takes_rest() => {
                     if scanner.left() == 0 && *slot != Slot::Command(Input::Xargs) {
-                        let entered = self.entry.is_some() && !self.strict;
-                        self.command(Vec::new());
-                        if entered {
-                            return;
-                        }
-                        body.bare.iter().for_each(|slot| self.effect_of_command(slot));
-                        if body.bare.is_empty() && !matches!(slot, Slot::EvalWords) {
-                            self.unclear(0, "no command");
-                        }
-                        return;
+                        return self.without_command(body, slot);
                     }
                     return self.rest(slot, scanner.rest());
                 }
@@ -413,6 +412,19 @@ impl<'a> Reader<'a> {
         }
         if let Some(argument) = scanner.next() {
             self.unclear(argument.index, "an operand too many");
+        }
+    }
+
+    /// No word is left for the command of a wrapper.
+    fn without_command(&mut self, body: &Body, slot: &Slot) {
+        let entered = self.entry.is_some() && !self.strict;
+        self.command(Vec::new());
+        if entered {
+            return;
+        }
+        body.bare.iter().for_each(|slot| self.effect_of_command(slot));
+        if body.bare.is_empty() && !matches!(slot, Slot::EvalWords) {
+            self.unclear(0, "no command");
         }
     }
 

@@ -4,7 +4,7 @@ use crate::cursor::is_name;
 use crate::extract::arithmetic::{Change, names};
 use crate::extract::commands::path_parts;
 use crate::lang::{self, Findings};
-use crate::nested::{Dialect, Doubt, Inner, Reader};
+use crate::nested::{Dialect, Doubt, Inner, InnerCommand, Reader};
 use crate::options::{Argument, unknown};
 use crate::program::row::{Input, Slot};
 use crate::{
@@ -131,7 +131,7 @@ impl Reader<'_> {
         let words: Vec<Argument> = self.entry.take().into_iter().chain(words).collect();
         let Some(first) = words.first() else { return };
         self.executes(first.index, Some(first.word.clone()));
-        let inner = Inner::Command {
+        let inner = Inner::Command(InnerCommand {
             program: self.row.name.clone(),
             words: words.into_iter().map(|argument| argument.word).collect(),
             assignments: self.assignments.clone(),
@@ -140,7 +140,7 @@ impl Reader<'_> {
             directory: self.directory.clone(),
             stdin: None,
             shell: std::mem::take(&mut self.shell),
-        };
+        });
         self.inner_seen.add(&mut self.reading.inner, inner);
     }
 
@@ -152,8 +152,8 @@ impl Reader<'_> {
 
     /// Gives `$0` and on to the text that was found last.
     pub(crate) fn positional(&mut self, words: Vec<Word>) {
-        if let Some(Inner::Text { positional, .. }) = self.reading.inner.last_mut() {
-            *positional = Some(words);
+        if let Some(Inner::Text(text)) = self.reading.inner.last_mut() {
+            text.positional = Some(words);
         }
     }
 
@@ -217,7 +217,7 @@ impl Reader<'_> {
         };
         let program = Word { span: file.word.span, class };
         let operands = self.command.words.iter().skip(file.index as usize + 1).cloned();
-        let inner = Inner::Command {
+        let inner = Inner::Command(InnerCommand {
             program: self.row.name.clone(),
             words: std::iter::once(program).chain(operands).collect(),
             assignments: Vec::new(),
@@ -226,7 +226,7 @@ impl Reader<'_> {
             directory: self.directory.clone(),
             stdin: None,
             shell: Vec::new(),
-        };
+        });
         self.effect_on(EffectKind::Read, file);
         self.effect(EffectKind::Execute, file.index, Some(file.word.clone()));
         self.inner_seen.add(&mut self.reading.inner, inner);
@@ -467,14 +467,7 @@ fn fits(pattern: &str, word: &Word) -> Fit {
         return Fit::Yes(word.clone());
     }
     if let Some(pattern) = pattern.strip_prefix("\\s") {
-        let blanks = |bytes: &[u8]| bytes.iter().take_while(|it| it.is_ascii_whitespace()).count();
-        return match &word.class {
-            WordClass::Exact(bytes) => fits(pattern, &rest_of(word, blanks(bytes))),
-            WordClass::Unknown { count: Count::One, prefix, .. } => {
-                fits(pattern, &rest_of(word, blanks(prefix)))
-            }
-            WordClass::Unknown { .. } | WordClass::Pattern { .. } => Fit::Maybe,
-        };
+        return fits_behind_blanks(pattern, word);
     }
     let of_number = |it: char| it.is_ascii_digit() || matches!(it, '-' | '*');
     if word.is_number() && !pattern.strip_suffix('$').unwrap_or(pattern).chars().all(of_number) {
@@ -525,6 +518,18 @@ fn fits(pattern: &str, word: &Word) -> Fit {
         (true, true) => Fit::No,
         (false, true) => Fit::Maybe,
         (_, false) => Fit::Yes(rest_of(word, at)),
+    }
+}
+
+/// Matches what stands behind the blanks that a word begins with.
+fn fits_behind_blanks(pattern: &str, word: &Word) -> Fit {
+    let blanks = |bytes: &[u8]| bytes.iter().take_while(|it| it.is_ascii_whitespace()).count();
+    match &word.class {
+        WordClass::Exact(bytes) => fits(pattern, &rest_of(word, blanks(bytes))),
+        WordClass::Unknown { count: Count::One, prefix, .. } => {
+            fits(pattern, &rest_of(word, blanks(prefix)))
+        }
+        WordClass::Unknown { .. } | WordClass::Pattern { .. } => Fit::Maybe,
     }
 }
 

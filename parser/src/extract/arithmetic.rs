@@ -174,41 +174,58 @@ impl Walk<'_> {
     /// The end of `${ }`.
     pub(crate) fn close_braced(&mut self, text: &Text, braced: Braced, span: Span) {
         self.given_up |= may_fail(&braced);
-        let quoted = self.quoted() || braced.quoted;
+        let braced = Braced { quoted: self.quoted() || braced.quoted, ..braced };
         let many = braced.name == b"@" || braced.subscript.as_deref() == Some(b"@");
-        let count = if quoted && !many { Count::One } else { Count::Any };
-        if braced.prefix == b'!' && !self.names_listed(&braced) {
-            let detail = "the value of a variable names another one".to_owned();
-            self.doubt(Reason::Indirect, span, detail, String::new());
-            return self.unknown(Reason::Indirect, Count::Any);
+        let count = if braced.quoted && !many { Count::One } else { Count::Any };
+        match (braced.prefix, braced.operator.as_slice()) {
+            (b'!', _) => self.close_indirect(&braced, span),
+            (b'#', _) if self.in_arithmetic() => self.push(Piece::Quoted, SOME_NUMBER),
+            (b'#', _) => self.unknown(Reason::Parameter, Count::One),
+            (_, b"@") => {
+                self.check_transformation(&braced, span);
+                self.unknown(Reason::Parameter, count);
+            }
+            _ => self.close_value(text, &braced, count, span),
         }
-        if braced.prefix == b'!' {
+    }
+
+    /// `${!name}`: the value of a variable names another one, unless names or keys are listed.
+    fn close_indirect(&mut self, braced: &Braced, span: Span) {
+        if self.names_listed(braced) {
             return self.unknown(Reason::Parameter, Count::Any);
         }
-        if braced.prefix == b'#' {
-            if self.in_arithmetic() {
-                return self.push(Piece::Quoted, SOME_NUMBER);
-            }
-            return self.unknown(Reason::Parameter, Count::One);
+        let detail = "the value of a variable names another one".to_owned();
+        self.doubt(Reason::Indirect, span, detail, String::new());
+        self.unknown(Reason::Indirect, Count::Any);
+    }
+
+    /// `${name@X}`: some letters evaluate the value once more.
+    fn check_transformation(&mut self, braced: &Braced, span: Span) {
+        let harmless = braced.operand.literal().is_some_and(|operand| {
+            operand.len() == 1 && operand.iter().all(|byte| b"QEAKakuUL".contains(byte))
+        });
+        if !harmless {
+            let detail = "the value is evaluated again as a prompt".to_owned();
+            self.doubt(Reason::PromptExpansion, span, detail, String::new());
         }
+    }
+
+    /// `${name=value}` sets the variable.
+    fn assign_default(&mut self, name: &[u8], span: Span) {
+        if let Some(detail) = crate::state::effect_of(name, None) {
+            self.shell.shake(detail);
+        }
+        self.names_variable(name, None, span);
+        self.history_file(name, None, None, span);
+        self.shell.set(name, Value::Lost);
+    }
+
+    /// Puts the value of `${ }` into the word, as far as the text tells.
+    fn close_value(&mut self, text: &Text, braced: &Braced, count: Count, span: Span) {
+        let quoted = braced.quoted;
         let operator = braced.operator.as_slice();
-        if operator == b"@" {
-            let harmless = braced.operand.literal().is_some_and(|operand| {
-                operand.len() == 1 && operand.iter().all(|byte| b"QEAKakuUL".contains(byte))
-            });
-            if !harmless {
-                let detail = "the value is evaluated again as a prompt".to_owned();
-                self.doubt(Reason::PromptExpansion, span, detail, String::new());
-            }
-            return self.unknown(Reason::Parameter, count);
-        }
         if matches!(operator, b"=" | b":=") {
-            if let Some(detail) = crate::state::effect_of(&braced.name, None) {
-                self.shell.shake(detail);
-            }
-            self.names_variable(&braced.name, None, span);
-            self.history_file(&braced.name, None, None, span);
-            self.shell.set(&braced.name, Value::Lost);
+            self.assign_default(&braced.name, span);
         }
         if operator.is_empty()
             && braced.subscript.is_none()

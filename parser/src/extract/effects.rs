@@ -108,13 +108,7 @@ impl Walk<'_> {
                 self.shell.forget();
             }
             b"eval" | b"source" | b"." => self.shell.forget(),
-            b"trap" => {
-                self.shell.forget();
-                if self.shell.follows {
-                    self.shell.shake("a trap that the text does not show".to_owned());
-                }
-                self.shell.follows = false;
-            }
+            b"trap" => self.set_trap(),
             b"set" => self.set_options(operands),
             b"shopt" => {
                 let at_top = at_top && self.is_seen_by_lexer(span);
@@ -137,6 +131,14 @@ impl Walk<'_> {
                 self.shell.go(Directory::Unknown);
             }
         }
+    }
+
+    fn set_trap(&mut self) {
+        self.shell.forget();
+        if self.shell.follows {
+            self.shell.shake("a trap that the text does not show".to_owned());
+        }
+        self.shell.follows = false;
     }
 
     fn change_directory(&mut self, name: &[u8], operands: &[Word]) {

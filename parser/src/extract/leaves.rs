@@ -56,37 +56,11 @@ impl Walk<'_> {
                 let inner = bytes.get(1..bytes.len().saturating_sub(1)).unwrap_or_default();
                 self.push(Piece::Quoted, inner);
             }
-            Kind::Ansi => {
-                let bytes = token_text(&text.bytes, &event);
-                let start = bytes.iter().position(|byte| *byte == b'\'').map_or(0, |at| at + 1);
-                let mut value = Vec::with_capacity(bytes.len());
-                decode_ansi(
-                    bytes.get(start..bytes.len().saturating_sub(1)).unwrap_or_default(),
-                    &mut value,
-                );
-                // Outside of UTF-8 bash leaves `\u` of more than ASCII as an escape.
-                let coded = [b"\\u".as_slice(), b"\\U"].iter().any(|code| contains(bytes, code));
-                if coded && !value.is_ascii() {
-                    self.unknown(Reason::Version, Count::One);
-                } else {
-                    self.push(Piece::Quoted, &value);
-                }
-            }
+            Kind::Ansi => self.ansi_leaf(text, event),
             Kind::Parameter => self.parameter_leaf(text, event),
             Kind::Backquote => self.backquote(text, event),
             Kind::Name => self.name_leaf(text, event),
-            Kind::ParameterOperator => {
-                if let Some(Build::Braced(braced)) = self.builds.last_mut() {
-                    let mut operator = Vec::new();
-                    push_without_continuations(token_text(&text.bytes, &event), &mut operator);
-                    match operator.first() {
-                        Some(prefix @ (b'!' | b'#')) if braced.name.is_empty() => {
-                            braced.prefix = *prefix;
-                        }
-                        Some(_) | None => braced.operator = operator,
-                    }
-                }
-            }
+            Kind::ParameterOperator => self.parameter_operator(text, event),
             Kind::Number => {
                 let mut digits = Vec::new();
                 push_without_continuations(token_text(&text.bytes, &event), &mut digits);
@@ -103,6 +77,38 @@ impl Walk<'_> {
             }
             Kind::Operator => self.operator(event),
             _ => {}
+        }
+    }
+
+    /// `$'..'`.
+    fn ansi_leaf(&mut self, text: &Text, event: Event) {
+        let bytes = token_text(&text.bytes, &event);
+        let start = bytes.iter().position(|byte| *byte == b'\'').map_or(0, |at| at + 1);
+        let mut value = Vec::with_capacity(bytes.len());
+        decode_ansi(
+            bytes.get(start..bytes.len().saturating_sub(1)).unwrap_or_default(),
+            &mut value,
+        );
+        // Outside of UTF-8 bash leaves `\u` of more than ASCII as an escape.
+        let coded = [b"\\u".as_slice(), b"\\U"].iter().any(|code| contains(bytes, code));
+        if coded && !value.is_ascii() {
+            self.unknown(Reason::Version, Count::One);
+        } else {
+            self.push(Piece::Quoted, &value);
+        }
+    }
+
+    /// The prefix or the operator of `${ }`.
+    fn parameter_operator(&mut self, text: &Text, event: Event) {
+        if let Some(Build::Braced(braced)) = self.builds.last_mut() {
+            let mut operator = Vec::new();
+            push_without_continuations(token_text(&text.bytes, &event), &mut operator);
+            match operator.first() {
+                Some(prefix @ (b'!' | b'#')) if braced.name.is_empty() => {
+                    braced.prefix = *prefix;
+                }
+                Some(_) | None => braced.operator = operator,
+            }
         }
     }
 

@@ -7,12 +7,12 @@ use crate::extract::weight;
 use crate::extract::{Map, Text, Walk};
 use crate::grammar;
 use crate::lex::quote::decode_backquotes;
-use crate::nested::{self, Dialect, Inner, Reading};
+use crate::nested::{self, Dialect, Inner, InnerCommand, InnerText, Reading};
 use crate::options::is_many;
 use crate::tree::HowRead;
 use crate::{
-    CommandKind, Directory, Effect, Locality, Position, Reason, Shared, SimpleCommand, Span, Stdin,
-    Thin, Via, Word, WordClass,
+    Assignment, CommandKind, Directory, Effect, Locality, Position, Reason, Shared, SimpleCommand,
+    Span, Stdin, Thin, Via, Word, WordClass,
 };
 
 /// Entries of `via` in one tree: bounds what deep nesting costs in memory.
@@ -29,6 +29,14 @@ struct Evaluated {
     positional: Option<Vec<Word>>,
     directory: Directory,
     span: Span,
+}
+
+/// Commands and texts that are found inside a command and are still to be read.
+#[derive(Default)]
+struct Found {
+    /// Commands, by their places in the list.
+    commands: Vec<u32>,
+    texts: Vec<Evaluated>,
 }
 
 impl Walk<'_> {
@@ -90,101 +98,107 @@ impl Walk<'_> {
 
     /// Asks the tables about a command, and goes into what it runs.
     pub(crate) fn read_nested(&mut self, text: &Text, command: u32, origins: &[u32]) {
-        let mut work: Vec<u32> = Vec::new();
-        let mut texts: Vec<Evaluated> = Vec::new();
+        let mut found = Found::default();
         let (mut current, mut next) = (Some(command), 0);
         while let Some(index) = current {
-            current = None;
-            let Some(outer) = self.commands.get(index as usize) else { continue };
-            if outer.words.len() > self.limits.command_words {
-                let span = outer.span;
-                let detail = "more words than are read".to_owned();
-                self.doubt(Reason::LimitWork, span, detail, String::new());
-                current = work.get(next).copied();
-                next += 1;
-                continue;
-            }
-            let outer = if !own::assigns(outer) {
-                outer
-            } else {
-                let values = match outer.assignments.len() {
-                    0 => outer.words.len() as u64,
-                    values => values as u64,
-                };
-                self.steps = self.steps.saturating_add(values.saturating_mul(weight::VARIABLES));
-                let assigning = outer.clone();
-                let Reading { inner, unread, .. } = self.read_variables(&assigning);
-                if unread.is_some() {
-                    self.note_unread(index, assigning.span);
-                }
-                for inner in inner {
-                    self.inner(index, inner, None, &mut work, &mut texts);
-                }
-                let Some(outer) = self.commands.get(index as usize) else { continue };
-                outer
-            };
-            let Reading {
-                inner,
-                effects,
-                effects_known,
-                doubts,
-                unread,
-                script,
-                same_input,
-                reads_code,
-            } = nested::read(&mut self.rows, outer);
-            let script = script.and_then(|at| outer.words.get(at as usize)).map(|word| word.span);
-            if reads_code {
-                self.stdin_readers.push(index);
-            }
-            // A text has the standard input of the command that evaluates it.
-            let texts_inside = inner.iter().any(|inner| matches!(inner, Inner::Text { .. }));
-            self.stdin_moved |= texts_inside && outer.stdin != Stdin::Inherited;
-            let read = effects_known || !inner.is_empty() || !doubts.is_empty();
-            let row = if read { weight::ROW } else { 0 };
-            let row = row + self.rows.searches().saturating_mul(weight::LOOK_UP);
-            self.steps = self.steps.saturating_add(row + outer.words.len() as u64);
-            let unread =
-                unread.map(|at| outer.words.get(at as usize).map_or(outer.span, |it| it.span));
-            let words: Vec<Span> = if doubts.is_empty() {
-                Vec::new()
-            } else {
-                outer.words.iter().map(|word| word.span).collect()
-            };
-            let span = outer.span;
-            let effects = self.shared_effects(effects);
-            if let Some(slot) = self.commands.get_mut(index as usize) {
-                slot.effects = effects;
-                slot.effects_known = effects_known;
-            }
-            if let Some(span) = unread {
-                self.note_unread(index, span);
-            }
-            if let Some(span) = script {
-                self.note_script(index, span);
-            }
-            if same_input {
-                self.inputs.same.insert(index);
-            }
-            for doubt in doubts {
-                if self.may_be_empty(&doubt) {
-                    self.inputs.readers.push((index, doubt));
-                    continue;
-                }
-                let place = doubt.word.and_then(|word| words.get(word as usize).copied());
-                self.doubt(doubt.reason, place.unwrap_or(span), doubt.detail, doubt.help);
-            }
-            for inner in inner {
-                let origin = (index == command).then_some((text, origins));
-                self.inner(index, inner, origin, &mut work, &mut texts);
-            }
-            current = work.get(next).copied();
+            let origin = (index == command).then_some((text, origins));
+            self.read_command(index, origin, &mut found);
+            current = found.commands.get(next).copied();
             next += 1;
         }
         // The last one comes on top, so the first is walked first.
-        for evaluated in texts.into_iter().rev() {
+        for evaluated in found.texts.into_iter().rev() {
             self.begin_evaluated(evaluated);
         }
+    }
+
+    /// Asks the tables about one command, and takes note of what it starts.
+    fn read_command(&mut self, index: u32, origin: Option<(&Text, &[u32])>, found: &mut Found) {
+        let Some(outer) = self.commands.get(index as usize) else { return };
+        if outer.words.len() > self.limits.command_words {
+            let span = outer.span;
+            let detail = "more words than are read".to_owned();
+            return self.doubt(Reason::LimitWork, span, detail, String::new());
+        }
+        if own::assigns(outer) {
+            self.read_assigned(index, found);
+        }
+        let Some(outer) = self.commands.get(index as usize) else { return };
+        let reading = nested::read(&mut self.rows, outer);
+        // A text has the standard input of the command that evaluates it.
+        let texts_inside = reading.inner.iter().any(|inner| matches!(inner, Inner::Text(_)));
+        self.stdin_moved |= texts_inside && outer.stdin != Stdin::Inherited;
+        let read = reading.effects_known || !reading.inner.is_empty() || !reading.doubts.is_empty();
+        let row = if read { weight::ROW } else { 0 };
+        let row = row + self.rows.searches().saturating_mul(weight::LOOK_UP);
+        self.steps = self.steps.saturating_add(row + outer.words.len() as u64);
+        for inner in self.note_reading(index, reading) {
+            self.inner(index, inner, origin, found);
+        }
+    }
+
+    /// Takes note of what programs run because of the variables that a command sets.
+    fn read_assigned(&mut self, index: u32, found: &mut Found) {
+        let Some(outer) = self.commands.get(index as usize) else { return };
+        let values = match outer.assignments.len() {
+            0 => outer.words.len() as u64,
+            values => values as u64,
+        };
+        self.steps = self.steps.saturating_add(values.saturating_mul(weight::VARIABLES));
+        let assigning = outer.clone();
+        let Reading { inner, unread, .. } = self.read_variables(&assigning);
+        if unread.is_some() {
+            self.note_unread(index, assigning.span);
+        }
+        for inner in inner {
+            self.inner(index, inner, None, found);
+        }
+    }
+
+    /// Keeps what the tables say about a command; returns what it starts.
+    fn note_reading(&mut self, index: u32, reading: Reading) -> Vec<Inner> {
+        let Some(outer) = self.commands.get(index as usize) else { return Vec::new() };
+        let Reading {
+            inner,
+            effects,
+            effects_known,
+            doubts,
+            unread,
+            script,
+            same_input,
+            reads_code,
+        } = reading;
+        let span = outer.span;
+        let place = |at: u32| outer.words.get(at as usize).map(|word| word.span);
+        let script = script.and_then(place);
+        let unread = unread.map(|at| place(at).unwrap_or(span));
+        let places: Vec<Option<Span>> =
+            doubts.iter().map(|doubt| doubt.word.and_then(place)).collect();
+        if reads_code {
+            self.stdin_readers.push(index);
+        }
+        let effects = self.shared_effects(effects);
+        if let Some(slot) = self.commands.get_mut(index as usize) {
+            slot.effects = effects;
+            slot.effects_known = effects_known;
+        }
+        if let Some(span) = unread {
+            self.note_unread(index, span);
+        }
+        if let Some(span) = script {
+            self.note_script(index, span);
+        }
+        if same_input {
+            self.inputs.same.insert(index);
+        }
+        for (doubt, place) in doubts.into_iter().zip(places) {
+            if self.may_be_empty(&doubt) {
+                self.inputs.readers.push((index, doubt));
+                continue;
+            }
+            self.doubt(doubt.reason, place.unwrap_or(span), doubt.detail, doubt.help);
+        }
+        inner
     }
 
     /// Commands that are alike share their effects.
@@ -199,13 +213,13 @@ impl Walk<'_> {
         self.last_effects.clone()
     }
 
+    /// Takes note of something that a command starts, within the limits.
     fn inner(
         &mut self,
         index: u32,
         inner: Inner,
         origin: Option<(&Text, &[u32])>,
-        work: &mut Vec<u32>,
-        texts: &mut Vec<Evaluated>,
+        found: &mut Found,
     ) {
         let Some(outer) = self.commands.get(index as usize) else { return };
         self.steps = self.steps.saturating_add(weight::INNER);
@@ -231,108 +245,109 @@ impl Walk<'_> {
             return;
         }
         match inner {
-            Inner::Command {
-                program,
-                words,
-                assignments,
-                strip,
-                locality,
-                directory,
-                stdin,
-                shell,
-            } => {
-                // Each copy of the words counts as text.
-                let place = outer.span;
-                let size = words.iter().map(|word| 64 + known_bytes(word)).sum::<usize>();
-                if size > 4_096 && !self.admit(size, place) {
-                    return;
-                }
-                let span = words.iter().map(|word| word.span).reduce(Span::join).unwrap_or(place);
-                // `exec` starts a program, whatever builtins there are.
-                let by_builtin = program != "exec";
-                let via = Via { program, command: index, strip };
-                let via = self.through_shell(via, shell, directory.as_ref(), span);
-                let Some(outer) = self.commands.get(index as usize) else { return };
-                let in_shell = outer.kind == CommandKind::Builtin && by_builtin;
-                let made = SimpleCommand {
-                    assignments: Thin::EMPTY,
-                    redirects: outer.redirects.clone(),
-                    position: Position::Wrapped,
-                    via,
-                    kind: CommandKind::External,
-                    directory: directory_in(&outer.directory, directory.as_ref()),
-                    locality: if locality == Locality::Here { outer.locality } else { locality },
-                    stdin: stdin.unwrap_or(outer.stdin),
-                    effects: Shared::EMPTY,
-                    effects_known: false,
-                    span,
-                    words: words.into(),
-                };
-                self.via_entries = self.via_entries.saturating_add(made.via.len());
-                let number = u32::try_from(self.commands.len()).unwrap_or(u32::MAX);
-                self.kept += size_of::<SimpleCommand>()
-                    + weight::of_words(&made.words)
-                    + weight::of_assignments(&assignments);
-                let kind =
-                    if in_shell { self.kind_of(&made.words, false) } else { CommandKind::External };
-                self.commands.push(SimpleCommand { kind, ..made });
-                for assignment in &assignments {
-                    let value = Some(&assignment.value);
-                    if let Some(detail) = crate::state::effect_of(&assignment.name, value)
-                        && *assignment.name != *b"IFS"
-                    {
-                        self.doubt(Reason::State, span, detail, String::new());
-                    }
-                }
-                if let Some(slot) = self.commands.get_mut(number as usize) {
-                    slot.assignments = assignments.into();
-                }
-                self.check_command(number);
-                if in_shell {
-                    self.change_shell(number);
-                }
-                work.push(number);
-            }
-            Inner::Text {
-                program,
-                word,
-                bytes,
-                dialect,
-                positional,
-                strip,
-                locality,
-                child,
-                shell,
-            } => {
-                let span = outer.words.get(word as usize).map_or(outer.span, |word| word.span);
-                let via = Via { program, command: index, strip };
-                let via = self.through_shell(via, shell, None, span);
-                let Some(outer) = self.commands.get(index as usize) else { return };
-                let map = origin
-                    .and_then(|(text, origins)| {
-                        word_map(text, *origins.get(word as usize)?, &bytes)
-                    })
-                    .unwrap_or(Map::Whole(span));
-                let locality = if locality == Locality::Here { outer.locality } else { locality };
-                let directory = outer.directory.clone();
-                // A word that may be several, or none, leaves open which is which.
-                let positional = positional.filter(|words| child && !words.iter().any(is_many));
-                // What this shell evaluates itself is read as its own text.
-                let own = !child && self.runs.last().is_some_and(|run| run.sh);
-                let sh = dialect == Dialect::Sh || own;
-                texts.push(Evaluated {
-                    bytes,
-                    map,
-                    via,
-                    locality,
-                    child,
-                    sh,
-                    positional,
-                    directory,
-                    span,
-                });
+            Inner::Command(inner) => self.inner_command(index, inner, found),
+            Inner::Text(inner) => self.inner_text(index, inner, origin, found),
+        }
+    }
+
+    /// Lists a command that another one starts.
+    fn inner_command(&mut self, index: u32, inner: InnerCommand, found: &mut Found) {
+        let Some(outer) = self.commands.get(index as usize) else { return };
+        let InnerCommand { program, words, assignments, strip, locality, directory, stdin, shell } =
+            inner;
+        // Each copy of the words counts as text.
+        let place = outer.span;
+        let size = words.iter().map(|word| 64 + known_bytes(word)).sum::<usize>();
+        if size > 4_096 && !self.admit(size, place) {
+            return;
+        }
+        let span = words.iter().map(|word| word.span).reduce(Span::join).unwrap_or(place);
+        // `exec` starts a program, whatever builtins there are.
+        let by_builtin = program != "exec";
+        let via = Via { program, command: index, strip };
+        let via = self.through_shell(via, shell, directory.as_ref(), span);
+        let Some(outer) = self.commands.get(index as usize) else { return };
+        let in_shell = outer.kind == CommandKind::Builtin && by_builtin;
+        let made = SimpleCommand {
+            assignments: Thin::EMPTY,
+            redirects: outer.redirects.clone(),
+            position: Position::Wrapped,
+            via,
+            kind: CommandKind::External,
+            directory: directory_in(&outer.directory, directory.as_ref()),
+            locality: if locality == Locality::Here { outer.locality } else { locality },
+            stdin: stdin.unwrap_or(outer.stdin),
+            effects: Shared::EMPTY,
+            effects_known: false,
+            span,
+            words: words.into(),
+        };
+        self.via_entries = self.via_entries.saturating_add(made.via.len());
+        let number = u32::try_from(self.commands.len()).unwrap_or(u32::MAX);
+        self.kept += size_of::<SimpleCommand>()
+            + weight::of_words(&made.words)
+            + weight::of_assignments(&assignments);
+        let kind = if in_shell { self.kind_of(&made.words, false) } else { CommandKind::External };
+        self.commands.push(SimpleCommand { kind, ..made });
+        self.assign_inside(number, assignments, span);
+        self.check_command(number);
+        if in_shell {
+            self.change_shell(number);
+        }
+        found.commands.push(number);
+    }
+
+    /// Gives a command inside another one the variables that its wrapper sets.
+    fn assign_inside(&mut self, number: u32, assignments: Vec<Assignment>, span: Span) {
+        for assignment in &assignments {
+            let value = Some(&assignment.value);
+            if let Some(detail) = crate::state::effect_of(&assignment.name, value)
+                && *assignment.name != *b"IFS"
+            {
+                self.doubt(Reason::State, span, detail, String::new());
             }
         }
+        if let Some(slot) = self.commands.get_mut(number as usize) {
+            slot.assignments = assignments.into();
+        }
+    }
+
+    /// Keeps a text that a command evaluates, to be walked when all of the command is read.
+    fn inner_text(
+        &mut self,
+        index: u32,
+        inner: InnerText,
+        origin: Option<(&Text, &[u32])>,
+        found: &mut Found,
+    ) {
+        let Some(outer) = self.commands.get(index as usize) else { return };
+        let InnerText { program, word, bytes, dialect, positional, strip, locality, child, shell } =
+            inner;
+        let span = outer.words.get(word as usize).map_or(outer.span, |word| word.span);
+        let via = Via { program, command: index, strip };
+        let via = self.through_shell(via, shell, None, span);
+        let Some(outer) = self.commands.get(index as usize) else { return };
+        let map = origin
+            .and_then(|(text, origins)| word_map(text, *origins.get(word as usize)?, &bytes))
+            .unwrap_or(Map::Whole(span));
+        let locality = if locality == Locality::Here { outer.locality } else { locality };
+        let directory = outer.directory.clone();
+        // A word that may be several, or none, leaves open which is which.
+        let positional = positional.filter(|words| child && !words.iter().any(is_many));
+        // What this shell evaluates itself is read as its own text.
+        let own = !child && self.runs.last().is_some_and(|run| run.sh);
+        let sh = dialect == Dialect::Sh || own;
+        found.texts.push(Evaluated {
+            bytes,
+            map,
+            via,
+            locality,
+            child,
+            sh,
+            positional,
+            directory,
+            span,
+        });
     }
 
     /// Returns the way to what a command starts, through the shell that it starts for that, if there is one: it is listed.

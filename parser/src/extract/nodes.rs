@@ -20,14 +20,7 @@ impl Walk<'_> {
         }
         let build = match event.kind {
             Kind::AndOr => Build::AndOr(self.open_chain(event.flags & flag::BACKGROUND != 0)),
-            Kind::Pipeline if event.flags == 0 => Build::Passing,
-            Kind::Pipeline => {
-                let piped = event.flags & flag::PIPED != 0;
-                let directory = self.shell.directory_changes;
-                let scope = piped.then(|| Box::new(self.enter_element(0)));
-                let negated = event.flags & flag::NEGATED != 0;
-                Build::Pipeline { piped, negated, element: 0, directory, scope }
-            }
+            Kind::Pipeline => self.open_pipeline(event),
             Kind::Simple => self.open_simple(text, event),
             Kind::Word => {
                 self.end_prefixes();
@@ -70,6 +63,26 @@ impl Walk<'_> {
             }
             Kind::ExtendedPattern => Build::Extended { building: building() },
             Kind::HereBody => return self.open_here_body(event, at, building()),
+            kind => self.open_compound(kind, span),
+        };
+        self.builds.push(build);
+        self.opened.push(event);
+    }
+
+    fn open_pipeline(&mut self, event: Event) -> Build {
+        if event.flags == 0 {
+            return Build::Passing;
+        }
+        let piped = event.flags & flag::PIPED != 0;
+        let directory = self.shell.directory_changes;
+        let scope = piped.then(|| Box::new(self.enter_element(0)));
+        let negated = event.flags & flag::NEGATED != 0;
+        Build::Pipeline { piped, negated, element: 0, directory, scope }
+    }
+
+    /// Begins what holds commands: substitutions, subshells, conditions, loops and functions.
+    fn open_compound(&mut self, kind: Kind, span: Span) -> Build {
+        match kind {
             Kind::Substitution => {
                 self.scope(Ends::Process, Position::Substitution, Some(Reason::Substitution))
             }
@@ -97,9 +110,7 @@ impl Walk<'_> {
             Kind::Function => Build::Function { named: false },
             Kind::Test => Build::Test { operator: Vec::new(), last: None },
             _ => Build::Passing,
-        };
-        self.builds.push(build);
-        self.opened.push(event);
+        }
     }
 
     fn scope(&mut self, ends: Ends, position: Position, piece: Option<Reason>) -> Build {
@@ -243,16 +254,7 @@ impl Walk<'_> {
             Build::Braced(braced) => self.close_braced(text, *braced, span),
             Build::Arithmetic { building } => self.close_arithmetic(text, opened, &building, span),
             Build::Subscript { building } => self.close_subscript(text, &building, span),
-            Build::Extended { building } => {
-                let mut bytes = vec![b'('];
-                bytes.extend_from_slice(&building.bytes);
-                bytes.push(b')');
-                let doubt = building.doubt();
-                self.push(Piece::Extended, &bytes);
-                if let Some(reason) = doubt {
-                    self.unknown(reason, Count::Any);
-                }
-            }
+            Build::Extended { building } => self.close_extended(&building),
             Build::Redirect(redirecting) => self.close_redirect(text, event, *redirecting, span),
             Build::HereBody { mut building } => {
                 if opened.flags & flag::CUT != 0 {
@@ -267,23 +269,7 @@ impl Walk<'_> {
                     self.tell_shaken(span);
                 }
                 if let Some(reason) = piece {
-                    self.steps = self.steps.saturating_add(weight::SUBSTITUTION);
-                    let process = opened.kind == Kind::ProcessSubstitution;
-                    let inner = (event.link as usize..).map_while(|at| text.syntax.event(at));
-                    // Without a command inside, `<()` is not a word at all.
-                    let filled = process
-                        && inner
-                            .take_while(|inner| inner.start < event.end)
-                            .any(|inner| matches!(inner.kind, Kind::AndOr | Kind::PlainCommand));
-                    if filled {
-                        self.push(Piece::Quoted, b"/dev/fd/");
-                    }
-                    // What is printed beside other text is not a word that could be missing.
-                    let beside = self.building().is_some_and(|it| !it.bytes.is_empty());
-                    let one = self.quoted() || filled || (beside && self.prints_one_word(span));
-                    let is_number = reason == Reason::Substitution && self.prints_number(span);
-                    let reason = if is_number { Reason::Arithmetic } else { reason };
-                    self.unknown(reason, if one { Count::One } else { Count::Any });
+                    self.close_substitution(text, event, opened, reason, span);
                 }
             }
             Build::AndOr(chain) => self.close_chain(chain),
@@ -304,6 +290,43 @@ impl Walk<'_> {
             }
             Build::Function { .. } | Build::Test { .. } => self.close_rest(build),
         }
+    }
+
+    /// The alternatives of an extended pattern, such as `@(a|b)`.
+    fn close_extended(&mut self, building: &Building) {
+        let bytes = [b"(", building.bytes.as_slice(), b")"].concat();
+        self.push(Piece::Extended, &bytes);
+        if let Some(reason) = building.doubt() {
+            self.unknown(reason, Count::Any);
+        }
+    }
+
+    /// Puts what a substitution prints into the word around it.
+    fn close_substitution(
+        &mut self,
+        text: &Text,
+        event: Event,
+        opened: Event,
+        reason: Reason,
+        span: Span,
+    ) {
+        self.steps = self.steps.saturating_add(weight::SUBSTITUTION);
+        let process = opened.kind == Kind::ProcessSubstitution;
+        let inner = (event.link as usize..).map_while(|at| text.syntax.event(at));
+        // Without a command inside, `<()` is not a word at all.
+        let filled = process
+            && inner
+                .take_while(|inner| inner.start < event.end)
+                .any(|inner| matches!(inner.kind, Kind::AndOr | Kind::PlainCommand));
+        if filled {
+            self.push(Piece::Quoted, b"/dev/fd/");
+        }
+        // What is printed beside other text is not a word that could be missing.
+        let beside = self.building().is_some_and(|it| !it.bytes.is_empty());
+        let one = self.quoted() || filled || (beside && self.prints_one_word(span));
+        let is_number = reason == Reason::Substitution && self.prints_number(span);
+        let reason = if is_number { Reason::Arithmetic } else { reason };
+        self.unknown(reason, if one { Count::One } else { Count::Any });
     }
 
     /// Ends what has no value.

@@ -139,6 +139,12 @@ pub(crate) fn decode_backquotes(source: &[u8], start: usize, end: usize, quoted:
     decoded
 }
 
+/// The meaning of an escape in `$'..'`.
+enum Escape {
+    Byte(u8),
+    CodePoint(u32),
+}
+
 /// Decodes the inside of `$'..'`; a NUL ends the value.
 pub(crate) fn decode_ansi(text: &[u8], out: &mut Vec<u8>) {
     let mut rest = text;
@@ -148,75 +154,69 @@ pub(crate) fn decode_ansi(text: &[u8], out: &mut Vec<u8>) {
             rest = after;
             continue;
         }
-        let Some((&kind, after)) = after.split_first() else {
+        let Some((&kind, behind)) = after.split_first() else {
             out.push(b'\\');
             return;
         };
-        rest = after;
-        let plain = match kind {
-            b'a' => 7,
-            b'b' => 8,
-            b'e' | b'E' => 27,
-            b'f' => 12,
-            b'n' => b'\n',
-            b'r' => b'\r',
-            b't' => b'\t',
-            b'v' => 11,
-            b'\\' | b'\'' | b'"' | b'?' => kind,
-            b'0'..=b'7' => {
-                let (value, length) = number(text_from(text, rest.len() + 1), 8, 3);
-                rest = text_from(text, (rest.len() + 1).saturating_sub(length));
-                u8::try_from(value & 255).unwrap_or(0)
+        rest = match escape(after) {
+            Some((Escape::Byte(0) | Escape::CodePoint(0), _)) => return,
+            Some((Escape::Byte(byte), behind)) => {
+                out.push(byte);
+                behind
             }
-            b'x' => match hexadecimal(rest) {
-                Some((value, after)) => {
-                    rest = after;
-                    u8::try_from(value & 255).unwrap_or(0)
-                }
-                None => {
-                    out.extend_from_slice(b"\\x");
-                    continue;
-                }
-            },
-            b'u' | b'U' => {
-                let (value, length) = number(rest, 16, if kind == b'u' { 4 } else { 8 });
-                if length == 0 {
-                    out.extend_from_slice(&[b'\\', kind]);
-                    continue;
-                }
-                rest = rest.get(length..).unwrap_or_default();
-                if value == 0 {
-                    return;
-                }
-                push_code_point(value, out);
-                continue;
+            Some((Escape::CodePoint(point), behind)) => {
+                push_code_point(point, out);
+                behind
             }
-            b'c' => {
-                let Some((&control, after)) = rest.split_first() else {
-                    out.extend_from_slice(b"\\c");
-                    return;
-                };
-                rest = after;
-                // `\c\\` takes both backslashes.
-                if control == b'\\' && rest.first() == Some(&b'\\') {
-                    rest = rest.get(1..).unwrap_or_default();
-                }
-                if control == b'?' { 127 } else { control.to_ascii_uppercase() & 0x1f }
-            }
-            _ => {
+            None => {
                 out.extend_from_slice(&[b'\\', kind]);
-                continue;
+                behind
             }
         };
-        if plain == 0 {
-            return;
-        }
-        out.push(plain);
     }
 }
 
-fn text_from(text: &[u8], left: usize) -> &[u8] {
-    text.get(text.len().saturating_sub(left)..).unwrap_or_default()
+/// Reads an escape without its backslash, and returns what stands behind it; nothing if it stands for itself.
+fn escape(text: &[u8]) -> Option<(Escape, &[u8])> {
+    let (&kind, rest) = text.split_first()?;
+    let byte = match kind {
+        b'a' => 7,
+        b'b' => 8,
+        b'e' | b'E' => 27,
+        b'f' => 12,
+        b'n' => b'\n',
+        b'r' => b'\r',
+        b't' => b'\t',
+        b'v' => 11,
+        b'\\' | b'\'' | b'"' | b'?' => kind,
+        b'0'..=b'7' => {
+            let (value, length) = number(text, 8, 3);
+            return Some((low_byte(value), text.get(length..).unwrap_or_default()));
+        }
+        b'x' => {
+            let (value, after) = hexadecimal(rest)?;
+            return Some((low_byte(value), after));
+        }
+        b'u' | b'U' => {
+            let (value, length) = number(rest, 16, if kind == b'u' { 4 } else { 8 });
+            let after = rest.get(length..).unwrap_or_default();
+            return (length > 0).then_some((Escape::CodePoint(value), after));
+        }
+        b'c' => {
+            let (&control, after) = rest.split_first()?;
+            // `\c\\` takes both backslashes.
+            let both = control == b'\\' && after.first() == Some(&b'\\');
+            let after = if both { after.get(1..).unwrap_or_default() } else { after };
+            let byte = if control == b'?' { 127 } else { control.to_ascii_uppercase() & 0x1f };
+            return Some((Escape::Byte(byte), after));
+        }
+        _ => return None,
+    };
+    Some((Escape::Byte(byte), rest))
+}
+
+fn low_byte(value: u32) -> Escape {
+    Escape::Byte(u8::try_from(value & 255).unwrap_or(0))
 }
 
 /// Reads at most `most` digits; the value and how many there were.

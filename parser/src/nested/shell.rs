@@ -1,7 +1,7 @@
 //! Texts for shells, and the shells that programs start for them: each such shell is a command of its own, so that rules
 //! about shells meet it.
 
-use crate::nested::{Dialect, Inner, Reader};
+use crate::nested::{Dialect, Inner, InnerText, Reader};
 use crate::options::{Argument, unknown};
 use crate::program::row::Style;
 use crate::{Count, Locality, Operator, Reason, RedirectTarget, Stdin, Word};
@@ -80,7 +80,7 @@ impl Reader<'_> {
             }
             Shell::Started(_) | Shell::Own => Vec::new(),
         };
-        self.reading.inner.push(Inner::Text {
+        self.reading.inner.push(Inner::Text(InnerText {
             program: self.row.name.clone(),
             word,
             bytes,
@@ -90,7 +90,7 @@ impl Reader<'_> {
             locality: self.locality,
             child: matches!(shell, Shell::Started(_)),
             shell: words,
-        });
+        }));
     }
 
     /// Standard input is the program text: exact from a here-document or here-string, else doubtful.

@@ -90,7 +90,7 @@ fn show_inner(inner: &Inner) -> String {
         Locality::Container => "container ",
     };
     match inner {
-        Inner::Command { words, assignments, strip, locality, directory, .. } => {
+        Inner::Command(InnerCommand { words, assignments, strip, locality, directory, .. }) => {
             let mut parts = vec![];
             parts.extend(directory.iter().map(|directory| format!("[{}]", show_word(directory))));
             parts.extend(assignments.iter().map(|assignment| {
@@ -101,7 +101,7 @@ fn show_inner(inner: &Inner) -> String {
             let strip = if *strip { "strip " } else { "" };
             format!("{}{strip}run {}", place(locality), parts.join(" "))
         }
-        Inner::Text { bytes, dialect, positional, locality, child, .. } => {
+        Inner::Text(InnerText { bytes, dialect, positional, locality, child, .. }) => {
             let name = match (child, dialect) {
                 (false, _) => "eval",
                 (true, Dialect::Bash) => "bash",

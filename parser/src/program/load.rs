@@ -480,22 +480,6 @@ fn slot(name: &str) -> Option<Slot> {
         "stdin-program" => Slot::StdinProgram(Dialect::Sh),
         "stdin-program:bash" => Slot::StdinProgram(Dialect::Bash),
         "script" => Slot::Script,
-        "script-file" => Slot::Doubt(Reason::ScriptFile),
-        "startup-files" => Slot::Doubt(Reason::StartupFiles),
-        "evaluator-text" => Slot::Doubt(Reason::EvaluatorText),
-        "dialect" => Slot::Doubt(Reason::Dialect),
-        "state" => Slot::Doubt(Reason::State),
-        "unknown-form" => Slot::Doubt(Reason::UnknownWrapperForm),
-        "read-only" => Slot::Effect(EffectKind::ReadOnly),
-        "execute" | "regex-with-code" => Slot::Effect(EffectKind::Execute),
-        "file-read" | "read" => Slot::Effect(EffectKind::Read),
-        "file-write" | "write" => Slot::Effect(EffectKind::Write),
-        "read-somewhere" => Slot::Somewhere(EffectKind::Read),
-        "write-somewhere" => Slot::Somewhere(EffectKind::Write),
-        "url" | "host" | "network" => Slot::Effect(EffectKind::Network),
-        "load-code" => Slot::Effect(EffectKind::LoadCode),
-        "project-code" => Slot::Effect(EffectKind::ProjectCode),
-        "settings" => Slot::Effect(EffectKind::Settings),
         "file-edit" => Slot::Edit,
         "file-write-or-stdout" => Slot::Match(vec![
             ("-$".to_owned(), Slot::Plain),
@@ -511,6 +495,36 @@ fn slot(name: &str) -> Option<Slot> {
         "stdin-code" => Slot::StdinCode,
         "program-file" => Slot::ProgramFile,
         "name-or-code" => Slot::NameOrCode,
+        _ => return doubt_slot(name).or_else(|| effect_slot(name)),
+    })
+}
+
+/// Slots that only say why a command is not fully read.
+fn doubt_slot(name: &str) -> Option<Slot> {
+    Some(Slot::Doubt(match name {
+        "script-file" => Reason::ScriptFile,
+        "startup-files" => Reason::StartupFiles,
+        "evaluator-text" => Reason::EvaluatorText,
+        "dialect" => Reason::Dialect,
+        "state" => Reason::State,
+        "unknown-form" => Reason::UnknownWrapperForm,
+        _ => return None,
+    }))
+}
+
+/// Slots that only say what is done.
+fn effect_slot(name: &str) -> Option<Slot> {
+    Some(match name {
+        "read-only" => Slot::Effect(EffectKind::ReadOnly),
+        "execute" | "regex-with-code" => Slot::Effect(EffectKind::Execute),
+        "file-read" | "read" => Slot::Effect(EffectKind::Read),
+        "file-write" | "write" => Slot::Effect(EffectKind::Write),
+        "read-somewhere" => Slot::Somewhere(EffectKind::Read),
+        "write-somewhere" => Slot::Somewhere(EffectKind::Write),
+        "url" | "host" | "network" => Slot::Effect(EffectKind::Network),
+        "load-code" => Slot::Effect(EffectKind::LoadCode),
+        "project-code" => Slot::Effect(EffectKind::ProjectCode),
+        "settings" => Slot::Effect(EffectKind::Settings),
         _ => return None,
     })
 }

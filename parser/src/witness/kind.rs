@@ -1,7 +1,36 @@
 //! The kinds of nodes of the grammar, as far as lowering asks for them.
 
+use crate::marks::MarkKind;
+
+/// The mark that a node itself leaves in the terms of the authority.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shows {
+    /// Nothing.
+    Nothing,
+    /// All of it is one mark.
+    Whole(MarkKind),
+    /// A command or what belongs to one: words, assignments and redirections.
+    Pieces,
+    /// `[ ]` or `[[ ]]`.
+    Test,
+    /// An assignment, if no command holds it.
+    Assignment,
+    /// A redirection, if no command holds it.
+    Redirect,
+    /// The body of a here-document.
+    HereBody,
+    /// `$( )` or backquotes.
+    Substitution,
+    /// `{ }` or `(( ))`.
+    Compound,
+    /// `for (( ))`.
+    ArithmeticFor,
+    /// The definition of a function.
+    Function,
+}
+
 macro_rules! kinds {
-    ($($variant:ident $name:literal,)*) => {
+    ($($variant:ident $name:literal $shows:expr,)*) => {
         /// What a node of the witness's tree is.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum NodeKind {
@@ -23,68 +52,76 @@ macro_rules! kinds {
                     _ => NodeKind::Other,
                 }
             }
+
+            /// Returns what a node of this kind shows.
+            pub(super) fn shows(self) -> Shows {
+                match self {
+                    $(NodeKind::$variant => $shows,)*
+                    NodeKind::Token | NodeKind::Other => Shows::Nothing,
+                }
+            }
         }
     };
 }
 
 kinds! {
-    AnsiCString "ansi_c_string",
-    ArithmeticExpansion "arithmetic_expansion",
-    Array "array",
-    BinaryExpression "binary_expression",
-    BraceExpression "brace_expression",
-    CStyleForStatement "c_style_for_statement",
-    CaseItem "case_item",
-    CaseStatement "case_statement",
-    Command "command",
-    CommandName "command_name",
-    CommandSubstitution "command_substitution",
-    Comment "comment",
-    CompoundStatement "compound_statement",
-    Concatenation "concatenation",
-    DeclarationCommand "declaration_command",
-    DoGroup "do_group",
-    ElifClause "elif_clause",
-    ElseClause "else_clause",
-    Expansion "expansion",
-    ExtglobPattern "extglob_pattern",
-    FileDescriptor "file_descriptor",
-    FileRedirect "file_redirect",
-    ForStatement "for_statement",
-    FunctionDefinition "function_definition",
-    HeredocBody "heredoc_body",
-    HeredocContent "heredoc_content",
-    HeredocEnd "heredoc_end",
-    HeredocRedirect "heredoc_redirect",
-    HeredocStart "heredoc_start",
-    HerestringRedirect "herestring_redirect",
-    IfStatement "if_statement",
-    List "list",
-    NegatedCommand "negated_command",
-    Number "number",
-    ParenthesizedExpression "parenthesized_expression",
-    Pipeline "pipeline",
-    PostfixExpression "postfix_expression",
-    ProcessSubstitution "process_substitution",
-    Program "program",
-    RawString "raw_string",
-    RedirectedStatement "redirected_statement",
-    Regex "regex",
-    SimpleExpansion "simple_expansion",
-    SpecialVariableName "special_variable_name",
-    String "string",
-    StringContent "string_content",
-    Subscript "subscript",
-    Subshell "subshell",
-    TernaryExpression "ternary_expression",
-    TestCommand "test_command",
-    TestOperator "test_operator",
-    TranslatedString "translated_string",
-    UnaryExpression "unary_expression",
-    UnsetCommand "unset_command",
-    VariableAssignment "variable_assignment",
-    VariableAssignments "variable_assignments",
-    VariableName "variable_name",
-    WhileStatement "while_statement",
-    Word "word",
+    AnsiCString "ansi_c_string" Shows::Nothing,
+    ArithmeticExpansion "arithmetic_expansion" Shows::Whole(MarkKind::Arithmetic),
+    Array "array" Shows::Nothing,
+    BinaryExpression "binary_expression" Shows::Nothing,
+    BraceExpression "brace_expression" Shows::Nothing,
+    CStyleForStatement "c_style_for_statement" Shows::ArithmeticFor,
+    CaseItem "case_item" Shows::Nothing,
+    CaseStatement "case_statement" Shows::Whole(MarkKind::Compound),
+    Command "command" Shows::Pieces,
+    CommandName "command_name" Shows::Nothing,
+    CommandSubstitution "command_substitution" Shows::Substitution,
+    Comment "comment" Shows::Whole(MarkKind::Comment),
+    CompoundStatement "compound_statement" Shows::Compound,
+    Concatenation "concatenation" Shows::Nothing,
+    DeclarationCommand "declaration_command" Shows::Pieces,
+    DoGroup "do_group" Shows::Nothing,
+    ElifClause "elif_clause" Shows::Nothing,
+    ElseClause "else_clause" Shows::Nothing,
+    Expansion "expansion" Shows::Nothing,
+    ExtglobPattern "extglob_pattern" Shows::Nothing,
+    FileDescriptor "file_descriptor" Shows::Nothing,
+    FileRedirect "file_redirect" Shows::Redirect,
+    ForStatement "for_statement" Shows::Whole(MarkKind::Compound),
+    FunctionDefinition "function_definition" Shows::Function,
+    HeredocBody "heredoc_body" Shows::HereBody,
+    HeredocContent "heredoc_content" Shows::Nothing,
+    HeredocEnd "heredoc_end" Shows::Nothing,
+    HeredocRedirect "heredoc_redirect" Shows::Nothing,
+    HeredocStart "heredoc_start" Shows::Nothing,
+    HerestringRedirect "herestring_redirect" Shows::Redirect,
+    IfStatement "if_statement" Shows::Whole(MarkKind::Compound),
+    List "list" Shows::Nothing,
+    NegatedCommand "negated_command" Shows::Nothing,
+    Number "number" Shows::Nothing,
+    ParenthesizedExpression "parenthesized_expression" Shows::Nothing,
+    Pipeline "pipeline" Shows::Nothing,
+    PostfixExpression "postfix_expression" Shows::Nothing,
+    ProcessSubstitution "process_substitution" Shows::Whole(MarkKind::ProcessSubstitution),
+    Program "program" Shows::Nothing,
+    RawString "raw_string" Shows::Nothing,
+    RedirectedStatement "redirected_statement" Shows::Pieces,
+    Regex "regex" Shows::Nothing,
+    SimpleExpansion "simple_expansion" Shows::Nothing,
+    SpecialVariableName "special_variable_name" Shows::Nothing,
+    String "string" Shows::Nothing,
+    StringContent "string_content" Shows::Nothing,
+    Subscript "subscript" Shows::Nothing,
+    Subshell "subshell" Shows::Whole(MarkKind::Compound),
+    TernaryExpression "ternary_expression" Shows::Nothing,
+    TestCommand "test_command" Shows::Test,
+    TestOperator "test_operator" Shows::Nothing,
+    TranslatedString "translated_string" Shows::Nothing,
+    UnaryExpression "unary_expression" Shows::Nothing,
+    UnsetCommand "unset_command" Shows::Pieces,
+    VariableAssignment "variable_assignment" Shows::Assignment,
+    VariableAssignments "variable_assignments" Shows::Nothing,
+    VariableName "variable_name" Shows::Nothing,
+    WhileStatement "while_statement" Shows::Whole(MarkKind::Compound),
+    Word "word" Shows::Nothing,
 }

@@ -4,6 +4,7 @@
 //! pieces of one word or turns something into a word, and what it yields must still equal what the authority saw.
 
 use super::NodeKind;
+use super::kind::Shows;
 use super::shape::Shape;
 use crate::Span;
 use crate::marks::{Mark, MarkKind};
@@ -69,80 +70,31 @@ impl Lowering<'_, '_> {
     /// Marks what node `index` itself shows; returns the index of the node to look at next.
     fn node(&mut self, index: usize) -> usize {
         let shape = self.shape;
-        match shape.kind(index) {
-            NodeKind::Command
-            | NodeKind::DeclarationCommand
-            | NodeKind::UnsetCommand
-            | NodeKind::RedirectedStatement => self.pieces_of(index),
-            NodeKind::TestCommand => self.test_command(index),
-            NodeKind::VariableAssignment => self.lone_assignment(index),
-            NodeKind::FileRedirect | NodeKind::HerestringRedirect => self.lone_redirect(index),
-            NodeKind::HeredocBody => self.here_document_body(index),
-            NodeKind::CommandSubstitution => {
+        match shape.kind(index).shows() {
+            Shows::Nothing => {}
+            Shows::Whole(kind) => self.whole(kind, index),
+            Shows::Pieces => self.pieces_of(index),
+            Shows::Test => self.test_command(index),
+            Shows::Assignment => self.lone_assignment(index),
+            Shows::Redirect => self.lone_redirect(index),
+            Shows::HereBody => self.here_document_body(index),
+            Shows::Substitution => {
                 let span = self.backquotes_without_dollar(index);
                 self.mark(MarkKind::Substitution, span);
                 if span.of(shape.text()).first() == Some(&b'`') {
                     return shape.after(index);
                 }
             }
-            NodeKind::ProcessSubstitution => self.whole(MarkKind::ProcessSubstitution, index),
-            NodeKind::ArithmeticExpansion => self.whole(MarkKind::Arithmetic, index),
-            NodeKind::CompoundStatement => {
+            Shows::Compound => {
                 let arithmetic = shape.bytes(index).starts_with(b"((");
                 let kind = if arithmetic { MarkKind::Arithmetic } else { MarkKind::Compound };
                 self.whole(kind, index);
             }
-            NodeKind::CStyleForStatement => {
+            Shows::ArithmeticFor => {
                 self.whole(MarkKind::Compound, index);
                 self.head_of_for(index);
             }
-            NodeKind::CaseStatement
-            | NodeKind::ForStatement
-            | NodeKind::IfStatement
-            | NodeKind::Subshell
-            | NodeKind::WhileStatement => self.whole(MarkKind::Compound, index),
-            NodeKind::FunctionDefinition => self.function(index),
-            NodeKind::Comment => self.whole(MarkKind::Comment, index),
-            NodeKind::AnsiCString
-            | NodeKind::Array
-            | NodeKind::BinaryExpression
-            | NodeKind::BraceExpression
-            | NodeKind::CaseItem
-            | NodeKind::CommandName
-            | NodeKind::Concatenation
-            | NodeKind::DoGroup
-            | NodeKind::ElifClause
-            | NodeKind::ElseClause
-            | NodeKind::Expansion
-            | NodeKind::ExtglobPattern
-            | NodeKind::FileDescriptor
-            | NodeKind::HeredocContent
-            | NodeKind::HeredocEnd
-            | NodeKind::HeredocRedirect
-            | NodeKind::HeredocStart
-            | NodeKind::List
-            | NodeKind::NegatedCommand
-            | NodeKind::Number
-            | NodeKind::ParenthesizedExpression
-            | NodeKind::Pipeline
-            | NodeKind::PostfixExpression
-            | NodeKind::Program
-            | NodeKind::RawString
-            | NodeKind::Regex
-            | NodeKind::SimpleExpansion
-            | NodeKind::SpecialVariableName
-            | NodeKind::String
-            | NodeKind::StringContent
-            | NodeKind::Subscript
-            | NodeKind::TernaryExpression
-            | NodeKind::TestOperator
-            | NodeKind::TranslatedString
-            | NodeKind::UnaryExpression
-            | NodeKind::VariableAssignments
-            | NodeKind::VariableName
-            | NodeKind::Word
-            | NodeKind::Token
-            | NodeKind::Other => {}
+            Shows::Function => self.function(index),
         }
         index + 1
     }
