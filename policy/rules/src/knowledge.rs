@@ -200,16 +200,22 @@ pub struct GitKeys {
     pub known: Vec<(&'static str, Vec<&'static str>)>,
 }
 
+/// Git and what uses its repositories.
+#[derive(Debug, Clone, Default)]
+pub struct Git {
+    pub keys: GitKeys,
+    /// Programs that use the git repository of the directory in which they run.
+    pub programs: Vec<&'static str>,
+    /// Options of git in front of its sub-command whose value is the next word.
+    pub valued: Vec<&'static str>,
+    /// Sub-commands of git that write files of the working tree.
+    pub brings: Vec<Brings>,
+}
+
 /// Everything together.
 #[derive(Debug, Clone, Default)]
 pub struct Knowledge {
-    pub git_keys: GitKeys,
-    /// Programs that use the git repository of the directory in which they run.
-    pub git_programs: Vec<&'static str>,
-    /// Options of git in front of its sub-command whose value is the next word.
-    pub git_valued: Vec<&'static str>,
-    /// Sub-commands of git that write files of the working tree.
-    pub git_brings: Vec<Brings>,
+    pub git: Git,
     pub protected: Vec<ProtectedName>,
     pub removers: Vec<Remover>,
     /// Beginnings of words that are the working directory.
@@ -299,7 +305,7 @@ pub fn protected_names() -> &'static [ProtectedName] {
 
 /// Returns what commands may set in configurations of git. Without its table that is nothing.
 pub fn git_keys() -> &'static GitKeys {
-    &KNOWLEDGE.git_keys
+    &KNOWLEDGE.git.keys
 }
 
 /// Says whether `name` is in `list`, where an entry may end in `*`.
@@ -322,7 +328,6 @@ pub fn is_unsafe(name: &[u8]) -> bool {
 
 fn read_all() -> Option<Knowledge> {
     let permissions = view(Table::Permissions).members()?;
-    let git = view(Table::Git).members()?;
     let history = view(Table::History).members()?;
     let critical = view(Table::Critical).members()?;
     let texts = |key: &str| permissions.get(key)?.texts();
@@ -338,51 +343,23 @@ fn read_all() -> Option<Knowledge> {
         unread_movers: critical.get("movers")?.texts()?,
         historians: rows(history.get("programs")?, historian)?,
         branches: history.get("branches")?.texts()?,
-        kept: Kept {
-            places: history.get("places")?.texts()?,
-            ordinary: history.get("ordinary")?.texts()?,
-            names: history.get("names")?.texts()?,
-        },
+        kept: kept(&history)?,
         walkers: rows(view(Table::Trees), walker)?,
         link_makers: rows(view(Table::Links), link_maker)?,
-        git_keys: GitKeys {
-            refused: git.get("refused")?.texts()?,
-            free: git.get("free")?.texts()?,
-            changeable: git.get("changeable")?.texts()?,
-            addable: git.get("addable")?.texts()?,
-            known: git
-                .get("known")?
-                .members()?
-                .iter()
-                .map(|(key, value)| Some((key, value.texts()?)))
-                .collect::<Option<_>>()?,
-        },
-        git_programs: git.get("programs")?.texts()?,
-        git_valued: git.get("valued")?.texts()?,
-        git_brings: rows(git.get("brings")?, brings::read)?,
+        git: git(&view(Table::Git).members()?)?,
         safe_variables: texts("safe_variables")?,
         unsafe_variables: texts("unsafe_variables")?,
         unsafe_in_any_case: texts("unsafe_in_any_case")?,
         cutting_variables: texts("cutting_variables")?,
         file_schemes: texts("file_schemes")?,
         naming_builtins: texts("naming_builtins")?,
-        own_variables: permissions
-            .get("own_variables")?
-            .members()?
-            .iter()
-            .map(|(key, value)| Some((key, value.texts()?)))
-            .collect::<Option<_>>()?,
+        own_variables: by_name(permissions.get("own_variables")?, View::texts)?,
         known_tools: texts("known_tools")?,
         agent_tools: texts("agent_tools")?,
         read_tools: rows(permissions.get("read_tools")?, file_tool)?,
         edit_tools: rows(permissions.get("edit_tools")?, file_tool)?,
         harmless_tools: texts("harmless_tools")?,
-        primary_fields: permissions
-            .get("primary_fields")?
-            .members()?
-            .iter()
-            .map(|(key, value)| Some((key, value.text()?)))
-            .collect::<Option<_>>()?,
+        primary_fields: by_name(permissions.get("primary_fields")?, View::text)?,
         accept_edits_commands: texts("accept_edits_commands")?,
         writers: texts("writers")?,
         repository_writers: texts("repository_writers")?,
@@ -406,12 +383,7 @@ fn read_all() -> Option<Knowledge> {
         private_directories: texts("private_directories")?,
         system_directories: texts("system_directories")?,
         foreign_directories: texts("foreign_directories")?,
-        override_options: permissions
-            .get("override_options")?
-            .members()?
-            .iter()
-            .map(|(key, value)| Some((key, value.texts()?)))
-            .collect::<Option<_>>()?,
+        override_options: by_name(permissions.get("override_options")?, View::texts)?,
         broken: false,
     })
 }
@@ -425,6 +397,14 @@ fn rows<T>(table: View<'static>, row: fn(&Row) -> Option<T>) -> Option<Vec<T>> {
         read.push(row(&it.members()?)?);
     }
     Some(read)
+}
+
+/// Returns what the members of a table hold, with their names.
+fn by_name<T, C: FromIterator<(&'static str, T)>>(
+    table: View<'static>,
+    read: fn(View<'static>) -> Option<T>,
+) -> Option<C> {
+    table.members()?.iter().map(|(key, value)| Some((key, read(value)?))).collect()
 }
 
 /// Returns the texts of a member that may be missing.
@@ -497,6 +477,30 @@ fn search(row: &Row) -> Option<Search> {
         flags: texts(row, "flags")?,
         whole: texts(row, "whole")?,
         recursive: texts(row, "recursive")?,
+    })
+}
+
+fn git(table: &Row) -> Option<Git> {
+    let keys = GitKeys {
+        refused: table.get("refused")?.texts()?,
+        free: table.get("free")?.texts()?,
+        changeable: table.get("changeable")?.texts()?,
+        addable: table.get("addable")?.texts()?,
+        known: by_name(table.get("known")?, View::texts)?,
+    };
+    Some(Git {
+        keys,
+        programs: table.get("programs")?.texts()?,
+        valued: table.get("valued")?.texts()?,
+        brings: rows(table.get("brings")?, brings::read)?,
+    })
+}
+
+fn kept(table: &Row) -> Option<Kept> {
+    Some(Kept {
+        places: table.get("places")?.texts()?,
+        ordinary: table.get("ordinary")?.texts()?,
+        names: table.get("names")?.texts()?,
     })
 }
 

@@ -149,13 +149,8 @@ pub fn read(text: &str, effect: Decision, origin: Origin, source: &Path) -> Read
     };
     let malformed = |tool: &str, message: &str, help: &str| {
         let complaint = Complaint { message: message.to_owned(), help: help.to_owned() };
-        if effect == Decision::Allow {
-            Reading::Void(complaint)
-        } else {
-            let fault = Some(complaint.clone());
-            let tool = if tool == "Task" { "Agent" } else { tool };
-            Reading::Malformed(Rule { fault, ..make(tool, Specifier::Malformed) }, complaint)
-        }
+        let tool = if tool == "Task" { "Agent" } else { tool };
+        unreadable(make(tool, Specifier::Malformed), complaint)
     };
     if text.len() > LONGEST {
         return malformed(nearest::meant(kept), "the rule is too long", "write a shorter rule");
@@ -198,6 +193,14 @@ pub fn read(text: &str, effect: Decision, origin: Origin, source: &Path) -> Read
         Ok(Found::Void(complaint)) => malformed(tool, &complaint.message, &complaint.help),
         Err(message) => malformed(tool, message, "see the rule grammar in the manual"),
     }
+}
+
+/// A rule that cannot be read: one that would allow is none, and each other keeps its fault.
+fn unreadable(rule: Rule, complaint: Complaint) -> Reading {
+    if rule.effect == Decision::Allow {
+        return Reading::Void(complaint);
+    }
+    Reading::Malformed(Rule { fault: Some(complaint.clone()), ..rule }, complaint)
 }
 
 enum Found {

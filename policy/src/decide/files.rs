@@ -367,31 +367,7 @@ pub(super) fn judge_command(context: &Context<'_>, draft: &mut Draft, command: &
         if word.exact().is_some_and(|path| is_no_file(path, access)) {
             continue;
         }
-        match word.exact().and_then(|bytes| paths::written(bytes, directory)) {
-            Some(written) => {
-                let names = paths::names(&written, context.facts, directory);
-                for effect in [Decision::Deny, Decision::Ask] {
-                    draft.add(hits(context, effect, access, &names));
-                }
-                add_passed(context, draft, &names);
-                let place = stockade_rules::normal(&written);
-                add_linked(context, draft, Some(command), (&place, Extent::Path), access);
-                add_pieces(context, draft, word, directory, access);
-                trees::add_quoted(context, draft, (command, word, directory), access);
-                if access == Access::Write {
-                    let own = unwritable(context, draft, &names);
-                    draft.own = draft.own.take().or(own);
-                }
-            }
-            None => {
-                add_possible(context, draft, word, directory, access);
-                expanded::add(context, draft, word, directory, access);
-                if let Some(shape) = paths::shape(word, directory) {
-                    let place = paths::fixed_directory(&shape);
-                    add_linked(context, draft, Some(command), (&place, Extent::Tree), access);
-                }
-            }
-        }
+        judge_word(context, draft, command, word, directory, access);
     }
     if let Some(made) = directory.and_then(|directory| repositories::made(command, directory)) {
         let names = paths::names(&made, context.facts, directory);
@@ -419,6 +395,42 @@ pub(super) fn judge_command(context: &Context<'_>, draft: &mut Draft, command: &
     // What it does in a directory without naming a file.
     if directory.is_some_and(|place| context.made.goes_through(Some(command), place)) {
         draft.add(possible_hits(context, Access::Read, None, Certainty::Linked));
+    }
+}
+
+/// Adds what rules say about a word that names what is read or written.
+fn judge_word(
+    context: &Context<'_>,
+    draft: &mut Draft,
+    command: &SimpleCommand,
+    word: &Word,
+    directory: Option<&Path>,
+    access: Access,
+) {
+    match word.exact().and_then(|bytes| paths::written(bytes, directory)) {
+        Some(written) => {
+            let names = paths::names(&written, context.facts, directory);
+            for effect in [Decision::Deny, Decision::Ask] {
+                draft.add(hits(context, effect, access, &names));
+            }
+            add_passed(context, draft, &names);
+            let place = stockade_rules::normal(&written);
+            add_linked(context, draft, Some(command), (&place, Extent::Path), access);
+            add_pieces(context, draft, word, directory, access);
+            trees::add_quoted(context, draft, (command, word, directory), access);
+            if access == Access::Write {
+                let own = unwritable(context, draft, &names);
+                draft.own = draft.own.take().or(own);
+            }
+        }
+        None => {
+            add_possible(context, draft, word, directory, access);
+            expanded::add(context, draft, word, directory, access);
+            if let Some(shape) = paths::shape(word, directory) {
+                let place = paths::fixed_directory(&shape);
+                add_linked(context, draft, Some(command), (&place, Extent::Tree), access);
+            }
+        }
     }
 }
 

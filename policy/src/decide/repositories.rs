@@ -94,7 +94,7 @@ fn sought(
 ) -> Option<Result<Vec<GitPlace>, ()>> {
     let tables = knowledge();
     let uses_git =
-        command.kind == CommandKind::External && listed(&tables.git_programs, program(command));
+        command.kind == CommandKind::External && listed(&tables.git.programs, program(command));
     if !uses_git {
         return None;
     }
@@ -126,7 +126,7 @@ fn adds(command: &SimpleCommand, user: &SimpleCommand) -> bool {
     command.kind == CommandKind::External
         && !std::ptr::eq(command, user)
         && !only_reads
-        && listed(&knowledge().git_programs, program(command))
+        && listed(&knowledge().git.programs, program(command))
 }
 
 /// Returns the git directory that `git init` makes where an option or `GIT_DIR` says so (`git-init(1)`).
@@ -142,7 +142,7 @@ pub(super) fn made(command: &SimpleCommand, directory: &Path) -> Option<PathBuf>
             b"init" => break,
             b"--git-dir" => chosen = words.next(),
             other if other.starts_with(b"--git-dir=") => chosen = other.get(b"--git-dir=".len()..),
-            other if listed(&knowledge().git_valued, other) || other == b"-C" => drop(words.next()),
+            other if listed(&knowledge().git.valued, other) || other == b"-C" => drop(words.next()),
             other if other.starts_with(b"-") => {}
             _ => return None,
         }
@@ -170,7 +170,7 @@ fn chosen(command: &SimpleCommand, directory: PathBuf) -> Option<GitPlace> {
             b"--bare" => git_directory = Some(PathBuf::new()),
             other => match other.strip_prefix(b"--git-dir=") {
                 Some(path) => git_directory = Some(PathBuf::from(OsStr::from_bytes(path))),
-                None if listed(&tables.git_valued, other) => drop(words.next()),
+                None if listed(&tables.git.valued, other) => drop(words.next()),
                 None => {}
             },
         }

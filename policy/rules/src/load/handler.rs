@@ -62,31 +62,8 @@ pub(super) fn read(
             return Err(bad("the handler has no known `type`", "write `command` or `http`"));
         }
     };
-    for member in value.members().unwrap_or_default() {
-        let key = member.key.as_str();
-        if !COMMON_KEYS.contains(&key) && !own.contains(&key) {
-            let message = format!("unknown key `{key}`");
-            complaints.push(Complaint {
-                harmless: true,
-                ..bad(message, "remove it, or check its spelling")
-            });
-        }
-    }
-    let condition = match value.get("if") {
-        None => None,
-        Some(_) if !event.is_about_a_tool() => {
-            let message = format!("a handler with `if` never runs at `{}`", event.name());
-            return Err(bad(message, "remove the `if`"));
-        }
-        Some(text) => {
-            let read = text.text().and_then(|text| condition(text, source, &origin));
-            if read.is_none() {
-                let help = "write one rule, such as `Bash(git push *)`; until then the hook runs without `if`";
-                complaints.push(bad("invalid rule in `if`", help));
-            }
-            read
-        }
-    };
+    complaints.extend(unknown_keys(value, own));
+    let condition = read_condition(value, event, source, &origin, &mut complaints)?;
     let status = match value.get("statusMessage") {
         None => None,
         Some(text) => {
@@ -115,6 +92,40 @@ pub(super) fn read(
         },
         complaints,
     ))
+}
+
+/// Returns a complaint for each key that a handler does not have; `own` are those of its type.
+fn unknown_keys(value: &Value, own: &[&str]) -> Vec<Complaint> {
+    let keys = value.members().unwrap_or_default().iter().map(|member| member.key.as_str());
+    let unknown = keys.filter(|key| !COMMON_KEYS.contains(key) && !own.contains(key));
+    unknown
+        .map(|key| Complaint {
+            harmless: true,
+            ..bad(format!("unknown key `{key}`"), "remove it, or check its spelling")
+        })
+        .collect()
+}
+
+/// Reads `if`; without one that can be read the hook runs always.
+fn read_condition(
+    value: &Value,
+    event: HookEvent,
+    source: &Source<'_>,
+    origin: &Origin,
+    complaints: &mut Vec<Complaint>,
+) -> Result<Option<Condition>, Complaint> {
+    let Some(text) = value.get("if") else { return Ok(None) };
+    if !event.is_about_a_tool() {
+        let message = format!("a handler with `if` never runs at `{}`", event.name());
+        return Err(bad(message, "remove the `if`"));
+    }
+    let read = text.text().and_then(|text| condition(text, source, origin));
+    if read.is_none() {
+        let help =
+            "write one rule, such as `Bash(git push *)`; until then the hook runs without `if`";
+        complaints.push(bad("invalid rule in `if`", help));
+    }
+    Ok(read)
 }
 
 fn truth(value: &Value, key: &str) -> Result<bool, Complaint> {

@@ -88,57 +88,13 @@ impl Merging {
                     &mut sandbox.fail_if_unavailable
                 });
             }
-            "autoAllowBashIfSandboxed" => {
-                let strict = value.boolean() != Some(true);
-                self.above.keep_asking |= strict && source.is_above();
-                if strict || source.widens() {
-                    let kept = source.is_shared() && self.above.keep_asking;
-                    self.settings.sandbox.auto_allow = !strict && !kept;
-                } else {
-                    self.waits_for_trust(source, value, pointer);
-                }
-            }
+            "autoAllowBashIfSandboxed" => self.auto_allow(source, value, pointer),
             "allowUnsandboxedCommands" => {
                 self.switch(source, value, pointer, false, |sandbox| {
                     &mut sandbox.allow_unsandboxed
                 });
             }
             "excludedCommands" => self.excluded(source, value, pointer),
-            "filesystem.allowWrite" => {
-                self.paths(source, value, pointer, |s| &mut s.allow_write, true)
-            }
-            "filesystem.denyWrite" => {
-                self.paths(source, value, pointer, |s| &mut s.deny_write, false)
-            }
-            "filesystem.denyRead" => {
-                self.paths(source, value, pointer, |s| &mut s.deny_read, false)
-            }
-            "filesystem.allowRead" => {
-                self.paths(source, value, pointer, |s| &mut s.allow_read, true)
-            }
-            "filesystem.disabled" => {
-                if !self.locks.files || source.layer() == Layer::Policy {
-                    self.switch(source, value, pointer, false, |sandbox| {
-                        &mut sandbox.files_disabled
-                    });
-                }
-            }
-            "network.allowedDomains" => {
-                self.hosts(source, value, pointer, |s| &mut s.allowed_domains, true)
-            }
-            "network.deniedDomains" => {
-                self.hosts(source, value, pointer, |s| &mut s.denied_domains, false)
-            }
-            "allowPrivate" | "network.allowPrivate" => {
-                self.hosts(source, value, pointer, |s| &mut s.allow_private, true)
-            }
-            "network.enabled" => self.network(source, value, pointer),
-            "network.allowUnixSockets" => {
-                self.paths(source, value, pointer, |s| &mut s.allow_unix_sockets, true)
-            }
-            "network.strictAllowlist" => {
-                self.switch(source, value, pointer, true, |sandbox| &mut sandbox.strict_allowlist);
-            }
             "network.allowManagedDomainsOnly" | "filesystem.allowManagedReadPathsOnly" => {
                 if source.layer() != Layer::Policy {
                     let message = format!("`sandbox.{key}` is only valid in managed settings");
@@ -159,9 +115,80 @@ impl Merging {
             key if FURTHER.contains(&key) => {
                 self.further(source, value, pointer, &format!("sandbox.{key}"));
             }
+            _ => {
+                return self.files_key(source, key, value, pointer)
+                    || self.network_key(source, key, value, pointer);
+            }
+        }
+        true
+    }
+
+    /// Takes a key about files; says whether it is one.
+    fn files_key(&mut self, source: &Source<'_>, key: &str, value: &Value, pointer: &str) -> bool {
+        match key {
+            "filesystem.allowWrite" => {
+                self.paths(source, value, pointer, |s| &mut s.allow_write, true)
+            }
+            "filesystem.denyWrite" => {
+                self.paths(source, value, pointer, |s| &mut s.deny_write, false)
+            }
+            "filesystem.denyRead" => {
+                self.paths(source, value, pointer, |s| &mut s.deny_read, false)
+            }
+            "filesystem.allowRead" => {
+                self.paths(source, value, pointer, |s| &mut s.allow_read, true)
+            }
+            "filesystem.disabled" => {
+                if !self.locks.files || source.layer() == Layer::Policy {
+                    self.switch(source, value, pointer, false, |sandbox| {
+                        &mut sandbox.files_disabled
+                    });
+                }
+            }
             _ => return false,
         }
         true
+    }
+
+    /// Takes a key about the network; says whether it is one.
+    fn network_key(
+        &mut self,
+        source: &Source<'_>,
+        key: &str,
+        value: &Value,
+        pointer: &str,
+    ) -> bool {
+        match key {
+            "network.allowedDomains" => {
+                self.hosts(source, value, pointer, |s| &mut s.allowed_domains, true)
+            }
+            "network.deniedDomains" => {
+                self.hosts(source, value, pointer, |s| &mut s.denied_domains, false)
+            }
+            "allowPrivate" | "network.allowPrivate" => {
+                self.hosts(source, value, pointer, |s| &mut s.allow_private, true)
+            }
+            "network.enabled" => self.network(source, value, pointer),
+            "network.allowUnixSockets" => {
+                self.paths(source, value, pointer, |s| &mut s.allow_unix_sockets, true)
+            }
+            "network.strictAllowlist" => {
+                self.switch(source, value, pointer, true, |sandbox| &mut sandbox.strict_allowlist);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn auto_allow(&mut self, source: &Source<'_>, value: &Value, pointer: &str) {
+        let strict = value.boolean() != Some(true);
+        self.above.keep_asking |= strict && source.is_above();
+        if strict || source.widens() {
+            let kept = source.is_shared() && self.above.keep_asking;
+            self.settings.sandbox.auto_allow = !strict && !kept;
+        } else {
+            self.waits_for_trust(source, value, pointer);
+        }
     }
 
     fn enabled(&mut self, source: &Source<'_>, value: &Value, pointer: &str) {

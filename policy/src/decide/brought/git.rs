@@ -51,7 +51,7 @@ fn place<'a>(command: &'a SimpleCommand, directory: &Path) -> Option<(PathBuf, &
             other if other.starts_with(b"--git-dir=") || other.starts_with(b"--work-tree=") => {
                 return None;
             }
-            other if listed(&knowledge().git_valued, other) => at += 2,
+            other if listed(&knowledge().git.valued, other) => at += 2,
             other if other.starts_with(b"-") => at += 1,
             _ => return Some((stockade_rules::normal(&directory), command.words.get(at..)?)),
         }
@@ -62,7 +62,7 @@ impl<'a> Words<'a> {
     fn read(words: &'a [Word]) -> Option<Words<'a>> {
         let mut words = words.iter().map(Word::exact);
         let name = words.next()??;
-        let row = knowledge().git_brings.iter().find(|row| row.command.as_bytes() == name)?;
+        let row = knowledge().git.brings.iter().find(|row| row.command.as_bytes() == name)?;
         let mut read = Words {
             row,
             options: Vec::new(),
