@@ -31,7 +31,6 @@ mod shell;
 mod suggest;
 mod tools;
 mod trees;
-mod wider;
 
 use stockade_parser::json::Value;
 
@@ -48,7 +47,6 @@ pub(crate) use context::further_directories;
 pub use executed::{Executed, executed_by};
 pub(crate) use expanded::patterns_of_shell;
 pub use named::{Named, named_by};
-pub use wider::{allowed_with, rule_matches, wider_rule};
 
 pub(crate) use known::{builders_of_shell, excluded_from_sandbox, programs_of_shell};
 pub(crate) use repositories::repositories_of_shell;

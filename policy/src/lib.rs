@@ -19,9 +19,7 @@ use stockade_rules::{index, knowledge, pattern, rule};
 
 pub use confine::sandbox_settings;
 pub use decide::evidence::{Change, Evidence, Form, PartEvidence, RuleFiles, Weighed, explain};
-pub use decide::{
-    Executed, Named, allowed_with, evaluate, executed_by, named_by, rule_matches, wider_rule,
-};
+pub use decide::{Executed, Named, evaluate, executed_by, named_by};
 pub use facts::{
     Bringing, Call, Changed, Doubt, Doubts, Expanded, Facts, GitPlace, HookOutcome, HookVerdict,
     Repository, SandboxState, TreeChange, Unpacked,

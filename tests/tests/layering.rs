@@ -215,6 +215,7 @@ fn crates_forbid_unsafe_code() {
         "parser/src/lib.rs",
         "parser/witness/src/lib.rs",
         "policy/src/lib.rs",
+        "policy/propose/src/lib.rs",
         "policy/rules/src/lib.rs",
         "gateway/src/lib.rs",
         "gateway/src/main.rs",

@@ -89,7 +89,12 @@ impl Judged {
 
     /// Returns a wider rule than the exact one that lets the call run as well.
     pub fn wider_rule(&self, scene: &Scene) -> Option<String> {
-        stockade_policy::wider_rule(&scene.snapshot.rules, &self.call(), &self.facts, &self.verdict)
+        stockade_propose::wider_rule(
+            &scene.snapshot.rules,
+            &self.call(),
+            &self.facts,
+            &self.verdict,
+        )
     }
 
     /// Says why a rule that a person wrote does not let the call run.
@@ -98,7 +103,7 @@ impl Judged {
     ///
     /// It does not, and the text says why.
     pub fn allowed_with(&self, scene: &Scene, rule: &str) -> Result<(), String> {
-        stockade_policy::allowed_with(&scene.snapshot.rules, &self.call(), &self.facts, rule)
+        stockade_propose::allowed_with(&scene.snapshot.rules, &self.call(), &self.facts, rule)
     }
 
     /// Returns why the verdict is what it is; none for an input that the verdict was not made of.

@@ -59,6 +59,6 @@ fn matches(rule: &str, line: &Value) -> bool {
     commands.into_iter().flatten().any(|command| {
         let words = command.get("argv").and_then(Value::as_array);
         let words: Vec<&str> = words.into_iter().flatten().filter_map(Value::as_str).collect();
-        stockade_policy::rule_matches(rule, &words)
+        stockade_propose::rule_matches(rule, &words)
     })
 }

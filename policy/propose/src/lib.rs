@@ -1,18 +1,14 @@
-//! Rules that a person may choose in place of the exact one: a wider one for the same program, or one of their own.
+//! Rules that a person can choose in place of the exact one: a wider one for the same program, or one of their own.
+//!
+//! Each rule is tried before it is offered or taken: the call is decided once more with it. Nothing here decides a call.
+#![forbid(unsafe_code)]
 
 use std::path::Path;
 
-use stockade_parser::json::Value;
 use stockade_parser::{SimpleCommand, Span, Word};
-
-use crate::facts::{Call, Facts};
-use crate::knowledge::knowledge;
-use crate::rule::{self, Reading, Rule, Specifier};
-use crate::verdict::Verdict;
-use crate::{Decision, Layer, Origin, Rules};
-
-use super::shell::Shell;
-use super::{evaluate, evaluate_shell};
+use stockade_policy::{Call, Decision, Facts, Layer, Origin, Part, Rule, Rules, Verdict, evaluate};
+use stockade_rules::knowledge::knowledge;
+use stockade_rules::rule::{self, Reading, Specifier};
 
 /// Longest rule that a person can give in an answer, in bytes.
 const LONGEST: usize = 4096;
@@ -25,24 +21,21 @@ pub fn wider_rule(
     facts: &Facts,
     verdict: &Verdict,
 ) -> Option<String> {
-    let Call::Bash { tree, input } = call else { return None };
-    wider_of(rules, &Shell::of(tree), (input, facts), verdict)
-}
-
-fn wider_of(
-    rules: &Rules,
-    shell: &Shell<'_>,
-    (input, facts): (&Value, &Facts),
-    verdict: &Verdict,
-) -> Option<String> {
+    let Call::Bash { tree, .. } = call else { return None };
     let exact = verdict.suggestion.as_ref()?;
     let part = verdict.parts.iter().find(|part| part.decision != Decision::Allow)?;
-    let is_it = |it: &&SimpleCommand| it.span == part.span && shell.text(it) == part.text;
-    let command = shell.commands.iter().find(is_it)?;
+    let command = tree.commands().iter().find(|command| is_of(command, part))?;
     let wider = format!("Bash({}:*)", beginning(command)?);
     let more = with(rules, read(&wider, &facts.project).ok()?);
-    let verdict = evaluate_shell(&more, shell, input, facts);
+    let verdict = evaluate(&more, call, facts);
     (wider != *exact && verdict.decision == Decision::Allow).then_some(wider)
+}
+
+/// Says whether a command is the one that a part is about: one that another command starts has the text of its words.
+fn is_of(command: &SimpleCommand, part: &Part) -> bool {
+    let words = command.words.iter().map(|word| word.exact().unwrap_or_default());
+    let text = || words.map(String::from_utf8_lossy).collect::<Vec<_>>().join(" ");
+    command.span == part.span && (command.via.is_empty() || text() == part.text)
 }
 
 /// Returns the words of a command that a wider rule spells out: the program, and what says which of its works is meant.
@@ -127,49 +120,4 @@ pub fn rule_matches(text: &str, words: &[&str]) -> bool {
     let Specifier::Command(pattern) = specifier else { return false };
     let word = |text: &&str| Word::literal(Span::new(0, 0), text.as_bytes().to_vec());
     pattern.covers(&words.iter().map(word).collect::<Vec<Word>>())
-}
-
-#[cfg(test)]
-mod tests {
-    use stockade_parser::json::{Dialect, read as json};
-
-    use super::super::tests::{Text, facts, rules};
-    use super::*;
-
-    fn wider(command: &str) -> Option<String> {
-        let text = Text::new(command);
-        let (rules, facts) = (rules(&[]), facts());
-        let input = json(br#"{"command": "x"}"#, Dialect::Strict).unwrap();
-        let shell = text.shell();
-        let verdict = super::super::evaluate_shell(&rules, &shell, &input, &facts);
-        wider_of(&rules, &shell, (&input, &facts), &verdict)
-    }
-
-    #[test]
-    fn a_wider_rule_names_the_program_and_its_work() {
-        for (command, expected) in [
-            ("tool commit first try", Some("Bash(tool commit:*)")),
-            ("tool a.txt", Some("Bash(tool:*)")),
-            ("npm run test --watch", Some("Bash(npm run test:*)")),
-            // Nothing wider can be said, or it would not be enough.
-            ("tool", None),
-            ("tool commit", None),
-            ("make", None),
-            ("tool --run x", None),
-            ("X=1 tool a.txt", None),
-            ("tool a.txt ; tool b.txt", None),
-            ("tool $x", None),
-        ] {
-            assert_eq!(wider(command).as_deref(), expected, "{command}");
-        }
-    }
-
-    #[test]
-    fn a_rule_matches_words_of_a_record() {
-        assert!(rule_matches("Bash(git commit:*)", &["git", "commit", "-m", "a b"]));
-        assert!(!rule_matches("Bash(git commit:*)", &["git", "push"]));
-        for none in ["Bash", "Bash(git", "Read(x)", "Bash(\u{1b}:*)", ""] {
-            assert!(!rule_matches(none, &["git"]), "{none}");
-        }
-    }
 }
