@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use stockade_base::directories::private_directory;
 use stockade_base::signals::signal_name;
+use stockade_wire::parts::Window;
 use stockade_wire::tasks::{TaskState, TaskView};
 
 /// Name of the file that says what a task is.
@@ -21,6 +22,11 @@ pub const OUTPUT: &str = "output";
 pub(super) const HOLDER: &str = "holder";
 /// Name of the file that tells where the last reading of the output ended.
 pub(super) const READ: &str = "read";
+
+/// Name of the file that keeps room for the end of a task on a disk that is full by then.
+const ROOM: &str = "room";
+/// Bytes of it besides those that tell of a task now: a reason, times, an end.
+const ROOM_BYTES: usize = 16 << 10;
 
 /// Version of `task.json`.
 pub(super) const VERSION: u32 = 1;
@@ -33,6 +39,12 @@ pub(super) struct About {
     /// Process number of the monitor, which is the parent of all that the task runs and lives as long as the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) monitor: Option<u32>,
+    /// Process number of the gateway that runs it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) gateway: Option<u32>,
+    /// The size of its terminal, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) window: Option<Window>,
     /// The task, but for what its other files tell.
     #[serde(flatten)]
     pub(super) view: TaskView,
@@ -57,6 +69,7 @@ pub struct Folder {
     path: PathBuf,
     view: TaskView,
     monitor: Option<u32>,
+    window: Option<Window>,
     /// Locked from the first to the last moment: none before and after.
     holder: Option<File>,
 }
@@ -65,7 +78,13 @@ impl Folder {
     /// Returns the folder of a command that may become a task: nothing is written yet.
     pub fn new(path: PathBuf, view: TaskView) -> Folder {
         let output_path = path.join(OUTPUT).to_string_lossy().into_owned();
-        Folder { path, view: TaskView { output_path, ..view }, monitor: None, holder: None }
+        Folder {
+            path,
+            view: TaskView { output_path, ..view },
+            monitor: None,
+            window: None,
+            holder: None,
+        }
     }
 
     /// Says whether the command is a task.
@@ -76,6 +95,14 @@ impl Folder {
     /// Notes the process number of the monitor of the command, which was started.
     pub fn runs_below(&mut self, monitor: u32) {
         self.monitor = Some(monitor);
+    }
+
+    /// Notes the size of the terminal of the command.
+    pub fn has_window(&mut self, window: Window) {
+        self.window = Some(window);
+        if self.holder.is_some() {
+            let _ = self.write(); // who attaches draws the screen for the size before
+        }
     }
 
     /// Makes the command a task, in state `state`; returns what it is from then on.
@@ -89,7 +116,9 @@ impl Folder {
         }
         self.view.state = state;
         self.view.reason = reason.to_owned();
-        self.write()?;
+        let length = self.write()?;
+        // Not sparse: the blocks are to be there.
+        replace(&self.path.join(ROOM), &vec![b' '; length + ROOM_BYTES])?;
         Ok(self.view.clone())
     }
 
@@ -105,18 +134,22 @@ impl Folder {
         self.view =
             TaskView { state, reason, exit_code, signal, signal_number, ended_ms, ..self.view };
         self.monitor = None;
+        let _ = std::fs::remove_file(self.path.join(ROOM)); // it goes with the folder
         let written = self.write();
         self.holder = None;
         match written {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            written => written,
+            written => written.map(drop),
         }
     }
 
-    /// Replaces `task.json` in one step, so that a reader finds one whole state.
-    fn write(&self) -> io::Result<()> {
-        let about = About { v: VERSION, monitor: self.monitor, view: self.view.clone() };
-        replace(&self.path.join(ABOUT), &serde_json::to_vec(&about)?)
+    /// Replaces `task.json` in one step, so that a reader finds one whole state; returns its length.
+    fn write(&self) -> io::Result<usize> {
+        let (view, gateway) = (self.view.clone(), Some(std::process::id()));
+        let Folder { monitor, window, .. } = *self;
+        let about = About { v: VERSION, monitor, gateway, window, view };
+        let text = serde_json::to_vec(&about)?;
+        replace(&self.path.join(ABOUT), &text).map(|()| text.len())
     }
 }
 

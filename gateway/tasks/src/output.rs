@@ -75,7 +75,11 @@ pub fn read(
     let output = found.map_err(broken)?;
     if offset.is_none() {
         let mark = output.next_offset.to_string();
-        replace(&folder.join(READ), mark.as_bytes()).map_err(broken)?;
+        match replace(&folder.join(READ), mark.as_bytes()) {
+            // On a full disk the next reading begins where this one did: nothing is lost.
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => {}
+            marked => marked.map_err(broken)?,
+        }
     }
     Ok(output)
 }

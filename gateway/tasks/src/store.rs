@@ -10,6 +10,7 @@ use rustix::fs::FlockOperation;
 use super::folder::{ABOUT, About, HOLDER, OUTPUT, VERSION, now_ms};
 use super::ports::{self, Processes};
 use stockade_wire::errors::{Code, Failure};
+use stockade_wire::parts::Window;
 use stockade_wire::tasks::{TaskState, TaskView};
 
 /// Shortest part of an identity that names a task.
@@ -89,11 +90,24 @@ impl Store {
 
     /// Returns the process number of the monitor of a task that runs.
     pub fn monitor(&self, id: &str) -> Option<u32> {
-        let folder = self.folder(id);
-        let about = read_limited(&folder.join(ABOUT)).ok()?;
-        let monitor = serde_json::from_slice::<About>(&about).ok()?.monitor;
+        let monitor = self.about(id)?.monitor;
         // Its number is another's once its gateway is gone.
-        monitor.filter(|_| is_held(&folder))
+        monitor.filter(|_| is_held(&self.folder(id)))
+    }
+
+    /// Returns the process number of the gateway that runs a task; none once that is gone.
+    pub fn gateway(&self, id: &str) -> Option<u32> {
+        self.about(id)?.gateway.filter(|_| is_held(&self.folder(id)))
+    }
+
+    /// Returns the size of the terminal of a task, as it was last.
+    pub fn window(&self, id: &str) -> Option<Window> {
+        self.about(id)?.window
+    }
+
+    fn about(&self, id: &str) -> Option<About> {
+        let about = read_limited(&self.folder(id).join(ABOUT)).ok()?;
+        serde_json::from_slice(&about).ok()
     }
 
     /// Returns the one task that `name` names: its identity, or a part at the beginning or the end of it that no other
