@@ -231,6 +231,7 @@ fn crates_forbid_unsafe_code() {
         "gateway/system/src/lib.rs",
         "gateway/tasks/src/lib.rs",
         "gateway/scene/src/lib.rs",
+        "gateway/screen/src/lib.rs",
         "gateway/worker/src/lib.rs",
         "agent/src/main.rs",
         "agent/model/src/lib.rs",

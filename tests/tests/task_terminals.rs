@@ -112,3 +112,74 @@ fn a_task_without_a_terminal_and_one_that_has_ended_say_what_to_do() {
     let told = attach();
     assert!(told.starts_with(&format!("stockade: task `{id}` has ended\n")), "{told}");
 }
+
+/// A full screen: the alternate one, a coloured bar below, wide characters, the cursor in the middle, keys of applications.
+/// Then `size` prints the size of the terminal in the third line, and `end` ends it.
+const PICTURE: &str = "stty -echo; printf '\\033[?1049h\\033[H\\033[2J\\033[?1h\\033[1;44mTITLE\\033[m\\033[12;1H\\033[32m界 green\\033[m\\033[24;1H\\033[7mstatus bar\\033[m\\033[5;9H'; \
+     while read line; do [ \"$line\" = end ] && exit 7; printf '\\033[3;1H%s\\033[5;9H' \"$(stty size)\"; done";
+
+/// A terminal of a size on which `stockade tasks attach` runs.
+fn attached(place: &Place, id: &str, (rows, columns): (u16, u16)) -> Option<Terminal> {
+    let stockade = stockade_tests::stockade_word();
+    let line = format!("stty rows {rows} cols {columns}; exec {stockade} tasks attach {id}");
+    Terminal::start(place, Path::new("env"), &["TERM=xterm", "/bin/sh", "-c", &line])
+}
+
+/// What the terminal of a person shows before the client leaves it, and afterwards.
+fn shown(seen: &str, (rows, columns): (u16, u16)) -> [vt100::Parser; 2] {
+    let (before, _) = seen.rsplit_once("\u{1b}[?1l").expect("the terminal is left as it was");
+    [before, seen].map(|bytes| {
+        let mut terminal = vt100::Parser::new(rows, columns, 0);
+        terminal.process(b"$ stockade tasks attach\r\n");
+        terminal.process(bytes.as_bytes());
+        terminal
+    })
+}
+
+#[test]
+fn who_attaches_sees_the_screen_as_the_task_left_it_and_gets_their_own_back() {
+    let place = Place::new("tt-screen");
+    let _gateway = Gateway::start(&place);
+    let id = start(&place, &["--pty"], PICTURE);
+    let size = (24, 80);
+    let mut last = String::new();
+    // The second sees what the first did, and a screen that was drawn for another size is drawn anew.
+    for (round, size) in [(1, size), (2, size), (3, (30, 100))] {
+        let Some(mut terminal) = attached(&place, &id, size) else {
+            stockade_tests::skip("who_attaches_sees_the_screen", "`script` is not installed");
+            return;
+        };
+        terminal.wait_for("status bar");
+        if round == 3 {
+            terminal.press("size\n");
+            terminal.wait_for("30 100");
+        }
+        terminal.press("\u{1d}");
+        let (status, seen) = terminal.end();
+        assert_eq!(status, Some(0), "{seen}");
+        let [drawn, left] = shown(&seen, size);
+        let screen = drawn.screen();
+        let rows: Vec<String> = screen.rows(0, size.1).collect();
+        assert_eq!(rows.first().map(String::as_str), Some("TITLE"), "{round}");
+        assert_eq!(rows.get(11).map(String::as_str), Some("界 green"), "{round}");
+        assert_eq!(rows.get(23).map(String::as_str), Some("status bar"), "{round}");
+        assert_eq!(screen.cursor_position(), (4, 8), "{round}");
+        assert!(screen.alternate_screen() && screen.application_cursor(), "{round}");
+        let cell = |row, column| screen.cell(row, column).expect("a cell");
+        assert_eq!(cell(0, 0).bgcolor(), vt100::Color::Idx(4));
+        assert!(cell(0, 0).bold() && cell(23, 0).inverse() && !cell(4, 8).inverse());
+        assert_eq!(cell(11, 4).fgcolor(), vt100::Color::Idx(2));
+        let screen = left.screen();
+        assert!(screen.contents().starts_with("$ stockade tasks attach\nstockade: detached;"));
+        assert!(!screen.alternate_screen() && !screen.application_cursor());
+        last = seen;
+    }
+    assert!(last.contains("30 100"), "{last}");
+    let mut terminal = attached(&place, &id, size).expect("a terminal");
+    terminal.wait_for("status bar");
+    terminal.press("end\n");
+    let (status, seen) = terminal.end();
+    assert_eq!(status, Some(7), "{seen}");
+    let [_, left] = shown(&seen, size);
+    assert!(!left.screen().alternate_screen(), "{seen}");
+}

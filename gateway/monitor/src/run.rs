@@ -20,7 +20,7 @@ use crate::control::SIGINT;
 use crate::decide::Grant;
 use crate::hooks::pipes;
 use crate::protocol::tasks::TaskState;
-use crate::protocol::types::{Control, Event, Input};
+use crate::protocol::types::{Control, Event, Input, Window};
 use crate::request;
 use crate::tasks::folder::Folder;
 use stockade_egress::report::Report;
@@ -284,7 +284,12 @@ pub async fn follow(
                     }
                 }
                 Some(Control::Resize(window)) => if let Some(terminal) = &terminal {
-                    terminal.resize(request::size(Some(window)));
+                    let size = request::size(Some(window));
+                    terminal.resize(size);
+                    if let Some(task) = task.as_deref_mut() {
+                        let sandbox::Window { rows, columns } = size;
+                        task.folder.has_window(Window { rows, columns });
+                    }
                 },
                 None => commanded = false,
             },

@@ -45,6 +45,7 @@ pub const RULES: &[(&str, &[&str], Option<usize>)] = &[
         Some(80),
     ),
     ("stockade-tasks", &["stockade-base", "stockade-wire"], Some(80)),
+    ("stockade-screen", &[], Some(8)),
     ("stockade-system", &["stockade-base", "stockade-log", "stockade-sandbox"], Some(120)),
     (
         "stockade-plan",
@@ -114,6 +115,7 @@ pub const RULES: &[(&str, &[&str], Option<usize>)] = &[
             "stockade-egress",
             "stockade-worker",
             "stockade-scene",
+            "stockade-screen",
             "stockade-system",
         ],
         Some(140),

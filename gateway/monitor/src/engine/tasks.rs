@@ -10,8 +10,8 @@ use crate::protocol::errors::{Code, Failure};
 use crate::protocol::tasks::{
     OutputRequest, TaskAct, TaskAnswer, TaskRequest, TaskState, TaskView,
 };
-use crate::protocol::types::{AuditReference, CommandRequest, Control};
-use crate::request::Command;
+use crate::protocol::types::{AuditReference, CommandRequest, Control, Window};
+use crate::request::{Command, size};
 use crate::run::{Execution, Task};
 use crate::tasks::folder::{End, Folder, now_ms};
 use crate::tasks::live::{Live, ON_REQUEST};
@@ -69,7 +69,11 @@ impl Gateway {
             ports: Vec::new(),
             audit: AuditReference { decision_id: receipt.id.clone(), sequence: receipt.sequence },
         };
-        let folder = Folder::new(self.places.task(&receipt.id), view);
+        let mut folder = Folder::new(self.places.task(&receipt.id), view);
+        if request.pty {
+            let size = size(request.window);
+            folder.has_window(Window { rows: size.rows, columns: size.columns });
+        }
         Some(Task { folder, begins_so: request.background })
     }
 

@@ -17,11 +17,16 @@ use crate::protocol::errors::{Code, Failure};
 use crate::protocol::tasks::{TaskAct, TaskRequest, TaskView};
 use crate::protocol::types::{Input, Window};
 use crate::tasks::wait::Watch;
+use stockade_screen::Screen;
 
 /// The key that detaches: Ctrl-], as of telnet(1).
 const DETACH: u8 = 0x1d;
-/// Bytes of earlier output that are printed first, so that the screen is as the task left it.
-const EARLIER: u64 = 64 << 10;
+/// Bytes of earlier output of which the screen is made: those of a day at a terminal, read in a second or two.
+const EARLIER: u64 = 64 << 20;
+/// Bytes of earlier output that are printed where there is no screen.
+const EARLIER_BYTES: u64 = 64 << 10;
+/// Size of a terminal of which no other is known, as the gateway gives it.
+const USUAL: Window = Window { rows: 24, columns: 80 };
 /// Bytes that are read at once.
 const PIECE: usize = 64 << 10;
 /// At the latest after this time the size of the window is looked at again.
@@ -43,8 +48,11 @@ pub(super) fn attach(tasks: &Tasks<'_>, id: &str) -> Result<ExitCode, Failure> {
     }
     let mut attached = Attached::new(tasks, &task)?;
     let terminal = Raw::begin();
-    let is_over = attached.carry(tasks, terminal.is_some())?;
+    let carried = attached.draw().and_then(|()| attached.carry(tasks, terminal.is_some()));
+    let left = attached.leave();
     drop(terminal);
+    let is_over = carried?;
+    left?;
     match is_over {
         true => tasks.ended(&tasks.find(name)?),
         false => {
@@ -60,6 +68,8 @@ struct Attached {
     session: Option<String>,
     id: String,
     output: File,
+    /// What the terminal of this process shows of the task; none where it is no terminal.
+    screen: Option<Screen>,
     watch: Watch,
     /// The size that the task was told last.
     window: Option<Window>,
@@ -72,18 +82,51 @@ impl Attached {
         let folder = tasks.store.folder(&task.task_id);
         let broken = |error: std::io::Error| unfollowed(&folder, &error);
         let watch = Watch::new(&folder).map_err(broken)?;
+        let client = tasks.gateway_of(task)?;
         let mut output = follow::open(task, 0)?;
-        let length = output.metadata().map_err(broken)?.len();
-        output.seek(SeekFrom::Start(length.saturating_sub(EARLIER))).map_err(broken)?;
+        let screen = match isatty(rustix::stdio::stdout()) {
+            true => {
+                let size = tasks.store.window(&task.task_id).unwrap_or(USUAL);
+                Some(folded(&mut output, size).map_err(broken)?)
+            }
+            false => None,
+        };
+        if screen.is_none() {
+            from_end(&mut output, EARLIER_BYTES).map_err(broken)?;
+        }
         Ok(Attached {
-            client: tasks.gateway_of(task)?,
+            client,
             session: tasks.session.map(str::to_owned),
             id: task.task_id.clone(),
             output,
+            screen,
             watch,
             window: None,
             types: true,
         })
+    }
+
+    /// Draws the screen as the task left it, in the size of this terminal.
+    fn draw(&mut self) -> Result<(), Failure> {
+        let Some(screen) = &mut self.screen else { return Ok(()) };
+        if let Some(Window { rows, columns }) = streams::window() {
+            screen.resize(rows, columns);
+        }
+        match screen.picture() {
+            Some(picture) => follow::write(&picture).map(drop),
+            None => {
+                let broken = |error: std::io::Error| unfollowed(self.id.as_ref(), &error);
+                from_end(&mut self.output, EARLIER_BYTES).map(drop).map_err(broken)
+            }
+        }
+    }
+
+    /// Leaves the terminal of this process as a shell wants it.
+    fn leave(&self) -> Result<(), Failure> {
+        match &self.screen {
+            Some(screen) => follow::write(&screen.farewell()).map(drop),
+            None => Ok(()),
+        }
     }
 
     /// Carries keys and output. Returns whether the task is over; else the person detached.
@@ -115,6 +158,9 @@ impl Attached {
             if piece.is_empty() {
                 return Ok(true);
             }
+            if let Some(screen) = &mut self.screen {
+                screen.take(piece);
+            }
             if !follow::write(piece)? {
                 return Ok(false);
             }
@@ -142,6 +188,9 @@ impl Attached {
             return Ok(());
         }
         self.window = window;
+        if let (Some(screen), Some(Window { rows, columns })) = (&mut self.screen, window) {
+            screen.resize(rows, columns);
+        }
         match window {
             Some(window) => self.ask(TaskAct::Resize { task_id: self.id.clone(), window }),
             None => Ok(()),
@@ -156,6 +205,30 @@ impl Attached {
             Ok(_) | Err(_) => Ok(()),
         }
     }
+}
+
+/// Returns the screen that output makes on a terminal of a size; what follows is read from its end.
+fn folded(output: &mut File, Window { rows, columns }: Window) -> std::io::Result<Screen> {
+    let mut left = from_end(output, EARLIER)?;
+    let mut screen = Screen::new(rows, columns);
+    let mut buffer = vec![0; PIECE];
+    // No further than it reaches now: a task may write faster than this reads.
+    while left > 0 {
+        let count = output.read(&mut buffer)?;
+        if count == 0 {
+            break;
+        }
+        screen.take(buffer.get(..count).unwrap_or_default());
+        left = left.saturating_sub(u64::try_from(count).unwrap_or(u64::MAX));
+    }
+    Ok(screen)
+}
+
+/// Goes to at most so many bytes before the end of a file; returns how many they are.
+fn from_end(file: &mut File, bytes: u64) -> std::io::Result<u64> {
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(bytes)))?;
+    Ok(length.min(bytes))
 }
 
 fn is_readable(input: BorrowedFd<'_>) -> bool {
