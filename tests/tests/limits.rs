@@ -128,3 +128,80 @@ fn a_gateway_removes_the_output_of_commands_that_ended_long_ago() {
     }
     assert!(young.exists());
 }
+
+fn started(place: &Place, options: &[&str], line: &str) -> Output {
+    place.output([&["run", "--quiet", "--session", "s"], options, &["--", line]].concat())
+}
+
+fn task(place: &Place, line: &str) -> String {
+    let output = started(place, &["--background"], line);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout).trim().to_owned()
+}
+
+#[test]
+fn a_session_with_as_many_commands_or_tasks_as_it_may_have_is_told_which_setting_says_so() {
+    let place = place("li-session", &json!({ "sessionCommands": 3, "sessionTasks": 2 }));
+    let _gateway = Gateway::start(&place);
+    let settings = place.home().join(".config/stockade/settings.json");
+    let full = |has: &str, setting: &str| {
+        let file = settings.display();
+        format!(
+            "stockade: session `s` runs {has} already, as many as `limits.{setting}` allows ({file}:1)\n"
+        )
+    };
+    let first = task(&place, "sleep 1000");
+    task(&place, "sleep 1000");
+    let third = started(&place, &["--background"], "sleep 1000");
+    assert_eq!(third.status.code(), Some(122));
+    let told = text(&third.stderr);
+    assert!(told.starts_with(&full("2 background tasks", "sessionTasks")), "{told}");
+    assert!(
+        told.contains("stop one with `stockade tasks stop ID`, or raise `limits.sessionTasks`")
+    );
+    // The third command is none in the background; a fourth beside it is one too many.
+    let gate = place.project().join("gate");
+    let mut waiting = place.stockade(["run", "--quiet", "--session", "s", "--"]);
+    let waiting = waiting.arg("mkfifo -m 600 gate; read line < gate; exit 5").spawn();
+    let mut waiting = waiting.expect("it starts");
+    let end = Instant::now() + Duration::from_secs(60);
+    while !gate.exists() && Instant::now() < end {
+        std::thread::yield_now();
+    }
+    let fourth = started(&place, &[], "true");
+    let told = text(&fourth.stderr);
+    assert_eq!(fourth.status.code(), Some(122), "{told}");
+    assert!(told.starts_with(&full("3 commands", "sessionCommands")), "{told}");
+    assert!(place.output(["run", "--session", "other", "--", "true"]).status.success());
+    std::fs::write(&gate, "on\n").expect("the command reads");
+    assert_eq!(waiting.wait().expect("its end").code(), Some(5));
+    assert!(started(&place, &[], "true").status.success());
+    // A task that has ended makes room.
+    assert!(place.output(["tasks", "stop", &first]).status.success());
+    task(&place, "sleep 1000");
+}
+
+#[test]
+fn a_session_keeps_as_much_output_on_the_disk_as_it_may_until_some_is_removed() {
+    let place = place("li-session-disk", &json!({ "sessionOutputBytes": 1_048_576 }));
+    let _gateway = Gateway::start(&place);
+    let id = task(&place, "head -c 800000 /dev/zero; head -c 800000 /dev/zero; echo end");
+    place.output(["tasks", "wait", &id]);
+    let shown = text(&place.output(["tasks", "show", &id]).stdout);
+    let cut = "its output is not kept whole: its session keeps 1048576 bytes of output already (`limits.sessionOutputBytes`)";
+    assert!(shown.contains(&format!("completed: exit status 0; {cut}")), "{shown}");
+    let file = place.state().join("tasks").join(&id).join("output");
+    let kept = std::fs::metadata(&file).expect("its output").len();
+    assert!((800_000..=1_048_576).contains(&kept), "{kept}");
+    // A short output needs no file; a task does, and what is left is too little for a long one.
+    assert_eq!(text(&started(&place, &[], "echo short").stdout), "short\n");
+    let full = task(&place, &format!("head -c {} /dev/zero", 1_048_576 - kept));
+    place.output(["tasks", "wait", &full]);
+    let refused = started(&place, &["--background"], "echo more");
+    assert_eq!(refused.status.code(), Some(122));
+    let told = text(&refused.stderr);
+    let has = "stockade: session `s` keeps 1048576 bytes of output on the disk already, as many as `limits.sessionOutputBytes` allows (";
+    assert!(told.starts_with(has), "{told}");
+    assert!(place.output(["tasks", "prune", "--keep", "0"]).status.success());
+    task(&place, "echo more");
+}

@@ -13,6 +13,7 @@ mod hooked;
 mod loopbacks;
 mod opening;
 mod pruning;
+mod quotas;
 mod reviewed;
 mod session_list;
 pub mod sessions;
@@ -71,6 +72,7 @@ pub struct Gateway {
     sessions: Option<sessions::Sessions>,
     loopbacks: loopbacks::Loopbacks,
     hooked: hooked::Hooked,
+    quotas: quotas::Quotas,
     tasks: Live,
     /// It stays as long as the tasks of its sessions.
     keeps_tasks: bool,
@@ -166,6 +168,7 @@ impl Gateway {
             sessions,
             loopbacks: loopbacks::Loopbacks::default(),
             hooked: hooked::Hooked::default(),
+            quotas: quotas::Quotas::default(),
             tasks: Live::default(),
             keeps_tasks: stays,
             remains,
@@ -217,6 +220,8 @@ impl Gateway {
         let (scene, beside) = self.scene_and_more(&caller, &request).await?;
         let accepted = accepted.limited(scene.snapshot.rules.settings())?;
         self.prune_output(&accepted.limits);
+        let quota = (accepted.limits.session, scene.snapshot.rules.settings());
+        let seat = self.take_seat(&caller, &request, quota)?;
         let accepted = worker::find(accepted, &self.executable);
         let input = match request.tool() {
             Some(call) => call.input.clone(),
@@ -323,6 +328,7 @@ impl Gateway {
             one_stream: (request.one_stream || request.background) && request.tool().is_none(),
             directory: self.places.task(&receipt.id),
             kept: command.limits.output,
+            budget: seat.as_ref().map(quotas::Seat::output),
             loopback,
             withheld,
         };

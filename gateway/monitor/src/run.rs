@@ -1,5 +1,6 @@
 //! Runs what was granted: starts it, carries its streams, ends it when it must end.
 
+pub mod budget;
 mod host;
 mod launchers;
 pub mod output;
@@ -25,6 +26,7 @@ use crate::request;
 use crate::tasks::folder::Folder;
 use stockade_egress::report::Report;
 
+use budget::Budget;
 pub use launchers::Launchers;
 use output::{Collector, Output};
 use pty::Terminal;
@@ -63,6 +65,8 @@ pub struct Manner {
     pub directory: PathBuf,
     /// How much of it is kept.
     pub kept: Kept,
+    /// How much its session keeps; none without one.
+    pub budget: Option<Arc<Budget>>,
     /// What the command has with others of its session.
     pub loopback: Option<Arc<sandbox::Loopback>>,
     /// What of the settings grants it nothing, for people.
@@ -226,7 +230,10 @@ pub async fn follow(
     let Running { stop, child, end, mut input, output, terminal, enforced, started, listeners } =
         running;
     drop(listeners);
-    let mut streams = Streams::new(output, Collector::new(manner.directory.clone(), manner.kept));
+    let mut streams = Streams::new(
+        output,
+        Collector::new(manner.directory.clone(), manner.kept).within(manner.budget.clone()),
+    );
     let mut announced = None;
     if let Some(task) = task.as_deref_mut() {
         task.folder.runs_below(child.monitor());

@@ -17,6 +17,10 @@ const OUTPUT_BYTES: (&str, u64, u64) = ("limits.outputBytes", 1 << 20, 1 << 40);
 const APPROVAL: (&str, u64, u64) = ("approvals.waitSeconds", 0, DAY);
 const KEEP_DAYS: (&str, u64, u64) = ("limits.keepOutputDays", 1, 3_650);
 const KEEP_BYTES: (&str, u64, u64) = ("limits.keepOutputBytes", 1 << 20, 1 << 50);
+/// What one session may have at once: commands, background tasks, bytes of output on the disk.
+pub const SESSION_COMMANDS: (&str, u64, u64) = ("limits.sessionCommands", 1, 10_000);
+pub const SESSION_TASKS: (&str, u64, u64) = ("limits.sessionTasks", 1, 10_000);
+pub const SESSION_OUTPUT: (&str, u64, u64) = ("limits.sessionOutputBytes", 1 << 20, 1 << 50);
 /// `stop` ends a command whose output is larger than `limits.outputBytes`; `discard` lets it run on.
 const WHEN_FULL: &str = "limits.whenOutputIsFull";
 
@@ -66,6 +70,23 @@ impl Kept {
     }
 }
 
+/// What the commands of one session may have together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quota {
+    /// Commands at once, background tasks among them.
+    pub commands: u64,
+    /// Background tasks at once.
+    pub tasks: u64,
+    /// Bytes of output on the disk.
+    pub output: u64,
+}
+
+impl Default for Quota {
+    fn default() -> Quota {
+        Quota { commands: 256, tasks: 128, output: 5 << 30 }
+    }
+}
+
 /// The limits of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -79,6 +100,8 @@ pub struct Limits {
     pub tasks_stay: bool,
     /// How much output is shown and kept.
     pub output: Kept,
+    /// What its session may have at once.
+    pub session: Quota,
     /// How long a question waits for an answer from elsewhere where nobody can be asked at the call; none where it does not.
     pub approval: Option<Duration>,
     /// Output of commands that ended longer ago is removed; none where settings say nothing.
@@ -95,6 +118,7 @@ impl Default for Limits {
             goes_on: false,
             tasks_stay: false,
             output: Kept::default(),
+            session: Quota::default(),
             approval: None,
             keep_age: None,
             keep_bytes: None,
@@ -120,6 +144,12 @@ impl Limits {
         if let Some(bytes) = read(OUTPUT_BYTES)? {
             limits.output.bytes = bytes;
         }
+        let usual = limits.session;
+        limits.session = Quota {
+            commands: read(SESSION_COMMANDS)?.unwrap_or(usual.commands),
+            tasks: read(SESSION_TASKS)?.unwrap_or(usual.tasks),
+            output: read(SESSION_OUTPUT)?.unwrap_or(usual.output),
+        };
         limits.output.stops = is_first(settings, WHEN_FULL, ["stop", "discard"])?;
         limits.goes_on = is_first(settings, WHEN_TIME_IS_UP, ["background", "stop"])?;
         limits.tasks_stay = is_true(settings, TASKS_STAY)?;
@@ -127,6 +157,14 @@ impl Limits {
         limits.keep_age = read(KEEP_DAYS)?.map(|days| Duration::from_secs(days * DAY));
         limits.keep_bytes = read(KEEP_BYTES)?;
         Ok(limits)
+    }
+}
+
+/// Returns where a setting stands, for people.
+pub fn place(settings: &Settings, name: &str) -> String {
+    match settings.values.get(name) {
+        Some((_, origin)) => format!("{}:{}", origin.file.display(), origin.line),
+        None => "by default".to_owned(),
     }
 }
 

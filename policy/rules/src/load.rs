@@ -59,7 +59,7 @@ const TOP_KEYS: [&str; 36] = [
 ];
 
 /// Keys of objects whose meaning is the gateway's, as far as it reads them.
-const READ_KEYS: [&str; 14] = [
+const READ_KEYS: [&str; 17] = [
     "agent.confine",
     "approvals.waitSeconds",
     "fileCheckpointingEnabled",
@@ -69,6 +69,9 @@ const READ_KEYS: [&str; 14] = [
     "limits.maxTimeoutSeconds",
     "limits.outputBytes",
     "limits.outputCharacters",
+    "limits.sessionCommands",
+    "limits.sessionOutputBytes",
+    "limits.sessionTasks",
     "limits.whenOutputIsFull",
     "limits.whenTimeIsUp",
     "profile",

@@ -167,6 +167,7 @@ impl Gateway {
             *sessions.held().entry(name.to_owned()).or_default() += 1;
         }
     }
+                self.quotas.forget(caller.uid(), name);
 
     /// Notes that a connection is gone that carried calls of a session. One that began on such a connection ends with the
     /// last of them; any other is none of theirs.
@@ -195,6 +196,7 @@ impl Gateway {
             std::mem::take(&mut *sessions.begun.lock().unwrap_or_else(PoisonError::into_inner));
         let mut farewells = JoinSet::new();
         for session in left.into_values() {
+            self.quotas.forget(session.caller.uid(), name);
             let gateway = Arc::clone(&self);
             farewells.spawn(async move { gateway.bid_farewell(session).await });
         }

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use sha2::{Digest as _, Sha256};
 
 use crate::protocol::types::Stream;
+use super::budget::Budget;
 use stockade_base::directories::private_directory;
 use stockade_scene::limits::Kept;
 
@@ -16,6 +17,9 @@ use stockade_scene::limits::Kept;
 pub const SHORT_BYTES: usize = 1 << 10;
 
 /// What one stream carried.
+/// What is told of a command that was stopped for its output.
+const STOPPED: &str = ", so the command was stopped";
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Carried {
     /// Which stream.
@@ -84,6 +88,10 @@ pub struct Collector {
     spill: Option<(PathBuf, File)>,
     spilled: u64,
     cut: Option<String>,
+    /// What all commands of the session keep together.
+    budget: Option<Arc<Budget>>,
+    /// The session has no room for more.
+    is_full: bool,
 }
 
 impl Collector {
@@ -101,10 +109,18 @@ impl Collector {
             spill: None,
             spilled: 0,
             cut: None,
+            budget: None,
+            is_full: false,
         }
     }
 
     /// Takes in what one stream carried.
+    /// Returns one that keeps no more than its session may.
+    #[must_use]
+    pub fn within(self, budget: Option<Arc<Budget>>) -> Collector {
+        Collector { budget, ..self }
+    }
+
     pub fn push(&mut self, stream: Stream, bytes: &[u8]) {
         let length = bytes.len() as u64;
         let [stdout, stderr] = &mut self.streams;
@@ -148,6 +164,9 @@ impl Collector {
         match opened {
             Ok(file) => {
                 self.spill = Some((path, file));
+                if let Some(budget) = &self.budget {
+                    budget.opened(&path);
+                }
                 let head = std::mem::take(&mut self.head);
                 self.keep(&head);
                 self.head = head;
@@ -162,17 +181,23 @@ impl Collector {
         }
         self.spilled += bytes.len() as u64;
         if self.is_over() {
-            let Kept { bytes: most, stops, .. } = self.kept;
-            let stopped = if stops { ", so the command was stopped" } else { "" };
+            let (most, stopped) = (self.kept.bytes, if self.kept.stops { STOPPED } else { "" });
             self.cut = Some(format!("it is larger than {most} bytes{stopped}"));
         } else if let Some((_, file)) = &mut self.spill {
+        } else if let Some(budget) = self.budget.as_ref().filter(|it| !it.take(bytes.len() as u64))
+        {
+            let (most, stopped) = (budget.most(), if self.kept.stops { STOPPED } else { "" });
+            self.is_full = true;
+            self.cut = Some(format!(
+                "its session keeps {most} bytes of output already (`limits.sessionOutputBytes`){stopped}"
+            ));
             self.cut = file.write_all(bytes).err().map(|error| error.to_string());
         }
     }
 
     /// Says whether the command wrote more than is kept.
     pub(crate) fn is_over(&self) -> bool {
-        self.spilled > self.kept.bytes
+        self.is_full || self.spilled > self.kept.bytes
     }
 
     /// Returns what was taken in.
