@@ -82,3 +82,98 @@ fn a_command_that_closes_its_streams_goes_on_until_it_ends() {
         place.output(["run", "--quiet", "--", "echo last; exec >&- 2>&-; sleep 0.1; exit 4"]);
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(4), "last\n".to_owned()));
 }
+
+/// Names the folder of a place whose tasks lie on a disk of one megabyte, in a mount namespace of its own.
+const SMALL_DISK: &str = "STOCKADE_TEST_SMALL_DISK";
+
+#[test]
+fn a_full_disk_is_told_once_and_what_was_kept_is_the_beginning_of_what_was_written() {
+    const TEST: &str =
+        "a_full_disk_is_told_once_and_what_was_kept_is_the_beginning_of_what_was_written";
+    if std::env::var_os(SMALL_DISK).is_some() {
+        return on_a_small_disk();
+    }
+    let option = if rustix::process::geteuid().is_root() { "-m" } else { "-rm" };
+    let done = std::process::Command::new("unshare")
+        .args([option, "sh", "-c", "exec \"$1\" --exact \"$2\" --nocapture", "sh"])
+        .arg(std::env::current_exe().expect("this test"))
+        .arg(TEST)
+        .env(SMALL_DISK, "1")
+        .output();
+    match done {
+        Ok(done) if done.status.success() => print!("{}", text(&done.stdout)),
+        Ok(done) if !text(&done.stdout).contains("running 1 test") => {
+            stockade_tests::skip(TEST, &format!("no namespace can be had: {}", text(&done.stderr)));
+        }
+        Ok(done) => panic!("{}{}", text(&done.stdout), text(&done.stderr)),
+        Err(error) => stockade_tests::skip(TEST, &format!("no `unshare`: {error}")),
+    }
+}
+
+/// The test above where tasks have one megabyte.
+fn on_a_small_disk() {
+    const TEST: &str = "a_full_disk_is_told_once";
+    let place = Place::new("tf-full");
+    let folder = place.state().join("tasks");
+    let mut made = std::fs::DirBuilder::new();
+    std::os::unix::fs::DirBuilderExt::mode(made.recursive(true), 0o700);
+    made.create(&folder).expect("the folder of tasks");
+    let mut mount = std::process::Command::new("mount");
+    let mount = mount.args(["-t", "tmpfs", "-o", "size=1000k,mode=700", "none"]).arg(&folder);
+    let mounted = mount.output().expect("it starts");
+    if !mounted.status.success() {
+        return stockade_tests::skip(TEST, &format!("no small disk: {}", text(&mounted.stderr)));
+    }
+    let full = format!("the disk of `{}` is full", folder.display());
+    let writes = "seq -w 1 999999; echo end";
+    let whole: String =
+        (1..=999_999).map(|line| format!("{line:06}\n")).collect::<String>() + "end\n";
+    // In the foreground: everything is passed on, counted and told, but for the file.
+    let output = place.output(["run", "--no-daemon", "--json", "--", writes]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let told = format!("stockade: the output is not kept whole: {full}\n");
+    assert_eq!(text(&output.stderr).matches(&told).count(), 1, "{}", text(&output.stderr));
+    let object: Value = serde_json::from_slice(&output.stdout).expect("an object");
+    assert_eq!(object["output_bytes"], json!(whole.len()));
+    assert!(object["output"].as_str().expect("text").ends_with("999999\nend\n"));
+    let spill = object["spill_path"].as_str().expect("a file");
+    let kept = std::fs::read_to_string(spill).expect("the file");
+    assert!(kept.len() > 100_000 && whole.starts_with(&kept), "{}", kept.len());
+    std::fs::remove_dir_all(std::path::Path::new(spill).parent().expect("a folder")).expect("it");
+    // In the background: its end is known, and what is read are the first bytes, whatever comes later.
+    let gateway = Gateway::start(&place);
+    let id = start(
+        &place,
+        &format!("{writes}; read line < gate; echo later; exit 5")
+            .replace("read", "mkfifo -m 600 gate; read"),
+    );
+    let file = folder.join(&id).join("output");
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !place.project().join("gate").exists() && std::time::Instant::now() < end {
+        std::thread::yield_now();
+    }
+    let (status, object) = tasks(&place, &["output", &id, "--offset", "0"]);
+    let read = object["output"]["text"].as_str().expect("text").to_owned();
+    assert!(status == Some(0) && whole.contains(read.as_str()) && !read.is_empty(), "{status:?}");
+    assert_eq!(tasks(&place, &["output", &id]).0, Some(0), "there is no room for where it ended");
+    // Nothing more is started as a task, and that is told before anything ran.
+    let refused = place.output(["run", "--background", "--", ": > ran"]);
+    assert_eq!(refused.status.code(), Some(122));
+    let line = text(&refused.stderr);
+    assert!(line.contains("cannot be written") && line.contains("nothing was run"), "{line}");
+    assert!(!place.project().join("ran").exists());
+    let mut gate = std::fs::File::options().write(true).open(place.project().join("gate"));
+    writeln!(gate.as_mut().expect("the gate"), "on").expect("the task reads");
+    assert_eq!(tasks(&place, &["wait", &id]).0, Some(5));
+    let (_, object) = tasks(&place, &["show", &id]);
+    let reason = format!("exit status 5; its output is not kept whole: {full}");
+    assert_eq!(
+        (&object["task"]["state"], &object["task"]["reason"]),
+        (&json!("failed"), &json!(reason))
+    );
+    let kept = std::fs::read_to_string(&file).expect("its output");
+    assert!(kept.len() > 100_000 && whole.starts_with(&kept), "{}", kept.len());
+    drop(gateway);
+    let verified = place.output(["audit", "verify"]);
+    assert!(verified.status.success(), "{}{}", text(&verified.stdout), text(&verified.stderr));
+}

@@ -2,24 +2,25 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::protocol::types::Stream;
 use super::budget::Budget;
+use crate::protocol::types::Stream;
 use stockade_base::directories::private_directory;
 use stockade_scene::limits::Kept;
 
 /// Bytes that are kept of each stream: a short one gets a keyed digest, which needs its bytes.
 pub const SHORT_BYTES: usize = 1 << 10;
 
-/// What one stream carried.
 /// What is told of a command that was stopped for its output.
 const STOPPED: &str = ", so the command was stopped";
 
+/// What one stream carried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Carried {
     /// Which stream.
@@ -87,11 +88,11 @@ pub struct Collector {
     streams: [Counted; 2],
     spill: Option<(PathBuf, File)>,
     spilled: u64,
-    cut: Option<String>,
     /// What all commands of the session keep together.
     budget: Option<Arc<Budget>>,
     /// The session has no room for more.
     is_full: bool,
+    cut: Option<String>,
 }
 
 impl Collector {
@@ -108,19 +109,19 @@ impl Collector {
             streams: [Counted::default(), Counted::default()],
             spill: None,
             spilled: 0,
-            cut: None,
             budget: None,
             is_full: false,
+            cut: None,
         }
     }
 
-    /// Takes in what one stream carried.
     /// Returns one that keeps no more than its session may.
     #[must_use]
     pub fn within(self, budget: Option<Arc<Budget>>) -> Collector {
         Collector { budget, ..self }
     }
 
+    /// Takes in what one stream carried.
     pub fn push(&mut self, stream: Stream, bytes: &[u8]) {
         let length = bytes.len() as u64;
         let [stdout, stderr] = &mut self.streams;
@@ -163,15 +164,15 @@ impl Collector {
             .and_then(|()| File::options().append(true).create(true).mode(0o600).open(&path));
         match opened {
             Ok(file) => {
-                self.spill = Some((path, file));
                 if let Some(budget) = &self.budget {
                     budget.opened(&path);
                 }
+                self.spill = Some((path, file));
                 let head = std::mem::take(&mut self.head);
                 self.keep(&head);
                 self.head = head;
             }
-            Err(error) => self.cut = Some(error.to_string()),
+            Err(error) => self.cut = Some(unkept(&self.directory, &error)),
         }
     }
 
@@ -183,7 +184,6 @@ impl Collector {
         if self.is_over() {
             let (most, stopped) = (self.kept.bytes, if self.kept.stops { STOPPED } else { "" });
             self.cut = Some(format!("it is larger than {most} bytes{stopped}"));
-        } else if let Some((_, file)) = &mut self.spill {
         } else if let Some(budget) = self.budget.as_ref().filter(|it| !it.take(bytes.len() as u64))
         {
             let (most, stopped) = (budget.most(), if self.kept.stops { STOPPED } else { "" });
@@ -191,7 +191,8 @@ impl Collector {
             self.cut = Some(format!(
                 "its session keeps {most} bytes of output already (`limits.sessionOutputBytes`){stopped}"
             ));
-            self.cut = file.write_all(bytes).err().map(|error| error.to_string());
+        } else if let Some((_, file)) = &mut self.spill {
+            self.cut = file.write_all(bytes).err().map(|error| unkept(&self.directory, &error));
         }
     }
 
@@ -246,6 +247,16 @@ impl Collector {
             None => "the whole output could not be kept".to_string(),
         };
         format!("{first}\n[... {left_out} bytes left out; {place} ...]\n{last}")
+    }
+}
+
+/// Returns why output is not in its file, for people.
+fn unkept(directory: &Path, error: &std::io::Error) -> String {
+    let place = directory.parent().unwrap_or(directory).display();
+    match error.kind() {
+        ErrorKind::StorageFull => format!("the disk of `{place}` is full"),
+        ErrorKind::QuotaExceeded => format!("the disk quota at `{place}` is used up"),
+        _ => error.to_string(),
     }
 }
 
