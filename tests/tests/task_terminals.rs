@@ -183,3 +183,75 @@ fn who_attaches_sees_the_screen_as_the_task_left_it_and_gets_their_own_back() {
     let [_, left] = shown(&seen, size);
     assert!(!left.screen().alternate_screen(), "{seen}");
 }
+
+/// A person runs `line` in a shell at a terminal, with `$S` for the executable.
+fn typed(place: &Place, line: &str) -> Option<Terminal> {
+    let line = line.replace("$S", &stockade_tests::stockade_word());
+    Terminal::start(place, Path::new("env"), &["TERM=xterm", "/bin/sh", "-c", &line])
+}
+
+fn open_gate(place: &Place) {
+    let mut gate = std::fs::File::options().write(true).open(place.project().join("gate"));
+    writeln!(gate.as_mut().expect("the gate"), "on").expect("the command reads");
+}
+
+#[test]
+fn a_quiet_command_has_a_line_at_the_terminal_which_goes_before_anything_else_is_shown() {
+    let place = Place::new("tt-quiet");
+    for gateway in [false, true] {
+        let _gateway = gateway.then(|| Gateway::start(&place));
+        let line = "exec $S run -- 'echo first; rm -f gate; mkfifo -m 600 gate; read line < gate; echo last'";
+        let Some(mut terminal) = typed(&place, line) else {
+            stockade_tests::skip("a_quiet_command_has_a_line", "`script` is not installed");
+            return;
+        };
+        terminal.wait_for("first\r\n");
+        terminal.wait_for("\r\u{1b}[Krunning ");
+        terminal.wait_for("s  6 B");
+        open_gate(&place);
+        let (status, screen) = terminal.end();
+        assert_eq!(status, Some(0), "{screen}");
+        let (_, rest) = screen.rsplit_once("\r\u{1b}[K").expect("the line is cleared");
+        assert_eq!(rest, "last\r\n", "{screen}");
+        let mut shown = vt100::Parser::new(24, 80, 0);
+        shown.process(screen.as_bytes());
+        assert_eq!(shown.screen().contents(), "first\nlast", "{screen}");
+    }
+}
+
+#[test]
+fn the_line_has_the_last_line_of_an_output_that_goes_elsewhere_and_that_gets_nothing_of_it() {
+    let place = Place::new("tt-elsewhere");
+    let line =
+        "$S run -- 'printf \"old\\nbuilding 45%%\\n\"; mkfifo -m 600 gate; read line < gate' > out";
+    let Some(mut terminal) = typed(&place, line) else {
+        stockade_tests::skip("the_line_has_the_last_line", "`script` is not installed");
+        return;
+    };
+    terminal.wait_for("[#########           ] 45%  building 45%");
+    open_gate(&place);
+    let (_, screen) = terminal.end();
+    assert!(screen.ends_with("\r\u{1b}[K"), "{screen}");
+    let out = std::fs::read_to_string(place.project().join("out"));
+    assert_eq!(out.expect("the output"), "old\nbuilding 45%\n");
+}
+
+#[test]
+fn no_line_stands_behind_a_prompt_or_where_a_person_wants_none() {
+    let place = Place::new("tt-prompt");
+    // The second is in the background of a shell that goes on; the third cannot go back in a line.
+    for line in [
+        "exec $S run -- 'printf \"name? \"; sleep 4'",
+        "exec $S run --quiet -- 'sleep 4'",
+        "TERM=dumb exec $S run -- 'sleep 4'",
+        "exec $S run -- 'sleep 4' 2>err",
+        "set -m; $S run -- 'sleep 4' & wait",
+    ] {
+        let Some(terminal) = typed(&place, line) else {
+            stockade_tests::skip("no_line_stands_behind_a_prompt", "`script` is not installed");
+            return;
+        };
+        let (_, screen) = terminal.end();
+        assert!(!screen.contains("running") && !screen.contains('\u{1b}'), "{line}: {screen}");
+    }
+}

@@ -276,6 +276,7 @@ async fn converse(
                     continue;
                 };
                 if meant == Meant::Control(Control::Background) {
+                    printer.clear();
                     failure::tell(words::NO_BACKGROUND);
                     continue;
                 }

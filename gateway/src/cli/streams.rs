@@ -6,6 +6,7 @@ mod attended;
 mod background_key;
 mod embedded;
 mod keyboard;
+mod status;
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::fd::BorrowedFd;
@@ -22,6 +23,7 @@ pub(super) use attended::{Bell, Printing, Source};
 pub(super) use background_key::BackgroundKey;
 pub(super) use embedded::Printer;
 pub(super) use keyboard::{Keyboard, Keys, has_keys, window};
+use status::{Pen, Status};
 
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{Event, Input, Stream};
@@ -123,6 +125,8 @@ struct Pages {
     show: Show,
     /// The keyboard, if it is the command's while that runs.
     keys: Option<Keys>,
+    /// The line under a quiet command, if a person sees it.
+    pen: Option<Pen>,
     /// Nobody reads any more.
     gone: bool,
     /// Why something could not be printed.
@@ -130,8 +134,8 @@ struct Pages {
 }
 
 impl Pages {
-    fn new(show: Show, keys: Option<Keys>) -> Pages {
-        Pages { show, keys, gone: false, lost: None }
+    fn new(show: Show, keys: Option<Keys>, pen: Option<Pen>) -> Pages {
+        Pages { show, keys, pen, gone: false, lost: None }
     }
 
     /// Says whether a terminal shows an event.
@@ -159,18 +163,25 @@ impl Pages {
                 false
             }
             (Event::Notice(text), Show::All) => {
+                self.pen.iter().for_each(Pen::clear);
                 failure::tell(self.line(&text).trim_end_matches('\n'));
                 false
             }
             (Event::Output { .. }, Show::All | Show::Output) if self.gone => false,
             (Event::Output { stream, bytes }, Show::All | Show::Output) => {
-                self.printed(write(stream, &bytes))
+                let written = match &self.pen {
+                    Some(pen) => pen.output(stream, &bytes, || write(stream, &bytes)),
+                    None => write(stream, &bytes),
+                };
+                self.printed(written)
             }
         }
     }
 
     /// The command has begun.
     fn begin(&self) {
+        // Its terminal is this one: nothing else may stand there.
+        self.pen.iter().for_each(Pen::end);
         if let Some(keys) = &self.keys {
             keys.begin();
         }

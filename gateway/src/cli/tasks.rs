@@ -2,7 +2,7 @@
 
 mod attach;
 mod follow;
-mod progress;
+pub(super) mod progress;
 pub(super) mod shown;
 
 use std::time::{Duration, Instant};

@@ -10,7 +10,7 @@ use std::task::Poll;
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::at_once::{self, Kind};
-use super::{Keys, PIECE, Pages, Pause, Quiet, SIGPIPE, Show, broken, read_to_end, thread};
+use super::{Keys, PIECE, Pages, Pause, Quiet, SIGPIPE, Show, Status, broken, read_to_end, thread};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::types::{Control, Event, Input, Stream};
 
@@ -61,6 +61,7 @@ pub(in super::super) struct Printing {
     holds: bool,
     pause: Arc<Pause>,
     keys: Option<Keys>,
+    status: Option<Status>,
     /// A reader of standard output went away, and nobody has been told.
     left: Arc<AtomicBool>,
 }
@@ -81,10 +82,11 @@ enum Way {
 
 impl Printing {
     pub(in super::super) fn new(show: Show, keys: Option<Keys>, bell: Bell) -> Printing {
-        let pages = Pages::new(show, keys.clone());
+        let status = Status::begin(show);
+        let pages = Pages::new(show, keys.clone(), status.as_ref().map(Status::pen));
         let way = Way::AtOnce { pages, stdout: None, stderr: None };
         let (waiting, left, pause) = (VecDeque::new(), Arc::default(), Arc::default());
-        Printing { bell, way, waiting, holds: false, pause, keys, left }
+        Printing { bell, way, waiting, holds: false, pause, keys, status, left }
     }
 
     /// Says whether there is room for an event.
@@ -102,6 +104,7 @@ impl Printing {
     pub(in super::super) fn pause(&mut self, holds: bool) -> Result<(), Failure> {
         self.holds = holds;
         self.pause.set(holds);
+        self.status.iter().for_each(|status| status.pen().pause(holds));
         if let Some(keys) = &self.keys {
             keys.pause(holds);
         }
@@ -139,7 +142,7 @@ impl Printing {
     /// Gives the thread an event; returns it if there is no room for it.
     fn hand_over(&mut self, event: Event) -> Result<Option<Event>, Failure> {
         if let Way::AtOnce { pages, .. } = &mut self.way {
-            let pages = std::mem::replace(pages, Pages::new(Show::Nothing, None));
+            let pages = std::mem::replace(pages, Pages::new(Show::Nothing, None, None));
             let (left, pause) = (Arc::clone(&self.left), Arc::clone(&self.pause));
             self.way = print_on_a_thread(pages, self.bell.clone(), left, pause)?;
         }
@@ -226,7 +229,12 @@ pub(super) fn at_once(
     let kind = *kind.get_or_insert_with(|| Kind::of(to));
     let written = match at_once::write(to, kind, &bytes) {
         None => 0,
-        Some(Ok(written)) => written,
+        Some(Ok(written)) => {
+            if let Some(pen) = &pages.pen {
+                pen.went_elsewhere(bytes.get(..written).unwrap_or_default());
+            }
+            written
+        }
         // That nobody reads a notice changes nothing.
         Some(Err(_)) if !counts => return (None, false),
         Some(Err(error)) => return (None, pages.printed(Err(error.into()))),

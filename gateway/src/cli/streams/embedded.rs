@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{mpsc, oneshot};
 
 use super::attended::at_once;
-use super::{Keys, Pages, Pause, Quiet, SIGPIPE, Show, broken, thread};
+use super::{Keys, Pages, Pause, Pen, Quiet, SIGPIPE, Show, Status, broken, thread};
 use crate::protocol::types::{Control, Event};
 
 /// Prints events: on a thread of its own from the first one that comes while the command runs, or that has to wait.
@@ -16,6 +16,7 @@ pub(in super::super) struct Printer {
     control: mpsc::Sender<Control>,
     way: Way,
     pause: Arc<Pause>,
+    status: Option<Status>,
 }
 
 #[derive(Debug)]
@@ -39,12 +40,23 @@ impl Printer {
         control: mpsc::Sender<Control>,
         (show, keys): (Show, Option<Keys>),
     ) -> Printer {
-        Printer { show, keys, control, way: Way::Idle(events), pause: Arc::default() }
+        let (way, status) = (Way::Idle(events), Status::begin(show));
+        Printer { show, keys, control, way, pause: Arc::default(), status }
+    }
+
+    fn pen(&self) -> Option<Pen> {
+        self.status.as_ref().map(Status::pen)
+    }
+
+    /// Takes the line under a quiet command away, for something else.
+    pub(in super::super) fn clear(&self) {
+        self.pen().iter().for_each(Pen::clear);
     }
 
     /// Has the thread wait before it prints more, or go on.
     pub(in super::super) fn pause(&self, holds: bool) {
         self.pause.set(holds);
+        self.pen().iter().for_each(|pen| pen.pause(holds));
         if let Some(keys) = &self.keys {
             keys.pause(holds);
         }
@@ -59,7 +71,7 @@ impl Printer {
     pub(in super::super) async fn wait(&mut self) {
         let Way::Idle(events) = &mut self.way else { return std::future::pending().await };
         let Some(first) = events.recv().await else { return std::future::pending().await };
-        let pages = Pages::new(self.show, self.keys.clone());
+        let pages = Pages::new(self.show, self.keys.clone(), self.pen());
         self.print(pages, first);
     }
 
@@ -81,7 +93,7 @@ impl Printer {
     /// Waits until everything is printed: nothing more is to come. Returns why some of it could not be, but for a reader
     /// that went away. Dropping the future loses nothing.
     pub(in super::super) async fn end(&mut self) -> Option<std::io::Error> {
-        let mut pages = Pages::new(self.show, self.keys.clone());
+        let mut pages = Pages::new(self.show, self.keys.clone(), self.pen());
         let mut kinds = [None, None];
         while let Way::Idle(events) = &mut self.way {
             let Ok(event) = events.try_recv() else {
@@ -91,7 +103,7 @@ impl Printer {
             let [stdout, stderr] = &mut kinds;
             // There is nothing left to be told of a reader that went away.
             if let (Some(rest), _) = at_once(&mut pages, [stdout, stderr], event) {
-                let pages = std::mem::replace(&mut pages, Pages::new(Show::Nothing, None));
+                let pages = std::mem::replace(&mut pages, Pages::new(Show::Nothing, None, None));
                 self.print(pages, rest);
             }
         }

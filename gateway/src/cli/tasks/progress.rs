@@ -16,9 +16,14 @@ const TAIL: u64 = 4 << 10;
 /// Characters of a whole bar.
 const BAR: u64 = 20;
 /// Columns of a terminal that does not say how wide it is.
-const USUAL_COLUMNS: usize = 80;
+pub(in crate::cli) const USUAL_COLUMNS: usize = 80;
 /// Back to the beginning of the line, which is cleared (ECMA-48: EL).
-const CLEAR: &str = "\r\u{1b}[K";
+pub(in crate::cli) const CLEAR: &str = "\r\u{1b}[K";
+
+/// Says whether the terminal can go back in a line.
+pub(in crate::cli) fn can_go_back() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
+}
 
 /// A line at the end of a terminal. Dropping it takes it away.
 #[derive(Debug)]
@@ -27,16 +32,14 @@ pub(super) struct Progress(());
 impl Progress {
     /// Begins at the terminal of standard error; none where nobody watches, or the terminal cannot go back in a line.
     pub(super) fn begin(is_wanted: bool) -> Option<Progress> {
-        let is_simple =
-            std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
-        (is_wanted && !is_simple && isatty(rustix::stdio::stderr())).then(|| Progress(()))
+        (is_wanted && can_go_back() && isatty(rustix::stdio::stderr())).then(|| Progress(()))
     }
 
     /// Shows how it stands with a task.
     #[expect(clippy::unused_self, reason = "whoever shows the line takes it away at the end")]
     pub(super) fn show(&self, task: &TaskView) {
         let columns = streams::window().map_or(USUAL_COLUMNS, |window| window.columns.into());
-        let last = last_line(Path::new(&task.output_path));
+        let last = last_line_of(Path::new(&task.output_path));
         let line = line((&elapsed(task), &size(task.output_bytes)), &last, columns);
         tell(&format!("{CLEAR}{line}"));
     }
@@ -53,11 +56,18 @@ fn tell(text: &str) {
     let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush()); // nobody sees it then
 }
 
-/// Returns the status in fewer than `columns` characters.
-fn line((time, size): (&str, &str), last: &str, columns: usize) -> String {
+/// Returns the status in fewer than `columns` columns; a character beyond ASCII may take two.
+pub(in crate::cli) fn line((time, size): (&str, &str), last: &str, columns: usize) -> String {
     let bar = percent(last).map_or_else(String::new, |percent| format!("  {}", bar(percent)));
     let line = format!("running {time}  {size}{bar}  {last}");
-    line.trim_end().chars().take(columns.saturating_sub(1)).collect()
+    let mut left = columns.saturating_sub(1);
+    let fits = |it: &char| {
+        let width = if it.is_ascii() { 1 } else { 2 };
+        let fits = width <= left;
+        left = left.saturating_sub(width);
+        fits
+    };
+    line.trim_end().chars().take_while(fits).collect()
 }
 
 fn bar(percent: u64) -> String {
@@ -75,8 +85,8 @@ fn percent(line: &str) -> Option<u64> {
     whole.parse().ok().filter(|percent| *percent <= 100)
 }
 
-/// Returns the last line of a file that is not empty, as a terminal shows it without colours.
-pub(super) fn last_line(path: &Path) -> String {
+/// Returns the last line of a file that is not empty.
+pub(super) fn last_line_of(path: &Path) -> String {
     let read = || {
         let mut file = File::open(path)?;
         let length = file.metadata()?.len();
@@ -85,8 +95,12 @@ pub(super) fn last_line(path: &Path) -> String {
         file.take(TAIL).read_to_end(&mut bytes)?;
         Ok::<_, std::io::Error>(bytes)
     };
-    let bytes = read().unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
+    last_line(&read().unwrap_or_default())
+}
+
+/// Returns the last line of a text that is not empty, as a terminal shows it without colours.
+pub(in crate::cli) fn last_line(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
     let lines = text.rsplit(['\n', '\r']).map(|line| words::one_line(&without_sequences(line)));
     let mut lines = lines.map(|line| line.trim().to_owned());
     lines.find(|line| !line.is_empty()).unwrap_or_default()
@@ -138,6 +152,6 @@ mod tests {
     fn colours_and_other_sequences_of_a_line_are_left_out() {
         assert_eq!(without_sequences("\u{1b}[1;32mok\u{1b}[0m go"), "ok go");
         assert_eq!(without_sequences("cut \u{1b}[12"), "cut ");
-        assert_eq!(last_line(Path::new("/nowhere")), "");
+        assert_eq!(last_line_of(Path::new("/nowhere")), "");
     }
 }

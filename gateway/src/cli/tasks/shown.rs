@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::progress::last_line;
+use super::progress::last_line_of;
 use crate::protocol::tasks::TaskView;
 use crate::protocol::words;
 use crate::tasks::folder::now_ms;
@@ -48,7 +48,7 @@ pub(super) fn whole(task: &TaskView) -> String {
         format!("output    {} in {}", size(task.output_bytes), words::one_line(&task.output_path)),
         format!("record    stockade audit why {}", task.audit.decision_id),
     ];
-    let last = last_line(Path::new(&task.output_path));
+    let last = last_line_of(Path::new(&task.output_path));
     let last = Some(last).filter(|line| !line.is_empty());
     let optional =
         [("last line ", &last), ("purpose   ", &task.description), ("session   ", &task.session)];
@@ -82,7 +82,7 @@ pub(in super::super) fn since(moment_ms: u64) -> String {
     span(now_ms().saturating_sub(moment_ms))
 }
 
-fn span(milliseconds: u64) -> String {
+pub(in super::super) fn span(milliseconds: u64) -> String {
     let seconds = Duration::from_millis(milliseconds).as_secs();
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
         (0, 0, seconds) => format!("{seconds}s"),
@@ -92,7 +92,7 @@ fn span(milliseconds: u64) -> String {
 }
 
 /// Returns a number of bytes with a unit.
-pub(super) fn size(bytes: u64) -> String {
+pub(in super::super) fn size(bytes: u64) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match units.iter().find(|(unit, _)| bytes >= *unit) {
         Some((unit, name)) => format!("{:.1} {name}", bytes as f64 / *unit as f64),
