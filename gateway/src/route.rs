@@ -47,6 +47,11 @@ impl Route {
         Ok(Client::reach(options)?.map(Route::through))
     }
 
+    /// Connects to gateway `pid`, which left its place to one of a new executable; none where it did not.
+    pub(crate) fn left_by(options: &Options, pid: u32) -> Result<Option<Route>, Failure> {
+        Ok(Client::left_by(options, pid)?.map(Route::through))
+    }
+
     fn through(connection: Client) -> Route {
         Route { way: Way::Socket(Box::new(connection)) }
     }

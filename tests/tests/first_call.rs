@@ -149,6 +149,12 @@ fn a_gateway_whose_executable_is_replaced_takes_no_new_call_and_ends_with_its_ta
     let line = "mkfifo -m 600 gate; read line < gate; exit 3";
     let task = place.output(["run", "--quiet", "--background", "--", line]);
     let task = text(&task.stdout).trim().to_owned();
+    let further = |options: &[&str], line: &str| {
+        let options = [&["run", "--quiet", "--background"], options, &["--", line]].concat();
+        text(&place.output(options).stdout).trim().to_owned()
+    };
+    let second = further(&[], "sleep 1000");
+    let third = further(&["--pty"], "read line; exit 9");
     let newer = place.root.join("newer");
     copy_program(stockade(), &newer);
     std::fs::rename(&newer, &copy).expect("the new executable takes the place of the old one");
@@ -159,12 +165,25 @@ fn a_gateway_whose_executable_is_replaced_takes_no_new_call_and_ends_with_its_ta
     }
     let newer = Gateway::start(&place);
     assert!(place.output(["run", "--", "true"]).status.success());
+    // The former one still stops its tasks, and is there for what is typed to them.
+    let stopped = place.output(["tasks", "stop", &second]);
+    assert!(stopped.status.success(), "{}", text(&stopped.stderr));
+    assert!(text(&stopped.stderr).contains("stopped on request"), "{}", text(&stopped.stderr));
+    let mut attach = place.stockade(["tasks", "attach", &third]);
+    let mut attach =
+        attach.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    attach.stdin.take().expect("keys").write_all(b"end\n").expect("it reads");
+    let attached = attach.wait_with_output().expect("its end");
+    assert_eq!(attached.status.code(), Some(9), "{}", text(&attached.stdout));
     let shown = text(&place.output(["tasks", "show", &task]).stdout);
     assert!(shown.contains("state     running"), "{shown}");
     let gate = place.project().join("gate");
     writeln!(std::fs::File::options().write(true).open(gate).expect("it"), "on").expect("it");
     assert_eq!(place.output(["tasks", "wait", &task]).status.code(), Some(3));
     assert_eq!(former.ended(), Some(0));
+    let beside = std::fs::read_dir(socket(&place).parent().expect("a folder")).expect("it");
+    let names = beside.map(|entry| entry.expect("it").file_name().into_string().expect("a name"));
+    assert_eq!(names.filter(|name| name.contains(".left-")).collect::<Vec<_>>(), [""; 0]);
     drop(newer);
 }
 

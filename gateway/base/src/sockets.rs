@@ -38,6 +38,30 @@ impl Address {
     }
 }
 
+/// Between the name of a socket and the number of the process that left it to another gateway.
+const LEFT: &str = ".left-";
+
+/// Returns where process `pid` listens on when it left `socket` to a gateway of a new executable: it is reached for its tasks.
+pub fn left_by(socket: &Path, pid: u32) -> PathBuf {
+    let mut name = socket.file_name().unwrap_or_default().to_owned();
+    name.push(format!("{LEFT}{pid}"));
+    socket.with_file_name(name)
+}
+
+/// Returns the sockets beside `socket` whose processes are gone.
+pub fn left_by_none(socket: &Path) -> Vec<PathBuf> {
+    let mut prefix = socket.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    prefix.push_str(LEFT);
+    let entries = socket.parent().and_then(|directory| directory.read_dir().ok());
+    let is_stale = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let pid = name.strip_prefix(&prefix).and_then(|pid| pid.parse::<u32>().ok());
+        pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
+    };
+    let paths = entries.into_iter().flatten().flatten().map(|entry| entry.path());
+    paths.filter(is_stale).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::{UnixListener, UnixStream};
@@ -45,6 +69,18 @@ mod tests {
     use stockade_scratch::Folder;
 
     use super::*;
+
+    #[test]
+    fn what_a_process_left_is_stale_when_the_process_is_gone() {
+        let folder = Folder::new();
+        let socket = folder.path().join("gateway.sock");
+        let own = left_by(&socket, std::process::id());
+        let gone = left_by(&socket, u32::MAX);
+        let others = ["gateway.sock", "gateway.sock.left-", "gateway.sock.left-1x", "other"];
+        let others = others.map(|name| folder.path().join(name));
+        others.iter().chain([&own, &gone]).for_each(|path| std::fs::write(path, "").unwrap());
+        assert_eq!(left_by_none(&socket), [gone]);
+    }
 
     #[test]
     fn a_long_path_is_listened_at_and_reached() {

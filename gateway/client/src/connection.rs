@@ -26,7 +26,7 @@ use super::message::{
 use super::peer;
 use super::talk::Talk;
 use stockade_base::places::{Options, SYSTEM_SOCKET};
-use stockade_base::sockets::Address;
+use stockade_base::sockets::{Address, left_by};
 use stockade_wire::approvals::{ApprovalAnswer, ApprovalRequest};
 use stockade_wire::conversation::Conversation;
 use stockade_wire::errors::{Code, Failure};
@@ -45,6 +45,8 @@ pub struct Client {
     /// What was read and not looked at yet.
     lines: Lines,
     last_id: u64,
+    /// It may be of another version, as long as it speaks this protocol.
+    is_older: bool,
 }
 
 /// Why there is no connection.
@@ -125,7 +127,8 @@ impl Client {
     }
 
     fn through(stream: UnixStream, path: &Path) -> Client {
-        Client { stream, path: path.to_owned(), lines: Lines::default(), last_id: 0 }
+        let lines = Lines::default();
+        Client { stream, path: path.to_owned(), lines, last_id: 0, is_older: false }
     }
 
     /// Connects to the gateway that runs where `options` say, without starting one; none when nobody listens there.
@@ -147,6 +150,18 @@ impl Client {
                 }
             }
             (None, _) => Ok(None),
+        }
+    }
+
+    /// Connects to gateway `pid`, which left the place where `options` say to one of a new executable and is there for its
+    /// tasks; none where it did not.
+    pub fn left_by(options: &Options, pid: u32) -> Result<Option<Client>, Failure> {
+        let named = options.socket.as_ref().or(options.default_socket.as_ref());
+        let Some(socket) = named.filter(|_| !options.embedded) else { return Ok(None) };
+        match Client::open(&left_by(&options.real(socket)?, pid)) {
+            Ok(client) => Ok(Some(Client { is_older: true, ..client })),
+            Err(Unreached::Nobody(_)) => Ok(None),
+            Err(Unreached::Refused(failure)) => Err(failure),
         }
     }
 
@@ -256,7 +271,8 @@ impl Client {
         let mut lines = Vec::new();
         if self.last_id == 0 {
             self.last_id = GREETING;
-            let hello = Hello { protocol: VERSION, version: env!("CARGO_PKG_VERSION") };
+            let version = (!self.is_older).then_some(env!("CARGO_PKG_VERSION"));
+            let hello = Hello { protocol: VERSION, version };
             let hello = frames::request(GREETING, "hello", &hello);
             lines = hello.map_err(|error| nonsense(&error.to_string()))?;
         }
@@ -341,5 +357,6 @@ fn is_late(error: &std::io::Error) -> bool {
 #[derive(Serialize)]
 struct Hello {
     protocol: u32,
-    version: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<&'static str>,
 }

@@ -150,6 +150,12 @@ pub(crate) fn running(common: &Common) -> Result<Option<Route>, Failure> {
     Route::reach(&options(common, &here))
 }
 
+/// Returns a client of gateway `pid`, which left its place to one of a new executable; none where it did not.
+pub(crate) fn left_by(common: &Common, pid: u32) -> Result<Option<Route>, Failure> {
+    let here = here(common)?;
+    Route::left_by(&options(common, &here), pid)
+}
+
 fn unusable_directory(error: std::io::Error) -> Failure {
     Failure::new(
         Code::DirectoryUnusable,

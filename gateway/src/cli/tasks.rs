@@ -175,6 +175,11 @@ impl Tasks<'_> {
 
     /// Returns a connection to the gateway that runs a task.
     fn gateway_of(&self, task: &TaskView) -> Result<Route, Failure> {
+        if let Some(pid) = self.store.gateway(&task.task_id)
+            && let Some(left) = context::left_by(self.common, pid)?
+        {
+            return Ok(left);
+        }
         context::running(self.common)?.ok_or_else(|| {
             let message = format!("no gateway of yours runs task `{}`", task.task_id);
             Failure::new(Code::GatewayUnreachable, message, "see `stockade tasks show`")

@@ -12,7 +12,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use stockade_base::sockets::Address;
+use stockade_base::sockets::{Address, left_by, left_by_none};
 
 use super::connection;
 use crate::Gateway;
@@ -74,6 +74,14 @@ impl Source {
             Source::Handed(_) => {}
         }
     }
+
+    /// Leaves its place to another gateway.
+    fn step_aside(&mut self) {
+        match self {
+            Source::Listener(listener) => listener.step_aside(),
+            Source::Handed(_) => {}
+        }
+    }
 }
 
 /// Serves the connections that `handed` brings until `end`, as [`Listener::serve`] does.
@@ -107,6 +115,10 @@ impl Listener {
         // The directory keeps others away until the mode of the socket itself is set.
         std::fs::set_permissions(path, Permissions::from_mode(0o600))
             .map_err(|error| unusable(error.to_string()))?;
+        // Those of gateways that left this place and were killed.
+        for stale in left_by_none(path) {
+            let _ = remove_stale(&stale); // one that is none of ours stays
+        }
         let file = path.symlink_metadata().map_err(|error| unusable(error.to_string()))?;
         Ok(Listener { listener, path: path.to_owned(), file: (file.dev(), file.ino()) })
     }
@@ -114,15 +126,30 @@ impl Listener {
     /// Serves each connection until `end`; then every running command is ended and recorded.
     ///
     /// It also ends where `idle` says so. When its executable is replaced, it leaves its place to a gateway of the new
-    /// one, and ends when its connections and tasks have ended.
+    /// one, listens beside it for who has to do with its tasks, and ends when its connections and tasks have ended.
     pub(crate) async fn serve(self, gateway: Gateway, end: impl Future<Output = ()>, idle: Idle) {
         serve(Source::Listener(self), gateway, end, idle).await;
     }
 
+    /// Listens on beside its place, where it is reached for its tasks; without a place there nobody reaches it any more.
+    fn step_aside(&mut self) {
+        let aside = left_by(&self.path, std::process::id());
+        if self.is_ours() && std::fs::rename(&self.path, &aside).is_ok() {
+            self.path = aside;
+        } else {
+            self.remove();
+        }
+    }
+
+    /// Says whether the socket file is still the one that was made.
+    fn is_ours(&self) -> bool {
+        let same = |file: std::fs::Metadata| (file.dev(), file.ino()) == self.file;
+        self.path.symlink_metadata().is_ok_and(same)
+    }
+
     /// Removes the socket file, if it is still the one that was made.
     fn remove(&self) {
-        let same = |file: std::fs::Metadata| (file.dev(), file.ino()) == self.file;
-        if self.path.symlink_metadata().is_ok_and(same) {
+        if self.is_ours() {
             let _ = std::fs::remove_file(&self.path); // a stale file is replaced by the next gateway
         }
     }
@@ -144,7 +171,7 @@ async fn serve(mut source: Source, gateway: Gateway, end: impl Future<Output = (
         gateway.end_left_sessions(idle.session).await;
         if !leaves && executable.as_ref().is_some_and(Executable::is_replaced) {
             leaves = true;
-            source.remove();
+            source.step_aside();
         }
         let is_left = leaves && connections.is_empty() && gateway.tasks().count() == 0;
         let is_idle = is_left || idle.gateway.is_some_and(|idle| used.elapsed() >= idle);
