@@ -214,3 +214,24 @@ fn a_gateway_with_other_files_is_not_used() {
     let told = text(&named.stderr);
     assert!(told.contains("it has another mount namespace"), "{told}");
 }
+
+#[test]
+fn the_temporary_directory_of_a_session_is_kept_without_a_gateway_and_is_no_other_sessions() {
+    let place = Place::new("fc-tmp");
+    let run = |options: &[&str], line: &str| {
+        let output = place.output([&["run", "--no-daemon"], options, &["--", line]].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    // As the hook of an agent writes the line, and by a person.
+    for session in [&["--for-agent", "--session", "s"][..], &["--session", "p"]] {
+        run(session, "echo kept > /tmp/file; ln -s \"$HOME\" /tmp/link; chmod 0 /tmp");
+        assert_eq!(run(session, "cat /tmp/file"), "kept\n");
+        for other in [&["--for-agent", "--session", "other"][..], &["--session", "q"], &[]] {
+            assert_eq!(run(other, "ls -A /tmp"), "", "{other:?}");
+        }
+        run(session, "rm /tmp/file");
+        assert_eq!(run(session, "ls -A /tmp"), "link\n");
+    }
+    assert!(place.home().is_dir());
+}

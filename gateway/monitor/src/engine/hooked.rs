@@ -69,8 +69,8 @@ impl Gateway {
             (_, _) => false,
         };
         if counts {
-            // A gateway for one call has nothing to share; there it is told to the log alone.
-            request.context.session = self.sessions.is_some().then(|| name.clone());
+            // A gateway for one call shares what lies on the disk: `/tmp` and caches of the session.
+            request.context.session = Some(name.clone());
             request.context.hook_session = Some(name);
         }
         Ok(())
