@@ -141,6 +141,21 @@ fn wait_until_open(place: &Place, wanted: &Value) {
     }
 }
 
+/// Waits until the gateway knows which process the agent of a session is.
+fn wait_until_known(place: &Place, name: &str) {
+    let end = Instant::now() + Duration::from_secs(60);
+    let is_known = || {
+        let output = place.output(["sessions", "--json"]);
+        let object: Value = serde_json::from_slice(&output.stdout).expect("an object");
+        let mut sessions = object["sessions"].as_array().expect("a list").iter();
+        sessions.any(|one| one["session"] == name && one["agent_pid"].is_u64())
+    };
+    while !is_known() {
+        assert!(Instant::now() < end, "{}", open(place));
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn a_session_ends_with_the_process_of_its_agent_and_so_do_its_tasks() {
     let place = Place::new("sl-agent");
@@ -148,10 +163,14 @@ fn a_session_ends_with_the_process_of_its_agent_and_so_do_its_tasks() {
     // A program that only carries a call out is not an agent: its end ends nothing.
     let _helped = Agent::start(&place, "helped", 1, Some("helper.sh"));
     let agent = Agent::start(&place, "own", 2, None);
+    // One that hands several calls on and ends is none, either.
+    let _twice = Agent::start(&place, "twice", 2, Some("twice.sh"));
     let id = run(&place, &["--session", "own", "--background"], "sleep 1000");
-    assert_eq!(open(&place), json!([["helped", "hook", 0], ["own", "hook", 1]]));
+    let (helped, twice) = (json!(["helped", "hook", 0]), json!(["twice", "hook", 0]));
+    assert_eq!(open(&place), json!([helped, ["own", "hook", 1], twice]));
+    wait_until_known(&place, "own");
     drop(agent);
-    wait_until_open(&place, &json!([["helped", "hook", 0]]));
+    wait_until_open(&place, &json!([helped, twice]));
     // The session is gone first; then its tasks end.
     let end = Instant::now() + Duration::from_secs(60);
     while state(&place, &id).0 == "running" && Instant::now() < end {

@@ -68,7 +68,7 @@ impl Gateway {
         for (name, session) in sessions.all() {
             // One that lasts with its connection is used as long as that is open; that of an agent as long as the agent runs.
             let is_held = lasts_with_connection(&session.context)
-                || session.agent.is_some_and(|agent| agent.is_known);
+                || session.agent.is_some_and(|agent| agent.is_known || agent.process.is_alive());
             if !is_held && over(session.used_ms) && self.tasks.count_of(&name) == 0 {
                 self.close_session(&name).await;
             }

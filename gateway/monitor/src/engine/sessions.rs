@@ -24,6 +24,8 @@ const BRIEF_DOORS: [&str; 4] = ["run", "check", "hook", "shell"];
 
 /// How long after a call the process that is taken for the agent has to run on, so that it is not a helper of one call.
 const LONGER_THAN_A_CALL_MS: u64 = 5_000;
+/// How long a session goes on without a call when a process ended that may have been its agent, or a helper of it.
+const AFTER_A_HELPER_MS: u64 = 600_000;
 /// Pause between two looks at the processes of agents.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 
@@ -68,8 +70,17 @@ pub(super) struct Agent {
     pub(super) process: Process,
     /// When its last call came, in milliseconds since 1970.
     called_ms: u64,
-    /// It outlived a call. A program that only carries a hook's call out does not, and its end says nothing.
+    /// It outlived a call by so long that it is no helper which hands calls on.
     pub(super) is_known: bool,
+    /// It made more than one call. The end of a program that only hands one on says nothing.
+    calls_again: bool,
+}
+
+impl Agent {
+    /// Says whether it is known by `now`, when it is alive.
+    fn outlived(&self, now_ms: u64) -> bool {
+        self.is_known || now_ms.saturating_sub(self.called_ms) >= LONGER_THAN_A_CALL_MS
+    }
 }
 
 /// Most rules that a session keeps.
@@ -156,6 +167,7 @@ impl Gateway {
             ("SessionEnd", Some(name)) => {
                 drop(sessions.remove(name));
                 self.leave_loopback(caller, name);
+                self.quotas.forget(caller.uid(), name);
             }
             (_, _) => {}
         }
@@ -167,7 +179,6 @@ impl Gateway {
             *sessions.held().entry(name.to_owned()).or_default() += 1;
         }
     }
-                self.quotas.forget(caller.uid(), name);
 
     /// Notes that a connection is gone that carried calls of a session. One that began on such a connection ends with the
     /// last of them; any other is none of theirs.
@@ -185,6 +196,7 @@ impl Gateway {
     async fn end_session(&self, name: &str, ended: Option<Session>) {
         if let Some(session) = ended {
             self.leave_loopback(&session.caller, name);
+            self.quotas.forget(session.caller.uid(), name);
             self.bid_farewell(session).await;
         }
     }
@@ -196,7 +208,6 @@ impl Gateway {
             std::mem::take(&mut *sessions.begun.lock().unwrap_or_else(PoisonError::into_inner));
         let mut farewells = JoinSet::new();
         for session in left.into_values() {
-            self.quotas.forget(session.caller.uid(), name);
             let gateway = Arc::clone(&self);
             farewells.spawn(async move { gateway.bid_farewell(session).await });
         }
@@ -249,12 +260,14 @@ impl Sessions {
         Some(session.clone())
     }
 
-    /// Notes which process is behind the hook that names a session. The same one at a further call outlived the first.
+    /// Notes which process is behind the hook that names a session.
     pub(super) fn called_by(&self, name: &str, process: Process) {
         let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(session) = begun.get_mut(name) {
-            let is_known = session.agent.is_some_and(|agent| agent.process == process);
-            session.agent = Some(Agent { process, called_ms: now_ms(), is_known });
+            let same = session.agent.filter(|agent| agent.process == process);
+            let (now, is_known) = (now_ms(), same.is_some_and(|agent| agent.outlived(now_ms())));
+            let calls_again = same.is_some();
+            session.agent = Some(Agent { process, called_ms: now, is_known, calls_again });
         }
     }
 
@@ -265,12 +278,13 @@ impl Sessions {
         let mut left = Vec::new();
         for (name, session) in begun.iter_mut() {
             let Some(agent) = &mut session.agent else { continue };
-            match (agent.process.is_alive(), agent.is_known) {
-                (true, _) => {
-                    agent.is_known |= now.saturating_sub(agent.called_ms) >= LONGER_THAN_A_CALL_MS;
-                }
-                (false, true) => left.push(name.clone()),
-                (false, false) => session.agent = None,
+            let since_call = now.saturating_sub(agent.called_ms);
+            match (agent.process.is_alive(), agent.is_known, agent.calls_again) {
+                (true, _, _) => agent.is_known = agent.outlived(now),
+                (false, true, _) => left.push(name.clone()),
+                (false, false, true) if since_call >= AFTER_A_HELPER_MS => left.push(name.clone()),
+                (false, false, true) => {}
+                (false, false, false) => session.agent = None,
             }
         }
         left
@@ -306,5 +320,45 @@ fn request(event: &str, subject: &str, session: &Session) -> EventRequest {
         cwd: session.cwd.clone(),
         context: session.context.clone(),
         ..EventRequest::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A process that has ended, or never was.
+    const GONE: Process = Process { pid: u32::MAX, start: 1 };
+
+    /// Returns which sessions end, and whether the process is kept in mind, when it made `calls` calls of a session, the last
+    /// of them `ago_ms` ago, and lived on between them or not.
+    fn left(calls: u32, ago_ms: u64, lived_on: bool) -> (Vec<String>, bool) {
+        let sessions = Sessions::default();
+        let context = Context { session: Some("s".to_owned()), ..Context::default() };
+        sessions.take(&Calling::parent(), "/", &context).unwrap();
+        let earlier = |by_ms: u64| {
+            let mut begun = sessions.begun.lock().unwrap();
+            if let Some(agent) = &mut begun.get_mut("s").unwrap().agent {
+                agent.called_ms -= by_ms;
+            }
+        };
+        for _ in 0..calls {
+            earlier(if lived_on { 5_000 } else { 0 });
+            sessions.called_by("s", GONE);
+        }
+        earlier(ago_ms);
+        let left = sessions.without_agent();
+        let is_kept = sessions.begun.lock().unwrap().get("s").unwrap().agent.is_some();
+        (left, is_kept)
+    }
+
+    #[test]
+    fn the_end_of_a_helper_is_not_that_of_the_session_and_the_end_of_an_agent_is() {
+        let own = || vec!["s".to_owned()];
+        assert_eq!(left(1, 0, false), (vec![], false), "one call was handed on");
+        assert_eq!(left(2, 0, false), (vec![], true), "two were, one after the other");
+        assert_eq!(left(2, 599_000, false), (vec![], true));
+        assert_eq!(left(2, 600_000, false), (own(), true), "it may have been the agent");
+        assert_eq!(left(2, 0, true), (own(), true), "it lived on between its calls");
     }
 }
