@@ -164,7 +164,7 @@ fn a_session_ends_with_the_process_of_its_agent_and_so_do_its_tasks() {
     let _helped = Agent::start(&place, "helped", 1, Some("helper.sh"));
     let agent = Agent::start(&place, "own", 2, None);
     // One that hands several calls on and ends is none, either.
-    let _twice = Agent::start(&place, "twice", 2, Some("twice.sh"));
+    let _twice = Agent::start(&place, "twice", 2, Some("hands-on.sh"));
     let id = run(&place, &["--session", "own", "--background"], "sleep 1000");
     let (helped, twice) = (json!(["helped", "hook", 0]), json!(["twice", "hook", 0]));
     assert_eq!(open(&place), json!([helped, ["own", "hook", 1], twice]));
