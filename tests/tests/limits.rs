@@ -188,7 +188,7 @@ fn a_session_keeps_as_much_output_on_the_disk_as_it_may_until_some_is_removed() 
     let id = task(&place, "head -c 800000 /dev/zero; head -c 800000 /dev/zero; echo end");
     place.output(["tasks", "wait", &id]);
     let shown = text(&place.output(["tasks", "show", &id]).stdout);
-    let cut = "its output is not kept whole: its session keeps 1048576 bytes of output already (`limits.sessionOutputBytes`)";
+    let cut = "its output was cut: its session keeps 1048576 bytes of output already (`limits.sessionOutputBytes`)";
     assert!(shown.contains(&format!("completed: exit status 0; {cut}")), "{shown}");
     let file = place.state().join("tasks").join(&id).join("output");
     let kept = std::fs::metadata(&file).expect("its output").len();

@@ -131,7 +131,7 @@ fn on_a_small_disk() {
     // In the foreground: everything is passed on, counted and told, but for the file.
     let output = place.output(["run", "--no-daemon", "--json", "--", writes]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let told = format!("stockade: the output is not kept whole: {full}\n");
+    let told = format!("stockade: the output was cut: {full}\n");
     assert_eq!(text(&output.stderr).matches(&told).count(), 1, "{}", text(&output.stderr));
     let object: Value = serde_json::from_slice(&output.stdout).expect("an object");
     assert_eq!(object["output_bytes"], json!(whole.len()));
@@ -166,7 +166,7 @@ fn on_a_small_disk() {
     writeln!(gate.as_mut().expect("the gate"), "on").expect("the task reads");
     assert_eq!(tasks(&place, &["wait", &id]).0, Some(5));
     let (_, object) = tasks(&place, &["show", &id]);
-    let reason = format!("exit status 5; its output is not kept whole: {full}");
+    let reason = format!("exit status 5; its output was cut: {full}");
     assert_eq!(
         (&object["task"]["state"], &object["task"]["reason"]),
         (&json!("failed"), &json!(reason))
@@ -176,4 +176,6 @@ fn on_a_small_disk() {
     drop(gateway);
     let verified = place.output(["audit", "verify"]);
     assert!(verified.status.success(), "{}{}", text(&verified.stdout), text(&verified.stderr));
+    let unmounted = std::process::Command::new("umount").arg("-l").arg(&folder).status();
+    assert!(unmounted.is_ok_and(|status| status.success()), "the small disk goes");
 }
