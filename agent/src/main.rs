@@ -71,9 +71,36 @@ enum Command {
         after_help = "Example:\n  stockade agent sessions prune --older-than 30d --keep-named --dry-run"
     )]
     Sessions(sessions::Sessions),
+    /// Serve a page on the loopback interface for questions that wait.
+    #[command(hide = true)]
+    Web(Web),
     /// Hold the key and the session's file of one agent.
     #[command(hide = true, override_usage = "stockade agent [OPTIONS] [PROMPT]")]
     Keep(Box<keep::Keep>),
+}
+
+/// `stockade approvals web`.
+#[derive(Debug, clap::Args)]
+struct Web {
+    /// Listen at this port [default: any free one].
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    port: u16,
+    /// Use the gateway that listens at this socket.
+    #[arg(long, value_name = "PATH")]
+    socket: Option<std::path::PathBuf>,
+}
+
+impl Web {
+    fn run(self) -> ExitCode {
+        let served = stockade_web::run(self.socket, self.port);
+        served.map_or_else(
+            |error| {
+                fail(&format!("{error:#}"), "");
+                ExitCode::from(stockade_wire::status::FAILED)
+            },
+            |()| ExitCode::SUCCESS,
+        )
+    }
 }
 
 fn main() -> ExitCode {
@@ -86,6 +113,7 @@ fn main() -> ExitCode {
         Ok(Arguments { command: Some(Command::Sessions(options)), .. }) => sessions::run(&options),
         Ok(Arguments { command: Some(Command::Acp(options)), .. }) => ended(editor::run(options)),
         Ok(Arguments { command: Some(Command::Rpc(options)), .. }) => ended(rpc::run(options)),
+        Ok(Arguments { command: Some(Command::Web(options)), .. }) => options.run(),
         Ok(Arguments { command: Some(Command::Run(options)), .. }) => run::run(options)
             .unwrap_or_else(|error| {
                 fail(&format!("{error:#}"), "");

@@ -1,7 +1,7 @@
 //! The one way in: a gateway in this process, or one behind a socket, through the same calls.
 
 use stockade_client::Client;
-use stockade_wire::approvals::{ApprovalAnswer, ApprovalRequest};
+use stockade_wire::approvals::{ApprovalAnswer, ApprovalRequest, GrantAnswer, GrantRequest};
 use stockade_wire::conversation::Conversation;
 use stockade_wire::sessions::{SessionAnswer, SessionRequest};
 
@@ -108,6 +108,14 @@ impl Route {
         match &mut self.way {
             Way::Embedded(_) => Ok(ApprovalAnswer { approvals: Vec::new() }),
             Way::Socket(connection) => connection.approval(request),
+        }
+    }
+
+    /// Asks about grants of the gateway behind the socket, or revokes them. A gateway in this process has none.
+    pub fn grant(&mut self, request: &GrantRequest) -> Result<GrantAnswer, Failure> {
+        match &mut self.way {
+            Way::Embedded(_) => Ok(GrantAnswer { grants: Vec::new() }),
+            Way::Socket(connection) => connection.grant(request),
         }
     }
 

@@ -2,6 +2,7 @@
 #![deny(unsafe_code)]
 
 pub mod agents;
+pub mod browser;
 pub mod cases;
 pub mod gateway;
 #[cfg(target_os = "linux")]

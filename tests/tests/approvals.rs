@@ -1,5 +1,8 @@
 //! Questions that wait for an answer from elsewhere, where nobody can be asked at the call.
 
+#[path = "approvals/web.rs"]
+mod web;
+
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -19,9 +22,21 @@ fn place(name: &str, seconds: u64) -> Place {
     place
 }
 
+/// A place in which all is asked about that is not only read, so that a rule is offered, and questions wait for long.
+fn asking(name: &str) -> Place {
+    let place = Place::new(name);
+    let settings = json!({ "sandbox": { "autoAllowBashIfSandboxed": false }, "approvals": { "waitSeconds": 600 } });
+    place.write("home/.config/stockade/settings.json", &settings.to_string());
+    place
+}
+
 /// Starts a command at which nobody can be asked, as an agent of its own does.
 fn start(place: &Place, line: &str) -> Child {
-    let mut command = place.stockade(["run", "--", line]);
+    start_with(place, &["run", "--", line])
+}
+
+fn start_with(place: &Place, words: &[&str]) -> Child {
+    let mut command = place.stockade(words);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     // The agent is a program of its own: else this test would be the one that asks, and may not answer.
     let mut agent = Command::new("setsid");
@@ -147,4 +162,144 @@ fn neither_the_program_that_asks_nor_a_sandboxed_command_answers() {
         told.starts_with("stockade: a sandboxed command cannot see or answer questions"),
         "{told}"
     );
+}
+
+/// Starts a command of an agent, answers its question with these words, and returns what came of it.
+fn answered(place: &Place, line: &str, words: &[&str]) -> Output {
+    let running = start(place, line);
+    let id = until_one(place)["id"].as_str().expect("an identity").to_owned();
+    let all: Vec<&str> = [&["approvals", words[0], &id], &words[1..]].concat();
+    let told = place.output(&all);
+    assert_eq!(told.status.code(), Some(0), "{}", text(&told.stderr));
+    ended(running)
+}
+
+/// Asserts that a call is asked about; the answer is no.
+fn is_asked(place: &Place, words: &[&str]) {
+    let running = start_with(place, words);
+    let id = until_one(place)["id"].as_str().expect("an identity").to_owned();
+    assert_eq!(place.output(["approvals", "deny", &id]).status.code(), Some(0));
+    let output = ended(running);
+    assert_eq!(output.status.code(), Some(120), "{words:?}: {}", text(&output.stderr));
+}
+
+fn grants(place: &Place) -> Vec<Value> {
+    let output = place.output(["grants", "--json"]);
+    let object: Value = serde_json::from_slice(&output.stdout).expect("an object");
+    object["grants"].as_array().expect("a list").clone()
+}
+
+#[test]
+fn what_is_allowed_for_minutes_is_not_asked_again_until_it_is_revoked() {
+    let place = asking("ap-minutes");
+    let _gateway = Gateway::start(&place);
+    let output = answered(&place, "touch made", &["allow", "--minutes", "30"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("is allowed for 30 minutes"), "{}", text(&output.stderr));
+    let [grant] = &grants(&place)[..] else { panic!("one grant") };
+    assert_eq!(grant["rule"], "Bash(touch made)");
+    assert_eq!(ended(start(&place, "touch made")).status.code(), Some(0));
+    // It is for calls of this directory without a session, and for nothing else that the rule does not match.
+    place.write("project/below/file", "");
+    is_asked(&place, &["run", "--", "touch other"]);
+    is_asked(&place, &["run", "--", "cd / && touch made"]);
+    is_asked(&place, &["run", "--session", "s", "--", "touch made"]);
+    is_asked(&place, &["run", "--cwd", "below", "--", "touch made"]);
+    let listed = text(&place.output(["grants"]).stdout);
+    let id = grant["id"].as_str().expect("an identity");
+    assert!(listed.lines().any(|it| it.starts_with(id) && it.contains("touch made")), "{listed}");
+    let revoked = place.output(["grants", "revoke", id]);
+    assert_eq!(text(&revoked.stderr), "stockade: revoked `Bash(touch made)`\n");
+    assert!(grants(&place).is_empty());
+    is_asked(&place, &["run", "--", "touch made"]);
+    assert_eq!(place.output(["grants", "revoke", id]).status.code(), Some(122));
+    let log = std::fs::read_to_string(place.state().join("audit/00000001.jsonl")).expect("the log");
+    for action in ["made", "revoked"] {
+        let action = format!("\"action\":\"{action}\"");
+        assert!(log.lines().any(|line| line.contains("\"grant\"") && line.contains(&action)));
+    }
+    let verified = place.output(["audit", "verify"]);
+    assert_eq!(verified.status.code(), Some(0), "{}", text(&verified.stdout));
+}
+
+#[test]
+fn what_is_allowed_for_a_number_of_calls_serves_that_many_even_at_once() {
+    let place = asking("ap-uses");
+    let gateway = Gateway::start(&place);
+    assert_eq!(answered(&place, "touch made", &["allow", "--uses", "3"]).status.code(), Some(0));
+    assert_eq!(grants(&place)[0]["uses_left"], 2);
+    // Calls that do not need it use nothing.
+    assert_eq!(place.output(["run", "--", "echo touch made"]).status.code(), Some(0));
+    let at_once: Vec<Child> = (0..5).map(|_| start(&place, "touch made")).collect();
+    let end = Instant::now() + Duration::from_secs(60);
+    while waiting(&place).len() < 3 {
+        assert!(Instant::now() < end, "three are asked about");
+        std::thread::yield_now();
+    }
+    for view in waiting(&place) {
+        let id = view["id"].as_str().expect("an identity");
+        assert_eq!(place.output(["approvals", "deny", id]).status.code(), Some(0));
+    }
+    let mut codes: Vec<Option<i32>> =
+        at_once.into_iter().map(|it| ended(it).status.code()).collect();
+    codes.sort();
+    assert_eq!(codes, [Some(0), Some(0), Some(120), Some(120), Some(120)]);
+    assert!(grants(&place).is_empty());
+    let log = std::fs::read_to_string(place.state().join("audit/00000001.jsonl")).expect("the log");
+    assert_eq!(log.matches("\"action\":\"used_up\"").count(), 1);
+    // A gateway takes its grants along.
+    answered(&place, "touch made", &["allow", "--minutes", "30"]);
+    gateway.kill();
+    let _gateway = Gateway::start(&place);
+    assert!(grants(&place).is_empty());
+    is_asked(&place, &["run", "--", "touch made"]);
+}
+
+#[test]
+fn what_is_allowed_for_a_session_ends_with_it_and_serves_no_later_one_of_its_name() {
+    let place = asking("ap-session");
+    let _gateway = Gateway::start(&place);
+    let of_session = |line: &str| start_with(&place, &["run", "--session", "s", "--", line]);
+    let running = of_session("touch made");
+    let id = until_one(&place)["id"].as_str().expect("an identity").to_owned();
+    assert_eq!(place.output(["approvals", "allow", &id, "--for-session"]).status.code(), Some(0));
+    assert_eq!(ended(running).status.code(), Some(0));
+    assert_eq!(ended(of_session("touch made")).status.code(), Some(0));
+    assert_eq!(grants(&place).len(), 1);
+    assert_eq!(place.output(["sessions", "close", "s"]).status.code(), Some(0));
+    assert!(grants(&place).is_empty());
+    is_asked(&place, &["run", "--session", "s", "--", "touch made"]);
+    // A call without a session cannot be answered for one.
+    let running = start(&place, "touch made");
+    let id = until_one(&place)["id"].as_str().expect("an identity").to_owned();
+    let refused = place.output(["approvals", "allow", &id, "--for-session"]);
+    assert_eq!(refused.status.code(), Some(122));
+    assert!(text(&refused.stderr).contains("belongs to no session"), "{}", text(&refused.stderr));
+    assert_eq!(place.output(["approvals", "deny", &id]).status.code(), Some(0));
+    ended(running);
+}
+
+#[test]
+fn a_no_tells_why_and_an_answer_to_another_question_is_refused() {
+    let place = place("ap-why", 600);
+    let gateway = Gateway::start(&place);
+    let running = start(&place, "touch made");
+    let view = until_one(&place);
+    let id = view["id"].as_str().expect("an identity");
+    let mut peer = gateway.greet();
+    peer.request("approval", json!({ "act": "allow", "id": id, "digest": "0".repeat(64) }));
+    let answer = peer.message().expect("an answer");
+    let message = answer["error"]["message"].as_str().unwrap_or_default();
+    assert!(message.ends_with("is not the one that was shown"), "{answer}");
+    for lasts in [json!({ "for": { "minutes": 0 } }), json!({ "for": { "uses": 1 } })] {
+        peer.request("approval", json!({ "act": "allow", "id": id, "lasts": lasts }));
+        assert!(peer.message().expect("an answer")["error"].is_object(), "{lasts}");
+    }
+    let two_lines = place.output(["approvals", "deny", id, "--why", "one\ntwo"]);
+    assert_eq!(two_lines.status.code(), Some(122));
+    let denied = place.output(["approvals", "deny", id, "--why", "use the makefile"]);
+    assert_eq!(denied.status.code(), Some(0));
+    let output = ended(running);
+    assert_eq!(output.status.code(), Some(120));
+    assert!(text(&output.stderr).contains("use the makefile"), "{}", text(&output.stderr));
 }

@@ -27,7 +27,7 @@ use super::peer;
 use super::talk::Talk;
 use stockade_base::places::{Options, SYSTEM_SOCKET};
 use stockade_base::sockets::{Address, left_by};
-use stockade_wire::approvals::{ApprovalAnswer, ApprovalRequest};
+use stockade_wire::approvals::{ApprovalAnswer, ApprovalRequest, GrantAnswer, GrantRequest};
 use stockade_wire::conversation::Conversation;
 use stockade_wire::errors::{Code, Failure};
 use stockade_wire::frames::{self, Lines};
@@ -212,6 +212,11 @@ impl Client {
     /// Asks about questions that wait, or answers one.
     pub fn approval(&mut self, request: &ApprovalRequest) -> Result<ApprovalAnswer, Failure> {
         self.call("approval", request)
+    }
+
+    /// Asks about grants of this user, or revokes them.
+    pub fn grant(&mut self, request: &GrantRequest) -> Result<GrantAnswer, Failure> {
+        self.call("grant", request)
     }
 
     /// Asks about the sessions of this user.

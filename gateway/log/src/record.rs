@@ -220,6 +220,8 @@ pub enum Answer {
 pub enum Scope {
     Once,
     Session,
+    /// For some minutes or calls.
+    Limited,
     Always,
 }
 

@@ -315,7 +315,7 @@ const APPROVAL: &[Field] = &[
     Field("channel", Bytes, M),
     Field("waited_ms", Whole, M),
     Field("shown_hmac", Digest, M),
-    Field("scope", One(&["once", "session", "always"]), M),
+    Field("scope", One(&["once", "session", "limited", "always"]), M),
     Field("expires", Time, O),
     Field("spec_hmac", Digest, O),
 ];

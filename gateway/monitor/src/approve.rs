@@ -8,7 +8,7 @@ pub mod remember;
 mod unnamed;
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -21,7 +21,7 @@ use crate::decide::Spec;
 use crate::failures::unrecorded;
 use crate::judge::Scene;
 use crate::protocol::errors::Failure;
-use crate::protocol::types::{Answer, Control, Event, Question};
+use crate::protocol::types::{Answer, Control, Event, Lasting, Question};
 pub use question::question;
 use stockade_wire::conversation::PendingQuestion;
 
@@ -34,6 +34,7 @@ pub struct Consent {
     waited_ms: u64,
     shown_hmac: String,
     scope: record::Scope,
+    expires: Option<String>,
 }
 
 impl Consent {
@@ -63,7 +64,7 @@ impl Consent {
             waited_ms: self.waited_ms,
             shown_hmac: self.shown_hmac.clone(),
             scope: self.scope,
-            expires: None,
+            expires: self.expires.clone(),
             spec_hmac: None,
         }
     }
@@ -87,6 +88,8 @@ pub enum Kept {
     Nothing,
     /// A rule until the session ends.
     Session(String),
+    /// A rule for a while.
+    For(String, Lasting),
     /// A rule for good.
     Always(String),
     /// A rule of the person's own that cannot be kept, and why.
@@ -127,6 +130,7 @@ pub async fn ask(
     let kept = match (&said, rule) {
         (Answer::Always, Some(rule)) => Kept::Always(rule),
         (Answer::Session, Some(rule)) if lasts => Kept::Session(rule),
+        (Answer::For(lasting), Some(rule)) if lasting.is_valid() => Kept::For(rule, *lasting),
         (Answer::AlwaysRule(own), Some(_)) => match tried(own) {
             Ok(()) => Kept::Always(own.clone()),
             Err(why) => Kept::Not(own.clone(), why),
@@ -137,14 +141,20 @@ pub async fn ask(
         channel: door.to_owned(),
         waited_ms: u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX),
         shown_hmac: shown,
+        expires: expires(&kept),
         scope: match kept {
             Kept::Always(_) => record::Scope::Always,
             Kept::Session(_) => record::Scope::Session,
+            Kept::For(..) => record::Scope::Limited,
             Kept::Nothing | Kept::Not(..) => record::Scope::Once,
         },
     };
     let (answer, outcome) = match said {
-        Answer::Once | Answer::Session | Answer::Always | Answer::AlwaysRule(_) => {
+        Answer::Once
+        | Answer::Session
+        | Answer::For(_)
+        | Answer::Always
+        | Answer::AlwaysRule(_) => {
             return Ok(Answered::Yes(consent, kept));
         }
         Answer::Deny => (record::Answer::Deny, Answered::No(None)),
@@ -160,7 +170,8 @@ pub async fn ask(
 pub fn agreed(log: &Log, question: &Question, _agreed: Agreed) -> Answered {
     let shown_hmac = log.redactor().digest(question.command.as_bytes());
     let (channel, scope) = ("agent".to_owned(), record::Scope::Once);
-    Answered::Yes(Consent { channel, waited_ms: 0, shown_hmac, scope }, Kept::Nothing)
+    let consent = Consent { channel, waited_ms: 0, shown_hmac, scope, expires: None };
+    Answered::Yes(consent, Kept::Nothing)
 }
 
 /// Writes down the rule that a person allowed for good. The command may run whether or not that works.
@@ -171,11 +182,21 @@ pub async fn keep(
     kept: Kept,
     events: &mpsc::Sender<Event>,
 ) -> Result<(), Failure> {
+    let expires = expires(&kept);
     let (layer, rule, notice) = match kept {
         Kept::Nothing => return Ok(()),
         Kept::Not(rule, why) => (None, rule.clone(), format!("`{rule}` was not saved: {why}")),
         Kept::Session(rule) => {
             (Some("flag"), rule.clone(), format!("`{rule}` is allowed until this session ends"))
+        }
+        Kept::For(rule, lasting) => {
+            let span = match lasting {
+                Lasting::Minutes(1) => "for a minute".to_owned(),
+                Lasting::Minutes(count) => format!("for {count} minutes"),
+                Lasting::Uses(count) => format!("for {count} calls, this one included"),
+            };
+            let notice = format!("`{rule}` is allowed {span}; `stockade grants` revokes it");
+            (Some("flag"), rule, notice)
         }
         Kept::Always(rule) => {
             let (project, state) = (scene.place.project.clone(), state.to_path_buf());
@@ -199,11 +220,18 @@ pub async fn keep(
     };
     if let Some(layer) = layer {
         let (action, who) = ("made", Some(record::who()));
-        let grant = record::Grant { rule: rule.into(), layer, action, who, expires: None };
+        let grant = record::Grant { rule: rule.into(), layer, action, who, expires };
         log.record(Body::Grant(grant)).await.map_err(|error| unrecorded(&error))?;
     }
     let _ = events.send(Event::Notice(notice)).await; // a front end that is gone needs no notice
     Ok(())
+}
+
+/// Returns when a permission ends that lasts some minutes, as records spell it.
+fn expires(kept: &Kept) -> Option<String> {
+    let Kept::For(_, Lasting::Minutes(count)) = kept else { return None };
+    let end = SystemTime::now().checked_add(Duration::from_secs(60 * u64::from(*count)));
+    end.map(crate::audit::clock::at)
 }
 
 /// Returns the file into which a lasting permission goes.

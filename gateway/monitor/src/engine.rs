@@ -9,6 +9,7 @@ mod changes;
 mod due;
 mod failed;
 mod forward;
+mod grants;
 mod hooked;
 mod loopbacks;
 mod opening;
@@ -82,6 +83,8 @@ pub struct Gateway {
     swept: Option<Due>,
     /// Questions that wait for an answer through the socket.
     approvals: Approvals,
+    /// Rules that a person gave for a while.
+    grants: grants::Grants,
     /// When output was pruned last.
     pruned: Due,
 }
@@ -174,6 +177,7 @@ impl Gateway {
             remains,
             swept: stays.then(|| Due::every(BETWEEN_SWEEPS)),
             approvals: Approvals::default(),
+            grants: grants::Grants::default(),
             pruned: Due::every(BETWEEN_PRUNES),
         })
     }
@@ -213,7 +217,7 @@ impl Gateway {
         asked: &mut failed::Asked,
     ) -> Result<RunOutcome, Failure> {
         self.find_session(&caller, &mut request).await?;
-        self.add_session_rules(&caller, &mut request.context);
+        let lent = self.lend_rules(&caller, &mut request);
         let accepted = request::accept(&request)?;
         self.log.is_writable().await?;
         let begun = self.begin(&caller, &request.cwd, &request.context).await;
@@ -302,6 +306,10 @@ impl Gateway {
             recorded.map_err(|error| response::unrecorded(&error))?;
             return Err(response::given_up());
         }
+        for rule in lent.spend(&judged.verdict) {
+            grants::note(&log, &rule, ("used_up", None)).await?;
+        }
+        drop(lent);
         let journal = self.begin_journal(temporary.take_journal(), (&log, &receipt)).await?;
         // In a mode in which questions are refusals, this one is, too.
         let may_ask = judged.facts.mode != stockade_policy::Mode::DontAsk;

@@ -43,8 +43,20 @@ const BESIDE: &str = "stockade-agent";
 /// The variable that tells the agent its directory.
 const PLACE: &str = "STOCKADE_AGENT_PLACE";
 /// First words of what `stockade-agent` does without a session: it becomes that at once.
-const PLAIN: [&str; 11] =
-    ["acp", "rpc", "run", "sessions", "tls", "files", "help", "--help", "-h", "--version", "-V"];
+const PLAIN: [&str; 12] = [
+    "acp",
+    "rpc",
+    "run",
+    "sessions",
+    "tls",
+    "files",
+    "web",
+    "help",
+    "--help",
+    "-h",
+    "--version",
+    "-V",
+];
 /// Longest line in which a keeper tells the rights of a session, in bytes.
 const LONGEST: u64 = 4 << 20;
 /// Signals that are handed on to the agent, which ends by itself with its last words.

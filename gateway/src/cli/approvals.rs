@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::json;
-use stockade_wire::approvals::{ApprovalRequest, ApprovalView};
+use stockade_wire::approvals::{ApprovalRequest, ApprovalView, Lasts};
+use stockade_wire::types::Lasting;
 
-use super::args::Common;
 use super::args::approvals::{ApprovalsCommand, List};
+use super::args::{Agent, Common};
 use super::tasks::shown::since;
-use super::{context, failure};
+use super::{agent, context, failure};
 use crate::cli::exit::ExitCode;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::words;
@@ -42,6 +43,7 @@ pub(super) fn approvals(
             print(common, &found, |found| (!found.is_empty()).then(|| table(found)))
         }
         ApprovalsCommand::Watch(_) => watch(common),
+        ApprovalsCommand::Web(options) => web(common, options.port),
         ApprovalsCommand::Show(options) => {
             let mut found = gateway(common)?.approval(&ApprovalRequest::List)?.approvals;
             found.retain(|view| view.id == options.id);
@@ -53,11 +55,22 @@ pub(super) fn approvals(
             print(common, &found, |found| found.first().map(whole))
         }
         ApprovalsCommand::Allow(options) => {
-            let request = ApprovalRequest::Allow { id: options.id, always: options.always };
-            answer(common, &request, "allowed")
+            let lasts = match (options.always, options.for_session, options.minutes, options.uses) {
+                (true, ..) => Lasts::Always,
+                (_, true, ..) => Lasts::Session,
+                (.., Some(count), _) => Lasts::For(Lasting::Minutes(count)),
+                (.., Some(count)) => Lasts::For(Lasting::Uses(count)),
+                (false, false, None, None) => Lasts::Once,
+            };
+            answer(
+                common,
+                &ApprovalRequest::Allow { id: options.id, lasts, digest: None },
+                "allowed",
+            )
         }
         ApprovalsCommand::Deny(options) => {
-            answer(common, &ApprovalRequest::Deny { id: options.id }, "denied")
+            let (id, why) = (options.id, options.why);
+            answer(common, &ApprovalRequest::Deny { id, why, digest: None }, "denied")
         }
     }
 }
@@ -113,6 +126,20 @@ fn watch(common: &Common) -> Result<ExitCode, Failure> {
         }
         std::thread::sleep(LOOK);
     }
+}
+
+/// Becomes the program beside this one that serves the page.
+fn web(common: &Common, port: u16) -> Result<ExitCode, Failure> {
+    let mut arguments = vec!["--port".to_owned(), port.to_string()];
+    if let Some(socket) = &common.socket {
+        let path = std::path::absolute(socket).unwrap_or_else(|_| socket.clone());
+        let path = path.to_str().ok_or_else(|| {
+            let message = format!("the path `{}` is not UTF-8", path.display());
+            Failure::new(Code::NotUtf8, message, "rename it")
+        })?;
+        arguments.extend(["--socket".to_owned(), path.to_owned()]);
+    }
+    agent::start_as("web", Agent { arguments })
 }
 
 fn table(found: &[ApprovalView]) -> String {

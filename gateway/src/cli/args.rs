@@ -6,6 +6,7 @@ pub(crate) mod approvals;
 mod common;
 mod filter;
 mod generate;
+pub(crate) mod grants;
 pub(crate) mod help;
 pub(crate) mod install;
 pub(crate) mod policy;
@@ -91,6 +92,9 @@ pub(crate) enum Command {
     /// List and answer open questions.
     #[command(after_help = approvals::EXAMPLE)]
     Approvals(Box<approvals::Approvals>),
+    /// List and revoke rules that were allowed for a while.
+    #[command(after_help = grants::EXAMPLE)]
+    Grants(Box<grants::Grants>),
     /// List and close sessions.
     #[command(after_help = sessions::EXAMPLE)]
     Sessions(Box<sessions::Sessions>),
@@ -486,6 +490,11 @@ impl Arguments {
             },
             Command::Approvals(options) if options.common.json => &options.common,
             Command::Approvals(options) => match &options.command {
+                Some(command) => command.common(),
+                None => &options.common,
+            },
+            Command::Grants(options) if options.common.json => &options.common,
+            Command::Grants(options) => match &options.command {
                 Some(command) => command.common(),
                 None => &options.common,
             },

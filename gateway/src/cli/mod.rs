@@ -13,6 +13,7 @@ mod doctor;
 mod exit;
 mod failure;
 mod generate;
+mod grants;
 mod hook;
 mod install;
 mod interrupts;
@@ -147,6 +148,10 @@ fn dispatch(arguments: Arguments, foreseen: Option<Prefork>) -> Result<ExitCode,
         Command::Approvals(options) => {
             let args::approvals::Approvals { common, command } = *options;
             approvals::approvals(&join(common)?, command)
+        }
+        Command::Grants(options) => {
+            let args::grants::Grants { common, command } = *options;
+            grants::grants(&join(common)?, command)
         }
         Command::Sessions(options) => {
             let args::sessions::Sessions { common, command } = *options;

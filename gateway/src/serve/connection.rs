@@ -25,7 +25,7 @@ use crate::protocol::types::{
     VERSION,
 };
 use crate::tasks::live::{Stopping, Ways};
-use stockade_wire::approvals::ApprovalRequest;
+use stockade_wire::approvals::{ApprovalRequest, GrantRequest};
 use stockade_wire::conversation::{Conversation, PendingQuestion, WINDOW};
 use stockade_wire::sessions::SessionRequest;
 
@@ -178,12 +178,38 @@ impl Connection {
                 let message = "the first request must be `hello` with the `protocol` version";
                 Err(RpcError::failure(&Failure::new(Code::VersionMismatch, message, "")))
             }
-            "check" => self.check(id, typed(params)?),
+            "check" => {
+                let request: CheckRequest = typed(params)?;
+                self.note_session(&request.context);
+                self.answered_by(id, |it, who| async move { it.check_for(who, request).await })
+            }
             "run" => self.run(id, typed(params)?),
-            "tell" => self.tell(id, typed(params)?),
-            "task" => self.task(id, typed(params)?),
-            "session" => self.session(id, typed(params)?),
-            "approval" => self.approval(id, typed(params)?),
+            "tell" => {
+                let request: EventRequest = typed(params)?;
+                self.answered_by(id, |it, who| async move { it.event_for(who, request).await })
+            }
+            "task" => {
+                let request: TaskRequest = typed(params)?;
+                self.answered_by(id, |it, _| async move { it.about_tasks(request).await })
+            }
+            "session" => {
+                let request: SessionRequest = typed(params)?;
+                self.answered_by(
+                    id,
+                    |it, who| async move { it.about_sessions(&who, request).await },
+                )
+            }
+            "approval" => {
+                let request: ApprovalRequest = typed(params)?;
+                self.answered_by(
+                    id,
+                    |it, who| async move { it.about_approvals(&who, request).await },
+                )
+            }
+            "grant" => {
+                let request: GrantRequest = typed(params)?;
+                self.answered_by(id, |it, who| async move { it.about_grants(&who, request).await })
+            }
             _ => Err(RpcError::new(frames::METHOD_NOT_FOUND, format!("unknown method `{method}`"))),
         }
     }
@@ -211,21 +237,6 @@ impl Connection {
         Ok(())
     }
 
-    fn check(&mut self, id: &Id, request: CheckRequest) -> Result<(), RpcError> {
-        self.note_session(&request.context);
-        let (gateway, outgoing, id) =
-            (Arc::clone(&self.gateway), self.outgoing.clone(), id.clone());
-        let caller = self.caller.clone();
-        self.requests.spawn(async move {
-            let line = match gateway.check_for(caller, request).await {
-                Ok(decision) => answer(&id, &decision),
-                Err(failure) => refusal(id, &failure),
-            };
-            deliver(&outgoing, line).await;
-        });
-        Ok(())
-    }
-
     fn note_session(&mut self, context: &Context) {
         if let Some(name) = context.session.as_ref().filter(|_| lasts_with_connection(context))
             && self.sessions.insert(name.clone())
@@ -234,54 +245,21 @@ impl Connection {
         }
     }
 
-    fn tell(&mut self, id: &Id, request: EventRequest) -> Result<(), RpcError> {
-        let (gateway, outgoing, id) =
-            (Arc::clone(&self.gateway), self.outgoing.clone(), id.clone());
-        let caller = self.caller.clone();
+    /// Sends what comes of `asked` as the answer to request `id`, when it is there.
+    fn answered_by<R, F>(
+        &mut self,
+        id: &Id,
+        asked: impl FnOnce(Arc<Gateway>, Calling) -> F,
+    ) -> Result<(), RpcError>
+    where
+        R: serde::Serialize,
+        F: Future<Output = Result<R, Failure>> + Send + 'static,
+    {
+        let (outgoing, id) = (self.outgoing.clone(), id.clone());
+        let answering = asked(Arc::clone(&self.gateway), self.caller.clone());
         self.requests.spawn(async move {
-            let line = match gateway.event_for(caller, request).await {
-                Ok(said) => answer(&id, &said),
-                Err(failure) => refusal(id, &failure),
-            };
-            deliver(&outgoing, line).await;
-        });
-        Ok(())
-    }
-
-    fn task(&mut self, id: &Id, request: TaskRequest) -> Result<(), RpcError> {
-        let (gateway, outgoing, id) =
-            (Arc::clone(&self.gateway), self.outgoing.clone(), id.clone());
-        self.requests.spawn(async move {
-            let line = match gateway.about_tasks(request).await {
-                Ok(told) => answer(&id, &told),
-                Err(failure) => refusal(id, &failure),
-            };
-            deliver(&outgoing, line).await;
-        });
-        Ok(())
-    }
-
-    fn session(&mut self, id: &Id, request: SessionRequest) -> Result<(), RpcError> {
-        let (gateway, outgoing, id) =
-            (Arc::clone(&self.gateway), self.outgoing.clone(), id.clone());
-        let caller = self.caller.clone();
-        self.requests.spawn(async move {
-            let line = match gateway.about_sessions(&caller, request).await {
-                Ok(told) => answer(&id, &told),
-                Err(failure) => refusal(id, &failure),
-            };
-            deliver(&outgoing, line).await;
-        });
-        Ok(())
-    }
-
-    fn approval(&mut self, id: &Id, request: ApprovalRequest) -> Result<(), RpcError> {
-        let (gateway, outgoing, id) =
-            (Arc::clone(&self.gateway), self.outgoing.clone(), id.clone());
-        let caller = self.caller.clone();
-        self.requests.spawn(async move {
-            let line = match gateway.about_approvals(&caller, request).await {
-                Ok(told) => answer(&id, &told),
+            let line = match answering.await {
+                Ok(result) => answer(&id, &result),
                 Err(failure) => refusal(id, &failure),
             };
             deliver(&outgoing, line).await;

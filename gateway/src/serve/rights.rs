@@ -197,7 +197,9 @@ fn for_one_call(answer: Value) -> Value {
         Ok(answer @ (Answer::Once | Answer::Deny | Answer::DenyWith(_) | Answer::Withdrawn)) => {
             answer
         }
-        Ok(Answer::Session | Answer::Always | Answer::AlwaysRule(_)) => Answer::Deny,
+        Ok(Answer::Session | Answer::For(_) | Answer::Always | Answer::AlwaysRule(_)) => {
+            Answer::Deny
+        }
         Err(_) => Answer::Withdrawn,
     };
     // Null is not an answer, which runs nothing.

@@ -2,13 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::types::Question;
+use crate::types::{Lasting, Question};
 
 /// A question that waits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ApprovalView {
     /// Its identity, which no other question of this gateway has.
     pub id: String,
+    /// SHA-256 of all that a yes would be about, in hexadecimal digits.
+    pub digest: String,
     /// The question.
     pub question: Question,
     /// Working directory of the command.
@@ -39,15 +41,39 @@ pub enum ApprovalRequest {
     Allow {
         /// Which.
         id: String,
-        /// Write the offered rule as well.
+        /// For how long.
         #[serde(default)]
-        always: bool,
+        lasts: Lasts,
+        /// The digest of the question that the person was shown. An answer to another one is refused.
+        #[serde(default)]
+        digest: Option<String>,
     },
     /// Says no to one.
     Deny {
         /// Which.
         id: String,
+        /// A word to the caller.
+        #[serde(default)]
+        why: Option<String>,
+        /// The digest of the question that the person was shown.
+        #[serde(default)]
+        digest: Option<String>,
     },
+}
+
+/// For how long a yes holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lasts {
+    /// For this call.
+    #[default]
+    Once,
+    /// For what the offered rule matches in this session.
+    Session,
+    /// For what the offered rule matches for a while.
+    For(Lasting),
+    /// For good: the offered rule is written.
+    Always,
 }
 
 /// The answer to a request about questions that wait.
@@ -55,4 +81,45 @@ pub enum ApprovalRequest {
 pub struct ApprovalAnswer {
     /// The questions, oldest first; the one that was answered.
     pub approvals: Vec<ApprovalView>,
+}
+
+/// A rule that a person allowed for a while. The gateway holds it in memory: it ends with the gateway at the latest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GrantView {
+    /// Its identity, which no other grant of this gateway has.
+    pub id: String,
+    /// The allow rule.
+    pub rule: String,
+    /// The session whose calls it is for. None means calls without a session.
+    pub session: Option<String>,
+    /// The working directory whose calls it is for; none means each directory of the session.
+    pub cwd: Option<String>,
+    /// When it was made, in milliseconds since 1970 (UTC).
+    pub made_ms: u64,
+    /// When it ends; none means with its session.
+    pub expires_ms: Option<u64>,
+    /// For how many more calls it holds; none means any number.
+    pub uses_left: Option<u32>,
+}
+
+/// A request about grants: about those of the caller's user.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "act", rename_all = "snake_case")]
+pub enum GrantRequest {
+    /// Returns all of them.
+    List,
+    /// Ends one at once.
+    Revoke {
+        /// Which.
+        id: String,
+    },
+    /// Ends all at once.
+    RevokeAll,
+}
+
+/// The answer to a request about grants.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GrantAnswer {
+    /// The grants, oldest first; those that were revoked.
+    pub grants: Vec<GrantView>,
 }

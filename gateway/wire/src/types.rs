@@ -430,6 +430,8 @@ pub enum Answer {
     Once,
     /// Run it, and what the offered rule matches in this session.
     Session,
+    /// Run it, and what the offered rule matches for a while.
+    For(Lasting),
     /// Run it and write the offered rule.
     Always,
     /// Run it and write this rule, the wider one or the person's own.
@@ -440,6 +442,31 @@ pub enum Answer {
     DenyWith(String),
     /// The person went away without an answer.
     Withdrawn,
+}
+
+/// How long a person's yes lasts beyond one call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lasting {
+    /// So many minutes, at most [`Lasting::MOST_MINUTES`].
+    Minutes(u32),
+    /// So many calls, this one included, at most [`Lasting::MOST_USES`].
+    Uses(u32),
+}
+
+impl Lasting {
+    /// Most minutes: a day.
+    pub const MOST_MINUTES: u32 = 24 * 60;
+    /// Most calls.
+    pub const MOST_USES: u32 = 1000;
+
+    /// Says whether it is longer than one call and not too long.
+    pub fn is_valid(self) -> bool {
+        match self {
+            Lasting::Minutes(count) => (1..=Lasting::MOST_MINUTES).contains(&count),
+            Lasting::Uses(count) => (2..=Lasting::MOST_USES).contains(&count),
+        }
+    }
 }
 
 /// What a running command writes.

@@ -328,6 +328,10 @@ fn ordinal(index: usize) -> String {
 }
 
 fn because(decision: &DecisionView, here: &str) -> String {
+    // The rule asked; the no is a person's.
+    if decision.code == "declined" {
+        return one_line(&decision.reason);
+    }
     let place = place_of_rule(decision, here);
     match &decision.rule {
         Some(rule) => {

@@ -165,8 +165,10 @@ impl Asking {
     pub(super) fn take(&mut self, answer: Answer) -> Option<(Key, Settled)> {
         let (key, _) = self.put.take()?;
         let settled = match answer {
-            // Neither a session nor a rule of one's own is offered for a host; such an answer is for this run.
-            Answer::Once | Answer::Session | Answer::AlwaysRule(_) => Settled::Once,
+            // None of the others is offered for a host; such an answer is for this run.
+            Answer::Once | Answer::Session | Answer::For(_) | Answer::AlwaysRule(_) => {
+                Settled::Once
+            }
             Answer::Always => Settled::Always,
             Answer::Deny | Answer::DenyWith(_) => Settled::Declined,
             Answer::Withdrawn => Settled::Withdrawn,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use sha2::{Digest as _, Sha256};
 use stockade_wire::approvals::ApprovalView;
 use stockade_wire::conversation::PendingQuestion;
 use tokio::sync::{mpsc, oneshot};
@@ -11,13 +12,25 @@ use tokio::sync::{mpsc, oneshot};
 use crate::approve::asked;
 use crate::audit::record::caller::{Process, processes_above};
 use crate::protocol::errors::{Code, Failure};
-use crate::protocol::types::{Answer, CommandRequest};
+use crate::protocol::types::{Answer, CommandRequest, Context, Question};
 use stockade_base::hex;
 
 /// How the log names the way by which the answer came.
 pub const CHANNEL: &str = "approvals";
 /// Most questions that wait at once; of further ones nobody is asked.
 const MOST: usize = 256;
+
+/// Most characters of a word that goes with a no.
+const LONGEST_WHY: usize = 1000;
+
+/// An answer from elsewhere.
+#[derive(Debug)]
+pub struct Given {
+    /// The answer.
+    pub answer: Answer,
+    /// The digest of the question that was shown.
+    pub digest: Option<String>,
+}
 
 /// The questions that wait.
 #[derive(Debug, Clone, Default)]
@@ -47,8 +60,10 @@ impl Approvals {
             let agent = agent.await.ok().flatten();
             while let Some(PendingQuestion { question, answer }) = questions.recv().await {
                 let asked_ms = now_ms();
+                let Some(digest) = digest(&question, (&cwd, uid), &context) else { continue };
                 let view = ApprovalView {
                     id: String::new(),
+                    digest,
                     question,
                     cwd: cwd.clone(),
                     door: context.door.clone(),
@@ -105,7 +120,7 @@ impl Approvals {
     pub fn answer(
         &self,
         id: &str,
-        answer: Answer,
+        Given { answer, digest }: Given,
         (pid, uid): (u32, u32),
     ) -> Result<ApprovalView, Failure> {
         let above = processes_above(pid);
@@ -122,8 +137,14 @@ impl Approvals {
                 "answer it in another terminal",
             );
         }
-        if answer == Answer::Always && waiting.view.question.always.is_none() {
-            return refuse(format!("question `{id}` offers no rule"), "remove `--always`");
+        if digest.is_some_and(|digest| digest != waiting.view.digest) {
+            return refuse(
+                format!("question `{id}` is not the one that was shown"),
+                "`stockade approvals` lists open questions",
+            );
+        }
+        if let Some((message, help)) = unfit(&answer, &waiting.view) {
+            return refuse(message, help);
         }
         let Some(Waiting { view, answer: to, .. }) = all.remove(id) else {
             return refuse(format!("question `{id}` is no longer open"), "the call was cancelled");
@@ -139,6 +160,48 @@ impl Approvals {
     fn all(&self) -> MutexGuard<'_, BTreeMap<String, Waiting>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns why an answer does not fit a question, and what to do, if so.
+fn unfit(answer: &Answer, view: &ApprovalView) -> Option<(String, &'static str)> {
+    let id = &view.id;
+    match answer {
+        Answer::Always | Answer::Session | Answer::For(_) if view.question.always.is_none() => {
+            Some((format!("no rule can be kept for question `{id}`"), "allow it once"))
+        }
+        Answer::Session if view.question.session.is_none() => {
+            let message = format!("question `{id}` belongs to no session");
+            Some((message, "allow it once, or for some minutes"))
+        }
+        Answer::Session | Answer::For(_) if view.question.connection.is_some() => {
+            Some((format!("a host is allowed once or for good, question `{id}`"), "allow it once"))
+        }
+        Answer::For(lasting) if !lasting.is_valid() => {
+            let message = format!("invalid duration for question `{id}`");
+            Some((message, "give 1 to 1440 minutes, or 2 to 1000 uses"))
+        }
+        Answer::DenyWith(why)
+            if why.chars().count() > LONGEST_WHY || why.chars().any(char::is_control) =>
+        {
+            let message = format!("invalid word to the caller of question `{id}`");
+            Some((message, "give one line of at most 1000 characters"))
+        }
+        Answer::Once
+        | Answer::Session
+        | Answer::For(_)
+        | Answer::Always
+        | Answer::AlwaysRule(_)
+        | Answer::Deny
+        | Answer::DenyWith(_)
+        | Answer::Withdrawn => None,
+    }
+}
+
+/// Returns the digest of all that a yes would be about.
+fn digest(question: &Question, (cwd, uid): (&str, u32), context: &Context) -> Option<String> {
+    let Context { door, agent, session, .. } = context;
+    let about = serde_json::to_vec(&(question, cwd, uid, door, agent, session)).ok()?;
+    Some(hex(&Sha256::digest(about)))
 }
 
 fn refuse<T>(message: String, help: &str) -> Result<T, Failure> {

@@ -85,8 +85,7 @@ impl Gateway {
         let session = self.lasting_session(call.caller, &call.request.context);
         let about = (&case.scene, &case.judged);
         let places = self.places.of_log();
-        let question =
-            approve::question(&case.view, &call.command.text, about, (&places, session.clone()));
+        let question = approve::question(&case.view, &call.command.text, about, (&places, session));
         let (log, control) = (call.log, &mut conversation.control);
         let answered = match agreed {
             // That was before the call came.
@@ -98,6 +97,10 @@ impl Gateway {
             }
         };
         let (consent, kept) = match answered {
+            // Nothing outlives the call here.
+            Answered::Yes(consent, Kept::For(..)) if self.sessions.is_none() => {
+                (consent, Kept::Nothing)
+            }
             Answered::Yes(consent, kept) => (consent, kept),
             Answered::No(why) => return Ok(Err(response::declined(case.view, &case.receipt, why))),
             Answered::Withdrawn => return Ok(Err(response::withdrawn(case.view, &case.receipt))),
@@ -108,10 +111,9 @@ impl Gateway {
             Counted::Granted(going) => return Ok(Ok(going)),
             Counted::Over(outcome) => return Ok(Err(outcome)),
         };
-        if let (Kept::Session(rule), Some(session)) = (&kept, &session) {
-            self.keep_for_session(session, rule);
-        }
+        let held = kept.clone();
         approve::keep(log, &self.places.state, &case.scene, kept, &conversation.events).await?;
+        self.keep_grant(call.caller, call.request, &held);
         let (builders, state) = (case.judged.builders.clone(), self.places.state.clone());
         let project = case.scene.place.project.clone();
         let keep = move || {

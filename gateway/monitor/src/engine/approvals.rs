@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use stockade_wire::approvals::{ApprovalAnswer, ApprovalRequest};
+use stockade_wire::approvals::{ApprovalAnswer, ApprovalRequest, Lasts};
 use stockade_wire::conversation::PendingQuestion;
 use tokio::sync::mpsc;
 
 use super::Gateway;
 use super::calling::Calling;
+use crate::approve::elsewhere::Given;
 use crate::audit::GatewayMode;
 use crate::protocol::errors::Failure;
 use crate::protocol::types::{Answer, CommandRequest};
@@ -36,16 +37,27 @@ impl Gateway {
         caller: &Calling,
         request: ApprovalRequest,
     ) -> Result<ApprovalAnswer, Failure> {
-        let (id, answer) = match request {
+        let (id, digest, answer) = match request {
             ApprovalRequest::List => {
                 return Ok(ApprovalAnswer { approvals: self.approvals.list(caller.uid()) });
             }
-            ApprovalRequest::Allow { id, always: true } => (id, Answer::Always),
-            ApprovalRequest::Allow { id, always: false } => (id, Answer::Once),
-            ApprovalRequest::Deny { id } => (id, Answer::Deny),
+            ApprovalRequest::Allow { id, lasts, digest } => (id, digest, yes(lasts)),
+            ApprovalRequest::Deny { id, why, digest } => {
+                (id, digest, why.map_or(Answer::Deny, Answer::DenyWith))
+            }
         };
         let (approvals, who) = (self.approvals.clone(), (caller.pid, caller.uid()));
-        let answered = super::blocking(move || approvals.answer(&id, answer, who)).await?;
+        let given = Given { answer, digest };
+        let answered = super::blocking(move || approvals.answer(&id, given, who)).await?;
         Ok(ApprovalAnswer { approvals: vec![answered] })
+    }
+}
+
+fn yes(lasts: Lasts) -> Answer {
+    match lasts {
+        Lasts::Once => Answer::Once,
+        Lasts::Session => Answer::Session,
+        Lasts::For(lasting) => Answer::For(lasting),
+        Lasts::Always => Answer::Always,
     }
 }

@@ -2,7 +2,7 @@
 //! so, when the connection goes that it lasted with, or when the gateway ends.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::OnceCell;
@@ -58,8 +58,6 @@ pub(super) struct Session {
     pub(super) used_ms: u64,
     /// The process of the agent whose hooks name the session.
     pub(super) agent: Option<Agent>,
-    /// Allow rules that a person gave until it ends.
-    rules: Vec<String>,
     /// Lines about files that are not trusted, of which it was told.
     told: Vec<String>,
 }
@@ -83,8 +81,8 @@ impl Agent {
     }
 }
 
-/// Most rules that a session keeps.
-const MOST_RULES: usize = 256;
+/// Most lines of which a session keeps that it was told.
+const MOST_TOLD: usize = 256;
 
 /// Says whether a session lasts as long as the connection of a call that names it.
 pub fn lasts_with_connection(context: &Context) -> bool {
@@ -121,16 +119,6 @@ impl Gateway {
         is_own.then(|| name.clone())
     }
 
-    /// Keeps an allow rule that a person gave until a session ends.
-    pub(super) fn keep_for_session(&self, name: &str, rule: &str) {
-        let Some(sessions) = &self.sessions else { return };
-        let mut begun = sessions.begun.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(session) = begun.get_mut(name) else { return };
-        if session.rules.len() < MOST_RULES && !session.rules.iter().any(|it| it == rule) {
-            session.rules.push(rule.to_owned());
-        }
-    }
-
     /// Takes the lines about files that are not trusted out of `warnings`, if the session was told of them before.
     pub(super) fn tell_once(&self, context: &Context, warnings: &mut Vec<String>) {
         let (Some(sessions), Some(name)) = (&self.sessions, &context.session) else { return };
@@ -138,20 +126,11 @@ impl Gateway {
         let Some(session) = begun.get_mut(name) else { return };
         warnings.retain(|line| {
             let is_new = !session.told.contains(line);
-            if is_new && line.contains(UNTRUSTED) && session.told.len() < MOST_RULES {
+            if is_new && line.contains(UNTRUSTED) && session.told.len() < MOST_TOLD {
                 session.told.push(line.clone());
             }
             is_new
         });
-    }
-
-    /// Adds the rules that a person gave for the session of a call.
-    pub(super) fn add_session_rules(&self, caller: &Calling, context: &mut Context) {
-        let (Some(sessions), Some(name)) = (&self.sessions, &context.session) else { return };
-        let begun = sessions.begun.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = begun.get(name).filter(|session| session.caller.uid() == caller.uid());
-        let rules = own.map(|session| session.rules.clone());
-        context.allowed_tools.extend(rules.unwrap_or_default());
     }
 
     /// Notes what a front end says of its session: one that it began or ended is not begun or ended here once more.
@@ -231,6 +210,19 @@ impl Sessions {
         !self.begun.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
+    /// Returns the beginning of a session of this user, by which it is told from a later one of its name.
+    pub(super) fn beginning(&self, name: &str, uid: u32) -> Option<Weak<OnceCell<EventView>>> {
+        let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = begun.get(name).filter(|session| session.caller.uid() == uid);
+        own.map(|session| Arc::downgrade(&session.start))
+    }
+
+    /// Says whether the session that began so has not ended.
+    pub(super) fn is_open(&self, name: &str, beginning: &Weak<OnceCell<EventView>>) -> bool {
+        let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        begun.get(name).is_some_and(|it| Weak::ptr_eq(&Arc::downgrade(&it.start), beginning))
+    }
+
     /// Returns all of them, by name.
     pub(super) fn all(&self) -> Vec<(String, Session)> {
         let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
@@ -252,7 +244,6 @@ impl Sessions {
             began_ms: now_ms(),
             used_ms: 0,
             agent: None,
-            rules: Vec::new(),
             told: Vec::new(),
         };
         let session = begun.entry(name).or_insert_with(new);

@@ -1,11 +1,12 @@
 //! The options of `stockade approvals`.
 
 use clap::{Args, Subcommand};
+use stockade_wire::types::Lasting;
 
 use super::Common;
 
 /// Examples of `stockade approvals`.
-pub(crate) const EXAMPLE: &str = "Examples:\n  stockade approvals\n  stockade approvals allow 1f2e3d4c\n\n\
+pub(crate) const EXAMPLE: &str = "Examples:\n  stockade approvals\n  stockade approvals allow 1f2e3d4c\n  stockade approvals allow 1f2e3d4c --minutes 30\n\n\
     A question stays open if `approvals.waitSeconds` is set in the user or managed settings and nobody can be asked at the call.";
 
 /// List and answer open questions.
@@ -28,9 +29,11 @@ pub(crate) enum ApprovalsCommand {
     /// Allow what the question asks.
     Allow(Allow),
     /// Deny what the question asks.
-    Deny(One),
+    Deny(Deny),
     /// Print each new question until interrupted.
     Watch(List),
+    /// Serve a web page for open questions on the loopback interface, and print its link, which opens once.
+    Web(Web),
 }
 
 /// List open questions, oldest first.
@@ -50,6 +53,16 @@ pub(crate) struct One {
     pub id: String,
 }
 
+/// Serve a web page for open questions on the loopback interface, and print its link, which opens once.
+#[derive(Debug, Args)]
+pub(crate) struct Web {
+    #[command(flatten)]
+    pub common: Common,
+    /// Listen at this port [default: any free one].
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    pub port: u16,
+}
+
 /// Allow what the question asks.
 #[derive(Debug, Args)]
 pub(crate) struct Allow {
@@ -59,8 +72,32 @@ pub(crate) struct Allow {
     #[arg(value_name = "ID")]
     pub id: String,
     /// Also write the rule that show names.
-    #[arg(long)]
+    #[arg(long, group = "lasts")]
     pub always: bool,
+    /// Also allow what that rule matches until the session ends.
+    #[arg(long, group = "lasts")]
+    pub for_session: bool,
+    /// Also allow what that rule matches for so many minutes.
+    #[arg(long, group = "lasts", value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(Lasting::MOST_MINUTES)))]
+    pub minutes: Option<u32>,
+    /// Allow so many calls that this rule matches, the first one included.
+    #[arg(long, group = "lasts", value_name = "N",
+        value_parser = clap::value_parser!(u32).range(2..=i64::from(Lasting::MOST_USES)))]
+    pub uses: Option<u32>,
+}
+
+/// Deny what the question asks.
+#[derive(Debug, Args)]
+pub(crate) struct Deny {
+    #[command(flatten)]
+    pub common: Common,
+    /// The question.
+    #[arg(value_name = "ID")]
+    pub id: String,
+    /// Tell the agent why.
+    #[arg(long, value_name = "TEXT")]
+    pub why: Option<String>,
 }
 
 impl ApprovalsCommand {
@@ -68,7 +105,9 @@ impl ApprovalsCommand {
     pub(crate) fn common(&self) -> &Common {
         match self {
             ApprovalsCommand::List(options) | ApprovalsCommand::Watch(options) => &options.common,
-            ApprovalsCommand::Show(options) | ApprovalsCommand::Deny(options) => &options.common,
+            ApprovalsCommand::Web(options) => &options.common,
+            ApprovalsCommand::Show(options) => &options.common,
+            ApprovalsCommand::Deny(options) => &options.common,
             ApprovalsCommand::Allow(options) => &options.common,
         }
     }

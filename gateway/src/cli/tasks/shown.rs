@@ -82,6 +82,11 @@ pub(in super::super) fn since(moment_ms: u64) -> String {
     span(now_ms().saturating_sub(moment_ms))
 }
 
+/// Returns how far away a moment is, which is given in milliseconds since 1970.
+pub(in super::super) fn until(moment_ms: u64) -> String {
+    span(moment_ms.saturating_sub(now_ms()))
+}
+
 pub(in super::super) fn span(milliseconds: u64) -> String {
     let seconds = Duration::from_millis(milliseconds).as_secs();
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
