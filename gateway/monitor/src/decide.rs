@@ -37,9 +37,9 @@
 //!
 //! ```compile_fail,E0451
 //! fn unasked() -> stockade_monitor::approve::Consent {
-//!     let (channel, shown_hmac) = (String::new(), String::new());
+//!     let (channel, shown_hmac, expires) = (String::new(), String::new(), None);
 //!     let scope = stockade_log::record::Scope::Once;
-//!     stockade_monitor::approve::Consent { channel, waited_ms: 0, shown_hmac, scope }
+//!     stockade_monitor::approve::Consent { channel, waited_ms: 0, shown_hmac, scope, expires }
 //! }
 //! ```
 //!
