@@ -141,7 +141,7 @@ fn bad_arguments_are_122_with_one_clear_first_line() {
         ),
         (
             &["check", "--setting-sources", "user,policy", "ls"],
-            "stockade: `--setting-sources` does not know",
+            "stockade: invalid layer `policy` in `--setting-sources`",
         ),
         (&["check", "--jsonl", "ls"], "stockade: the argument '--jsonl' cannot be used with"),
         (&["man", "nothing"], "stockade: unknown subcommand `nothing`"),
@@ -311,7 +311,7 @@ fn a_line_that_is_no_case_is_refused_and_keeps_its_place() {
         b"{\"tool\":\"Bash\"}\nnonsense\n{\"tool\":\"Bash\",\"tool\":\"Read\",\"input\":{}}\n";
     child.stdin.take().expect("its input").write_all(lines).expect("it reads");
     let output = child.wait_with_output().expect("it ends");
-    check(&output, 122, "stockade: line 1: the line is not a case");
+    check(&output, 122, "stockade: line 1: invalid case");
     let answers: Vec<Value> = text(&output.stdout)
         .lines()
         .map(|line| serde_json::from_str(line).expect("JSON"))
