@@ -4,6 +4,7 @@
 //! what the witness saw and gives the [`CommandTree`] that policy takes. What either of the two did not
 //! understand, or saw differently, is an [`Opaque`] span; nothing removes one.
 #![forbid(unsafe_code)]
+#![warn(clippy::too_many_lines)]
 
 mod cursor;
 mod distinct;

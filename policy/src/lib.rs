@@ -3,6 +3,7 @@
 //! [`load`] reads settings texts into [`Rules`]; [`evaluate`] decides one [`Call`] from rules, tree and
 //! [`Facts`] alone. Both are functions: same inputs, same answer, on every machine.
 #![forbid(unsafe_code)]
+#![warn(clippy::too_many_lines)]
 
 mod confine;
 mod decide;

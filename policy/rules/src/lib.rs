@@ -3,6 +3,7 @@
 //! [`load`] is a function of its texts; [`lint`] tells which rules do not do what they seem to. A decision about a
 //! call is made in `stockade-policy`. May touch nothing: no files, no environment, no clock.
 #![forbid(unsafe_code)]
+#![warn(clippy::too_many_lines)]
 
 mod decision;
 mod hook;

@@ -395,13 +395,17 @@ fn critical_paths_need_a_person() {
     );
 }
 
+fn check_mode(mode: Mode, expected: Expect) {
+    let settings = "{'permissions':{'allow':['Bash(a)'],'ask':['Bash(b)'],'deny':['Bash(c)']}}";
+    let commands = ["a", "b", "c", "d", "ls", "a > f", "a > .npmrc", "rm -rf /", "?", "mkdir d"];
+    check(settings, &Facts { mode, ..facts() }, &commands, expected);
+}
+
 #[test]
 fn modes_change_what_no_rule_decides() {
-    let settings = "{'permissions':{'allow':['Bash(a)'],'ask':['Bash(b)'],'deny':['Bash(c)']}}";
-    for (mode, expected) in [
-        (
-            Mode::Default,
-            expect![[r#"
+    check_mode(
+        Mode::Default,
+        expect![[r#"
             a  =>  allow user rule_allow Bash(a)
             b  =>  ask user rule_ask Bash(b)
             c  =>  deny user rule_deny Bash(c)
@@ -412,10 +416,10 @@ fn modes_change_what_no_rule_decides() {
             rm -rf /  =>  ask builtin critical_path -
             ?  =>  ask builtin opaque -
             mkdir d  =>  ask builtin no_rule -"#]],
-        ),
-        (
-            Mode::AcceptEdits,
-            expect![[r#"
+    );
+    check_mode(
+        Mode::AcceptEdits,
+        expect![[r#"
             a  =>  allow user rule_allow Bash(a)
             b  =>  ask user rule_ask Bash(b)
             c  =>  deny user rule_deny Bash(c)
@@ -426,10 +430,10 @@ fn modes_change_what_no_rule_decides() {
             rm -rf /  =>  ask builtin critical_path -
             ?  =>  ask builtin opaque -
             mkdir d  =>  allow mode mode -"#]],
-        ),
-        (
-            Mode::Plan,
-            expect![[r#"
+    );
+    check_mode(
+        Mode::Plan,
+        expect![[r#"
             a  =>  ask mode plan -
             b  =>  ask user rule_ask Bash(b)
             c  =>  deny user rule_deny Bash(c)
@@ -440,10 +444,14 @@ fn modes_change_what_no_rule_decides() {
             rm -rf /  =>  ask builtin critical_path -
             ?  =>  ask builtin opaque -
             mkdir d  =>  ask mode plan -"#]],
-        ),
-        (
-            Mode::DontAsk,
-            expect![[r#"
+    );
+}
+
+#[test]
+fn modes_without_questions_change_what_no_rule_decides() {
+    check_mode(
+        Mode::DontAsk,
+        expect![[r#"
             a  =>  allow user rule_allow Bash(a)
             b  =>  deny user dont_ask Bash(b)
             c  =>  deny user rule_deny Bash(c)
@@ -454,10 +462,10 @@ fn modes_change_what_no_rule_decides() {
             rm -rf /  =>  deny mode dont_ask -
             ?  =>  deny mode dont_ask -
             mkdir d  =>  deny mode dont_ask -"#]],
-        ),
-        (
-            Mode::BypassPermissions,
-            expect![[r#"
+    );
+    check_mode(
+        Mode::BypassPermissions,
+        expect![[r#"
             a  =>  allow mode bypass -
             b  =>  ask user rule_ask Bash(b)
             c  =>  deny user rule_deny Bash(c)
@@ -468,16 +476,7 @@ fn modes_change_what_no_rule_decides() {
             rm -rf /  =>  ask builtin critical_path -
             ?  =>  ask builtin opaque -
             mkdir d  =>  allow mode bypass -"#]],
-        ),
-    ] {
-        let facts = Facts { mode, ..facts() };
-        check(
-            settings,
-            &facts,
-            &["a", "b", "c", "d", "ls", "a > f", "a > .npmrc", "rm -rf /", "?", "mkdir d"],
-            expected,
-        );
-    }
+    );
 }
 
 #[test]
@@ -510,17 +509,20 @@ fn confinement_allows_what_no_rule_speaks_of() {
     );
 }
 
+fn check_hook(verdict: HookVerdict, layer: Layer, expected: Expect) {
+    let origin = Origin { layer, file: "h".into(), line: 1, column: 1, pointer: String::new() };
+    let hook = Some(HookOutcome { verdict, reason: "because".into(), origin });
+    let settings = "{'permissions':{'allow':['Bash(a)'],'ask':['Bash(b)'],'deny':['Bash(c)']}}";
+    let commands = ["a", "b", "c", "d", "d > .npmrc", "d > f", "rm -rf /", "?"];
+    check(settings, &Facts { hook, ..facts() }, &commands, expected);
+}
+
 #[test]
 fn hooks_answer_questions_but_lift_no_rule() {
-    let hook = |verdict, layer| {
-        let origin = Origin { layer, file: "h".into(), line: 1, column: 1, pointer: String::new() };
-        Some(HookOutcome { verdict, reason: "because".into(), origin })
-    };
-    let settings = "{'permissions':{'allow':['Bash(a)'],'ask':['Bash(b)'],'deny':['Bash(c)']}}";
-    for (outcome, expected) in [
-        (
-            hook(HookVerdict::Allow, Layer::User),
-            expect![[r#"
+    check_hook(
+        HookVerdict::Allow,
+        Layer::User,
+        expect![[r#"
             a  =>  allow hook hook_allow -
             b  =>  ask user rule_ask Bash(b)
             c  =>  deny user rule_deny Bash(c)
@@ -529,10 +531,11 @@ fn hooks_answer_questions_but_lift_no_rule() {
             d > f  =>  allow hook hook_allow -
             rm -rf /  =>  ask builtin critical_path -
             ?  =>  ask builtin opaque -"#]],
-        ),
-        (
-            hook(HookVerdict::Allow, Layer::Policy),
-            expect![[r#"
+    );
+    check_hook(
+        HookVerdict::Allow,
+        Layer::Policy,
+        expect![[r#"
             a  =>  allow hook hook_allow -
             b  =>  ask user rule_ask Bash(b)
             c  =>  deny user rule_deny Bash(c)
@@ -541,10 +544,11 @@ fn hooks_answer_questions_but_lift_no_rule() {
             d > f  =>  allow hook hook_allow -
             rm -rf /  =>  ask builtin critical_path -
             ?  =>  ask builtin opaque -"#]],
-        ),
-        (
-            hook(HookVerdict::Ask, Layer::User),
-            expect![[r#"
+    );
+    check_hook(
+        HookVerdict::Ask,
+        Layer::User,
+        expect![[r#"
             a  =>  ask hook hook_ask -
             b  =>  ask user rule_ask Bash(b)
             c  =>  deny user rule_deny Bash(c)
@@ -553,10 +557,11 @@ fn hooks_answer_questions_but_lift_no_rule() {
             d > f  =>  ask hook hook_ask -
             rm -rf /  =>  ask builtin critical_path -
             ?  =>  ask builtin opaque -"#]],
-        ),
-        (
-            hook(HookVerdict::Deny, Layer::User),
-            expect![[r#"
+    );
+    check_hook(
+        HookVerdict::Deny,
+        Layer::User,
+        expect![[r#"
             a  =>  deny hook hook_deny -
             b  =>  deny hook hook_deny -
             c  =>  deny hook hook_deny -
@@ -565,14 +570,5 @@ fn hooks_answer_questions_but_lift_no_rule() {
             d > f  =>  deny hook hook_deny -
             rm -rf /  =>  deny hook hook_deny -
             ?  =>  deny hook hook_deny -"#]],
-        ),
-    ] {
-        let facts = Facts { hook: outcome, ..facts() };
-        check(
-            settings,
-            &facts,
-            &["a", "b", "c", "d", "d > .npmrc", "d > f", "rm -rf /", "?"],
-            expected,
-        );
-    }
+    );
 }
