@@ -470,7 +470,7 @@ fn a_socket_that_a_command_of_the_project_could_replace_is_refused() {
     let refused = |output: Output, what: &str| {
         let told = text(&output.stderr);
         assert_eq!(output.status.code(), Some(122), "{what}: {told}");
-        assert!(told.contains("which commands of `"), "{what}: {told}");
+        assert!(told.contains("where commands of `"), "{what}: {told}");
         assert!(told.contains("`--socket PATH`") && told.lines().count() == 2, "{what}: {told}");
     };
     // The act that is to be prevented: whoever may write there puts another socket in its place.

@@ -190,7 +190,7 @@ read -r answer <&3; echo \"answer ${answer:0:12}\"";
         let (_, screen) = terminal.end();
         assert!(screen.contains(" icanon"), "{screen}");
         // A line of stockade stands at the left border while the terminal does nothing of itself.
-        assert!(screen.contains("person who was asked said no"), "{screen}");
+        assert!(screen.contains("a person denied it"), "{screen}");
     }
 }
 

@@ -139,7 +139,7 @@ fn a_stopped_task_says_who_stopped_it_and_leaves_no_process() {
     assert_eq!(running("sleep 98761"), 0);
     // Once more changes nothing.
     let again = place.output(["tasks", "stop", &id]);
-    assert!(again.status.success() && error(&again).ends_with("it has ended already"));
+    assert!(again.status.success() && error(&again).ends_with("it had already ended"));
 }
 
 /// Returns how many processes have this command line.
