@@ -32,7 +32,7 @@ impl Route {
     /// Connects to the running gateway, or makes one in this process.
     ///
     /// A named socket must answer. At the default place a gateway is used if one of the same user listens, and if neither
-    /// the log nor the state directory is named: those are the gateway's. What listens as this user but is confined, as a command of an agent is,
+    /// the log nor the state directory is named: those are the gateway's. What listens as this user but is sandboxed, like a command of an agent,
     /// and what takes no connections is an error at either place. Versions are compared with the first call, which
     /// fails when they differ: nothing is tried elsewhere then, for that gateway holds the log.
     pub async fn connect(options: Options) -> Result<Route, Failure> {

@@ -199,7 +199,7 @@ impl Reader<'_> {
                     None => return self.fail("the comment is not closed"),
                 }
             }
-            (Dialect::Commented, _) => return self.fail("a value is expected here"),
+            (Dialect::Commented, _) => return self.fail("expected a value"),
         };
         self.at += length;
         Ok(())
@@ -218,7 +218,7 @@ impl Reader<'_> {
             Some(b't') => self.keyword("true", Kind::Bool(true))?,
             Some(b'f') => self.keyword("false", Kind::Bool(false))?,
             Some(b'n') => self.keyword("null", Kind::Null)?,
-            Some(_) => return self.fail("a value is expected here"),
+            Some(_) => return self.fail("expected a value"),
             None => return self.fail("the text ends where a value is expected"),
         };
         Ok(Value { span: Span::new(start, self.at), kind })
@@ -226,7 +226,7 @@ impl Reader<'_> {
 
     fn keyword(&mut self, word: &str, kind: Kind) -> Result<Kind, Error> {
         if !self.rest().starts_with(word.as_bytes()) {
-            return self.fail("a value is expected here");
+            return self.fail("expected a value");
         }
         self.at += word.len();
         Ok(kind)
@@ -249,7 +249,7 @@ impl Reader<'_> {
                     self.at += 1;
                     return Ok(Kind::Array(elements));
                 }
-                _ => return self.fail("`,` or `]` is expected here"),
+                _ => return self.fail("expected `,` or `]`"),
             }
             self.blank()?;
             if self.peek() == Some(b']') {
@@ -270,7 +270,7 @@ impl Reader<'_> {
         loop {
             let start = self.at;
             if self.peek() != Some(b'"') {
-                return self.fail("a key in double quotes is expected here");
+                return self.fail("expected a key in double quotes");
             }
             let key = self.string()?;
             let key_span = Span::new(start, self.at);
@@ -285,12 +285,12 @@ impl Reader<'_> {
             if twice {
                 return Err(Error {
                     at: start,
-                    message: format!("the key `{key}` stands here a second time"),
+                    message: format!("duplicate key `{key}`"),
                 });
             }
             self.blank()?;
             if self.peek() != Some(b':') {
-                return self.fail("`:` is expected here");
+                return self.fail("expected `:`");
             }
             self.at += 1;
             self.blank()?;
@@ -304,7 +304,7 @@ impl Reader<'_> {
                     self.at += 1;
                     return Ok(Kind::Object(members));
                 }
-                _ => return self.fail("`,` or `}` is expected here"),
+                _ => return self.fail("expected `,` or `}`"),
             }
             self.blank()?;
             if self.peek() == Some(b'}') {
@@ -359,7 +359,7 @@ impl Reader<'_> {
     fn digits(&mut self) -> Result<usize, Error> {
         let count = self.rest().iter().take_while(|byte| byte.is_ascii_digit()).count();
         if count == 0 {
-            return self.fail("a digit is expected here");
+            return self.fail("expected a digit");
         }
         self.at += count;
         Ok(count)
@@ -435,11 +435,11 @@ impl Reader<'_> {
     fn unit(&mut self) -> Result<u32, Error> {
         let digits = self.text.get(self.at + 2..self.at + 6).unwrap_or_default();
         if digits.len() != 4 || !digits.iter().all(u8::is_ascii_hexdigit) {
-            return self.fail("four hexadecimal digits are expected here");
+            return self.fail("expected four hexadecimal digits");
         }
         let text = String::from_utf8_lossy(digits);
         let Ok(unit) = u32::from_str_radix(&text, 16) else {
-            return self.fail("four hexadecimal digits are expected here");
+            return self.fail("expected four hexadecimal digits");
         };
         self.at += 6;
         Ok(unit)
@@ -476,10 +476,10 @@ mod tests {
         check("{} x", Err((3, "nothing may stand behind the value")));
         check("[1,]", Err((3, "the comma before `]` is one too many")));
         check("01", Err((2, "a number does not begin with 0")));
-        check(r#"{"a":1,"a":2}"#, Err((7, "the key `a` stands here a second time")));
+        check(r#"{"a":1,"a":2}"#, Err((7, "duplicate key `a`")));
         check(r#""\ud800""#, Err((7, "half of a surrogate pair")));
         check("// x\n1", Err((0, "comments are not allowed here")));
-        check("\u{feff}1", Err((0, "a value is expected here")));
+        check("\u{feff}1", Err((0, "expected a value")));
         check(&"[".repeat(100), Err((65, "nested too deeply")));
     }
 

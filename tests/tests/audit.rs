@@ -354,7 +354,7 @@ fn questions_to_the_log_have_answers_and_statuses() {
     fs::write(&segment, changed).expect("an edit");
     assert_eq!(status(&["verify"]), Some(1));
     let broken = audit(&["report"]);
-    assert!(text(&broken.stderr).starts_with("stockade: the chain of the log does not hold"));
+    assert!(text(&broken.stderr).starts_with("stockade: the chain of the log is broken"));
     let nowhere = place.root.join("nowhere");
     let nowhere = nowhere.to_str().expect("a path");
     assert_eq!(status(&["verify", nowhere]), Some(122));

@@ -222,7 +222,7 @@ fn a_write_that_a_rule_refuses_names_the_rule_with_file_and_line() {
     assert_eq!(told["remedy"]["setting"], "sandbox.filesystem.denyWrite");
     assert_eq!(told["remedy"]["value"], json!([kept]));
     let (_, stderr) = run(&place, "echo x > kept.txt");
-    assert!(stderr.contains("settings.json:3, user); to allow: take "), "{stderr}");
+    assert!(stderr.contains("settings.json:3, user); to allow: remove "), "{stderr}");
     assert_eq!(std::fs::read_to_string(&kept).expect("the file"), "kept");
 }
 

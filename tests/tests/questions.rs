@@ -283,7 +283,7 @@ fn a_builder_outside_asks_again_when_what_it_executes_changed() {
     // A look is one as well, and so is what the person wrote.
     let mut terminal =
         Terminal::start(&place, stockade(), &["review", "--done"]).expect("as before");
-    terminal.wait_for("looked at? yes, no:");
+    terminal.wait_for("reviewed? yes, no:");
     terminal.press("yes\n");
     assert_eq!(terminal.end().0, Some(0));
     assert_eq!(unasked(&place, "make").0, Some(0));

@@ -60,7 +60,7 @@ fn mark(test: &str, place: &Place) -> bool {
         stockade_tests::skip(test, "no terminal");
         return false;
     };
-    terminal.wait_for("looked at? yes, no:");
+    terminal.wait_for("reviewed? yes, no:");
     terminal.press("yes\n");
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(0), "{screen}");
@@ -190,7 +190,7 @@ fn only_a_person_at_a_terminal_marks_it_and_then_only_what_was_shown() {
         let inside = place.output(["run", &line]);
         let said = String::from_utf8_lossy(&inside.stderr).into_owned();
         assert_eq!(inside.status.code(), Some(122), "{said}");
-        assert!(said.contains("a confined command may not look at"), "{said}");
+        assert!(said.contains("a sandboxed command cannot see the files to review"), "{said}");
     }
     if !mark(test, &place) {
         return;

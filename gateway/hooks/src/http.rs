@@ -242,7 +242,7 @@ pub(super) fn judged(status: u16, body: &[u8]) -> Result<(), String> {
     let body = body.trim_ascii();
     match body.is_empty() || body.starts_with(b"{") {
         true => Ok(()),
-        false => Err("its answer is not JSON object".into()),
+        false => Err("its answer is not a JSON object".into()),
     }
 }
 

@@ -76,7 +76,7 @@ fn answers_of_pre_tool_use_are_read() {
         fails: `permissionDecision` of its answer is not known
         fails: `permissionDecision` of its answer is not a string
         fails: `updatedInput` of its answer is not an object
-        fails: its answer is not valid JSON: the key `permissionDecision` stands here a second time
+        fails: its answer is not valid JSON: duplicate key `permissionDecision`
         fails: `hookEventName` of its answer is not `PreToolUse`
         fails: `hookEventName` of its answer is not `PreToolUse`
         allow
@@ -85,7 +85,7 @@ fn answers_of_pre_tool_use_are_read() {
         deny; because enough; stop: enough
         fails: `continue` of its answer is not a Boolean
         -; person: hello
-        fails: its answer is not valid JSON: a key in double quotes is expected here
+        fails: its answer is not valid JSON: expected a key in double quotes
         -"#]]
     .assert_eq(&lines.join("\n"));
     let killed = answer::read(HookEvent::PreToolUse, None, br#"{"decision":"approve"}"#, b"");

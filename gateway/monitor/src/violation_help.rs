@@ -384,7 +384,7 @@ mod tests {
             "/p/a b",
             "sandbox.filesystem.denyWrite /p/a (b) (/h/my settings.json:3, user)",
             expect![[r#"
-            stockade: refused rename (write) /p/a b by sandbox.filesystem.denyWrite /p/a (b) (/h/my settings.json:3, user); to allow: take ["/p/a (b)"] out of sandbox.filesystem.denyWrite (user settings)"#]],
+            stockade: refused rename (write) /p/a b by sandbox.filesystem.denyWrite /p/a (b) (/h/my settings.json:3, user); to allow: remove ["/p/a (b)"] from sandbox.filesystem.denyWrite (user settings)"#]],
         );
         check(
             "write",

@@ -130,7 +130,7 @@ fn untrusted(file: &Path, count: usize) -> String {
 
 /// Says whether an entry is ignored because nobody trusts its file.
 pub fn waits(problem: &Problem) -> bool {
-    problem.message.ends_with("before the folder is trusted")
+    problem.waits_for_trust()
 }
 
 /// Says whether a key of another product's file is one that only that product knows.
@@ -140,8 +140,7 @@ pub fn is_foreign(problem: &Problem) -> bool {
     };
     problem.severity == Severity::Warning
         && problem.origin.file.components().any(imported)
-        && problem.message.starts_with("the key `")
-        && problem.message.contains("` is not known")
+        && problem.is_unknown_key()
 }
 
 fn warning(problem: &Problem) -> String {

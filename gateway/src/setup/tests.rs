@@ -206,7 +206,7 @@ fn a_hook_of_the_persons_own_is_never_taken_for_ours() {
         "{with}"
     );
     let failure = uninstall(Agent::Claude, Scope::User, &around).unwrap_err();
-    assert!(failure.message.contains("an entry of yours"), "{}", failure.message);
+    assert!(failure.message.contains("your own entry in"), "{}", failure.message);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), with);
     // A script of theirs that calls us, as we advise.
     for (agent, path) in [

@@ -124,7 +124,7 @@ fn errors_have_their_line() {
     check(&row("\"values\": {\"-a\": \"shell\"}"), 4, "`shell` is not a slot");
     check(&row("\"options\": \"x\""), 4, "`x` is not an option grammar");
     check(&row("\"strip\": 1"), 4, "`strip` is `true`, `false` or `without-options`");
-    check(&row("\"flags\": [}"), 4, "a value is expected here");
+    check(&row("\"flags\": [}"), 4, "expected a value");
     let twice = row("\"flags\": []").replace("[\"a\"]", "[\"a\", \"b\", \"a\"]");
     check(&twice, 3, "`a` has two rows");
     assert!(Programs::from_text(&row("\"flags\": [\"-a\"]")).is_ok());

@@ -13,7 +13,7 @@ use stockade_parser::json::{Value, read};
 use crate::knowledge::{is_unsafe, knowledge, listed};
 use crate::layer::Layer;
 use crate::merged::Rules;
-use crate::settings::{LoadedSettings, Settings, SettingsText};
+use crate::settings::{LoadedSettings, Settings, SettingsText, unknown_key, until_trusted};
 use source::{Problems, Source};
 
 use crate::rule::Rule;
@@ -230,7 +230,7 @@ impl Merging {
                 key if MANAGED_KEYS.contains(&key) => {
                     if source.layer() != Layer::Policy {
                         let message = format!("`{key}` is only valid in managed settings");
-                        self.warn(source, &member.value, &pointer, &message, "take it out");
+                        self.warn(source, &member.value, &pointer, &message, "remove it");
                     } else if member.value.boolean().is_none() {
                         let message = "expected a Boolean; used as true";
                         self.warn(source, &member.value, &pointer, message, "write true or false");
@@ -248,7 +248,7 @@ impl Merging {
                 }
                 key if TOP_KEYS.contains(&key) => {}
                 key => {
-                    let message = format!("unknown key `{key}`");
+                    let message = unknown_key(key);
                     self.problems.warn(
                         source,
                         member.key_span,
@@ -329,7 +329,7 @@ impl Merging {
                 continue;
             };
             if name.is_empty() || name.contains(&b'=') || name.contains(&0) || text.contains('\0') {
-                self.warn(source, &member.value, &pointer, "invalid variable name", "take it out");
+                self.warn(source, &member.value, &pointer, "invalid variable name", "remove it");
             } else if source.is_shared() && is_unsafe(name) {
                 let message = format!("project and local settings may not set `{}`", member.key);
                 self.warn(
@@ -383,7 +383,7 @@ impl Merging {
     }
 
     fn waits_for_trust(&mut self, source: &Source<'_>, value: &Value, pointer: &str) {
-        let message = "ignored until the folder is trusted";
+        let message = &until_trusted("ignored");
         self.warn(
             source,
             value,
@@ -476,9 +476,9 @@ mod tests {
         assert_eq!(
             told,
             [
-                "1:11: `audit` has no effect: nothing reads it",
-                "1:58: `limits.tasks` has no effect: nothing reads it",
-                "2:26: `sandbox.required` has no effect: nothing reads it",
+                "1:11: `audit` has no effect",
+                "1:58: `limits.tasks` has no effect",
+                "2:26: `sandbox.required` has no effect",
             ]
         );
     }

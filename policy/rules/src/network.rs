@@ -297,7 +297,7 @@ mod tests {
             r#"{"sandbox": {"network": {"allowedDomains": ["a.example", "https://a.example/"]}}}"#;
         let (sandbox, told) = loaded(crate::Layer::User, true, text);
         assert_eq!(sandbox.allowed_domains.len(), 1);
-        let character = "this names no host: the port must be a number from 1 to 65535";
+        let character = "invalid host: the port must be a number from 1 to 65535";
         assert_eq!(told, [format!("Warning \"https://a.example/\": {character}")]);
         let text = r#"{"sandbox": {"network": {"deniedDomains": ["https://a.example/"]}}}"#;
         let (_, told) = loaded(crate::Layer::User, true, text);

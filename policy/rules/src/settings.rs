@@ -64,6 +64,33 @@ pub struct Problem {
     pub help: String,
 }
 
+/// How the message about an unknown key begins.
+const UNKNOWN_KEY: &str = "unknown key `";
+/// How the message about an entry that an untrusted file may not make ends.
+const UNTIL_TRUSTED: &str = "until the folder is trusted";
+
+/// Returns the message about a key that no settings file has.
+pub(crate) fn unknown_key(key: &str) -> String {
+    format!("{UNKNOWN_KEY}{key}`")
+}
+
+/// Returns the message about an entry that waits for trust: `ignored`, `hooks do not run`.
+pub(crate) fn until_trusted(effect: &str) -> String {
+    format!("{effect} {UNTIL_TRUSTED}")
+}
+
+impl Problem {
+    /// Says whether the problem is a key that stockade does not know.
+    pub fn is_unknown_key(&self) -> bool {
+        self.message.starts_with(UNKNOWN_KEY)
+    }
+
+    /// Says whether an entry is ignored because its file is not trusted.
+    pub fn waits_for_trust(&self) -> bool {
+        self.message.ends_with(UNTIL_TRUSTED)
+    }
+}
+
 /// What came of loading.
 #[derive(Debug, Clone)]
 #[must_use]

@@ -161,7 +161,7 @@ fn a_confined_command_in_the_place_of_the_gateway_is_not_believed() {
         for output in [named, usual] {
             assert_blocked(agent, &output, &what);
             let told = [text(&output.stdout), text(&output.stderr)].concat();
-            assert!(told.contains("is confined, as a command of an agent is"), "{told}");
+            assert!(told.contains("is sandboxed, like a command of an agent"), "{told}");
         }
     }
     let output = place.output(["run", "--socket", socket, "--", "echo", "ran"]);
@@ -200,7 +200,7 @@ fn a_process_in_another_namespace_is_not_taken_for_the_gateway() {
             let output = given(&place, agent, &["--socket", socket], frame.as_bytes());
             assert_blocked(agent, &output, kind);
             let told = [text(&output.stdout), text(&output.stderr)].concat();
-            assert!(told.contains("is confined, as a command of an agent is"), "{kind}: {told}");
+            assert!(told.contains("is sandboxed, like a command of an agent"), "{kind}: {told}");
         }
         drop(apart);
         std::fs::remove_file(socket).expect("its socket");

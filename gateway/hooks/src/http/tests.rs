@@ -97,7 +97,7 @@ fn answers_are_read_to_their_end_and_no_further() {
 fn only_success_with_nothing_or_an_object_is_an_answer() {
     assert_eq!(judged(200, b""), Ok(()));
     assert_eq!(judged(201, b" {\"a\":1}"), Ok(()));
-    assert_eq!(judged(200, b"[]"), Err("its answer is not JSON object".into()));
+    assert_eq!(judged(200, b"[]"), Err("its answer is not a JSON object".into()));
     assert_eq!(judged(302, b""), Err("it answered with status 302".into()));
     assert_eq!(judged(500, b"{}"), Err("it answered with status 500".into()));
 }

@@ -134,7 +134,7 @@ fn object(bytes: &[u8]) -> Result<Value, String> {
     })?;
     let frame: Value = serde_json::from_slice(bytes)
         .map_err(|error| format!("the frame is not a JSON object: {error}"))?;
-    if frame.is_object() { Ok(frame) } else { Err("the frame is not JSON object".into()) }
+    if frame.is_object() { Ok(frame) } else { Err("the frame is not a JSON object".into()) }
 }
 
 fn read_object(agent: Agent, row: &AgentRow, frame: &Value, here: &str) -> Result<Frame, String> {
@@ -338,7 +338,7 @@ fn unnamed<'a>(row: &'a AgentRow, frame: &Value) -> Result<&'a str, String> {
             Some(_) => Err("`toolResult` is not an object".into()),
         };
     }
-    let members = frame.as_object().ok_or("the frame is not JSON object")?;
+    let members = frame.as_object().ok_or("the frame is not a JSON object")?;
     let fits = |fields: &[String]| {
         let known = |key: &String| COMMON_FIELDS.contains(&key.as_str()) || fields.contains(key);
         let first = fields.first().is_some_and(|field| members.contains_key(field));

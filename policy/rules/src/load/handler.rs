@@ -11,7 +11,7 @@ use crate::hook::{CommandHook, Condition, Handler, Hook, HookEvent, HttpHook};
 use crate::layer::Origin;
 use crate::merged::Rules;
 use crate::rule::{self, Reading};
-use crate::settings::Settings;
+use crate::settings::{Settings, unknown_key};
 
 /// Longest time limit of a handler, in seconds.
 const LONGEST_TIMEOUT_SECONDS: f64 = 86_400.0;
@@ -101,7 +101,7 @@ fn unknown_keys(value: &Value, own: &[&str]) -> Vec<Complaint> {
     unknown
         .map(|key| Complaint {
             harmless: true,
-            ..bad(format!("unknown key `{key}`"), "remove it, or check its spelling")
+            ..bad(unknown_key(key), "remove it, or check its spelling")
         })
         .collect()
 }
@@ -158,7 +158,7 @@ fn command(value: &Value) -> Result<Handler, Complaint> {
     let bash = match value.get("shell").map(Value::text) {
         None => false,
         Some(Some("bash")) => true,
-        Some(_) => return Err(bad("`shell` must be `bash` or absent", "take it out")),
+        Some(_) => return Err(bad("`shell` must be `bash` or absent", "remove it")),
     };
     Ok(Handler::Command(CommandHook { command: text.to_owned(), arguments, bash }))
 }
@@ -192,7 +192,7 @@ fn http(value: &Value) -> Result<Handler, Complaint> {
             }
             if OWN_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
                 let message = format!("the header `{name}` is set by the request itself");
-                return Err(bad(message, "take it out"));
+                return Err(bad(message, "remove it"));
             }
             let text = member.value.text().filter(|text| !text.contains(char::is_control));
             let text = text.ok_or_else(|| {

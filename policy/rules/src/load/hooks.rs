@@ -8,7 +8,7 @@ use super::source::{Problems, Source, join};
 use super::texts;
 use crate::hook::{Hook, HookEvent};
 use crate::layer::{Layer, Origin};
-use crate::settings::{Settings, Severity};
+use crate::settings::{Settings, Severity, until_trusted};
 
 /// Events of the reference at which nothing of ours runs.
 const OTHER_EVENTS: [&str; 13] = [
@@ -49,7 +49,7 @@ impl Collected {
         };
         if !source.widens() {
             // A hook that is off guards nothing.
-            let message = "ignored until the folder is trusted";
+            let message = &until_trusted("ignored");
             let help = "run `stockade policy trust` after reading the file";
             problems.warn(source, value.span, "/disableAllHooks", message, help);
         } else if source.layer() == Layer::Policy {
@@ -97,7 +97,7 @@ impl Collected {
             return;
         };
         if !source.may_run() {
-            let message = "hooks do not run before the folder is trusted";
+            let message = &until_trusted("hooks do not run");
             let help = "run `stockade policy trust` after reading the file";
             problems.warn(source, value.span, pointer, message, help);
             return;
@@ -219,7 +219,7 @@ fn bound(
         problems.warn(source, element.span, &pointer, "expected a string", "put it in quotes");
     }
     if !may_add && !found.is_empty() {
-        let message = "ignored until the folder is trusted";
+        let message = &until_trusted("ignored");
         let help = "run `stockade policy trust` after reading the file";
         problems.warn(source, value.span, pointer, message, help);
         return;

@@ -10,7 +10,7 @@ use crate::decision::Decision;
 use crate::layer::Layer;
 use crate::mode::Mode;
 use crate::rule::{self, Complaint, Reading, Specifier};
-use crate::settings::Severity;
+use crate::settings::{Severity, unknown_key};
 
 impl Merging {
     pub(super) fn permissions(&mut self, source: &Source<'_>, value: &Value, pointer: &str) {
@@ -32,7 +32,7 @@ impl Merging {
                 "disableAutoMode" => self.settings.disable_auto |= disables(source, &member.value),
                 "skipDangerousModePermissionPrompt" => {}
                 key => {
-                    let message = format!("unknown key `{key}`");
+                    let message = unknown_key(key);
                     let help = "rules belong in `allow`, `ask` and `deny`";
                     self.problems.warn(source, member.key_span, &pointer, &message, help);
                 }

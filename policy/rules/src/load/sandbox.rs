@@ -12,7 +12,7 @@ use crate::network::HostRule;
 use crate::pattern::command::CommandPattern;
 use crate::pattern::path::verbatim;
 use crate::rule::braces;
-use crate::settings::{SandboxSettings, Severity};
+use crate::settings::{SandboxSettings, Severity, unknown_key};
 
 /// A list of texts with origins in the merged settings.
 type List = fn(&mut SandboxSettings) -> &mut Vec<(String, Origin)>;
@@ -58,7 +58,7 @@ impl Merging {
                 format!("{group}.{}", member.key)
             };
             if !self.sandbox_key(source, &key, &member.value, &pointer) {
-                let message = format!("unknown key `sandbox.{key}`");
+                let message = unknown_key(&format!("sandbox.{key}"));
                 self.problems.warn(
                     source,
                     member.key_span,
@@ -98,7 +98,7 @@ impl Merging {
             "network.allowManagedDomainsOnly" | "filesystem.allowManagedReadPathsOnly" => {
                 if source.layer() != Layer::Policy {
                     let message = format!("`sandbox.{key}` is only valid in managed settings");
-                    self.warn(source, value, pointer, &message, "take it out");
+                    self.warn(source, value, pointer, &message, "remove it");
                 }
             }
             "credentials.files" => self.credential_files(source, value, pointer),

@@ -111,7 +111,7 @@ mod tests {
             assert_eq!(unknown(known, None, Decision::Deny), None, "{known}");
         }
         let (_, message, help) = unknown("bash", Some("curl:*"), Decision::Deny).unwrap();
-        assert_eq!(message, "no tool is called `bash`");
+        assert_eq!(message, "unknown tool `bash`");
         assert_eq!(
             help,
             "did you mean `Bash(curl:*)`? Until it is corrected, every call of Bash is refused"

@@ -43,7 +43,7 @@ fn two_rules_that_refuse_are_both_named() {
           because of the deny rule `Bash(a:*)` in user.json:1:27: it matches
           compared: a x
           lost: deny rule `Bash(* x)` in user.json:1:40: it also matches; the other comes first
-          lost: allow rule `Bash(a x)` in user.json:1:64: deny goes before allow
+          lost: allow rule `Bash(a x)` in user.json:1:64: deny overrides allow
         mode: default
         sandbox: off, so nothing is allowed for being sandboxed
         smallest change: without `Bash(a:*)` in user.json:1:27 and `Bash(* x)` in user.json:1:40; tried, and then it is allowed"#]],

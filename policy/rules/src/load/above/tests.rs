@@ -219,6 +219,8 @@ fn every_key_that_is_read_has_a_row() {
         (include_str!("../../load.rs"), "fn take(", ""),
         (include_str!("../permissions.rs"), "fn permissions(", "permissions."),
         (include_str!("../sandbox.rs"), "fn sandbox_key(", "sandbox."),
+        (include_str!("../sandbox.rs"), "fn files_key(", "sandbox."),
+        (include_str!("../sandbox.rs"), "fn network_key(", "sandbox."),
     ] {
         let (_, function) = source.split_once(start).unwrap();
         let function = function.split_once("\n    }\n").unwrap().0;
