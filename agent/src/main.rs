@@ -17,6 +17,7 @@ mod sessions;
 mod stream;
 mod tls;
 mod view;
+mod webhook;
 
 use std::os::unix::process::CommandExt as _;
 use std::process::ExitCode;
@@ -74,6 +75,9 @@ enum Command {
     /// Serve a page on the loopback interface for questions that wait.
     #[command(hide = true)]
     Web(Web),
+    /// Send open questions to a webhook, and take signed answers.
+    #[command(hide = true)]
+    Webhook(webhook::Webhook),
     /// Hold the key and the session's file of one agent.
     #[command(hide = true, override_usage = "stockade agent [OPTIONS] [PROMPT]")]
     Keep(Box<keep::Keep>),
@@ -114,6 +118,7 @@ fn main() -> ExitCode {
         Ok(Arguments { command: Some(Command::Acp(options)), .. }) => ended(editor::run(options)),
         Ok(Arguments { command: Some(Command::Rpc(options)), .. }) => ended(rpc::run(options)),
         Ok(Arguments { command: Some(Command::Web(options)), .. }) => options.run(),
+        Ok(Arguments { command: Some(Command::Webhook(options)), .. }) => options.run(),
         Ok(Arguments { command: Some(Command::Run(options)), .. }) => run::run(options)
             .unwrap_or_else(|error| {
                 fail(&format!("{error:#}"), "");

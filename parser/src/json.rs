@@ -283,10 +283,7 @@ impl Reader<'_> {
                 _ => !seen.insert(key.clone()),
             };
             if twice {
-                return Err(Error {
-                    at: start,
-                    message: format!("duplicate key `{key}`"),
-                });
+                return Err(Error { at: start, message: format!("duplicate key `{key}`") });
             }
             self.blank()?;
             if self.peek() != Some(b':') {

@@ -2,6 +2,8 @@
 
 #[path = "approvals/web.rs"]
 mod web;
+#[path = "approvals/webhook.rs"]
+mod webhook;
 
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};

@@ -202,7 +202,7 @@ fn gateways_and_clients_find_a_socket_in_the_same_way() {
             assert_eq!((code, said.as_str()), (Some(122), ""), "{told}");
             let over =
                 format!("the socket `{led}` contains the symbolic link `{}`", link.display());
-            let help = format!("name the real path if you mean it, `{socket}`");
+            let help = format!("use the real path `{socket}`");
             assert!(told.contains(&over) && told.contains(&help), "{told}");
         };
         is_refused(by(led));

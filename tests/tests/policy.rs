@@ -238,6 +238,6 @@ fn ten_thousand_rules_are_looked_through_without_waiting() {
     let took = start.elapsed();
     // A release build does it within one second; a debug build on a busy machine is granted much more, and
     // one that compared each rule with every other would still not make it.
-    assert!(took < std::time::Duration::from_secs(60), "{took:?}");
+    assert!(took < std::time::Duration::from_secs(240), "{took:?}");
     println!("10,000 rules: {took:?}");
 }

@@ -282,10 +282,7 @@ fn a_shape_that_is_wrong_refuses_with_its_place() {
     let place = Place::new("shape");
     for (settings, told_of_it) in [
         (r#"{"permissions":7}"#, "1:16: expected an object, not a number"),
-        (
-            r#"{"permissions":{"deny":"Bash"}}"#,
-            "1:24: expected a list of rules, not a string",
-        ),
+        (r#"{"permissions":{"deny":"Bash"}}"#, "1:24: expected a list of rules, not a string"),
         (r#"{"permissions":{"ask":{}}}"#, "1:23: expected a list of rules, not an object"),
         (
             r#"{"permissions":{"deny":["Bash(a)"],"deny":[]}}"#,

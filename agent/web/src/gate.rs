@@ -117,7 +117,8 @@ fn is_same(one: &str, other: &str) -> bool {
     one.len() == other.len() && pairs.fold(0, |found, (one, other)| found | (one ^ other)) == 0
 }
 
-fn secret() -> anyhow::Result<String> {
+/// Returns a new secret in hexadecimal digits.
+pub(crate) fn secret() -> anyhow::Result<String> {
     let mut bytes = [0; LENGTH];
     let mut filled = 0;
     while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {

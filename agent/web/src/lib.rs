@@ -1,4 +1,4 @@
-//! `stockade approvals web`: a page on the loopback interface for questions that wait.
+//! `stockade approvals web` and `webhook`: a page on the loopback interface for open questions, and messages about them.
 //!
 //! The server speaks to the gateway as every client does and has no rights of its own. Opening the page needs the link that is
 //! printed here, which works once, in one browser, for ten minutes. From then on each request needs a cookie that scripts
@@ -8,6 +8,7 @@
 
 mod door;
 mod gate;
+mod hook;
 mod questions;
 
 use std::io::{ErrorKind, Write as _};
@@ -21,6 +22,7 @@ use stockade_client::{Client, Options};
 use tokio::net::TcpListener;
 
 use gate::Gate;
+pub use hook::{Form, Webhook, run as webhook};
 use questions::Questions;
 
 /// How many free ports are tried, where one is taken at the other address of `localhost`.

@@ -19,9 +19,9 @@ const MOST: usize = 200;
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(crate) struct Shown {
     /// Those that wait.
-    waiting: Vec<ApprovalView>,
+    pub(crate) waiting: Vec<ApprovalView>,
     /// Those that do not wait any more, the latest first.
-    past: VecDeque<Past>,
+    pub(crate) past: VecDeque<Past>,
     /// Rules that hold for a while.
     grants: Vec<GrantView>,
     /// Why nothing is known, if so.
@@ -30,10 +30,10 @@ pub(crate) struct Shown {
 
 /// A question that does not wait any more.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-struct Past {
-    view: ApprovalView,
+pub(crate) struct Past {
+    pub(crate) view: ApprovalView,
     /// The answer that was given here; `gone` for one that was answered elsewhere, withdrawn or too late.
-    how: &'static str,
+    pub(crate) how: &'static str,
 }
 
 /// The way to the gateway, and what it told last.

@@ -43,7 +43,7 @@ const BESIDE: &str = "stockade-agent";
 /// The variable that tells the agent its directory.
 const PLACE: &str = "STOCKADE_AGENT_PLACE";
 /// First words of what `stockade-agent` does without a session: it becomes that at once.
-const PLAIN: [&str; 12] = [
+const PLAIN: [&str; 13] = [
     "acp",
     "rpc",
     "run",
@@ -51,6 +51,7 @@ const PLAIN: [&str; 12] = [
     "tls",
     "files",
     "web",
+    "webhook",
     "help",
     "--help",
     "-h",

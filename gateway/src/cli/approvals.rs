@@ -1,17 +1,19 @@
 //! `stockade approvals`: questions that wait at the gateway that runs.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
 use stockade_wire::approvals::{ApprovalRequest, ApprovalView, Lasts};
 use stockade_wire::types::Lasting;
 
-use super::args::approvals::{ApprovalsCommand, List};
+use super::args::approvals::{ApprovalsCommand, List, Webhook};
 use super::args::{Agent, Common};
 use super::tasks::shown::since;
 use super::{agent, context, failure};
 use crate::cli::exit::ExitCode;
+use crate::places::Places;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::words;
 use crate::route::Route;
@@ -43,7 +45,10 @@ pub(super) fn approvals(
             print(common, &found, |found| (!found.is_empty()).then(|| table(found)))
         }
         ApprovalsCommand::Watch(_) => watch(common),
-        ApprovalsCommand::Web(options) => web(common, options.port),
+        ApprovalsCommand::Web(options) => {
+            serve(common, "web", vec!["--port".to_owned(), options.port.to_string()])
+        }
+        ApprovalsCommand::Webhook(options) => webhook(common, options),
         ApprovalsCommand::Show(options) => {
             let mut found = gateway(common)?.approval(&ApprovalRequest::List)?.approvals;
             found.retain(|view| view.id == options.id);
@@ -128,18 +133,35 @@ fn watch(common: &Common) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Becomes the program beside this one that serves the page.
-fn web(common: &Common, port: u16) -> Result<ExitCode, Failure> {
-    let mut arguments = vec!["--port".to_owned(), port.to_string()];
+/// Sends questions to a webhook.
+fn webhook(common: &Common, options: Webhook) -> Result<ExitCode, Failure> {
+    let Webhook { url, key, port, form, .. } = options;
+    let key = match key {
+        Some(key) => key,
+        None => {
+            let options = context::options(common, Path::new("."));
+            Places::find(&options, |name| std::env::var_os(name))?.state.join("webhook.key")
+        }
+    };
+    let port = port.to_string();
+    let arguments = ["--url", &url, "--key", &absolute(&key)?, "--port", &port, "--form", &form];
+    serve(common, "webhook", arguments.map(str::to_owned).to_vec())
+}
+
+/// Becomes the program beside this one that serves approvals in this way.
+fn serve(common: &Common, way: &str, mut arguments: Vec<String>) -> Result<ExitCode, Failure> {
     if let Some(socket) = &common.socket {
-        let path = std::path::absolute(socket).unwrap_or_else(|_| socket.clone());
-        let path = path.to_str().ok_or_else(|| {
-            let message = format!("the path `{}` is not UTF-8", path.display());
-            Failure::new(Code::NotUtf8, message, "rename it")
-        })?;
-        arguments.extend(["--socket".to_owned(), path.to_owned()]);
+        arguments.extend(["--socket".to_owned(), absolute(socket)?]);
     }
-    agent::start_as("web", Agent { arguments })
+    agent::start_as(way, Agent { arguments })
+}
+
+fn absolute(path: &Path) -> Result<String, Failure> {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    path.into_os_string().into_string().map_err(|path| {
+        let message = format!("the path `{}` is not UTF-8", path.display());
+        Failure::new(Code::NotUtf8, message, "rename it")
+    })
 }
 
 fn table(found: &[ApprovalView]) -> String {

@@ -1,5 +1,7 @@
 //! The options of `stockade approvals`.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 use stockade_wire::types::Lasting;
 
@@ -34,6 +36,8 @@ pub(crate) enum ApprovalsCommand {
     Watch(List),
     /// Serve a web page for open questions on the loopback interface, and print its link, which opens once.
     Web(Web),
+    /// Send open questions to a webhook, and take signed answers at a loopback port.
+    Webhook(Webhook),
 }
 
 /// List open questions, oldest first.
@@ -61,6 +65,25 @@ pub(crate) struct Web {
     /// Listen at this port [default: any free one].
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub port: u16,
+}
+
+/// Send open questions to a webhook, and take signed answers at a loopback port.
+#[derive(Debug, Args)]
+pub(crate) struct Webhook {
+    #[command(flatten)]
+    pub common: Common,
+    /// Send questions to this address: `https`, or `http` on this machine.
+    #[arg(long, value_name = "URL")]
+    pub url: String,
+    /// Sign with the key in this file [default: `webhook.key` in the state directory, which is made].
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
+    /// Take answers at this loopback port [default: any free one].
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    pub port: u16,
+    /// The form of the messages.
+    #[arg(long, value_name = "FORM", default_value = "plain", value_parser = ["plain", "slack", "teams"])]
+    pub form: String,
 }
 
 /// Allow what the question asks.
@@ -106,6 +129,7 @@ impl ApprovalsCommand {
         match self {
             ApprovalsCommand::List(options) | ApprovalsCommand::Watch(options) => &options.common,
             ApprovalsCommand::Web(options) => &options.common,
+            ApprovalsCommand::Webhook(options) => &options.common,
             ApprovalsCommand::Show(options) => &options.common,
             ApprovalsCommand::Deny(options) => &options.common,
             ApprovalsCommand::Allow(options) => &options.common,
