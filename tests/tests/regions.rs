@@ -86,7 +86,7 @@ fn a_rule_that_opens_a_place_goes_over_no_link_that_a_command_made() {
                 assert_ne!(output.status.code(), Some(0), "{act}");
                 assert!(!kept.join("planted").exists(), "{at}: {act}");
                 let told = text(&output.stderr);
-                let expected = format!("write the real path in the rule: `{}`", kept.display());
+                let expected = format!("use the real path in the rule: `{}`", kept.display());
                 assert!(told.contains("grants nothing") && told.contains(&expected), "{told}");
             }
             let notes = notes(stockade, "true");
@@ -378,7 +378,7 @@ fn nothing_makes_a_protected_tree_writable() {
             let told = text(&output.stderr);
             assert_eq!(output.status.code(), Some(122), "{tree}: {told}");
             assert!(
-                told.contains("settings.json:1") && told.contains("  try: take `"),
+                told.contains("settings.json:1") && told.contains("  try: remove `"),
                 "{tree}: {told}"
             );
             // A rule that tools go by as well opens nothing, and stops nothing.
@@ -528,7 +528,7 @@ fn settings_are_not_read_from_where_commands_write() {
             let told = text(&output.stderr);
             assert_eq!(output.status.code(), Some(122), "{what}: {told}");
             assert!(
-                told.contains("where commands may write") && told.contains("  try: "),
+                told.contains("where commands can write") && told.contains("  try: "),
                 "{what}: {told}"
             );
         };
