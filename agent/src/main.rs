@@ -16,6 +16,7 @@ mod session;
 mod sessions;
 mod stream;
 mod tls;
+mod usage;
 mod view;
 mod webhook;
 
@@ -72,6 +73,9 @@ enum Command {
         after_help = "Example:\n  stockade agent sessions prune --older-than 30d --keep-named --dry-run"
     )]
     Sessions(sessions::Sessions),
+    /// Show tokens and cost by day, session, project or model.
+    #[command(after_help = "Example:\n  stockade usage --by model --since 7d")]
+    Usage(usage::Usage),
     /// Serve a page on the loopback interface for questions that wait.
     #[command(hide = true)]
     Web(Web),
@@ -115,6 +119,7 @@ fn main() -> ExitCode {
         }
         Ok(Arguments { command: Some(Command::Keep(options)), .. }) => keep::run(&options),
         Ok(Arguments { command: Some(Command::Sessions(options)), .. }) => sessions::run(&options),
+        Ok(Arguments { command: Some(Command::Usage(options)), .. }) => options.run(),
         Ok(Arguments { command: Some(Command::Acp(options)), .. }) => ended(editor::run(options)),
         Ok(Arguments { command: Some(Command::Rpc(options)), .. }) => ended(rpc::run(options)),
         Ok(Arguments { command: Some(Command::Web(options)), .. }) => options.run(),

@@ -234,7 +234,7 @@ fn export(store: &Store, session: &str, file: &Path) -> anyhow::Result<String> {
 }
 
 /// Reads an age: a number with `d`, `h` or `m`.
-fn age(text: &str) -> anyhow::Result<Duration> {
+pub(crate) fn age(text: &str) -> anyhow::Result<Duration> {
     let units = [('d', 86_400), ('h', 3_600), ('m', 60)];
     let found = units.iter().find_map(|(unit, seconds)| {
         let number: u64 = text.strip_suffix(*unit)?.parse().ok()?;
@@ -247,7 +247,7 @@ fn age(text: &str) -> anyhow::Result<Duration> {
 }
 
 /// Returns text without what could deceive a reader.
-fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     text.chars().filter(|it| !it.is_control()).collect()
 }
 

@@ -65,7 +65,10 @@ fn a_nested_repository_whose_configuration_starts_programs_is_asked_about() {
             assert!(!mark.exists(), "{name} {line}");
         }
         let (_, told) = run(&place, "git -C vendor/evil status");
-        assert!(told.contains("sets `core.fsmonitor`, which can start a program or redirect git"), "{told}");
+        assert!(
+            told.contains("sets `core.fsmonitor`, which can start a program or redirect git"),
+            "{told}"
+        );
         assert_eq!(run(&place, "git status").0, Some(0), "{name}");
     }
 }

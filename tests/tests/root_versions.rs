@@ -153,7 +153,7 @@ fn what_no_command_may_write_is_told_before_the_run() {
     let told = String::from_utf8_lossy(&ran.stderr).into_owned();
     let branch = plain(&place, "git branch --show-current; ls");
     assert_eq!((ran.status.code(), branch.as_str()), (Some(121), "main\na\n"), "{told}");
-    assert!(told.contains("/.envrc`, which no command in the sandbox may"), "{told}");
+    assert!(told.contains("/.envrc`, which no sandboxed command can"), "{told}");
 }
 
 #[test]

@@ -42,6 +42,22 @@ pub struct Spent {
     pub dollars: f64,
 }
 
+impl Spent {
+    fn since(&self, earlier: &Spent) -> Spent {
+        let Usage { input, cache_write, cache_read, output } = earlier.usage;
+        Spent {
+            answers: self.answers.saturating_sub(earlier.answers),
+            usage: Usage {
+                input: self.usage.input.saturating_sub(input),
+                cache_write: self.usage.cache_write.saturating_sub(cache_write),
+                cache_read: self.usage.cache_read.saturating_sub(cache_read),
+                output: self.usage.output.saturating_sub(output),
+            },
+            dollars: self.dollars - earlier.dollars,
+        }
+    }
+}
+
 /// Use by model in two buckets: this agent alone, and with its sub-agents.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Ledger {
@@ -77,6 +93,22 @@ impl Ledger {
     #[must_use]
     pub fn dollars(&self) -> f64 {
         self.aggregate.values().map(|spent| spent.dollars).sum()
+    }
+
+    /// Returns what this has beyond an earlier state of it.
+    #[must_use]
+    pub fn since(&self, earlier: &Ledger) -> Ledger {
+        let beyond = |now: &BTreeMap<String, Spent>, then: &BTreeMap<String, Spent>| {
+            let rest = now.iter().map(|(model, now)| {
+                let then = then.get(model).copied().unwrap_or_default();
+                (model.clone(), now.since(&then))
+            });
+            rest.filter(|(_, spent)| spent.answers > 0).collect()
+        };
+        Ledger {
+            root: beyond(&self.root, &earlier.root),
+            aggregate: beyond(&self.aggregate, &earlier.aggregate),
+        }
     }
 
     fn enter(bucket: &mut BTreeMap<String, Spent>, model: &str, usage: Usage, prices: &Prices) {

@@ -27,7 +27,7 @@ pub enum Kind {
     /// The list of things to do: `todos`, or `list`.
     #[serde(rename = "todo.changed")]
     Todos,
-    /// Tokens and dollars of one answer: `dollars`, `model`.
+    /// Use of a turn: `dollars`, and by model without sub-agents, `root`, and with them, `aggregate`; `copied` in a copy.
     #[serde(rename = "usage")]
     Usage,
     /// The session has a name: `name`.
@@ -110,4 +110,9 @@ impl Event {
 #[must_use]
 pub fn now() -> String {
     format!("{:.3}", jiff::Timestamp::now())
+}
+
+/// Returns a time in the same form; one that cannot be written so is 1970.
+pub(crate) fn at(time: std::time::SystemTime) -> String {
+    format!("{:.3}", jiff::Timestamp::try_from(time).unwrap_or(jiff::Timestamp::UNIX_EPOCH))
 }

@@ -15,6 +15,7 @@ mod rewind;
 mod secrets;
 mod state;
 mod store;
+pub mod usage;
 mod workspace;
 
 pub use archive::Exported;

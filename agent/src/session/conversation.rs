@@ -28,6 +28,8 @@ pub(crate) struct Conversation {
     pub(crate) door: Arc<Door>,
     pub(super) messages: Vec<Message>,
     pub(super) ledger: Ledger,
+    /// What of it is recorded.
+    noted: Ledger,
     pub(super) transcript: Transcript,
     pub(super) room: Room,
     pub(super) frames: Frames,
@@ -59,6 +61,7 @@ impl Conversation {
             door,
             messages,
             ledger,
+            noted: Ledger::default(),
             transcript,
             room: Room::new(compacts),
             frames,
@@ -123,6 +126,7 @@ impl Conversation {
                 true => Err("there is nothing to sum up yet".to_owned()),
                 false => self.compact(("manual", &words), interrupt, emit).await,
             };
+            self.note_usage();
             let text = "The conversation is summed up.".to_owned();
             let end = match done {
                 Ok(()) => End::Finished { text, stop: Stop::EndTurn },
@@ -143,9 +147,8 @@ impl Conversation {
         blocks.extend(std::mem::take(&mut self.opening));
         self.say(blocks, emit);
         self.transcript.changes(self.door.session());
-        let spent = self.ledger.dollars();
         let (end, asked, usage, api) = self.work(interrupt, emit).await;
-        self.transcript.end_turn(self.ledger.dollars() - spent);
+        self.note_usage();
         let wants = self.door.tools().iter().any(|tool| tool.name == "StructuredOutput");
         let end = match end {
             End::Finished { .. } if wants && self.door.session().structured().is_none() => {
@@ -160,6 +163,13 @@ impl Conversation {
             let _ = self.door.event("StopFailure", class, more).await;
         }
         self.told((&end, asked), (begun, usage, api), emit)
+    }
+
+    /// Records what was used since that was recorded last.
+    fn note_usage(&mut self) {
+        let used = self.ledger.since(&self.noted);
+        self.noted = self.ledger.clone();
+        self.transcript.used(&used);
     }
 
     /// Tells the hooks that the session begins, and which instructions were read for it. A hook that fails or blocks keeps no

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use stockade_door::Session;
-use stockade_model::{Block, Message, Outcome, Role};
+use stockade_model::{Block, Ledger, Message, Outcome, Role, Spent, Usage};
 use stockade_sdk::{LEVEL, from_wire, identity, to_wire};
 
 use super::record::{ASK, EVENT};
@@ -294,9 +294,27 @@ impl Transcript {
         self.event("compaction.micro", json!({ "results": lines }));
     }
 
-    /// Records the end of a turn, and what it cost in US dollars.
-    pub(crate) fn end_turn(&mut self, dollars: f64) {
-        self.event("usage", json!({ "dollars": dollars }));
+    /// Records what a turn used, by model; nothing where it asked none.
+    pub(crate) fn used(&mut self, used: &Ledger) {
+        if used.aggregate().is_empty() {
+            return;
+        }
+        let bucket = |spent: &BTreeMap<String, Spent>| -> Map<String, Value> {
+            let model = |(name, it): (&String, &Spent)| {
+                let Usage { input, cache_write, cache_read, output } = it.usage;
+                let value = json!({
+                    "answers": it.answers, "input": input, "cache_write": cache_write, "cache_read": cache_read,
+                    "output": output, "dollars": it.dollars,
+                });
+                (name.clone(), value)
+            };
+            spent.iter().map(model).collect()
+        };
+        let (root, aggregate) = (bucket(used.root()), bucket(used.aggregate()));
+        self.event(
+            "usage",
+            json!({ "dollars": used.dollars(), "root": root, "aggregate": aggregate }),
+        );
     }
 
     fn event(&mut self, kind: &str, data: Value) {

@@ -43,12 +43,13 @@ const BESIDE: &str = "stockade-agent";
 /// The variable that tells the agent its directory.
 const PLACE: &str = "STOCKADE_AGENT_PLACE";
 /// First words of what `stockade-agent` does without a session: it becomes that at once.
-const PLAIN: [&str; 13] = [
+const PLAIN: [&str; 14] = [
     "acp",
     "rpc",
     "run",
     "sessions",
     "tls",
+    "usage",
     "files",
     "web",
     "webhook",

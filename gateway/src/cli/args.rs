@@ -125,6 +125,9 @@ pub(crate) enum Command {
     /// Serve sessions to other programs: JSON-RPC on standard input and output, or on a socket.
     #[command(after_help = agents::EXAMPLE_RPC)]
     Rpc(Agent),
+    /// Show tokens and cost of the agent's sessions by day, session, project or model.
+    #[command(after_help = agents::EXAMPLE_USAGE)]
+    Usage(Agent),
     /// Describe all keys of settings files.
     #[command(after_help = settings::EXAMPLE)]
     Settings(settings::Settings),
@@ -519,6 +522,7 @@ impl Arguments {
             | Command::Agent(_)
             | Command::Acp(_)
             | Command::Rpc(_)
+            | Command::Usage(_)
             | Command::Shell(_)
             | Command::Completions(_)
             | Command::Man(_) => {

@@ -246,3 +246,51 @@ fn sessions_are_searched_by_words_and_the_index_is_made_anew_alike() {
     assert_eq!(nothing.status.code(), Some(1));
     assert!(text(&nothing.stderr).contains("no word to look for"), "{}", text(&nothing.stderr));
 }
+
+#[test]
+fn usage_counts_each_answer_once_by_session_model_project_and_day() {
+    let place = Place::new("ag-usage");
+    let nothing = place.output(["usage"]);
+    assert_eq!(text(&nothing.stdout), "No session used a model.\n", "{}", text(&nothing.stderr));
+    let first = begin(&place, "one", &[]);
+    let (_, output) =
+        go_on(&place, &["--resume", &first, "--fork-session", "--output-format", "json"]);
+    let copy: Value = serde_json::from_slice(&output.stdout).expect("a result");
+    let copy = copy["session_id"].as_str().expect("an identity").to_owned();
+    let report = |by: &str| -> Value {
+        let output = place.output(["usage", "--by", by, "--json"]);
+        serde_json::from_slice(&output.stdout).expect("a report")
+    };
+    let answers = |report: &Value| -> Vec<(String, u64, u64)> {
+        let rows = report["rows"].as_array().expect("rows").iter().map(|row| {
+            let name = row[report["by"].as_str().expect("a word")].as_str().expect("a name");
+            let used = &row["aggregate"];
+            assert_eq!(row["root"], *used);
+            (
+                name.to_owned(),
+                used["answers"].as_u64().unwrap(),
+                used["input_tokens"].as_u64().unwrap(),
+            )
+        });
+        rows.collect()
+    };
+    let mut both = vec![(first, 1, 10), (copy, 1, 10)];
+    both.sort();
+    assert_eq!(answers(&report("session")), both);
+    for by in ["day", "project", "model"] {
+        let report = report(by);
+        let rows = answers(&report);
+        assert_eq!((rows.len(), rows[0].1, rows[0].2), (1, 2, 20), "{report}");
+        assert_eq!(report["total"]["aggregate"]["answers"], 2);
+    }
+    let project = place.project().display().to_string();
+    assert_eq!(answers(&report("project"))[0].0, project);
+    let table = text(&place.output(["usage", "--by", "session"]).stdout);
+    assert_eq!(table.lines().count(), 4, "{table}");
+    assert!(table.lines().last().is_some_and(|line| line.starts_with("total ")), "{table}");
+    let none = text(&place.output(["usage", "--since", "0m"]).stdout);
+    assert_eq!(none, "No session used a model.\n");
+    let bad = place.output(["usage", "--since", "yesterday"]);
+    assert_eq!(bad.status.code(), Some(122));
+    assert!(text(&bad.stderr).contains("`yesterday` is not an age; write 30d, 12h or 45m"));
+}

@@ -279,7 +279,7 @@ fn the_session_of_an_agent_begins_and_ends_with_its_hook_alone() {
 }
 
 #[test]
-fn without_a_gateway_a_run_has_nothing_in_common_with_its_session_but_the_record() {
+fn without_a_gateway_a_run_has_the_temporary_directory_and_the_record_of_its_session_alone() {
     let place = Place::new("session-alone");
     let mut session = Session { place, uid: None, gateway: None };
     let line = "ls -A /tmp; touch /tmp/left";
@@ -288,7 +288,7 @@ fn without_a_gateway_a_run_has_nothing_in_common_with_its_session_but_the_record
         let line = agent.rewritten(line);
         [said(agent.shell(program, &line)), said(agent.shell(program, &line))]
     };
-    assert_eq!(both(&session, "sh"), ["", ""]);
+    assert_eq!(both(&session, "sh"), ["", "left\n"]);
     assert_eq!(both(&session, &session.own_shell()), ["", ""]);
     let of = |door: &str, name: Value| (json!(door), name);
     let (hook, run) = (of("hook", json!("5d1c")), of("run", json!("5d1c")));
@@ -297,5 +297,5 @@ fn without_a_gateway_a_run_has_nothing_in_common_with_its_session_but_the_record
     let expected = [&hook, &run, &run, &hook, &shell, &shell].map(Clone::clone);
     assert_eq!(session.recorded(line), expected);
     session.gateway = Some(Gateway::start(&session.place));
-    assert_eq!(both(&session, "sh"), ["", "left\n"]);
+    assert_eq!(both(&session, "sh"), ["left\n", "left\n"]);
 }

@@ -28,6 +28,8 @@ pub(crate) const EXAMPLE_ACP: &str =
     "Example, as the command of an agent in an editor:\n  stockade acp --model opus";
 
 /// Shown below the help.
+pub(crate) const EXAMPLE_USAGE: &str = "Example:\n  stockade usage --by model --since 7d";
+/// Shown below the help.
 pub(crate) const EXAMPLE_RPC: &str = "Example:\n  stockade rpc --session-idle-timeout 600";
 
 /// Answer an agent's hook: reads one frame from standard input, writes the answer to standard output.
