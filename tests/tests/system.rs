@@ -116,8 +116,8 @@ fn an_ordinary_user_reaches_neither_rules_nor_keys_nor_log_nor_processes() {
             "this user cannot read or change the keys",
         ),
         ("chmod o+rx /var/log/stockade", "this user cannot read or change the log"),
-        ("chmod 777 /run/stockade", "nobody else listens in the place of the gateway"),
-        ("printf '{}' > /etc/stockade/managed-settings.json", "without the gateway of the machine"),
+        ("chmod 777 /run/stockade", "no other process can replace the gateway or write its log"),
+        ("printf '{}' > /etc/stockade/managed-settings.json", "without the system gateway"),
     ] {
         machine.root_does("cp -a /etc/stockade /etc/kept");
         machine.root_does(careless);

@@ -78,7 +78,7 @@ fn doctor_wants_the_trust_that_codex_wants() {
     place.write("home/.codex/config.toml", &section("00"));
     let (status, _, told) = doctor(&place, "codex");
     assert_eq!(status, Some(122), "{told}");
-    assert!(told.contains("is not that of the hook as it stands"), "{told}");
+    assert!(told.contains("differs from the hook's"), "{told}");
     let gate = stockade_tests::word(&stockade().canonicalize().expect("it"));
     let identity = format!(
         "{{\"event_name\":\"pre_tool_use\",\"hooks\":[{{\"async\":false,\"command\":\"{gate} hook codex --rewrite || exit 2\",\
@@ -181,7 +181,7 @@ fn doctor_merges_the_layers_of_the_agent_and_finds_a_hook_that_is_not_called() {
     let (status, _, told) = doctor(&place, "claude");
     assert_eq!(status, Some(0), "{told}");
     let line = format!("in {} the hook of ", place.project().canonicalize().expect("it").display());
-    assert!(told.contains(&line) && told.contains("/.claude/settings.json holds"), "{told}");
+    assert!(told.contains(&line) && told.contains("/.claude/settings.json is in force"), "{told}");
     // Called for one tool only.
     let (status, told) = with(&place, "claude", "home/.claude/settings.json", |held| {
         held.replace(r#""matcher": "*""#, r#""matcher": "Write""#)

@@ -28,7 +28,12 @@ pub(crate) fn learn(options: Learn) -> Result<ExitCode, Failure> {
     }
     let ended = ExitCode::from(status::of(&outcome));
     if entries.is_empty() {
-        failure::tell("stockade: no setting would have allowed what was refused");
+        let is_clean =
+            matches!(&outcome, RunOutcome::Ran(result) if result.violations.is_empty());
+        failure::tell(match is_clean {
+            true => "stockade: nothing was refused",
+            false => "stockade: no setting would have allowed what was refused",
+        });
         return Ok(ended);
     }
     let court = Court::new(&common)?;
