@@ -82,7 +82,7 @@ fn a_wider_rule_a_rule_of_ones_own_a_reason_and_a_mode_are_answers() {
         ("touch made.txt", "always Bash(touch\n", 0, None, "not a valid allow rule"),
         ("touch made.txt", "deny use git\n", 120, None, "a person denied it: use git"),
         ("touch made.txt", "mode dontAsk\n", 120, None, "mode dontAsk"),
-        ("touch made.txt", "what now\nd\n", 120, None, "`what now` is not an answer"),
+        ("touch made.txt", "what now\nd\n", 120, None, "invalid answer `what now`"),
     ] {
         let place = careful("answers");
         assert_eq!(place.output(["check", "touch x.txt"]).status.code(), Some(121));

@@ -222,7 +222,7 @@ impl Gateway {
                 Code::GatewayUnreachable,
                 "the managed settings require the system gateway (`requireGateway`), and this process is not it",
                 "remove `--no-daemon`, `--socket`, `--state-dir` and `--audit-dir`; `sudo stockade doctor --system` says whether \
-                 the gateway of the machine runs",
+                 the system gateway runs",
             )),
         }
     }
