@@ -192,12 +192,12 @@ fn what_a_command_leaves_running_is_named_when_it_is_ended() {
     let left = "in the background: `sleep`; background processes stop when the command returns; use `--background` to keep them";
     assert_eq!(
         told(&one),
-        (json!(["sleep"]), format!("stockade: ended 1 process that the command left {left}"))
+        (json!(["sleep"]), format!("stockade: stopped 1 process that the command left {left}"))
     );
     let left = "in the background: `perl`, `sleep`; background processes stop when the command returns; use `--background` to keep them";
     let (names, footer) = told(&two);
     assert_eq!(names.as_array().map(Vec::len), Some(2), "{names}");
-    assert_eq!(footer, format!("stockade: ended 2 processes that the command left {left}"));
+    assert_eq!(footer, format!("stockade: stopped 2 processes that the command left {left}"));
     for text in ["echo on", dead] {
         assert_eq!(told(text), (json!([]), String::new()), "{text}");
     }

@@ -62,8 +62,8 @@ fn a_denial_names_the_winner_with_its_column_and_what_lost() {
               as typed: cu"rl"  x
               compared: curl x
               found inside: `timeout`; rules look through it
-              lost: ask rule `Bash(curl *)` in HOME/.config/stockade/settings.json:5:9: deny goes before ask
-              lost: allow rule `Bash(curl x)` in HOME/.config/stockade/settings.json:4:26: deny goes before allow
+              lost: ask rule `Bash(curl *)` in HOME/.config/stockade/settings.json:5:9: deny overrides ask
+              lost: allow rule `Bash(curl x)` in HOME/.config/stockade/settings.json:4:26: deny overrides allow
             mode: default
             sandbox: off, so nothing is allowed for being sandboxed
             smallest change: without `Bash(curl:*)` in HOME/.config/stockade/settings.json:6:26; tried, and then it is asked
@@ -305,7 +305,7 @@ fn mode_and_sandbox_are_among_the_reasons() {
         `make test`: asked
           because of the ask rule `Bash` in HOME/.config/stockade/settings.json:1:26: it matches
           compared: make test
-          lost: allow rule `Bash(make *)` in HOME/.config/stockade/settings.json:1:45: ask goes before allow
+          lost: allow rule `Bash(make *)` in HOME/.config/stockade/settings.json:1:45: ask overrides allow
         mode: plan
         sandbox: on; plan mode asks nevertheless
         smallest change: none; removing rules is not enough: plan mode asks about everything that is not read-only

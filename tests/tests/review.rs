@@ -198,7 +198,7 @@ fn only_a_person_at_a_terminal_marks_it_and_then_only_what_was_shown() {
     assert_eq!(names(&place), []);
     assert!(place.output(["audit", "verify"]).status.success());
     let grants = place.output(["audit", "search", "--json", "--kind", "grant"]);
-    assert!(String::from_utf8_lossy(&grants.stdout).contains("looked at "), "{grants:?}");
+    assert!(String::from_utf8_lossy(&grants.stdout).contains("reviewed "), "{grants:?}");
     // The next change counts from what was looked at; the person's own changes nobody asks about.
     plain(&place, "echo mine > Makefile");
     assert_eq!(names(&place), []);

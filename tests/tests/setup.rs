@@ -206,7 +206,10 @@ fn undo_all_says_which_file_it_could_not_change_and_changes_the_others() {
         let output = place.output(["setup", "--undo", "--all"]);
         let told = text(&output.stderr);
         assert_eq!(output.status.code(), Some(122), "{told}");
-        assert!(told.contains(&format!("cannot change the JSON of `{}`", broken.display())), "{told}");
+        assert!(
+            told.contains(&format!("cannot change the JSON of `{}`", broken.display())),
+            "{told}"
+        );
         let held = |path: &std::path::Path| std::fs::read_to_string(path).unwrap_or_default();
         assert_eq!((held(broken), held(other)), (format!("{written}}}"), String::new()), "{told}");
         assert!(!held(&place.home().join(".gemini/settings.json")).contains("hook gemini"));
@@ -360,10 +363,7 @@ fn the_executable_may_have_another_name() {
         assert_eq!(run(&["setup", agent]).status.code(), Some(0), "{agent}");
         assert_eq!(files(&place), with, "{agent}: once more");
         let told = text(&run(&["doctor", "--agent", agent, "--json"]).stdout);
-        assert!(
-            told.contains("is in ") && told.contains("is this executable"),
-            "{agent}: {told}"
-        );
+        assert!(told.contains("is in ") && told.contains("is this executable"), "{agent}: {told}");
         assert!(!told.contains("no settings of this agent contain it"), "{agent}: {told}");
         // The same program under its usual name knows it as well.
         let undone = place.output(["setup", agent, "--undo"]);

@@ -251,7 +251,7 @@ fn sessions_are_searched_by_words_and_the_index_is_made_anew_alike() {
 fn usage_counts_each_answer_once_by_session_model_project_and_day() {
     let place = Place::new("ag-usage");
     let nothing = place.output(["usage"]);
-    assert_eq!(text(&nothing.stdout), "No session used a model.\n", "{}", text(&nothing.stderr));
+    assert_eq!(text(&nothing.stdout), "No session used a model.", "{}", text(&nothing.stderr));
     let first = begin(&place, "one", &[]);
     let (_, output) =
         go_on(&place, &["--resume", &first, "--fork-session", "--output-format", "json"]);
@@ -289,7 +289,7 @@ fn usage_counts_each_answer_once_by_session_model_project_and_day() {
     assert_eq!(table.lines().count(), 4, "{table}");
     assert!(table.lines().last().is_some_and(|line| line.starts_with("total ")), "{table}");
     let none = text(&place.output(["usage", "--since", "0m"]).stdout);
-    assert_eq!(none, "No session used a model.\n");
+    assert_eq!(none, "No session used a model.");
     let bad = place.output(["usage", "--since", "yesterday"]);
     assert_eq!(bad.status.code(), Some(122));
     assert!(text(&bad.stderr).contains("`yesterday` is not an age; write 30d, 12h or 45m"));

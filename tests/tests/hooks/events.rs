@@ -197,11 +197,7 @@ fn a_change_of_settings_is_told_and_can_be_kept_from_counting() {
     user(&place, &settings);
     let blocked = run();
     assert_eq!(blocked.status.code(), Some(0), "{}", told(&blocked));
-    assert!(
-        told(&blocked).contains("does not count: a hook blocked it: frozen"),
-        "{}",
-        told(&blocked)
-    );
+    assert!(told(&blocked).contains("is ignored: a hook blocked it: frozen"), "{}", told(&blocked));
     let frame: Value =
         serde_json::from_slice(&std::fs::read(&seen).expect("it ran")).expect("JSON");
     assert_eq!(

@@ -105,7 +105,7 @@ fn what_may_be_what_a_command_wrote_only_refuses() {
             assert_eq!(answer["input"]["command"], "gentool");
             assert!(!mark.exists(), "{handler} {text}");
             let widens = text.contains("allow") || text.contains("updated");
-            assert_eq!(told.contains("does not count, since"), widens, "{handler} {told}");
+            assert_eq!(told.contains("is ignored, since"), widens, "{handler} {told}");
         }
     }
 }
@@ -229,7 +229,8 @@ fn a_hook_that_cannot_be_confined_is_a_question_and_does_not_run() {
         assert_eq!(decision(&answer), ("ask", "hook"), "{lacking:?} {sandbox}: {answer}");
         let reason = answer["reason"].to_string();
         assert!(
-            reason.contains("it cannot be confined") && reason.contains("keep the hook outside")
+            reason.contains("it cannot be confined")
+                && reason.contains("keep the hook where commands cannot write")
         );
         assert!(!ran && !marked, "{lacking:?} {sandbox}");
     }

@@ -28,8 +28,7 @@ pub(crate) fn learn(options: Learn) -> Result<ExitCode, Failure> {
     }
     let ended = ExitCode::from(status::of(&outcome));
     if entries.is_empty() {
-        let is_clean =
-            matches!(&outcome, RunOutcome::Ran(result) if result.violations.is_empty());
+        let is_clean = matches!(&outcome, RunOutcome::Ran(result) if result.violations.is_empty());
         failure::tell(match is_clean {
             true => "stockade: nothing was refused",
             false => "stockade: no setting would have allowed what was refused",
