@@ -6,6 +6,7 @@ mod editor;
 mod flags;
 mod hosted;
 mod keep;
+mod memory;
 mod models;
 mod notes;
 mod print;

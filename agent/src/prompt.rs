@@ -1,21 +1,15 @@
 //! What the model is told before the first message: a fixed part, then what differs from session to session.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
 use crate::flags::Flags;
+use crate::memory::memory;
 
 /// The fixed part: the same bytes in every session, so that the provider's cache holds.
 const FIXED: &str = include_str!("prompt.txt");
-/// Most characters of memory files.
-const MEMORY: usize = 200_000;
-/// Deepest `@import`.
-const DEPTH: usize = 5;
-/// Longest memory file in bytes.
-const LONGEST: u64 = 1 << 20;
 
 /// The system prompt in parts, and what goes into the first message instead.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -53,7 +47,8 @@ impl Texts {
                 .with_context(|| format!("`{}` cannot be read", file.display())),
             (None, None) => Ok(None),
         };
-        let (memory, files) = memory(flags.sources().as_deref(), cwd);
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        let (memory, files) = memory(flags.sources().as_deref(), (cwd, home.as_deref()));
         Ok(Texts {
             system: read(&flags.system_prompt, &flags.system_prompt_file)?,
             append: read(&flags.append_system_prompt, &flags.append_system_prompt_file)?,
@@ -139,113 +134,9 @@ pub(crate) fn today() -> String {
     format!("{year:04}-{month:02}-{day:02}")
 }
 
-/// Returns the memory files: managed, user, project from the root down, local. The same text counts once.
-fn memory(sources: Option<&[String]>, cwd: &Path) -> (String, Vec<(String, String)>) {
-    let counts = |name: &str| sources.is_none_or(|it| it.iter().any(|it| it == name));
-    let home = std::env::var_os("HOME").map(PathBuf::from);
-    let mut files = vec![(PathBuf::from("/etc/stockade/AGENTS.md"), "Managed")];
-    if let Some(home) = home.as_ref().filter(|_| counts("user")) {
-        let names = [".config/stockade/AGENTS.md", ".claude/CLAUDE.md"];
-        files.extend(names.map(|it| (home.join(it), "User")));
-    }
-    let of_user = files.len();
-    let mut folders: Vec<&Path> = cwd.ancestors().collect();
-    folders.reverse();
-    for folder in folders {
-        if counts("project") {
-            let names = ["AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md"];
-            files.extend(names.map(|it| (folder.join(it), "Project")));
-        }
-        if counts("local") {
-            files.push((folder.join("CLAUDE.local.md"), "Local"));
-        }
-    }
-    let allowed: Vec<PathBuf> = [Some(cwd.to_owned()), home].into_iter().flatten().collect();
-    let (mut seen, mut parts, mut read) = (BTreeSet::new(), Vec::new(), Vec::new());
-    for (number, (file, layer)) in files.into_iter().enumerate() {
-        // A file of the project may name files of the project alone: only the user shows those of the home directory.
-        let allowed =
-            if number < of_user { &allowed } else { allowed.get(..1).unwrap_or_default() };
-        let Some(text) = load(&file, allowed, 0) else { continue };
-        if seen.insert(text.trim().to_owned()) {
-            parts.push(format!("\n## {}\n{}", file.display(), text.trim_end()));
-            read.push((file.to_string_lossy().into_owned(), layer.to_owned()));
-        }
-    }
-    let mut whole = parts.join("\n");
-    if let Some((end, _)) = whole.char_indices().nth(MEMORY) {
-        whole.truncate(end);
-        whole.push_str(
-            "\n(The memory files are longer than 200,000 characters; the rest is left out.)",
-        );
-    }
-    (whole, read)
-}
-
-/// Reads a memory file with what it imports: a line `@path`, inside of `allowed` directories alone.
-fn load(file: &Path, allowed: &[PathBuf], depth: usize) -> Option<String> {
-    let found = file.metadata().ok().filter(|it| it.is_file() && it.len() <= LONGEST)?;
-    let text = std::fs::read_to_string(file).ok().filter(|_| found.len() > 0)?;
-    let mut lines = Vec::new();
-    for line in text.lines() {
-        let import = line
-            .trim()
-            .strip_prefix('@')
-            .filter(|it| !it.is_empty() && !it.contains(char::is_whitespace));
-        let Some(import) = import.filter(|_| depth < DEPTH) else {
-            lines.push(line.to_owned());
-            continue;
-        };
-        let path = match import.strip_prefix("~/") {
-            Some(rest) => std::env::var_os("HOME").map(|home| PathBuf::from(home).join(rest)),
-            None => file.parent().map(|folder| folder.join(import)),
-        };
-        let real = path.and_then(|it| it.canonicalize().ok());
-        let real = real.filter(|real| allowed.iter().any(|it| real.starts_with(it)));
-        lines.push(
-            real.and_then(|real| load(&real, allowed, depth + 1))
-                .unwrap_or_else(|| line.to_owned()),
-        );
-    }
-    Some(lines.join("\n"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn memory_files_are_read_from_the_root_down_with_their_imports() {
-        let folder = std::env::temp_dir().join(format!("stockade-memory-{}", std::process::id()));
-        let inner = folder.join("a/b");
-        std::fs::create_dir_all(&inner).unwrap();
-        let folder = folder.canonicalize().unwrap();
-        let inner = folder.join("a/b");
-        std::fs::write(folder.join("AGENTS.md"), "outer rule\n").unwrap();
-        std::fs::write(inner.join("CLAUDE.md"), "inner rule\n@more.md\n@/etc/hostname\n").unwrap();
-        std::fs::write(inner.join("AGENTS.md"), "outer rule\n").unwrap();
-        std::fs::write(inner.join("more.md"), "imported\n@more.md\n").unwrap();
-        let sources = ["project".to_owned()];
-        let (text, files) = memory(Some(&sources), &inner);
-        assert!(files.iter().all(|(_, layer)| layer == "Project") && files.len() == 2, "{files:?}");
-        let found: Vec<&str> =
-            text.lines().filter(|it| it.ends_with("rule") || *it == "imported").collect();
-        assert_eq!(
-            found,
-            [
-                "outer rule",
-                "inner rule",
-                "imported",
-                "imported",
-                "imported",
-                "imported",
-                "imported"
-            ]
-        );
-        assert!(text.contains("@/etc/hostname"));
-        assert_eq!(memory(Some(&[]), &inner).0.matches("rule").count(), 0);
-        std::fs::remove_dir_all(folder).unwrap();
-    }
 
     #[test]
     fn a_prompt_of_the_user_replaces_the_fixed_part() {

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
+use stockade_files::visible;
 use stockade_index::Hit;
 use stockade_session::{Exported, Found, Store};
 
@@ -91,7 +92,7 @@ pub(crate) fn run(options: &Sessions) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            crate::fail(&format!("{error:#}"), "`stockade agent sessions list` shows all");
+            crate::fail(&plain(&format!("{error:#}")), "`stockade agent sessions list` shows all");
             ExitCode::FAILURE
         }
     }
@@ -144,7 +145,7 @@ fn prune(
     }
     let mut text = told(&pruned.sessions, json, "Nothing is that old.\n");
     for id in &pruned.in_use {
-        text.push_str(&format!("{id} is in use and stays\n"));
+        text.push_str(&format!("{} is in use and stays\n", plain(id)));
     }
     if !pruned.sessions.is_empty() && !json {
         let bytes: u64 = pruned.sessions.iter().map(|found| found.bytes).sum();
@@ -191,7 +192,12 @@ fn search(store: &Store, words: &[String], most: usize, json: bool) -> anyhow::R
         let (name, cwd) =
             (found.workspace.name.as_deref().unwrap_or_default(), &found.workspace.cwd);
         let since = ago(found.written);
-        text.push_str(&format!("{}  {since:>4}  {}  {}\n", found.id, plain(name), plain(cwd)));
+        text.push_str(&format!(
+            "{}  {since:>4}  {}  {}\n",
+            plain(&found.id),
+            plain(name),
+            plain(cwd)
+        ));
         let line = snippet.split_whitespace().collect::<Vec<_>>().join(" ");
         text.push_str(&format!("    {}: {}\n", plain(&source.0), plain(&line)));
     }
@@ -246,9 +252,10 @@ pub(crate) fn age(text: &str) -> anyhow::Result<Duration> {
     }
 }
 
-/// Returns text without what could deceive a reader.
+/// Returns text in one line, with what could deceive a reader or draw on a terminal made visible. A repository names its
+/// branch, an archive its session.
 pub(crate) fn plain(text: &str) -> String {
-    text.chars().filter(|it| !it.is_control()).collect()
+    visible(text).replace(['\n', '\t'], " ")
 }
 
 fn told(all: &[Found], json: bool, none: &str) -> String {
@@ -263,7 +270,7 @@ fn told(all: &[Found], json: bool, none: &str) -> String {
     for found in all {
         let name = found.workspace.name.as_deref().unwrap_or_default();
         let branch = found.workspace.branch.as_deref().unwrap_or("-");
-        let (id, cwd) = (&found.id, plain(&found.workspace.cwd));
+        let (id, cwd) = (plain(&found.id), plain(&found.workspace.cwd));
         let (since, kib) = (ago(found.written), found.bytes.div_ceil(1024));
         text.push_str(&format!(
             "{id}  {since:>4}  {kib:>6} KiB  {}  {}  {cwd}\n",
@@ -314,7 +321,7 @@ fn show(store: &Store, session: &str, json: bool) -> anyhow::Result<String> {
     }
     let mut text = format!("{}\n{}\n", plain(&found.line()), plain(&found.workspace.cwd));
     text.push_str(&format!("{} events, {:.4} USD\n", state.events, state.dollars));
-    notes.iter().for_each(|note| text.push_str(&format!("{note}\n")));
+    notes.iter().for_each(|note| text.push_str(&format!("{}\n", plain(note))));
     for said in &state.messages {
         let who = if said.by_model { "model" } else { "user" };
         let words: String = plain(&said.content.to_string()).chars().take(200).collect();
@@ -326,6 +333,14 @@ fn show(store: &Store, session: &str, json: bool) -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_do_not_draw_or_look_like_others() {
+        assert_eq!(
+            plain("a\u{1b}[2Jb\u{202e}c\u{2066}d\u{200f}\n\u{9b}é"),
+            "a\\u{1b}[2Jb\\u{202e}c\\u{2066}d\\u{200f} \\u{9b}é"
+        );
+    }
 
     #[test]
     fn ages_are_read_in_days_hours_and_minutes() {

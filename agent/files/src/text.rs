@@ -109,7 +109,7 @@ pub(crate) fn digest(bytes: &[u8]) -> String {
 pub fn visible(text: &str) -> String {
     let hidden = |it: char| {
         (it.is_control() && it != '\t' && it != '\n')
-            || matches!(it, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+            || matches!(it, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
     if !text.contains(hidden) {
         return text.to_owned();

@@ -145,6 +145,7 @@ impl Store {
             written.map_err(Error::file(&path, "written"))?;
         }
         let path = new.join(LOG);
+        forget_changes(&path)?;
         let (mut log, found) = Log::open(&path)?;
         let first = found.events.first().filter(|event| event.kind == Kind::Start);
         let told = first.and_then(|event| event.data.get("session")?.as_str());
@@ -157,6 +158,17 @@ impl Store {
         (workspace.git_root, workspace.branch) = (None, None);
         workspace.write(new)
     }
+}
+
+/// Takes out of a log what it says about changes of files. Nobody made them here, so nothing can be taken back to what was
+/// before them, and the list of the changes that follow begins anew.
+fn forget_changes(path: &Path) -> Result<(), Error> {
+    let mut log = Vec::new();
+    for event in read(path)?.events.iter().filter(|event| event.kind != Kind::Changed) {
+        log.extend(serde_json::to_vec(event).unwrap_or_default());
+        log.push(b'\n');
+    }
+    fs::write(path, log).map_err(Error::file(path, "written"))
 }
 
 /// Returns what an archive of a session holds, without secrets, and how many secrets there were.

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 use stockade_session::{Kind, Store, read};
 
 const KEY: &str = "ghp_abcdefghijklmnopqrstuvwxyz0123456789";
@@ -137,4 +138,21 @@ fn paths_elsewhere_links_other_digests_and_later_forms_are_refused() {
         let told = refused(folder.path(), &archive(&[], manifest(1, session, json!({}))));
         assert!(!told.is_empty(), "{session}");
     }
+}
+
+#[test]
+fn an_archive_says_nothing_about_changes_of_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::new(folder.path().join("sessions"));
+    begin(&store);
+    // As `export` never writes it: with the event about the change of a file.
+    let log = std::fs::read_to_string(Store::log(&store.find("a-1").unwrap().folder)).unwrap();
+    assert!(log.contains("file.changed"));
+    let digest = Sha256::digest(log.as_bytes()).into_iter().map(|byte| format!("{byte:02x}"));
+    let files = json!({ "events.jsonl": digest.collect::<String>() });
+    let manifest = json!({ "form": 1, "session": "a-1", "made_at": "", "files": files });
+    let other = Store::new(folder.path().join("other"));
+    other.import(&mut &*archive(&[("events.jsonl", &log)], manifest), "/q").unwrap();
+    let (state, _) = other.state(&other.find("a-1").unwrap()).unwrap();
+    assert_eq!((state.messages.len(), state.changes, state.seen), (2, Vec::new(), 0));
 }

@@ -67,12 +67,11 @@ pub(crate) fn clean(store: &Store, days: u64) -> Option<String> {
     if !ids.is_empty()
         && let Err(error) = super::indexed::refresh(store, &ids)
     {
-        eprintln!("stockade: {error}");
+        eprintln!("stockade: {}", crate::sessions::plain(&error.to_string()));
     }
     let list: Vec<String> = sessions.iter().map(stockade_session::Found::line).collect();
-    let plain = |text: String| text.chars().filter(|it| !it.is_control()).collect::<String>();
     (!list.is_empty()).then(|| {
-        plain(format!(
+        crate::sessions::plain(&format!(
             "sessions without a name that were not used for {days} days are removed: {}",
             list.join(", ")
         ))
