@@ -9,8 +9,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use stockade_tests::Place;
 use stockade_tests::gateway::Gateway;
+use stockade_tests::{Place, copy_program, stockade};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -279,6 +279,62 @@ fn what_is_allowed_for_a_session_ends_with_it_and_serves_no_later_one_of_its_nam
     assert!(text(&refused.stderr).contains("belongs to no session"), "{}", text(&refused.stderr));
     assert_eq!(place.output(["approvals", "deny", &id]).status.code(), Some(0));
     ended(running);
+}
+
+#[test]
+fn grants_end_when_the_gateway_stops_or_leaves_its_place() {
+    let place = asking("ap-stops");
+    let revoked = |count: usize| {
+        let log = std::fs::read_to_string(place.state().join("audit/00000001.jsonl"));
+        let log = log.expect("the log");
+        assert_eq!(log.matches("\"action\":\"revoked\"").count(), count, "{log}");
+    };
+    let gateway = Gateway::start(&place);
+    answered(&place, "touch made", &["allow", "--minutes", "30"]);
+    revoked(0);
+    assert_eq!(gateway.end(), Some(0));
+    revoked(1);
+    // A connection that stays open to a gateway that another one follows.
+    let copy = place.root.join("own-stockade");
+    copy_program(stockade(), &copy);
+    let plain = place.stockade(["serve"]);
+    let mut serve = Command::new(&copy);
+    serve.args(plain.get_args()).current_dir(place.project()).env_clear().stdin(Stdio::null());
+    serve.envs(plain.get_envs().filter_map(|(key, value)| Some((key, value?))));
+    let former = Gateway::start_with(&place, serve);
+    let mut peer = former.greet();
+    let environment = json!([["HOME", place.home()], ["PATH", "/usr/bin:/bin"]]);
+    let context = json!({"settings": [], "allowed_tools": [], "disallowed_tools": [], "import": [],
+        "additional_directories": [], "environment": environment, "door": "run", "interactive": true,
+        "session": "s"});
+    let request = json!({"command": {"shell": "touch made"}, "cwd": place.project(), "background": false,
+        "pty": false, "unsandboxed": false, "stdin": false, "context": context});
+    peer.request("run", request.clone());
+    let question = peer.question();
+    peer.answer(&question, "session");
+    assert_eq!(peer.outcome(), "ran");
+    peer.request("run", request.clone());
+    assert_eq!(peer.outcome(), "ran", "it is allowed for the session");
+    let newer = place.root.join("newer");
+    copy_program(stockade(), &newer);
+    std::fs::rename(&newer, &copy).expect("the new executable takes the place of the old one");
+    let socket = place.root.join("runtime/stockade/gateway.sock");
+    let end = Instant::now() + Duration::from_secs(60);
+    while socket.exists() {
+        assert!(Instant::now() < end, "the former gateway keeps its place");
+        std::thread::yield_now();
+    }
+    revoked(2);
+    for _ in 0..2 {
+        peer.request("run", request.clone());
+        let question = peer.question();
+        peer.answer(&question, "session");
+        assert_eq!(peer.outcome(), "ran");
+    }
+    drop(peer);
+    assert_eq!(former.ended(), Some(0));
+    let verified = place.output(["audit", "verify"]);
+    assert_eq!(verified.status.code(), Some(0), "{}", text(&verified.stdout));
 }
 
 #[test]

@@ -168,6 +168,12 @@ fn what_a_text_executes_without_naming_it_is_part_of_the_question() {
         ("make", "printf 'all:\\n\\ttouch evil\\n' > Makefile", "121"),
         ("make", "printf 'all:\\n\\ttouch evil\\n' > GNUmakefile", "121"),
         ("make -C sub", "printf 'all:\\n\\ttouch evil\\n' > sub/Makefile", "121"),
+        ("python3 main.py", "true", "0"),
+        ("python3 main.py", &evil("helper.py"), "121"),
+        ("python3 -m sub", &evil("sub/__main__.py"), "121"),
+        ("./main.py", &evil("helper.py"), "121"),
+        ("perl -I. main.pl", &evil("Helper.pm"), "121"),
+        ("python3 --version", "echo note > notes.txt", "0"),
         ("npm test", "echo '{\"scripts\":{\"test\":\"touch evil\"}}' > package.json", "121"),
     ] {
         let place = place("executed");
@@ -177,6 +183,13 @@ fn what_a_text_executes_without_naming_it_is_part_of_the_question() {
         place.write("project/x.sh", "touch made.txt\n");
         let executable = fs::Permissions::from_mode(0o755);
         fs::set_permissions(place.project().join("x.sh"), executable).expect("chmod");
+        place.write("project/main.py", "#!/usr/bin/env python3\nimport helper\n");
+        fs::set_permissions(place.project().join("main.py"), fs::Permissions::from_mode(0o755))
+            .expect("chmod");
+        place.write("project/helper.py", "");
+        place.write("project/main.pl", "use Helper;\n");
+        place.write("project/Helper.pm", "1;\n");
+        place.write("project/sub/__main__.py", "");
         place.write("project/sub/y.sh", "true\n");
         place.write("project/name", "x.sh\n");
         place.write("project/copies/old", "");
@@ -187,6 +200,38 @@ fn what_a_text_executes_without_naming_it_is_part_of_the_question() {
         let out = agent(&place, false, &format!("hook made; L=$(line); {change}; run \"$L\""));
         assert_eq!(out, [expected], "{text}: {change}: {}", told(&place));
         assert!(!place.project().join("evil").exists(), "{text}: {change}");
+    }
+}
+
+#[test]
+fn a_path_in_the_temporary_directory_is_that_of_the_session() {
+    for stays in [false, true] {
+        let place = place("private");
+        let _gateway = stays.then(|| Gateway::start(&place));
+        frame(&place, "begin", "echo 'touch made.txt' > /tmp/x.sh; ln -s /tmp/x.sh /tmp/y.sh");
+        assert_eq!(agent(&place, false, "hook begin; run \"$(line)\""), ["0"], "{}", told(&place));
+        let own = fs::read_dir(place.state().join("tmp")).expect("the directories");
+        let own = own.map(|entry| entry.expect("an entry").path().join("x.sh"));
+        let own = own.filter(|it| it.is_file()).collect::<Vec<_>>();
+        let [own] = own.as_slice() else { panic!("one session: {own:?}") };
+        // What a command that the session left running may do while the person thinks.
+        let evil = format!("echo 'touch evil' > {}", own.display());
+        for (text, change, expected) in [
+            ("bash /tmp/x.sh", "true", "0"),
+            ("bash /tmp/x.sh", evil.as_str(), "121"),
+            ("bash /tmp/y.sh", &evil, "121"),
+            ("bash /var/tmp/x.sh", &evil, "121"),
+            ("bash $(echo /tmp/)x.sh", &evil, "121"),
+            ("cd /tmp && bash x.sh", &evil, "121"),
+            ("touch made.txt", &evil, "0"),
+        ] {
+            frame(&place, "made", text);
+            fs::write(own, "touch made.txt\n").expect("it is there");
+            let steps = format!("hook made; L=$(line); {change}; run \"$L\"");
+            let out = agent(&place, false, &steps);
+            assert_eq!(out, [expected], "{stays}: {text}: {change}: {}", told(&place));
+            assert!(!place.project().join("evil").exists(), "{stays}: {text}: {change}");
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use stockade_sandbox::{Match, Pattern};
 use crate::judge::{Judged, Scene};
 use crate::plan::{caches, credentials, place_of};
 use crate::protocol::words::one_line;
+use crate::violation_help::is_verbatim;
 
 /// Returns a line about a denied read that the text of the command speaks of: it names a path that is denied, or runs
 /// a program whose own files are, or starts what is not seen where a project has files that are asked for. The output is
@@ -50,7 +51,9 @@ fn unshown(judged: &Judged, scene: &Scene, settings: &SandboxSettings) -> Option
         }
     };
     let path = path.display().to_string();
-    let (shown, remedy) = (one_line(&path), allowing(&path));
+    // A rule that is spelled like such a name would show others as well.
+    let remedy = if is_verbatim(&path) { allowing(&path) } else { String::new() };
+    let shown = one_line(&path);
     Some(format!("stockade: {shown} {how}; this may be why the command failed{remedy}"))
 }
 

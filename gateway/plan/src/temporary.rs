@@ -48,8 +48,7 @@ impl Temporary {
         let all = state.join("tmp");
         private_directory(&all)?;
         if let Some(session) = session {
-            let name = hex(&Sha256::digest(session.as_bytes()));
-            let path = all.join(format!("session-{}", name.get(..32).unwrap_or(&name)));
+            let path = Temporary::of_session(state, session);
             give_rights_back(&path)?;
             private_directory(&path)?;
             fs::File::open(&path)?.set_modified(SystemTime::now())?;
@@ -67,6 +66,12 @@ impl Temporary {
         let path = all.join(format!("run-{}-{}", std::process::id(), hex(&random)));
         DirBuilder::new().mode(0o700).create(&path)?;
         Ok(Temporary { path, lasting: false, ending: None, stores: None, journal: None })
+    }
+
+    /// Returns the directory of a session, which need not be there.
+    pub fn of_session(state: &Path, session: &str) -> PathBuf {
+        let name = hex(&Sha256::digest(session.as_bytes()));
+        state.join("tmp").join(format!("session-{}", name.get(..32).unwrap_or(&name)))
     }
 
     /// Takes care of the journal of the run until it starts.

@@ -83,7 +83,26 @@ pub(super) fn regions(around: &Around<'_>) -> Result<Writable, Failure> {
             rules.follow(own, Access::Protected, "builtin: own settings");
         }
     }
+    for own in executables() {
+        if rules.passed(&own).iter().any(|it| writable.iter().any(|region| it.starts_with(region)))
+        {
+            rules.follow(&own, Access::Protected, "builtin: executable of stockade");
+        }
+    }
     Ok(Writable { rules, regions: writable, opened })
+}
+
+/// Returns the executables that gateways start: this one, and the agent's beside it, whether or not it is there. What a
+/// command puts in their place would run without a sandbox.
+fn executables() -> Vec<PathBuf> {
+    let Ok(own) = std::env::current_exe() else { return Vec::new() };
+    // The kernel says so of one that was replaced or removed meanwhile.
+    let own = match own.to_str().and_then(|text| text.strip_suffix(" (deleted)")) {
+        Some(path) => PathBuf::from(path),
+        None => own,
+    };
+    let beside = own.with_file_name(stockade_scene::file_call::PROGRAM);
+    vec![own, beside]
 }
 
 /// Returns the real path of a file that may be written because a person said yes to its change: a regular file with one

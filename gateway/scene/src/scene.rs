@@ -51,6 +51,8 @@ pub struct Scene {
     pub caller_runs: bool,
     /// Our state, in which commands have their temporary files.
     pub state: PathBuf,
+    /// The session of the call.
+    pub session: Option<String>,
     /// Its settings come with the call, and the call never runs.
     pub is_written: bool,
 }
@@ -127,6 +129,7 @@ impl Scene {
             search,
             caller_runs,
             state,
+            session: context.session.clone(),
             is_written: false,
         })
     }

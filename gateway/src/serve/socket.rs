@@ -171,6 +171,8 @@ async fn serve(mut source: Source, gateway: Gateway, end: impl Future<Output = (
         gateway.end_left_sessions(idle.session).await;
         if !leaves && executable.as_ref().is_some_and(Executable::is_replaced) {
             leaves = true;
+            // Nobody would find them at this gateway any more, to revoke them.
+            gateway.drop_grants().await;
             source.step_aside();
         }
         let is_left = leaves && connections.is_empty() && gateway.tasks().count() == 0;
@@ -195,6 +197,7 @@ async fn serve(mut source: Source, gateway: Gateway, end: impl Future<Output = (
         }
     }
     source.remove();
+    gateway.drop_grants().await;
     let _ = ending.send(true); // without a connection nobody waits for it
     while connections.join_next().await.is_some() {}
     gateway.tasks().end().await;

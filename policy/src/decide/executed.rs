@@ -1,6 +1,6 @@
 //! Which files a text executes besides those whose names it has.
 
-use stockade_parser::{CommandTree, EffectKind, SimpleCommand};
+use stockade_parser::{CommandTree, EffectKind, SimpleCommand, Word};
 
 use crate::knowledge::{knowledge, listed};
 
@@ -9,6 +9,12 @@ use super::cover;
 /// Builtins that execute a file.
 const SOURCES: [&[u8]; 2] = [b".", b"source"];
 
+/// Options with which an interpreter tells about itself and executes nothing.
+const TELLING: [&[u8]; 6] = [b"--version", b"-V", b"-VV", b"-v", b"--help", b"-h"];
+/// How names of programs end that an interpreter executes which is not a shell.
+const INTERPRETED: [&[u8]; 9] =
+    [b".py", b".js", b".mjs", b".cjs", b".ts", b".rb", b".pl", b".php", b".lua"];
+
 /// Which files a text executes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Executed {
@@ -16,7 +22,8 @@ pub enum Executed {
     Named,
     /// Also those that builders and runners execute by their own rules (`Makefile`, `package.json`).
     OfBuilders,
-    /// Any: a name is known only when it runs, as of a pattern or of a word that another command prints.
+    /// Any: a name is known only when it runs, as of a pattern, of a word that another command prints, or of what a program
+    /// for an interpreter loads.
     Any,
 }
 
@@ -32,8 +39,14 @@ fn of(command: &SimpleCommand) -> Executed {
     let Some((first, rest)) = command.words.split_first() else { return Executed::Named };
     let Some(program) = first.exact() else { return Executed::Any };
     let (tables, base) = (knowledge(), cover::program(command));
-    let executes = listed(&tables.interpreters, base) || SOURCES.contains(&program);
+    let interprets = listed(&tables.interpreters, base);
+    let executes = interprets || SOURCES.contains(&program);
     if executes && rest.iter().any(|word| word.exact().is_none()) {
+        return Executed::Any;
+    }
+    // What a program for python, node and the like loads by name, it finds beside itself or where it runs.
+    let loads = interprets && !listed(&tables.shells, base) && !only_tells(rest);
+    if loads || is_program_of_interpreter(program) {
         return Executed::Any;
     }
     let builds = command.effects.iter().any(|effect| effect.kind == EffectKind::ProjectCode);
@@ -41,4 +54,16 @@ fn of(command: &SimpleCommand) -> Executed {
         true => Executed::OfBuilders,
         false => Executed::Named,
     }
+}
+
+/// Says whether an interpreter with these words only tells about itself.
+fn only_tells(rest: &[Word]) -> bool {
+    let mut words = rest.iter();
+    let first = words.next().and_then(Word::exact);
+    first.is_some_and(|word| TELLING.contains(&word)) && words.next().is_none()
+}
+
+/// Says whether a program is a file whose name says that an interpreter executes it.
+fn is_program_of_interpreter(program: &[u8]) -> bool {
+    program.contains(&b'/') && INTERPRETED.iter().any(|end| program.ends_with(end))
 }

@@ -53,7 +53,11 @@ pub(super) fn rule_of_tool(context: &Context<'_>) -> Option<String> {
             .and_then(|url| crate::pattern::domain::host_of(url.text()?))
             .filter(|host| host.plain)
             .map(|host| format!("WebFetch(domain:{})", host.name)),
-        tool if tool.starts_with("mcp__") => Some(tool.to_owned()),
+        // A name that is a pattern would be a rule about other tools as well.
+        tool if tool.starts_with("mcp__") => {
+            let is_plain = |it: char| it.is_ascii_alphanumeric() || "_-.:/@+".contains(it);
+            tool.chars().all(is_plain).then(|| tool.to_owned())
+        }
         _ => None,
     }
 }

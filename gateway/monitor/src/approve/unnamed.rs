@@ -13,10 +13,14 @@ use stockade_sandbox::{Pattern, Wild};
 
 use crate::judge::{Judged, Scene};
 use crate::review;
+use crate::temporary::Temporary;
 
 /// Most entries that are looked at, and for how long. Beyond that a text is never the same as before.
 const MOST: usize = 1_000_000;
 const LIMIT: Duration = Duration::from_secs(2);
+
+/// Directories in whose place a confined command sees the temporary directory of its session.
+const OF_RUNS: [&str; 2] = ["/tmp", "/var/tmp"];
 
 /// A look through directories.
 struct Look<'a> {
@@ -48,7 +52,15 @@ pub(super) fn add(
     for path in named.iter().filter(|path| is_pattern(path)) {
         look.pattern(path, &roots)?;
     }
-    let counts = match judged.tree.as_ref().map(executed_by) {
+    let is_own = |path: &PathBuf| OF_RUNS.iter().any(|it| path.starts_with(it));
+    let executed = judged.tree.as_ref().map(executed_by);
+    if executed == Some(Executed::Any) || named.iter().any(is_own) {
+        // What a text finds there may be a link to the rest of it.
+        let session = scene.session.as_deref();
+        let own = session.map(|it| Temporary::of_session(&scene.state, it));
+        own.map_or(Some(()), |own| look.tree(&own, Counts::All))?;
+    }
+    let counts = match executed {
         Some(Executed::Named) | None => return Some(()),
         Some(Executed::OfBuilders) => Counts::Executed,
         Some(Executed::Any) => Counts::All,

@@ -1,6 +1,7 @@
 //! Allow rules that a person gave for a while: for a session, some minutes or some calls. They are in memory alone, so none
 //! outlives the gateway, and a further call is judged with those that hold at that moment.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -23,9 +24,9 @@ use crate::tasks::folder::now_ms;
 /// Most grants at once; of a further one the call itself is allowed, and no other.
 const MOST: usize = 1024;
 
-/// The grants of a gateway.
+/// The grants of a gateway, and whether it leaves its place, so that no further one holds.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Grants(Arc<Mutex<Vec<Held>>>);
+pub(super) struct Grants(Arc<Mutex<Vec<Held>>>, Arc<AtomicBool>);
 
 #[derive(Debug)]
 struct Held {
@@ -171,9 +172,24 @@ impl Gateway {
         };
         let ends = minutes.and_then(|time| Instant::now().checked_add(time));
         let mut all = self.grants.all(sessions);
-        if all.len() < MOST {
+        // Looked at under the lock under which they are taken away.
+        if all.len() < MOST && !self.grants.1.load(Ordering::Relaxed) {
             let (uid, session) = (caller.uid(), begun.flatten());
             all.push(Held { view, uid, session, ends, lent: 0 });
+        }
+    }
+
+    /// Takes all grants away, and makes none from now on: the gateway leaves its place to another one, or ends. A call
+    /// that is under way is asked about as if there had never been one.
+    pub async fn drop_grants(&self) {
+        self.grants.1.store(true, Ordering::Relaxed);
+        let mut all = self.grants.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let dropped: Vec<String> = all.drain(..).map(|held| held.view.rule).collect();
+        drop(all);
+        let Ok(log) = self.log.log().await else { return };
+        for rule in dropped {
+            // They are gone whether or not that can be recorded.
+            let _ = note(&log, &rule, ("revoked", None)).await;
         }
     }
 

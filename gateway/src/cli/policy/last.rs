@@ -10,6 +10,7 @@ use crate::judge::Scene;
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::words;
 use crate::settings::Snapshot;
+use stockade_monitor::violation_help::is_verbatim;
 
 /// The rule of the sandbox that a writable directory answers; no setting answers the others, such as a symbolic link's.
 const OUTSIDE: &str = "builtin: outside of the writable directories";
@@ -85,10 +86,11 @@ fn outside(denial: &Value) -> Option<String> {
     let blocker = at(denial, "/blocker").as_str()?;
     if object.starts_with('/') {
         let opens = blocker.starts_with("write ") && blocker.ends_with(&format!(": {OUTSIDE}"));
-        return opens.then(|| object.to_owned());
+        // A rule that is spelled like such a name would be about others as well.
+        return (opens && is_verbatim(object)).then(|| object.to_owned());
     }
     let host = object.strip_suffix(":443").or_else(|| object.strip_suffix(":80"));
-    Some(host.unwrap_or(object).to_owned())
+    Some(host.unwrap_or(object)).filter(|host| !host.contains('*')).map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -106,6 +108,10 @@ mod tests {
         );
         let link = "write symlink: builtin: symbolic link to /etc/x, by `..` behind a name";
         assert_eq!(denial(link, "/home/x"), None);
+        for name in ["/home/x*", "/home/[a-z]/x", "/home/{a,b}", "/home/x\n"] {
+            assert_eq!(denial(&format!("write open: {OUTSIDE}"), name), None, "{name}");
+        }
+        assert_eq!(denial("connect: builtin", "*.example:443"), None);
         assert_eq!(denial("read open: rule", "/home/x"), None);
         assert_eq!(denial("connect: builtin", "pypi.org:443").as_deref(), Some("pypi.org"));
         assert_eq!(denial("connect: builtin", "a.example:22").as_deref(), Some("a.example:22"));
