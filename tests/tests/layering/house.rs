@@ -10,7 +10,7 @@ use super::{read, sources_in, tests_by_name};
 const LINES: &[(&str, usize)] = &[
     ("parser/src", 15_000),
     ("parser/witness", 400),
-    ("policy/src", 7_000),
+    ("policy/src", 7_060),
     ("policy/propose", 120),
     ("policy/rules", 5_400),
     ("sandbox/src", 13_900),
