@@ -171,6 +171,32 @@ fn every_way_over_several_commands_is_seen() {
 }
 
 #[test]
+fn a_compiled_module_that_a_command_writes_is_shown_and_python_itself_writes_none() {
+    let place = Place::new("pyc");
+    place.write("project/harmless.py", "print('harmless')\n");
+    run(&place, "python3 -c 'import harmless'");
+    assert!(!place.project().join("__pycache__").exists());
+    assert_eq!(names(&place), told(&[]));
+    // A module of another source, as if it were that of the file.
+    let compile = "python3 -c 'import importlib.util as u, py_compile as c; \
+                   open(\"e.py\", \"w\").write(\"print(1)\"); \
+                   c.compile(\"e.py\", cfile=u.cache_from_source(\"harmless.py\"), \
+                   invalidation_mode=c.PycInvalidationMode.UNCHECKED_HASH)'";
+    run(&place, compile);
+    plain(&place, "python3 -c 'import harmless' > ../ran");
+    assert_eq!(std::fs::read_to_string(place.root.join("ran")).expect("it ran"), "1\n");
+    let listed = names(&place);
+    let [(name, _)] = listed.as_slice() else { panic!("one file: {listed:?}") };
+    assert!(name.starts_with("__pycache__/harmless.") && name.ends_with(".pyc"), "{name}");
+    // Whoever wants them has them.
+    let settings = r#"{"env": {"PYTHONDONTWRITEBYTECODE": ""}}"#;
+    place.write("home/.config/stockade/settings.json", settings);
+    place.write("project/other.py", "");
+    run(&place, "python3 -c 'import other'");
+    assert_eq!(names(&place).len(), 2);
+}
+
+#[test]
 fn only_a_person_at_a_terminal_marks_it_and_then_only_what_was_shown() {
     let test = "only_a_person_at_a_terminal_marks_it_and_then_only_what_was_shown";
     let place = Place::new("review-mark");

@@ -117,11 +117,14 @@ pub fn of_proxy(http: u16, socks: u16) -> Result<Vec<(String, String)>, Failure>
     Ok(rules()?.proxy.iter().map(|(name, value)| (name.to_string(), fill(value))).collect())
 }
 
-/// Adds the variables with which programs do no upkeep beside their work, where none of them is set.
+/// Adds the variables with which programs do and leave nothing beside their work: those of git where none of them is set, and
+/// the same for python.
 pub fn without_upkeep(variables: &mut BTreeMap<String, String>) -> Result<(), Failure> {
-    let upkeep = &rules()?.upkeep;
-    if !upkeep.iter().any(|(name, _)| variables.contains_key(*name)) {
-        variables.extend(upkeep.iter().map(|(name, value)| (name.to_string(), value.to_string())));
+    for group in &rules()?.upkeep {
+        if !group.iter().any(|(name, _)| variables.contains_key(*name)) {
+            let set = group.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+            variables.extend(set);
+        }
     }
     Ok(())
 }
@@ -157,7 +160,8 @@ struct Rules {
     pairs: Vec<(&'static str, &'static str)>,
     value_prefixes: Vec<&'static str>,
     proxy: Vec<(&'static str, &'static str)>,
-    upkeep: Vec<(&'static str, &'static str)>,
+    /// Of each program.
+    upkeep: [Vec<(&'static str, &'static str)>; 2],
 }
 
 fn rules() -> Result<&'static Rules, Failure> {
@@ -181,7 +185,7 @@ fn read_rules() -> Option<Rules> {
         pairs: list("pairs")?.into_iter().map(|it| pair(it, ' ')).collect::<Option<_>>()?,
         value_prefixes: list("value_prefixes")?,
         proxy: assigned("proxy")?,
-        upkeep: assigned("upkeep")?,
+        upkeep: [assigned("upkeep")?, assigned("bytecode")?],
     })
 }
 
@@ -272,7 +276,7 @@ fn has_password(value: &str) -> bool {
 
 /// Every variable that a command may get beside those of its environment. The parser takes others for unset, so
 /// whatever adds one names it here, or in `plan::caches::VARIABLES`.
-pub const ADDED: [&str; 23] = [
+pub const ADDED: [&str; 24] = [
     "TMPDIR",
     "TMP",
     "TEMP",
@@ -296,6 +300,7 @@ pub const ADDED: [&str; 23] = [
     "GIT_CONFIG_VALUE_0",
     "GIT_CONFIG_KEY_1",
     "GIT_CONFIG_VALUE_1",
+    "PYTHONDONTWRITEBYTECODE",
 ];
 
 #[cfg(test)]
@@ -396,7 +401,12 @@ mod tests {
         assert_eq!(unknown, [] as [&str; 0]);
         let mut own = BTreeMap::from([("GIT_CONFIG_COUNT".to_owned(), "0".to_owned())]);
         without_upkeep(&mut own).unwrap();
-        assert_eq!(own.len(), 1, "the person's own are left as they are");
+        let names: Vec<&str> = own.keys().map(String::as_str).collect();
+        assert_eq!(names, ["GIT_CONFIG_COUNT", "PYTHONDONTWRITEBYTECODE"]);
+        let mut own = BTreeMap::from([("PYTHONDONTWRITEBYTECODE".to_owned(), String::new())]);
+        without_upkeep(&mut own).unwrap();
+        let value = own.get("PYTHONDONTWRITEBYTECODE").map(String::as_str);
+        assert_eq!((own.len(), value), (6, Some("")), "the person's own are left as they are");
     }
 
     #[test]
