@@ -6,8 +6,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use stockade_tests::Place;
 use stockade_tests::gateway::Gateway;
+use stockade_tests::{Place, is_root};
 
 /// A server for one port that answers each connection with a word and goes on.
 const SERVER: &str = "python3 -c \"
@@ -94,6 +94,31 @@ fn a_task_shows_its_port_and_a_forward_leads_there_until_it_ends() {
 }
 
 /// Two connections through a forward have a record each before they are made, and one when they are over.
+#[test]
+fn an_ordinary_user_opens_the_port_of_a_task() {
+    if !has_python() || !is_root() {
+        stockade_tests::skip("an_ordinary_user_opens_the_port_of_a_task", "needs root");
+        return;
+    }
+    let place = Place::new("tp-user");
+    let as_user = |arguments: &[&str]| place.stockade_as(65_534, arguments);
+    let _gateway = Gateway::start_with(&place, as_user(&["serve"]));
+    let line = format!("{SERVER} 48123");
+    let output = |arguments: &[&str]| as_user(arguments).output().expect("it starts");
+    let started = output(&["run", "--quiet", "--background", "--", &line]);
+    let id = text(&started.stdout).trim().to_owned();
+    let end = Instant::now() + Duration::from_secs(60);
+    while !text(&output(&["tasks", "output", &id, "--offset", "0"]).stdout).contains("ready") {
+        assert!(Instant::now() < end, "the server never listens: {}", text(&started.stderr));
+        std::thread::yield_now();
+    }
+    let opened = output(&["tasks", "open", &id]);
+    assert_eq!(opened.status.code(), Some(0), "{}", text(&opened.stderr));
+    let address = text(&opened.stdout).trim().to_owned();
+    assert_eq!(ask(&address, "you").expect("an answer"), "hello you");
+    assert_eq!(output(&["tasks", "stop", &id]).status.code(), Some(0));
+}
+
 fn assert_each_is_recorded(place: &Place, id: &str) {
     let end = Instant::now() + Duration::from_secs(60);
     let found = loop {

@@ -73,18 +73,16 @@ fn found(store: &Store, task: TaskView) -> Result<(TaskView, Arc<Loopback>), Fai
         Failure::new(Code::InvalidRequest, message, "`stockade tasks show` has its state")
     };
     let monitor = store.monitor(&task.task_id).ok_or_else(|| unreachable("it does not run"))?;
-    // The first process below the monitor is pid 1 of the run.
-    let first = Processes::now().below(monitor).first().copied();
-    let first = first.ok_or_else(|| unreachable("it has no running process"))?;
     let network = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/net"));
-    match (network(&first.to_string()), network("self")) {
-        (Ok(theirs), Ok(ours)) if theirs == ours => {
-            return Err(unreachable("it has the network of this machine; connect to its port"));
-        }
-        (Ok(_), Ok(_)) => {}
-        (Err(error), _) | (_, Err(error)) => return Err(unreachable(&error.to_string())),
+    let ours = network("self").map_err(|error| unreachable(&error.to_string()))?;
+    // An ordinary user may not look into pid 1 of a run, but into the processes of the command.
+    let below = Processes::now().below(monitor);
+    let mut seen = below.iter().filter_map(|pid| Some((*pid, network(&pid.to_string()).ok()?)));
+    let (pid, theirs) = seen.next().ok_or_else(|| unreachable("no process of it can be seen"))?;
+    if theirs == ours {
+        return Err(unreachable("it has the network of this machine; connect to its port"));
     }
-    let loopback = Loopback::of_process(first).map_err(|error| unreachable(&error.to_string()))?;
+    let loopback = Loopback::of_process(pid).map_err(|error| unreachable(&error.to_string()))?;
     let task = store.with_ports(vec![task]).pop();
     task.map(|task| (task, Arc::new(loopback)))
         .ok_or_else(|| Failure::new(Code::Internal, "the task ended meanwhile", "open it again"))
