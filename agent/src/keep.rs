@@ -19,6 +19,7 @@ use stockade_model::relay::Relay;
 
 use crate::flags::Flags;
 use crate::models::KEYS;
+use crate::session::database::Databases;
 use crate::session::{Begun, Record, retention, store};
 
 /// The file in the agent's directory with which a session begins.
@@ -29,6 +30,8 @@ pub(crate) const GATEWAY: &str = "gateway.sock";
 pub(crate) const MODEL: &str = "model.sock";
 /// The socket behind which the session's file is appended to.
 pub(crate) const SESSION: &str = "session.sock";
+/// The socket behind which statements of the `sql` tool are done.
+pub(crate) const SQL: &str = "sql.sock";
 /// Longest line of a session's file, in bytes.
 const LONGEST: u64 = 64 << 20;
 
@@ -69,6 +72,9 @@ fn keep(Keep { place, flags }: &Keep) -> anyhow::Result<()> {
     let index = record.as_ref().map(Record::index).unwrap_or_default();
     let listener = UnixListener::bind(SESSION).context("the keeper cannot listen")?;
     std::thread::Builder::new().name("session".into()).spawn(move || appends(&listener, record))?;
+    let statements = UnixListener::bind(SQL).context("the keeper cannot listen")?;
+    let databases = Databases::of(&begun, !flags.no_session_persistence);
+    std::thread::Builder::new().name("sql".into()).spawn(move || databases.serve(&statements))?;
     let model = UnixListener::bind(MODEL).context("the keeper cannot listen")?;
     println!("{}", rights(flags, &begun));
     if let (Some(days), Ok(store)) = (retention::period(&begun.settings), store()) {

@@ -16,6 +16,10 @@ const FIXED: &str = include_str!("prompt.txt");
 pub(crate) struct Prompt {
     pub(crate) system: Vec<String>,
     pub(crate) first: Option<String>,
+    /// Memory files, as they stand in one of both.
+    pub(crate) memory: String,
+    /// They stand in the first message.
+    pub(crate) is_memory_first: bool,
 }
 
 /// A system prompt that came with the protocol.
@@ -74,7 +78,7 @@ pub(crate) fn prompt(
     let first = excluded.then(|| dynamic.clone());
     system.extend((!excluded).then_some(dynamic));
     system.retain(|part| !part.is_empty());
-    Prompt { system, first }
+    Prompt { system, first, memory: texts.memory.clone(), is_memory_first: excluded }
 }
 
 fn dynamic(flags: &Flags, texts: &Texts, (cwd, model, mode): (&Path, &str, &str)) -> String {

@@ -1,6 +1,7 @@
 //! The boundary: each tool call goes validate → hooks of the host → decision → run → hooks after it.
 
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -36,6 +37,8 @@ pub struct Door {
     queued: Mutex<Vec<Block>>,
     /// The calls of one answer that are over, for hooks that hear of all of them at once.
     batch: Mutex<Vec<Value>>,
+    /// Socket of whoever does statements of the `sql` tool.
+    pub(crate) database: Option<PathBuf>,
     wrong_outputs: AtomicU32,
     stop_active: AtomicU32,
 }
@@ -79,9 +82,16 @@ impl Door {
             validators,
             queued: Mutex::default(),
             batch: Mutex::default(),
+            database: None,
             wrong_outputs: AtomicU32::new(0),
             stop_active: AtomicU32::new(0),
         })
+    }
+
+    /// Has statements of the `sql` tool done by whoever listens at this socket.
+    #[must_use]
+    pub fn with_database(self, socket: &Path) -> Door {
+        Door { database: Some(socket.to_owned()), ..self }
     }
 
     /// The session.

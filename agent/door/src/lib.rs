@@ -8,6 +8,7 @@
 mod bash;
 mod boundary;
 mod catalogue;
+mod database;
 mod decided;
 mod events;
 mod gateway;

@@ -8,6 +8,7 @@ use stockade_model::{Block, Image};
 
 use crate::boundary::Door;
 use crate::catalogue::{Kind, Tool};
+use crate::database;
 use crate::decided::Granted;
 use crate::host::{Host, Note};
 use crate::tasks::Watch;
@@ -106,6 +107,10 @@ pub(crate) async fn run(door: &Door, kind: &Kind, granted: &Granted) -> Ran {
             None => failed("`task_id` is missing."),
         },
         "Monitor" => watch(door, granted).await,
+        "sql" => match database::ask(door.database.as_deref(), input).await {
+            Ok((shown, table)) => ran(visible(&shown), table),
+            Err(error) => failed(error),
+        },
         tool @ ("TaskCreate" | "TaskGet" | "TaskList" | "TaskUpdate") => {
             listed(door, tool, input).await
         }

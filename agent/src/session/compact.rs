@@ -20,6 +20,8 @@ const WINS: usize = 20_000;
 const BEHIND: usize = 10_000;
 /// Characters of a token, about.
 const CHARACTERS: usize = 4;
+/// Tokens of a picture, about.
+const IMAGE: u64 = 1_500;
 /// Most characters of one result that the model sums up.
 const RESULT: usize = 2_000;
 
@@ -89,6 +91,25 @@ fn text_of(blocks: &[Block]) -> String {
         Block::Thinking(_) | Block::Call { .. } | Block::Outcome(_) => None,
     });
     texts.collect::<Vec<_>>().join("\n")
+}
+
+/// Returns about how many tokens a text has.
+pub(super) fn tokens(text: &str) -> u64 {
+    u64::try_from(text.len() / CHARACTERS).unwrap_or(u64::MAX)
+}
+
+/// Returns about how many tokens a block has.
+pub(super) fn tokens_of(block: &Block) -> u64 {
+    match block {
+        Block::Text(text) => tokens(text),
+        Block::Outcome(outcome) => outcome.content.iter().map(tokens_of).sum(),
+        Block::Call { name, input, .. } => {
+            let input = input.as_ref().map_or_else(Clone::clone, Value::to_string);
+            tokens(name) + tokens(&input)
+        }
+        Block::Thinking(thinking) => tokens(&thinking.to_string()),
+        Block::Image(_) => IMAGE,
+    }
 }
 
 /// Returns the last `most` characters of a text.

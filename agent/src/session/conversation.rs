@@ -10,6 +10,7 @@ use stockade_sdk::{Ended, Frames, LEVEL, Partial, Result as Outcome, identity};
 use stockade_turn::{End, Hands as _, Interrupt, Limits, Step, Turn};
 
 use super::compact;
+use super::context;
 use super::rewind;
 use super::room::Room;
 use super::transcript::Transcript;
@@ -24,7 +25,7 @@ const OUTPUT: u64 = 32_000;
 pub(crate) struct Conversation {
     flags: Flags,
     pub(super) asks: Asks,
-    prompt: Prompt,
+    pub(super) prompt: Prompt,
     pub(crate) door: Arc<Door>,
     pub(super) messages: Vec<Message>,
     pub(super) ledger: Ledger,
@@ -119,6 +120,10 @@ impl Conversation {
                 Ok(text) => End::Finished { text, stop: Stop::EndTurn },
                 Err(reason) => End::Ended(reason),
             };
+            return self.told((&end, 0), (begun, Usage::default(), 0), emit);
+        }
+        if context::is_command(&blocks) {
+            let end = End::Finished { text: self.context(), stop: Stop::EndTurn };
             return self.told((&end, 0), (begun, Usage::default(), 0), emit);
         }
         if let Some(words) = compact::command(&blocks) {

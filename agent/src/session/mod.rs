@@ -1,7 +1,9 @@
 //! A session: everything that the ways in have in common.
 
 mod compact;
+mod context;
 mod conversation;
+pub(crate) mod database;
 pub(crate) mod indexed;
 mod record;
 pub(crate) mod retention;

@@ -203,7 +203,8 @@ impl Plan {
         let instructions = texts.files.clone();
         let frames = Frames::new(self.session.id());
         let door = Door::new(gateway, Arc::clone(&self.session), host, offered)
-            .map_err(|error| anyhow::anyhow!(error))?;
+            .map_err(|error| anyhow::anyhow!(error))?
+            .with_database(Path::new(keep::SQL));
         let servers = self.servers.iter().filter(|it| !failed.contains(it)).cloned().collect();
         Ok(Conversation::new(
             (self.flags, asks, told),

@@ -76,6 +76,19 @@ impl Reply {
         }
     }
 
+    /// Says that an answer in Anthropic's form used so many input tokens.
+    #[must_use]
+    pub fn with_input(mut self, tokens: u64) -> Reply {
+        for step in &mut self.steps {
+            if let Step::Send(bytes) = step {
+                let text = String::from_utf8_lossy(bytes);
+                let input = format!("\"input_tokens\":{tokens},\"cache_creation");
+                *bytes = text.replace("\"input_tokens\":10,\"cache_creation", &input).into_bytes();
+            }
+        }
+        self
+    }
+
     /// Adds a header.
     #[must_use]
     pub fn with_header(mut self, name: &str, value: &str) -> Reply {
