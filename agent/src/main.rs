@@ -63,8 +63,17 @@ enum Command {
     /// Do one call of a file tool: a line of JSON on standard input, its answer on standard output.
     #[command(hide = true)]
     Files,
+    /// Do one statement of the `sql` tool: a line of JSON on standard input, its answer on standard output.
+    #[command(hide = true)]
+    Sql,
     /// Serve an editor: the Agent Client Protocol on standard input and output.
-    #[command(after_help = "Example, in the settings of an editor:\n  stockade acp --model opus")]
+    ///
+    /// Behind `--` stands another agent: its questions are answered by the rules, and it gets none of the editor's files and
+    /// terminals.
+    #[command(
+        override_usage = "stockade acp [OPTION]...\n       stockade acp -- AGENT [ARGUMENT]...",
+        after_help = "Examples, in the settings of an editor:\n  stockade acp --model opus\n  stockade acp -- gemini --acp"
+    )]
     Acp(editor::Acp),
     /// Serve sessions to other programs: JSON-RPC on standard input and output, or on a socket.
     #[command(after_help = "Example:\n  stockade rpc --socket \"$XDG_RUNTIME_DIR/sessions.sock\"")]
@@ -112,12 +121,23 @@ impl Web {
     }
 }
 
+/// Returns the agent behind `acp --` and its arguments: two dashes first would be lost among options.
+fn other_agent() -> Option<Vec<std::ffi::OsString>> {
+    let mut words = std::env::args_os().skip(1);
+    let is_other = words.next()? == "acp" && words.next()? == "--";
+    is_other.then(|| words.collect())
+}
+
 fn main() -> ExitCode {
+    if let Some(words) = other_agent() {
+        return ended(editor::stand_between(&words));
+    }
     match Arguments::try_parse() {
         Ok(Arguments { command: Some(Command::Tls(options)), .. }) => tls::run(&options),
         Ok(Arguments { command: Some(Command::Files), .. }) => {
             ExitCode::from(stockade_files::serve())
         }
+        Ok(Arguments { command: Some(Command::Sql), .. }) => session::database::serve(),
         Ok(Arguments { command: Some(Command::Keep(options)), .. }) => keep::run(&options),
         Ok(Arguments { command: Some(Command::Sessions(options)), .. }) => sessions::run(&options),
         Ok(Arguments { command: Some(Command::Usage(options)), .. }) => options.run(),

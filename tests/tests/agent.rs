@@ -12,16 +12,22 @@ use stockade_tests::{Place, executable};
 mod compaction;
 #[path = "agent/confined.rs"]
 mod confined;
+#[path = "agent/context.rs"]
+mod context;
 #[path = "agent/hooks.rs"]
 mod hooks;
 #[path = "agent/host.rs"]
 mod host;
+#[path = "agent/proxy.rs"]
+mod proxy;
 #[path = "agent/rewind.rs"]
 mod rewind;
 #[path = "agent/rpc.rs"]
 mod rpc;
 #[path = "agent/sessions.rs"]
 mod sessions;
+#[path = "agent/sql.rs"]
+mod sql;
 #[path = "agent/tasks.rs"]
 mod tasks;
 

@@ -2,7 +2,7 @@
 //! already.
 //!
 //! The agent is two processes. The keeper reads files and variables and holds the key of the model. The agent proper runs
-//! confined to a directory with four files: what it begins with, and the sockets of gateway, model and session.
+//! confined to a directory with five files: what it begins with, and the sockets of gateway, model, session and databases.
 
 use std::ffi::OsString;
 use std::fs::DirBuilder;
@@ -96,6 +96,13 @@ pub(crate) fn start(options: &Agent) -> Result<ExitCode, Failure> {
 
 /// Starts one of the servers of `stockade-agent`.
 pub(crate) fn start_as(word: &str, mut options: Agent) -> Result<ExitCode, Failure> {
+    // Two dashes first say that another agent follows; the reader of options takes them away.
+    let mut words = std::env::args_os().skip_while(|it| it != word).skip(1);
+    if words.next().is_some_and(|it| it == "--")
+        && options.arguments.first().is_none_or(|it| it != "--")
+    {
+        options.arguments.insert(0, "--".to_owned());
+    }
     options.arguments.insert(0, word.to_owned());
     start(&options)
 }

@@ -119,7 +119,7 @@ pub(crate) enum Command {
     /// Start stockade's own agent in this project.
     #[command(after_help = EXAMPLE_AGENT)]
     Agent(Agent),
-    /// Serve an editor: the Agent Client Protocol on standard input and output.
+    /// Serve an editor: the Agent Client Protocol on standard input and output; `acp -- AGENT` stands before another agent.
     #[command(after_help = agents::EXAMPLE_ACP)]
     Acp(Agent),
     /// Serve sessions to other programs: JSON-RPC on standard input and output, or on a socket.

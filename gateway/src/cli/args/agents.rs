@@ -24,8 +24,7 @@ pub(crate) const EXAMPLE_SHELL: &str = "Example:\n  stockade shell -lc 'git stat
     command on a terminal it becomes the real bash. Exit status as for `stockade run`.";
 
 /// Shown below the help.
-pub(crate) const EXAMPLE_ACP: &str =
-    "Example, as the command of an agent in an editor:\n  stockade acp --model opus";
+pub(crate) const EXAMPLE_ACP: &str = "Examples, as the command of an agent in an editor:\n  stockade acp --model opus\n  stockade acp -- gemini --acp";
 
 /// Shown below the help.
 pub(crate) const EXAMPLE_USAGE: &str = "Example:\n  stockade usage --by model --since 7d";

@@ -1,0 +1,427 @@
+//! `stockade acp -- AGENT`: between an editor and another agent. Questions of the agent are answered by the rules, those that no
+//! rule answers go on to the editor, and the agent gets nothing of the editor's files and terminals.
+
+use std::collections::{BTreeSet, HashMap};
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::{ExitCode, Stdio};
+
+use anyhow::{Context as _, bail};
+use serde_json::{Value, json};
+use stockade_client::{Client, Options};
+use stockade_wire::types::{CheckRequest, Context};
+use tokio::io::{
+    AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader,
+};
+
+/// Longest message.
+const LONGEST: u64 = 16 << 20;
+/// Most messages of the editor that wait for an answer, and most sessions.
+const MOST: usize = 10_000;
+/// Codes of errors (JSON-RPC 2.0, section 5.1).
+const UNKNOWN_METHOD: i64 = -32_601;
+const INVALID: i64 = -32_602;
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Something to check: the tool of the gate, and its input.
+type Claim = (&'static str, Value);
+
+/// Returns all that a call claims to do, and whether that is everything: its kind, command, paths and address fit together.
+fn claims(call: &Value) -> (Vec<Claim>, bool) {
+    let input = call.get("rawInput").cloned().unwrap_or_default();
+    let kind = text(call, "kind");
+    let command = input.get("command").map(|it| it.as_str().map(str::to_owned));
+    let places = call.get("locations").and_then(Value::as_array).into_iter().flatten();
+    let diffs = call.get("content").and_then(Value::as_array).into_iter().flatten();
+    let named = places.chain(diffs.filter(|it| text(it, "type") == "diff"));
+    let of_input = ["file_path", "filePath", "path", "abs_path", "notebook_path"];
+    let paths: BTreeSet<String> = named
+        .map(|it| text(it, "path"))
+        .chain(of_input.iter().map(|key| text(&input, key)))
+        .filter(|path| !path.is_empty())
+        .map(str::to_owned)
+        .collect();
+    let tool = if matches!(kind, "read" | "search") { "Read" } else { "Edit" };
+    let mut found: Vec<Claim> = Vec::new();
+    if let Some(Some(command)) = &command {
+        found.push(("Bash", json!({ "command": command })));
+    }
+    // A call that executes may name files that it does not change.
+    let of_files = kind != "execute";
+    found
+        .extend(paths.iter().filter(|_| of_files).map(|path| (tool, json!({ "file_path": path }))));
+    let url = text(&input, "url");
+    if !url.is_empty() {
+        found.push(("WebFetch", json!({ "url": url, "prompt": "" })));
+    }
+    let is_whole = input.is_object()
+        && match kind {
+            "execute" => matches!(command, Some(Some(_))) && url.is_empty(),
+            "read" | "edit" => command.is_none() && url.is_empty() && !paths.is_empty(),
+            "fetch" => command.is_none() && paths.is_empty() && !url.is_empty(),
+            // Deletion, moves and kinds of later versions are for a person.
+            _ => false,
+        };
+    (found, is_whole)
+}
+
+/// Says whether a hook put another input in the place of this one.
+fn is_other(judged: &Value, input: &Value) -> bool {
+    let differs = |key: &&str| judged.get(key) != input.get(key);
+    judged.is_object() && ["command", "file_path", "url"].iter().any(differs)
+}
+
+/// What the rules say to a question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Said {
+    Allow,
+    Ask,
+    Deny(String),
+}
+
+/// Returns the answer of the rules: the strictest of all claims. What is not claimed as a whole is never allowed.
+fn judge(call: &Value, mut check: impl FnMut(&Claim) -> Option<(String, String)>) -> Said {
+    let (claims, is_whole) = claims(call);
+    let mut said = if is_whole && !claims.is_empty() { Said::Allow } else { Said::Ask };
+    for claim in &claims {
+        match check(claim) {
+            Some((decision, reason)) if decision == "deny" => return Said::Deny(reason),
+            Some((decision, _)) if decision == "allow" => {}
+            // What the gate cannot judge is asked.
+            Some(_) | None => said = Said::Ask,
+        }
+    }
+    said
+}
+
+/// Returns the answer to a question, with the option of this kind. Without such an option there is none.
+fn chosen(params: &Value, kind: &str) -> Option<Value> {
+    let options = params.get("options").and_then(Value::as_array)?;
+    let option = options.iter().find(|option| text(option, "kind") == kind)?;
+    let id = option.get("optionId").filter(|it| it.is_string())?;
+    Some(json!({ "outcome": { "outcome": "selected", "optionId": id } }))
+}
+
+/// The connection between both.
+struct Between {
+    gateway: Client,
+    context: Context,
+    /// Directories of the sessions.
+    sessions: HashMap<String, String>,
+    /// Requests of the editor: the method, and the directory that a new session gets.
+    of_editor: HashMap<String, (String, String)>,
+    /// Questions that were passed on: identity for the editor, and that of the agent.
+    of_agent: HashMap<u64, Value>,
+    next: u64,
+}
+
+/// Where a message goes.
+#[derive(Debug, PartialEq)]
+enum To {
+    Editor(Value),
+    Agent(Value),
+    Nobody,
+}
+
+fn refuse(id: &Value, code: i64, message: &str) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } })
+}
+
+impl Between {
+    /// Takes a message of the editor.
+    fn heard_editor(&mut self, mut message: Value) -> To {
+        let method = text(&message, "method").to_owned();
+        match (message.get("id").cloned(), method.is_empty()) {
+            (Some(id), true) => {
+                let asked = id.as_u64().and_then(|id| self.of_agent.remove(&id));
+                match (asked, message.as_object_mut()) {
+                    (Some(own), Some(fields)) => {
+                        fields.insert("id".into(), own);
+                        To::Agent(message)
+                    }
+                    (_, _) => To::Nobody,
+                }
+            }
+            (Some(id), false) => {
+                if self.of_editor.len() >= MOST || self.of_editor.contains_key(&id.to_string()) {
+                    return To::Editor(refuse(&id, INVALID, "this id waits for an answer already"));
+                }
+                let params = message.get("params").cloned().unwrap_or_default();
+                let cwd = text(&params, "cwd").to_owned();
+                if matches!(method.as_str(), "session/load" | "session/resume") {
+                    self.sessions.insert(text(&params, "sessionId").to_owned(), cwd.clone());
+                }
+                self.of_editor.insert(id.to_string(), (method.clone(), cwd));
+                if method == "initialize"
+                    && let Some(params) = message.get_mut("params").and_then(Value::as_object_mut)
+                {
+                    // The agent is told that there is none of this: the editor would do it unconfined.
+                    let nothing = json!({ "readTextFile": false, "writeTextFile": false });
+                    params.insert(
+                        "clientCapabilities".into(),
+                        json!({ "fs": nothing, "terminal": false }),
+                    );
+                }
+                To::Agent(message)
+            }
+            (None, _) => To::Agent(message),
+        }
+    }
+
+    /// Takes a message of the agent. What is not known goes nowhere.
+    fn heard_agent(&mut self, message: Value) -> To {
+        let method = text(&message, "method").to_owned();
+        let params = message.get("params").cloned().unwrap_or_default();
+        match (message.get("id").cloned(), method.as_str()) {
+            (None, "session/update") => To::Editor(message),
+            (None, _) => To::Nobody,
+            (Some(id), "") => {
+                let Some((method, cwd)) = self.of_editor.remove(&id.to_string()) else {
+                    return To::Nobody;
+                };
+                let session = message.get("result").map(|it| text(it, "sessionId"));
+                if let Some(session) =
+                    session.filter(|it| method == "session/new" && !it.is_empty())
+                {
+                    self.sessions.entry(session.to_owned()).or_insert(cwd);
+                }
+                To::Editor(message)
+            }
+            (Some(id), "session/request_permission") => self.asked(&id, &params),
+            (Some(id), other) => {
+                let why = format!("`{}` is withheld by stockade", other.escape_debug());
+                To::Agent(refuse(&id, UNKNOWN_METHOD, &why))
+            }
+        }
+    }
+
+    /// Answers a question of the agent, or passes it on.
+    fn asked(&mut self, id: &Value, params: &Value) -> To {
+        let is_id = id.is_string() || id.is_number();
+        if !is_id || self.of_agent.values().any(|own| own == id) || self.of_agent.len() >= MOST {
+            return To::Agent(refuse(id, INVALID, "this id waits for an answer already"));
+        }
+        let Some(cwd) = self.sessions.get(text(params, "sessionId")).cloned() else {
+            return To::Agent(refuse(id, INVALID, "the session is not open"));
+        };
+        let call = params.get("toolCall").cloned().unwrap_or_default();
+        let said = judge(&call, |claim| self.check(claim, &cwd, text(&call, "toolCallId")));
+        let answer = |result: Value| json!({ "jsonrpc": "2.0", "id": id, "result": result });
+        match said {
+            Said::Deny(reason) => {
+                eprintln!("stockade: {}", reason.escape_debug());
+                let cancelled = json!({ "outcome": { "outcome": "cancelled" } });
+                To::Agent(answer(chosen(params, "reject_once").unwrap_or(cancelled)))
+            }
+            Said::Allow if chosen(params, "allow_once").is_some() => {
+                To::Agent(answer(chosen(params, "allow_once").unwrap_or_default()))
+            }
+            Said::Allow | Said::Ask => {
+                let own = self.next;
+                self.next += 1;
+                self.of_agent.insert(own, id.clone());
+                // A yes for good would be the agent's own, past the rules.
+                let mut params = params.clone();
+                if let Some(options) = params.get_mut("options").and_then(Value::as_array_mut) {
+                    options.retain(|option| text(option, "kind") != "allow_always");
+                }
+                To::Editor(json!({ "jsonrpc": "2.0", "id": own,
+                    "method": "session/request_permission", "params": params }))
+            }
+        }
+    }
+
+    /// Has the gateway judge and record a claim; nothing where it cannot.
+    fn check(
+        &mut self,
+        (tool, input): &Claim,
+        cwd: &str,
+        call_id: &str,
+    ) -> Option<(String, String)> {
+        let request = CheckRequest {
+            tool: (*tool).to_owned(),
+            input: input.clone(),
+            cwd: cwd.to_owned(),
+            record: true,
+            run_hooks: true,
+            caller_runs: true,
+            call_id: Some(call_id.to_owned()).filter(|it| !it.is_empty()),
+            context: self.context.clone(),
+            ..CheckRequest::default()
+        };
+        match self.gateway.check(&request) {
+            // A hook that allows another input does not allow this one, which the agent has.
+            Ok(view) if view.decision == "allow" && is_other(&view.input, input) => None,
+            Ok(view) => Some((view.decision, view.reason)),
+            Err(failure) => {
+                eprintln!("stockade: {}", failure.message);
+                None
+            }
+        }
+    }
+}
+
+/// Reads the next message; none at the end.
+async fn next(input: &mut (impl AsyncBufRead + Unpin)) -> Option<Value> {
+    loop {
+        let mut line = Vec::new();
+        match (&mut *input).take(LONGEST).read_until(b'\n', &mut line).await {
+            Ok(count) if count > 0 && line.ends_with(b"\n") => {}
+            Ok(_) | Err(_) => return None,
+        }
+        // Whoever reads it next reads what was judged: it is written anew.
+        match serde_json::from_slice::<Value>(&line) {
+            Ok(message) if message.is_object() => return Some(message),
+            Ok(_) | Err(_) => {}
+        }
+    }
+}
+
+/// Stands between the editor and an agent until one of both ends.
+pub(crate) fn run(words: &[OsString]) -> anyhow::Result<ExitCode> {
+    let Some((program, arguments)) = words.split_first() else {
+        bail!("no agent is named; write `stockade acp -- AGENT [ARGUMENTS]`");
+    };
+    let own = std::env::current_exe().context("its own path is unknown")?;
+    let gateway = Client::connect(&Options {
+        executable: Some(own.with_file_name("stockade")),
+        ..Options::from_environment()
+    });
+    let gateway = gateway.map_err(|failure| anyhow::anyhow!("{}", failure.message))?;
+    let text = |(name, value): (OsString, OsString)| {
+        Some((name.into_string().ok()?, value.into_string().ok()?))
+    };
+    let context = Context {
+        interactive: true,
+        door: "acp".into(),
+        environment: std::env::vars_os().filter_map(text).collect(),
+        agent: Some(
+            Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned(),
+        ),
+        ..Context::default()
+    };
+    let between = Between {
+        gateway,
+        context,
+        sessions: HashMap::new(),
+        of_editor: HashMap::new(),
+        of_agent: HashMap::new(),
+        next: 1,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let done = runtime.block_on(serve(between, program, arguments));
+    runtime.shutdown_background();
+    done
+}
+
+async fn serve(
+    mut between: Between,
+    program: &OsString,
+    arguments: &[OsString],
+) -> anyhow::Result<ExitCode> {
+    let mut command = tokio::process::Command::new(program);
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+    let mut child = command.spawn().with_context(|| {
+        format!("`{}` cannot be started", program.to_string_lossy().escape_debug())
+    })?;
+    let (mut to_agent, from_agent) =
+        child.stdin.take().zip(child.stdout.take()).context("the agent has no pipes")?;
+    // A message that was read in part must not be lost when the other side speaks first.
+    let (sender, mut messages) = tokio::sync::mpsc::channel::<(bool, Option<Value>)>(64);
+    let of_agent = sender.clone();
+    tokio::spawn(async move {
+        let mut input = BufReader::new(from_agent);
+        while let Some(message) = next(&mut input).await {
+            if of_agent.send((true, Some(message))).await.is_err() {
+                return;
+            }
+        }
+        let _ = of_agent.send((true, None)).await; // it is over
+    });
+    tokio::spawn(async move {
+        let mut input = BufReader::new(tokio::io::stdin());
+        while let Some(message) = next(&mut input).await {
+            if sender.send((false, Some(message))).await.is_err() {
+                return;
+            }
+        }
+        let _ = sender.send((false, None)).await; // it is over
+    });
+    while let Some((is_of_agent, Some(message))) = messages.recv().await {
+        let to = match is_of_agent {
+            true => between.heard_agent(message),
+            false => between.heard_editor(message),
+        };
+        match to {
+            To::Editor(message) => crate::print::line(&message),
+            To::Agent(message) => {
+                if to_agent.write_all(format!("{message}\n").as_bytes()).await.is_err() {
+                    break;
+                }
+            }
+            To::Nobody => {}
+        }
+    }
+    drop(to_agent);
+    let ended = tokio::time::timeout(std::time::Duration::from_secs(5), child.wait()).await;
+    Ok(match ended {
+        Ok(Ok(status)) if status.success() => ExitCode::SUCCESS,
+        Ok(_) | Err(_) => ExitCode::FAILURE,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(call: Value, check: impl Fn(&Claim) -> &'static str) -> Said {
+        judge(&call, |claim| Some((check(claim).to_owned(), "why".to_owned())))
+    }
+
+    #[test]
+    fn only_a_call_that_says_everything_is_allowed() {
+        let allow = |_: &Claim| "allow";
+        for whole in [
+            json!({ "kind": "execute", "rawInput": { "command": "make" } }),
+            json!({ "kind": "edit", "rawInput": {}, "locations": [{ "path": "/p/a" }] }),
+            json!({ "kind": "read", "rawInput": { "path": "/p/a" } }),
+            json!({ "kind": "fetch", "rawInput": { "url": "https://h" } }),
+        ] {
+            assert_eq!(of(whole.clone(), allow), Said::Allow, "{whole}");
+        }
+        for lacks in [
+            Value::Null,
+            json!({ "kind": "execute", "title": "make" }),
+            json!({ "kind": "execute", "rawInput": { "command": ["make"] } }),
+            json!({ "kind": "execute", "rawInput": { "command": "make", "url": "https://h" } }),
+            json!({ "kind": "read", "rawInput": { "command": "make" } }),
+            json!({ "kind": "edit", "locations": [{ "path": "/p/a" }] }),
+            json!({ "kind": "edit", "rawInput": {} }),
+            json!({ "kind": "delete", "rawInput": { "path": "/p/a" } }),
+            json!({ "rawInput": { "command": "make" } }),
+        ] {
+            assert_eq!(of(lacks.clone(), allow), Said::Ask, "{lacks}");
+        }
+    }
+
+    #[test]
+    fn the_strictest_claim_counts_whatever_the_kind_says() {
+        let strict = |claim: &Claim| match claim.1.to_string().contains("secret") {
+            true => "deny",
+            false => "allow",
+        };
+        for denied in [
+            json!({ "kind": "edit", "rawInput": { "path": "/p/a" }, "locations": [{ "path": "/secret" }] }),
+            json!({ "kind": "edit", "rawInput": { "path": "/p/a" }, "content": [{ "type": "diff", "path": "/secret" }] }),
+            json!({ "kind": "read", "rawInput": { "path": "/p/a", "command": "cat secret" } }),
+            json!({ "kind": "think", "rawInput": { "command": "cat secret" } }),
+        ] {
+            assert_eq!(of(denied.clone(), strict), Said::Deny("why".into()), "{denied}");
+        }
+        let call = json!({ "kind": "execute", "rawInput": { "command": "make" } });
+        assert_eq!(judge(&call, |_| None), Said::Ask, "no gateway");
+    }
+}
