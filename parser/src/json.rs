@@ -149,7 +149,7 @@ fn read_all(text: &[u8], dialect: Dialect, passed: &[&str]) -> Result<Value, Err
     let value = reader.value(0)?;
     reader.blank()?;
     if reader.at < text.len() {
-        return reader.fail("nothing may stand behind the value");
+        return reader.fail("unexpected text after the value");
     }
     Ok(value)
 }
@@ -470,7 +470,7 @@ mod tests {
     #[test]
     fn what_is_not_json_is_refused_with_its_place() {
         check("", Err((0, "the text ends where a value is expected")));
-        check("{} x", Err((3, "nothing may stand behind the value")));
+        check("{} x", Err((3, "unexpected text after the value")));
         check("[1,]", Err((3, "the comma before `]` is one too many")));
         check("01", Err((2, "a number does not begin with 0")));
         check(r#"{"a":1,"a":2}"#, Err((7, "duplicate key `a`")));

@@ -370,7 +370,7 @@ impl<'a> Reader<'a> {
                         seen.all(|seen| matches!(seen.option.slots.first(), Some(Slot::Text(_))));
                     self.options_seen(body, scanner, from);
                     if *slot == Slot::TextOption && !only_text {
-                        self.unclear(0, "an option behind an operand");
+                        self.unclear(0, "an option after an operand");
                     }
                 }
                 (Slot::Assignments | Slot::AssignmentsAndOptions, _) => {

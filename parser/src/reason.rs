@@ -32,7 +32,7 @@ macro_rules! reasons {
 
 reasons! {
     Syntax "syntax" "bash would not accept this, or it is a construct that is not read yet."
-        "close what is open and check it with `bash -n`; write a rare construct in a plainer way",
+        "close the open quote or block, and check the text with `bash -n`; write a rare construct in a plainer way",
     Version "version" "versions of bash read this differently."
         "write it so that all versions of bash agree, such as `$(cmd)` for `${ cmd; }`",
     Dialect "dialect" "sh and bash read this differently."
@@ -64,17 +64,17 @@ reasons! {
     State "state" "this changes what the text after it means."
         "leave this out, or run what follows as a command of its own",
     UnknownOption "unknown-option" "an option is not known for this program."
-        "spell the option as the manual does, or leave it out",
+        "write the option as in the manual, or remove it",
     UnknownWrapperForm "unknown-wrapper-form" "this form of the program is not known."
         "start the inner command by itself, or in a form that the manual shows",
-    ControlByte "control-byte" "a control character stands outside quotes."
+    ControlByte "control-byte" "a control character is outside of quotes."
         "leave it out, or write it in an argument as `$'\\xNN'`",
     HiddenText "hidden-text" "invisible or reordering characters hide what this says."
         "leave the character out, or write it in an argument as `$'\\uNNNN'`",
     NotUtf8 "not-utf8" "the bytes are not UTF-8."
         "write the bytes as `$'\\xNN'`",
-    Nul "nul" "the text holds a NUL byte."
-        "leave the NUL byte out; bash cannot hold one",
+    Nul "nul" "the text contains a NUL byte."
+        "remove the NUL byte; bash cannot represent it",
     Parameter "parameter" "the value of a parameter is known only while the text runs."
         "write the value itself",
     Substitution "substitution" "the output of a command is known only while the text runs."
@@ -100,7 +100,7 @@ reasons! {
     WitnessGuard "witness-guard" "the second parser cannot be trusted with this text."
         "quote this part, or write it in plain ASCII",
     WitnessAbsent "witness-absent" "the second parser did not run."
-        "try again; `stockade doctor` says what is wrong",
+        "try again; `stockade doctor` tells the cause",
     WitnessSlow "witness-slow" "the second parser did not answer in time."
         "try again with a shorter text",
     WitnessNonsense "witness-nonsense" "the second parser gave an answer that cannot be."

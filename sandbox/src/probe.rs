@@ -306,7 +306,7 @@ fn start_of(tried: &Result<(Succeeded, Ran), Error>) -> Probe {
         Ok(_) => Ok("a command started with every step".to_owned()),
         Err(Error::Unenforceable { reason, help, .. }) => Err((reason.clone(), help.clone())),
         Err(error @ Error::Step { step, .. }) if step == PLACE => {
-            Err((error.to_string(), "let this user make files in `/tmp` or `/var/tmp`, or start this in a directory of yours".to_owned()))
+            Err((error.to_string(), "allow this user to create files in `/tmp` or `/var/tmp`, or start stockade in your own directory".to_owned()))
         }
         Err(error) => Err((error.to_string(), crate::spec::help::namespaces())),
     };

@@ -258,7 +258,9 @@ fn check(spec: &SandboxSpec) -> Result<(), Error> {
         }
     }
     if spec.program.argv.is_empty() {
-        return Err(Error::Spec { reason: "there are no arguments, not even a name".to_owned() });
+        return Err(Error::Spec {
+            reason: "there are no arguments and no program name".to_owned(),
+        });
     }
     Ok(())
 }

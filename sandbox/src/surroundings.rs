@@ -49,9 +49,7 @@ impl Facts {
         let mut notes = Vec::new();
         let mut say = |text: &str| notes.push(text.to_owned());
         if self.version.contains("gVisor") {
-            say(
-                "this is gVisor, whose kernel has neither Landlock nor the mounts of a sandbox: use another runtime",
-            );
+            say("gVisor has neither Landlock nor the mounts of a sandbox: use another runtime");
         }
         if self.version.contains("Microsoft") && !self.version.contains("WSL2") {
             say("this is WSL 1, which has no namespaces: use WSL 2");
@@ -85,13 +83,13 @@ impl Facts {
         let by_version_1 = || self.groups.lines().any(|line| !line.starts_with("0::"));
         say(match self.counted {
             Counted { memory: true, processes: true } => {
-                "each run has a control group, which counts its memory and its processes"
+                "each run has a control group that limits its memory and its processes"
             }
             Counted { memory: false, processes: true } => {
-                "each run has a control group, which counts its processes; memory is sampled"
+                "each run has a control group that limits its processes; memory is sampled"
             }
             Counted { memory: true, processes: false } => {
-                "each run has a control group, which counts its memory"
+                "each run has a control group that limits its memory"
             }
             Counted { memory: false, processes: false } if by_version_1() => {
                 "control groups are of version 1, which cannot be delegated: limits are sampled; a kernel started with \

@@ -154,7 +154,7 @@ fn neither_the_program_that_asks_nor_a_sandboxed_command_answers() {
         agent.current_dir(place.project()).stdin(Stdio::null()).output().expect("it starts");
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(stdout, "status 122\n", "{stderr}");
-    assert!(stderr.contains("the program that asks may not answer question `"), "{stderr}");
+    assert!(stderr.contains("the program that asks cannot answer question `"), "{stderr}");
     assert!(!place.project().join("made").exists());
     let place = Place::new("ap-inside");
     let _gateway = Gateway::start(&place);

@@ -238,7 +238,7 @@ fn a_rule_about_what_lies_in_a_cache_keeps_it_as_it_is_and_says_so() {
     place.write("project/read.sh", "cat ~/.npm/_cacache/token; cp ~/.npm/_cacache/token copy\n");
     let (code, text) = outcome(&place.output(["run", "sh ./read.sh"]));
     let note = format!(
-        "stockade: the cache `{}` can be read and not written: a rule speaks of it or of what lies in it: ",
+        "stockade: the cache `{}` can be read and not written: a rule matches it or a path below it: ",
         place.home().join(".npm").display()
     );
     assert_eq!((code, text.contains(&note)), (Some(1), true), "{text}");

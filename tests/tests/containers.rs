@@ -77,7 +77,7 @@ fn doctor_says_that_it_has_no_place_for_its_probes() {
     };
     let line = "chmod 755 /tmp /var/tmp; setpriv --reuid 1000 --clear-groups /opt/stockade doctor";
     let told = text(&engine.run(&[NO_FILTER, UNMASKED], "0", line).stdout);
-    assert!(told.contains("let this user make files in `/tmp` or `/var/tmp`"), "{told}");
+    assert!(told.contains("allow this user to create files in `/tmp` or `/var/tmp`"), "{told}");
 }
 
 #[test]

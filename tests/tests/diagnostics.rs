@@ -154,7 +154,7 @@ fn a_connection_past_the_proxy_is_told_once() {
         )
     };
     let text = connect("pack_sockaddr_in(22, inet_aton(\"192.0.2.1\"))");
-    let rest = "only the proxy that `HTTP_PROXY` names leads out, to hosts of `sandbox.network.allowedDomains`; \
+    let rest = "the proxy in `HTTP_PROXY` is the only way out, to hosts in `sandbox.network.allowedDomains`; \
                 a program without proxy support needs a helper (`ProxyCommand` of ssh)";
     let expected =
         format!("stockade: refused a connection of `perl` past the proxy, to 192.0.2.1:22; {rest}");

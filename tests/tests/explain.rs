@@ -334,7 +334,7 @@ fn other_tools_are_explained_as_well() {
     expect![[r#"
         stockade: needs a person: `WebFetch(https://docs.example/x)`
           because no rule allows it
-          try: the allow rule `WebFetch(domain:docs.example)` would let it run
+          try: the allow rule `WebFetch(domain:docs.example)` would allow it
         `WebFetch(https://docs.example/x)`: asked
           because no rule allows it
           host: docs.example

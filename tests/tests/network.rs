@@ -572,7 +572,7 @@ fn doctor_tries_the_proxy() {
     let output = place.output(["doctor", "--json"]);
     let told: Value = serde_json::from_slice(&output.stdout).expect("an object");
     let probes = told["probes"].as_array().unwrap();
-    let probe = probes.iter().find(|it| it["name"] == "the proxy lets out what is listed");
+    let probe = probes.iter().find(|it| it["name"] == "the proxy forwards to listed hosts");
     assert_eq!(probe.expect("a probe")["works"], true, "{told}");
     assert!(told["took_ms"].as_u64().is_some(), "{told}");
 }

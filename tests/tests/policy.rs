@@ -147,11 +147,11 @@ fn lint_shows_the_way_out_that_a_rule_covers() {
         ),
         (
             "Bash(ruby x.rb *)",
-            "warning: this allows `ruby x.rb`, which runs whatever the file holds",
+            "warning: this allows `ruby x.rb`, which runs any content of the file",
         ),
         (
             "Bash(python3 *)",
-            "warning: this allows `python3 x.py`, which runs whatever the file holds",
+            "warning: this allows `python3 x.py`, which runs any content of the file",
         ),
         (
             "Bash(python3 -c pass *)",

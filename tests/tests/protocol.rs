@@ -178,8 +178,10 @@ fn a_named_socket_without_a_gateway_is_an_error() {
     let first = text(&output.stderr).lines().next().unwrap_or_default().to_owned();
     let path = place.project().join("nobody.sock");
     assert!(
-        first
-            .starts_with(&format!("stockade: no gateway of yours answers at `{}`", path.display())),
+        first.starts_with(&format!(
+            "stockade: none of your gateways answers at `{}`",
+            path.display()
+        )),
         "{first}"
     );
 }
@@ -314,7 +316,7 @@ fn another_user_gets_no_word_out_of_a_gateway() {
     let output = place.output(["run", "--socket", socket, "touch made.txt"]);
     assert_eq!(output.status.code(), Some(122));
     let first =
-        format!("stockade: no gateway of yours answers at `{socket}`: uid 65534 listens there");
+        format!("stockade: none of your gateways answers at `{socket}`: uid 65534 listens there");
     assert!(text(&output.stderr).starts_with(&first), "{}", text(&output.stderr));
     assert!(!place.project().join("made.txt").exists());
     // Its own user is served.

@@ -82,7 +82,7 @@ fn a_sandboxed_command_sees_no_session_and_without_a_gateway_there_is_none() {
     assert_eq!(closed.status.code(), Some(122));
     assert_eq!(
         text(&closed.stderr).lines().next(),
-        Some("stockade: no gateway of yours is running, so no session is open")
+        Some("stockade: none of your gateways is running, so no session is open")
     );
     let _gateway = Gateway::start(&place);
     let inside = format!("'{}' sessions 2>&1 || true", stockade_tests::stockade().display());

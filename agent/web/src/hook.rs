@@ -43,7 +43,7 @@ pub fn run(webhook: &Webhook) -> anyhow::Result<()> {
     let key = Arc::new(Key::open(&webhook.key)?);
     let options = Options { socket: webhook.socket.clone(), ..Options::from_environment() };
     let reached = Client::reach(&options).map_err(|it| anyhow::anyhow!("{}", it.message))?;
-    anyhow::ensure!(reached.is_some(), "no gateway of yours is running, so no question is open");
+    anyhow::ensure!(reached.is_some(), "none of your gateways is running, so no question is open");
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let ended = runtime.block_on(serve(options, url, key, webhook));

@@ -86,7 +86,7 @@ pub fn directory(directory: &str, what: &str) -> Result<PathBuf, Failure> {
     // A command has no capabilities that lead past the mode.
     let found = real.metadata().map_err(|error| unusable(error.to_string()))?;
     if found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o100 == 0 {
-        return Err(closed("its owner may not enter it".into()));
+        return Err(closed("its owner cannot enter it".into()));
     }
     if real.to_str().is_none() {
         let message = format!("the {what} `{}` is not UTF-8", real.display());

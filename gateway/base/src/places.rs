@@ -39,7 +39,7 @@ const STATE: &str = "state directory";
 const LOG: &str = "directory of the log";
 const SOCKET: &str = "socket";
 
-const STATE_HELP: &str = "specify a directory of yours on a writable disk with `--state-dir DIR`";
+const STATE_HELP: &str = "specify your own directory on a writable disk with `--state-dir DIR`";
 
 /// Which gateway a client uses, and where it keeps its things.
 #[derive(Debug, Clone, Default)]

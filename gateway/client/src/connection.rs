@@ -170,7 +170,7 @@ impl Client {
         let nobody = |reason: &str| Unreached::Nobody(unreachable(path, reason));
         let stream = dial(path).map_err(std::io::Error::from);
         let stream = stream.map_err(|error| match is_late(&error) {
-            true => Unreached::Refused(unreachable(path, "it takes no more connections")),
+            true => Unreached::Refused(unreachable(path, "it accepts no more connections")),
             false => nobody(&error.to_string()),
         })?;
         let peer = socket_peercred(&stream).map_err(|error| nobody(&error.to_string()))?;

@@ -71,7 +71,7 @@ pub(crate) fn silent(path: &Path) -> Failure {
 pub(crate) fn unreachable(path: &Path, reason: &str) -> Failure {
     Failure::new(
         Code::GatewayUnreachable,
-        format!("no gateway of yours answers at `{}`: {reason}", path.display()),
+        format!("none of your gateways answers at `{}`: {reason}", path.display()),
         "start one with `stockade serve`, or remove `--socket`",
     )
 }

@@ -274,7 +274,7 @@ impl Session<'_> {
             }
             match rules.objection(&open.host, address, open.port) {
                 None => open.addresses.push(address),
-                Some(reason) => objection = format!("it leads to {address}, and {reason}"),
+                Some(reason) => objection = format!("its address is {address}, and {reason}"),
             }
         }
         if open.addresses.is_empty() {

@@ -17,7 +17,7 @@ use super::messages::{self, Said, Told};
 use super::process;
 
 /// What the probe is called.
-const NAME: &str = "the proxy lets out what is listed";
+const NAME: &str = "the proxy forwards to listed hosts";
 
 /// Statuses of the two requests, and whether the listed server can be reached without the proxy.
 const SCRIPT: &str = r#"
@@ -49,7 +49,7 @@ pub fn probe() -> Probe {
         Err(error) => error.to_string(),
     };
     let help =
-        "commands run without any network until this works; the line above it says what else fails";
+        "commands run without any network until this works; the line above names the other failure";
     Probe { name: NAME.into(), works: false, detail, help: help.into() }
 }
 

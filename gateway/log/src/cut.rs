@@ -40,7 +40,7 @@ pub(super) fn fit(
     let Value::Object(mut members) = value else { return Err("a record is an object".into()) };
     members.insert("cut".into(), Value::Array(cuts));
     if size(&members)? + COMMON > MAX_LINE {
-        return Err("it is longer than a line may be".into());
+        return Err("it is longer than the longest line".into());
     }
     Ok(members)
 }

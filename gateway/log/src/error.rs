@@ -75,7 +75,7 @@ pub enum Error {
         seconds: u64,
     },
     /// The record cannot be written as a line.
-    #[error("audit log {} cannot hold this record: {cause}; nothing was run", .directory.display())]
+    #[error("audit log {} cannot store this record: {cause}; nothing was run", .directory.display())]
     Record {
         /// The folder of the log.
         directory: PathBuf,
@@ -124,8 +124,8 @@ impl Error {
             ),
             Error::Read { step, .. } => format!("{step} failed: name the folder with --audit-dir"),
             Error::Damaged { directory, .. } => format!(
-                "`stockade audit verify {0}` says what is wrong; `stockade audit repair {0}` makes again what follows from \
-                 the lines; put back what is missing, or name another log with --audit-dir and --state-dir",
+                "`stockade audit verify {0}` names the fault; `stockade audit repair {0}` rebuilds everything that can be \
+                 derived from the records; restore missing files, or specify another log with --audit-dir and --state-dir",
                 directory.display()
             ),
             Error::Busy { .. } => "use the socket of that gateway, or stop it".into(),
@@ -139,10 +139,10 @@ impl Error {
                  a new identity, move the state directory aside and keep it"
                     .into()
             }
-            Error::Slow { .. } => "look at the disk that holds the log".into(),
+            Error::Slow { .. } => "check the disk of the log".into(),
             Error::Record { .. } => "shorten the request".into(),
             Error::Recorder { .. } => {
-                "try again in a moment; `sudo stockade doctor --system` tells the administrator what is wrong".into()
+                "try again in a moment; `sudo stockade doctor --system` tells the administrator the cause".into()
             }
             Error::Rules { .. } => "correct the rule named above".into(),
         }

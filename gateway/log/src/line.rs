@@ -124,7 +124,7 @@ fn member<'a>(rest: &mut &'a [u8], key: &[u8], end: u8) -> Option<&'a str> {
 /// Reads a line strictly, as one JSON object with the head of a record.
 pub(super) fn read(line: &[u8]) -> Result<(Head, Value), String> {
     if line.len() > MAX_LINE {
-        return Err("it is longer than a line may be".into());
+        return Err("it is longer than the longest line".into());
     }
     if line.is_empty() {
         return Err("it is blank".into());

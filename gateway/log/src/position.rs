@@ -125,7 +125,7 @@ impl Position {
                     Step::End => break,
                     Step::Torn(rest) => return Ok(Tail::Torn(rest)),
                     Step::Rubbish => {
-                        return Ok(Tail::Bad("there is rubbish behind the padding".into()));
+                        return Ok(Tail::Bad("there are bytes after the padding".into()));
                     }
                 };
                 let head = match line::read(&content) {

@@ -168,7 +168,7 @@ impl Journal {
         if let Some(size) = wrong.first() {
             return Err(self
                 .scene
-                .damaged(format!("its first {size} records are not those that were signed")));
+                .damaged(format!("its first {size} records differ from the signed ones")));
         }
         let due = bounds.iter().map(|note| note.size).max().unwrap_or(0);
         if self.position.next() < due {

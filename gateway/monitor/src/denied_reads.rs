@@ -47,7 +47,7 @@ fn unshown(judged: &Judged, scene: &Scene, settings: &SandboxSettings) -> Option
             let starts = caches::wanted(judged.tree.as_ref(), &scene.place) != caches::Wanted::None;
             let path =
                 starts.then(|| credentials::unseen(scene, settings, &judged.facts.asked))??;
-            (path, "is empty here, since it may hold secrets")
+            (path, "is empty here, since it may contain secrets")
         }
     };
     let path = path.display().to_string();

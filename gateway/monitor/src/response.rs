@@ -160,7 +160,7 @@ pub fn not_started(error: &sandbox::Error) -> Failure {
         | sandbox::Error::Report { .. }
         | sandbox::Error::Step { .. }
         | sandbox::Error::Terminal { .. } => {
-            let help = "`stockade doctor` says what this machine can enforce";
+            let help = "`stockade doctor` lists what this machine can enforce";
             Failure::new(Code::LaunchFailed, message, help)
         }
     }

@@ -244,16 +244,16 @@ fn for_names(found: &Violation, around: Around<'_>) -> Remedy {
             first: None,
         },
         "limit" => limit(found),
-        "network" if found.rule == "builtin: proxies of other commands" => Remedy::Nothing(
-            "each command has a proxy of its own, where `HTTP_PROXY` says; its ports are nobody else's",
-        ),
+        "network" if found.rule == "builtin: proxies of other commands" => {
+            Remedy::Nothing("each command has its own proxy, at the address in `HTTP_PROXY`")
+        }
         "network" if found.rule == OWN_LOOPBACK => Remedy::Instead(format!(
             "a command has its own loopback interface, and only the proxy reaches servers of this machine: \
              sandbox.network.allowedDomains: [\"{}\"] (user settings), and a client that uses it (`curl --noproxy '' --proxy \"$HTTP_PROXY\"`)",
             found.object
         )),
         "network" => Remedy::Nothing(
-            "only the proxy that `HTTP_PROXY` names leads out, to hosts of `sandbox.network.allowedDomains`; \
+            "the proxy in `HTTP_PROXY` is the only way out, to hosts in `sandbox.network.allowedDomains`; \
              a program without proxy support needs a helper (`ProxyCommand` of ssh)",
         ),
         "syscall" => Remedy::Nothing("no setting allows this system call"),

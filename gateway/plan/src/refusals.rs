@@ -214,7 +214,7 @@ fn too_many(all: &BTreeSet<&Path>) -> Failure {
     let closed = all.iter().filter(is_closed).count();
     let name = quoted(&[directory.display().to_string()]);
     let message = format!(
-        "{} holds {count} files and directories that the patterns of your settings refuse, {closed} of them because they are unreadable: no command can start with so many",
+        "{} contains {count} files and directories that the patterns of your settings refuse, {closed} of them because they are unreadable: no command can start with so many",
         shown(directory)
     );
     let help = match 2 * closed > count {

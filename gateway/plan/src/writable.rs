@@ -132,7 +132,7 @@ fn is_kept_at_top_of(roots: &[PathBuf], path: &Path) -> bool {
 
 fn refused_directory(directory: &Path, tree: &Path) -> Failure {
     let message = format!(
-        "`{}` cannot be writable for commands: `{}` is protected, since your own programs start what is installed there",
+        "`{}` cannot be writable for commands: `{}` is protected, since your own programs run the files in it",
         directory.display(),
         tree.display()
     );
@@ -142,7 +142,7 @@ fn refused_directory(directory: &Path, tree: &Path) -> Failure {
 
 fn refused_rule((pattern, origin): (&str, &Origin), tree: &Path) -> Failure {
     let message = format!(
-        "settings are rejected: {} would make a part of `{}` writable, which is protected, since your own programs start what is installed there",
+        "settings are rejected: {} would make a part of `{}` writable, which is protected, since your own programs run the files in it",
         place_of(pattern, origin),
         tree.display()
     );

@@ -82,7 +82,7 @@ pub(super) fn approvals(
 
 fn gateway(common: &Common) -> Result<Route, Failure> {
     context::running(common)?.ok_or_else(|| {
-        let message = "no gateway of yours is running, so no question is open";
+        let message = "none of your gateways is running, so no question is open";
         Failure::new(Code::GatewayUnreachable, message, "")
     })
 }

@@ -32,11 +32,7 @@ pub(super) fn install(options: &args::install::Install) -> Result<ExitCode, Fail
     }
     let starts = is_here && !options.dry_run;
     let failed = |reason: String| {
-        Failure::new(
-            Code::Internal,
-            reason,
-            "`sudo stockade install --system --undo` removes what was made",
-        )
+        Failure::new(Code::Internal, reason, "`sudo stockade install --system --undo` removes it")
     };
     if options.undo {
         if starts {

@@ -134,7 +134,7 @@ fn page(keys: &[Key]) -> String {
             .to_owned(),
         "a value that widens what can run waits for `stockade policy trust`.".to_owned(),
         String::new(),
-        "| key | type | counts in | meaning |".to_owned(),
+        "| key | type | valid in | meaning |".to_owned(),
         "|---|---|---|---|".to_owned(),
     ];
     lines.extend(keys.iter().map(|key| {

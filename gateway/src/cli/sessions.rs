@@ -32,7 +32,7 @@ pub(super) fn sessions(
     let sessions = match context::running(common)? {
         Some(mut gateway) => gateway.session(&request)?.sessions,
         None if closes => {
-            let message = "no gateway of yours is running, so no session is open";
+            let message = "none of your gateways is running, so no session is open";
             return Err(Failure::new(Code::GatewayUnreachable, message, ""));
         }
         None => Vec::new(),

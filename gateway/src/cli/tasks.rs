@@ -181,7 +181,7 @@ impl Tasks<'_> {
             return Ok(left);
         }
         context::running(self.common)?.ok_or_else(|| {
-            let message = format!("no gateway of yours runs task `{}`", task.task_id);
+            let message = format!("none of your gateways runs task `{}`", task.task_id);
             Failure::new(Code::GatewayUnreachable, message, "see `stockade tasks show`")
         })
     }

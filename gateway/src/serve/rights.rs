@@ -53,7 +53,11 @@ pub(crate) struct Rights {
 
 fn refused(message: &str) -> Failure {
     let help = "start the agent with the option that allows it";
-    Failure::new(Code::InvalidRequest, format!("the agent may not do this: {message}"), help)
+    Failure::new(
+        Code::InvalidRequest,
+        format!("the agent has no right to do this: {message}"),
+        help,
+    )
 }
 
 impl Rights {

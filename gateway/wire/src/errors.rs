@@ -88,17 +88,17 @@ impl Code {
             Code::SettingsRejected => "correct the file, or exclude its layer",
             Code::SettingsUnreadable => "correct or remove the file",
             Code::DirectoryUnusable => "specify an existing directory that you can enter",
-            Code::StateUnusable => "specify a directory of yours with `--state-dir DIR`",
+            Code::StateUnusable => "specify your own directory with `--state-dir DIR`",
             Code::ShellMissing => "install the package `bash`, or set its path in `shell`",
             Code::AuditUnavailable => "`stockade audit verify` checks the log",
             Code::SandboxUnavailable | Code::LaunchFailed => {
-                "`stockade doctor` says what this machine can enforce"
+                "`stockade doctor` lists what this machine can enforce"
             }
             Code::GatewayUnreachable => "start one with `stockade serve`",
             Code::VersionMismatch => "stop the running gateway, and start this version",
-            Code::AgentUnguarded => "`stockade setup` puts an agent behind the gate",
+            Code::AgentUnguarded => "`stockade setup` connects an agent to the gate",
             Code::TaskUnknown => "`stockade tasks list` lists all tasks",
-            Code::Internal => "try it again; `stockade doctor` says what this machine can do",
+            Code::Internal => "try again; `stockade doctor` lists what this machine can enforce",
         }
     }
 

@@ -22,7 +22,7 @@ impl Parser<'_> {
             CaseAt::Subject => {
                 self.take_blanks();
                 if self.peek().is_none_or(is_meta) && !self.substitution_ahead() {
-                    return Err(self.error("a word is expected behind `case`"));
+                    return Err(self.error("expected a word after `case`"));
                 }
                 self.stack.push(Frame::Case { node, at: CaseAt::In });
                 self.push_word(WordMode::Plain, flag::PATTERN);

@@ -164,7 +164,7 @@ impl Parser<'_> {
         let next = self.look(self.pos).filter(|(byte, _)| !is_meta(*byte));
         if let Some((_, end)) = next {
             let span = Span::new(self.pos, end);
-            self.trouble(Reason::Syntax, span, "a word right behind `>&-` or `<&-`");
+            self.trouble(Reason::Syntax, span, "a word right after `>&-` or `<&-`");
         }
     }
 

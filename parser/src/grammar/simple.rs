@@ -183,7 +183,7 @@ impl Parser<'_> {
         let opens = head.operator_end.is_some_and(|end| self.ahead_from(end, b"(").is_some());
         if opens || coprocess {
             let span = crate::Span::new(self.pos, head.name_end);
-            let detail = "an assignment behind a redirection or the name of a coprocess";
+            let detail = "an assignment after a redirection or the name of a coprocess";
             self.trouble(crate::Reason::Syntax, span, detail);
         }
     }
@@ -306,7 +306,7 @@ impl Parser<'_> {
         self.leaf(Kind::Opener, self.pos + 1);
         self.take_blanks();
         if self.peek() != Some(b')') {
-            return Err(self.error("unexpected token behind `(`"));
+            return Err(self.error("unexpected token after `(`"));
         }
         self.take_continuations();
         self.leaf(Kind::Closer, self.pos + 1);

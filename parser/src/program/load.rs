@@ -199,7 +199,7 @@ impl Loader<'_> {
                 "names" | "strip" | "source" | "checked" | "tests" | "match" | "builtin"
                 | "input" | "one_word" | "partial" | "loose" => {
                     if !is_row {
-                        return Err(self.error(value, "this key stands at a row only"));
+                        return Err(self.error(value, "this key is valid in a row only"));
                     }
                 }
                 "options" => body.grammar = self.grammar(value)?,
@@ -278,7 +278,7 @@ impl Loader<'_> {
         let sets = (self.sets)()?;
         for name in self.text(value)?.split_ascii_whitespace() {
             let Some((_, options)) = sets.iter().find(|(known, _)| known == name) else {
-                return Err(self.error(value, format!("there is no set `{name}`")));
+                return Err(self.error(value, format!("unknown set `{name}`")));
             };
             body.options.extend(options.iter().cloned());
         }
@@ -346,7 +346,7 @@ impl Loader<'_> {
                     || operand.slot == Slot::Positional
             })
         {
-            return Err(self.error(value, "only one operand can stand any number of times"));
+            return Err(self.error(value, "only one operand can repeat"));
         }
         Ok(operands)
     }
@@ -391,7 +391,7 @@ impl Loader<'_> {
         if let Some(name) = name.strip_prefix("match:") {
             return match self.matches.iter().find(|(known, _)| known == name) {
                 Some((_, cases)) => Ok(Slot::Match(cases.clone())),
-                None => Err(self.error(value, format!("there is no match `{name}`"))),
+                None => Err(self.error(value, format!("unknown match `{name}`"))),
             };
         }
         slot(name).ok_or_else(|| self.error(value, format!("`{name}` is not a slot")))

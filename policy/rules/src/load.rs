@@ -331,7 +331,7 @@ impl Merging {
             if name.is_empty() || name.contains(&b'=') || name.contains(&0) || text.contains('\0') {
                 self.warn(source, &member.value, &pointer, "invalid variable name", "remove it");
             } else if source.is_shared() && is_unsafe(name) {
-                let message = format!("project and local settings may not set `{}`", member.key);
+                let message = format!("project and local settings cannot set `{}`", member.key);
                 self.warn(
                     source,
                     &member.value,

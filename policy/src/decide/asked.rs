@@ -18,7 +18,7 @@ pub(super) fn add(context: &Context<'_>, drafts: &mut [Draft]) {
     let Some(draft) = drafts.get_mut(place).filter(|draft| draft.own.is_none()) else { return };
     let shown = path.display();
     let reason = format!(
-        "`{shown}` may hold secrets, so it is asked for; to allow: sandbox.filesystem.allowRead: [\"{shown}\"] (user settings)"
+        "`{shown}` may contain secrets, so stockade asks; to allow: sandbox.filesystem.allowRead: [\"{shown}\"] (user settings)"
     );
     draft.own = Some(Own { code: "secrets", reason, protected: false });
 }

@@ -287,7 +287,7 @@ pub(super) fn judge_target(
     cover_path(context, draft, &names, access);
     let inside = matches!(draft.cover, Cover::Builtin(_) | Cover::Mode(_));
     if inside && context.made.goes_through(None, &place) {
-        draft.cover = Cover::Nothing("a link made in the same text leads there".to_owned());
+        draft.cover = Cover::Nothing("a link made by the same command leads there".to_owned());
     }
 }
 

@@ -162,7 +162,7 @@ pub(super) fn let_out(
         return Some(Own { code: "builder_changed", reason, protected: true });
     }
     let reason = format!(
-        "`{name}` runs what the project brings along, outside of the sandbox; only an allow rule of the user or managed settings permits that"
+        "`{name}` runs code of the project outside of the sandbox; only an allow rule of the user or managed settings permits that"
     );
     Some(Own { code: "runner_outside", reason, protected: true })
 }

@@ -61,7 +61,7 @@ fn take(shell: &Shell<'_>, command: &SimpleCommand, named: &mut Named) -> Result
     let mut effects = command.effects.iter();
     let builds = listed(&tables.runners, base) && !listed(&tables.interpreters, base);
     if builds || effects.any(|effect| effect.kind == EffectKind::ProjectCode) {
-        return Err(format!("`{}` runs what the project brings along", name()));
+        return Err(format!("`{}` runs code of the project", name()));
     }
     if listed(&tables.directory_sensitive, base) {
         return Err(here(&name()));

@@ -242,7 +242,7 @@ fn asked(context: &Context<'_>, draft: &Draft) -> Option<Settled> {
         Certainty::Certain => "",
         Certainty::Later => ", which a word that is not known before it runs could match",
         Certainty::Below => ", which matches a path below a searched directory",
-        Certainty::Linked => ", to which a link made in the same text could lead",
+        Certainty::Linked => ", to which a link made by the same command could lead",
     };
     Some(by_rule(context, id, Decision::Ask, "rule_possible", note))
 }

@@ -132,12 +132,14 @@ fn help(verdict: &Verdict) -> String {
         return String::new();
     }
     match (verdict.by, verdict.code, &verdict.suggestion) {
-        (_, _, Some(rule)) => format!("the allow rule `{rule}` would let it run"),
+        (_, _, Some(rule)) => format!("the allow rule `{rule}` would allow it"),
         (By::Rule, "rule_deny", _) => "ask the owner of that file, or remove this part".to_owned(),
         (By::Rule, _, _) => {
             "a person can allow it once; no allow rule overrides this one".to_owned()
         }
-        (By::Hook, _, _) => "read the hook's message, or ask whoever configured it".to_owned(),
+        (By::Hook, _, _) => {
+            "read the hook's message, or ask the person who configured it".to_owned()
+        }
         (By::Builtin, "critical_path", _) => "specify a path below it".to_owned(),
         (By::Builtin, "lost_history" | "fork_bomb", _) => {
             "a person can allow it once; no allow rule does".to_owned()

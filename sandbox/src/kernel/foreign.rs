@@ -110,7 +110,7 @@ fn map_region(
     caller: Ids,
 ) -> io::Result<Vec<(PathBuf, OwnedFd)>> {
     if parts.is_empty() {
-        return Err(io::Error::other("it lies in a region of another owner"));
+        return Err(io::Error::other("it is in a region of another owner"));
     }
     let map = user_namespace(owner, caller)?;
     let mut trees = Vec::with_capacity(parts.len());

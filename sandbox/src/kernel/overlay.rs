@@ -96,14 +96,14 @@ fn place_of(
         Access::Read | Access::Kept => false,
     };
     if let Some(rule) = rules.iter().find(speaks) {
-        return Place::Taken(format!("a rule speaks of it or of what lies in it: {}", rule.origin));
+        return Place::Taken(format!("a rule matches it or a path below it: {}", rule.origin));
     }
     // One that cannot be read covers everything.
     let covers = |rule: &&FileRule| {
         Pattern::parse(&rule.path).unwrap_or_default().matches(path) != Match::No
     };
     if let Some(pattern) = patterns.iter().find(covers) {
-        return Place::Taken(format!("a pattern may cover what lies in it: {}", pattern.origin));
+        return Place::Taken(format!("a pattern may match a path below it: {}", pattern.origin));
     }
     if mounts.iter().any(|mount| mount.path.starts_with(path)) {
         return Place::Taken("something else is shown in it".to_owned());
@@ -187,7 +187,7 @@ impl Memory {
 /// A store that is not there says nothing about the cache.
 fn no_store(error: io::Error) -> io::Error {
     match is_absent(&error) {
-        true => io::Error::other("there is no store for what the command changes"),
+        true => io::Error::other("there is no store for the changes of the command"),
         false => error,
     }
 }

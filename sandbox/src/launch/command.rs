@@ -179,8 +179,9 @@ fn require(spec: &SandboxSpec, enforced: &Enforced) -> Result<(), Failure> {
 /// Returns what `execve` is given.
 pub(super) fn image(spec: &SandboxSpec, isolation: Isolation) -> Result<Image, Failure> {
     let text = |bytes: &OsStr| {
-        CString::new(bytes.as_bytes())
-            .map_err(|_| Failure::Spec { reason: "an argument or variable holds a NUL".to_owned() })
+        CString::new(bytes.as_bytes()).map_err(|_| Failure::Spec {
+            reason: "an argument or variable contains a NUL byte".to_owned(),
+        })
     };
     let program = &spec.program;
     let mut environment = Vec::with_capacity(program.environment.len());
@@ -267,10 +268,12 @@ fn limits(
         return Ok(());
     }
     let mut open = match counted.memory {
-        true => "what is written to disks is sampled, not counted by the kernel".to_owned(),
-        false => "memory and what is written to disks are sampled, not counted by the kernel: no control group is \
+        true => "disk writes are sampled, not counted by the kernel".to_owned(),
+        false => {
+            "memory and disk writes are sampled, not counted by the kernel: no control group is \
                   delegated"
-            .to_owned(),
+                .to_owned()
+        }
     };
     let (caller, _) = syscalls::ids();
     if caller == 0 && !counts_processes && !counted.processes {

@@ -176,7 +176,7 @@ fn around(
     let mut open = vec![path.to_path_buf()];
     while let Some(path) = open.pop() {
         if grants.len() > MOST_GRANTS {
-            let reason = format!("more than {MOST_GRANTS} entries lie beside what is refused");
+            let reason = format!("more than {MOST_GRANTS} entries are beside the refused ones");
             return Err(Failure::Spec { reason });
         }
         if refused.contains(path.as_path()) {
@@ -280,7 +280,7 @@ fn report(spec: &SandboxSpec, supervision: Supervision, steps: &mut Steps) {
     match spec.network {
         // The listeners of a proxy have no place without a network namespace.
         Network::Off | Network::Proxy { .. } => {
-            steps.missing(Loopback, "there are no internet sockets, not even to itself");
+            steps.missing(Loopback, "there are no internet sockets, not even on loopback");
         }
         Network::Host => steps.partial(Loopback, "the spec grants the host's network"),
     }

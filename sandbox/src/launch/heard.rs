@@ -101,7 +101,7 @@ impl Heard {
             Some(said) => said,
             None => {
                 let exit = Exit { signal: Some(libc::SIGKILL), ..Exit::default() };
-                let rule = "it ended before its report; of what it had seen nothing is known";
+                let rule = "it ended before its report, so its observations are lost";
                 let mut violations =
                     vec![supervise::cut_short("supervisor", "pid 1 of the run".to_owned(), rule)];
                 violations.extend(supervise::from_outside(spec, &self.places));

@@ -161,7 +161,7 @@ fn go_on(
                 left: Vec::new(),
             };
             let (ended, mut violations) = watch.until_the_end().unwrap_or_else(|error| {
-                let rule = format!("it could not go on: {error}");
+                let rule = format!("it failed: {error}");
                 let early =
                     supervise::cut_short("supervisor", "pid 1 of the run".to_owned(), &rule);
                 (Ended::killed(pid), vec![early])

@@ -35,7 +35,7 @@ protections! {
     MetadataOutside "metadata-outside" "Mode, owner, times and attributes outside cannot be changed.",
     Protected "protected" "Protected files inside the writable regions cannot be written.",
     NoRead "no-read" "Denied files cannot be read.",
-    HiddenNames "hidden-names" "What lies beneath a denied path cannot be seen.",
+    HiddenNames "hidden-names" "Nothing below a denied path can be seen.",
     Network "network" "No connection leaves but as the spec says.",
     Loopback "loopback" "The loopback interface is private.",
     UnixSockets "unix-sockets" "Sockets of the host cannot be reached.",

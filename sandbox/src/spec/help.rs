@@ -24,7 +24,7 @@ pub(crate) fn namespaces() -> String {
     if read("/proc/sys/kernel/unprivileged_userns_clone") == "0" {
         return "run `sysctl -w kernel.unprivileged_userns_clone=1` as root".to_owned();
     }
-    "in a container, let it make namespaces: a system-call profile that allows `clone` and `unshare` \
+    "in a container, allow it to create namespaces: a system-call profile that allows `clone` and `unshare` \
      with namespace flags and `mount` (such as `--security-opt seccomp=unconfined`), and an unmasked \
      `/proc` (`--security-opt systempaths=unconfined`, Podman: `--security-opt unmask=ALL`)"
         .to_owned()

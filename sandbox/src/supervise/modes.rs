@@ -93,7 +93,7 @@ fn reopen(path: &Path, before: u32) -> Option<Violation> {
     let then = Permissions::from_mode(now | lost);
     let rule = match std::fs::set_permissions(resolve::own_path(directory.as_fd()), then) {
         Ok(()) => format!(
-            "builtin: directory of the next command, mode {now:o} put back to {:o}",
+            "builtin: directory of the next command, mode {now:o} restored to {:o}",
             now | lost
         ),
         Err(error) => {
@@ -115,7 +115,7 @@ fn restore(path: &Path, before: u32) -> Option<Violation> {
     let restored =
         std::fs::set_permissions(resolve::own_path(file.as_fd()), Permissions::from_mode(before));
     let rule = match restored {
-        Ok(()) => format!("builtin: git configuration, mode {now:o} put back to {before:o}"),
+        Ok(()) => format!("builtin: git configuration, mode {now:o} restored to {before:o}"),
         Err(error) => format!("builtin: git configuration, still mode {now:o}: {error}"),
     };
     Some(told(path, rule))

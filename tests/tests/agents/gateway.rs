@@ -119,7 +119,7 @@ fn a_hook_whose_gateway_takes_no_connections_blocks_in_time() {
     for options in [&[][..], &named] {
         let output = place.output([&["check"], options, &["pwd"]].concat());
         assert_eq!(output.status.code(), Some(122), "{}", text(&output.stderr));
-        assert!(text(&output.stderr).contains("it takes no more connections"));
+        assert!(text(&output.stderr).contains("it accepts no more connections"));
     }
     drop((waiting, listener, entered));
 }

@@ -473,12 +473,12 @@ fn a_directory_that_a_command_closes_is_open_for_the_next() {
         runs.settings(&json!({"sandbox": {"filesystem": {"denyRead": [denied]}}}));
         for closed in ["chmod 000 .", "chmod 555 .", "chmod 600 .", "chmod 000 conf .git ."] {
             let (code, told) = runs.run(closed);
-            assert!(code == 0 && told.contains("put back to"), "{closed}: {code} {told}");
+            assert!(code == 0 && told.contains("restored to"), "{closed}: {code} {told}");
             runs.goes_on(closed);
         }
         let sub = place.project().join("sub");
         let (_, told) = runs.run_in(&sub, "chmod 000 .");
-        assert!(told.contains("put back to"), "{told}");
+        assert!(told.contains("restored to"), "{told}");
         assert_eq!(runs.run_in(&sub, "echo ran"), (0, "ran\n".to_owned()));
     });
 }

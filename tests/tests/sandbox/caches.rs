@@ -221,7 +221,7 @@ fn rules_beneath_a_cache_hold() {
         let note = |why: &str| {
             vec![format!("the cache `{}` can be read and not written: {why}", cache.path.display())]
         };
-        let by_rule = note("a rule speaks of it or of what lies in it: test");
+        let by_rule = note("a rule matches it or a path below it: test");
         for (path, access) in [
             ("a/f", Access::None),
             ("a", Access::ReadOnly),
@@ -232,7 +232,7 @@ fn rules_beneath_a_cache_hold() {
             assert_eq!(stays_closed(&place, &cache, &[rule], &[]), by_rule, "{path}");
         }
         let pattern = rule(&place.outside.join("**/*.pem"), Access::None);
-        let expected = note("a pattern may cover what lies in it: test");
+        let expected = note("a pattern may match a path below it: test");
         assert_eq!(stays_closed(&place, &cache, &[], &[pattern]), expected);
     });
 }
@@ -251,7 +251,7 @@ fn a_cache_that_cannot_be_overlaid_is_read_as_before() {
         assert_eq!(ran.enforced.notes.len(), 1);
         // Without a store, and without a cache.
         fs::remove_dir_all(&cache.store).unwrap();
-        let why = "there is no store for what the command changes";
+        let why = "there is no store for the changes of the command";
         let expected =
             [format!("the cache `{}` can be read and not written: {why}", cache.path.display())];
         assert_eq!(stays_closed(&place, &cache, &[], &[]), expected);

@@ -160,7 +160,10 @@ fn a_server_of_an_agents_session_is_there_for_its_next_command() {
             let odd = [of("hook", json!("a b")), of("run", Value::Null)];
             let (one, two) = (json!("5d1c-one"), json!("5d1c-two"));
             let expected = [both(one.clone()), both(two), none, odd, both(one)].concat();
-            assert_eq!(session.recorded(&ask), expected, "{name}");
+            // The newest: an agent before may have had the same port.
+            let found = session.recorded(&ask);
+            let newest = found.get(found.len().saturating_sub(expected.len())..);
+            assert_eq!(newest, Some(expected.as_slice()), "{name}");
         }
     });
 }

@@ -91,7 +91,7 @@ fn doctor_wants_the_trust_that_codex_wants() {
     place.write("home/.codex/config.toml", &format!("{}enabled = false\n", section(&hash)));
     let (status, _, told) = doctor(&place, "codex");
     assert_eq!(status, Some(122), "{told}");
-    assert!(told.contains("the hook is switched off"), "{told}");
+    assert!(told.contains("the hook is disabled"), "{told}");
 }
 
 /// The digest of a text, by the program of coreutils.

@@ -96,10 +96,10 @@ pub enum HttpError {
     #[error("`Host` is another host than the one asked for")]
     HostDiffers,
     /// Lengths that contradict each other, or that are none.
-    #[error("the length of the body is told twice, or not in a plain way")]
+    #[error("the body has two lengths or an invalid one")]
     Length,
     /// `Connection` names a field that frames the message.
-    #[error("`Connection` takes away a field that the message needs")]
+    #[error("`Connection` removes a field that the message needs")]
     Connection,
 }
 

@@ -141,7 +141,7 @@ fn checked(log: &Log, ledger: &Ledger, wanted: Wanted, uid: u32) -> Result<Prepa
     ledger.spend(uid, members.len())?;
     if let Some(reference) = &reference {
         if !is_ulid(reference) {
-            return Err("it refers to what is not an id".into());
+            return Err("its reference is not an identifier".into());
         }
         if ledger.is_anothers(uid, reference) {
             return Err("it refers to another user's decision".into());

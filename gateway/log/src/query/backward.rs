@@ -140,7 +140,7 @@ impl Backward {
         };
         let newer = self.newer.replace((record.sequence, previous));
         if newer.is_some_and(|(number, named)| number != record.sequence + 1 || named != hash) {
-            self.broken.get_or_insert(format!("{place}: the record behind it does not follow it"));
+            self.broken.get_or_insert(format!("{place}: the next record does not follow it"));
         }
         self.time = record.text(&["time"]).unwrap_or_default().to_owned();
         Some(record)

@@ -231,7 +231,7 @@ impl Story {
             writeln!(text, "  warning: no signature covered record {number} when it was appended")?;
         }
         if let Some(broken) = &self.broken {
-            writeln!(text, "  warning: the chain does not hold: {}", escape(broken))?;
+            writeln!(text, "  warning: the chain is broken: {}", escape(broken))?;
         }
         Ok(())
     }

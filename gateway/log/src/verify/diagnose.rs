@@ -91,9 +91,7 @@ impl<'a> Walk<'a> {
                 *line += 1;
                 let (content, fault) = match lines.next()? {
                     Step::Line(content) => (Some(content), None),
-                    Step::Rubbish => {
-                        (Some(Vec::new()), Some("there is rubbish behind the padding"))
-                    }
+                    Step::Rubbish => (Some(Vec::new()), Some("there are bytes after the padding")),
                     Step::End | Step::Torn(_) => (None, None),
                 };
                 if let Some(content) = content {
@@ -317,7 +315,7 @@ impl Diagnosis<'_> {
                 report.add(item.finding(
                     "reordered",
                     sequence,
-                    format!("record {sequence} stands in another place"),
+                    format!("record {sequence} is in another place"),
                 ));
                 if self.missing.get(gap).is_some_and(|(_, (first, last))| first == last) {
                     self.missing.remove(gap);
@@ -326,7 +324,7 @@ impl Diagnosis<'_> {
             None => report.add(item.finding(
                 "duplicate",
                 sequence,
-                format!("record {sequence} stands here a second time"),
+                format!("duplicate record {sequence}"),
             )),
         }
     }
@@ -359,7 +357,7 @@ impl Diagnosis<'_> {
             report.add(item.finding(
                 "inserted",
                 due,
-                format!("the line stands in front of record {due} and is none of this log"),
+                format!("the line before record {due} does not belong to this log"),
             ));
             return;
         }
@@ -371,13 +369,13 @@ impl Diagnosis<'_> {
         if is_followed && next_is_same {
             report.add(Finding::new(
                 "tile_mismatch",
-                format!("`{}` does not hold the hash of record {due}", tile_path(0, due / 256)),
+                format!("`{}` lacks the hash of record {due}", tile_path(0, due / 256)),
             ));
         } else if is_followed || self.is_told(head) {
             self.forged(item);
         } else {
             let message = format!(
-                "the line hashes to {}, and that is not what was recorded",
+                "the hash of the line is {}, which differs from the recorded one",
                 short(&item.hash)
             );
             report.add(item.finding("edited", due, message));
@@ -401,7 +399,7 @@ impl Diagnosis<'_> {
             *last = sequence;
             return;
         }
-        let message = "the records from here on were made anew: they follow each other, and are not those that were signed";
+        let message = "the records from here on were rewritten: their chain is intact, but they differ from the signed ones";
         let finding = item.finding("forged", sequence, message.into());
         self.missing.push((finding, (sequence, sequence)));
     }

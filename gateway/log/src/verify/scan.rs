@@ -174,7 +174,7 @@ impl Scan {
                         count + 1,
                         start,
                         "not_a_record",
-                        "there is rubbish behind the padding",
+                        "there are bytes after the padding",
                     );
                 }
             };
@@ -351,7 +351,7 @@ impl Scan {
         for name in &self.wrong_tiles {
             report.add(Finding::new(
                 "tile_mismatch",
-                format!("`{name}` does not hold the hashes of the records"),
+                format!("`{name}` lacks the hashes of the records"),
             ));
         }
     }
@@ -368,9 +368,7 @@ impl Scan {
             ));
         }
         if self.torn > 0 && records >= signed {
-            report
-                .notes
-                .push(format!("an incomplete record of {} bytes stands at the end", self.torn));
+            report.notes.push(format!("the last record is incomplete: {} bytes", self.torn));
         }
         if self.padding {
             report.notes.push("the last segment is padded with zeros".into());

@@ -133,7 +133,7 @@ impl Approvals {
         };
         if waiting.agent.is_none_or(|agent| above.contains(&agent)) {
             return refuse(
-                format!("the program that asks may not answer question `{id}`"),
+                format!("the program that asks cannot answer question `{id}`"),
                 "answer it in another terminal",
             );
         }
@@ -173,9 +173,10 @@ fn unfit(answer: &Answer, view: &ApprovalView) -> Option<(String, &'static str)>
             let message = format!("question `{id}` belongs to no session");
             Some((message, "allow it once, or for some minutes"))
         }
-        Answer::Session | Answer::For(_) if view.question.connection.is_some() => {
-            Some((format!("a host is allowed once or for good, question `{id}`"), "allow it once"))
-        }
+        Answer::Session | Answer::For(_) if view.question.connection.is_some() => Some((
+            format!("a host can be allowed once or permanently, question `{id}`"),
+            "allow it once",
+        )),
         Answer::For(lasting) if !lasting.is_valid() => {
             let message = format!("invalid duration for question `{id}`");
             Some((message, "give 1 to 1440 minutes, or 2 to 1000 uses"))

@@ -99,7 +99,7 @@ fn chosen(task: &TaskView, port: Option<u16>) -> Result<u16, Failure> {
         (None, [port]) => Ok(*port),
         (_, []) => invalid(
             format!("task `{id}` listens on no TCP port"),
-            "try again when its server has started; `stockade tasks output` shows what it wrote",
+            "try again when its server has started; `stockade tasks output` shows its output",
         ),
         (Some(port), _) => invalid(
             format!("task `{id}` does not listen on port {port}"),

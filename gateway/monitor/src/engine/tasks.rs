@@ -130,7 +130,7 @@ impl Gateway {
                     None => false,
                 };
                 if !sent {
-                    let message = format!("task `{name}` takes no input");
+                    let message = format!("task `{name}` accepts no input");
                     let help = "start it with `--pty` to type to it";
                     return Err(Failure::new(Code::InvalidRequest, message, help));
                 }

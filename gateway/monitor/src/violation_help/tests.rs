@@ -141,7 +141,7 @@ fn each_kind_names_what_would_allow_it() {
         "127.70.1.2:29128",
         "builtin: proxies of other commands",
         expect![[r#"
-        stockade: refused connect (network) 127.70.1.2:29128 by builtin: proxies of other commands; each command has a proxy of its own, where `HTTP_PROXY` says; its ports are nobody else's"#]],
+        stockade: refused connect (network) 127.70.1.2:29128 by builtin: proxies of other commands; each command has its own proxy, at the address in `HTTP_PROXY`"#]],
     );
     check(
         "network",
@@ -149,7 +149,7 @@ fn each_kind_names_what_would_allow_it() {
         "192.0.2.1:22",
         DIRECT,
         expect![
-            "stockade: refused a connection of `ssh` past the proxy, to 192.0.2.1:22; only the proxy that `HTTP_PROXY` names leads out, to hosts of `sandbox.network.allowedDomains`; a program without proxy support needs a helper (`ProxyCommand` of ssh)"
+            "stockade: refused a connection of `ssh` past the proxy, to 192.0.2.1:22; the proxy in `HTTP_PROXY` is the only way out, to hosts in `sandbox.network.allowedDomains`; a program without proxy support needs a helper (`ProxyCommand` of ssh)"
         ],
     );
     check(
@@ -158,7 +158,7 @@ fn each_kind_names_what_would_allow_it() {
         "192.0.2.1:53",
         DIRECT,
         expect![
-            "stockade: refused a connection of `ssh` past the proxy, to 192.0.2.1:53, a look-up of a host's name; only the proxy that `HTTP_PROXY` names leads out, to hosts of `sandbox.network.allowedDomains`; a program without proxy support needs a helper (`ProxyCommand` of ssh)"
+            "stockade: refused a connection of `ssh` past the proxy, to 192.0.2.1:53, a look-up of a host's name; the proxy in `HTTP_PROXY` is the only way out, to hosts in `sandbox.network.allowedDomains`; a program without proxy support needs a helper (`ProxyCommand` of ssh)"
         ],
     );
     check(

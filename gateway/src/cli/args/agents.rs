@@ -14,7 +14,7 @@ pub(crate) const EXAMPLE_HOOK: &str = "Example, in the settings of Claude Code:\
 
 /// Shown below the help.
 pub(crate) const EXAMPLE_SETUP: &str = "Example:\n  stockade setup claude --dry-run\n\n\
-    What a file held before is kept beside it, under its name with .before-stockade.\n\
+    The old content of a file is kept in the same directory, under its name with .before-stockade.\n\
     `stockade setup --undo --all` disconnects every agent. Run it before you remove stockade.";
 
 /// Shown below the help.

@@ -6,7 +6,7 @@ use super::Common;
 
 /// Examples of `stockade grants`.
 pub(crate) const EXAMPLE: &str = "Examples:\n  stockade grants\n  stockade grants revoke 1f2e3d4c\n  stockade grants revoke --all\n\n\
-    Rules that were allowed for good stand in settings files: `stockade policy show` lists them.";
+    Permanent rules are in settings files: `stockade policy show` lists them.";
 
 /// List and revoke rules that were allowed for a while.
 #[derive(Debug, Args)]

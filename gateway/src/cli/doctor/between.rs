@@ -47,7 +47,7 @@ const ROWS: &[Row] = &[
     Row {
         name: "no-credentials",
         unsupervised: "",
-        off: "a command reads what the user reads; a file that its text names is asked for",
+        off: "a command reads what the user reads; stockade asks about files that its text names",
     },
     Row {
         name: "settings-of-tools",

@@ -39,7 +39,8 @@ pub(super) async fn diff(options: Diff) -> Result<ExitCode, Failure> {
         }
     }
     if left_out > 0 {
-        let message = format!("{left_out} calls were not compared: the files hold too many rules");
+        let message =
+            format!("{left_out} calls were not compared: the files contain too many rules");
         return Err(Failure::new(Code::InvalidRequest, message, "compare smaller files"));
     }
     Ok(if changed { ExitCode::from(FOUND) } else { ExitCode::SUCCESS })

@@ -74,7 +74,7 @@ fn danger(tree: &CommandTree) -> Option<(Severity, &'static str)> {
         let mut effects = command.effects.iter();
         effects.any(|effect| effect.kind == EffectKind::Execute)
     };
-    commands.iter().any(file).then_some((Severity::Warning, "runs whatever the file holds"))
+    commands.iter().any(file).then_some((Severity::Warning, "runs any content of the file"))
 }
 
 /// Says whether what runs is a file that the word names.

@@ -78,7 +78,7 @@ fn differs(case: &Value, decision: &DecisionView) -> Option<String> {
 fn beside_settings(project: &Path) -> Result<Vec<PathBuf>, Failure> {
     let folder = project.join(".stockade/cases");
     let none = |reason: String| {
-        let message = format!("there are no cases in `{}`: {reason}", folder.display());
+        let message = format!("no cases in `{}`: {reason}", folder.display());
         Failure::new(Code::InvalidRequest, message, "write some, or specify a file of cases")
     };
     let entries = std::fs::read_dir(&folder).map_err(|error| none(error.to_string()))?;

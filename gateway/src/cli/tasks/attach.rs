@@ -38,7 +38,7 @@ pub(super) fn attach(tasks: &Tasks<'_>, id: &str) -> Result<ExitCode, Failure> {
     let invalid = |message: String, help: String| Failure::new(Code::InvalidRequest, message, help);
     let name = &task.task_id;
     if task.state.has_ended() {
-        let help = format!("read what it wrote: `stockade tasks output {name}`");
+        let help = format!("`stockade tasks output {name}` shows its output");
         return Err(invalid(format!("task `{name}` has ended"), help));
     }
     if !task.pty {

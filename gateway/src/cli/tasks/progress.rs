@@ -36,7 +36,7 @@ impl Progress {
     }
 
     /// Shows how it stands with a task.
-    #[expect(clippy::unused_self, reason = "whoever shows the line takes it away at the end")]
+    #[expect(clippy::unused_self, reason = "whoever shows the line removes it at the end")]
     pub(super) fn show(&self, task: &TaskView) {
         let columns = streams::window().map_or(USUAL_COLUMNS, |window| window.columns.into());
         let last = last_line_of(Path::new(&task.output_path));

@@ -100,7 +100,7 @@ async fn judge(
     if let Some((call, denied)) = judged().find(|(_, decision)| decision.decision == "deny") {
         return Ok((Ruling::Deny(told(denied, call)), decisions));
     }
-    let Some(first) = decisions.first() else { return Err("the frame holds no call".into()) };
+    let Some(first) = decisions.first() else { return Err("the frame contains no call".into()) };
     // What was judged is what must run: a new input of a hook goes back to the agent, or nothing runs.
     let changed = judged().any(|(call, decision)| call.input != decision.input);
     let taken = takes_new_input(agent, &waiting.event);

@@ -66,7 +66,7 @@ fn outcome(context: &Context<'_>, settled: &Settled, hit: &Hit, rule: &Rule) -> 
                 "a word that is not known before it runs could make it match".to_owned()
             }
             Certainty::Below => "it matches a path below a searched directory".to_owned(),
-            Certainty::Linked => "a link made in the same text could lead there".to_owned(),
+            Certainty::Linked => "a link made by the same command could lead there".to_owned(),
         };
     }
     let bare = rule.specifier == Specifier::Every && rule.tool == "Bash";
