@@ -130,6 +130,15 @@ pub(crate) struct Flags {
     /// Show pieces of answers as they come (stream-json)
     #[arg(long)]
     pub(crate) include_partial_messages: bool,
+    /// Run the hooks of `Setup` with the trigger `init` first
+    #[arg(long, conflicts_with = "maintenance")]
+    pub(crate) init: bool,
+    /// Do that, run the hooks of `SessionStart`, and end
+    #[arg(long, conflicts_with = "maintenance")]
+    pub(crate) init_only: bool,
+    /// Run the hooks of `Setup` with the trigger `maintenance` first
+    #[arg(long)]
+    pub(crate) maintenance: bool,
     /// Show which hooks of the settings ran (stream-json)
     #[arg(long)]
     pub(crate) include_hook_events: bool,
@@ -170,6 +179,15 @@ pub(crate) struct Accepted {
 }
 
 impl Flags {
+    /// Returns what the hooks of `Setup` are told, if they are to run.
+    pub(crate) fn trigger(&self) -> Option<&'static str> {
+        match (self.init || self.init_only, self.maintenance) {
+            (true, _) => Some("init"),
+            (false, true) => Some("maintenance"),
+            (false, false) => None,
+        }
+    }
+
     /// Says whether a host speaks to the session on standard input.
     pub(crate) fn streams(&self) -> bool {
         self.input_format == "stream-json"

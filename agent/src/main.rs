@@ -186,7 +186,7 @@ fn fail(message: &str, help: &str) {
 
 /// Says whether a front end exists for the options; else tells so.
 fn has_front_end(flags: &Flags) -> bool {
-    let prints = flags.print.is_some() || flags.output_format != "text";
+    let prints = flags.print.is_some() || flags.output_format != "text" || flags.init_only;
     if !flags.streams() && !prints {
         fail(
             "the terminal front end is not built yet",
@@ -205,7 +205,7 @@ fn agent(flags: Flags) -> ExitCode {
     if std::env::var_os(PLACE).is_none() {
         return become_gateway();
     }
-    let streams = flags.streams();
+    let streams = flags.streams() && !flags.init_only;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,

@@ -24,13 +24,18 @@ const INPUT: u64 = 16 << 20;
 
 /// Answers one prompt.
 pub(crate) async fn print(flags: Flags) -> anyhow::Result<ExitCode> {
-    let prompt = prompt(&flags)?;
+    let prompt = if flags.init_only { String::new() } else { prompt(&flags)? };
     let (format, verbose) = (flags.output_format.clone(), flags.verbose);
     let stream = format == "stream-json";
-    let hooks = flags.include_hook_events;
+    let (hooks, init_only) = (flags.include_hook_events, flags.init_only);
     let plan = Plan::new(flags)?;
     let frames = Frames::new(plan.session.id());
     let mut session = plan.begin(Arc::new(Reader { frames, streams: stream, hooks })).await?;
+    if init_only {
+        session.open().await;
+        session.end().await;
+        return Ok(ExitCode::SUCCESS);
+    }
     let (stop, given) = interrupt();
     let signals = listen(stop)?;
     let mut last = Value::Null;

@@ -372,12 +372,17 @@ pub(crate) struct Output {
     /// The turn ends.
     pub(crate) ends: bool,
     decision: Option<String>,
-    reason: Option<String>,
+    pub(crate) reason: Option<String>,
     input: Option<Value>,
     pub(crate) context: Option<String>,
 }
 
 impl Output {
+    /// Says whether the hook wants a person to decide.
+    pub(crate) fn asks(&self) -> bool {
+        self.decision.as_deref().is_some_and(|it| it == "ask" || it == "defer")
+    }
+
     /// Reads the JSON of a hook. One that failed, or says what is not understood, blocks.
     pub(crate) fn of(output: Result<Value, String>) -> Output {
         let blocked = |reason: String| Output { blocks: Some(reason), ..Output::default() };

@@ -9,8 +9,14 @@ use crate::host::{Asked, Note, Reply};
 use crate::through::Ran;
 
 /// Events that keep something from going on where it is not known what their hooks would have said.
-const HOLDING: [&str; 5] =
-    ["UserPromptSubmit", "PostToolBatch", "PreCompact", "TaskCreated", "TaskCompleted"];
+const HOLDING: [&str; 6] = [
+    "UserPromptSubmit",
+    "PostToolBatch",
+    "PreCompact",
+    "TaskCreated",
+    "TaskCompleted",
+    "PreModelSwitch",
+];
 
 /// What hooks said at an event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -65,7 +71,10 @@ impl Door {
             frame.entry(key).or_insert(value);
         }
         for output in self.host.hooks(event, subject, Value::Object(frame), None).await {
-            let output = Output::of(output);
+            let mut output = Output::of(output);
+            if event == "PreModelSwitch" && output.asks() {
+                output.blocks = Some(worded(output.reason.as_deref().unwrap_or_default()));
+            }
             let reason = output.blocks.filter(|_| said.stops().is_none());
             if output.ends {
                 said.ends = reason.or(said.ends)
@@ -210,7 +219,7 @@ fn fields(event: &str, subject: &str, more: Value) -> Map<String, Value> {
     let key = match event {
         "SessionStart" => Some("source"),
         "SessionEnd" => Some("reason"),
-        "PreCompact" | "PostCompact" => Some("trigger"),
+        "PreCompact" | "PostCompact" | "Setup" => Some("trigger"),
         "Notification" => Some("notification_type"),
         "StopFailure" => Some("error"),
         "InstructionsLoaded" => Some("load_reason"),

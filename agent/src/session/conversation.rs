@@ -23,7 +23,7 @@ const OUTPUT: u64 = 32_000;
 
 /// A running session.
 pub(crate) struct Conversation {
-    flags: Flags,
+    pub(super) flags: Flags,
     pub(super) asks: Asks,
     pub(super) prompt: Prompt,
     pub(crate) door: Arc<Door>,
@@ -31,16 +31,18 @@ pub(crate) struct Conversation {
     pub(super) ledger: Ledger,
     /// What of it is recorded.
     noted: Ledger,
+    /// When the model answered last.
+    pub(super) answered: Option<Instant>,
     pub(super) transcript: Transcript,
     pub(super) room: Room,
     pub(super) frames: Frames,
     servers: Vec<String>,
     failed: Vec<String>,
-    started: Option<&'static str>,
+    pub(super) started: Option<&'static str>,
     /// Files of instructions that were read, with their layers.
-    instructions: Vec<(String, String)>,
+    pub(super) instructions: Vec<(String, String)>,
     /// Blocks that stand behind the first words of the user, by which a list of sessions knows it.
-    opening: Vec<Block>,
+    pub(super) opening: Vec<Block>,
     /// Identity that a host gave the next message of the user.
     pub(crate) uuid: Option<String>,
 }
@@ -63,6 +65,7 @@ impl Conversation {
             messages,
             ledger,
             noted: Ledger::default(),
+            answered: None,
             transcript,
             room: Room::new(compacts),
             frames,
@@ -78,11 +81,6 @@ impl Conversation {
     /// The model that is asked.
     pub(crate) fn model(&self) -> &str {
         &self.asks.model
-    }
-
-    /// Asks another model from the next request on.
-    pub(crate) fn set_model(&mut self, model: &str) {
-        self.asks.model = models::whole(model);
     }
 
     /// Returns the state of the servers, in the form of the protocol.
@@ -174,22 +172,9 @@ impl Conversation {
     fn note_usage(&mut self) {
         let used = self.ledger.since(&self.noted);
         self.noted = self.ledger.clone();
+        self.answered =
+            Some(Instant::now()).filter(|_| !used.aggregate().is_empty()).or(self.answered);
         self.transcript.used(&used);
-    }
-
-    /// Tells the hooks that the session begins, and which instructions were read for it. A hook that fails or blocks keeps no
-    /// session from beginning.
-    async fn open(&mut self) {
-        let Some(source) = self.started.take() else { return };
-        self.opening
-            .extend(self.prompt.first.take().filter(|_| self.messages.is_empty()).map(Block::Text));
-        let said =
-            self.door.event("SessionStart", source, json!({ "model": self.asks.model })).await;
-        self.opening.extend(said.blocks_of_text());
-        for (file, layer) in std::mem::take(&mut self.instructions) {
-            let more = json!({ "file_path": file, "memory_type": layer });
-            let _ = self.door.event("InstructionsLoaded", "session_start", more).await;
-        }
     }
 
     /// Tells the hooks that the session ends.

@@ -5,6 +5,7 @@ mod context;
 mod conversation;
 pub(crate) mod database;
 pub(crate) mod indexed;
+mod opening;
 mod record;
 pub(crate) mod retention;
 mod rewind;

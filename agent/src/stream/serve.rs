@@ -106,7 +106,10 @@ pub(crate) async fn serve(flags: Flags) -> anyhow::Result<ExitCode> {
             let (stop, given) = interrupt();
             let Some(mut session) = served.session.take() else { break };
             if let Some(model) = served.model.take() {
-                session.set_model(&model);
+                if let Err(reason) = session.switch_model(&model).await {
+                    let note = stockade_door::Note::Said(reason);
+                    stockade_door::Host::note(host.as_ref(), note);
+                }
             }
             let message = match message {
                 Some(Waiting { rewind: Some((id, uuid)), .. }) => {

@@ -175,6 +175,7 @@ fn from_json(event: HookEvent, object: &Value) -> Result<Answer, String> {
         match event {
             HookEvent::PreToolUse => decided(specific, &mut answer)?,
             HookEvent::PermissionRequest => requested(specific, &mut answer)?,
+            HookEvent::PreModelSwitch => switched(specific, &mut answer)?,
             HookEvent::PermissionDenied => {
                 answer.retry = truth(specific, "retry")?.unwrap_or(false);
             }
@@ -217,6 +218,17 @@ fn decided(specific: &Value, answer: &mut Answer) -> Result<(), String> {
         answer.reason = reason;
     }
     answer.updated = input(specific)?;
+    Ok(())
+}
+
+/// Takes the fields of PreModelSwitch. Nobody can be asked at this event, so a question is a no.
+fn switched(specific: &Value, answer: &mut Answer) -> Result<(), String> {
+    decided(specific, answer)?;
+    answer.updated = None;
+    answer.verdict = match answer.verdict {
+        None | Some(HookVerdict::Allow) => None,
+        Some(HookVerdict::Ask | HookVerdict::Deny | HookVerdict::Defer) => Some(HookVerdict::Deny),
+    };
     Ok(())
 }
 

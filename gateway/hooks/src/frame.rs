@@ -43,7 +43,7 @@ pub(super) fn input(event: HookEvent, call: &Call<'_>, further: &Value) -> Value
         HookEvent::SessionEnd => {
             put("reason", json!(call.subject));
         }
-        HookEvent::PreCompact | HookEvent::PostCompact => {
+        HookEvent::PreCompact | HookEvent::PostCompact | HookEvent::Setup => {
             put("trigger", json!(call.subject));
         }
         HookEvent::Notification => put("notification_type", json!(call.subject)),

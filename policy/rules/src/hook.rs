@@ -56,6 +56,12 @@ pub enum HookEvent {
     DirectoryAdded,
     /// A file of instructions was read.
     InstructionsLoaded,
+    /// A person asked for the preparation of a project.
+    Setup,
+    /// The session is about to ask another model.
+    PreModelSwitch,
+    /// The session asks another model.
+    PostModelSwitch,
 }
 
 /// What exit status 2 of a hook means at an event.
@@ -70,7 +76,7 @@ pub enum Blocking {
 }
 
 /// Each event with its name in settings.
-const NAMES: [(HookEvent, &str); 21] = [
+const NAMES: [(HookEvent, &str); 24] = [
     (HookEvent::PreToolUse, "PreToolUse"),
     (HookEvent::PostToolUse, "PostToolUse"),
     (HookEvent::PostToolUseFailure, "PostToolUseFailure"),
@@ -92,6 +98,9 @@ const NAMES: [(HookEvent, &str); 21] = [
     (HookEvent::FileChanged, "FileChanged"),
     (HookEvent::DirectoryAdded, "DirectoryAdded"),
     (HookEvent::InstructionsLoaded, "InstructionsLoaded"),
+    (HookEvent::Setup, "Setup"),
+    (HookEvent::PreModelSwitch, "PreModelSwitch"),
+    (HookEvent::PostModelSwitch, "PostModelSwitch"),
 ];
 
 /// One configured handler.
@@ -189,7 +198,10 @@ impl HookEvent {
             | HookEvent::CwdChanged
             | HookEvent::FileChanged
             | HookEvent::DirectoryAdded
-            | HookEvent::InstructionsLoaded => false,
+            | HookEvent::InstructionsLoaded
+            | HookEvent::Setup
+            | HookEvent::PreModelSwitch
+            | HookEvent::PostModelSwitch => false,
         }
     }
 
@@ -205,18 +217,21 @@ impl HookEvent {
             | HookEvent::Stop
             | HookEvent::PreCompact
             | HookEvent::TaskCreated
-            | HookEvent::TaskCompleted => Blocking::Blocks,
+            | HookEvent::TaskCompleted
+            | HookEvent::PreModelSwitch => Blocking::Blocks,
             HookEvent::SessionStart
             | HookEvent::SessionEnd
             | HookEvent::PostCompact
             | HookEvent::CwdChanged
-            | HookEvent::FileChanged => Blocking::Tells,
+            | HookEvent::FileChanged
+            | HookEvent::Setup => Blocking::Tells,
             HookEvent::PermissionRequest
             | HookEvent::PermissionDenied
             | HookEvent::StopFailure
             | HookEvent::Notification
             | HookEvent::DirectoryAdded
-            | HookEvent::InstructionsLoaded => Blocking::Nothing,
+            | HookEvent::InstructionsLoaded
+            | HookEvent::PostModelSwitch => Blocking::Nothing,
         }
     }
 
@@ -227,7 +242,8 @@ impl HookEvent {
             | HookEvent::PostToolBatch
             | HookEvent::PreCompact
             | HookEvent::TaskCreated
-            | HookEvent::TaskCompleted => true,
+            | HookEvent::TaskCompleted
+            | HookEvent::PreModelSwitch => true,
             HookEvent::PreToolUse
             | HookEvent::PostToolUse
             | HookEvent::PostToolUseFailure
@@ -243,7 +259,9 @@ impl HookEvent {
             | HookEvent::CwdChanged
             | HookEvent::FileChanged
             | HookEvent::DirectoryAdded
-            | HookEvent::InstructionsLoaded => false,
+            | HookEvent::InstructionsLoaded
+            | HookEvent::Setup
+            | HookEvent::PostModelSwitch => false,
         }
     }
 

@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_rule_at_above_or_beneath_the_cache_keeps_it_closed() {
-        let said = |path: &str| format!("a rule speaks of it or of what lies in it: rule {path}");
+        let said = |path: &str| format!("a rule matches it or a path below it: rule {path}");
         for access in [Access::ReadOnly, Access::Protected] {
             for path in ["/h", "/h/.npm", "/h/.npm/a/b"] {
                 check(&[(path, access)], &[], &said(path));
@@ -236,7 +236,7 @@ mod tests {
         check(&[("/h", Access::None), ("/h/.npm", Access::Read)], &[], &said("/h"));
         check(&[("/h", Access::None)], &[], "it is hidden");
         for pattern in ["/h/**/.env", "/h/.n*", "/h/*/a"] {
-            let said = format!("a pattern may cover what lies in it: rule {pattern}");
+            let said = format!("a pattern may match a path below it: rule {pattern}");
             check(&[], &[pattern], &said);
         }
     }

@@ -314,3 +314,84 @@ fn a_stream_shows_the_hooks_that_ran_where_that_is_wanted() {
     assert_eq!(shown(&[]), [""; 0]);
     assert_eq!(shown(&["--include-hook-events"]), ["UserPromptSubmit", "PreToolUse"]);
 }
+
+#[test]
+fn setup_runs_before_the_session_begins_where_an_option_asks_for_it() {
+    let place = Place::new("ag-hook-setup");
+    record(&place, &["Setup", "SessionStart", "UserPromptSubmit", "SessionEnd"]);
+    answers(&place, "Setup", &adds("Setup", "SETUP_7"));
+    let server = script(Form::Anthropic, &[&[say("done")]]);
+    let output = run(&place, &server, &["-p", "go", "--init"]);
+    assert_eq!(text(&output.stdout), "done", "{}", text(&output.stderr));
+    assert!(server.received()[0].body["messages"].to_string().contains("SETUP_7"));
+    // Without a prompt and without a model.
+    let silent = script(Form::Anthropic, &[]);
+    let output = run(&place, &silent, &["--init-only"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(silent.received().is_empty());
+    let server = script(Form::Anthropic, &[&[say("done")]]);
+    let output = run(&place, &server, &["-p", "go", "--maintenance"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let both = ["Setup", "SessionStart"];
+    assert_eq!(
+        names(&place),
+        [
+            &both[..],
+            &["UserPromptSubmit", "SessionEnd"],
+            &both,
+            &["SessionEnd"],
+            &both,
+            &["UserPromptSubmit", "SessionEnd"]
+        ]
+        .concat()
+    );
+    let triggers: Vec<Value> = heard(&place)
+        .into_iter()
+        .filter(|it| it["hook_event_name"] == "Setup")
+        .map(|it| it["trigger"].clone())
+        .collect();
+    assert_eq!(triggers, [json!("init"), json!("init"), json!("maintenance")]);
+}
+
+#[test]
+fn a_hook_keeps_the_model_or_hears_that_it_changed() {
+    let place = Place::new("ag-hook-model");
+    record(&place, &["PreModelSwitch", "PostModelSwitch"]);
+    answers(&place, "PostModelSwitch", &adds("PostModelSwitch", "SWITCHED_7"));
+    let server =
+        script(Form::Anthropic, &[&[say("one")], &[say("two")], &[say("three")], &[say("four")]]);
+    let mut host = Host::start(&place, &server, &["--model", "claude-opus-4-5"]);
+    host.request(json!({ "subtype": "initialize" }));
+    let mut turn = |host: &mut Host, model: Option<&str>| {
+        if let Some(model) = model {
+            host.request(json!({ "subtype": "set_model", "model": model }));
+        }
+        host.user("go");
+        host.until("result");
+        let body = server.received().pop().expect("a request").body;
+        (body["model"].as_str().expect("a model").to_owned(), body["messages"].to_string())
+    };
+    let (first, _) = turn(&mut host, None);
+    let (second, told) = turn(&mut host, Some("claude-haiku-4-5"));
+    assert_eq!((first.as_str(), second.as_str()), ("claude-opus-4-5", "claude-haiku-4-5"));
+    assert!(told.contains("SWITCHED_7"), "{told}");
+    let seen = heard(&place);
+    let before = of(&seen, "PreModelSwitch");
+    assert_eq!(
+        (&before["from_model"], &before["to_model"], &before["source"], &before["pricing"]),
+        (&json!("claude-opus-4-5"), &json!("claude-haiku-4-5"), &json!("sdk"), &json!("catalog"))
+    );
+    assert!(before["context_tokens"].as_u64().is_some_and(|it| it > 0), "{before}");
+    assert_eq!(before["prompt_cache_warm"], true);
+    // A no and a question keep it.
+    for decision in ["deny", "ask"] {
+        let answer = json!({ "hookSpecificOutput": {
+            "hookEventName": "PreModelSwitch", "permissionDecision": decision, "permissionDecisionReason": "too dear",
+        }});
+        answers(&place, "PreModelSwitch", &answer);
+        let (kept, _) = turn(&mut host, Some("claude-opus-4-5"));
+        assert_eq!(kept, "claude-haiku-4-5", "{decision}");
+    }
+    assert_eq!(names(&place).iter().filter(|it| *it == "PostModelSwitch").count(), 1);
+    assert_eq!(host.end(), Some(0));
+}

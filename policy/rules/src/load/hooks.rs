@@ -11,9 +11,8 @@ use crate::layer::{Layer, Origin};
 use crate::settings::{Settings, Severity, until_trusted};
 
 /// Events of the reference at which nothing of ours runs.
-const OTHER_EVENTS: [&str; 13] = [
+const OTHER_EVENTS: [&str; 10] = [
     "UserPromptExpansion",
-    "Setup",
     "SubagentStart",
     "SubagentStop",
     "TeammateIdle",
@@ -22,8 +21,6 @@ const OTHER_EVENTS: [&str; 13] = [
     "Elicitation",
     "ElicitationResult",
     "MessageDisplay",
-    "PreModelSwitch",
-    "PostModelSwitch",
     "PreSkillShellCommand",
 ];
 

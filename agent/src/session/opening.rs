@@ -1,0 +1,64 @@
+//! What hooks are told before a session begins, and when its model changes.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use stockade_model::{Block, Usage};
+
+use super::Conversation;
+use crate::models;
+
+/// How long a provider keeps what it cached.
+const CACHED: Duration = Duration::from_secs(300);
+
+impl Conversation {
+    /// Tells the hooks what is prepared, that the session begins, and which instructions were read for it. A hook that fails or
+    /// blocks keeps no session from beginning.
+    pub(crate) async fn open(&mut self) {
+        let Some(source) = self.started.take() else { return };
+        self.opening
+            .extend(self.prompt.first.take().filter(|_| self.messages.is_empty()).map(Block::Text));
+        if let Some(trigger) = self.flags.trigger() {
+            let said = self.door.event("Setup", trigger, json!({})).await;
+            self.opening.extend(said.blocks_of_text());
+        }
+        let said =
+            self.door.event("SessionStart", source, json!({ "model": self.asks.model })).await;
+        self.opening.extend(said.blocks_of_text());
+        for (file, layer) in std::mem::take(&mut self.instructions) {
+            let more = json!({ "file_path": file, "memory_type": layer });
+            let _ = self.door.event("InstructionsLoaded", "session_start", more).await;
+        }
+    }
+
+    /// Asks another model from the next request on, unless a hook keeps the present one.
+    pub(crate) async fn switch_model(&mut self, requested: &str) -> Result<(), String> {
+        let (from, to) = (self.asks.model.clone(), models::whole(requested));
+        if from == to {
+            return Ok(());
+        }
+        let more = self.switch((&from, &to), requested);
+        let said = self.door.event("PreModelSwitch", "", more.clone()).await;
+        if let Some(reason) = said.stops() {
+            return Err(format!("a hook keeps the model {from}: {reason}"));
+        }
+        self.asks.model = to;
+        let said = self.door.event("PostModelSwitch", "", more).await;
+        self.opening.extend(said.blocks_of_text());
+        Ok(())
+    }
+
+    /// Returns what hooks learn of a change of the model.
+    fn switch(&self, (from, to): (&str, &str), requested: &str) -> Value {
+        let tokens = self.room.tokens;
+        let prices = models::prices(to);
+        let is_warm = tokens > 0 && self.answered.is_some_and(|at| at.elapsed() < CACHED);
+        json!({
+            "from_model": from, "to_model": to,
+            "requested_model": (requested != "default").then_some(requested),
+            "source": "sdk", "context_tokens": tokens, "prompt_cache_warm": is_warm, "cache_ttl": "5m",
+            "estimated_cache_write_usd": prices.of(Usage { cache_write: tokens, ..Usage::default() }),
+            "pricing": if prices.output > 0.0 { "catalog" } else { "default" },
+        })
+    }
+}
