@@ -444,7 +444,7 @@ fn the_projects_own_is_asked_for_by_name_and_empty_for_others() {
             let output = run(text);
             let told = both(&output);
             assert_eq!(output.status.code(), Some(121), "{text}: {told}");
-            assert!(told.contains("may hold secrets"), "{text}: {told}");
+            assert!(told.contains("may contain secrets"), "{text}: {told}");
         }
         for text in ["cat .env.example", "echo .env", "cp .env.example .env.test"] {
             let output = run(text);

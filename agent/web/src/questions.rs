@@ -63,7 +63,7 @@ impl Questions {
         let mut client = match kept.take() {
             Some(client) => client,
             None => Client::reach(&self.options)?.ok_or_else(|| {
-                Failure::new(Code::GatewayUnreachable, "no gateway of yours is running", "")
+                Failure::new(Code::GatewayUnreachable, "none of your gateways is running", "")
             })?,
         };
         let answer = ask(&mut client);
