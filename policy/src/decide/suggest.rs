@@ -53,13 +53,14 @@ pub(super) fn rule_of_tool(context: &Context<'_>) -> Option<String> {
             .and_then(|url| crate::pattern::domain::host_of(url.text()?))
             .filter(|host| host.plain)
             .map(|host| format!("WebFetch(domain:{})", host.name)),
-        // A name that is a pattern would be a rule about other tools as well.
-        tool if tool.starts_with("mcp__") => {
-            let is_plain = |it: char| it.is_ascii_alphanumeric() || "_-.:/@+".contains(it);
-            tool.chars().all(is_plain).then(|| tool.to_owned())
-        }
+        tool if tool.starts_with("mcp__") && is_plain_name(tool) => Some(tool.to_owned()),
         _ => None,
     }
+}
+
+/// Says whether a rule that is spelled like the name of a tool is about that tool alone: one with `*` would be a pattern.
+fn is_plain_name(tool: &str) -> bool {
+    tool.chars().all(|it| it.is_ascii_alphanumeric() || "_-.:/@+".contains(it))
 }
 
 /// Only a question that nothing but a missing rule caused is answered by a rule.
@@ -162,5 +163,16 @@ fn help(verdict: &Verdict) -> String {
         (By::Human | By::Mode | By::Sandbox | By::Default, _, _) => {
             "a person can allow it once, or rules for each part can".to_owned()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_tool_that_is_a_pattern_is_no_rule() {
+        let plain = ["mcp__files__read", "mcp__a*", "mcp__a__[b]", "mcp__a?", "mcp__a(b)"];
+        assert_eq!(plain.map(is_plain_name), [true, false, false, false, false]);
     }
 }
