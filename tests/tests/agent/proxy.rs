@@ -24,8 +24,13 @@ impl Editor {
         drop(executable("stockade-agent"));
         let place = Place::new(name);
         place.write("agent.sh", AGENT);
-        place.write("home/.claude/settings.json", &json!({ "permissions": {
-            "allow": ["Bash(make:*)"], "deny": ["Bash(curl:*)", "Read(secret/**)", "Edit(secret/**)"] } }).to_string());
+        let secret = format!("Edit(/{}/secret/**)", place.project().display());
+        place.write(
+            "home/.config/stockade/settings.json",
+            &json!({ "permissions": {
+            "allow": ["Bash(frobnicate:*)"], "deny": ["Bash(curl:*)", secret] } })
+            .to_string(),
+        );
         for (number, messages) in says.iter().enumerate() {
             let text: String = messages.iter().map(|message| format!("{message}\n")).collect();
             place.write(&format!("say.{}", number + 1), &text);
@@ -90,7 +95,7 @@ fn option(heard: &[Value], id: u64) -> &str {
 #[test]
 fn rules_allow_and_deny_and_the_editor_answers_what_they_leave_open() {
     let says: &[&[Value]] = &[
-        &[opened(), ask(7, run("make test"))],
+        &[opened(), ask(7, run("frobnicate now"))],
         &[ask(8, run("curl example.org"))],
         &[ask(9, run("unheard-of --now"))],
     ];
@@ -111,7 +116,7 @@ fn rules_allow_and_deny_and_the_editor_answers_what_they_leave_open() {
     let log = String::from_utf8_lossy(&log.stdout).into_owned();
     let heard = editor.heard();
     assert_eq!([7, 8, 9].map(|id| option(&heard, id)), ["yes", "no", "yes"]);
-    for command in ["make test", "curl example.org", "unheard-of --now"] {
+    for command in ["frobnicate now", "curl example.org", "unheard-of --now"] {
         assert!(log.contains(command), "{command}: {log}");
     }
 }
@@ -120,11 +125,11 @@ fn rules_allow_and_deny_and_the_editor_answers_what_they_leave_open() {
 fn what_an_agent_leaves_out_or_mixes_up_is_no_reason_to_allow_it() {
     let claim = |call: Value| ask(7, call);
     for call in [
-        json!({ "toolCallId": "t", "kind": "execute", "title": "make test" }),
-        json!({ "toolCallId": "t", "kind": "read", "rawInput": { "command": "make test" } }),
-        json!({ "toolCallId": "t", "rawInput": { "command": "make test" } }),
-        json!({ "toolCallId": "t", "kind": "execute", "rawInput": { "command": ["make", "test"] } }),
-        json!({ "toolCallId": "t", "kind": "execute", "rawInput": { "command": "make test", "url": "http://x" } }),
+        json!({ "toolCallId": "t", "kind": "execute", "title": "frobnicate now" }),
+        json!({ "toolCallId": "t", "kind": "read", "rawInput": { "command": "frobnicate now" } }),
+        json!({ "toolCallId": "t", "rawInput": { "command": "frobnicate now" } }),
+        json!({ "toolCallId": "t", "kind": "execute", "rawInput": { "command": ["frobnicate", "now"] } }),
+        json!({ "toolCallId": "t", "kind": "execute", "rawInput": { "command": "frobnicate now", "url": "http://x" } }),
     ] {
         let mut editor = Editor::start("proxy-lies", &[&[opened(), claim(call.clone())]]);
         editor.open();
