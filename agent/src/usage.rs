@@ -96,7 +96,9 @@ fn object(by: &str, report: &Report) -> Value {
         |used: &Used| json!({ "root": used.root.object(), "aggregate": used.aggregate.object() });
     let row = |(name, it): (&String, &Used)| {
         let mut object = used(it);
-        object[by] = json!(name);
+        if let Some(object) = object.as_object_mut() {
+            object.insert(by.to_owned(), json!(name));
+        }
         object
     };
     let rows: Vec<Value> = report.rows.iter().map(row).collect();

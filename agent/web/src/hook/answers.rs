@@ -144,16 +144,16 @@ fn slack(body: &[u8]) -> Result<Given, &'static str> {
     let payload = payloads.next().filter(|_| payloads.next().is_none());
     let (_, payload) = payload.ok_or("not an action of Slack")?;
     let payload: Value = serde_json::from_str(&payload).map_err(|_| "not an action of Slack")?;
-    let actions = payload["actions"].as_array().map(Vec::as_slice);
+    let actions = payload.get("actions").and_then(Value::as_array).map(Vec::as_slice);
     let [action] = actions.unwrap_or_default() else { return Err("not one action") };
     let by = payload.pointer("/user/username").or_else(|| payload.pointer("/user/id"));
-    typed(action["value"].as_str().unwrap_or_default(), by)
+    typed(action.get("value").and_then(Value::as_str).unwrap_or_default(), by)
 }
 
 /// Reads what an outgoing webhook of Teams sends: a message that begins with the name of the webhook in `<at>`.
 fn teams(body: &[u8]) -> Result<Given, &'static str> {
     let message: Value = serde_json::from_slice(body).map_err(|_| "not a message of Teams")?;
-    let text = message["text"].as_str().unwrap_or_default().replace("&nbsp;", " ");
+    let text = message.get("text").and_then(Value::as_str).unwrap_or_default().replace("&nbsp;", " ");
     let text = text.split_once("</at>").map_or(text.as_str(), |(_, rest)| rest);
     let text = text.replace("<p>", " ").replace("</p>", " ");
     typed(&text, message.pointer("/from/name"))
