@@ -297,21 +297,8 @@ fn hosts(list: &[(String, stockade_policy::Origin)]) -> Vec<&str> {
     list.iter().map(|(text, _)| text.as_str()).collect()
 }
 
-/// Returns the id of the record that holds the settings in force, making it when they changed since what `kept` notes.
-async fn policy_load(log: &Log, kept: &Path, snapshot: &Snapshot) -> Result<String, audit::Error> {
-    if let Some(id) = log.settings_recorded(&snapshot.sha256) {
-        return Ok(id);
-    }
-    let text = match log.is_apart() {
-        true => String::new(),
-        false => std::fs::read_to_string(kept).unwrap_or_default(),
-    };
-    match text.trim().split_once(' ') {
-        Some((sha256, id)) if sha256 == snapshot.sha256 && id.len() == 26 => {
-            return Ok(id.to_string());
-        }
-        Some(_) | None => {}
-    }
+/// Returns what the log says of the settings in force.
+fn loaded(snapshot: &Snapshot) -> record::PolicyLoad {
     let settings = snapshot.rules.settings();
     let layer = |text: &stockade_policy::SettingsText| LoadedLayer {
         layer: text.layer.name(),
@@ -333,7 +320,7 @@ async fn policy_load(log: &Log, kept: &Path, snapshot: &Snapshot) -> Result<Stri
         pointer: hook.origin.pointer.clone().into(),
         sha256: None,
     };
-    let body = record::PolicyLoad {
+    record::PolicyLoad {
         sha256: snapshot.sha256.clone(),
         layers: snapshot.texts.iter().map(layer).collect(),
         rules: snapshot.rules.rules().iter().map(rule).collect(),
@@ -353,7 +340,25 @@ async fn policy_load(log: &Log, kept: &Path, snapshot: &Snapshot) -> Result<Stri
             },
         }),
         warnings: snapshot.warnings.iter().map(|warning| warning.clone().into()).collect(),
+    }
+}
+
+/// Returns the id of the record that holds the settings in force, making it when they changed since what `kept` notes.
+async fn policy_load(log: &Log, kept: &Path, snapshot: &Snapshot) -> Result<String, audit::Error> {
+    if let Some(id) = log.settings_recorded(&snapshot.sha256) {
+        return Ok(id);
+    }
+    let text = match log.is_apart() {
+        true => String::new(),
+        false => std::fs::read_to_string(kept).unwrap_or_default(),
     };
+    match text.trim().split_once(' ') {
+        Some((sha256, id)) if sha256 == snapshot.sha256 && id.len() == 26 => {
+            return Ok(id.to_string());
+        }
+        Some(_) | None => {}
+    }
+    let body = loaded(snapshot);
     let receipt = log.record(Body::PolicyLoad(Box::new(body))).await?;
     if log.is_apart() {
         log.note_settings(&snapshot.sha256, &receipt.id);

@@ -27,7 +27,8 @@ const LINES: &[(&str, usize)] = &[
     ("gateway/screen", 80),
     ("gateway/plan", 3_700),
     ("gateway/hooks", 2_100),
-    ("gateway/monitor", 6_960),
+    // Its long functions are cut into named ones, each of which costs the lines of a signature.
+    ("gateway/monitor", 6_970),
     ("gateway/src", 13_300),
     ("agent/web", 1_050),
 ];

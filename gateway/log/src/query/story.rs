@@ -205,6 +205,20 @@ impl Story {
         if let Some(by) = self.decision.text(&["request", "rewritten_by"]) {
             writeln!(text, "  the input was changed by {}", escape(by))?;
         }
+        self.sandbox(text)?;
+        for record in &self.later {
+            later(text, record)?;
+        }
+        for number in &self.unsigned {
+            writeln!(text, "  warning: no signature covered record {number} when it was appended")?;
+        }
+        if let Some(broken) = &self.broken {
+            writeln!(text, "  warning: the chain is broken: {}", escape(broken))?;
+        }
+        Ok(())
+    }
+
+    fn sandbox(&self, text: &mut String) -> std::fmt::Result {
         // What was really enforced is known at the end.
         let result = self.later.iter().find(|record| record.kind == "result");
         let names = |key: &str| {
@@ -220,20 +234,10 @@ impl Story {
         writeln!(
             text,
             "  sandbox: network {}, enforced: {}; missing: {}",
-            of(&["sandbox", "network"]),
+            escape(self.decision.text(&["sandbox", "network"]).unwrap_or("-")),
             names("enforced"),
             names("missing")
-        )?;
-        for record in &self.later {
-            later(text, record)?;
-        }
-        for number in &self.unsigned {
-            writeln!(text, "  warning: no signature covered record {number} when it was appended")?;
-        }
-        if let Some(broken) = &self.broken {
-            writeln!(text, "  warning: the chain is broken: {}", escape(broken))?;
-        }
-        Ok(())
+        )
     }
 
     fn subject(&self) -> String {
