@@ -115,91 +115,48 @@ fn asks_for_json(arguments: &[OsString]) -> bool {
 
 // By itself: the stack of all that it may do, 45 KB, is then not below that of reading the options.
 #[inline(never)]
-fn dispatch(arguments: Arguments, foreseen: Option<Prefork>) -> Result<ExitCode, Failure> {
+fn dispatch(mut arguments: Arguments, foreseen: Option<Prefork>) -> Result<ExitCode, Failure> {
     let before = arguments.before;
     let join = |after: Common| {
         let joined = before.clone().join(after).map_err(twice)?;
         color::choose(joined.color);
         Ok(joined)
     };
+    if let Some(common) = common_of(&mut arguments.command) {
+        *common = join(std::mem::take(common))?;
+    }
     match arguments.command {
-        Command::Run(mut options) => {
-            options.common = join(options.common)?;
-            // At once: a writer that nobody reads keeps standard output locked, and all that is told has been written.
-            end_now(run::run(options, foreseen)?)
-        }
-        Command::Check(mut options) => {
-            options.common = join(options.common)?;
+        // At once: a writer that nobody reads keeps standard output locked, and all that is told has been written.
+        Command::Run(options) => end_now(run::run(options, foreseen)?),
+        Command::Check(options) => {
             let prefork = context::prefork(&options.common, Purpose::Judge, foreseen);
             wait(check::check(options, prefork))?
         }
-        Command::Serve(mut options) => {
-            options.common = join(options.common)?;
-            if options.detach {
-                return serve::detach(&options);
-            }
+        Command::Serve(options) if options.detach => serve::detach(&options),
+        Command::Serve(options) => {
             let prefork = Prefork::fork(Purpose::Serve);
             wait(serve::serve(options, prefork))?
         }
-        Command::Tasks(options) => {
-            let args::tasks::Tasks { common, command } = *options;
-            tasks::tasks(&join(common)?, command)
-        }
-        Command::Approvals(options) => {
-            let args::approvals::Approvals { common, command } = *options;
-            approvals::approvals(&join(common)?, command)
-        }
-        Command::Grants(options) => {
-            let args::grants::Grants { common, command } = *options;
-            grants::grants(&join(common)?, command)
-        }
-        Command::Sessions(options) => {
-            let args::sessions::Sessions { common, command } = *options;
-            sessions::sessions(&join(common)?, command)
-        }
-        Command::Parse(mut options) => {
-            options.common = join(options.common)?;
-            wait(parse::parse(options))?
-        }
-        Command::Doctor(mut options) => {
-            options.common = join(options.common)?;
-            doctor::doctor(&options)
-        }
-        Command::Audit(options) => {
-            let args::Audit { common, command } = *options;
-            let common = join(common)?;
-            // A repair writes, and has to meet a limit as an error as well.
-            wait(async { audit::audit(common, command) })?
-        }
-        Command::Allow(mut options) => {
-            options.common = join(options.common)?;
+        Command::Tasks(options) => tasks::tasks(&options.common, options.command),
+        Command::Approvals(options) => approvals::approvals(&options.common, options.command),
+        Command::Grants(options) => grants::grants(&options.common, options.command),
+        Command::Sessions(options) => sessions::sessions(&options.common, options.command),
+        Command::Parse(options) => wait(parse::parse(options))?,
+        Command::Doctor(options) => doctor::doctor(&options),
+        // A repair writes, and has to meet a limit as an error as well.
+        Command::Audit(options) => wait(async { audit::audit(options.common, options.command) })?,
+        Command::Allow(options) => {
             wait(policy::amend::amend(options, policy::amend::Effect::Allow))?
         }
-        Command::Block(mut options) => {
-            options.common = join(options.common)?;
+        Command::Block(options) => {
             wait(policy::amend::amend(options, policy::amend::Effect::Block))?
         }
-        Command::Learn(mut options) => {
-            options.common = join(options.common)?;
-            policy::learn::learn(options)
-        }
+        Command::Learn(options) => policy::learn::learn(options),
         Command::Policy(options) => policy::policy(*options, join),
-        Command::Review(mut options) => {
-            options.common = join(options.common)?;
-            wait(review::review(options))?
-        }
-        Command::Hook(mut options) => {
-            options.common = join(options.common)?;
-            Ok(hook::run(&options))
-        }
-        Command::Install(mut options) => {
-            options.common = join(options.common)?;
-            install::install(&options)
-        }
-        Command::Setup(mut options) => {
-            options.common = join(options.common)?;
-            setup::setup(&options)
-        }
+        Command::Review(options) => wait(review::review(options))?,
+        Command::Hook(options) => Ok(hook::run(&options)),
+        Command::Install(options) => install::install(&options),
+        Command::Setup(options) => setup::setup(&options),
         Command::Shell(options) => end_now(shell::shell(before, "bash", options.arguments)?),
         Command::Agent(options) => agent::start(&options),
         Command::Acp(options) => agent::start_as("acp", options),
@@ -208,6 +165,38 @@ fn dispatch(arguments: Arguments, foreseen: Option<Prefork>) -> Result<ExitCode,
         Command::Settings(options) => keys::keys(options.command),
         Command::Completions(options) => generate::completions(&options),
         Command::Man(options) => generate::manual(&options),
+    }
+}
+
+/// Returns the common options that are given after a subcommand, where it takes them by itself.
+fn common_of(command: &mut Command) -> Option<&mut Common> {
+    match command {
+        Command::Run(options) => Some(&mut options.common),
+        Command::Check(options) => Some(&mut options.common),
+        Command::Serve(options) => Some(&mut options.common),
+        Command::Tasks(options) => Some(&mut options.common),
+        Command::Approvals(options) => Some(&mut options.common),
+        Command::Grants(options) => Some(&mut options.common),
+        Command::Sessions(options) => Some(&mut options.common),
+        Command::Parse(options) => Some(&mut options.common),
+        Command::Doctor(options) => Some(&mut options.common),
+        Command::Audit(options) => Some(&mut options.common),
+        Command::Allow(options) | Command::Block(options) => Some(&mut options.common),
+        Command::Learn(options) => Some(&mut options.common),
+        Command::Review(options) => Some(&mut options.common),
+        Command::Hook(options) => Some(&mut options.common),
+        Command::Install(options) => Some(&mut options.common),
+        Command::Setup(options) => Some(&mut options.common),
+        // Its own subcommands join them.
+        Command::Policy(_)
+        | Command::Shell(_)
+        | Command::Agent(_)
+        | Command::Acp(_)
+        | Command::Rpc(_)
+        | Command::Usage(_)
+        | Command::Settings(_)
+        | Command::Completions(_)
+        | Command::Man(_) => None,
     }
 }
 
