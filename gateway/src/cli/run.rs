@@ -20,8 +20,8 @@ use crate::prefork::{Prefork, Purpose};
 use crate::protocol::errors::{Code, Failure};
 use crate::protocol::tasks::TaskView;
 use crate::protocol::types::{
-    Answer, AtLimit, AuditReference, CommandRequest, Control, DecisionView, LONGEST_MS, RunOutcome,
-    RunResult,
+    Answer, AtLimit, AuditReference, CommandRequest, CommandText, Control, DecisionView,
+    LONGEST_MS, RunOutcome, RunResult,
 };
 use crate::protocol::{status, words};
 use crate::route::{Options, Route};
@@ -63,21 +63,7 @@ fn attempt(mut options: args::Run, prefork: Prefork) -> Result<u8, Failure> {
     let reads_text = matches!(options.command.as_slice(), [dash] if dash == "-");
     let command = context::command_text(options.command)?;
     if inside::own_confinement() && !options.common.json {
-        if options.pty {
-            return Err(Failure::new(
-                Code::InvalidRequest,
-                "a sandboxed command cannot have a terminal of its own",
-                "remove `--pty`: the command has the streams of its parent",
-            ));
-        }
-        if options.background {
-            return Err(Failure::new(
-                Code::InvalidRequest,
-                "a sandboxed command cannot start background tasks",
-                "remove `--background`: the command runs in the sandbox of its parent",
-            ));
-        }
-        return Err(shell::within(&command)?);
+        return Err(in_own_sandbox(&command, (options.pty, options.background))?);
     }
     let (shown, cwd) = (context::shown(&command), call.shown_directory());
     // Who does not see the command's terminal does not type there either.
@@ -105,11 +91,7 @@ fn attempt(mut options: args::Run, prefork: Prefork) -> Result<u8, Failure> {
         call_id: None,
         context: call.context,
     };
-    let show = match (options.common.json, options.common.quiet) {
-        (true, _) => streams::Show::Nothing,
-        (false, true) => streams::Show::Output,
-        (false, false) => streams::Show::All,
-    };
+    let show = shown_of(options.common.json, options.common.quiet);
     let people = if options.for_agent { People::Nobody } else { People::AtTerminal };
     if request.background || request.at_limit == AtLimit::Background {
         if inside::own_confinement() {
@@ -122,6 +104,36 @@ fn attempt(mut options: args::Run, prefork: Prefork) -> Result<u8, Failure> {
     let (outcome, lost) = perform(Options { prefork, ..call.options }, request, show, people)?;
     Ok(Ending { json: options.common.json, quiet: options.common.quiet, command: shown, cwd }
         .tell(&outcome, lost))
+}
+
+/// Runs `command` in the sandbox of this process, where it has neither a terminal nor tasks of its own.
+fn in_own_sandbox(
+    command: &CommandText,
+    (pty, background): (bool, bool),
+) -> Result<Failure, Failure> {
+    if pty {
+        return Err(Failure::new(
+            Code::InvalidRequest,
+            "a sandboxed command cannot have a terminal of its own",
+            "remove `--pty`: the command has the streams of its parent",
+        ));
+    }
+    if background {
+        return Err(Failure::new(
+            Code::InvalidRequest,
+            "a sandboxed command cannot start background tasks",
+            "remove `--background`: the command runs in the sandbox of its parent",
+        ));
+    }
+    shell::within(command)
+}
+
+fn shown_of(json: bool, quiet: bool) -> streams::Show {
+    match (json, quiet) {
+        (true, _) => streams::Show::Nothing,
+        (false, true) => streams::Show::Output,
+        (false, false) => streams::Show::All,
+    }
 }
 
 /// Records that `command` was refused before it could be asked for, and returns what is told of it.
@@ -267,33 +279,8 @@ async fn converse(
                 printer.leave();
             }
             sent = signals.next() => {
-                let Sent::Meant(meant) = sent else {
-                    let size = streams::window().filter(|_| has_terminal);
-                    // Only what is taken at once: sizes must not stand in the way of signals.
-                    if let Some(size) = size.filter(|_| control_in.capacity() > ROOM) {
-                        let _ = control_in.try_send(Control::Resize(size)); // there is room
-                    }
-                    continue;
-                };
-                if meant == Meant::Control(Control::Background) {
-                    printer.clear();
-                    failure::tell(words::NO_BACKGROUND);
-                    continue;
-                }
-                // Without a command yet the question goes away, and with it the request.
-                if let Some(answering) = answering.take() {
-                    answering.withdraw().await;
-                }
-                printer.pause(false);
-                match meant {
-                    // Sixteen that nobody takes are enough.
-                    Meant::Control(control) => drop(control_in.try_send(control)),
-                    // The command was told to end, and its record is waited for.
-                    Meant::Leave => {
-                        left = true;
-                        printer.leave();
-                    }
-                }
+                let control = (&control_in, has_terminal);
+                left |= signalled(sent, control, &mut answering, &mut printer).await;
             }
         }
     };
@@ -301,17 +288,65 @@ async fn converse(
         answering.withdraw().await;
     }
     printer.pause(false);
+    let lost = passed_on(&mut printer, &mut signals, left).await;
+    Ok((outcome, lost))
+}
+
+/// Does what a signal means while the command runs. Says whether nobody waits any longer for what is still told.
+async fn signalled(
+    sent: Sent,
+    (control_in, has_terminal): (&mpsc::Sender<Control>, bool),
+    answering: &mut Option<Answering>,
+    printer: &mut streams::Printer,
+) -> bool {
+    let Sent::Meant(meant) = sent else {
+        let size = streams::window().filter(|_| has_terminal);
+        // Only what is taken at once: sizes must not stand in the way of signals.
+        if let Some(size) = size.filter(|_| control_in.capacity() > ROOM) {
+            let _ = control_in.try_send(Control::Resize(size)); // there is room
+        }
+        return false;
+    };
+    if meant == Meant::Control(Control::Background) {
+        printer.clear();
+        failure::tell(words::NO_BACKGROUND);
+        return false;
+    }
+    // Without a command yet the question goes away, and with it the request.
+    if let Some(answering) = answering.take() {
+        answering.withdraw().await;
+    }
+    printer.pause(false);
+    match meant {
+        Meant::Control(control) => {
+            let _ = control_in.try_send(control); // sixteen that nobody takes are enough
+            false
+        }
+        // The command was told to end, and its record is waited for.
+        Meant::Leave => {
+            printer.leave();
+            true
+        }
+    }
+}
+
+/// Waits until all output is passed on, unless nobody waits for it. Returns why it could not be, if that was so.
+async fn passed_on(
+    printer: &mut streams::Printer,
+    signals: &mut Signals,
+    mut left: bool,
+) -> Option<std::io::Error> {
     while !left {
         let patience = signals.interrupts.patience();
         tokio::select! {
-            lost = printer.end() => return Ok((outcome, lost)),
+            lost = printer.end() => return lost,
             () = waited(patience) => left = true,
             sent = signals.next() => {
                 left = matches!(sent, Sent::Meant(Meant::Leave | Meant::Control(Control::Stop)));
             }
         }
     }
-    Ok((outcome, Some(streams::unread())))
+    Some(streams::unread())
 }
 
 /// A question that a person is reading; dropping it takes it back.
