@@ -351,9 +351,18 @@ fn unnamed<'a>(row: &'a AgentRow, frame: &Value) -> Result<&'a str, String> {
     }
 }
 
-fn tool(agent: Agent, event: &str, frame: &Value) -> Result<(String, Value), String> {
-    let missing = |what: &str| format!("the frame has no `{what}`");
-    let object = |value: Option<&Value>, what: &str| match value {
+fn missing(what: &str) -> String {
+    format!("the frame has no `{what}`")
+}
+
+/// Returns the name that a frame has as `what`.
+fn named(value: Option<&str>, what: &str) -> Result<String, String> {
+    value.filter(|name| !name.is_empty()).map(str::to_owned).ok_or_else(|| missing(what))
+}
+
+/// Returns the object that a frame has as `what`.
+fn object_as(value: Option<&Value>, what: &str) -> Result<Value, String> {
+    match value {
         Some(value @ Value::Object(_)) => Ok(value.clone()),
         // Older releases of two agents sent the input as JSON text.
         Some(Value::String(text)) => {
@@ -366,24 +375,24 @@ fn tool(agent: Agent, event: &str, frame: &Value) -> Result<(String, Value), Str
         }
         Some(_) => Err(format!("`{what}` is not an object")),
         None => Err(missing(what)),
-    };
-    let name = |value: Option<&str>, what: &str| {
-        value.filter(|name| !name.is_empty()).map(str::to_owned).ok_or_else(|| missing(what))
-    };
+    }
+}
+
+fn tool(agent: Agent, event: &str, frame: &Value) -> Result<(String, Value), String> {
     match agent {
         Agent::Copilot if event == "permissionRequest" => Ok((
-            name(text(frame, "toolName"), "toolName")?,
-            object(frame.get("toolInput"), "toolInput")?,
+            named(text(frame, "toolName"), "toolName")?,
+            object_as(frame.get("toolInput"), "toolInput")?,
         )),
         Agent::Copilot => Ok((
-            name(text(frame, "toolName"), "toolName")?,
-            object(frame.get("toolArgs"), "toolArgs")?,
+            named(text(frame, "toolName"), "toolName")?,
+            object_as(frame.get("toolArgs"), "toolArgs")?,
         )),
         Agent::Cline => {
             let call = frame.get("tool_call").ok_or_else(|| missing("tool_call"))?;
             Ok((
-                name(text(call, "name"), "tool_call.name")?,
-                object(call.get("input"), "tool_call.input")?,
+                named(text(call, "name"), "tool_call.name")?,
+                object_as(call.get("input"), "tool_call.input")?,
             ))
         }
         Agent::Cursor if event == "beforeShellExecution" => {
@@ -397,17 +406,18 @@ fn tool(agent: Agent, event: &str, frame: &Value) -> Result<(String, Value), Str
         Agent::Antigravity => {
             let call = frame.get("toolCall").ok_or_else(|| missing("toolCall"))?;
             Ok((
-                name(text(call, "name"), "toolCall.name")?,
-                object(call.get("args"), "toolCall.args")?,
+                named(text(call, "name"), "toolCall.name")?,
+                object_as(call.get("args"), "toolCall.args")?,
             ))
         }
         Agent::Windsurf => {
-            let call = object(frame.get("tool_info"), "tool_info")?;
+            let call = object_as(frame.get("tool_info"), "tool_info")?;
             match event {
                 "pre_mcp_tool_use" => {
-                    let part = |key: &str| name(text(&call, key), key);
+                    let part = |key: &str| named(text(&call, key), key);
                     let (server, tool) = (part("mcp_server_name")?, part("mcp_tool_name")?);
-                    let arguments = object(call.get("mcp_tool_arguments"), "mcp_tool_arguments")?;
+                    let arguments =
+                        object_as(call.get("mcp_tool_arguments"), "mcp_tool_arguments")?;
                     Ok((format!("mcp__{server}__{tool}"), arguments))
                 }
                 _ => Ok((event.to_owned(), call)),
@@ -421,9 +431,9 @@ fn tool(agent: Agent, event: &str, frame: &Value) -> Result<(String, Value), Str
         | Agent::VsCode
         | Agent::Droid
         | Agent::Qwen => {
-            let name = name(text(frame, "tool_name"), "tool_name")?;
+            let name = named(text(frame, "tool_name"), "tool_name")?;
             let name = of_server(agent, event, frame, name)?;
-            Ok((name, object(frame.get("tool_input"), "tool_input")?))
+            Ok((name, object_as(frame.get("tool_input"), "tool_input")?))
         }
     }
 }

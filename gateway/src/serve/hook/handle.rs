@@ -87,12 +87,7 @@ async fn judge(
         let mut decision = checked(client, request.clone()).await?;
         let is_asked = decision.decision == "ask" && asks(agent, &waiting.event);
         if is_asked && launcher.is_some() && question.is_none() {
-            // After a yes the agent runs what it sent, unconfined. Hooks were heard.
-            let request = CheckRequest { caller_runs: true, run_hooks: false, ..request };
-            let unconfined = checked(client, request).await?;
-            if unconfined.decision != "allow" {
-                decision = unconfined;
-            }
+            decision = unconfined(client, request, decision).await?;
         }
         decisions.push(decision);
     }
@@ -142,6 +137,19 @@ async fn judge(
         }
     };
     Ok((Ruling::Allow { reason: first.reason.clone(), rewritten }, decisions))
+}
+
+/// Returns the decision about a call that the agent runs as it sent it, unconfined, after a yes: the one about a
+/// `sandboxed` call holds only where it may.
+async fn unconfined(
+    client: &mut Route,
+    request: CheckRequest,
+    sandboxed: DecisionView,
+) -> Result<DecisionView, String> {
+    // Hooks were heard.
+    let request = CheckRequest { caller_runs: true, run_hooks: false, ..request };
+    let unconfined = checked(client, request).await?;
+    Ok(if unconfined.decision == "allow" { sandboxed } else { unconfined })
 }
 
 /// Why a command that the gate would run elsewhere is refused.
