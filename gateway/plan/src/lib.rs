@@ -31,7 +31,7 @@ use rustix::fs::access;
 use stockade_policy::{Facts, NetworkRules, Origin, SandboxSettings, SandboxState, Unwritable};
 use stockade_sandbox::{
     Access, Cache, Fallback, FileRule, Files, Limits, Mediation, Network, Program, Protection,
-    SandboxSpec,
+    SandboxSpec, Watched,
 };
 
 use self::caches::Wanted;
@@ -102,12 +102,7 @@ pub fn prepare(
     places: &Places,
     request: &CommandRequest,
 ) -> Result<Planned, Failure> {
-    let unusable = |error: std::io::Error| {
-        let message =
-            format!("no temporary directory can be made in `{}`: {error}", places.state.display());
-        let help = "make room, or specify another directory with `--state-dir DIR`";
-        Failure::new(Code::StateUnusable, message, help)
-    };
+    let unusable = |error| unusable(places, &error);
     let session = request.context.session.as_deref();
     let confines = facts.sandbox != SandboxState::Off;
     let (sandbox, files, limits, mut temporary) = match ahead {
@@ -124,24 +119,14 @@ pub fn prepare(
             (sandbox, None, limits, temporary)
         }
     };
-    let (fallback, has_caches) = match facts.sandbox {
-        // The settings accept less, and this machine has no more.
-        SandboxState::Unavailable => (Fallback::Static, false),
-        SandboxState::Enforced => (Fallback::Refuse, *wanted != Wanted::None),
-        SandboxState::Off => (Fallback::Refuse, false),
-    };
+    let (fallback, has_caches) = fallback_of(facts.sandbox, wanted);
     let (caches, variables) = match has_caches {
         true => caches::give(wanted, scene, &mut temporary, (&places.state, session)),
         false => Ok((Vec::new(), Vec::new())),
     }
     .map_err(unusable)?;
     let watched = match confines {
-        true => {
-            let journal = Journal::named(&places.state, &scene.place.project).map_err(unusable)?;
-            let watched = stockade_review::watched(&scene.place, journal.path().to_path_buf());
-            temporary.carry(journal);
-            Some(watched)
-        }
+        true => Some(watch(scene, places, &mut temporary).map_err(unusable)?),
         false => None,
     };
     let own = temporary.path().to_path_buf();
@@ -176,6 +161,31 @@ pub fn prepare(
         start_file: ending.map(Ending::start),
     })?;
     Ok(Planned { spec, temporary, hosts: NetworkRules::new(&sandbox), withheld })
+}
+
+fn unusable(places: &Places, error: &std::io::Error) -> Failure {
+    let message =
+        format!("no temporary directory can be made in `{}`: {error}", places.state.display());
+    let help = "make room, or specify another directory with `--state-dir DIR`";
+    Failure::new(Code::StateUnusable, message, help)
+}
+
+/// Has the temporary directory carry the journal of what a command plants, and returns what is watched for it.
+fn watch(scene: &Scene, places: &Places, temporary: &mut Temporary) -> std::io::Result<Watched> {
+    let journal = Journal::named(&places.state, &scene.place.project)?;
+    let watched = stockade_review::watched(&scene.place, journal.path().to_path_buf());
+    temporary.carry(journal);
+    Ok(watched)
+}
+
+/// Returns what holds where the sandbox cannot be had, and whether the command gets caches.
+fn fallback_of(sandbox: SandboxState, wanted: &Wanted) -> (Fallback, bool) {
+    match sandbox {
+        // The settings accept less, and this machine has no more.
+        SandboxState::Unavailable => (Fallback::Static, false),
+        SandboxState::Enforced => (Fallback::Refuse, *wanted != Wanted::None),
+        SandboxState::Off => (Fallback::Refuse, false),
+    }
 }
 
 /// Shows a command the two files with which its shell tells where it ends, out of the state that is hidden from it.
