@@ -183,28 +183,37 @@ pub async fn run(
             Ok(ended) => ended,
             Err(_) => process::Ended::failed("the gateway could not run it"),
         };
-        let answer = match &ended.failure {
-            // What it would have refused is not known.
-            Some(failure) if failure.starts_with(confined::UNCONFINABLE) => {
-                let why = bound.as_deref().unwrap_or_default();
-                let failure =
-                    format!("{failure}; {why}: keep the hook where commands cannot write");
-                Answer::unknown(event, hook.origin.layer, &failure)
-            }
-            Some(failure) => Err(failure.clone()),
-            None => answer::read(event, ended.exit, &ended.stdout, &ended.stderr),
-        };
-        let answer = match bound {
-            Some(reason) => answer.map(|it| it.of_bound(event, &reason, &describe(&hook.origin))),
-            None => answer,
-        };
-        let answer = match hook.above {
-            Some(_) => answer.map(Answer::without_consent),
-            None => answer,
-        };
+        let answer = heard(event, hook, &ended, bound);
         ran.push(Ran::new(event, (index, hook), ended, answer));
     }
     Ok(ran)
+}
+
+/// Returns the answer of a hook that `ended`; `bound` says why it was sandboxed, if it was.
+fn heard(
+    event: HookEvent,
+    hook: &Hook,
+    ended: &process::Ended,
+    bound: Option<String>,
+) -> Result<Answer, String> {
+    let answer = match &ended.failure {
+        // What it would have refused is not known.
+        Some(failure) if failure.starts_with(confined::UNCONFINABLE) => {
+            let why = bound.as_deref().unwrap_or_default();
+            let failure = format!("{failure}; {why}: keep the hook where commands cannot write");
+            Answer::unknown(event, hook.origin.layer, &failure)
+        }
+        Some(failure) => Err(failure.clone()),
+        None => answer::read(event, ended.exit, &ended.stdout, &ended.stderr),
+    };
+    let answer = match bound {
+        Some(reason) => answer.map(|it| it.of_bound(event, &reason, &describe(&hook.origin))),
+        None => answer,
+    };
+    match hook.above {
+        Some(_) => answer.map(Answer::without_consent),
+        None => answer,
+    }
 }
 
 /// Says whether a hook is this very gate, as an agent calls it: settings of an agent that are read as ours name it, and
