@@ -205,37 +205,7 @@ pub fn is_verbatim(name: &str) -> bool {
 
 fn for_names(found: &Violation, around: Around<'_>) -> Remedy {
     match found.kind.as_str() {
-        "write" => match rule(&found.rule) {
-            Some(rule) => Remedy::Change {
-                change: "remove",
-                setting: rule.key.to_owned(),
-                value: json!([rule.pattern]),
-                layer: rule.layer.to_owned(),
-                first: None,
-            },
-            None if found.rule.ends_with("outside of the writable directories") => {
-                outside::remedy(found, around)
-            }
-            // A setting that names exactly this path opens it.
-            None if found.rule.starts_with(AT_TOP) => allow_write(Path::new(&found.object), None),
-            None if found.rule.starts_with("builtin: file with several names") => {
-                own_copy(&found.object)
-            }
-            None if found.rule.starts_with("builtin: directory with unknown links") => {
-                Remedy::Nothing(
-                    "no setting allows it: move its parts one by one, after `chmod u+rwx`",
-                )
-            }
-            None if found.rule.starts_with("builtin: directory with too many files") => {
-                Remedy::Nothing(
-                    "move the refused files into a directory below it, which is then refused as a whole",
-                )
-            }
-            None if found.rule.starts_with(LINK) => link(&found.rule, around),
-            None => Remedy::Nothing(
-                "no setting allows it: it is protected always, and only a call outside of the sandbox can",
-            ),
-        },
+        "write" => for_write(found, around),
         "unix-socket" => Remedy::Change {
             change: "add",
             setting: "sandbox.network.allowUnixSockets".to_owned(),
@@ -270,6 +240,39 @@ fn for_names(found: &Violation, around: Around<'_>) -> Remedy {
             "no setting allows it: it would run programs when somebody uses git there",
         ),
         _ => Remedy::Nothing("no known setting allows it"),
+    }
+}
+
+/// Returns what would allow a write.
+fn for_write(found: &Violation, around: Around<'_>) -> Remedy {
+    match rule(&found.rule) {
+        Some(rule) => Remedy::Change {
+            change: "remove",
+            setting: rule.key.to_owned(),
+            value: json!([rule.pattern]),
+            layer: rule.layer.to_owned(),
+            first: None,
+        },
+        None if found.rule.ends_with("outside of the writable directories") => {
+            outside::remedy(found, around)
+        }
+        // A setting that names exactly this path opens it.
+        None if found.rule.starts_with(AT_TOP) => allow_write(Path::new(&found.object), None),
+        None if found.rule.starts_with("builtin: file with several names") => {
+            own_copy(&found.object)
+        }
+        None if found.rule.starts_with("builtin: directory with unknown links") => {
+            Remedy::Nothing("no setting allows it: move its parts one by one, after `chmod u+rwx`")
+        }
+        None if found.rule.starts_with("builtin: directory with too many files") => {
+            Remedy::Nothing(
+                "move the refused files into a directory below it, which is then refused as a whole",
+            )
+        }
+        None if found.rule.starts_with(LINK) => link(&found.rule, around),
+        None => Remedy::Nothing(
+            "no setting allows it: it is protected always, and only a call outside of the sandbox can",
+        ),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::protocol::errors::{Code, Failure};
 use crate::protocol::tasks::{
     OutputRequest, TaskAct, TaskAnswer, TaskRequest, TaskState, TaskView,
 };
-use crate::protocol::types::{AuditReference, CommandRequest, Control, Window};
+use crate::protocol::types::{AuditReference, CommandRequest, Control, Input, Window};
 use crate::request::{Command, size};
 use crate::run::{Execution, Task};
 use crate::tasks::folder::{End, Folder, now_ms};
@@ -18,6 +18,7 @@ use crate::tasks::live::{Live, ON_REQUEST};
 use crate::tasks::store::Store;
 use crate::tasks::{output, wait};
 use stockade_base::signals::signal_name;
+use tokio::sync::mpsc::Sender;
 
 /// Longest wait for a task.
 const LONGEST_WAIT: Duration = Duration::from_secs(600);
@@ -124,16 +125,7 @@ impl Gateway {
             }
             TaskAct::Input { task_id, input } => {
                 let name = task_id.clone();
-                let sender = ways(task_id).await?.input;
-                let sent = match sender {
-                    Some(sender) => sender.send(input).await.is_ok(),
-                    None => false,
-                };
-                if !sent {
-                    let message = format!("task `{name}` accepts no input");
-                    let help = "start it with `--pty` to type to it";
-                    return Err(Failure::new(Code::InvalidRequest, message, help));
-                }
+                type_to(&name, ways(task_id).await?.input, input).await?;
                 Ok(only(find(name).await?))
             }
             TaskAct::Resize { task_id, window } => {
@@ -144,6 +136,20 @@ impl Gateway {
             }
         }
     }
+}
+
+/// Passes input on to a task, by the way that it has for it.
+async fn type_to(name: &str, way: Option<Sender<Input>>, input: Input) -> Result<(), Failure> {
+    let sent = match way {
+        Some(sender) => sender.send(input).await.is_ok(),
+        None => false,
+    };
+    if sent {
+        return Ok(());
+    }
+    let message = format!("task `{name}` accepts no input");
+    let help = "start it with `--pty` to type to it";
+    Err(Failure::new(Code::InvalidRequest, message, help))
 }
 
 fn only(task: TaskView) -> TaskAnswer {
