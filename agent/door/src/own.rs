@@ -66,36 +66,12 @@ pub(crate) async fn run(door: &Door, kind: &Kind, granted: &Granted) -> Ran {
                 json!({ "plan": plan, "isAgent": false }),
             )
         }
-        "AskUserQuestion" => {
-            match input.get("answers").filter(|it| it.as_object().is_some_and(|it| !it.is_empty()))
-            {
-                Some(answers) => ran(
-                    format!("The person answered: {}", visible(&answers.to_string())),
-                    json!({ "questions": input.get("questions"), "answers": answers }),
-                ),
-                None => failed("Nobody answered. Decide yourself, and say what you assumed."),
-            }
-        }
+        "AskUserQuestion" => answered(input),
         "StructuredOutput" => {
             door.session.set_structured(Some(input.clone()));
             ran("The result is complete.", input.clone())
         }
-        "TaskOutput" => {
-            let Some(id) = text("task_id") else { return failed("`task_id` is missing.") };
-            let blocks = input.get("block").and_then(Value::as_bool).unwrap_or_default();
-            let limit =
-                input.get("timeout").and_then(Value::as_u64).map_or(WAIT, Duration::from_millis);
-            match door.tasks.output(id, text("filter"), blocks.then_some(limit)).await {
-                Ok((output, state)) => {
-                    let shown = if output.is_empty() { "(nothing new)" } else { &output };
-                    ran(
-                        format!("State: {state}\n{shown}"),
-                        json!({ "task_id": id, "status": state, "output": output }),
-                    )
-                }
-                Err(error) => failed(error),
-            }
-        }
+        "TaskOutput" => output(door, input).await,
         "TaskStop" => match text("task_id").or_else(|| text("shell_id")) {
             Some(id) => match door.tasks.stop(id).await {
                 Ok(()) => ran(
@@ -115,6 +91,35 @@ pub(crate) async fn run(door: &Door, kind: &Kind, granted: &Granted) -> Ran {
             listed(door, tool, input).await
         }
         other => failed(format!("`{other}` is not done by the agent")),
+    }
+}
+
+/// Tells what the person answered to questions.
+fn answered(input: &Value) -> Ran {
+    match input.get("answers").filter(|it| it.as_object().is_some_and(|it| !it.is_empty())) {
+        Some(answers) => ran(
+            format!("The person answered: {}", visible(&answers.to_string())),
+            json!({ "questions": input.get("questions"), "answers": answers }),
+        ),
+        None => failed("Nobody answered. Decide yourself, and say what you assumed."),
+    }
+}
+
+/// Shows what a background command wrote since the last call.
+async fn output(door: &Door, input: &Value) -> Ran {
+    let text = |key: &str| input.get(key).and_then(Value::as_str);
+    let Some(id) = text("task_id") else { return failed("`task_id` is missing.") };
+    let blocks = input.get("block").and_then(Value::as_bool).unwrap_or_default();
+    let limit = input.get("timeout").and_then(Value::as_u64).map_or(WAIT, Duration::from_millis);
+    match door.tasks.output(id, text("filter"), blocks.then_some(limit)).await {
+        Ok((output, state)) => {
+            let shown = if output.is_empty() { "(nothing new)" } else { &output };
+            ran(
+                format!("State: {state}\n{shown}"),
+                json!({ "task_id": id, "status": state, "output": output }),
+            )
+        }
+        Err(error) => failed(error),
     }
 }
 

@@ -231,30 +231,8 @@ impl Server {
                 let found = self.found(params)?;
                 self.open(client, params, (&found.id, &["--resume", &found.id])).await
             }
-            "session.fork" => {
-                let (found, id) = (self.found(params)?, identity());
-                let mut options =
-                    vec!["--resume", &found.id, "--fork-session", "--session-id", &id];
-                let at = text(params, "at");
-                options.extend(
-                    Some(["--resume-session-at", at])
-                        .filter(|_| !at.is_empty())
-                        .into_iter()
-                        .flatten(),
-                );
-                self.open(client, params, (&id, &options)).await
-            }
-            "session.send" => {
-                let live = self.live(params)?;
-                let content = match (params.get("content"), params.get("text")) {
-                    (Some(content @ Value::Array(_)), _) => content.clone(),
-                    (_, Some(words @ Value::String(_))) => words.clone(),
-                    _ => return Err((INVALID, "`text` or `content` is missing".to_owned())),
-                };
-                live.begin();
-                live.hosted.prompt(&content);
-                Ok(json!({}))
-            }
+            "session.fork" => self.fork(client, params).await,
+            "session.send" => self.send(params),
             "session.answer" => self.answer(params),
             "session.subscribe" => {
                 let live = self.live(params)?;
@@ -285,6 +263,30 @@ impl Server {
             }
             _ => self.stored(method, params).await,
         }
+    }
+
+    /// Opens a session that goes on from another one, whole or up to a message.
+    async fn fork(self: &Arc<Self>, client: &Client, params: &Value) -> Result<Value, Failure> {
+        let (found, id) = (self.found(params)?, identity());
+        let mut options = vec!["--resume", &found.id, "--fork-session", "--session-id", &id];
+        let at = text(params, "at");
+        options.extend(
+            Some(["--resume-session-at", at]).filter(|_| !at.is_empty()).into_iter().flatten(),
+        );
+        self.open(client, params, (&id, &options)).await
+    }
+
+    /// Gives a session a message of the user.
+    fn send(&self, params: &Value) -> Result<Value, Failure> {
+        let live = self.live(params)?;
+        let content = match (params.get("content"), params.get("text")) {
+            (Some(content @ Value::Array(_)), _) => content.clone(),
+            (_, Some(words @ Value::String(_))) => words.clone(),
+            _ => return Err((INVALID, "`text` or `content` is missing".to_owned())),
+        };
+        live.begin();
+        live.hosted.prompt(&content);
+        Ok(json!({}))
     }
 
     /// Answers requests about sessions that need not be open.

@@ -211,6 +211,22 @@ impl Conversation {
         self.append(blocks);
     }
 
+    /// Returns the request of a turn, without messages and tools.
+    fn request(&self) -> Request {
+        let (_, limit) = models::windows(&self.asks.model);
+        let max_output_tokens = limit.min(OUTPUT);
+        let thinking_tokens =
+            models::thinking(&self.flags).map(|it| it.min(max_output_tokens.saturating_sub(1_024)));
+        Request {
+            model: self.asks.model.clone(),
+            system: self.prompt.system.clone(),
+            tools: Vec::new(),
+            messages: Vec::new(),
+            max_output_tokens,
+            thinking_tokens,
+        }
+    }
+
     /// Runs the turn until it ends or pauses; `before` are its requests so far.
     pub(super) async fn go(
         &mut self,
@@ -218,21 +234,9 @@ impl Conversation {
         interrupt: &Interrupt,
         emit: &mut (dyn FnMut(Value) + Send),
     ) -> (End, u64, Usage, u64) {
-        let (_, limit) = models::windows(&self.asks.model);
-        let max_output_tokens = limit.min(OUTPUT);
-        let thinking_tokens =
-            models::thinking(&self.flags).map(|it| it.min(max_output_tokens.saturating_sub(1_024)));
-        let request = Request {
-            model: self.asks.model.clone(),
-            system: self.prompt.system.clone(),
-            tools: Vec::new(),
-            messages: Vec::new(),
-            max_output_tokens,
-            thinking_tokens,
-        };
         let turn = Turn {
             client: &self.asks.client,
-            request,
+            request: self.request(),
             fallback: self.asks.fallback.clone(),
             limits: Limits {
                 turns: self.flags.max_turns.map(|most| most.saturating_sub(before)),
