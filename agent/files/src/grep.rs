@@ -224,17 +224,11 @@ fn patterns(list: &str) -> Vec<String> {
     found
 }
 
-fn shown(hits: &mut [Hit], (input, mode): (&Input, Mode), cwd: &Path) -> Answer {
+/// Returns the lines that show what was found.
+fn lines_of(hits: &[Hit], mode: Mode, cwd: &Path) -> Vec<String> {
     let name =
         |path: &PathBuf| visible(&path.strip_prefix(cwd).unwrap_or(path).display().to_string());
     match mode {
-        Mode::Files => hits.sort_by(|a, b| {
-            b.entry.changed.cmp(&a.entry.changed).then_with(|| a.entry.path.cmp(&b.entry.path))
-        }),
-        Mode::Content | Mode::Count => hits.sort_by(|a, b| a.entry.path.cmp(&b.entry.path)),
-    }
-    let matches: u64 = hits.iter().map(|hit| hit.count).sum();
-    let lines: Vec<String> = match mode {
         Mode::Files => hits.iter().map(|hit| name(&hit.entry.path)).collect(),
         Mode::Count => {
             hits.iter().map(|hit| format!("{}:{}", name(&hit.entry.path), hit.count)).collect()
@@ -249,7 +243,18 @@ fn shown(hits: &mut [Hit], (input, mode): (&Input, Mode), cwd: &Path) -> Answer 
                 })
             })
             .collect(),
-    };
+    }
+}
+
+fn shown(hits: &mut [Hit], (input, mode): (&Input, Mode), cwd: &Path) -> Answer {
+    match mode {
+        Mode::Files => hits.sort_by(|a, b| {
+            b.entry.changed.cmp(&a.entry.changed).then_with(|| a.entry.path.cmp(&b.entry.path))
+        }),
+        Mode::Content | Mode::Count => hits.sort_by(|a, b| a.entry.path.cmp(&b.entry.path)),
+    }
+    let matches: u64 = hits.iter().map(|hit| hit.count).sum();
+    let lines = lines_of(hits, mode, cwd);
     let limit = match input.head_limit {
         None => LIMIT,
         Some(0) => usize::MAX,

@@ -71,16 +71,7 @@ impl Ended {
         };
         match end {
             End::Finished { text, stop } => {
-                let cut = match stop {
-                    Stop::OutputLimit => Some("the answer reached the limit of output tokens"),
-                    Stop::ContextLimit => Some("the context window is full"),
-                    Stop::Declined => Some("the model declined to answer"),
-                    Stop::EndTurn | Stop::Calls | Stop::Broken | Stop::Other(_) => None,
-                };
-                let text = match (text.is_empty(), cut) {
-                    (true, Some(cut)) => cut.to_owned(),
-                    (_, _) => text.clone(),
-                };
+                let text = finished(text, stop);
                 Ended { text: Some(text), stop: Some(stop_reason(stop)), ..plain }
             }
             End::Turns => {
@@ -117,6 +108,20 @@ impl Ended {
                 }
             }
         }
+    }
+}
+
+/// Returns the text of an answer that ended; without one, why it was cut off.
+fn finished(text: &str, stop: &Stop) -> String {
+    let cut = match stop {
+        Stop::OutputLimit => Some("the answer reached the limit of output tokens"),
+        Stop::ContextLimit => Some("the context window is full"),
+        Stop::Declined => Some("the model declined to answer"),
+        Stop::EndTurn | Stop::Calls | Stop::Broken | Stop::Other(_) => None,
+    };
+    match (text.is_empty(), cut) {
+        (true, Some(cut)) => cut.to_owned(),
+        (_, _) => text.to_owned(),
     }
 }
 

@@ -114,12 +114,7 @@ impl Turn<'_> {
             asked += 1;
             let answer = match self.ask(messages, hands, interrupt, report).await {
                 Ok(answer) => answer,
-                Err(end) => {
-                    if matches!(end, End::Interrupted { .. }) {
-                        add(messages, vec![Block::Text(STOPPED.into())], report);
-                    }
-                    return (end, asked);
-                }
+                Err(end) => return (unanswered(end, messages, report), asked),
             };
             ledger.add(&self.request.model, answer.usage, &(self.prices)(&self.request.model));
             let mut answer = answer;
@@ -141,10 +136,7 @@ impl Turn<'_> {
                     Some(_) | None => return (End::Finished { text, stop }, asked),
                 }
             }
-            let named: Vec<(String, Value, bool)> = calls
-                .iter()
-                .map(|it| (it.call.name.clone(), it.call.input.clone(), it.wrong.is_some()))
-                .collect();
+            let named = names_of(&calls);
             let mut told = |done: &Done| report(Step::Done(Box::new(done.clone())));
             let done = calls::run(hands, calls, interrupt, &mut told).await;
             let mut ends = done.iter().find_map(|it| it.ends.clone());
@@ -223,6 +215,21 @@ fn add(messages: &mut Vec<Message>, blocks: Vec<Block>, report: &mut (dyn FnMut(
         Some(last) => last.blocks.extend(blocks),
         None => messages.push(Message { role: Role::User, blocks }),
     }
+}
+
+/// Returns the end of a turn whose last request got no answer; the conversation says where the person stopped it.
+fn unanswered(end: End, messages: &mut Vec<Message>, report: &mut (dyn FnMut(Step) + Send)) -> End {
+    if matches!(end, End::Interrupted { .. }) {
+        add(messages, vec![Block::Text(STOPPED.into())], report);
+    }
+    end
+}
+
+/// Returns names and inputs of calls, and whether each was wrong.
+fn names_of(calls: &[calls::Sent]) -> Vec<(String, Value, bool)> {
+    let named =
+        |it: &calls::Sent| (it.call.name.clone(), it.call.input.clone(), it.wrong.is_some());
+    calls.iter().map(named).collect()
 }
 
 fn text_of(message: &Message) -> String {
