@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use stockade_door::Door;
 use stockade_model::Block;
 use stockade_sdk::{Frames, Hooks, Incoming, from_wire, incoming, response};
-use stockade_turn::{Hands as _, Interrupter, interrupt};
+use stockade_turn::{Hands as _, Interrupt, Interrupter, interrupt};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::host::Program;
@@ -45,6 +46,15 @@ struct Served {
     servers: Value,
 }
 
+/// What reaches a session also while it works: lines of the host, and signals.
+struct Ears {
+    inbox: mpsc::UnboundedReceiver<String>,
+    terminate: Signal,
+    ctrl_c: Signal,
+    /// The host has not closed standard input.
+    open: bool,
+}
+
 /// Serves a host until it closes standard input and everything is done.
 pub(crate) async fn serve(flags: Flags) -> anyhow::Result<ExitCode> {
     let answers = flags.permission_prompt_tool.as_deref() == Some("stdio");
@@ -60,7 +70,7 @@ pub(crate) async fn serve(flags: Flags) -> anyhow::Result<ExitCode> {
     let (woken, mut wakes) = mpsc::unbounded_channel();
     let frames = Frames::new(plan.session.id());
     let host = Arc::new(Program::new((outgoing, woken), frames, (answers, shows_hooks)));
-    let mut inbox = read();
+    let inbox = read();
     let state = Arc::clone(&plan.session);
     let mut served = Served {
         host: Arc::clone(&host),
@@ -73,95 +83,18 @@ pub(crate) async fn serve(flags: Flags) -> anyhow::Result<ExitCode> {
         door: None,
         servers: json!([]),
     };
-    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
-    let mut ctrl_c = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())?;
-    let mut open = true;
+    let terminate = signal(SignalKind::terminate())?;
+    let ctrl_c = signal(SignalKind::interrupt())?;
+    let mut ears = Ears { inbox, terminate, ctrl_c, open: true };
     loop {
         let message = served.queue.pop_front();
-        let wake = message.is_none() && wakes.try_recv().is_ok();
-        if message.is_some() || wake {
-            host.state("running");
-            if let Some(plan) = served.plan.take() {
-                let mut beginning =
-                    std::pin::pin!(plan.begin(Arc::clone(&host) as Arc<dyn stockade_door::Host>));
-                // Servers of the host answer meanwhile.
-                let begun = loop {
-                    tokio::select! {
-                        begun = &mut beginning => break begun,
-                        incoming = inbox.recv(), if open => match incoming {
-                            Some(text) => served.take(&text, None),
-                            None => { open = false; host.gone(); }
-                        },
-                    }
-                };
-                match begun {
-                    Ok(session) => served.begun(session),
-                    Err(error) => {
-                        eprintln!("stockade: {error:#}");
-                        served.fail(&format!("{error:#}"));
-                        break;
-                    }
-                }
-            }
-            let (stop, given) = interrupt();
-            let Some(mut session) = served.session.take() else { break };
-            if let Some(model) = served.model.take() {
-                if let Err(reason) = session.switch_model(&model).await {
-                    let note = stockade_door::Note::Said(reason);
-                    stockade_door::Host::note(host.as_ref(), note);
-                }
-            }
-            let message = match message {
-                Some(Waiting { rewind: Some((id, uuid)), .. }) => {
-                    let wish = Wish { uuid, conversation: false, files: true, forced: false };
-                    let answer = session.rewind(&wish).await;
-                    host.send(response(&id, answer.map(|text| json!({ "rewound": text }))));
-                    served.session = Some(session);
-                    if served.queue.is_empty() {
-                        host.state("idle");
-                    }
-                    continue;
-                }
-                Some(Waiting { blocks, uuid, .. }) => {
-                    session.uuid = uuid;
-                    Some(blocks)
-                }
-                None => None,
-            };
-            let sender = Arc::clone(&host);
-            let mut emit = move |frame: Value| sender.send(frame);
-            let ended = {
-                let mut running = std::pin::pin!(session.turn(message, &given, &mut emit));
-                loop {
-                    tokio::select! {
-                        ended = &mut running => break ended,
-                        incoming = inbox.recv(), if open => match incoming {
-                            Some(text) => served.take(&text, Some(&stop)),
-                            None => { open = false; host.gone(); }
-                        },
-                        _ = terminate.recv() => { open = false; host.gone(); stop.interrupt(); served.queue.clear(); }
-                        _ = ctrl_c.recv() => stop.interrupt(),
-                    }
-                }
-            };
-            served.failed = ended.is_error;
-            served.session = Some(session);
-            if served.queue.is_empty() {
-                host.state("idle");
-            }
-            continue;
-        }
-        if !open {
+        let goes_on = if message.is_some() || wakes.try_recv().is_ok() {
+            served.work(message, &mut ears).await
+        } else {
+            ears.open && served.wait(&mut ears, &mut wakes).await
+        };
+        if !goes_on {
             break;
-        }
-        tokio::select! {
-            incoming = inbox.recv() => match incoming {
-                Some(text) => served.take(&text, None),
-                None => { open = false; host.gone(); }
-            },
-            _ = wakes.recv() => served.queue.push_back(Waiting::default()),
-            _ = terminate.recv() => break,
-            _ = ctrl_c.recv() => break,
         }
     }
     let failed = served.failed;
@@ -202,6 +135,112 @@ fn is_uuid(text: &str) -> bool {
 }
 
 impl Served {
+    /// Does what waited, or goes on after something in the background told to. Says whether the session goes on.
+    async fn work(&mut self, message: Option<Waiting>, ears: &mut Ears) -> bool {
+        self.host.state("running");
+        if let Some(plan) = self.plan.take() {
+            if !self.begin(plan, ears).await {
+                return false;
+            }
+        }
+        let (stop, given) = interrupt();
+        let Some(mut session) = self.session.take() else { return false };
+        if let Some(model) = self.model.take() {
+            if let Err(reason) = session.switch_model(&model).await {
+                let note = stockade_door::Note::Said(reason);
+                stockade_door::Host::note(self.host.as_ref(), note);
+            }
+        }
+        match message {
+            Some(Waiting { rewind: Some((id, uuid)), .. }) => {
+                let wish = Wish { uuid, conversation: false, files: true, forced: false };
+                let answer = session.rewind(&wish).await;
+                self.host.send(response(&id, answer.map(|text| json!({ "rewound": text }))));
+            }
+            Some(Waiting { blocks, uuid, .. }) => {
+                session.uuid = uuid;
+                self.turn((&mut session, Some(blocks)), (&stop, &given), ears).await;
+            }
+            None => self.turn((&mut session, None), (&stop, &given), ears).await,
+        }
+        self.session = Some(session);
+        if self.queue.is_empty() {
+            self.host.state("idle");
+        }
+        true
+    }
+
+    /// Begins the session; servers of the host answer meanwhile. Says whether it could.
+    async fn begin(&mut self, plan: Plan, ears: &mut Ears) -> bool {
+        let host = Arc::clone(&self.host) as Arc<dyn stockade_door::Host>;
+        let mut beginning = std::pin::pin!(plan.begin(host));
+        let begun = loop {
+            tokio::select! {
+                begun = &mut beginning => break begun,
+                incoming = ears.inbox.recv(), if ears.open => self.heard(incoming, ears, None),
+            }
+        };
+        match begun {
+            Ok(session) => {
+                self.begun(session);
+                true
+            }
+            Err(error) => {
+                eprintln!("stockade: {error:#}");
+                self.fail(&format!("{error:#}"));
+                false
+            }
+        }
+    }
+
+    /// Runs a turn to its end; requests of the host and signals are heard meanwhile.
+    async fn turn(
+        &mut self,
+        (session, message): (&mut Conversation, Option<Vec<Block>>),
+        (stop, given): (&Interrupter, &Interrupt),
+        ears: &mut Ears,
+    ) {
+        let sender = Arc::clone(&self.host);
+        let mut emit = move |frame: Value| sender.send(frame);
+        let mut running = std::pin::pin!(session.turn(message, given, &mut emit));
+        let ended = loop {
+            tokio::select! {
+                ended = &mut running => break ended,
+                incoming = ears.inbox.recv(), if ears.open => self.heard(incoming, ears, Some(stop)),
+                _ = ears.terminate.recv() => {
+                    ears.open = false;
+                    self.host.gone();
+                    stop.interrupt();
+                    self.queue.clear();
+                }
+                _ = ears.ctrl_c.recv() => stop.interrupt(),
+            }
+        };
+        self.failed = ended.is_error;
+    }
+
+    /// Waits until something is to be done. Says whether the session goes on.
+    async fn wait(&mut self, ears: &mut Ears, wakes: &mut mpsc::UnboundedReceiver<()>) -> bool {
+        tokio::select! {
+            incoming = ears.inbox.recv() => self.heard(incoming, ears, None),
+            _ = wakes.recv() => self.queue.push_back(Waiting::default()),
+            _ = ears.terminate.recv() => return false,
+            _ = ears.ctrl_c.recv() => return false,
+        }
+        true
+    }
+
+    /// Takes a line of the host, or the end of its lines.
+    fn heard(&mut self, incoming: Option<String>, ears: &mut Ears, running: Option<&Interrupter>) {
+        match incoming {
+            Some(text) => self.take(&text, running),
+            None => {
+                ears.open = false;
+                self.host.gone();
+            }
+        }
+    }
+
     fn begun(&mut self, session: Conversation) {
         self.door = Some(Arc::clone(&session.door));
         self.servers = session.servers();
