@@ -1,6 +1,7 @@
 //! Runs what was granted: starts it, carries its streams, ends it when it must end.
 
 pub mod budget;
+mod followed;
 mod host;
 mod launchers;
 pub mod output;
@@ -17,16 +18,14 @@ use std::time::{Duration, Instant, SystemTime};
 use stockade_sandbox as sandbox;
 use tokio::sync::mpsc;
 
-use crate::control::SIGINT;
 use crate::decide::Grant;
 use crate::hooks::pipes;
-use crate::protocol::tasks::TaskState;
-use crate::protocol::types::{Control, Event, Input, Window};
-use crate::request;
+use crate::protocol::types::{Control, Event, Input};
 use crate::tasks::folder::Folder;
 use stockade_egress::report::Report;
 
 use budget::Budget;
+use followed::Followed;
 pub use launchers::Launchers;
 use output::{Collector, Output};
 use pty::Terminal;
@@ -225,33 +224,23 @@ pub async fn follow(
     running: Running,
     manner: &Manner,
     lines: &mut Lines,
-    mut task: Option<&mut Task>,
+    task: Option<&mut Task>,
 ) -> Execution {
     let Running { stop, child, end, mut input, output, terminal, enforced, started, listeners } =
         running;
     drop(listeners);
-    let mut streams = Streams::new(
-        output,
-        Collector::new(manner.directory.clone(), manner.kept).within(manner.budget.clone()),
-    );
-    let mut announced = None;
-    if let Some(task) = task.as_deref_mut() {
-        task.folder.runs_below(child.monitor());
-    }
-    if task.as_ref().is_some_and(|task| task.begins_so) {
-        announced = to_background(task.as_deref_mut(), &mut streams);
-    }
-    let mut has_limit = manner.timeout.is_some();
+    let collector = Collector::new(manner.directory.clone(), manner.kept);
+    let streams = Streams::new(output, collector.within(manner.budget.clone()));
+    let mut followed = Followed::new((&stop, terminal.as_deref()), streams, manner, task);
+    followed.begins_below(child.monitor());
     let deadline = tokio::time::sleep(manner.timeout.unwrap_or_default());
     // Set when the command is to end; then it has so much time, and who watches it a little more.
     let overdue = tokio::time::sleep(OVERDUE);
     tokio::pin!(deadline, overdue);
-    let (mut timed_out, mut interrupted) = (false, false);
-    let (mut stopped, mut stopping, mut gone) = (false, false, false);
-    let (mut listening, mut commanded) = (true, true);
+    let (mut stopping, mut gone) = (false, false);
     let ending = loop {
-        let sending = streams.pending.is_some() || announced.is_some();
-        if (timed_out || stopped) && !stopping {
+        let sending = followed.is_sending();
+        if followed.is_to_end() && !stopping {
             stopping = true;
             overdue.as_mut().reset(tokio::time::Instant::now() + OVERDUE);
         }
@@ -266,98 +255,52 @@ pub async fn follow(
                     overdue.as_mut().reset(tokio::time::Instant::now() + GRACE);
                 }
             },
-            () = &mut deadline, if has_limit => {
-                has_limit = false;
-                if manner.goes_on {
-                    announced = to_background(task.as_deref_mut(), &mut streams);
-                }
-                if announced.is_none() {
-                    timed_out = true;
-                    stop.end();
-                }
+            () = &mut deadline, if followed.has_limit => followed.reach_limit(),
+            control = lines.control.recv(), if followed.commanded => followed.obey(control),
+            permit = lines.events.reserve(), if sending && followed.listening => {
+                followed.send(permit.ok());
             }
-            control = lines.control.recv(), if commanded => match control {
-                Some(Control::Signal(number)) => {
-                    interrupted |= number == SIGINT;
-                    stop.signal(number);
-                }
-                Some(Control::Stop) => {
-                    (interrupted, stopped) = (true, true);
-                    stop.end();
-                }
-                Some(Control::Background) => {
-                    if let Some(event) = to_background(task.as_deref_mut(), &mut streams) {
-                        (announced, has_limit) = (Some(event), false);
-                    }
-                }
-                Some(Control::Resize(window)) => if let Some(terminal) = &terminal {
-                    let size = request::size(Some(window));
-                    terminal.resize(size);
-                    if let Some(task) = task.as_deref_mut() {
-                        let sandbox::Window { rows, columns } = size;
-                        task.folder.has_window(Window { rows, columns });
-                    }
-                },
-                None => commanded = false,
-            },
-            permit = lines.events.reserve(), if sending && listening => match permit {
-                Ok(permit) => if let Some(event) = streams.pending.take().or_else(|| announced.take()) {
-                    permit.send(event);
-                },
-                Err(_) => {
-                    // The front end is gone: what it asked for ends, too.
-                    (listening, interrupted, stopped) = (false, true, true);
-                    (streams.pending, announced) = (None, None);
-                    stop.end();
-                }
-            },
-            () = streams.read(listening), if !sending && streams.is_open() => {
-                if manner.kept.stops && !stopped && streams.collector.is_over() {
-                    stopped = true;
-                    stop.end();
-                }
+            () = followed.streams.read(followed.listening), if !sending && followed.streams.is_open() => {
+                followed.stop_beyond_limit();
             }
             given = lines.input.recv(), if input.takes() => input.take(given),
             () = input.go_on() => {}
         }
     };
     let (took, ended) = (started.1.elapsed(), SystemTime::now());
+    let Followed { mut streams, announced, listening, timed_out, interrupted, .. } = followed;
     drop(stop);
     let mut unsent = streams.drain(listening).await;
     unsent.extend(announced);
     let output = streams.collector.finish();
     let times = (started.0, ended);
     let exit = ending.as_ref().map(|ending| ending.exit);
-    let unseen =
-        || sandbox::Ending { violations: vec![unwatched(gone)], ..sandbox::Ending::default() };
-    let sandbox::Ending { mut violations, left, .. } = ending.unwrap_or_else(unseen);
-    violations.retain(host::knows);
-    let network = Report::default();
+    let (violations, left) = seen(ending, gone);
+    let (withheld, network, remains) = (Vec::new(), Report::default(), Remains(Some(child)));
     Execution {
         exit,
         violations,
         left,
         output,
         enforced,
-        withheld: Vec::new(),
+        withheld,
         timed_out,
         interrupted,
         times,
         took,
         unsent,
         network,
-        remains: Remains(Some(child)),
+        remains,
     }
 }
 
-/// Moves a command to the background: its output goes to its file whole. Returns what is told of it; nothing where that
-/// cannot be, or is so already.
-fn to_background(task: Option<&mut Task>, streams: &mut Streams) -> Option<Event> {
-    let task = task.filter(|task| task.begins_so || !task.folder.is_task())?;
-    task.begins_so = false;
-    let view = task.folder.begin(TaskState::Running, "it runs").ok()?;
-    streams.collector.keep_all();
-    Some(Event::Background(Box::new(view)))
+/// Returns the refused acts of a command, and what it left running.
+fn seen(ending: Option<sandbox::Ending>, gone: bool) -> (Vec<sandbox::Violation>, Vec<String>) {
+    let unseen =
+        || sandbox::Ending { violations: vec![unwatched(gone)], ..sandbox::Ending::default() };
+    let sandbox::Ending { mut violations, left, .. } = ending.unwrap_or_else(unseen);
+    violations.retain(host::knows);
+    (violations, left)
 }
 
 /// What is told of a command whose watchers went away, or hung and were killed.
