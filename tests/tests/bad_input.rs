@@ -231,7 +231,12 @@ fn places_that_cannot_be_used_are_named() {
     );
     let place = Place::new("bad");
     let output = place.output(["run", "--json", "--socket", "none.sock", MARK]);
-    assert_refused(&place, &output, "stockade: none of your gateways answers", "gateway_unreachable");
+    assert_refused(
+        &place,
+        &output,
+        "stockade: none of your gateways answers",
+        "gateway_unreachable",
+    );
 }
 
 #[test]

@@ -153,7 +153,8 @@ fn slack(body: &[u8]) -> Result<Given, &'static str> {
 /// Reads what an outgoing webhook of Teams sends: a message that begins with the name of the webhook in `<at>`.
 fn teams(body: &[u8]) -> Result<Given, &'static str> {
     let message: Value = serde_json::from_slice(body).map_err(|_| "not a message of Teams")?;
-    let text = message.get("text").and_then(Value::as_str).unwrap_or_default().replace("&nbsp;", " ");
+    let text =
+        message.get("text").and_then(Value::as_str).unwrap_or_default().replace("&nbsp;", " ");
     let text = text.split_once("</at>").map_or(text.as_str(), |(_, rest)| rest);
     let text = text.replace("<p>", " ").replace("</p>", " ");
     typed(&text, message.pointer("/from/name"))

@@ -183,9 +183,10 @@ impl Gateway {
     /// that is under way is asked about as if there had never been one.
     pub async fn drop_grants(&self) {
         self.grants.1.store(true, Ordering::Relaxed);
-        let mut all = self.grants.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let dropped: Vec<String> = all.drain(..).map(|held| held.view.rule).collect();
-        drop(all);
+        let dropped: Vec<String> = {
+            let mut all = self.grants.0.lock().unwrap_or_else(PoisonError::into_inner);
+            all.drain(..).map(|held| held.view.rule).collect()
+        };
         let Ok(log) = self.log.log().await else { return };
         for rule in dropped {
             // They are gone whether or not that can be recorded.
