@@ -230,7 +230,7 @@ fn is_allowed(action: &AuthAction<'_>, may_write: bool) -> bool {
 fn run(connection: &Connection, sql: &str) -> rusqlite::Result<Table> {
     let before = connection.total_changes();
     let mut statement = connection.prepare(sql)?;
-    let columns: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+    let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
     let mut table = Table { columns, ..Table::default() };
     let mut bytes = 0;
     let mut rows = statement.query([])?;
