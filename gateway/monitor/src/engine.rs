@@ -9,6 +9,7 @@ mod changes;
 mod due;
 mod failed;
 mod forward;
+mod going;
 mod grants;
 mod hooked;
 mod loopbacks;
@@ -26,7 +27,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use serde_json::json;
 use stockade_parser::Programs;
 use stockade_policy::Decision;
 use tokio::sync::oneshot;
@@ -38,25 +38,23 @@ use stockade_wire::conversation::Conversation;
 
 use crate::approve::elsewhere::{Approvals, CHANNEL};
 use crate::blocking::blocking;
-use crate::control::was_given_up;
-use crate::decide::{self, Grant, Outcome};
+use crate::decide::Grant;
 use crate::judge;
 use crate::options::Options;
 use crate::parse::Scanner;
 use crate::places::{LogPlaces, Places};
-use crate::plan::{self, NOBODY, Planned};
+use crate::plan::{NOBODY, Planned};
 use crate::protocol::errors::Failure;
-use crate::protocol::types::{AtLimit, CommandRequest, Event, RunOutcome};
+use crate::protocol::types::{CommandRequest, RunOutcome};
 use crate::records::{self, Circumstances};
 use crate::run::{self, Launchers, Lines, Manner, Task};
 use crate::tasks::live::Live;
 use crate::temporary::Temporary;
 use crate::{request, response, view, worker};
-use answered::{Case, Going};
 use calling::Calling;
 use due::Due;
 use opening::Opening;
-use stockade_egress::broker::{Broker, Person};
+use stockade_egress::broker::Broker;
 use stockade_egress::report::Report;
 
 /// The whole gate: takes a request, gives its outcome.
@@ -227,10 +225,7 @@ impl Gateway {
         let quota = (accepted.limits.session, scene.snapshot.rules.settings());
         let seat = self.take_seat(&caller, &request, quota)?;
         let accepted = worker::find(accepted, &self.executable);
-        let input = match request.tool() {
-            Some(call) => call.input.clone(),
-            None => judge::bash_input(&accepted.text, &request),
-        };
+        let input = input_of(&accepted, &request);
         let judging = self.judge(&request, &scene, input);
         let (judged, ahead, loopback) = tokio::join!(
             judging,
@@ -250,11 +245,8 @@ impl Gateway {
         let channel = if asking.is_some() { &request.context.door } else { CHANNEL };
         let asking = asking.or_else(|| self.elsewhere(&caller, &request, command.limits.approval?));
         let agreed = self.agreed_elsewhere(caller.pid, &request, &scene, &judged).await?;
-        let runs = match (judged.verdict.decision, &asking, &agreed) {
-            (Decision::Allow, _, _) => Runs::Gateway,
-            (Decision::Ask, Some(_), _) | (Decision::Ask, _, Some(_)) => Runs::Gateway,
-            (Decision::Deny, _, _) | (Decision::Ask, None, None) => Runs::Nobody,
-        };
+        let may_agree = asking.is_some() || agreed.is_some();
+        let runs = runs_of(judged.verdict.decision, may_agree);
         let planned = match runs {
             Runs::Gateway => {
                 Some(self.plan(&request, (&scene, ahead), (&judged, &NOBODY), &command).await)
@@ -266,107 +258,25 @@ impl Gateway {
         let planned = planned.transpose()?;
         let known = caller.caller().await?;
         let circumstances = Circumstances::of_run(known, &request, command.timeout, runs);
-        let (spec, rest) = match planned {
-            Some(Planned { spec, temporary, hosts, withheld }) => {
-                (Some(spec.into()), Some((temporary, hosts, withheld)))
-            }
-            None => (None, None),
-        };
+        let apart = |it: Planned| (it.spec.into(), (it.temporary, it.hosts, it.withheld));
+        let (spec, rest) = planned.map(apart).unzip();
         let recorded = self.record(&scene, &judged, circumstances, spec).await?;
         asked.is_decided = true;
-        let Some((temporary, hosts, withheld)) = rest else {
-            return Ok(response::not_run(recorded.verdict(), view, recorded.receipt()));
-        };
-        let (receipt, outcome) = decide::decide(recorded);
-        let case = Case { scene, judged, view, receipt };
-        let going = match outcome {
-            Outcome::Granted(grant) => Ok(Going { case, grant, temporary, hosts, withheld }),
-            Outcome::Refused => Err(response::not_run(Decision::Deny, case.view, &case.receipt)),
-            Outcome::Ask(pending) => {
-                drop(temporary);
-                let call = answered::Call {
-                    caller: &caller,
-                    request: &request,
-                    command: &command,
-                    log: &log,
-                    channel,
-                };
-                let person = (agreed, asking.clone(), &mut conversation);
-                // Apart: it holds more than all the rest, and most calls ask nobody.
-                Box::pin(self.put(call, (case, pending), person)).await?
-            }
-        };
-        let Going { case, grant, mut temporary, hosts, withheld } = match going {
-            Ok(going) => going,
-            Err(outcome) => return Ok(outcome),
-        };
-        let Case { scene, judged, mut view, receipt } = case;
-        if was_given_up(&mut conversation.control) {
-            let recorded = records::not_run(&log, &receipt).await;
-            recorded.map_err(|error| response::unrecorded(&error))?;
-            return Err(response::given_up());
-        }
-        for rule in lent.spend(&judged.verdict) {
-            grants::note(&log, &rule, ("used_up", None)).await?;
-        }
-        drop(lent);
-        let journal = self.begin_journal(temporary.take_journal(), (&log, &receipt)).await?;
-        // In a mode in which questions are refusals, this one is, too.
-        let may_ask = judged.facts.mode != stockade_policy::Mode::DontAsk;
-        let person = asking.clone().filter(|_| may_ask).map(|questions| Person {
-            questions,
-            events: conversation.events.clone(),
-            command: command.text.clone(),
-            saving: std::sync::Arc::new(crate::approve::remember::LocalSettings {
-                project: scene.place.project.clone(),
-                state: self.places.state.clone(),
-            }),
-            may_save: !scene.snapshot.rules.settings().managed_rules_only,
-        });
-        response::tell(&conversation, &scene, &judged, &view).await;
-        let manner = Manner {
-            timeout: command.timeout,
-            goes_on: match request.at_limit {
-                AtLimit::Usual => command.limits.goes_on,
-                AtLimit::Stop => false,
-                AtLimit::Background => true,
-            },
-            // A background process gets keys later, from a terminal that attaches.
-            stdin: request.stdin || request.tool().is_some() || (request.background && request.pty),
-            one_stream: (request.one_stream || request.background) && request.tool().is_none(),
-            directory: self.places.task(&receipt.id),
-            kept: command.limits.output,
-            budget: seat.as_ref().map(quotas::Seat::output),
-            loopback,
-            withheld,
-        };
-        let task = self.task(&request, (&command, &scene, &judged), (&log, &receipt));
-        let Conversation { events, mut input, control, .. } = conversation;
-        if let Some(call) = request.tool() {
-            let keep = plan::kept::folder(&self.places.state, &scene, &request);
-            let keep = keep.map(|folder| json!({ "folder": folder, "call": request.call_id }));
-            input = worker::input(call, &judged.input, &keep.unwrap_or_default());
-        }
-        let told = events.clone();
-        let broker = Broker {
+        let call = answered::Call {
+            caller: &caller,
+            request: &request,
+            command: &command,
             log: &log,
-            decision: &receipt,
-            executable: self.launchers.executable().to_path_buf(),
-            rules: hosts,
-            person,
+            channel,
         };
-        let manner = (manner, temporary);
-        let lines = Lines { events, input, control };
-        let (execution, cwd_after) = self.execute(grant, broker, (manner, task), lines).await?;
-        self.end_journal(journal, (&log, &judged, &command)).await;
-        let ended = (&receipt, &execution);
-        let said = self.after(caller, &request.context, (&scene, &judged), ended).await?;
-        for notice in &said.notices {
-            let _ = told.send(Event::Notice(notice.clone())).await; // a front end that is gone reads none
-        }
-        view::add_hooks(&mut view, said);
-        let busy = self.busy_port(request.context.session.as_deref(), &execution).await;
-        Ok(response::ran(view, &receipt, &execution, (&scene, &judged), (cwd_after, busy)))
+        let person = (agreed, asking.clone(), &mut conversation);
+        let going =
+            match self.decided(call, (recorded, rest), (scene, judged, view), person).await? {
+                Ok(going) => going,
+                Err(outcome) => return Ok(outcome),
+            };
+        let call = (&request, &command, &log);
+        self.go((caller, lent, going), call, conversation, (asking, seat.as_ref(), loopback)).await
     }
 
     /// Runs what was granted, and records how it ended before anybody learns of it. Also returns where its shell stood
@@ -511,5 +421,22 @@ impl Gateway {
             GatewayMode::Embedded => work(),
             GatewayMode::Daemon | GatewayMode::System => blocking(work).await,
         }
+    }
+}
+
+/// Returns the input of a call, as hooks and records see it.
+fn input_of(accepted: &request::Command, request: &CommandRequest) -> serde_json::Value {
+    match request.tool() {
+        Some(call) => call.input.clone(),
+        None => judge::bash_input(&accepted.text, request),
+    }
+}
+
+/// Returns who runs a call: nobody where it is refused, or asked about and nobody may agree.
+fn runs_of(decision: Decision, may_agree: bool) -> Runs {
+    match decision {
+        Decision::Allow => Runs::Gateway,
+        Decision::Ask if may_agree => Runs::Gateway,
+        Decision::Ask | Decision::Deny => Runs::Nobody,
     }
 }

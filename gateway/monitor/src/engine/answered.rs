@@ -8,10 +8,9 @@ use super::Gateway;
 use super::calling::Calling;
 use crate::approve::asked::Agreed;
 use crate::approve::{self, Answered, Consent, Kept, named};
-use crate::audit::Log;
-use crate::audit::Receipt;
 use crate::audit::record::decision::Runs;
-use crate::decide::{self, Grant, Outcome, Pending};
+use crate::audit::{self, Log, Receipt};
+use crate::decide::{self, Grant, Outcome, Pending, Spec};
 use crate::facts::Place;
 use crate::hooks::Report;
 use crate::judge::{self, Asked, Given, Hooks, Judged, Recorded, Runner, Scene};
@@ -68,18 +67,44 @@ pub(super) struct Call<'a> {
     pub(super) channel: &'a str,
 }
 
+/// Whom a call may ask: the yes that was given before, where questions go, and what is said meanwhile.
+type Person<'a> = (Option<Agreed>, Option<mpsc::Sender<PendingQuestion>>, &'a mut Conversation);
+
 impl Gateway {
+    /// Returns what may run of a call that is recorded, after the answer of whom it asks; or the outcome of a call that
+    /// may not. Without a plan nothing runs.
+    pub(super) async fn decided(
+        &self,
+        call: Call<'_>,
+        (recorded, rest): (audit::Recorded<Spec>, Option<(Temporary, NetworkRules, Vec<String>)>),
+        (scene, judged, view): (Scene, Judged, DecisionView),
+        person: Person<'_>,
+    ) -> Result<Result<Going, RunOutcome>, Failure> {
+        let Some((temporary, hosts, withheld)) = rest else {
+            return Ok(Err(response::not_run(recorded.verdict(), view, recorded.receipt())));
+        };
+        let (receipt, outcome) = decide::decide(recorded);
+        let case = Case { scene, judged, view, receipt };
+        match outcome {
+            Outcome::Granted(grant) => Ok(Ok(Going { case, grant, temporary, hosts, withheld })),
+            Outcome::Refused => {
+                Ok(Err(response::not_run(Decision::Deny, case.view, &case.receipt)))
+            }
+            Outcome::Ask(pending) => {
+                drop(temporary);
+                // Apart: it holds more than all the rest, and most calls ask nobody.
+                Box::pin(self.put(call, (case, pending), person)).await
+            }
+        }
+    }
+
     /// Puts the question about a call, unless the person of an agent has answered it, and returns what may run, or the
     /// outcome of a call that may not.
     pub(super) async fn put(
         &self,
         call: Call<'_>,
         (case, pending): (Case, Pending),
-        (agreed, people, conversation): (
-            Option<Agreed>,
-            Option<mpsc::Sender<PendingQuestion>>,
-            &mut Conversation,
-        ),
+        (agreed, people, conversation): Person<'_>,
     ) -> Result<Result<Going, RunOutcome>, Failure> {
         let files = named::files(&case.scene, &case.judged);
         let session = self.lasting_session(call.caller, &call.request.context);
