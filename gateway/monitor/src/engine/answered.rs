@@ -67,6 +67,9 @@ pub(super) struct Call<'a> {
     pub(super) channel: &'a str,
 }
 
+/// What is planned beside a spec: the temporary directory, hosts, and what is withheld.
+type Beside = (Temporary, NetworkRules, Vec<String>);
+
 /// Whom a call may ask: the yes that was given before, where questions go, and what is said meanwhile.
 type Person<'a> = (Option<Agreed>, Option<mpsc::Sender<PendingQuestion>>, &'a mut Conversation);
 
@@ -76,7 +79,7 @@ impl Gateway {
     pub(super) async fn decided(
         &self,
         call: Call<'_>,
-        (recorded, rest): (audit::Recorded<Spec>, Option<(Temporary, NetworkRules, Vec<String>)>),
+        (recorded, rest): (audit::Recorded<Spec>, Option<Beside>),
         (scene, judged, view): (Scene, Judged, DecisionView),
         person: Person<'_>,
     ) -> Result<Result<Going, RunOutcome>, Failure> {

@@ -61,7 +61,7 @@ impl<'a> Followed<'a> {
             task.folder.runs_below(monitor);
         }
         if self.task.as_ref().is_some_and(|task| task.begins_so) {
-            self.announced = self.to_background();
+            self.announced = self.move_to_background();
         }
     }
 
@@ -79,7 +79,7 @@ impl<'a> Followed<'a> {
     pub(super) fn reach_limit(&mut self) {
         self.has_limit = false;
         if self.manner.goes_on {
-            self.announced = self.to_background();
+            self.announced = self.move_to_background();
         }
         if self.announced.is_none() {
             self.timed_out = true;
@@ -99,7 +99,7 @@ impl<'a> Followed<'a> {
                 self.stop.end();
             }
             Some(Control::Background) => {
-                if let Some(event) = self.to_background() {
+                if let Some(event) = self.move_to_background() {
                     (self.announced, self.has_limit) = (Some(event), false);
                 }
             }
@@ -145,7 +145,7 @@ impl<'a> Followed<'a> {
 
     /// Moves it to the background: its output goes to its file whole. Returns what is told of it; nothing where that
     /// cannot be, or is so already.
-    fn to_background(&mut self) -> Option<Event> {
+    fn move_to_background(&mut self) -> Option<Event> {
         let task = self.task.as_deref_mut();
         let task = task.filter(|task| task.begins_so || !task.folder.is_task())?;
         task.begins_so = false;
