@@ -345,7 +345,7 @@ fn hooks_that_cannot_run_are_told_with_their_place() {
         { "type": "http", "url": "ftp://x" },
     ]);
     let mut settings = hooks("PreToolUse", handlers.clone());
-    settings["hooks"]["Setup"] = json!([]);
+    settings["hooks"]["Elicitation"] = json!([]);
     settings["hooks"]["PreToolUs"] = json!([]);
     user(&place, &settings);
     let output = place.output(["check", "--run-hooks", "ls"]);
@@ -358,7 +358,7 @@ fn hooks_that_cannot_run_are_told_with_their_place() {
         "invalid rule in `if`",
         "unknown key `comand`",
         "the handler has no valid `url`",
-        "hooks of `Setup` are not supported",
+        "hooks of `Elicitation` are not supported",
         "unknown event `PreToolUs`",
         "failed: it ended with status 127",
     ] {

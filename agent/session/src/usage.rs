@@ -184,7 +184,9 @@ mod tests {
         }
     }
 
-    fn rows(by: By, since: Option<&str>) -> Vec<(String, (u64, f64), (u64, f64))> {
+    type Row = (String, (u64, f64), (u64, f64));
+
+    fn rows(by: By, since: Option<&str>) -> Vec<Row> {
         let spent = |answers: u64, dollars: f64| json!({ "answers": answers, "output": answers, "dollars": dollars });
         let events = [
             event(

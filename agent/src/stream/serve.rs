@@ -138,18 +138,18 @@ impl Served {
     /// Does what waited, or goes on after something in the background told to. Says whether the session goes on.
     async fn work(&mut self, message: Option<Waiting>, ears: &mut Ears) -> bool {
         self.host.state("running");
-        if let Some(plan) = self.plan.take() {
-            if !self.begin(plan, ears).await {
-                return false;
-            }
+        if let Some(plan) = self.plan.take()
+            && !self.begin(plan, ears).await
+        {
+            return false;
         }
         let (stop, given) = interrupt();
         let Some(mut session) = self.session.take() else { return false };
-        if let Some(model) = self.model.take() {
-            if let Err(reason) = session.switch_model(&model).await {
-                let note = stockade_door::Note::Said(reason);
-                stockade_door::Host::note(self.host.as_ref(), note);
-            }
+        if let Some(model) = self.model.take()
+            && let Err(reason) = session.switch_model(&model).await
+        {
+            let note = stockade_door::Note::Said(reason);
+            stockade_door::Host::note(self.host.as_ref(), note);
         }
         match message {
             Some(Waiting { rewind: Some((id, uuid)), .. }) => {

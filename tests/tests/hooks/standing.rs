@@ -129,7 +129,7 @@ fn the_yes_of_a_hook_counts_only_where_all_that_it_names_is_known() {
         format!("{own} --strict notes"),
         format!("[ -d \"$CLAUDE_PROJECT_DIR\" ] || echo \"no {project}\"; {yes}"),
         format!("bash {own}"),
-        format!("input=$(cat); echo \"$input\" | grep -q x || exec {own}"),
+        format!("input=$(cat); echo \"$input\" | grep -q no-such-word-9 || exec {own}"),
         format!("tr a b >> {}/log; {yes}", place.root.display()),
     ] {
         assert_eq!(heard(&place, &command(&counts)).0, "allow", "{counts}");
