@@ -226,9 +226,8 @@ impl Gateway {
         let seat = self.take_seat(&caller, &request, quota)?;
         let accepted = worker::find(accepted, &self.executable);
         let input = input_of(&accepted, &request);
-        let judging = self.judge(&request, &scene, input);
         let (judged, ahead, loopback) = tokio::join!(
-            judging,
+            self.judge(&request, &scene, input),
             self.ahead(&request, &scene, beside),
             self.loopback(&caller, &request.context)
         );
@@ -245,8 +244,7 @@ impl Gateway {
         let channel = if asking.is_some() { &request.context.door } else { CHANNEL };
         let asking = asking.or_else(|| self.elsewhere(&caller, &request, command.limits.approval?));
         let agreed = self.agreed_elsewhere(caller.pid, &request, &scene, &judged).await?;
-        let may_agree = asking.is_some() || agreed.is_some();
-        let runs = runs_of(judged.verdict.decision, may_agree);
+        let runs = runs_of(judged.verdict.decision, asking.is_some() || agreed.is_some());
         let planned = match runs {
             Runs::Gateway => {
                 Some(self.plan(&request, (&scene, ahead), (&judged, &NOBODY), &command).await)

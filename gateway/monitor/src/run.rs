@@ -257,12 +257,8 @@ pub async fn follow(
             },
             () = &mut deadline, if followed.has_limit => followed.reach_limit(),
             control = lines.control.recv(), if followed.commanded => followed.obey(control),
-            permit = lines.events.reserve(), if sending && followed.listening => {
-                followed.send(permit.ok());
-            }
-            () = followed.streams.read(followed.listening), if !sending && followed.streams.is_open() => {
-                followed.stop_beyond_limit();
-            }
+            permit = lines.events.reserve(), if sending && followed.listening => followed.send(permit.ok()),
+            () = followed.streams.read(followed.listening), if !sending && followed.streams.is_open() => followed.stop_beyond_limit(),
             given = lines.input.recv(), if input.takes() => input.take(given),
             () = input.go_on() => {}
         }
