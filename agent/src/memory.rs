@@ -132,7 +132,7 @@ impl Own {
     fn is_in_folder(&self, file: &Path) -> bool {
         let is_known = !self.home.as_os_str().is_empty();
         let inside = |folder: &&str| file.starts_with(self.home.join(folder));
-        is_known && FOLDERS.iter().any(|folder| inside(folder)) && !self.is_of_project(file)
+        is_known && FOLDERS.iter().any(inside) && !self.is_of_project(file)
     }
 
     /// Says whether a file lies where commands of the session write.

@@ -362,7 +362,7 @@ fn a_hook_keeps_the_model_or_hears_that_it_changed() {
         script(Form::Anthropic, &[&[say("one")], &[say("two")], &[say("three")], &[say("four")]]);
     let mut host = Host::start(&place, &server, &["--model", "claude-opus-4-5"]);
     host.request(json!({ "subtype": "initialize" }));
-    let mut turn = |host: &mut Host, model: Option<&str>| {
+    let turn = |host: &mut Host, model: Option<&str>| {
         if let Some(model) = model {
             host.request(json!({ "subtype": "set_model", "model": model }));
         }
