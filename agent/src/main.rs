@@ -1,4 +1,5 @@
 //! The `stockade-agent` executable: the agent, and front ends that talk to a gateway through its public API alone.
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
 #![forbid(unsafe_code)]
 
 mod ask;

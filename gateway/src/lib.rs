@@ -2,6 +2,7 @@
 //!
 //! Three things are public: [`Gateway`], the [`route`] to one and the [`protocol`]. A front end that is not to be a gateway
 //! links `stockade-client`. Nothing here decides or runs a command: that is `stockade-monitor`.
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
 #![forbid(unsafe_code)]
 
 mod cli;

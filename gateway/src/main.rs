@@ -1,4 +1,5 @@
 //! The `stockade` executable.
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
 #![forbid(unsafe_code)]
 
 use std::io::Write as _;

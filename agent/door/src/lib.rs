@@ -3,6 +3,7 @@
 //! [`Door`] does the tool calls of a turn. Each goes the same way: validate → hooks of the host → the gateway (hooks of the
 //! settings, rules, mode) → the person → run → hooks after it. A command or file tool is run by the gateway itself; any
 //! other tool runs with a `Granted`, which only the boundary makes, after the gateway's decision.
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
 #![forbid(unsafe_code)]
 
 mod bash;

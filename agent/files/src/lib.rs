@@ -3,6 +3,7 @@
 //! The gateway starts this as a process of its own for each call, confined like a command of the session. It takes one
 //! line of JSON, does what the call says with the rights that the process has, and answers with one line of JSON. It
 //! decides nothing: rules were asked before, and the kernel holds what the view of the process does not show.
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
 #![forbid(unsafe_code)]
 
 mod call;

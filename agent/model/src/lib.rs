@@ -3,6 +3,7 @@
 //! [`Client::ask`] sends a [`Request`], retries where that is safe, reports each [`Event`] as it arrives, and returns
 //! the whole [`Answer`]. This crate opens connections to the one endpoint of its settings, or has a
 //! [`relay`] open them that alone holds the key. It reads no files, starts no programs, and knows nothing of sessions and tools.
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
 #![forbid(unsafe_code)]
 
 mod answer;

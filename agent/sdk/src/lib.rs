@@ -2,6 +2,7 @@
 //! out.
 //!
 //! Source: the packages `claude-agent-sdk` 0.2 (Python) and `@anthropic-ai/claude-agent-sdk` 0.3 (npm).
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
 #![forbid(unsafe_code)]
 
 mod blocks;

@@ -2,6 +2,7 @@
 //!
 //! [`State::apply`] folds events into the state of a session. It is pure: resume, fork and every list use this one function.
 //! [`Log`] appends events and reads them again after a crash. [`Store`] finds, names and removes sessions.
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
 #![forbid(unsafe_code)]
 
 mod archive;

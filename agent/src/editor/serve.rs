@@ -196,25 +196,7 @@ impl Server {
                 Ok(json!({ "modes": more.0, "configOptions": more.1 }))
             }
             "session/list" => Ok(self.list(params)),
-            "session/close" | "session/delete" => {
-                let id = text(params, "sessionId");
-                let live = locked(&self.sessions).remove(id);
-                let was_open = live.is_some();
-                if let Some(live) = live {
-                    live.hosted.close().await;
-                }
-                if method == "session/delete" {
-                    let found = self.store.find(&self.stored(id)?);
-                    let deleted = found.and_then(|found| self.store.delete(&found));
-                    deleted.map_err(|error| (FAILED, error.to_string()))?;
-                } else if !was_open {
-                    return Err((
-                        MISSING,
-                        format!("the session `{}` is not open", id.escape_debug()),
-                    ));
-                }
-                Ok(json!({}))
-            }
+            "session/close" | "session/delete" => self.close(method, params).await,
             "session/set_mode" => {
                 let mode =
                     json!({ "subtype": "set_permission_mode", "mode": text(params, "modeId") });
@@ -238,6 +220,24 @@ impl Server {
                 Err((UNKNOWN_METHOD, format!("there is no method `{}`", other.escape_debug())))
             }
         }
+    }
+
+    /// Closes a session, and deletes it if the method says so.
+    async fn close(&self, method: &str, params: &Value) -> Result<Value, Failure> {
+        let id = text(params, "sessionId");
+        let live = locked(&self.sessions).remove(id);
+        let was_open = live.is_some();
+        if let Some(live) = live {
+            live.hosted.close().await;
+        }
+        if method == "session/delete" {
+            let found = self.store.find(&self.stored(id)?);
+            let deleted = found.and_then(|found| self.store.delete(&found));
+            deleted.map_err(|error| (FAILED, error.to_string()))?;
+        } else if !was_open {
+            return Err((MISSING, format!("the session `{}` is not open", id.escape_debug())));
+        }
+        Ok(json!({}))
     }
 
     fn live(&self, params: &Value) -> Result<Arc<Live>, Failure> {

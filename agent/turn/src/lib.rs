@@ -3,6 +3,7 @@
 //!
 //! It keeps nothing but what it is given: messages go in, [`Step`]s come out, and what tools do is up to [`Hands`]. Every
 //! call of a tool has exactly one result in the messages, whatever happens.
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
 #![forbid(unsafe_code)]
 
 mod calls;

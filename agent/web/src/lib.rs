@@ -4,6 +4,7 @@
 //! printed here, which works once, in one browser, for ten minutes. From then on each request needs a cookie that scripts
 //! cannot read and a second secret that no browser sends by itself: pages of other names, other ports and other origins
 //! get nothing and answer nothing.
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
 #![forbid(unsafe_code)]
 
 mod door;

@@ -2,6 +2,7 @@
 //! digits, and JSON edited as text: all crates of the gateway may import it.
 //!
 //! May read the file system and make private directories; decides nothing and keeps no state.
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
 #![forbid(unsafe_code)]
 
 pub mod directories;

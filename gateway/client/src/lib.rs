@@ -2,6 +2,7 @@
 //!
 //! It is never the gateway itself. May connect to a socket of its own user, read `/proc` of the process that listens there, and
 //! start `stockade serve`; reads no settings, no rules and no log.
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
 #![forbid(unsafe_code)]
 
 mod attended;

@@ -3,6 +3,7 @@
 //!
 //! May start `stockade proxy`, and record connections in the log. It writes no settings: a person's "always" goes through
 //! [`Saving`].
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "fields whose names and types say what they are")]
 

@@ -4,6 +4,7 @@
 //! A managed hook that fails in any way blocks the call. Another one that fails is reported and ignored.
 //!
 //! Starts the processes of hooks and sends requests to their addresses; reads no settings and grants nothing.
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests start what they look at"))]
 #![allow(missing_docs, reason = "fields whose names and types say what they are")]

@@ -9,6 +9,7 @@
 //! answers. Whoever is killed in between leaves a log that opens and verifies.
 //!
 //! May touch the folder of the log and the folder of its keys; starts no process.
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests start what they look at"))]
 #![allow(

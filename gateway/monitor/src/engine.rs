@@ -39,13 +39,13 @@ use stockade_wire::conversation::Conversation;
 use crate::approve::elsewhere::{Approvals, CHANNEL};
 use crate::blocking::blocking;
 use crate::decide::Grant;
-use crate::judge;
+use crate::judge::{self, Judged, Scene};
 use crate::options::Options;
 use crate::parse::Scanner;
 use crate::places::{LogPlaces, Places};
 use crate::plan::{NOBODY, Planned};
 use crate::protocol::errors::Failure;
-use crate::protocol::types::{CommandRequest, RunOutcome};
+use crate::protocol::types::{CommandRequest, DecisionView, EventView, RunOutcome};
 use crate::records::{self, Circumstances};
 use crate::run::{self, Launchers, Lines, Manner, Task};
 use crate::tasks::live::Live;
@@ -220,9 +220,10 @@ impl Gateway {
         self.log.is_writable().await?;
         let begun = self.begin(&caller, &request.cwd, &request.context).await;
         let (scene, beside) = self.scene_and_more(&caller, &request).await?;
-        let accepted = accepted.limited(scene.snapshot.rules.settings())?;
+        let settings = scene.snapshot.rules.settings();
+        let accepted = accepted.limited(settings)?;
         self.prune_output(&accepted.limits);
-        let quota = (accepted.limits.session, scene.snapshot.rules.settings());
+        let quota = (accepted.limits.session, settings);
         let seat = self.take_seat(&caller, &request, quota)?;
         let accepted = worker::find(accepted, &self.executable);
         let input = input_of(&accepted, &request);
@@ -236,10 +237,7 @@ impl Gateway {
         if self.mode == GatewayMode::Embedded {
             self.scanner.rest();
         }
-        let mut view = view::decision(&judged.verdict, &scene.snapshot, judged.input.clone());
-        self.tell_once(&request.context, &mut view.warnings);
-        view::add_hooks(&mut view, judged.hooks.clone());
-        view::add_beginning(&mut view, begun);
+        let view = self.viewed(&request, (&scene, &judged), begun);
         let asking = conversation.questions.take().filter(|_| request.context.interactive);
         let channel = if asking.is_some() { &request.context.door } else { CHANNEL };
         let asking = asking.or_else(|| self.elsewhere(&caller, &request, command.limits.approval?));
@@ -275,6 +273,20 @@ impl Gateway {
             };
         let call = (&request, &command, &log);
         self.go((caller, lent, going), call, conversation, (asking, seat.as_ref(), loopback)).await
+    }
+
+    /// Returns what the caller sees of a decision, with each warning once a session.
+    fn viewed(
+        &self,
+        request: &CommandRequest,
+        (scene, judged): (&Scene, &Judged),
+        begun: EventView,
+    ) -> DecisionView {
+        let mut view = view::decision(&judged.verdict, &scene.snapshot, judged.input.clone());
+        self.tell_once(&request.context, &mut view.warnings);
+        view::add_hooks(&mut view, judged.hooks.clone());
+        view::add_beginning(&mut view, begun);
+        view
     }
 
     /// Runs what was granted, and records how it ended before anybody learns of it. Also returns where its shell stood

@@ -2,6 +2,7 @@
 //!
 //! Touches what the crates below it touch, in this order: the scene is read, hooks are run, the log is written, a launcher is
 //! started. Knows nothing of command lines, agents and sockets: those are the doors, which import this crate.
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "fields whose names and types say what they are")]
 

@@ -226,9 +226,8 @@ pub async fn follow(
     lines: &mut Lines,
     task: Option<&mut Task>,
 ) -> Execution {
-    let Running { stop, child, end, mut input, output, terminal, enforced, started, listeners } =
-        running;
-    drop(listeners);
+    drop(running.listeners);
+    let Running { stop, child, end, mut input, output, terminal, enforced, started, .. } = running;
     let collector = Collector::new(manner.directory.clone(), manner.kept);
     let streams = Streams::new(output, collector.within(manner.budget.clone()));
     let mut followed = Followed::new((&stop, terminal.as_deref()), streams, manner, task);
@@ -269,7 +268,6 @@ pub async fn follow(
     let mut unsent = streams.drain(listening).await;
     unsent.extend(announced);
     let output = streams.collector.finish();
-    let times = (started.0, ended);
     let exit = ending.as_ref().map(|ending| ending.exit);
     let (violations, left) = seen(ending, gone);
     let (withheld, network, remains) = (Vec::new(), Report::default(), Remains(Some(child)));
@@ -282,7 +280,7 @@ pub async fn follow(
         withheld,
         timed_out,
         interrupted,
-        times,
+        times: (started.0, ended),
         took,
         unsent,
         network,

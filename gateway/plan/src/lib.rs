@@ -2,6 +2,7 @@
 //!
 //! Reads the file system; makes the temporary directory and the caches of a run, and removes them again. Starts nothing but
 //! `git` where a repository is looked at, and decides nothing.
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests start what they look at"))]
 #![allow(missing_docs, reason = "fields whose names and types say what they are")]

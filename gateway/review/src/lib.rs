@@ -5,6 +5,7 @@
 //!
 //! Reads the files of the project that tools of a person execute; writes the ledger and its journals in the state directory, and
 //! nothing else. Starts nothing.
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "fields whose names and types say what they are")]
 

@@ -3,6 +3,7 @@
 //!
 //! May read the file system and the environment that a request names. Of its own it writes the marks of the state alone
 //! (`roots`, `regions`, `trust`); it starts nothing.
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests start what they look at"))]
 #![allow(missing_docs, reason = "fields whose names and types say what they are")]

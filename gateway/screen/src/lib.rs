@@ -1,6 +1,7 @@
 //! The screen of a terminal: folded from what a program wrote to it, and drawn again on another terminal.
 //!
 //! Only a client that attaches to a task uses it, in its own process. Decides nothing, and touches neither files nor processes.
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
 #![forbid(unsafe_code)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -3,6 +3,7 @@
 //! Three kinds of process: the keeper is root with two capabilities, takes connections, reads nothing from them and starts a
 //! gateway for each user; that gateway has the rights of its user and none of its own; the recorder is a user of its own that
 //! alone has the log and its keys. [`install`] puts them on a machine, [`tries`] shows as an ordinary user that they are out of reach.
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests start what they look at"))]
 

@@ -5,6 +5,7 @@
 //! that gateway writes there. [`live`] is what it holds in memory besides.
 //!
 //! Writes below `STATE/tasks` and nowhere else. Starts nothing and decides nothing.
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "fields whose names and types say what they are")]
 

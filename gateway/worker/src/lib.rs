@@ -3,6 +3,7 @@
 //! May start `stockade scan` or take a process that was forked for it; reads no files.
 //!
 //! Total: whatever happens to the worker, there is a tree, and what the worker did not confirm is opaque.
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests start what they look at"))]
 
