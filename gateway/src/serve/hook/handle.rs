@@ -131,10 +131,7 @@ async fn judge(
         (Some(_), _) => through_gate(agent, waiting, context, (launcher, None), first)?,
         (None, false) => None,
         (None, true) if taken && decisions.len() == 1 => Some(given_back(waiting, &first.input)?),
-        (None, true) => {
-            let reason = "a hook changed the input, and this agent runs only what it sent";
-            return Ok((Ruling::Deny(reason.into()), decisions));
-        }
+        (None, true) => return Ok((Ruling::Deny(CHANGED.into()), decisions)),
     };
     Ok((Ruling::Allow { reason: first.reason.clone(), rewritten }, decisions))
 }
@@ -152,6 +149,8 @@ async fn unconfined(
     Ok(if unconfined.decision == "allow" { sandboxed } else { unconfined })
 }
 
+/// Told where an agent cannot take the input that a hook made.
+const CHANGED: &str = "a hook changed the input, and this agent runs only what it sent";
 /// Why a command that the gate would run elsewhere is refused.
 const ELSEWHERE: &str = "its working directory is outside the project of the session, and the gate that would run it \
                          there looks for rules there; begin the command with `cd` instead";
