@@ -6,6 +6,7 @@ mod conversation;
 pub(crate) mod database;
 pub(crate) mod indexed;
 mod opening;
+mod projection;
 mod record;
 pub(crate) mod retention;
 mod rewind;

@@ -1,8 +1,6 @@
 //! The keeper's side of a session: the event log, which is the truth, and beside it the file that readers of the SDK
 //! packages know, which is a projection.
 
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -14,6 +12,7 @@ use stockade_session::{
 };
 
 use super::indexed::Indexer;
+use super::projection::Projection;
 use super::transcript::{file, last, load};
 use crate::flags::Flags;
 
@@ -123,7 +122,7 @@ pub(crate) struct Record {
     store: Store,
     id: String,
     workspace: Workspace,
-    projection: Option<PathBuf>,
+    projection: Projection,
     /// The first events of the log, besides its start.
     first: Vec<(Kind, Value)>,
     open: Option<(Lock, Log)>,
@@ -166,7 +165,7 @@ impl Record {
         if let Some(name) = &flags.name {
             first.push((Kind::Name, json!({ "name": name })));
         }
-        let projection = file(cwd, id).filter(|_| is_projected());
+        let projection = Projection::new(file(cwd, id).filter(|_| is_projected()));
         let mut record = Record {
             store: store()?,
             id: id.to_owned(),
@@ -200,7 +199,7 @@ impl Record {
                     let from = self.store.find(&from)?;
                     let state = self.store.fork((&from, until.as_deref()), (&self.id, &mut log))?;
                     self.seen = state.seen;
-                    self.project_all(&state)?;
+                    self.project_all(&state);
                 }
                 for (kind, data) in std::mem::take(&mut self.first) {
                     log.append(kind, data)?;
@@ -276,19 +275,27 @@ impl Record {
                 self.log()?.append(kind, data)?;
             }
             if ends && self.open.is_some() {
-                self.log()?.sync()?;
-                self.note()?;
+                self.settle();
             }
             return Ok(None);
         }
         let (kind, data) = message(&value).context("the line is not a message")?;
         self.log()?.append(kind, data)?;
-        self.project(line)?;
+        self.projection.add(line);
         Ok(None)
     }
 
+    /// Ends a turn. Its events are in the log already, so a failure is told: the agent would send them again for an error.
+    fn settle(&mut self) {
+        let synced = self.log().and_then(|log| Ok(log.sync()?));
+        if let Err(error) = synced.and_then(|()| self.note()) {
+            eprintln!("stockade: the turn is in the session's log, but {error:#}");
+        }
+    }
+
     /// Writes what a copy begins with for the packages' readers.
-    fn project_all(&self, state: &State) -> anyhow::Result<()> {
+    fn project_all(&mut self, state: &State) {
+        let mut all = Vec::new();
         for mut line in lines(state) {
             let more = json!({
                 "isSidechain": false, "userType": "external", "cwd": self.workspace.cwd, "sessionId": self.id,
@@ -297,22 +304,9 @@ impl Record {
             if let (Some(line), Some(more)) = (line.as_object_mut(), more.as_object()) {
                 line.extend(more.clone());
             }
-            self.project(format!("{line}\n").as_bytes())?;
+            all.extend_from_slice(format!("{line}\n").as_bytes());
         }
-        Ok(())
-    }
-
-    fn project(&self, line: &[u8]) -> anyhow::Result<()> {
-        let Some(path) = &self.projection else { return Ok(()) };
-        let written = (|| {
-            if let Some(folder) = path.parent() {
-                std::fs::create_dir_all(folder)?;
-            }
-            let mut file =
-                std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
-            file.write_all(line)
-        })();
-        written.with_context(|| format!("`{}` cannot be written", path.display()))
+        self.projection.add(&all);
     }
 }
 
@@ -364,5 +358,63 @@ mod tests {
         ] {
             assert_eq!(message(&line), None);
         }
+    }
+
+    #[test]
+    fn a_message_is_in_the_log_once_where_its_projection_cannot_be_written() {
+        let folder = std::env::temp_dir().join(format!("stockade-record-{}", std::process::id()));
+        let store = Store::new(folder.join("sessions"));
+        std::fs::create_dir_all(folder.join("sessions")).unwrap();
+        std::os::unix::fs::symlink(folder.join("target"), folder.join("x.jsonl")).unwrap();
+        let id = stockade_sdk::identity();
+        let mut record = Record {
+            store: store.clone(),
+            workspace: Workspace { id: id.clone(), cwd: "/".into(), ..Workspace::default() },
+            id: id.clone(),
+            projection: Projection::new(Some(folder.join("x.jsonl"))),
+            first: Vec::new(),
+            open: None,
+            from: None,
+            seen: 0,
+            index: Indexer::default(),
+        };
+        for uuid in ["1", "2"] {
+            let line = json!({ "type": "user", "uuid": uuid, "message": { "content": format!("hi {uuid}") } });
+            assert_eq!(record.take(format!("{line}\n").as_bytes()).unwrap(), None);
+        }
+        drop(record);
+        let (state, _) = store.state(&store.find(&id).unwrap()).unwrap();
+        let said: Vec<_> = state.messages.iter().map(|it| it.uuid.as_str()).collect();
+        assert_eq!(said, ["1", "2"]);
+        assert!(!folder.join("target").exists(), "a link was followed");
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn usage_is_in_the_log_once_where_the_turn_cannot_be_noted() {
+        let folder = std::env::temp_dir().join(format!("stockade-settle-{}", std::process::id()));
+        let store = Store::new(folder.clone());
+        std::fs::create_dir_all(&folder).unwrap();
+        let id = stockade_sdk::identity();
+        let mut record = Record {
+            store: store.clone(),
+            workspace: Workspace { id: id.clone(), cwd: "/".into(), ..Workspace::default() },
+            id: id.clone(),
+            projection: Projection::new(None),
+            first: Vec::new(),
+            open: None,
+            from: None,
+            seen: 0,
+            index: Indexer::default(),
+        };
+        let line = json!({ "type": "user", "uuid": "1", "message": { "content": "hi" } });
+        record.take(line.to_string().as_bytes()).unwrap();
+        let found = store.find(&id).unwrap();
+        let noted = found.folder.join("workspace.yaml");
+        std::fs::remove_file(&noted).unwrap();
+        std::fs::create_dir_all(noted.join("in the way")).unwrap();
+        let line = json!({ EVENT: { "type": "usage", "data": { "dollars": 1.0 } } });
+        assert_eq!(record.take(line.to_string().as_bytes()).unwrap(), None);
+        std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -1,6 +1,6 @@
 //! The file of a session: one JSON object a line, in the form that the readers of the SDK packages know.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -97,8 +97,13 @@ pub(crate) fn kept(lines: &[Value], until: Option<&str>) -> anyhow::Result<Kept>
             && line.get("isSidechain") != Some(&json!(true))
     };
     let messages: Vec<&Value> = lines.iter().filter(is_message).collect();
+    let mut named: HashMap<&str, &Value> = HashMap::with_capacity(messages.len());
+    for line in &messages {
+        // Of two lines with one name, the older one counts.
+        named.entry(field(line, "uuid")).or_insert(line);
+    }
     let mut next = match until {
-        Some(until) => match messages.iter().find(|it| field(it, "uuid") == until) {
+        Some(until) => match named.get(until) {
             Some(found) => Some(*found),
             None => bail!("the session has no message `{until}`"),
         },
@@ -110,11 +115,10 @@ pub(crate) fn kept(lines: &[Value], until: Option<&str>) -> anyhow::Result<Kept>
         chain.push(line);
         let parent = field(line, "parentUuid");
         // A loop in a damaged file ends here.
-        next = messages
-            .iter()
+        next = named
+            .get(parent)
             .copied()
-            .find(|it| !parent.is_empty() && field(it, "uuid") == parent)
-            .filter(|_| chain.len() <= messages.len());
+            .filter(|_| !parent.is_empty() && chain.len() <= messages.len());
     }
     chain.reverse();
     let mut found: Vec<Message> = Vec::new();
@@ -426,5 +430,37 @@ mod tests {
         assert_eq!(kept(&lines, Some("1")).expect("a part").messages, [Message::user("go")]);
         assert!(kept(&lines, Some("9")).is_err());
         assert!(load(Path::new("/"), "../x").is_err());
+    }
+
+    #[test]
+    fn a_branch_is_followed_to_its_root_and_names_that_come_twice_mean_the_older_line() {
+        let line = |kind: &str, uuid: &str, parent: &str, text: &str| json!({ "type": kind, "uuid": uuid, "parentUuid": parent, "message": { "role": kind, "content": text } });
+        let lines = [
+            line("user", "1", "", "root"),
+            line("assistant", "2", "1", "left"),
+            line("user", "3", "2", "left goes on"),
+            line("assistant", "4", "1", "right"),
+            line("assistant", "2", "4", "a name again"),
+            line("user", "5", "4", "right goes on"),
+            line("user", "", "", "without a name"),
+            line("user", "6", "2", "newest"),
+        ];
+        let texts = |lines: &[Value], until: Option<&str>| -> Vec<String> {
+            let text = |it: &Block| match it {
+                Block::Text(text) => text.clone(),
+                other => panic!("{other:?}"),
+            };
+            let found = kept(lines, until).expect("a session").messages;
+            found.iter().flat_map(|it| it.blocks.iter().map(text)).collect()
+        };
+        assert_eq!(texts(&lines, None), ["root", "left", "newest"]);
+        assert_eq!(texts(&lines, Some("3")), ["root", "left", "left goes on"]);
+        assert_eq!(texts(&lines, Some("5")), ["root", "right", "right goes on"]);
+        assert_eq!(kept(&lines, Some("5")).expect("a branch").last.as_deref(), Some("5"));
+        // A message whose parent is gone begins the session.
+        assert_eq!(texts(&[line("user", "7", "gone", "alone")], None), ["alone"]);
+        // A loop ends.
+        let around = [line("user", "8", "9", "a"), line("user", "9", "8", "b")];
+        assert_eq!(texts(&around, None), ["b", "a", "b"]);
     }
 }
