@@ -85,7 +85,10 @@ enum Command {
     )]
     Sessions(sessions::Sessions),
     /// Show tokens and cost by day, session, project or model.
-    #[command(after_help = "Example:\n  stockade usage --by model --since 7d")]
+    #[command(
+        override_usage = "stockade usage [OPTIONS]",
+        after_help = "Example:\n  stockade usage --by model --since 7d"
+    )]
     Usage(usage::Usage),
     /// Serve a page on the loopback interface for questions that wait.
     #[command(hide = true)]

@@ -47,7 +47,10 @@ impl Webhook {
         match stockade_web::webhook(&webhook) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                fail(&format!("{error:#}"), "");
+                fail(
+                    &format!("{error:#}"),
+                    "`stockade approvals webhook --help` shows the options",
+                );
                 ExitCode::from(stockade_wire::status::FAILED)
             }
         }

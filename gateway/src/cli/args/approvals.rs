@@ -75,7 +75,7 @@ pub(crate) struct Webhook {
     /// Send questions to this address: `https`, or `http` on this machine.
     #[arg(long, value_name = "URL")]
     pub url: String,
-    /// Sign with the key in this file [default: `webhook.key` in the state directory, which is made].
+    /// Sign with the key in this file [default: `webhook.key` in the state directory; it is created if it is missing].
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
     /// Take answers at this loopback port [default: any free one].
