@@ -28,7 +28,7 @@ const LINES: &[(&str, usize)] = &[
     ("gateway/plan", 3_700),
     ("gateway/hooks", 2_100),
     // Its long functions are cut into named ones, each of which costs the lines of a signature.
-    ("gateway/monitor", 7_100),
+    ("gateway/monitor", 7_120),
     ("gateway/src", 13_300),
     ("agent/web", 1_050),
 ];
