@@ -29,7 +29,7 @@ pub struct Webhook {
     pub socket: Option<PathBuf>,
     /// Where questions are sent.
     pub url: String,
-    /// The file of the key. It is made if it does not exist.
+    /// The file of the key. The plain form makes it if it does not exist.
     pub key: PathBuf,
     /// The loopback port at which answers are taken; 0 means any free one.
     pub port: u16,
@@ -40,7 +40,7 @@ pub struct Webhook {
 /// Sends questions and takes answers until Ctrl-C. Prints the address for answers first, then a line for each message.
 pub fn run(webhook: &Webhook) -> anyhow::Result<()> {
     let url = checked(&webhook.url)?;
-    let key = Arc::new(Key::open(&webhook.key)?);
+    let key = Arc::new(Key::open(&webhook.key, webhook.form)?);
     let options = Options { socket: webhook.socket.clone(), ..Options::from_environment() };
     let reached = Client::reach(&options).map_err(|it| anyhow::anyhow!("{}", it.message))?;
     anyhow::ensure!(reached.is_some(), "none of your gateways is running, so no question is open");

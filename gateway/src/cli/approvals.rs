@@ -133,18 +133,15 @@ fn watch(common: &Common) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Sends questions to a webhook.
+/// Sends questions to a webhook. The key is in the state directory, where no command can read or write it: whoever knows it
+/// answers questions.
 fn webhook(common: &Common, options: Webhook) -> Result<ExitCode, Failure> {
-    let Webhook { url, key, port, form, .. } = options;
-    let key = match key {
-        Some(key) => key,
-        None => {
-            let options = context::options(common, Path::new("."));
-            Places::find(&options, |name| std::env::var_os(name))?.state.join("webhook.key")
-        }
-    };
+    let Webhook { url, port, form, .. } = options;
+    let options = context::options(common, Path::new("."));
+    let state = Places::find(&options, |name| std::env::var_os(name))?.state;
+    let key = absolute(&state.join(format!("webhook-{form}.key")))?;
     let port = port.to_string();
-    let arguments = ["--url", &url, "--key", &absolute(&key)?, "--port", &port, "--form", &form];
+    let arguments = ["--url", &url, "--key", &key, "--port", &port, "--form", &form];
     serve(common, "webhook", arguments.map(str::to_owned).to_vec())
 }
 

@@ -83,13 +83,11 @@ struct Hook {
 impl Hook {
     fn start(place: &Place, listener: &TcpListener, form: &str) -> Hook {
         stockade_tests::executable("stockade-agent");
-        place.write("home/key", KEY);
-        let key = place.home().join("key");
-        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).expect("a mode");
+        give(place, form, 0o600);
         let url = format!("http://{}/in", listener.local_addr().expect("an address"));
-        let words = ["approvals", "webhook", "--url", &url, "--form", form, "--key"];
+        let words = ["approvals", "webhook", "--url", &url, "--form", form];
         let mut command = place.stockade(words);
-        let mut child = command.arg(key).stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
         let mut said = BufReader::new(child.stdout.take().expect("its output"));
         let mut line = String::new();
         said.read_line(&mut line).expect("the address");
@@ -115,6 +113,13 @@ impl Drop for Hook {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Puts the key of a form where stockade looks for it.
+fn give(place: &Place, form: &str, mode: u32) {
+    let key = place.state().join(format!("webhook-{form}.key"));
+    std::fs::write(&key, KEY).expect("the state directory");
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(mode)).expect("a mode");
 }
 
 fn listener() -> TcpListener {
@@ -239,7 +244,7 @@ fn the_key_is_made_where_no_command_can_read_it() {
     said.read_line(&mut line).expect("the address");
     child.kill().expect("it runs");
     child.wait().expect("its end");
-    let key = place.state().join("webhook.key");
+    let key = place.state().join("webhook-plain.key");
     let mode = std::fs::metadata(&key).expect("a key").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let kept = std::fs::read_to_string(&key).expect("a key");
@@ -253,17 +258,20 @@ fn the_key_is_made_where_no_command_can_read_it() {
 fn an_address_or_a_key_that_gives_secrets_away_is_refused() {
     let place = place("ap-hook-bad", 600);
     let _gateway = Gateway::start(&place);
-    place.write("home/open", KEY);
-    let open = place.home().join("open");
-    std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o644)).expect("a mode");
-    let open = open.to_str().expect("UTF-8");
-    for (url, key, told) in [
-        ("http://h.example/", open, "the webhook `http://h.example/` does not use https"),
-        ("h", open, "invalid URL `h`"),
-        ("https://h.example/", open, "run `chmod 600` on it"),
+    give(&place, "plain", 0o644);
+    for (url, form, told) in [
+        ("http://h.example/", "plain", "the webhook `http://h.example/` does not use https"),
+        ("h", "plain", "invalid URL `h`"),
+        ("https://h.example/", "plain", "run `chmod 600` on it"),
+        ("https://h.example/", "slack", "write the signing secret of the Slack app to `"),
+        ("https://h.example/", "teams", "write the token of the Teams webhook to `"),
     ] {
-        let output = place.output(["approvals", "webhook", "--url", url, "--key", key]);
+        let output = place.output(["approvals", "webhook", "--url", url, "--form", form]);
         assert_eq!(output.status.code(), Some(122), "{url}");
         assert!(text(&output.stderr).contains(told), "{}", text(&output.stderr));
     }
+    // A key in a place that commands reach could be one of theirs.
+    let own = place.output(["approvals", "webhook", "--url", "https://h.example/", "--key", "k"]);
+    assert_eq!(own.status.code(), Some(122));
+    assert!(text(&own.stderr).contains("--key"), "{}", text(&own.stderr));
 }

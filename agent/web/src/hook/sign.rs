@@ -5,11 +5,13 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
+
+use super::form::Form;
 
 /// The header of a signature: `t=SECONDS,v1=HEX`, the seconds since 1970 (UTC).
 pub(crate) const HEADER: &str = "stockade-signature";
@@ -47,14 +49,22 @@ impl std::fmt::Debug for Key {
 }
 
 impl Key {
-    /// Reads the key from a file of this user that nobody else can read, or makes it. Blanks at both ends are not part
+    /// Reads the key from a file of this user that nobody else can read. Our own form makes one that is missing. Blanks at both ends are not part
     /// of it.
-    pub(crate) fn open(path: &Path) -> anyhow::Result<Key> {
+    pub(crate) fn open(path: &Path, form: Form) -> anyhow::Result<Key> {
         let shown = path.display();
         let no_link = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
         let opened = std::fs::OpenOptions::new().read(true).custom_flags(no_link).open(path);
         let file = match opened {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Key::make(path),
+            Err(error) if error.kind() == ErrorKind::NotFound => match form {
+                Form::Plain => return Key::make(path),
+                Form::Slack => {
+                    bail!("write the signing secret of the Slack app to `{shown}`, with mode 600")
+                }
+                Form::Teams => {
+                    bail!("write the token of the Teams webhook to `{shown}`, with mode 600")
+                }
+            },
             opened => opened.with_context(|| format!("cannot read the key `{shown}`"))?,
         };
         let found = file.metadata()?;
@@ -220,17 +230,23 @@ mod tests {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key");
-        let made = Key::open(&path).unwrap();
+        assert!(Key::open(&path, Form::Slack).unwrap_err().to_string().contains("mode 600"));
+        let made = Key::open(&path, Form::Plain).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
-        assert_eq!(Key::open(&path).unwrap().0, made.0);
+        assert_eq!(Key::open(&path, Form::Plain).unwrap().0, made.0);
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
-        assert!(Key::open(&link).is_err());
+        assert!(Key::open(&link, Form::Plain).is_err());
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
-        assert!(Key::open(&path).unwrap_err().to_string().contains("chmod 600"));
+        assert!(Key::open(&path, Form::Plain).unwrap_err().to_string().contains("chmod 600"));
         let short = folder.path().join("short");
         std::fs::write(&short, "   short \n").unwrap();
         std::fs::set_permissions(&short, std::fs::Permissions::from_mode(0o600)).unwrap();
-        assert!(Key::open(&short).unwrap_err().to_string().contains("shorter than 16 bytes"));
+        assert!(
+            Key::open(&short, Form::Plain)
+                .unwrap_err()
+                .to_string()
+                .contains("shorter than 16 bytes")
+        );
     }
 }

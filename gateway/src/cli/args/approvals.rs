@@ -1,7 +1,5 @@
 //! The options of `stockade approvals`.
 
-use std::path::PathBuf;
-
 use clap::{Args, Subcommand};
 use stockade_wire::types::Lasting;
 
@@ -75,9 +73,6 @@ pub(crate) struct Webhook {
     /// Send questions to this address: `https`, or `http` on this machine.
     #[arg(long, value_name = "URL")]
     pub url: String,
-    /// Sign with the key in this file [default: `webhook.key` in the state directory; it is created if it is missing].
-    #[arg(long, value_name = "FILE")]
-    pub key: Option<PathBuf>,
     /// Take answers at this loopback port [default: any free one].
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub port: u16,
