@@ -179,7 +179,7 @@ pub(crate) struct Accepted {
 }
 
 impl Flags {
-    /// Returns what the hooks of `Setup` are told, if they are to run.
+    /// Returns the trigger of the `Setup` hooks, if they run.
     pub(crate) fn trigger(&self) -> Option<&'static str> {
         match (self.init || self.init_only, self.maintenance) {
             (true, _) => Some("init"),

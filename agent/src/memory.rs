@@ -27,7 +27,7 @@ const FOLDERS: [&str; 2] = [".config/stockade", ".claude"];
 const OF_PROJECT: [&str; 3] = ["AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md"];
 const LOCAL: &str = "CLAUDE.local.md";
 
-/// What memory files say, and which were read with their layers as hooks know them.
+/// The text of the memory files, and the files with their layers, as hooks know them.
 type Memory = (String, Vec<(String, String)>);
 
 /// Returns the memory files: managed, user, project from the root down, local. The same text counts once.
@@ -92,7 +92,7 @@ impl Whole {
     }
 }
 
-/// What the user's own files, and those of the machine, may import.
+/// The imports that files of the user and of the machine may make.
 struct Own {
     cwd: PathBuf,
     home: PathBuf,

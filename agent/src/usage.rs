@@ -14,7 +14,7 @@ use crate::sessions::{age, plain};
 /// Options of `stockade usage`.
 #[derive(Debug, Args)]
 pub(crate) struct Usage {
-    /// What a row is about
+    /// Show a row for each
     #[arg(long, value_name = "WHAT", default_value = "day")]
     by: Rows,
     /// Leave out what is older, such as 7d, 12h or 45m

@@ -41,7 +41,7 @@ pub enum Kind {
     },
 }
 
-/// What stands in the table of tools: the parts of a tool whose schema is made when it is wanted.
+/// One row of the table of tools. Its schema is built on demand.
 struct Row {
     name: &'static str,
     kind: Kind,

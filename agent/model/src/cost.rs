@@ -95,7 +95,7 @@ impl Ledger {
         self.aggregate.values().map(|spent| spent.dollars).sum()
     }
 
-    /// Returns what this has beyond an earlier state of it.
+    /// Returns the difference to an earlier state.
     #[must_use]
     pub fn since(&self, earlier: &Ledger) -> Ledger {
         let beyond = |now: &BTreeMap<String, Spent>, then: &BTreeMap<String, Spent>| {

@@ -47,7 +47,7 @@ impl Store {
         let mut copies = vec![(Kind::Fork, json!({ "from": from.id, "at": until }))];
         copies.extend(events.into_iter().filter(|event| !told(event)).map(|mut event| {
             moved(&mut event.data, (&paths.0, &paths.1));
-            // What the old session used is counted there.
+            // The old session counts its own usage.
             if let (Kind::Usage, Some(data)) = (&event.kind, event.data.as_object_mut()) {
                 data.insert("copied".to_owned(), true.into());
             }

@@ -1,4 +1,4 @@
-//! What sessions used, by day, session, project or model.
+//! Usage of sessions, by day, session, project or model.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -10,7 +10,7 @@ use crate::event::{Event, Kind};
 use crate::log::read;
 use crate::store::{Found, Store};
 
-/// What rows of a report are about.
+/// The subject of the rows of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
     /// Days (UTC), `2026-11-28`.
@@ -75,7 +75,7 @@ impl Amount {
     }
 }
 
-/// What was used: by the agent of a session alone, and with its sub-agents.
+/// Usage of the agent of a session, without and with its sub-agents.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Used {
     /// Without sub-agents.
@@ -99,7 +99,7 @@ impl Report {
     pub fn add(&mut self, by: By, found: &Found, events: &[Event], since: Option<&str>) {
         let workspace = &found.workspace;
         let project = workspace.git_root.as_ref().unwrap_or(&workspace.cwd);
-        // What was used before it was brought here was used elsewhere.
+        // An imported session counts usage from its import on.
         let elsewhere = events.iter().rposition(|event| event.kind == Kind::HandOff);
         let here = events.get(elsewhere.unwrap_or_default()..).unwrap_or_default();
         for event in here.iter().filter(|event| event.kind == Kind::Usage) {
@@ -194,7 +194,7 @@ mod tests {
                 json!({ "dollars": 1.5, "root": { "large": spent(1, 1.0) }, "aggregate": { "large": spent(1, 1.0), "small": spent(2, 0.5) } }),
             ),
             event("2026-11-28T00:00:00.000Z", json!({ "dollars": 0.25 })),
-            // What a copy brought along, and numbers that are none.
+            // A copied event, and invalid numbers.
             event("2026-11-28T00:00:00.000Z", json!({ "dollars": 8.0, "copied": true })),
             event(
                 "2026-11-28T00:00:00.000Z",

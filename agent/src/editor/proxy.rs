@@ -74,7 +74,7 @@ fn is_other(judged: &Value, input: &Value) -> bool {
     judged.is_object() && ["command", "file_path", "url"].iter().any(differs)
 }
 
-/// What the rules say to a question.
+/// The decision of the rules about a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Said {
     Allow,
@@ -90,7 +90,7 @@ fn judge(call: &Value, mut check: impl FnMut(&Claim) -> Option<(String, String)>
         match check(claim) {
             Some((decision, reason)) if decision == "deny" => return Said::Deny(reason),
             Some((decision, _)) if decision == "allow" => {}
-            // What the gate cannot judge is asked.
+            // The gate asks about a call that it cannot judge.
             Some(_) | None => said = Said::Ask,
         }
     }

@@ -29,7 +29,7 @@ pub(crate) struct Conversation {
     pub(crate) door: Arc<Door>,
     pub(super) messages: Vec<Message>,
     pub(super) ledger: Ledger,
-    /// What of it is recorded.
+    /// The part that is recorded.
     noted: Ledger,
     /// When the model answered last.
     pub(super) answered: Option<Instant>,
@@ -168,7 +168,7 @@ impl Conversation {
         self.told((&end, asked), (begun, usage, api), emit)
     }
 
-    /// Records what was used since that was recorded last.
+    /// Records the usage since the last record.
     fn note_usage(&mut self) {
         let used = self.ledger.since(&self.noted);
         self.noted = self.ledger.clone();

@@ -1,4 +1,4 @@
-//! What hooks are told before a session begins, and when its model changes.
+//! Hooks before a session begins, and around a change of its model.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// Returns what hooks learn of a change of the model.
+    /// Returns the frame of a change of the model.
     fn switch(&self, (from, to): (&str, &str), requested: &str) -> Value {
         let tokens = self.room.tokens;
         let prices = models::prices(to);

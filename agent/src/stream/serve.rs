@@ -46,7 +46,7 @@ struct Served {
     servers: Value,
 }
 
-/// What reaches a session also while it works: lines of the host, and signals.
+/// Input that a session takes while it works: lines of the host, and signals.
 struct Ears {
     inbox: mpsc::UnboundedReceiver<String>,
     terminate: Signal,

@@ -22,7 +22,7 @@ use crate::questions::{self, Questions};
 pub use form::Form;
 use sign::Key;
 
-/// What `stockade approvals webhook` was told.
+/// Options of `stockade approvals webhook`.
 #[derive(Debug)]
 pub struct Webhook {
     /// The socket of the gateway; none means the usual one.

@@ -44,7 +44,7 @@ fn of(command: &SimpleCommand) -> Executed {
     if executes && rest.iter().any(|word| word.exact().is_none()) {
         return Executed::Any;
     }
-    // What a program for python, node and the like loads by name, it finds beside itself or where it runs.
+    // A program for python, node and the like loads modules from its own directory or its working directory.
     let loads = interprets && !listed(&tables.shells, base) && !only_tells(rest);
     if loads || is_program_of_interpreter(program) {
         return Executed::Any;

@@ -113,7 +113,7 @@ fn five_hundred_steps_keep_goal_rules_and_list_through_five_compactions() {
         let system = body["system"].as_array().expect("system").iter();
         let system: Vec<&str> = system.filter_map(|part| part["text"].as_str()).collect();
         assert!(system.iter().any(|part| part.contains(MEMORY)), "{system:?}");
-        // What the provider's cache holds does not change.
+        // The provider's cache stays valid.
         assert_eq!(
             (&body["system"], &body["tools"]),
             (&received[0].body["system"], &received[0].body["tools"])

@@ -38,11 +38,11 @@ pub(crate) fn routes(questions: Arc<Questions>, key: Arc<Key>, form: Form) -> Ro
         .with_state(Ear { questions, key, form })
 }
 
-/// What an answer says.
+/// A parsed answer.
 #[derive(Debug, PartialEq, Eq)]
 struct Given {
     request: ApprovalRequest,
-    /// Who answered, as the other end says.
+    /// The name of the person who answered, as the other end says.
     by: String,
 }
 

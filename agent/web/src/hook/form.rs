@@ -7,7 +7,7 @@ use stockade_wire::words;
 /// Most characters of a question in a chat. Slack refuses a block above 3,000.
 const LONGEST: usize = 2000;
 
-/// Whose form the messages have.
+/// The form of the messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Form {
     /// The question as the socket tells it, signed.

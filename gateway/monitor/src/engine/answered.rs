@@ -67,7 +67,7 @@ pub(super) struct Call<'a> {
     pub(super) channel: &'a str,
 }
 
-/// What is planned beside a spec: the temporary directory, hosts, and what is withheld.
+/// A plan without its spec: the temporary directory, hosts, and withheld secrets.
 type Beside = (Temporary, NetworkRules, Vec<String>);
 
 /// Whom a call may ask: the yes that was given before, where questions go, and what is said meanwhile.

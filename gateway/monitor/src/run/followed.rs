@@ -19,7 +19,7 @@ pub(super) struct Followed<'a> {
     /// A task that may go to the background, or begins there.
     task: Option<&'a mut Task>,
     pub(super) streams: Streams,
-    /// What is told of its way to the background, until it is sent.
+    /// The event about its move to the background, until it is sent.
     pub(super) announced: Option<Event>,
     /// Its time limit is to come.
     pub(super) has_limit: bool,
@@ -127,7 +127,7 @@ impl<'a> Followed<'a> {
                 }
             }
             None => {
-                // What it asked for ends, too.
+                // Its command ends, too.
                 (self.listening, self.interrupted, self.stopped) = (false, true, true);
                 (self.streams.pending, self.announced) = (None, None);
                 self.stop.end();

@@ -9,7 +9,7 @@ use tokio::io::unix::AsyncFd;
 /// Has the runtime watch `descriptor`. Needs a runtime.
 #[allow(
     deprecated,
-    reason = "what took its place is unsafe, for types whose descriptor changes; an owned one stays what it is"
+    reason = "its replacement needs a promise that the descriptor never changes; an owned one cannot"
 )]
 pub(super) fn watched(descriptor: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(descriptor, interest)

@@ -225,7 +225,7 @@ fn what_is_to_be_writable_is_small_and_what_is_not_there_is_made_first() {
         ("open", "/h/x", change(file, "/h/x")),
         ("open", "/h/other/x", change(file, "/h/other/x")),
         ("open", "/x", change(file, "/x")),
-        // What is there for a moment is no place to name.
+        // A file that exists for a moment is not proposed.
         ("open", "/h/me/.gitconfig.lock", too_much.to_owned()),
         ("open", "/h/me/sedC5a3HP", too_much.to_owned()),
         ("open", "/h/me/.config.json.tmp", too_much.to_owned()),

@@ -149,7 +149,7 @@ async fn unconfined(
     Ok(if unconfined.decision == "allow" { sandboxed } else { unconfined })
 }
 
-/// Told where an agent cannot take the input that a hook made.
+/// The reason where an agent cannot run the input of a hook.
 const CHANGED: &str = "a hook changed the input, and this agent runs only what it sent";
 /// Why a command that the gate would run elsewhere is refused.
 const ELSEWHERE: &str = "its working directory is outside the project of the session, and the gate that would run it \
