@@ -514,7 +514,7 @@ fn a_gateway_behind_a_socket_asks_its_client() {
     match terminal {
         None => skip(test, "the program `script`, which gives a terminal, is not installed"),
         Some(mut terminal) => {
-            terminal.wait_for("wants to reach");
+            terminal.wait_for("once, always, deny: ");
             terminal.press("once\n");
             let (status, screen) = terminal.end();
             assert_eq!(status, Some(0), "{screen}");
