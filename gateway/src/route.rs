@@ -4,6 +4,7 @@ use stockade_client::Client;
 use stockade_wire::approvals::{ApprovalAnswer, ApprovalRequest, GrantAnswer, GrantRequest};
 use stockade_wire::conversation::Conversation;
 use stockade_wire::sessions::{SessionAnswer, SessionRequest};
+use stockade_wire::subscriptions::{SubscribeAnswer, SubscribeRequest, Told};
 
 use crate::Gateway;
 use crate::protocol::errors::{Code, Failure};
@@ -124,6 +125,29 @@ impl Route {
         match &mut self.way {
             Way::Embedded(_) => Ok(SessionAnswer { sessions: Vec::new() }),
             Way::Socket(connection) => connection.session(request),
+        }
+    }
+
+    /// Subscribes to records of the gateway behind the socket. A gateway in this process has no subscribers.
+    pub(crate) fn subscribe(
+        &mut self,
+        request: &SubscribeRequest,
+    ) -> Result<SubscribeAnswer, Failure> {
+        match &mut self.way {
+            Way::Embedded(_) => Ok(SubscribeAnswer { next: 0 }),
+            Way::Socket(connection) => connection.subscribe(request),
+        }
+    }
+
+    /// Waits for what a subscription tells next.
+    pub(crate) fn told(&mut self) -> Result<Told, Failure> {
+        match &mut self.way {
+            Way::Embedded(_) => Ok(Told::Ended { error: None }),
+            Way::Socket(connection) => loop {
+                if let Some(told) = connection.told(None)? {
+                    return Ok(told);
+                }
+            },
         }
     }
 

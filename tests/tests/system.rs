@@ -323,3 +323,49 @@ fn the_units_are_read_by_systemd_and_the_recorder_is_closed() {
     let closed = "cd /run/r/etc/systemd/system && systemd-analyze security --offline=true --threshold=10 ./stockade-recorder.service";
     machine.root_does(closed);
 }
+
+#[test]
+fn a_user_is_told_of_own_calls_alone_and_the_group_of_the_log_of_all() {
+    let Some(machine) = Machine::new() else { return };
+    machine.install(POLICY);
+    for user in ["ada", "bob", "ada"] {
+        done(Ok(machine.run(user, &format!("echo of-{user}"))));
+    }
+    let told = |command: &mut std::process::Command| -> Vec<Value> {
+        let text = done(command.output());
+        text.lines().map(|line| serde_json::from_str(line).expect("a record")).collect()
+    };
+    let words = ["stockade", "events", "--from", "0", "--json"];
+    let calls = |uid: u32| {
+        let all = machine.records();
+        let of = |it: &&Value| it.pointer("/caller/uid") == Some(&Value::from(uid));
+        let own: Vec<&Value> = all.iter().filter(of).collect();
+        let belongs = |it: &&Value| {
+            own.contains(it)
+                || it["kind"] == "result" && own.iter().any(|call| call["id"] == it["ref"])
+        };
+        all.iter().filter(belongs).cloned().collect::<Vec<Value>>()
+    };
+    for (user, uid) in USERS {
+        let own = calls(uid);
+        assert!(own.len() >= 2, "{own:?}");
+        assert_eq!(told(&mut machine.user(user, &words)), own, "{user}");
+    }
+    // From a result on, whose decision is older than what is read.
+    let result = calls(USERS[0].1).pop().expect("a record");
+    assert_eq!(result["kind"], "result");
+    // Also by a recorder that remembers none of it.
+    for pid in machine.processes("system-recorder") {
+        kill(pid);
+    }
+    until("another recorder", || machine.run("ada", "true").status.success());
+    let from = result["seq"].to_string();
+    let later = told(&mut machine.user("ada", &["stockade", "events", "--from", &from, "--json"]));
+    assert_eq!(later.first(), Some(&result), "{later:?}");
+    let new =
+        calls(USERS[0].1).into_iter().filter(|it| it["seq"].as_u64() >= result["seq"].as_u64());
+    assert_eq!(later, new.collect::<Vec<_>>());
+    // Who is in the group of the log has a gateway that reads all.
+    machine.root_does("sed -i 's/^stockade-log:.*/&bob/' /etc/group");
+    assert_eq!(told(&mut machine.user("bob", &words)), machine.records());
+}

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::attended::Attended;
 use super::exchange::Exchange;
@@ -32,6 +32,7 @@ use stockade_wire::conversation::Conversation;
 use stockade_wire::errors::{Code, Failure};
 use stockade_wire::frames::{self, Lines};
 use stockade_wire::sessions::{SessionAnswer, SessionRequest};
+use stockade_wire::subscriptions::{SubscribeAnswer, SubscribeRequest, Told};
 use stockade_wire::tasks::{TaskAnswer, TaskRequest};
 use stockade_wire::types::{
     CheckRequest, CommandRequest, DecisionView, EventRequest, EventView, RunOutcome, VERSION,
@@ -222,6 +223,31 @@ impl Client {
     /// Asks about the sessions of this user.
     pub fn session(&mut self, request: &SessionRequest) -> Result<SessionAnswer, Failure> {
         self.call("session", request)
+    }
+
+    /// Subscribes to records: [`Client::told`] returns what comes of it.
+    pub fn subscribe(&mut self, request: &SubscribeRequest) -> Result<SubscribeAnswer, Failure> {
+        self.call("subscribe", request)
+    }
+
+    /// Waits for what a subscription tells next, at most for `limit`; none where nothing came.
+    pub fn told(&mut self, limit: Option<Duration>) -> Result<Option<Told>, Failure> {
+        let until = limit.map(|limit| Instant::now() + limit);
+        loop {
+            while let Some(line) =
+                self.lines.next_line().map_err(|error| nonsense(&error.to_string()))?
+            {
+                let message: Message<IgnoredAny> = message(&line)?;
+                if let Some(told) = message.params.and_then(|params| params.told) {
+                    return Ok(Some(told));
+                }
+            }
+            let rest = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if rest.is_some_and(|rest| rest.is_zero()) {
+                return Ok(None);
+            }
+            self.fill(rest)?;
+        }
     }
 
     /// Runs one command to its end.

@@ -8,6 +8,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use stockade_wire::errors::{Code, Failure};
 use stockade_wire::frames::RpcError;
+use stockade_wire::subscriptions::Told;
 use stockade_wire::types::{Event, Question};
 
 /// How long a gateway may take to say hello.
@@ -34,6 +35,7 @@ pub(crate) struct Message<R> {
 pub(crate) struct Params {
     pub(crate) event: Option<Event>,
     pub(crate) question: Option<Question>,
+    pub(crate) told: Option<Told>,
 }
 
 impl<R> Message<R> {

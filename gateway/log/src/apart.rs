@@ -6,6 +6,7 @@
 
 pub mod ledger;
 mod pen;
+pub mod reading;
 mod recorder;
 
 use std::io::{self, Read, Write};
@@ -14,6 +15,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::query::along::{Begun, Piece, Place, Start};
 use super::wire::{Follow, Prepared};
 
 pub(super) use pen::Pen;
@@ -22,7 +24,18 @@ pub use recorder::serve;
 /// Longest message: a line of the log as a JSON string.
 const LONGEST: usize = 4 << 20;
 
-/// A message of a gateway: a record that lacks its place in the chain.
+/// A message of a gateway.
+#[derive(Debug, Serialize, Deserialize)]
+enum Asked {
+    /// To be written.
+    Write(Wanted),
+    /// Where reading begins.
+    Begin(Start),
+    /// Records of its user behind a place.
+    Read(Place),
+}
+
+/// A record that lacks its place in the chain.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
@@ -80,8 +93,12 @@ enum Told {
     Hello { redact: String, head: Map<String, Value> },
     /// The record is on disk.
     Written { sequence: u64, id: String },
-    /// The record is not on disk.
+    /// The record is not on disk, or what was asked for cannot be read.
     Refused { cause: String },
+    /// Where reading begins.
+    Begun(Begun),
+    /// Records of the user.
+    Read(Piece),
 }
 
 fn send(mut to: impl Write, message: &impl Serialize) -> io::Result<()> {

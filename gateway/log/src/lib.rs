@@ -241,6 +241,8 @@ struct Shared {
     ended: Mutex<std::sync::mpsc::Receiver<()>>,
     /// Where another process keeps the log: the settings that were recorded last, by digest, and the id of their record.
     settings: Option<Mutex<Option<(String, String)>>>,
+    /// Where another process keeps the log: the connection to it.
+    pen: Option<Arc<Mutex<Pen>>>,
 }
 
 impl Drop for Shared {
@@ -266,7 +268,7 @@ pub struct Writer {
 #[derive(Debug)]
 enum Means {
     Journal(Box<Journal>),
-    Recorder(Pen),
+    Recorder(Arc<Mutex<Pen>>),
 }
 
 impl Writer {
@@ -275,7 +277,7 @@ impl Writer {
         let Writer { means, queue, running } = self;
         match means {
             Means::Journal(journal) => writer::run(*journal, queue),
-            Means::Recorder(pen) => pen.run(queue),
+            Means::Recorder(pen) => Pen::run(&pen, queue),
         }
         drop(running);
     }
@@ -323,7 +325,7 @@ impl Log {
     pub fn attach(places: &Places, recorder: UnixStream) -> Result<(Log, Writer), Error> {
         let pen = Pen::open(recorder, &places.directory)?;
         let (redactor, head) = (pen.redactor.clone(), pen.head.clone());
-        Ok(Log::of(places, Means::Recorder(pen), redactor, head))
+        Ok(Log::of(places, Means::Recorder(Arc::new(Mutex::new(pen))), redactor, head))
     }
 
     fn of(
@@ -343,6 +345,10 @@ impl Log {
             is_stuck: AtomicBool::new(false),
             ended: Mutex::new(ended),
             settings: matches!(means, Means::Recorder(_)).then(Mutex::default),
+            pen: match &means {
+                Means::Journal(_) => None,
+                Means::Recorder(pen) => Some(Arc::clone(pen)),
+            },
         };
         let log = Log { shared: Arc::new(shared) };
         (log, Writer { means, queue, running })

@@ -6,6 +6,7 @@
 //! whenever it is there: the chain of what was read does not hold. Exit status: 0 found, 1 nothing found,
 //! 122 for an error. Nothing is written and no key is needed.
 
+pub mod along;
 mod backward;
 pub mod filter;
 mod reader;
@@ -43,6 +44,15 @@ pub struct Record {
 }
 
 impl Record {
+    /// Reads a stored line.
+    ///
+    /// # Errors
+    ///
+    /// Says why it is no record.
+    pub fn of_line(bytes: Vec<u8>) -> Result<Record, String> {
+        reader::read(bytes).map(|(record, _)| record)
+    }
+
     /// Returns the value below these keys.
     fn at(&self, keys: &[&str]) -> Option<&Value> {
         keys.iter().try_fold(&self.value, |value, key| value.get(key))

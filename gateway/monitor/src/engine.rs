@@ -20,6 +20,7 @@ mod reviewed;
 mod session_list;
 pub mod sessions;
 mod steps;
+pub mod subscriptions;
 pub mod tasks;
 
 use std::os::unix::net::UnixStream;
@@ -83,6 +84,8 @@ pub struct Gateway {
     approvals: Approvals,
     /// Rules that a person gave for a while.
     grants: grants::Grants,
+    /// Places for those who read records along.
+    subscribers: subscriptions::Subscribers,
     /// When output was pruned last.
     pruned: Due,
 }
@@ -176,6 +179,7 @@ impl Gateway {
             swept: stays.then(|| Due::every(BETWEEN_SWEEPS)),
             approvals: Approvals::default(),
             grants: grants::Grants::default(),
+            subscribers: subscriptions::Subscribers::default(),
             pruned: Due::every(BETWEEN_PRUNES),
         })
     }

@@ -4,6 +4,7 @@ pub(crate) mod agents;
 pub(crate) mod amend;
 pub(crate) mod approvals;
 mod common;
+pub(crate) mod events;
 mod filter;
 mod generate;
 pub(crate) mod grants;
@@ -98,6 +99,9 @@ pub(crate) enum Command {
     /// List and close sessions.
     #[command(after_help = sessions::EXAMPLE)]
     Sessions(Box<sessions::Sessions>),
+    /// Print records of the log as the running gateway tells them.
+    #[command(after_help = events::EXAMPLE)]
+    Events(Box<events::Events>),
     /// Check which protections this machine can enforce, and how to get the missing ones.
     #[command(after_help = EXAMPLE_DOCTOR)]
     Doctor(Doctor),
@@ -478,6 +482,7 @@ impl Arguments {
             Command::Run(options) => &options.common,
             Command::Check(options) => &options.common,
             Command::Parse(options) => &options.common,
+            Command::Events(options) => &options.common,
             Command::Doctor(options) => &options.common,
             Command::Serve(options) => &options.common,
             Command::Hook(options) => &options.common,

@@ -10,6 +10,7 @@ mod check;
 mod color;
 mod context;
 mod doctor;
+mod events;
 mod exit;
 mod failure;
 mod generate;
@@ -141,6 +142,7 @@ fn dispatch(mut arguments: Arguments, foreseen: Option<Prefork>) -> Result<ExitC
         Command::Approvals(options) => approvals::approvals(&options.common, options.command),
         Command::Grants(options) => grants::grants(&options.common, options.command),
         Command::Sessions(options) => sessions::sessions(&options.common, options.command),
+        Command::Events(options) => events::events(*options),
         Command::Parse(options) => wait(parse::parse(options))?,
         Command::Doctor(options) => doctor::doctor(&options),
         // A repair writes, and has to meet a limit as an error as well.
@@ -178,6 +180,7 @@ fn common_of(command: &mut Command) -> Option<&mut Common> {
         Command::Approvals(options) => Some(&mut options.common),
         Command::Grants(options) => Some(&mut options.common),
         Command::Sessions(options) => Some(&mut options.common),
+        Command::Events(options) => Some(&mut options.common),
         Command::Parse(options) => Some(&mut options.common),
         Command::Doctor(options) => Some(&mut options.common),
         Command::Audit(options) => Some(&mut options.common),

@@ -14,6 +14,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
+use super::subscribed;
 use crate::Gateway;
 use crate::engine::calling::Calling;
 use crate::engine::sessions::lasts_with_connection;
@@ -28,6 +29,7 @@ use crate::tasks::live::{Stopping, Ways};
 use stockade_wire::approvals::{ApprovalRequest, GrantRequest};
 use stockade_wire::conversation::{Conversation, PendingQuestion, WINDOW};
 use stockade_wire::sessions::SessionRequest;
+use stockade_wire::subscriptions::SubscribeRequest;
 
 /// Most requests at once on one connection.
 const MOST_REQUESTS: usize = 64;
@@ -61,6 +63,8 @@ struct Connection {
     running: HashMap<Id, Running>,
     questions: HashMap<Id, oneshot::Sender<Answer>>,
     requests: JoinSet<()>,
+    /// They end with the connection, and nothing waits for them.
+    subscriptions: JoinSet<()>,
     /// Sessions that last as long as this connection.
     sessions: BTreeSet<String>,
     greeted: bool,
@@ -91,6 +95,7 @@ pub(super) async fn serve(
         running: HashMap::new(),
         questions: HashMap::new(),
         requests: JoinSet::new(),
+        subscriptions: JoinSet::new(),
         sessions: BTreeSet::new(),
         greeted: false,
         last_question: 0,
@@ -210,8 +215,19 @@ impl Connection {
                 let request: GrantRequest = typed(params)?;
                 self.answered_by(id, |it, who| async move { it.about_grants(&who, request).await })
             }
+            "subscribe" => {
+                self.subscribe(id, typed(params)?);
+                Ok(())
+            }
             _ => Err(RpcError::new(frames::METHOD_NOT_FOUND, format!("unknown method `{method}`"))),
         }
+    }
+
+    /// Tells of records until the subscription or the connection ends.
+    fn subscribe(&mut self, id: &Id, request: SubscribeRequest) {
+        while self.subscriptions.try_join_next().is_some() {}
+        let (gateway, outgoing) = (Arc::clone(&self.gateway), self.outgoing.clone());
+        self.subscriptions.spawn(subscribed::serve(id.clone(), gateway, request, outgoing));
     }
 
     fn hello(&mut self, id: &Id, params: Value) -> Result<(), RpcError> {
@@ -359,6 +375,7 @@ impl Connection {
 
     /// Ends every command of this connection and waits until each is recorded.
     async fn end(mut self, writer: tokio::task::JoinHandle<()>) {
+        self.subscriptions.shutdown().await;
         self.questions.clear();
         for Running { control, .. } in std::mem::take(&mut self.running).into_values() {
             // One that is over needs no end. None waits for another that takes nothing yet.
@@ -518,12 +535,12 @@ async fn hand_on_questions(
 }
 
 /// Sends a line; a client that is gone misses it.
-async fn deliver(outgoing: &mpsc::Sender<Vec<u8>>, line: Vec<u8>) {
+pub(super) async fn deliver(outgoing: &mpsc::Sender<Vec<u8>>, line: Vec<u8>) {
     let _ = outgoing.send(line).await;
 }
 
 /// Returns the line that answers request `id`.
-fn answer(id: &Id, result: &impl serde::Serialize) -> Vec<u8> {
+pub(super) fn answer(id: &Id, result: &impl serde::Serialize) -> Vec<u8> {
     frames::answer(&id.value(), result).unwrap_or_else(|error| {
         let message = format!("cannot write the answer: {error}");
         refusal(id.clone(), &Failure::new(Code::Internal, message, ""))
@@ -531,7 +548,7 @@ fn answer(id: &Id, result: &impl serde::Serialize) -> Vec<u8> {
 }
 
 /// Returns the line that says why request `id` has no result.
-fn refusal(id: Id, failure: &Failure) -> Vec<u8> {
+pub(super) fn refusal(id: Id, failure: &Failure) -> Vec<u8> {
     frames::encode(&Frame::Answer { id: Some(id), result: Err(RpcError::failure(failure)) })
 }
 

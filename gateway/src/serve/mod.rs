@@ -6,3 +6,4 @@ pub(crate) mod machine;
 pub(crate) mod rights;
 pub(crate) mod shell;
 pub(crate) mod socket;
+mod subscribed;

@@ -333,11 +333,12 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_answers_no_question_closes_no_session_and_opens_no_port() {
+    fn an_agent_answers_no_question_closes_no_session_reads_no_records_and_opens_no_port() {
         let asked = |method: &str, params: Value| rights(true).params(method, params);
         for (method, params) in [
             ("approval", json!({ "act": "list" })),
             ("session", json!({ "act": "close", "session": "s" })),
+            ("subscribe", json!({ "from": 0 })),
             ("task", json!({ "act": "open", "task_id": "x" })),
         ] {
             assert!(asked(method, params).is_err(), "{method}");

@@ -191,7 +191,7 @@ impl Keeper {
         let failed =
             |error: io::Error| format!("the gateway of uid {uid} cannot be started: {error}");
         let recorder =
-            recorder(uid).map_err(|error| format!("the recorder does not answer: {error}"))?;
+            recorder(identity).map_err(|error| format!("the recorder does not answer: {error}"))?;
         let (control, theirs) = UnixStream::pair().map_err(failed)?;
         let mut command = Command::new(&self.executable);
         command.arg(GATEWAY).arg(identity.word()).env_clear().envs(environment(&account));
@@ -216,14 +216,17 @@ impl Keeper {
     }
 }
 
-/// Connects to the recorder for `uid`.
-fn recorder(uid: u32) -> io::Result<UnixStream> {
+/// Connects to the recorder for a user, and says whether that user may read the records of all: members of its group may.
+fn recorder(identity: &Identity) -> io::Result<UnixStream> {
+    let group = Account::find(Path::new("/"), LOG_USER).map(|account| account.gid);
+    let reads_all = group.is_some_and(|group| identity.groups.contains(&group));
     let flags = SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     set_socket_timeout(&socket, Timeout::Send, Some(PATIENCE))?;
     rustix::net::connect(&socket, &SocketAddrUnix::new(RECORDER_SOCKET)?)?;
     let mut stream = UnixStream::from(socket);
-    stream.write_all(&uid.to_be_bytes())?;
+    let [a, b, c, d] = identity.uid.to_be_bytes();
+    stream.write_all(&[a, b, c, d, u8::from(reads_all)])?;
     stream.set_write_timeout(None)?;
     Ok(stream)
 }

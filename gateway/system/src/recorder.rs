@@ -13,6 +13,7 @@ use landlock::{
 };
 use stockade_base::places::{LogPlaces, SYSTEM_LOG, SYSTEM_LOG_STATE};
 use stockade_log::apart::{self, ledger::Ledger};
+use stockade_log::query::along::Whose;
 use stockade_log::{GatewayMode, Log};
 
 use crate::accounts::Account;
@@ -82,10 +83,13 @@ fn serve(log: &Log, ledger: &Ledger, mut stream: &UnixStream) -> std::io::Result
         return Err(std::io::ErrorKind::PermissionDenied.into());
     }
     stream.set_read_timeout(Some(GREETING))?;
-    let mut uid = [0; 4];
-    stream.read_exact(&mut uid)?;
+    let mut told = [0; 5];
+    stream.read_exact(&mut told)?;
     stream.set_read_timeout(None)?;
-    apart::serve(log, ledger, stream, u32::from_be_bytes(uid))
+    let [a, b, c, d, reads_all] = told;
+    let uid = u32::from_be_bytes([a, b, c, d]);
+    let whose = if reads_all == 1 { Whose::All } else { Whose::Of(uid) };
+    apart::serve(log, ledger, stream, (uid, whose))
 }
 
 /// Leaves this process the folders of the log.

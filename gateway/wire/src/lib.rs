@@ -11,6 +11,7 @@ pub mod frames;
 pub mod parts;
 pub mod sessions;
 pub mod status;
+pub mod subscriptions;
 pub mod tasks;
 pub mod types;
 pub mod words;

@@ -91,6 +91,11 @@ impl Ledger {
         self.state().running.get(id) == Some(&uid)
     }
 
+    /// Returns whose decision `id` is, if that is remembered.
+    pub(super) fn owner(&self, id: &str) -> Option<u32> {
+        self.state().owners.get(id).copied()
+    }
+
     /// Says whether `id` is known to be the decision of another user.
     pub(super) fn is_anothers(&self, uid: u32, id: &str) -> bool {
         self.state().owners.get(id).is_some_and(|owner| *owner != uid)

@@ -3,11 +3,12 @@
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
-use super::{Told, Wanted, framed, receive};
+use super::{Asked, Told, Wanted, framed, receive};
 use crate::error::Error;
 use crate::hash::unhex;
 use crate::keys::RedactKey;
@@ -47,8 +48,8 @@ impl Pen {
         Ok(Pen { stream, directory: directory.to_owned(), redactor, head })
     }
 
-    /// Hands over what comes until every sender is gone.
-    pub(crate) fn run(mut self, mut queue: mpsc::Receiver<Job>) {
+    /// Hands over what comes until every sender is gone. Who reads takes turns with it.
+    pub(crate) fn run(pen: &Mutex<Pen>, mut queue: mpsc::Receiver<Job>) {
         while let Some(first) = queue.blocking_recv() {
             let mut batch = vec![first];
             while batch.len() < BATCH {
@@ -57,10 +58,12 @@ impl Pen {
                     Err(_) => break,
                 }
             }
-            let sent = self.hand_over(batch.iter().map(|job| &job.record));
+            // Each turn leaves the connection without an answer on the way.
+            let mut pen = pen.lock().unwrap_or_else(PoisonError::into_inner);
+            let sent = pen.hand_over(batch.iter().map(|job| &job.record));
             let mut abandoned = Vec::new();
             for Job { record, answer } in batch {
-                let told = sent.clone().and_then(|()| self.told());
+                let told = sent.clone().and_then(|()| pen.told());
                 let id = told.as_ref().ok().map(|receipt| receipt.id.clone());
                 if answer.send(told).is_err() && record.follow == Follow::Opens {
                     abandoned.extend(id);
@@ -69,11 +72,11 @@ impl Pen {
             // Nobody waited for these decisions: their commands do not start.
             for id in abandoned {
                 let body = Body::Result(Box::new(Outcome::bare(&id, Agreement::NotRun, "gateway")));
-                let record = wire::prepare(&body, &self.head, &self.redactor);
+                let record = wire::prepare(&body, &pen.head, &pen.redactor);
                 if let Ok(record) = record
-                    && self.hand_over(std::iter::once(&record)).is_ok()
+                    && pen.hand_over(std::iter::once(&record)).is_ok()
                 {
-                    let _ = self.told(); // the recorder makes the result itself when this connection ends
+                    let _ = pen.told(); // the recorder makes the result itself when this connection ends
                 }
             }
         }
@@ -83,22 +86,38 @@ impl Pen {
         let mut frames = Vec::new();
         for record in records {
             let wanted = Wanted::of(record).map_err(|cause| self.failed(cause))?;
-            frames.extend(framed(&wanted).map_err(|error| self.failed(error.to_string()))?);
+            let asked = Asked::Write(wanted);
+            frames.extend(framed(&asked).map_err(|error| self.failed(error.to_string()))?);
         }
         self.stream.write_all(&frames).map_err(|error| self.failed(error.to_string()))
     }
 
     fn told(&mut self) -> Result<Receipt, Error> {
+        match self.answer()? {
+            Told::Written { sequence, id } => Ok(Receipt { sequence, id }),
+            Told::Hello { .. } | Told::Refused { .. } | Told::Begun(_) | Told::Read(_) => {
+                Err(self.lost("it answers something else".into()))
+            }
+        }
+    }
+
+    /// Asks for what is to be read, and returns the answer.
+    pub(super) fn ask(&mut self, asked: &Asked) -> Result<Told, Error> {
+        let frame = framed(asked).map_err(|error| self.failed(error.to_string()))?;
+        self.stream.write_all(&frame).map_err(|error| self.failed(error.to_string()))?;
+        self.answer()
+    }
+
+    fn answer(&mut self) -> Result<Told, Error> {
         match receive(&self.stream) {
-            Ok(Told::Written { sequence, id }) => Ok(Receipt { sequence, id }),
             Ok(Told::Refused { cause }) => Err(self.failed(cause)),
-            Ok(Told::Hello { .. }) => Err(self.lost("it greeted twice".into())),
+            Ok(told) => Ok(told),
             Err(error) => Err(self.lost(error.to_string())),
         }
     }
 
     /// A late answer must not be taken for the next one: nothing is heard on this connection any more.
-    fn lost(&self, cause: String) -> Error {
+    pub(super) fn lost(&self, cause: String) -> Error {
         // One that is closed already needs nothing.
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
         self.failed(cause)

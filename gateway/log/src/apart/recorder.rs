@@ -8,10 +8,11 @@ use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
 use super::ledger::Ledger;
-use super::{Following, LONGEST, Told, Wanted, receive, send};
+use super::{Asked, Following, LONGEST, Told, Wanted, receive, send};
 use crate::clock::is_ulid;
 use crate::error::Error;
 use crate::hash::hex;
+use crate::query::along::{self, Owners, Place, Start, Whose};
 use crate::record::{Agreement, Body, Outcome};
 use crate::wire::{self, Follow, Prepared};
 use crate::writer::Job;
@@ -27,8 +28,15 @@ const KINDS: [&str; 7] =
 /// Members that name a user: they have to name the one that the connection is for.
 const USERS: [&str; 2] = ["/caller/uid", "/who/uid"];
 
+/// What is answered in its turn.
+enum Pending {
+    Record(Handed),
+    Begin(Start),
+    Read(Place),
+}
+
 /// A record that was handed to the writer, or was not.
-struct Pending {
+struct Handed {
     follow: Following,
     reference: Option<String>,
     /// Room was made for its command.
@@ -36,26 +44,32 @@ struct Pending {
     answer: Result<oneshot::Receiver<Result<Receipt, Error>>, String>,
 }
 
-/// Serves the gateway of `uid` at the other end of `stream` until it leaves. Commands of which no end was told get a
+/// Serves the gateway of `uid`, which may read the records of `whose`, at the other end of `stream` until it leaves. Commands of which no end was told get a
 /// result that says so.
 ///
 /// # Errors
 ///
 /// The error of the socket; records that came before it are written.
-pub fn serve(log: &Log, ledger: &Ledger, stream: &UnixStream, uid: u32) -> io::Result<()> {
+pub fn serve(
+    log: &Log,
+    ledger: &Ledger,
+    stream: &UnixStream,
+    (uid, whose): (u32, Whose),
+) -> io::Result<()> {
     let shared = &log.shared;
     let redact = hex(&shared.redactor.key_bytes());
     send(stream, &Told::Hello { redact, head: shared.head.clone() })?;
     let (handed, pending) = sync_channel(WAITING);
     let mut open = Vec::new();
     let ended = std::thread::scope(|scope| {
-        let answering = scope.spawn(move || answer(ledger, stream, uid, &pending));
+        let answering = scope.spawn(move || answer(log, ledger, (stream, uid, whose), &pending));
         let ended = loop {
-            let wanted: Wanted = match receive(stream) {
-                Ok(wanted) => wanted,
+            let pending = match receive(stream) {
+                Ok(Asked::Write(wanted)) => Pending::Record(take(log, ledger, wanted, uid)),
+                Ok(Asked::Begin(start)) => Pending::Begin(start),
+                Ok(Asked::Read(place)) => Pending::Read(place),
                 Err(error) => break error,
             };
-            let pending = take(log, ledger, wanted, uid);
             if handed.send(pending).is_err() {
                 break io::Error::other("nobody answers");
             }
@@ -80,47 +94,69 @@ pub fn serve(log: &Log, ledger: &Ledger, stream: &UnixStream, uid: u32) -> io::R
 
 /// Answers in order, and returns the decisions whose commands may have run.
 fn answer(
+    log: &Log,
     ledger: &Ledger,
-    stream: &UnixStream,
-    uid: u32,
+    (stream, uid, whose): (&UnixStream, u32, Whose),
     pending: &Receiver<Pending>,
 ) -> Vec<String> {
     let mut open = Vec::new();
+    let mut owners = Owners::default();
     let mut is_gone = false;
-    for Pending { follow, reference, begins, answer } in pending {
-        let written = match answer {
-            Ok(answer) => match answer.blocking_recv() {
-                Ok(written) => written.map_err(|error| error.cause()),
-                Err(_) => Err("the writer has ended".to_owned()),
-            },
-            Err(cause) => Err(cause),
-        };
-        if begins {
-            ledger.begun(uid);
-        }
-        if let Ok(receipt) = &written {
-            ledger.note(uid, &receipt.id, follow == Following::Opens);
-            match (follow, reference) {
-                (Following::Opens, _) => open.push(receipt.id.clone()),
-                (Following::Closes, Some(reference)) => ledger.end(&reference),
-                (Following::Closes | Following::None, _) => {}
+    for pending in pending {
+        let told = match pending {
+            Pending::Record(handed) => written(ledger, uid, handed, &mut open),
+            Pending::Begin(_) | Pending::Read(_) if is_gone => continue,
+            Pending::Begin(start) => {
+                told(along::begin(&log.shared.directory, &start).map(Told::Begun))
             }
-        }
-        let told = match written {
-            Ok(Receipt { sequence, id }) => Told::Written { sequence, id },
-            Err(cause) => Told::Refused { cause },
+            Pending::Read(place) => {
+                let known = |id: &str| ledger.owner(id);
+                let directory = &log.shared.directory;
+                told(along::read(directory, place, whose, &mut owners, known).map(Told::Read))
+            }
         };
         is_gone = is_gone || send(stream, &told).is_err();
     }
     open
 }
 
-fn take(log: &Log, ledger: &Ledger, wanted: Wanted, uid: u32) -> Pending {
+fn told(read: Result<Told, Error>) -> Told {
+    read.unwrap_or_else(|error| Told::Refused { cause: error.cause() })
+}
+
+/// Waits until a record is on disk, or is known not to be.
+fn written(ledger: &Ledger, uid: u32, handed: Handed, open: &mut Vec<String>) -> Told {
+    let Handed { follow, reference, begins, answer } = handed;
+    let written = match answer {
+        Ok(answer) => match answer.blocking_recv() {
+            Ok(written) => written.map_err(|error| error.cause()),
+            Err(_) => Err("the writer has ended".to_owned()),
+        },
+        Err(cause) => Err(cause),
+    };
+    if begins {
+        ledger.begun(uid);
+    }
+    if let Ok(receipt) = &written {
+        ledger.note(uid, &receipt.id, follow == Following::Opens);
+        match (follow, reference) {
+            (Following::Opens, _) => open.push(receipt.id.clone()),
+            (Following::Closes, Some(reference)) => ledger.end(&reference),
+            (Following::Closes | Following::None, _) => {}
+        }
+    }
+    match written {
+        Ok(Receipt { sequence, id }) => Told::Written { sequence, id },
+        Err(cause) => Told::Refused { cause },
+    }
+}
+
+fn take(log: &Log, ledger: &Ledger, wanted: Wanted, uid: u32) -> Handed {
     let (follow, reference) = (wanted.follow, wanted.reference.clone());
     let checked = checked(log, ledger, wanted, uid);
     let begins = follow == Following::Opens && checked.is_ok();
     let answer = checked.and_then(|record| give(log, record));
-    Pending { follow, reference, begins, answer }
+    Handed { follow, reference, begins, answer }
 }
 
 /// Hands a record to the writer.

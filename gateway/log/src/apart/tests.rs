@@ -5,6 +5,7 @@ use stockade_scratch::Folder;
 
 use super::ledger::{Ledger, MOST_RUNNING};
 use super::*;
+use crate::query::along::Whose;
 use crate::record::{self, Agreement, Body, Outcome};
 use crate::{GatewayMode, Log, Places};
 
@@ -29,7 +30,7 @@ impl Recorder {
     fn connect(&self, uid: u32) -> (UnixStream, std::thread::JoinHandle<()>) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (log, ledger) = (self.log.clone(), Arc::clone(&self.ledger));
-        let serving = move || serve(&log, &ledger, &theirs, uid).unwrap();
+        let serving = move || serve(&log, &ledger, &theirs, (uid, Whose::Of(uid))).unwrap();
         (ours, std::thread::spawn(serving))
     }
 
@@ -48,8 +49,8 @@ fn say(stream: &UnixStream, kind: &str, reference: Option<&str>, members: &str) 
         _ => Following::None,
     };
     let reference = reference.map(str::to_owned);
-    send(stream, &Wanted { kind: kind.into(), reference, members: members.into(), follow })
-        .unwrap();
+    let wanted = Wanted { kind: kind.into(), reference, members: members.into(), follow };
+    send(stream, &Asked::Write(wanted)).unwrap();
     receive(stream).unwrap()
 }
 
@@ -165,7 +166,7 @@ fn a_record_that_the_table_does_not_have_is_refused() {
         members: decision(1000),
         follow: Following::None,
     };
-    send(&ada, &wanted).unwrap();
+    send(&ada, &Asked::Write(wanted)).unwrap();
     let told = cause(receive(&ada).unwrap());
     assert_eq!(told, "it means something else for its command");
     let before = recorder.lines().len();
@@ -227,4 +228,76 @@ fn one_user_has_a_share_of_the_log() {
     let refused = (0..1000).find_map(|_| ledger.spend(1000, 8 * piece).err());
     assert_eq!(refused.unwrap(), "uid 1000 writes more than its share of the log");
     ledger.spend(1001, piece).unwrap();
+}
+
+/// Returns numbers and kinds of what a user is given from the beginning on.
+fn reads(stream: &UnixStream) -> Vec<(u64, String)> {
+    send(stream, &Asked::Begin(Start::Record(0))).unwrap();
+    let Told::Begun(Begun { mut place, .. }) = receive(stream).unwrap() else { panic!("a place") };
+    let mut found = Vec::new();
+    loop {
+        send(stream, &Asked::Read(place)).unwrap();
+        let Told::Read(piece) = receive(stream).unwrap() else { panic!("records") };
+        found.extend(piece.records.into_iter().map(|(sequence, kind, _)| (sequence, kind)));
+        if piece.is_end {
+            return found;
+        }
+        place = piece.place;
+    }
+}
+
+#[test]
+fn one_user_reads_no_record_of_another() {
+    let recorder = Recorder::new();
+    let ((ada, _), (bob, _)) = (recorder.connect(1000), recorder.connect(1001));
+    greeted(&ada);
+    greeted(&bob);
+    let of_ada = id(say(&ada, "decision", None, &decision(1000)));
+    id(say(&bob, "grant", None, &grant(1001)));
+    id(say(&ada, "result", Some(&of_ada), &result()));
+    let own = |uid: u64| -> Vec<(u64, String)> {
+        let lines = recorder.lines();
+        let is_own = |it: &&Value| {
+            let named = |pointer: &str| it.pointer(pointer).and_then(Value::as_u64) == Some(uid);
+            named("/caller/uid") || named("/who/uid") || uid == 1000 && it["ref"] == *of_ada
+        };
+        let shown =
+            |it: &Value| (it["seq"].as_u64().unwrap(), it["kind"].as_str().unwrap().to_owned());
+        lines.iter().filter(is_own).map(shown).collect()
+    };
+    let kinds = |found: &[(u64, String)]| found.iter().map(|it| it.1.clone()).collect::<Vec<_>>();
+    assert_eq!(reads(&ada), own(1000));
+    assert_eq!(kinds(&own(1000)), ["decision", "result"]);
+    assert_eq!(reads(&bob), own(1001));
+    assert_eq!(kinds(&own(1001)), ["grant"]);
+    // Somebody who remembers nothing of the decision finds it, and it is still not bob's.
+    let other = Arc::new(Ledger::default());
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let log = recorder.log.clone();
+    std::thread::spawn(move || serve(&log, &other, &theirs, (1000, Whose::Of(1000))));
+    greeted(&ours);
+    send(&ours, &Asked::Begin(Start::Record(own(1000)[1].0))).unwrap();
+    let Told::Begun(Begun { place, .. }) = receive(&ours).unwrap() else { panic!("a place") };
+    send(&ours, &Asked::Read(place)).unwrap();
+    let Told::Read(piece) = receive(&ours).unwrap() else { panic!("records") };
+    assert_eq!(piece.records.len(), 1);
+    // Nobody reads from the middle of a record, or from a segment that is not there.
+    for wrong in
+        [json(&place, |it| it["offset"] = 17.into()), json(&place, |it| it["segment"] = 9.into())]
+    {
+        send(&bob, &Asked::Read(wrong)).unwrap();
+        let told: Told = receive(&bob).unwrap();
+        match told {
+            Told::Refused { .. } => {}
+            Told::Read(piece) => assert!(piece.records.is_empty() && piece.is_end, "{piece:?}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Returns a place that is changed as somebody could who writes the messages.
+fn json(place: &Place, change: impl Fn(&mut Value)) -> Place {
+    let mut value = serde_json::to_value(place).unwrap();
+    change(&mut value);
+    serde_json::from_value(value).unwrap()
 }

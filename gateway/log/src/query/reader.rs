@@ -42,6 +42,12 @@ impl Reader {
         &self.directory
     }
 
+    /// Returns segment and offset at which it stands, with the number of the record before; none before all segments.
+    pub(super) fn stands(&self) -> Option<((u64, u64), Option<u64>)> {
+        let last = self.last.map(|(number, _)| number);
+        (self.segment > 0).then_some(((self.segment, self.offset), last))
+    }
+
     /// Begins with `segment`; 0 is the first that is there.
     pub(super) fn at(directory: &Path, segment: u64) -> Reader {
         let directory = directory.to_owned();

@@ -1,0 +1,76 @@
+//! Reads a log along, whoever keeps it: files of this user, or what the recorder gives this user.
+
+use std::sync::PoisonError;
+
+use super::{Asked, Told};
+use crate::Log;
+use crate::error::Error;
+use crate::query::along::{self, Begun, Owners, Piece, Place, Start, Whose};
+
+/// Who reads along. Each step waits for the file system or for the recorder.
+#[derive(Debug)]
+pub struct Reading {
+    log: Log,
+    place: Place,
+    owners: Owners,
+}
+
+impl Reading {
+    /// Begins at `start`, and returns also the number of the record there.
+    ///
+    /// # Errors
+    ///
+    /// The log cannot be read.
+    pub fn begin(log: &Log, start: Start) -> Result<(Reading, u64), Error> {
+        let begun = match log.ask(&Asked::Begin(start.clone())) {
+            None => along::begin(&log.shared.directory, &start)?,
+            Some(told) => match told? {
+                Told::Begun(begun) => begun,
+                Told::Hello { .. }
+                | Told::Written { .. }
+                | Told::Refused { .. }
+                | Told::Read(_) => {
+                    return Err(log.confused());
+                }
+            },
+        };
+        let Begun { place, next } = begun;
+        Ok((Reading { log: log.clone(), place, owners: Owners::default() }, next))
+    }
+
+    /// Returns what follows: in a log of this user all, of the recorder what is of this user.
+    ///
+    /// # Errors
+    ///
+    /// The log cannot be read.
+    pub fn next(&mut self) -> Result<Piece, Error> {
+        let piece = match self.log.ask(&Asked::Read(self.place)) {
+            None => {
+                let directory = &self.log.shared.directory;
+                along::read(directory, self.place, Whose::All, &mut self.owners, |_| None)?
+            }
+            Some(told) => match told? {
+                Told::Read(piece) => piece,
+                Told::Hello { .. }
+                | Told::Written { .. }
+                | Told::Refused { .. }
+                | Told::Begun(_) => return Err(self.log.confused()),
+            },
+        };
+        self.place = piece.place;
+        Ok(piece)
+    }
+}
+
+impl Log {
+    /// Asks the recorder, if it keeps the log.
+    fn ask(&self, asked: &Asked) -> Option<Result<Told, Error>> {
+        let pen = self.shared.pen.as_ref()?;
+        Some(pen.lock().unwrap_or_else(PoisonError::into_inner).ask(asked))
+    }
+
+    fn confused(&self) -> Error {
+        let cause = "it answers something else".to_owned();
+        Error::Recorder { directory: self.shared.directory.clone(), cause }
+    }
+}
