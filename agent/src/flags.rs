@@ -145,6 +145,9 @@ pub(crate) struct Flags {
     /// Repeat the messages of the user in the output (stream-json)
     #[arg(long)]
     pub(crate) replay_user_messages: bool,
+    /// Tell the host each line of the session that was stored (stream-json)
+    #[arg(long, conflicts_with = "no_session_persistence")]
+    pub(crate) session_mirror: bool,
     /// Show more
     #[arg(long)]
     pub(crate) verbose: bool,
@@ -158,8 +161,6 @@ pub(crate) struct Flags {
 pub(crate) struct Accepted {
     #[arg(long, hide = true)]
     strict_mcp_config: bool,
-    #[arg(long, hide = true)]
-    session_mirror: bool,
     #[arg(long, hide = true)]
     await_initialize: bool,
     #[arg(long, hide = true, num_args = 0..=1)]

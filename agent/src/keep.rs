@@ -176,11 +176,6 @@ impl Keeper {
         Ok(Keeper { lines, answers })
     }
 
-    /// Appends a line, and returns when it is in the file.
-    pub(crate) fn append(&mut self, line: &Value) -> anyhow::Result<()> {
-        self.ask(line).map(drop)
-    }
-
     /// Sends a line, and returns the answer; null for one that has none.
     pub(crate) fn ask(&mut self, line: &Value) -> anyhow::Result<Value> {
         self.lines.write_all(format!("{line}\n").as_bytes()).context("its keeper is gone")?;

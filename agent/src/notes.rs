@@ -17,6 +17,10 @@ pub(crate) fn shown(frames: &Frames, note: Note, hooks: bool) -> Vec<Value> {
         Note::Said(text) => frame("informational", json!({ "content": text })),
         Note::Hook(hook) if hooks => hook_frames(frames, &hook),
         Note::Hook(_) => Vec::new(),
+        Note::Mirror { path, entries } => {
+            let frame = json!({ "type": "transcript_mirror", "filePath": path, "entries": entries });
+            vec![frames.plain(frame)]
+        }
         Note::TaskStarted { task, call_id, description } => frame("task_started", json!({
             "task_id": task, "tool_use_id": call_id, "description": description, "is_backgrounded": true,
             "task_type": "local_bash",

@@ -225,6 +225,92 @@ fn python_sets_mode_and_model_and_gets_structured_output() {
     assert_eq!(schema, [json!(["result", "success", false, { "n": 3 }])]);
 }
 
+/// A message as the script shows it.
+fn said(kind: &str, content: impl Into<Value>) -> Value {
+    json!([kind, content.into()])
+}
+
+#[test]
+fn python_lists_reads_names_copies_and_removes_sessions() {
+    let place = Place::new("sdk-readers");
+    let server = script(&[
+        &[write("a", "x"), write("b", "y")],
+        &[say("done")],
+        &[say("more")],
+        &[say("of the copy")],
+        &[say("last")],
+    ]);
+    let test = "python_lists_reads_names_copies_and_removes_sessions";
+    let Some(seen) = seen(test, "readers", &place, &server) else { return };
+    let of_both = [
+        said("user", "blue words"),
+        said("assistant", json!(["tool_use", "tool_use"])),
+        said("user", json!(["tool_result"])),
+        said("user", json!(["tool_result"])),
+        said("assistant", json!(["done"])),
+    ];
+    let with = |more: &[(&str, &str)]| {
+        let more = more
+            .iter()
+            .flat_map(|(words, answer)| [said("user", *words), said("assistant", json!([answer]))]);
+        Value::Array(of_both.iter().cloned().chain(more).collect())
+    };
+    let went_on = ("green words", "more");
+    assert_eq!(
+        seen,
+        [
+            json!(["listed", [[true, "blue words"]]]),
+            json!(["messages", with(&[])]),
+            json!(["info", "The Task", "The Task", "blue", true]),
+            json!(["goes on", true]),
+            json!(["messages", with(&[went_on])]),
+            json!(["copy goes on", true]),
+            json!(["copy", with(&[("red words", "of the copy")])]),
+            json!(["original", 7]),
+            json!(["names", ["Copy", "The Task"]]),
+            json!(["left", [true]]),
+            json!(["again", with(&[went_on, ("last words", "last")])]),
+        ]
+    );
+    let asked = server.received();
+    let of_the_copy = asked[3].body["messages"].to_string();
+    assert!(of_the_copy.contains("blue words") && !of_the_copy.contains("green words"));
+}
+
+#[test]
+fn python_keeps_sessions_in_a_store_of_its_own_and_goes_on_elsewhere() {
+    let place = Place::new("sdk-stored");
+    let server =
+        script(&[&[write("a", "x")], &[say("done")], &[say("of the copy")], &[say("elsewhere")]]);
+    let test = "python_keeps_sessions_in_a_store_of_its_own_and_goes_on_elsewhere";
+    let Some(seen) = seen(test, "stored", &place, &server) else { return };
+    let with = |more: &[(&str, &str)]| {
+        let first = [
+            said("user", "blue words"),
+            said("assistant", json!(["tool_use"])),
+            said("user", json!(["tool_result"])),
+            said("assistant", json!(["done"])),
+        ];
+        let more = more
+            .iter()
+            .flat_map(|(words, answer)| [said("user", *words), said("assistant", json!([answer]))]);
+        Value::Array(first.into_iter().chain(more).collect())
+    };
+    assert_eq!(
+        seen,
+        [
+            json!(["listed", [[true, "blue words"]]]),
+            json!(["messages", with(&[])]),
+            json!(["as on disk", true]),
+            json!(["copy", true, with(&[("red words", "of the copy")])]),
+            json!(["goes on", true]),
+            json!(["messages", with(&[("green words", "elsewhere")])]),
+        ]
+    );
+    let told = server.received()[3].body["messages"].to_string();
+    assert!(told.contains("blue words") && !told.contains("red words"), "{told}");
+}
+
 #[test]
 fn the_npm_package_runs_on_it() {
     let place = Place::new("sdk-npm");

@@ -94,6 +94,13 @@ pub enum Note {
         /// One line for people.
         summary: String,
     },
+    /// Lines of the session were stored, and the host keeps a copy.
+    Mirror {
+        /// File that has them.
+        path: String,
+        /// The lines.
+        entries: Vec<Value>,
+    },
 }
 
 /// The other side of a front end. A host that cannot answer says no.

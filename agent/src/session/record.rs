@@ -12,14 +12,15 @@ use stockade_session::{
 };
 
 use super::indexed::Indexer;
-use super::projection::Projection;
-use super::transcript::{file, last, load};
+use super::projection::{Folder, Projection};
 use crate::flags::Flags;
 
 /// Member of a line that is an event and no message.
 pub(crate) const EVENT: &str = "stockade_event";
 /// Modes that allow no more than any other mode.
 const NARROW: [&str; 2] = ["plan", "dontAsk"];
+/// Member of an answer: lines that were stored, for a host that keeps a copy.
+pub(crate) const MIRROR: &str = "stockade_mirror";
 /// Member of a line that is a question.
 pub(crate) const ASK: &str = "stockade_ask";
 
@@ -71,8 +72,10 @@ fn origin(config: &str) -> Option<String> {
 /// Finds the session that goes on: the one that is named, or the one that is nearest to here.
 pub(crate) fn before(flags: &Flags, cwd: &Path) -> anyhow::Result<Option<(String, Before)>> {
     let store = store()?;
+    let folder = Folder::of(cwd);
     let of_file = |id: String| {
-        let lines = load(cwd, &id)?;
+        let folder = folder.as_ref().context("sessions have no place; set `HOME`")?;
+        let lines = folder.load(&id)?;
         anyhow::Ok(Some((id, Before { lines, is_import: true, ..Before::default() })))
     };
     let found = match (&flags.resume, flags.continue_last) {
@@ -83,7 +86,10 @@ pub(crate) fn before(flags: &Flags, cwd: &Path) -> anyhow::Result<Option<(String
         },
         (None, true) => match store.nearest(&here(cwd)) {
             Some((near, found)) if near < Nearness::Other => found,
-            Some(_) | None => return last(cwd).map_or(Ok(None), of_file),
+            Some(_) | None => {
+                let last = folder.as_ref().and_then(Folder::last);
+                return last.map_or(Ok(None), of_file);
+            }
         },
         (None, false) => return Ok(None),
     };
@@ -123,6 +129,8 @@ pub(crate) struct Record {
     id: String,
     workspace: Workspace,
     projection: Projection,
+    /// Lines of the projection that a host with a copy has to be told; none without such a host.
+    untold: Option<Vec<Value>>,
     /// The first events of the log, besides its start.
     first: Vec<(Kind, Value)>,
     open: Option<(Lock, Log)>,
@@ -165,12 +173,14 @@ impl Record {
         if let Some(name) = &flags.name {
             first.push((Kind::Name, json!({ "name": name })));
         }
-        let projection = Projection::new(file(cwd, id).filter(|_| is_projected()));
+        let place = Folder::of(cwd).filter(|_| flags.session_mirror || is_projected());
+        let projection = Projection::new(place.map(|folder| (folder, id.to_owned())));
         let mut record = Record {
             store: store()?,
             id: id.to_owned(),
             workspace,
             projection,
+            untold: flags.session_mirror.then(Vec::new),
             first,
             open: None,
             from: copied,
@@ -204,6 +214,8 @@ impl Record {
                 for (kind, data) in std::mem::take(&mut self.first) {
                     log.append(kind, data)?;
                 }
+            } else if self.projection.is_missing() {
+                self.project_all(&state);
             }
             self.open = Some((lock, log));
             self.note()?;
@@ -282,7 +294,10 @@ impl Record {
         let (kind, data) = message(&value).context("the line is not a message")?;
         self.log()?.append(kind, data)?;
         self.projection.add(line);
-        Ok(None)
+        let Some(untold) = &mut self.untold else { return Ok(None) };
+        untold.push(value);
+        let (path, entries) = (self.projection.path(), std::mem::take(untold));
+        Ok(Some(json!({ MIRROR: { "filePath": path, "entries": entries } })))
     }
 
     /// Ends a turn. Its events are in the log already, so a failure is told: the agent would send them again for an error.
@@ -293,7 +308,7 @@ impl Record {
         }
     }
 
-    /// Writes what a copy begins with for the packages' readers.
+    /// Writes what a copy, or a session that went on without them, begins with for the packages' readers.
     fn project_all(&mut self, state: &State) {
         let mut all = Vec::new();
         for mut line in lines(state) {
@@ -305,6 +320,7 @@ impl Record {
                 line.extend(more.clone());
             }
             all.extend_from_slice(format!("{line}\n").as_bytes());
+            self.untold.iter_mut().for_each(|untold| untold.push(line.clone()));
         }
         self.projection.add(&all);
     }
@@ -365,13 +381,17 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("stockade-record-{}", std::process::id()));
         let store = Store::new(folder.join("sessions"));
         std::fs::create_dir_all(folder.join("sessions")).unwrap();
-        std::os::unix::fs::symlink(folder.join("target"), folder.join("x.jsonl")).unwrap();
         let id = stockade_sdk::identity();
+        let place = Folder::at(&folder);
+        let link = place.path(&id).unwrap();
+        std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(folder.join("target"), link).unwrap();
         let mut record = Record {
             store: store.clone(),
             workspace: Workspace { id: id.clone(), cwd: "/".into(), ..Workspace::default() },
             id: id.clone(),
-            projection: Projection::new(Some(folder.join("x.jsonl"))),
+            projection: Projection::new(Some((place, id.clone()))),
+            untold: None,
             first: Vec::new(),
             open: None,
             from: None,
@@ -401,6 +421,7 @@ mod tests {
             workspace: Workspace { id: id.clone(), cwd: "/".into(), ..Workspace::default() },
             id: id.clone(),
             projection: Projection::new(None),
+            untold: None,
             first: Vec::new(),
             open: None,
             from: None,

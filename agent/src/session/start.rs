@@ -187,6 +187,7 @@ impl Plan {
             false => Some(Keeper::connect(Path::new(keep::SESSION))?),
         };
         let mut transcript = Transcript::new(&self.cwd, &self.session, keeper);
+        transcript = transcript.with_mirror(Arc::clone(&host));
         let mut messages = Vec::new();
         if resumed.is_some() {
             let kept = kept(&before.lines, self.flags.resume_session_at.as_deref())?;

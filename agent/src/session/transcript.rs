@@ -1,29 +1,40 @@
 //! The file of a session: one JSON object a line, in the form that the readers of the SDK packages know.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use serde_json::{Map, Value, json};
-use stockade_door::Session;
+use stockade_door::{Host, Note, Session};
 use stockade_model::{Block, Ledger, Message, Outcome, Role, Spent, Usage};
 use stockade_sdk::{LEVEL, from_wire, identity, to_wire};
 
-use super::record::{ASK, EVENT};
+use super::record::{ASK, EVENT, MIRROR};
 use crate::keep::{Keeper, Refused};
 
-/// Longest file that is read.
-const LONGEST: u64 = 1 << 30;
+/// Most bytes of lines in one frame for a mirror: the packages end a session over a frame of 1 MiB.
+const FRAME: usize = 256 << 10;
+/// Line that is too long for a frame with the details of its result, which the conversation does not need.
+const LONG_LINE: usize = 768 << 10;
 /// The result of a call that has none.
 const UNFINISHED: &str =
     "The session ended before this call was finished. It may have run in part.";
+
+/// The host that is told what was stored, where it keeps a copy.
+struct Mirror(Arc<dyn Host>);
+
+impl std::fmt::Debug for Mirror {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Mirror")
+    }
+}
 
 /// Where a session is kept.
 #[derive(Debug)]
 pub(crate) struct Transcript {
     keeper: Option<Keeper>,
+    mirror: Option<Mirror>,
     /// Lines that could not be written yet, the oldest first.
     pending: VecDeque<Value>,
     hinders: Arc<Session>,
@@ -39,50 +50,6 @@ pub(crate) struct Transcript {
 pub(crate) struct Kept {
     pub(crate) messages: Vec<Message>,
     last: Option<String>,
-}
-
-/// Returns the folder of the sessions of a directory: below `CLAUDE_CONFIG_DIR`, as the packages expect it, else in the
-/// state directory.
-fn folder(cwd: &Path) -> Option<PathBuf> {
-    let variable =
-        |name: &str| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
-    let home = variable("HOME");
-    let base = variable("CLAUDE_CONFIG_DIR")
-        .or_else(|| {
-            variable("CLAUDE_CODE_ENTRYPOINT").and(home.clone()).map(|home| home.join(".claude"))
-        })
-        .or_else(|| variable("XDG_STATE_HOME").map(|state| state.join("stockade/sessions")))
-        .or_else(|| home.map(|home| home.join(".local/state/stockade/sessions")))?;
-    let plain = |it: char| if it.is_ascii_alphanumeric() { it } else { '-' };
-    let name: String = cwd.to_string_lossy().chars().map(plain).collect();
-    Some(base.join("projects").join(name))
-}
-
-/// Finds the last session of a directory.
-pub(crate) fn last(cwd: &Path) -> Option<String> {
-    let entries = fs::read_dir(folder(cwd)?).ok()?;
-    let files =
-        entries.flatten().filter(|it| it.path().extension().is_some_and(|it| it == "jsonl"));
-    let newest = files.max_by_key(|it| it.metadata().and_then(|it| it.modified()).ok())?;
-    Some(newest.path().file_stem()?.to_string_lossy().into_owned())
-}
-
-/// Returns the file of a session, if the name can be that of a file.
-pub(crate) fn file(cwd: &Path, session: &str) -> Option<PathBuf> {
-    let is_name = !session.is_empty()
-        && session.chars().all(|it| it.is_ascii_alphanumeric() || "-_".contains(it));
-    folder(cwd).filter(|_| is_name).map(|it| it.join(format!("{session}.jsonl")))
-}
-
-/// Reads the lines of a session.
-pub(crate) fn load(cwd: &Path, session: &str) -> anyhow::Result<Vec<Value>> {
-    let path = file(cwd, session);
-    let path = path.filter(|it| it.metadata().is_ok_and(|it| it.len() <= LONGEST));
-    let Some(path) = path else { bail!("No conversation found with session ID: {session}") };
-    let text = fs::read_to_string(&path)
-        .with_context(|| format!("`{}` cannot be read", path.display()))?;
-    // A line that was cut by a crash is left out.
-    Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
 }
 
 fn field<'a>(line: &'a Value, key: &str) -> &'a str {
@@ -184,6 +151,7 @@ impl Transcript {
         let told = <(Value, Value, Value)>::default();
         Transcript {
             keeper,
+            mirror: None,
             pending,
             hinders,
             session: session.to_owned(),
@@ -191,6 +159,11 @@ impl Transcript {
             parent: None,
             told,
         }
+    }
+
+    /// Tells the host which lines were stored, where the keeper says so.
+    pub(crate) fn with_mirror(self, host: Arc<dyn Host>) -> Transcript {
+        Transcript { mirror: Some(Mirror(host)), ..self }
     }
 
     /// Goes on behind what was kept. For a new identity, the messages so far are written under it first.
@@ -339,8 +312,13 @@ impl Transcript {
     /// Writes what waits, as far as that works now.
     fn retry(&mut self) {
         while let (Some(keeper), Some(line)) = (&mut self.keeper, self.pending.front()) {
-            match keeper.append(line) {
-                Ok(()) => drop(self.pending.pop_front()),
+            match keeper.ask(line) {
+                Ok(answer) => {
+                    self.pending.pop_front();
+                    if let (Some(Mirror(host)), Some(stored)) = (&self.mirror, answer.get(MIRROR)) {
+                        mirrored(stored).into_iter().for_each(|note| host.note(note));
+                    }
+                }
                 Err(error) if error.downcast_ref::<Refused>().is_some() => {
                     let reason = format!("the session cannot be stored: {error}");
                     eprintln!("stockade: {reason}");
@@ -354,6 +332,31 @@ impl Transcript {
         }
         self.hinders.set_hindrance(None);
     }
+}
+
+/// Returns what the host is told of lines that were stored.
+fn mirrored(stored: &Value) -> Vec<Note> {
+    let path = field(stored, "filePath");
+    let (mut all, mut entries, mut bytes) = (Vec::new(), Vec::new(), 0);
+    for entry in stored.get("entries").and_then(Value::as_array).into_iter().flatten() {
+        let (mut entry, mut length) = (entry.clone(), entry.to_string().len());
+        if length > LONG_LINE
+            && let Some(fields) = entry.as_object_mut()
+        {
+            fields.remove("toolUseResult");
+            length = entry.to_string().len();
+        }
+        if bytes + length > FRAME && !entries.is_empty() {
+            all.push(Note::Mirror { path: path.to_owned(), entries: std::mem::take(&mut entries) });
+            bytes = 0;
+        }
+        bytes += length;
+        entries.push(entry);
+    }
+    if !entries.is_empty() {
+        all.push(Note::Mirror { path: path.to_owned(), entries });
+    }
+    all
 }
 
 /// Returns the time in the form of RFC 3339, in UTC.
@@ -378,7 +381,7 @@ mod tests {
     fn what_cannot_be_written_waits_in_order_and_hinders_meanwhile() {
         use std::io::{BufRead as _, Write as _};
         // An address has room for 107 bytes (unix(7)), and TMPDIR may be longer.
-        let folder = PathBuf::from(format!("/tmp/stockade-full-{}", std::process::id()));
+        let folder = std::path::PathBuf::from(format!("/tmp/stockade-full-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let socket = folder.join("s");
         let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
@@ -413,6 +416,23 @@ mod tests {
     }
 
     #[test]
+    fn stored_lines_are_told_in_order_in_frames_that_a_package_reads() {
+        let line = |number: usize, length: usize| json!({ "uuid": number.to_string(), "message": "m".repeat(length), "toolUseResult": "r".repeat(length) });
+        let lengths = [10, 100_000, 20_000, 100_000, 500_000, 10];
+        let entries: Vec<Value> =
+            lengths.iter().enumerate().map(|(at, it)| line(at, *it)).collect();
+        let stored = json!({ "filePath": "/f", "entries": entries });
+        let mut told = Vec::new();
+        for note in mirrored(&stored) {
+            let Note::Mirror { path, entries } = note else { panic!("another note") };
+            assert_eq!(path, "/f");
+            assert!(json!(entries).to_string().len() < 1 << 20);
+            told.push(entries.iter().map(|it| field(it, "uuid").to_owned()).collect::<Vec<_>>());
+        }
+        assert_eq!(told, [vec!["0", "1", "2"], vec!["3"], vec!["4"], vec!["5"]]);
+    }
+
+    #[test]
     fn a_session_is_read_along_its_parents_and_each_call_has_a_result() {
         let line = |kind: &str, uuid: &str, parent: Value, content: Value| json!({ "type": kind, "uuid": uuid, "parentUuid": parent, "message": { "role": kind, "content": content } });
         let call = json!([{ "type": "tool_use", "id": "t", "name": "Read", "input": {} }]);
@@ -429,7 +449,6 @@ mod tests {
         assert!(outcome.is_error && outcome.id == "t");
         assert_eq!(kept(&lines, Some("1")).expect("a part").messages, [Message::user("go")]);
         assert!(kept(&lines, Some("9")).is_err());
-        assert!(load(Path::new("/"), "../x").is_err());
     }
 
     #[test]
