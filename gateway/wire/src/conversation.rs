@@ -10,13 +10,13 @@ pub const WINDOW: usize = 8;
 /// A question with the channel for its answer; dropping the channel withdraws it.
 #[derive(Debug)]
 pub struct PendingQuestion {
-    /// What is asked.
+    /// The question.
     pub question: Question,
     /// Where the answer goes.
     pub answer: oneshot::Sender<Answer>,
 }
 
-/// What a front end gives along with a command, to see it run and to act on it.
+/// Channels that a front end gives along with a command, to see it run and to act on it.
 #[derive(Debug)]
 pub struct Conversation {
     /// Output and notices go here; a full channel holds the command up.

@@ -43,9 +43,9 @@ pub enum Code {
 pub struct Failure {
     /// Stable code.
     pub code: Code,
-    /// What happened, one line without full stop.
+    /// Description of the failure, one line without full stop.
     pub message: String,
-    /// What to do, one line.
+    /// Remedy, one line.
     pub help: String,
 }
 

@@ -29,23 +29,23 @@ pub enum Frame {
     Request {
         /// Comes back in the answer.
         id: Id,
-        /// What to do.
+        /// Name of the method.
         method: String,
-        /// With what.
+        /// Its parameters.
         params: Value,
     },
     /// Wants none.
     Notification {
-        /// What happened.
+        /// Name of the method.
         method: String,
-        /// With what.
+        /// Its parameters.
         params: Value,
     },
     /// The answer to a request.
     Answer {
         /// Of which request; none when it could not be read.
         id: Option<Id>,
-        /// What came of it.
+        /// Result of the request, or its error.
         result: Result<Value, RpcError>,
     },
 }
@@ -56,7 +56,7 @@ pub enum Frame {
 pub struct RpcError {
     /// Stable number, see [`number`].
     pub code: i64,
-    /// What happened, one line.
+    /// Description of the error, one line.
     pub message: String,
     /// The [`Failure`], when it is one of ours.
     #[serde(default, skip_serializing_if = "Option::is_none")]

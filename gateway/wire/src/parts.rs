@@ -11,7 +11,7 @@ pub struct Window {
     pub columns: u16,
 }
 
-/// What a front end gives a running command to read.
+/// Input that a front end gives a running command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Input {

@@ -43,7 +43,7 @@ pub struct SubscribeAnswer {
     pub next: u64,
 }
 
-/// What a subscriber is told.
+/// Message to a subscriber.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Told {

@@ -12,9 +12,9 @@ pub enum TaskState {
     Pending,
     /// The command runs.
     Running,
-    /// It exited with status 0.
+    /// The command exited with status 0.
     Completed,
-    /// It exited with another status, a signal ended it, its time limit passed, or it could not be started.
+    /// The command exited with another status, a signal ended it, its time limit passed, or it could not be started.
     Failed,
     /// Somebody stopped it, or its session ended.
     Stopped,
@@ -55,12 +55,12 @@ pub struct TaskView {
     pub reason: String,
     /// The session that it belongs to; it ends with that session, unless `outlives_session`.
     pub session: Option<String>,
-    /// It goes on when its session ends.
+    /// True if the task goes on when its session ends.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub outlives_session: bool,
     /// The command as text.
     pub command: String,
-    /// What the agent says the command is for.
+    /// Purpose of the command, as the agent states it.
     pub description: Option<String>,
     /// Working directory.
     pub cwd: String,
@@ -79,7 +79,7 @@ pub struct TaskView {
     /// Bytes in that file.
     #[serde(default)]
     pub output_bytes: u64,
-    /// It has a terminal of its own.
+    /// True if the command has a terminal of its own.
     pub pty: bool,
     /// TCP ports on which it listens, in the network of its session.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -94,12 +94,12 @@ pub struct TaskRequest {
     /// Only tasks of this session; none for all tasks of the user.
     #[serde(default)]
     pub session: Option<String>,
-    /// What to do.
+    /// The operation.
     #[serde(flatten)]
     pub act: TaskAct,
 }
 
-/// What is asked about tasks. Where a `task_id` is taken, a unique beginning or ending of one is enough.
+/// Operation on tasks. Where a `task_id` is taken, a unique beginning or ending of one is enough.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "act", rename_all = "snake_case")]
 pub enum TaskAct {
@@ -130,7 +130,7 @@ pub enum TaskAct {
     Input {
         /// Which.
         task_id: String,
-        /// What.
+        /// The input.
         input: Input,
     },
     /// Forwards a port of the host's loopback interface to one on which a task listens, until the task ends.

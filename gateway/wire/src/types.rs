@@ -19,7 +19,7 @@ pub const VERSION: u32 = 1;
 /// A time limit of a request that means the longest one that the settings allow.
 pub const LONGEST_MS: u64 = u64::MAX;
 
-/// What is to run.
+/// Command to run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CommandText {
@@ -48,23 +48,23 @@ pub struct ToolCall {
 pub const FILE_TOOLS: [&str; 8] =
     ["Read", "Write", "Edit", "MultiEdit", "Glob", "Grep", "LS", "NotebookEdit"];
 
-/// What happens to a command when its time limit passes.
+/// Action when the time limit of a command passes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AtLimit {
-    /// The settings say so; without them it is stopped.
+    /// The settings decide; without them the command is stopped.
     #[default]
     Usual,
-    /// It is stopped.
+    /// The command is stopped.
     Stop,
-    /// It goes on as a background task, where a gateway stays to run it; else it is stopped.
+    /// The command goes on as a background task, where a gateway stays to run it; else it is stopped.
     Background,
 }
 
 /// One command that a front end wants to run or have judged.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CommandRequest {
-    /// What is to run.
+    /// Command to run.
     pub command: CommandText,
     /// Working directory, absolute.
     pub cwd: String,
@@ -72,7 +72,7 @@ pub struct CommandRequest {
     pub timeout_ms: Option<u64>,
     /// Run on after the answer, as a task.
     pub background: bool,
-    /// What happens when the time limit passes.
+    /// Action when the time limit passes.
     #[serde(default)]
     pub at_limit: AtLimit,
     /// Both outputs go to one place: they keep their order, and all of it is told as standard output.
@@ -83,7 +83,7 @@ pub struct CommandRequest {
     /// The size of that terminal; none for the usual one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<Window>,
-    /// What the agent says the command is for.
+    /// Purpose of the command, as the agent states it.
     pub description: Option<String>,
     /// Ask to run unconfined.
     pub unsandboxed: bool,
@@ -270,7 +270,7 @@ pub struct DecisionView {
     pub reason: String,
     /// Stable code of the reason.
     pub code: String,
-    /// What would help, one sentence; may be empty.
+    /// Remedy, one sentence; may be empty.
     pub help: String,
     /// The rule that "always allow" would write.
     pub suggestion: Option<String>,
@@ -288,10 +288,10 @@ pub struct DecisionView {
     /// Hooks that ran, in the order of the settings.
     #[serde(default)]
     pub hooks: Vec<HookView>,
-    /// What hooks want the agent to know.
+    /// Texts of hooks for the agent.
     #[serde(default)]
     pub context: Vec<String>,
-    /// What hooks want the person to know.
+    /// Texts of hooks for the person.
     #[serde(default)]
     pub messages: Vec<String>,
     /// A hook ends the agent's turn, for this reason, which may be empty.
@@ -322,7 +322,7 @@ pub struct HookView {
     pub decision: Option<String>,
     /// Why, as it said; may be empty.
     pub reason: String,
-    /// It gave the call a new input.
+    /// True if the hook gave the call a new input.
     pub changes_input: bool,
     /// How it failed.
     pub error: Option<String>,
@@ -350,14 +350,14 @@ pub struct EventRequest {
     pub context: Context,
 }
 
-/// What hooks said at an event.
+/// Answers of hooks at an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct EventView {
     /// Every hook that ran.
     pub hooks: Vec<HookView>,
-    /// What they want the agent to know.
+    /// Texts of hooks for the agent.
     pub context: Vec<String>,
-    /// What they want the person to know.
+    /// Texts of hooks for the person.
     pub messages: Vec<String>,
     /// Why they find fault with what was done.
     pub blocks: Vec<String>,
@@ -372,7 +372,7 @@ pub struct EventView {
 /// A question that a person must answer before the command may run, or reach a host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Question {
-    /// What is asked, with the parts that need an answer.
+    /// The decision, with the parts that need an answer.
     pub decision: DecisionView,
     /// The command as text.
     pub command: String,
@@ -399,7 +399,7 @@ pub struct ConnectionAsked {
     pub port: u16,
 }
 
-/// What "always" would do.
+/// The rule that "always" would save, and its file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AlwaysOffer {
     /// The rule.
@@ -469,7 +469,7 @@ impl Lasting {
     }
 }
 
-/// What a running command writes.
+/// Output stream of a running command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stream {
@@ -479,15 +479,15 @@ pub enum Stream {
     Stderr,
 }
 
-/// What happens while a command is decided and runs.
+/// Event while a command is decided and runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
     /// The command wrote these bytes.
     Output {
-        /// Where.
+        /// The stream.
         stream: Stream,
-        /// What; base64 on the wire.
+        /// The bytes; base64 on the wire.
         #[serde(with = "base64_bytes")]
         bytes: Vec<u8>,
     },
@@ -499,7 +499,7 @@ pub enum Event {
     Background(Box<TaskView>),
 }
 
-/// What a front end does to a running command. Never waits behind [`Input`].
+/// Action of a front end on a running command. Never waits behind [`Input`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Control {
@@ -517,15 +517,15 @@ pub enum Control {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunOutcome {
-    /// It ran.
+    /// The command ran.
     Ran(Box<RunResult>),
-    /// It runs on as a background task.
+    /// The command runs on as a background task.
     Background(Box<TaskView>),
-    /// It was denied, by rule, hook, mode or person.
+    /// The command was denied, by rule, hook, mode or person.
     Denied(Box<Refusal>),
-    /// It needs a person and none can be asked.
+    /// The command needs a person and none can be asked.
     NeedsPerson(Box<Refusal>),
-    /// stockade itself could not.
+    /// stockade itself failed.
     Failed(Failure),
 }
 
@@ -569,28 +569,28 @@ pub struct RunResult {
     pub task_id: Option<String>,
     /// Working directory after the command, when it is known.
     pub cwd_after: Option<String>,
-    /// What was enforced.
+    /// Protections that were enforced, and those that were not.
     pub sandbox: SandboxView,
     /// Acts that were refused.
     pub violations: Vec<Value>,
     /// Names of the processes that it left running: they were ended with it.
     #[serde(default)]
     pub left_running: Vec<String>,
-    /// What people are told under the output: what was refused, or may be why it failed, and what was ended with it, one
-    /// line each; may be empty.
+    /// Lines for people under the output: refused acts, possible causes of the failure, and processes that were ended
+    /// with the command. May be empty.
     pub footer: String,
     /// The record.
     pub audit: AuditReference,
 }
 
-/// What was enforced while a command ran.
+/// Protections that were enforced while a command ran, and those that were not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct SandboxView {
     /// Names of protections that held.
     pub enforced: Vec<String>,
     /// Names of those that did not, or in part, each with its reason: `name: reason`.
     pub missing: Vec<String>,
-    /// What it could reach less than the settings say, and why.
+    /// Access that the settings grant and the command did not get, with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }

@@ -1,8 +1,8 @@
 //! A decision as people read it: the same words at every front door.
 //!
-//! What was decided, about which part of the command, by which rule in which file and line, and what
-//! the person can do. Text from outside is escaped, so that it can neither move the cursor nor change
-//! the direction of what is read.
+//! States the decision, the part of the command that it is about, the rule with its file and line, and what the person
+//! can do. Text from outside is escaped, so that it can neither move the cursor nor change the direction of what is
+//! read.
 
 use std::ffi::OsString;
 
@@ -17,7 +17,7 @@ const SHOWN: usize = 240;
 /// Has a terminal show what follows as it is and where it is, whatever was printed before (ECMA-48, the VT510 manual, xterm's
 /// control sequences, console_codes(4)).
 const PLAIN: &str = concat!(
-    // What was begun ends: a sequence by CAN, a string by ST.
+    // CAN ends an unfinished sequence, ST an unfinished string.
     "\u{18}\u{1b}\\",
     // The whole screen scrolls, without margins. Each of these moves the cursor to the corner, so its place is kept around
     // them: what stands on the screen stays.
@@ -76,7 +76,7 @@ pub fn question(question: &Question) -> String {
     }
     let command = question.command.as_str();
     let is_long = command.chars().count() > SHOWN;
-    // What is asked stands right above the place of the answer, whatever the length of what it is about.
+    // The question is printed right above the place of the answer, however long the command is.
     let mut lines = if is_long { whole(command) } else { Vec::new() };
     lines.push(verdict(&question.decision, command, ""));
     let is_shown = match question.decision.commands.as_slice() {
@@ -115,7 +115,7 @@ fn wider(wider: &WiderRule) -> String {
 }
 
 fn connection_question(question: &Question, connection: &ConnectionAsked) -> String {
-    // Whose a host is stands at the end of its name, so nothing is cut off.
+    // The end of a host name shows its owner, so nothing is cut off.
     let (host, port) = (one_line(&connection.host), connection.port);
     let command = quoted(&question.command);
     let mut lines = vec![
@@ -191,7 +191,7 @@ pub fn not_an_answer(line: &str, question: &Question) -> String {
     format!("  {head}{}\n", forms.join("; "))
 }
 
-/// What a person typed at a question.
+/// Meaning of what a person typed at a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Typed {
     /// An answer.
