@@ -31,7 +31,7 @@ const WRITE: Duration = Duration::from_secs(5);
 /// How long the proxy may take to tell the ends of its connections when the run is over.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// What decides about the connections of one run.
+/// Inputs of the decisions about the connections of one run.
 pub struct Broker<'g> {
     /// The log.
     pub log: &'g Log,
@@ -41,7 +41,7 @@ pub struct Broker<'g> {
     pub executable: PathBuf,
     /// The rules.
     pub rules: NetworkRules,
-    /// Who can be asked.
+    /// The person who can be asked.
     pub person: Option<Person>,
 }
 
@@ -66,7 +66,7 @@ struct Ending {
     failed: Option<String>,
 }
 
-/// What allows a connection.
+/// Reason that allows a connection.
 #[derive(Clone)]
 enum Grant {
     Rule(Box<HostRule>),
@@ -266,7 +266,7 @@ impl Session<'_> {
         let rules = &self.broker.rules;
         let mut objection = "the name has no address".to_owned();
         for address in addresses {
-            // Who was shown the address itself has named it, as a rule would have.
+            // A person who was shown the address itself has named it, as a rule would have.
             let named = matches!(open.grant, Grant::Person) && open.host == Host::Address(address);
             if named {
                 open.addresses.push(address);

@@ -1,8 +1,8 @@
-//! What the proxy and the gateway say to each other: one JSON object a line.
+//! Messages between the proxy and the gateway: one JSON object a line.
 //!
-//! The proxy asks about each connection twice: whether the host may be reached, and, when it has addresses for
-//! it, which of them may be dialled. It decides nothing itself but that what comes over a connection is what
-//! was asked for.
+//! The proxy asks about each connection twice: whether the host may be reached, and, when it has addresses for it,
+//! which of them may be dialled. All that the proxy itself decides is whether the traffic of a connection is what was
+//! asked for.
 
 use std::io::{self, BufRead};
 use std::net::IpAddr;
@@ -70,11 +70,11 @@ pub(super) enum Said {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Told {
-    /// It may; something else than TLS may be spoken if `anything`.
+    /// The host may be reached; if `anything`, with other protocols than TLS too.
     Allowed { id: u64, anything: bool },
-    /// These may be dialled. It is on record.
+    /// These addresses may be dialled. The connection is on record.
     Dial { id: u64, addresses: Vec<IpAddr> },
-    /// It may not. The text is for people: a line, and what to do.
+    /// The connection is refused. The text is for people: a line, and a remedy.
     Refused { id: u64, text: String },
 }
 

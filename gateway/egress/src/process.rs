@@ -39,7 +39,7 @@ pub fn start(executable: &Path, listeners: Listeners) -> io::Result<(Process, Un
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -1,5 +1,5 @@
-//! What became of the connections of a run: for the answer, for the line under the output, and for the record
-//! of the result.
+//! Outcome of the connections of a run: for the answer, for the line under the output, and for the record of the
+//! result.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,10 @@ use stockade_policy::{HostRule, Layer};
 /// Most distinct refusals that are kept.
 pub(super) const MOST: usize = 100;
 
-/// What became of the connections of a run.
+/// Outcome of the connections of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Report {
-    /// What was refused, in the order seen, each once.
+    /// Refused connections, in the order seen, each once.
     pub refused: Vec<Refused>,
     /// Hosts with ports that were reached.
     pub reached: BTreeSet<String>,
@@ -34,9 +34,9 @@ pub struct Refused {
 /// Why a connection was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cause {
-    /// No rule speaks of the host, and nobody could be asked; `by` is the setting that forbids asking.
+    /// No rule matches the host, and nobody could be asked; `by` is the setting that forbids asking.
     Unlisted {
-        /// What an allow rule would have to say.
+        /// Text of the allow rule that would be needed.
         rule: String,
         /// The setting that forbids asking.
         by: Option<&'static str>,
@@ -45,19 +45,19 @@ pub enum Cause {
     Denied(Box<HostRule>),
     /// A person said no.
     Declined {
-        /// What an allow rule would have to say.
+        /// Text of the allow rule that would be needed.
         rule: String,
     },
-    /// It leads to an address that is not a host of the public network.
+    /// The host leads to an address that is not one of the public network.
     Address {
-        /// What the setting for such hosts would have to say.
+        /// Value that the setting for such hosts would need.
         rule: String,
-        /// What is said of the address.
+        /// Objection to the address.
         reason: String,
     },
-    /// What came over the connection was not what was asked for.
+    /// The traffic of the connection was not what was asked for.
     Traffic(String),
-    /// It could not be recorded.
+    /// The connection could not be recorded.
     Unrecorded(String),
 }
 

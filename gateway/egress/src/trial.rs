@@ -16,7 +16,7 @@ use stockade_sandbox::{
 use super::messages::{self, Said, Told};
 use super::process;
 
-/// What the probe is called.
+/// Name of the probe.
 const NAME: &str = "the proxy forwards to listed hosts";
 
 /// Statuses of the two requests, and whether the listed server can be reached without the proxy.

@@ -32,7 +32,7 @@ pub trait Saving: std::fmt::Debug + Send + Sync {
     fn save(&self, keys: &[&str], rule: &str) -> std::io::Result<PathBuf>;
 }
 
-/// Who can be asked while a command runs, and what "always" would write.
+/// Channels to the person who can be asked while a command runs, and the place of the rules that "always" writes.
 #[derive(Debug, Clone)]
 pub struct Person {
     /// Questions go here.
@@ -98,7 +98,7 @@ impl Person {
     }
 }
 
-/// What was said about a host.
+/// Outcome of the question about a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Settled {
     Once,

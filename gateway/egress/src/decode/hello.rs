@@ -6,7 +6,7 @@ use stockade_policy::{HostError, HostName};
 /// Longest first flight that is read.
 pub const MAX_FLIGHT: usize = 16 << 10;
 
-/// What the first bytes of a client are.
+/// Result of reading the first bytes of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Flight {
     /// More is needed to tell.
@@ -26,7 +26,7 @@ pub enum HelloError {
     /// Lengths or types that do not fit.
     #[error("the first TLS message cannot be read")]
     Shape,
-    /// It does not end.
+    /// The message does not end within `MAX_FLIGHT` bytes.
     #[error("the first TLS message is longer than 16 KiB")]
     Length,
     /// More than one server name.
@@ -213,7 +213,7 @@ pub mod tests {
             for end in 0..bytes.len() {
                 assert_eq!(read(&bytes[..end]), Ok(Flight::Partial), "{size} {end}");
             }
-            // What follows is not looked at.
+            // Bytes behind the message are ignored.
             check(&[&bytes[..], &[23, 3, 3, 0, 1, 0]].concat(), Ok(Some("a.example")));
         }
         check(&hello("b.example"), Ok(Some("b.example")));

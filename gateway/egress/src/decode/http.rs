@@ -26,9 +26,9 @@ const FRAMING: &[&str] = &["host", "content-length", "transfer-encoding"];
 /// A request that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
-    /// What is asked for.
+    /// Target of the request.
     pub target: Target,
-    /// How long the body is.
+    /// Length of the body.
     pub body: Body,
     method: Vec<u8>,
     version: &'static str,
@@ -36,7 +36,7 @@ pub struct Head {
     named: Vec<String>,
 }
 
-/// What a request asks for.
+/// Target of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// `CONNECT host:port`.
@@ -103,7 +103,7 @@ pub enum HttpError {
     Connection,
 }
 
-/// What a server answered, as far as its head came.
+/// Result of reading the head of a server's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     /// The head goes on.

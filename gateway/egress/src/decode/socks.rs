@@ -46,7 +46,7 @@ pub enum SocksError {
     /// A name that is none.
     #[error("invalid host in the request: {0}")]
     Host(HostError),
-    /// It does not end.
+    /// The request does not end within `MAX_REQUEST` bytes.
     #[error("the request is too long")]
     Length,
 }
@@ -151,7 +151,7 @@ fn finish(
     }
 }
 
-/// What is answered to a request.
+/// Reply to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reply {
     /// The connection is there.

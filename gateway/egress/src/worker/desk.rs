@@ -106,7 +106,7 @@ impl Desk {
         locked(&self.waiting).clear();
         let held = locked(&self.open.gate);
         let open = |(): &mut ()| self.open.count.load(Ordering::SeqCst) > 0;
-        // What has not ended by then is ended with the process.
+        // A connection that has not ended by then ends with the process.
         let _ = self.open.ended.wait_timeout_while(held, limit, open);
     }
 }

@@ -31,10 +31,10 @@ impl Resolver for System {
 pub(super) struct Connection<'d> {
     desk: &'d Desk,
     id: u64,
-    /// What was asked for.
+    /// The requested host.
     pub(super) host: Host,
     pub(super) port: u16,
-    /// Something else than TLS may be spoken.
+    /// True if other protocols than TLS may be used.
     pub(super) anything: bool,
     /// The address that answered.
     address: Option<IpAddr>,
@@ -102,7 +102,7 @@ impl<'d> Connection<'d> {
         match self.desk.ask(self.id, &Said::Found { id: self.id, addresses }) {
             Some(Told::Dial { addresses, .. }) => self.connect(&addresses),
             Some(Told::Refused { text, .. }) => {
-                // It is on record already; the end has nothing to add.
+                // The refusal is on record already; the end has nothing to add.
                 Err(Refusal::Rule(text))
             }
             Some(Told::Allowed { .. }) | None => Err(Refusal::Gone),

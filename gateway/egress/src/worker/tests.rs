@@ -136,7 +136,7 @@ impl Proxy {
     /// Waits for the end of one connection and returns what was said of it: sent, received, why refused.
     fn ending(&self) -> (u64, u64, Option<String>) {
         self.over.recv_timeout(Duration::from_secs(20)).unwrap();
-        // What the connection said last may still be on its way.
+        // The last message of the connection may still be on its way.
         let deadline = std::time::Instant::now() + Duration::from_secs(20);
         loop {
             let said = self.said.lock().unwrap().clone();

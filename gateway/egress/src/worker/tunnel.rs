@@ -21,17 +21,17 @@ const HALF_OPEN: Duration = Duration::from_secs(60);
 /// Bytes that are read at once, and held for a side that does not read.
 const PIECE: usize = 32 << 10;
 
-/// What stands between the client and the server.
+/// Gate between the client and the server.
 pub(super) enum Gate {
     /// The first bytes of a tunnel are still to be judged.
     FirstFlight(Vec<u8>),
-    /// The body of a request that is handed on; behind it nothing is.
+    /// The body of a request that is handed on. Nothing behind the body is.
     Body(body::Gate),
     /// All goes on.
     Open,
 }
 
-/// What is judged of the first bytes of a tunnel.
+/// Verdict on the first bytes of a tunnel.
 enum Judged {
     /// More are needed.
     Wait,
@@ -130,7 +130,7 @@ struct Lane {
     told: bool,
 }
 
-/// What is carried, while it is.
+/// State of a connection while its bytes are carried.
 struct Carrying<'c, 'd> {
     client: &'c TcpStream,
     server: &'c TcpStream,
