@@ -19,7 +19,7 @@ use crate::serve::hook::{Agent, answer};
 use folders::Folders;
 use row::{What, Written};
 
-/// Whose sessions go through the gate.
+/// Sessions that go through the gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Scope {
     /// All of this user's.
@@ -50,26 +50,26 @@ pub(crate) struct Surroundings {
 pub(crate) struct Change {
     /// The file.
     pub path: PathBuf,
-    /// What it is.
+    /// Kind of the file.
     pub kind: Kind,
-    /// What it holds now; none when it is not there.
+    /// Content now; none when the file is not there.
     pub before: Option<String>,
-    /// What it will hold; none when it will go.
+    /// Content after the change; none when the file will go.
     pub after: Option<String>,
     /// Nothing of set-up is in it yet, so that what it holds is what is kept beside it.
     pub is_first: bool,
     /// Permission bits of a file that is made.
     pub mode: u32,
-    /// What is left for the person to do; may be empty.
+    /// Steps that are left for the person; may be empty.
     pub after_words: String,
 }
 
-/// What a changed file is.
+/// Kind of a changed file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A text.
     Text,
-    /// A symbolic link; what it holds is where it leads.
+    /// A symbolic link; its content is its target.
     Link,
 }
 
@@ -333,7 +333,7 @@ fn keys(path: &[String]) -> Vec<&str> {
     path.iter().map(String::as_str).collect()
 }
 
-/// What set-up writes, as text.
+/// Texts that set-up writes.
 struct Lines {
     command: String,
     gate: String,

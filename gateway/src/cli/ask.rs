@@ -127,7 +127,7 @@ impl Terminal {
                 Err(Errno::INTR) => continue,
                 Err(_) => return None,
             }
-            // What is typed then is another's.
+            // Keys typed then belong to another process.
             if polled.get(1).is_some_and(|it| !it.revents().is_empty()) {
                 return None;
             }

@@ -31,7 +31,7 @@ pub(super) fn attend(
         |error| Failure::new(Code::Internal, format!("cannot receive signals: {error}"), "");
     let keyboard = Keyboard::of(request)?;
     let keys = || keyboard.as_ref().map(Keyboard::keys);
-    // What goes beyond a limit of a file's size is an error of the write, not the end of this process (setrlimit(2)).
+    // A write beyond the limit of a file's size fails, and does not end this process (setrlimit(2)).
     let background = terminal.as_ref().and_then(|_| BackgroundKey::of(request));
     let signals =
         HeldSignals::hold(&heard(keys().as_ref(), background.as_ref())).map_err(unheard)?;
@@ -92,7 +92,7 @@ impl Answering {
     }
 }
 
-/// What there is to look at.
+/// Sources that are ready.
 struct Ready {
     socket: PollFlags,
     signal: bool,
@@ -187,7 +187,7 @@ impl Attendance {
             PollFd::from_borrowed_fd(signals, PollFlags::IN),
             PollFd::new(&self.bell, PollFlags::IN),
         ];
-        // What is not listened to would be told nevertheless, if it broke.
+        // The poll would report a broken socket even if no event of it is waited for.
         if !events.is_empty() {
             waited.push(PollFd::from_borrowed_fd(socket, events));
         }
@@ -262,7 +262,7 @@ impl Attendance {
         let Ok((withdrawal, withdrawn)) = Withdrawal::new() else {
             return self.running.answer(&id, Answer::Withdrawn);
         };
-        // What the command writes meanwhile must not look like the question, or hide it; and the keys are the person's.
+        // Output of the command must not look like the question meanwhile, or hide it; and the keys are the person's.
         self.printing.pause(true)?;
         let quiet = self.printing.quiet();
         let ask = move || {

@@ -290,7 +290,7 @@ fn broken_chain(broken: &str) -> String {
 
 fn unreadable(error: &Error) -> Failure {
     let message = error.to_string();
-    // Who only reads never meant to run anything.
+    // A caller that only reads never meant to run anything.
     let message = message.strip_suffix("; nothing was run").unwrap_or(&message);
     Failure::new(Code::AuditUnavailable, words::one_line(message), error.help())
 }

@@ -1,4 +1,4 @@
-//! What the options and the surroundings of a call say, as requests need it.
+//! Options and surroundings of a call, in the form that requests need.
 //!
 //! The environment is read here and handed on; nothing below reads it.
 

@@ -137,7 +137,7 @@ async fn judged(options: &args::agents::Hook, prefork: Prefork) -> Result<Answer
     Ok(prepared.answer(options.agent, &mut client).await)
 }
 
-/// What a gateway is to judge.
+/// Frame for a gateway to judge, and its surroundings.
 struct Prepared {
     frame: Vec<u8>,
     call: context::Call,

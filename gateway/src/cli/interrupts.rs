@@ -1,4 +1,4 @@
-//! What signals to this process mean for the command that it waits for, and for the waiting itself.
+//! Meaning of signals to this process for the command that it waits for, and for the waiting itself.
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ pub(super) fn heard(keys: Option<&Keys>, background: Option<&BackgroundKey>) -> 
     heard
 }
 
-/// What is done at a signal.
+/// Action at a signal.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Meant {
     /// Something to the command.
@@ -42,7 +42,7 @@ pub(super) enum Meant {
     Leave,
 }
 
-/// What was meant so far.
+/// State of the interrupts so far.
 #[derive(Debug, Default)]
 pub(super) struct Interrupts {
     /// How often Ctrl-C came.

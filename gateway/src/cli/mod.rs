@@ -85,7 +85,7 @@ fn command_line(arguments: &[OsString]) -> ExitCode {
             }
         }
     }
-    // What clap has to understand is foreseen before that.
+    // The fork that the words let expect begins before clap reads them.
     let foreseen = context::foreseen(arguments);
     match Arguments::read(&texts) {
         Ok(arguments) => {

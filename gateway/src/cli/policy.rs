@@ -72,7 +72,7 @@ pub(super) fn turns_the_sandbox_off(common: &Common) -> bool {
     snapshot.is_ok_and(|snapshot| !snapshot.rules.settings().sandbox.enabled)
 }
 
-/// What is needed to judge calls without a log: nothing of this runs or records anything.
+/// Inputs for judging calls without a log: nothing of this runs or records anything.
 struct Court {
     call: context::Call,
     places: Places,

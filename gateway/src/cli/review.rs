@@ -51,7 +51,7 @@ pub(super) async fn review(options: Review) -> Result<ExitCode, Failure> {
     }
 }
 
-/// What waits for a look.
+/// Changes that wait for a look.
 struct Waiting {
     files: Vec<Shown>,
     /// Changes that found no room in the ledger.

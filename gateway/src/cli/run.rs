@@ -66,7 +66,7 @@ fn attempt(mut options: args::Run, prefork: Prefork) -> Result<u8, Failure> {
         return Err(in_own_sandbox(&command, (options.pty, options.background))?);
     }
     let (shown, cwd) = (context::shown(&command), call.shown_directory());
-    // Who does not see the command's terminal does not type there either.
+    // A person who does not see the command's terminal does not type there either.
     let has_keys = options.pty && !options.common.json && streams::has_keys();
     let stdin = !reads_text && (has_keys || streams::has_stdin());
     let request = CommandRequest {
@@ -148,7 +148,7 @@ pub(super) fn unread(
         .unwrap_or_else(|broken| broken)
 }
 
-/// Who answers questions.
+/// People who answer questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum People {
     /// Whoever sits at the terminal of this process.
@@ -201,7 +201,7 @@ fn once(
         Some(connection) => attend(connection, &request, terminal, show),
         None => embedded(options, request, terminal, show),
     };
-    // What is still told may wait for a reader; nothing of the command waits behind it.
+    // Messages that are still printed may wait for a reader; nothing of the command waits behind them.
     stockade_sandbox::let_end(&ENDING).map_err(|error| {
         Failure::new(Code::Internal, format!("cannot pass signals on: {error}"), "")
     })?;
@@ -260,7 +260,7 @@ async fn converse(
             outcome = &mut running => break outcome,
             () = printer.wait() => {}
             Some(pending) = asked.recv(), if answering.is_none() => {
-                // What the command writes meanwhile must not look like the question, or hide it.
+                // Output of the command must not look like the question meanwhile, or hide it.
                 printer.pause(true);
                 let start = |terminal| Answering::start(terminal, pending, printer.quiet());
                 answering = terminal.clone().and_then(start);
@@ -387,7 +387,7 @@ async fn answered(answering: &mut Option<Answering>) -> Answer {
     }
 }
 
-/// What a signal to this process means.
+/// Meaning of a signal to this process.
 enum Sent {
     /// Something for the command, or for who waits for it.
     Meant(Meant),
@@ -460,7 +460,7 @@ impl Ending {
             RunOutcome::Failed(failure) => failure::tell(&words::failure(failure)),
         }
         match (lost, status::of(outcome)) {
-            // What the command did is done and recorded, but a caller that takes 0 for "I have it all" errs.
+            // The work of the command is done and recorded, but a caller that takes 0 for "I have it all" errs.
             (Some(error), status) => {
                 let told = failure::fail(&failure::unwritable(error));
                 if status == 0 { told } else { status }

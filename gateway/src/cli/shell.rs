@@ -113,12 +113,12 @@ fn become_own(words: &[String]) -> Failure {
     Failure::new(Code::Internal, format!("the hook cannot be started: {error}"), "")
 }
 
-/// What is to run.
+/// The command to run, with its session and question.
 struct Wanted {
     command: CommandText,
-    /// What an agent's hook is said to have named.
+    /// Session that an agent's hook is said to have named.
     session: Option<String>,
-    /// The number of the question that it is said to have put.
+    /// Number of the question that the hook is said to have put.
     question: Option<String>,
     stdin: bool,
     marker: Option<PathBuf>,

@@ -32,7 +32,7 @@ use crate::protocol::words;
 const SIGPIPE: i32 = 13;
 const PIECE: usize = 64 << 10;
 
-/// What is shown while a command runs.
+/// Selection of what is shown while a command runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Show {
     /// Output and notices.
@@ -119,7 +119,7 @@ pub(super) fn are_one_place() -> bool {
     }
 }
 
-/// What was printed so far.
+/// State of the printing.
 #[derive(Debug)]
 struct Pages {
     show: Show,
@@ -321,7 +321,7 @@ mod tests {
     fn what_goes_elsewhere_than_to_a_terminal_holds_no_question_up() {
         let pause = Arc::new(Pause::default());
         let quiet = Quiet(Arc::clone(&pause));
-        // It would wait for ever here.
+        // A print to a terminal would wait for ever here.
         let printed = pause.print(false, || {
             pause.set(true);
             quiet.wait();

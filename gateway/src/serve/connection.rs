@@ -40,9 +40,9 @@ const GREETING: Duration = Duration::from_secs(10);
 /// How long a client may take to read its last answers when the gateway ends.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// What reaches the owner of a connection.
+/// Message to the owner of a connection.
 enum Message {
-    /// As it came: what it is read into may be much larger. It leaves its room when it is done with.
+    /// The line as it came, for its parsed form may be much larger. Its room is free again when it is done with.
     Line(Vec<u8>, OwnedSemaphorePermit),
     Closed,
     Asked(Id, Box<PendingQuestion>),

@@ -29,7 +29,7 @@ pub(crate) use table::{TEXT as TABLE, marks};
 /// Most bytes of a handler's answer.
 const ANSWER_LIMIT_BYTES: usize = 32 << 20;
 
-/// What is told of a handler that broke.
+/// Message about a handler that broke.
 const FAILED: &str = "the hook's handler failed";
 
 /// An agent whose hook form is known.

@@ -42,7 +42,7 @@ pub(crate) struct Rights {
     directories: Vec<String>,
     /// A program drives the agent, and may choose rules, directories and modes.
     has_host: bool,
-    /// That program answers questions.
+    /// True if that program answers questions.
     asks: bool,
     /// Variables that neither the agent nor a command gets.
     withheld: Vec<String>,

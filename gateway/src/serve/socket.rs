@@ -125,8 +125,8 @@ impl Listener {
 
     /// Serves each connection until `end`; then every running command is ended and recorded.
     ///
-    /// It also ends where `idle` says so. When its executable is replaced, it leaves its place to a gateway of the new
-    /// one, listens beside it for who has to do with its tasks, and ends when its connections and tasks have ended.
+    /// The gateway also ends where `idle` says so. When its executable is replaced, it leaves its place to a gateway of
+    /// the new one, listens beside it for clients of its tasks, and ends when its connections and tasks have ended.
     pub(crate) async fn serve(self, gateway: Gateway, end: impl Future<Output = ()>, idle: Idle) {
         serve(Source::Listener(self), gateway, end, idle).await;
     }

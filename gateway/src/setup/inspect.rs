@@ -34,13 +34,13 @@ pub(crate) enum State {
 /// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
-    /// What was looked at.
+    /// Name of the thing.
     pub name: &'static str,
-    /// How it is.
+    /// Its state.
     pub state: State,
-    /// What was found.
+    /// Details of that state.
     pub detail: String,
-    /// What to do; may be empty.
+    /// Remedy; may be empty.
     pub help: String,
 }
 
@@ -65,14 +65,14 @@ impl Finding {
     }
 }
 
-/// What the files of an agent tell.
+/// Findings in the files of an agent.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Inspected {
     /// The findings, in the order in which people read them.
     pub findings: Vec<Finding>,
     /// The command lines of the hooks that are ours.
     pub commands: Vec<String>,
-    /// What the agent sends for a shell command, with marks.
+    /// Frame that the agent sends for a shell command, with marks.
     pub frame: String,
 }
 
@@ -200,7 +200,7 @@ fn program(agent: Agent, line: &str) -> Vec<Finding> {
         let detail = format!("`{shown}` can be changed by other users");
         found.push(Finding::bad(name, detail, format!("`chmod go-w {shown}`, as its owner")));
     }
-    // Who may rename in a folder above may put another program there.
+    // A user who may rename in a folder above may put another program there.
     let real = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     let open = real.ancestors().skip(1).find(|folder| {
         folder.metadata().map_or(true, |found| {

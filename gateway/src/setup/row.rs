@@ -1,4 +1,4 @@
-//! What the table says about the set-up of one agent.
+//! Set-up of one agent, as the table has it.
 
 use std::path::{Path, PathBuf};
 
@@ -13,13 +13,13 @@ use crate::serve::hook::{Agent, TABLE};
 pub(super) struct Row {
     /// Files, folders (`~/`) and programs of which an installed agent has one.
     pub found: Vec<String>,
-    /// What is written, one layer of the gate after the other: first the hook.
+    /// Changes to write, one layer of the gate after the other: first the hook.
     pub layers: Vec<Written>,
-    /// What a JSON file of the agent holds before anything is put into it.
+    /// Content of a JSON file of the agent before anything is put into it.
     pub empty: String,
     /// Permission bits of a file that is made.
     pub mode: u32,
-    /// What is left for the person to do.
+    /// Steps that are left for the person.
     pub after: String,
     /// Members of the agent's settings that put its hooks out of force: file, path, value.
     pub off: Vec<(String, Vec<String>, bool)>,
@@ -31,7 +31,7 @@ pub(super) struct Row {
     pub features: Option<(Vec<String>, Vec<String>)>,
     /// Where the agent keeps that its person trusts a hook.
     pub trust: Option<Trust>,
-    /// What the agent sends for a shell command, as JSON text with marks.
+    /// Frame that the agent sends for a shell command, as JSON text with marks.
     pub frame: String,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Row {
 pub(super) struct Trust {
     /// The file.
     pub file: String,
-    /// What follows the path of the hook's file there.
+    /// Text that follows the path of the hook's file there.
     pub key: String,
     /// The text whose digest is kept, with a mark for the command line.
     pub identity: String,
@@ -52,11 +52,11 @@ pub(super) struct Written {
     managed: Option<String>,
     user: String,
     project: Option<String>,
-    /// What is written.
+    /// The content.
     pub what: What,
 }
 
-/// What is written into a file.
+/// Content that is written into a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum What {
     /// An element of a list in a JSON file of the agent.

@@ -1,5 +1,5 @@
-//! What one command leaves behind for the next: which of the protections against it hold on this machine. The table in
-//! `docs/internals/threats.md` says the same for every machine.
+//! Traces that one command leaves for the next: which of the protections against them hold on this machine. The table
+//! in `docs/internals/threats.md` says the same for every machine.
 
 use serde_json::{Value, json};
 use stockade_sandbox::{Enforced, Protection, State};

@@ -87,7 +87,7 @@ async fn shown(court: &Court, snapshot: std::sync::Arc<Snapshot>) -> Result<Vec<
             continue;
         }
         let Some(rule) = verdict.decisive_rule() else { continue };
-        // What holds without a settings file is not the reader's to mend.
+        // A rule that holds without a settings file is not the reader's to mend.
         if rule.origin.layer == Layer::Builtin {
             continue;
         }

@@ -1,4 +1,4 @@
-//! What the text of an allow rule itself lets through: commands with something for each of its stars.
+//! Commands that the text of an allow rule itself lets through, with a word for each of its stars.
 
 use serde_json::json;
 use stockade_parser::{CommandTree, EffectKind, SimpleCommand};
@@ -8,7 +8,7 @@ use super::Court;
 use crate::judge::Scene;
 use crate::protocol::errors::Failure;
 
-/// What stands for a star: a file that could be a program.
+/// Word in the place of a star: a file that could be a program.
 const WORD: &str = "./x";
 
 /// Judges the commands that rules with wildcards spell out, and returns for each rule what it lets through that

@@ -14,9 +14,9 @@ const WITNESSES: &[u8] = include_bytes!("../../../../policies/witnesses.jsonc");
 pub(super) struct Witness {
     /// The command.
     pub command: String,
-    /// What it does, as a verb with its object.
+    /// Effect of the command, as a verb with its object.
     pub shows: String,
-    /// By it anything can be run or sent.
+    /// True if the command can run or send anything.
     pub escape: bool,
 }
 

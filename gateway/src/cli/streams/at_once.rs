@@ -11,7 +11,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 /// The place in a file that means "where the last call ended" (preadv2(2)).
 const HERE: u64 = u64::MAX;
 
-/// What a descriptor is.
+/// Kind of a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Kind {
     /// A file of a disk, or the empty device: nobody at the other end can hold it up.
@@ -56,14 +56,14 @@ pub(super) fn write(to: BorrowedFd<'_>, kind: Kind, bytes: &[u8]) -> Option<Resu
     Some(Ok(written))
 }
 
-/// What came of reading.
+/// Result of a read.
 #[derive(Debug)]
 pub(super) enum Read {
     /// So many bytes; none at the end.
     Bytes(usize),
     /// Nothing is there now.
     Nothing,
-    /// It can only be read by waiting.
+    /// The descriptor can only be read by waiting.
     Waits,
 }
 

@@ -73,7 +73,7 @@ enum Way {
         stdout: Option<Kind>,
         stderr: Option<Kind>,
     },
-    /// It takes events until there is no sender, and tells then why some could not be printed.
+    /// A thread takes events until there is no sender, and tells then why some could not be printed.
     Thread {
         events: Option<SyncSender<Event>>,
         ended: Receiver<Option<std::io::Error>>,
@@ -150,7 +150,7 @@ impl Printing {
         match events.try_send(event) {
             Ok(()) => Ok(None),
             Err(TrySendError::Full(event)) => Ok(Some(event)),
-            // It broke off, which is told at the end.
+            // The thread broke off, which is told at the end.
             Err(TrySendError::Disconnected(_)) => Ok(None),
         }
     }
@@ -235,7 +235,7 @@ pub(super) fn at_once(
             }
             written
         }
-        // That nobody reads a notice changes nothing.
+        // A notice that nobody reads changes nothing.
         Some(Err(_)) if !counts => return (None, false),
         Some(Err(error)) => return (None, pages.printed(Err(error.into()))),
     };
@@ -253,7 +253,7 @@ type HandOn = Box<dyn Fn(Input) -> bool + Send>;
 pub(in super::super) enum Source {
     /// There is none, or no more.
     Nothing,
-    /// It is read when there is something to read.
+    /// The input is read when there is something to read.
     AtOnce(Kind),
     /// A thread reads it.
     Thread(Receiver<Input>),

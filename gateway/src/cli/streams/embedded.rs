@@ -23,7 +23,7 @@ pub(in super::super) struct Printer {
 enum Way {
     /// Nothing has come yet.
     Idle(mpsc::Receiver<Event>),
-    /// It takes the events, and tells at their end why some could not be printed.
+    /// A thread takes the events, and tells at their end why some could not be printed.
     Thread {
         events: Arc<Mutex<mpsc::Receiver<Event>>>,
         ended: oneshot::Receiver<Option<std::io::Error>>,

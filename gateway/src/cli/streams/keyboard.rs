@@ -20,7 +20,7 @@ use crate::protocol::types::{CommandRequest, Input, Window};
 #[derive(Debug)]
 pub(in super::super) struct Keyboard(Keys);
 
-/// Whose the keys are, for all that have to do with them.
+/// Owner of the keys, for all that have to do with them.
 #[derive(Debug, Clone)]
 pub(in super::super) struct Keys(Arc<Shared>);
 
@@ -45,9 +45,9 @@ struct State {
 enum Phase {
     /// The command does not run yet.
     Before,
-    /// It runs.
+    /// The command runs.
     Meanwhile,
-    /// It is over.
+    /// The command is over.
     After,
 }
 
@@ -136,7 +136,7 @@ impl Keys {
             Err(_) => return None,
         }
         let [seen] = polled.map(|one| one.revents());
-        // Whose they are cannot change while they are read.
+        // The owner of the keys cannot change while they are read.
         let state = self.state();
         if !state.is_the_commands() {
             return Some(Vec::new());
@@ -166,12 +166,13 @@ impl Keys {
             (true, false) => &self.0.plain,
             (true, true) | (false, false) => return,
         };
-        // In the background it is another's, who would be disturbed, and this process stopped (termios(3)).
+        // In the background the terminal is another process's, which would be disturbed, and this process stopped
+        // (termios(3)).
         if tcgetpgrp(stdin()).is_ok_and(|group| group == getpgrp()) {
             // A terminal that is gone has no modes.
             let _ = tcsetattr(stdin(), OptionalActions::Now, modes);
             if before {
-                // What was typed for the command, or what its output had the terminal answer, is for nobody else.
+                // Keys typed for the command, and answers of the terminal to its output, are for nobody else.
                 let _ = tcflush(stdin(), QueueSelector::IFlush);
             }
         }

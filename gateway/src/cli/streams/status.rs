@@ -48,7 +48,7 @@ struct State {
     bytes: u64,
     /// The end of what went elsewhere than to a terminal.
     tail: VecDeque<u8>,
-    /// What the command wrote to the terminal last ends no line: nothing may stand behind it.
+    /// True if the last output of the command to the terminal ends no line: nothing may be printed behind it.
     in_a_line: bool,
 }
 

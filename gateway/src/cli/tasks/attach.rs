@@ -68,7 +68,7 @@ struct Attached {
     session: Option<String>,
     id: String,
     output: File,
-    /// What the terminal of this process shows of the task; none where it is no terminal.
+    /// The task's screen in the terminal of this process; none where it is no terminal.
     screen: Option<Screen>,
     watch: Watch,
     /// The size that the task was told last.

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::Agent;
 
-/// What the gate decided about all calls of a frame.
+/// Decision of the gate about all calls of a frame.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Ruling {
-    /// It may run; with an input that takes the place of the agent's, where that is wanted.
+    /// The calls may run; with an input that replaces the agent's, where that is wanted.
     Allow {
         /// Why.
         reason: String,
@@ -23,13 +23,13 @@ pub(crate) enum Ruling {
         /// The whole new input that runs after a yes, where the agent takes one with a question.
         rewritten: Option<Value>,
     },
-    /// It must not run.
+    /// The calls must not run.
     Deny(String),
     /// Nothing waits for an answer.
     NoObjection,
 }
 
-/// What the hook process prints, and how it exits.
+/// Output and exit status of the hook process.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Answer {
@@ -114,7 +114,7 @@ pub(crate) fn blocked(agent: Agent, reason: &str) -> Answer {
             stderr: String::new(),
             status: 0,
         },
-        // It refuses where no decision came, too, and reads the reason here.
+        // Antigravity also refuses where no decision came, but reads the reason here.
         Agent::Antigravity => Answer {
             stdout: format!("{}\n", json!({ "decision": "deny", "reason": reason })),
             stderr: String::new(),

@@ -1,4 +1,4 @@
-//! What an agent tells its pre-tool hook, read into calls that the gate can judge.
+//! Input of an agent's pre-tool hook, read into calls that the gate can judge.
 //!
 //! Frames as recorded from the agents themselves are in `tests/fixtures/agents/`.
 
@@ -11,7 +11,7 @@ use super::{Agent, tools};
 /// Most bytes of one frame.
 pub(crate) const LIMIT_BYTES: usize = 16 << 20;
 
-/// What came on standard input.
+/// Frame that came on standard input.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Frame {
     /// Calls wait for an answer.
@@ -54,7 +54,7 @@ pub(crate) struct Told {
     pub ours: String,
     /// The call that it is about: the source or reason in place of the tool, when it is about none.
     pub call: Call,
-    /// What hooks are given besides.
+    /// Further input for hooks.
     pub further: Value,
     /// The agent's session.
     pub session: Option<String>,

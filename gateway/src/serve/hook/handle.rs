@@ -96,11 +96,12 @@ async fn judge(
         return Ok((Ruling::Deny(told(denied, call)), decisions));
     }
     let Some(first) = decisions.first() else { return Err("the frame contains no call".into()) };
-    // What was judged is what must run: a new input of a hook goes back to the agent, or nothing runs.
+    // Only the judged input may run: a new input of a hook goes back to the agent, or nothing runs.
     let changed = judged().any(|(call, decision)| call.input != decision.input);
     let taken = takes_new_input(agent, &waiting.event);
     if let Some((call, asked)) = judged().find(|(_, decision)| decision.decision != "allow") {
-        // No rule and no hook speaks of it, and it reaches nothing but the agent: what it starts comes here by itself.
+        // No rule and no hook matches the call, and it reaches nothing but the agent: each call that it starts comes
+        // here itself.
         let inner = waiting.inner && asked.rule.is_none() && asked.source != "hook";
         let ruling = match (changed, inner, agent) {
             (true, _, _) => {

@@ -1,4 +1,4 @@
-//! What hooks have to tell, in the form of agents that read it. Others get the decision alone: a key that they do not
+//! Messages of hooks, in the form of agents that read them. Other agents get the decision alone: a key that they do not
 //! know would make some of them run the call.
 
 use serde_json::{Map, Value, json};

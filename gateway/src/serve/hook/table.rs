@@ -1,4 +1,4 @@
-//! What agents call their tools: the rows of `policies/agents.jsonc`.
+//! Names that agents have for their tools: the rows of `policies/agents.jsonc`.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ pub(crate) const TEXT: &str = include_str!("../../../../policies/agents.jsonc");
 
 const UNREADABLE: &str = "cannot read the table of agents";
 
-/// What is known about one agent.
+/// Row of one agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AgentRow {
     /// The fields that name the event; a frame has one of them.
@@ -34,7 +34,7 @@ pub(crate) struct AgentRow {
     pub tools: BTreeMap<String, ToolRow>,
 }
 
-/// What is known about one tool of an agent.
+/// Row of one tool of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ToolRow {
     /// Our name of the tool.
@@ -51,11 +51,11 @@ pub(crate) struct ToolRow {
 /// How one call of an agent becomes calls of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Split {
-    /// It is one.
+    /// The call is one of ours.
     No,
     /// Each element of a list field is one.
     Each(String),
-    /// Each file that the patch in a field speaks of is one.
+    /// Each file that the patch in a field names is one.
     Patch(String),
     /// Each address in the text of a field is one.
     Addresses(String),

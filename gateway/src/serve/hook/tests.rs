@@ -239,7 +239,7 @@ fn a_sub_agent_and_what_it_runs_are_told_apart() {
         }
     });
     assert_eq!(read.collect::<Vec<_>>(), [("Agent".to_owned(), true), ("Bash".to_owned(), false)]);
-    // What runs a command, reads, writes or reaches out is never the agent's own affair.
+    // A tool that runs a command, reads, writes or reaches out never counts as one of the agent itself.
     for agent in Agent::ALL {
         let row = table::row(agent.name()).unwrap();
         assert!(row.inner.iter().all(|name| !row.tools.contains_key(name)), "{agent:?}");

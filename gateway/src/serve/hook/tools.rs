@@ -1,7 +1,7 @@
 //! Gives the calls of agents our names for tools and fields. One call of an agent can be several of ours.
 //!
-//! What could carry a path or a command and is not known blocks: a text, a list or an object in a field that no row
-//! of the table names.
+//! An unknown field that could carry a path or a command blocks: a text, a list or an object in a field that no row of
+//! the table names.
 
 use serde_json::{Map, Value};
 
@@ -16,7 +16,7 @@ pub(super) fn calls(
     cwd: &str,
 ) -> Result<Vec<Call>, String> {
     let Some(tool) = row.tools.get(name) else {
-        // What it does is not known, so it must not be taken for the tool that we know by this name.
+        // The effect of this tool is unknown, so it must not be taken for our tool of the same name.
         let is_inner = row.inner.iter().any(|inner| inner == name);
         if !row.has_our_names && !is_inner && stockade_policy::is_known_tool(name) {
             return Err(format!("unknown tool `{name}` of this agent"));

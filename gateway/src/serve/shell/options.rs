@@ -1,6 +1,6 @@
 //! The arguments of a shell (bash manual, 6.1), as far as they say what is to run.
 
-/// What a shell was asked for.
+/// Command that a shell was asked to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Asked {
     /// A text, with nothing that changes how it is read.

@@ -1,4 +1,4 @@
-//! What agents put around a command, recognised exactly; the templates are data, in `policies/agents.jsonc`.
+//! Text that agents put around a command, recognised exactly; the templates are data, in `policies/agents.jsonc`.
 //!
 //! Only the command inside is judged and only that runs, so a text that merely looks like a wrapping gains
 //! nothing: what it holds is judged like any other. A text that fits no template is judged whole.

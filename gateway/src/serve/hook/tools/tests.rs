@@ -29,7 +29,7 @@ fn frame(agent: Agent, tool: &str, input: &Value) -> Value {
     }
 }
 
-/// What is judged of a frame, call by call.
+/// Returns the calls of a frame that are judged, one by one.
 fn seen(agent: Agent, frame: &Value) -> String {
     let row = table::row(agent.name()).unwrap();
     match read(agent, &row, frame.to_string().as_bytes()) {
