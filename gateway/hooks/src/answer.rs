@@ -6,12 +6,12 @@ use stockade_policy::{Blocking, HookEvent, HookVerdict, Layer};
 
 /// Longest text that is kept of a hook, in characters.
 const MAX_TEXT: usize = 10_000;
-/// What some editors and shells put in front of UTF-8 text.
+/// Mark that some editors and shells put in front of UTF-8 text.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Longest piece of a hook's standard error in the words about its failure, in characters.
 const MAX_EXCERPT: usize = 200;
 
-/// What a hook said.
+/// Answer of a hook.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Answer {
     /// Its decision; none lets everything go its normal way. At an event that comes after a call, or before a
@@ -21,15 +21,15 @@ pub struct Answer {
     pub reason: String,
     /// The input that replaces the one of the call.
     pub updated: Option<Value>,
-    /// What to tell the person.
+    /// Text for the person.
     pub message: Option<String>,
-    /// What to tell the agent.
+    /// Text for the agent.
     pub context: Option<String>,
     /// `continue: false`: the agent's turn ends, for this reason.
     pub stop: Option<String>,
     /// `retry`: the agent may try a refused call again.
     pub retry: bool,
-    /// It wanted to change rules, which no hook does here.
+    /// True if the hook wanted to change rules, which no hook does here.
     pub wants_rules: bool,
 }
 

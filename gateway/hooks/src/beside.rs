@@ -72,7 +72,7 @@ fn take(folder: &Path) -> Vec<Answer> {
     for file in files {
         let small = file.symlink_metadata().is_ok_and(|it| it.is_file() && it.len() <= LONGEST);
         let text = if small { std::fs::read(&file).ok() } else { None };
-        // What cannot be removed would be told again with each call.
+        // Answers in a file that cannot be removed would be told again with each call.
         if std::fs::remove_file(&file).is_ok() {
             answers.extend(text.and_then(|text| read(&file, &text)));
         }

@@ -27,7 +27,7 @@ pub(super) const UNCONFINABLE: &str = "it cannot be confined";
 pub(super) struct Job {
     pub(super) command: CommandHook,
     pub(super) limit: Duration,
-    /// What it would get unconfined.
+    /// Variables that the hook would get unconfined.
     pub(super) variables: BTreeMap<String, String>,
     pub(super) layer: Layer,
     pub(super) input: String,

@@ -1,4 +1,4 @@
-//! What a hook is given: its input and its environment.
+//! Input and environment of a hook.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -76,7 +76,7 @@ pub(super) fn variables(hook: &Hook, call: &Call<'_>) -> Result<BTreeMap<String,
         }
     };
     variables.retain(|name, _| !name.starts_with("OTEL_"));
-    // What a hook names by it lies in the project whose settings name the hook.
+    // Paths that a hook builds with these variables are in the project that has the hook in its settings.
     let project = hook.above.as_ref().unwrap_or(&call.place.project).to_string_lossy().into_owned();
     variables.insert("CLAUDE_PROJECT_DIR".into(), project.clone());
     variables.insert("STOCKADE_PROJECT_DIR".into(), project);

@@ -50,7 +50,7 @@ impl Job {
     ) -> Result<Job, String> {
         let target = Target::read(&http.url)?;
         let managed = hook.origin.layer == Layer::Policy;
-        // What lower layers say binds their hooks; it must not switch off a managed one.
+        // Lists of lower layers bind their hooks; they must not switch off a managed one.
         let binds = |(_, origin): &&(String, Origin)| !managed || origin.layer == Layer::Policy;
         let bound = |list: &'_ Option<Vec<(String, Origin)>>| {
             let list = list.as_ref()?;
@@ -263,7 +263,7 @@ async fn exchange(job: &Job, input: &str, executable: PathBuf) -> Result<Respons
         let stream =
             stream.map_err(|error| format!("`{host}:{port}` cannot be reached: {error}"))?;
         let (reading, mut writing) = stream.into_split();
-        // It stays open until the answer is there: some services take a closed half for a client that left.
+        // The connection stays open until the answer is there: some services take a closed half for a client that left.
         let sending = async { drop(writing.write_all(&request).await) };
         return talk(reading, sending).await.map(|(answer, _)| answer);
     }

@@ -39,9 +39,9 @@ use stockade_worker::Scanner;
 pub use answer::Answer;
 use prepared::{Prepared, Task};
 
-/// What the hooks of one event at the end of a session may take together, unless one of them names more.
+/// Time that the hooks of one event at the end of a session may take together, unless one of them names more.
 const FAREWELL: Duration = Duration::from_millis(1500);
-/// The most that they may take, whatever they name.
+/// Longest time that they may take, whatever they name.
 const LONGEST_FAREWELL: Duration = Duration::from_secs(60);
 
 /// With what hooks are run.
@@ -53,10 +53,11 @@ pub struct Means {
     pub places: Places,
 }
 
-/// What hooks are told of.
+/// Call or event that hooks are told of.
 #[derive(Clone, Copy)]
 pub struct Call<'a> {
-    /// What matchers are held against: the name of the tool; at events that are not about one, the source or reason.
+    /// Text that matchers are held against: the name of the tool; at events that are not about one, the source or
+    /// reason.
     pub subject: &'a str,
     /// Input of the tool.
     pub input: &'a Value,
@@ -87,11 +88,11 @@ pub struct Ran {
     pub exit: Option<i32>,
     /// How long it took.
     pub milliseconds: u64,
-    /// What it said, or how it failed.
+    /// Answer of the hook, or its failure.
     pub answer: Result<Answer, String>,
 }
 
-/// What came of all hooks of one event.
+/// Outcome of all hooks of one event.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Report {
     /// The merged outcome; none when no hook spoke.
@@ -102,9 +103,9 @@ pub struct Report {
     pub ran: Vec<Ran>,
     /// Notices for people, one line each: consequences and failures.
     pub notices: Vec<String>,
-    /// What hooks want the agent to know.
+    /// Texts of hooks for the agent.
     pub context: Vec<String>,
-    /// What hooks want the person to know.
+    /// Texts of hooks for the person.
     pub messages: Vec<String>,
     /// A hook ends the agent's turn, for this reason.
     pub stop: Option<String>,
@@ -198,7 +199,7 @@ fn heard(
     bound: Option<String>,
 ) -> Result<Answer, String> {
     let answer = match &ended.failure {
-        // What it would have refused is not known.
+        // Nobody knows what the hook would have refused.
         Some(failure) if failure.starts_with(confined::UNCONFINABLE) => {
             let why = bound.as_deref().unwrap_or_default();
             let failure = format!("{failure}; {why}: keep the hook where commands cannot write");

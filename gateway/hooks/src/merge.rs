@@ -1,4 +1,4 @@
-//! What several hooks come to. The strictest wins, and nothing depends on which of them ended first.
+//! Merges the answers of several hooks. The strictest wins, and nothing depends on which of them ended first.
 
 use serde_json::Value;
 use stockade_policy::{Blocking, HookEvent, HookOutcome, HookVerdict, Layer, Origin};

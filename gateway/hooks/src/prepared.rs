@@ -18,13 +18,13 @@ pub(super) struct Prepared {
     pub(super) bound: Option<String>,
 }
 
-/// What becomes of a hook.
+/// Way in which a hook is handled.
 pub(super) enum Task {
-    /// It runs, and its end is waited for.
+    /// The hook runs, and its end is waited for.
     Waited(JoinHandle<Ended>),
-    /// It is to run beside.
+    /// The hook is to run beside the agent.
     Beside(process::Job),
-    /// It does not run, and this is told.
+    /// The hook does not run, and this is told.
     Left(Answer),
 }
 

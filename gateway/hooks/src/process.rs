@@ -25,7 +25,7 @@ const SWEEPS: usize = 16;
 /// One hook to run.
 #[derive(Debug, Clone)]
 pub(super) struct Job {
-    /// What runs.
+    /// Command of the hook.
     pub(super) command: CommandHook,
     /// For how long at most.
     pub(super) limit: Duration,
@@ -44,13 +44,13 @@ pub(super) struct Job {
 pub(super) struct Ended {
     /// Exit status, if it exited.
     pub(super) exit: Option<i32>,
-    /// What it wrote.
+    /// Standard output.
     pub(super) stdout: Vec<u8>,
-    /// What it wrote to standard error.
+    /// Standard error.
     pub(super) stderr: Vec<u8>,
     /// How long it took.
     pub(super) milliseconds: u64,
-    /// It did not end in order, and why.
+    /// Reason why the hook did not end in order.
     pub(super) failure: Option<String>,
 }
 

@@ -67,7 +67,7 @@ enum Ended {
     Signal(i32),
 }
 
-/// What the gateway wants kept.
+/// Order of the gateway for a hook to keep.
 struct Order {
     /// Time limit of a hook that runs beside; the gateway keeps the time of any other.
     limit: Option<Duration>,
@@ -158,7 +158,7 @@ impl Order {
     }
 }
 
-/// What the keeper woke up for.
+/// Reason for which the keeper woke up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ready {
     /// Streams moved.

@@ -14,15 +14,15 @@ use stockade_scene::regions::Regions;
 
 /// Variables by which a hook finds the project.
 const PROJECT: [&str; 2] = ["CLAUDE_PROJECT_DIR", "STOCKADE_PROJECT_DIR"];
-/// What is read of a program to find its interpreter, in bytes (execve(2)).
+/// Bytes that are read of a program to find its interpreter (execve(2)).
 const FIRST_LINE: u64 = 256;
 
-/// What a hook is.
+/// Kind of a hook: the person's own, or one that a command may have written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Standing {
     /// The person's own; the search path that it gets.
     Own(String),
-    /// It may be what a command wrote, for this reason.
+    /// A command may have written the hook, for this reason.
     Bound(String),
 }
 

@@ -1,4 +1,4 @@
-//! What hooks answer, how it is read, and what several answers come to. Processes are in `tests/tests/hooks.rs`.
+//! Answers of hooks: how they are read, and how several are merged. Processes are in `tests/tests/hooks.rs`.
 
 use proptest::prelude::*;
 use serde_json::json;
